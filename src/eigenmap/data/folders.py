@@ -1,0 +1,71 @@
+"""Finding the image files of a folder."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from eigenmap.data.images import EXTENSIONS
+from eigenmap.errors import EigenmapError
+
+
+@dataclass
+class Folder:
+    """What lies in a folder at any depth, as sorted relative paths; hidden files are not counted."""
+
+    root: Path
+    images: list[str] = field(default_factory=list)
+    parquet: list[str] = field(default_factory=list)
+    others: list[str] = field(default_factory=list)
+    closed: list[tuple[str, str]] = field(default_factory=list)
+
+    def without_images(self) -> EigenmapError:
+        """Say what is in the folder instead of images."""
+        if not self.others:
+            return EigenmapError(f"the folder {self.root} is empty")
+        kinds = Counter(Path(name).suffix.lower() or "no extension" for name in self.others)
+        listed = ", ".join(f"{count:,} {kind}" for kind, count in kinds.most_common(3))
+        files = f"{len(self.others):,} other file{'' if len(self.others) == 1 else 's'}"
+        return EigenmapError(f"the folder {self.root} holds no images, only {files} ({listed})")
+
+
+def list_folder(root: Path) -> Folder:
+    """List a folder at any depth by file extension, following links.
+
+    >>> list_folder(Path("photos")).images  # doctest: +SKIP
+    ['2023/beach.jpg', '2024/hill.png']
+    """
+    folder = Folder(root)
+    for name in _walk(root, "", (), folder.closed):
+        suffix = os.path.splitext(name)[1].lower()  # noqa: PTH122 - a million names, no Path for each
+        kind = folder.images if suffix in EXTENSIONS else folder.parquet if suffix == ".parquet" else folder.others
+        kind.append(name)
+    if any(name == "" for name, _ in folder.closed):
+        raise EigenmapError(f"the folder {root} cannot be listed: {folder.closed[0][1]}")
+    folder.images.sort()
+    folder.parquet.sort()
+    return folder
+
+
+def _walk(root: Path, inner: str, above: tuple[tuple[int, int], ...], closed: list[tuple[str, str]]) -> Iterator[str]:
+    """Yield the paths of visible files; ``above`` are the folders we are in, so that links cannot loop."""
+    here = root / inner
+    try:
+        status = here.stat()
+        with os.scandir(here) as entries:
+            listed = [entry for entry in entries if not entry.name.startswith(".")]
+    except OSError as error:
+        closed.append((inner, error.strerror or str(error)))
+        return
+    key = (status.st_dev, status.st_ino)
+    if key in above:
+        return
+    for entry in listed:
+        name = f"{inner}/{entry.name}" if inner else entry.name
+        if entry.is_dir():
+            yield from _walk(root, name, (*above, key), closed)
+        elif entry.is_file() or entry.is_symlink():  # A broken link is listed, and then skipped with its reason.
+            yield name

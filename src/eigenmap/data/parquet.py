@@ -1,0 +1,99 @@
+"""Encoded images in parquet files, read a row group at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from eigenmap.data.labels import Labels
+from eigenmap.errors import EigenmapError
+
+IMAGE_COLUMNS = ("jpeg", "image.bytes", "image", "bytes")
+LABEL_COLUMNS = ("label", "labels")
+ID_COLUMNS = ("id", "name", "file", "file_name", "filename", "path", "image_id")
+
+_ROWS_AT_A_TIME = 64
+
+
+@dataclass(frozen=True)
+class ParquetImages:
+    """The names and labels of all rows, and a way to go through their encoded images."""
+
+    files: list[Path]
+    column: str
+    ids: list[str]
+    labels: Labels | None
+
+    def read(self) -> Iterator[bytes | None]:
+        """Yield the encoded image of every row, in order; None where a row has none."""
+        for file in self.files:
+            for batch in _open(file).iter_batches(batch_size=_ROWS_AT_A_TIME, columns=[self.column]):
+                column = batch.column(0)
+                for part in self.column.split(".")[1:]:
+                    column = column.field(part)
+                yield from column.to_pylist()
+
+
+def open_parquet(files: Sequence[Path]) -> ParquetImages:
+    """Find images, ids and labels in parquet files that share their columns.
+
+    Images are encoded files in a column ``jpeg``, ``image``, ``image.bytes`` or ``bytes``; labels are
+    integers, names, or lists of either in ``label`` or ``labels``; ids come from the first of ``id``, ``name``,
+    ``file``, ... or are "<file>/<row>".
+    """
+    import pyarrow as pa
+
+    columns = _leaf_columns(_open(files[0]))
+    image = next((name for name in IMAGE_COLUMNS if name in columns), None)
+    if image is None:
+        listed = ", ".join(columns)
+        raise EigenmapError(f"{files[0]} has no column of image bytes: 'jpeg', 'image' or 'bytes' (it has: {listed})")
+    roots = {name.split(".")[0] for name in columns}
+    label = next((name for name in LABEL_COLUMNS if name in roots), None)
+    ident = next((name for name in ID_COLUMNS if name in columns), None)
+    ids: list[str] = []
+    rows: list[Any] = []
+    for file in files:
+        source = _open(file)
+        try:
+            table = source.read(columns=[name for name in (label, ident) if name is not None])
+            if image not in _leaf_columns(source):
+                raise KeyError(image)
+            ids += [str(i) for i in table[ident].to_pylist()] if ident else _numbered(file, source.metadata.num_rows)
+            rows += table[label].to_pylist() if label else []
+        except (KeyError, pa.ArrowException) as error:
+            raise EigenmapError(f"{file} does not have the columns of {files[0]}: {error}") from None
+    return ParquetImages(list(files), image, ids, _labels(rows) if label else None)
+
+
+def _open(file: Path) -> Any:
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError:
+        raise EigenmapError('reading parquet files needs pyarrow: pip install "eigenmap[parquet]"') from None
+    try:
+        return pq.ParquetFile(file)
+    except (OSError, pa.ArrowException) as error:
+        raise EigenmapError(f"{file} cannot be read as a parquet file: {error}") from None
+
+
+def _leaf_columns(source: Any) -> list[str]:
+    """Dotted names of the stored columns: a struct ``image`` of bytes and path is image.bytes, image.path."""
+    return [source.schema.column(i).path for i in range(len(source.schema))]
+
+
+def _numbered(file: Path, rows: int) -> list[str]:
+    return [f"{file.name}/{row}" for row in range(rows)]
+
+
+def _labels(rows: Sequence[Any]) -> Labels:
+    """Integers keep their order as class names; a missing or negative label means "unlabelled"."""
+    lists = [row if isinstance(row, list) else [] if row is None else [row] for row in rows]
+    values = {value for row in lists for value in row}
+    if not all(isinstance(value, int) for value in values):
+        return Labels.from_names([[str(value) for value in row] for row in lists])
+    names = [str(value) for value in sorted(values) if value >= 0]
+    return Labels.from_names([[str(value) for value in row if value >= 0] for row in lists]).in_classes(names)

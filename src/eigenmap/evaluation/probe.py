@@ -1,0 +1,222 @@
+"""Linear probes of frozen features: what a linear classifier reads from them.
+
+Two ways to fit one. `fit_sgd` is the recipe most self-supervised work reports: softmax regression by SGD 0.1
+with momentum 0.9, weight decay 1e-6, batches of 256, 100 epochs, cosine schedule; everything stays on one
+device, without a data loader. `fit_ridge` is its fast stand-in: with X and one-hot labels Y both centred,
+
+    W = argmin |X W - Y|^2 / n + lambda s |W|^2
+      = (X^T X / n + lambda s I)^-1 X^T Y / n,        s = tr(X^T X) / (n d)
+
+in float64 from the normal equations. The mean variance s makes lambda free of the features' scale; lambda is
+the one that classifies best on a part of the *training* data held out for the choice.
+
+    few = fractions(train_labels, shares=(0.01, 0.1, 1.0), seed=0)[0.01]
+    probe = fit_ridge(train_features[few], train_labels[few])
+    probe.accuracy(test_features, test_labels)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from eigenmap.errors import EigenmapError
+from eigenmap.evaluation.checks import class_numbers, whole_number
+from eigenmap.evaluation.ranking import Codes, as_tensor, device_of
+
+LAMBDAS = tuple(10.0**power for power in range(-8, 3))
+
+
+class LinearProbe(NamedTuple):
+    """A linear classifier: the class with the largest entry of weight @ x + bias."""
+
+    weight: Tensor
+    """(n_classes, d)"""
+    bias: Tensor
+    """(n_classes,)"""
+
+    @torch.no_grad()
+    def predict(self, features: Codes, block: int = 16_384) -> Tensor:
+        """Class number of each row, (n,) int64 on the probe's device."""
+        if features.ndim != 2 or features.shape[1] != self.weight.shape[1]:
+            raise EigenmapError(
+                f"features of shape {tuple(features.shape)} do not fit a probe of {self.weight.shape[1]} features"
+            )
+        parts = [torch.empty(0, dtype=torch.int64, device=self.weight.device)]
+        for start in range(0, len(features), block):
+            x = as_tensor(features[start : start + block], self.weight.device, self.weight.dtype)
+            parts.append(F.linear(x, self.weight, self.bias).argmax(1))
+        return torch.cat(parts)
+
+    def accuracy(self, features: Codes, labels: Codes) -> float:
+        """Share of rows classified correctly."""
+        truth = class_numbers(labels, len(features), "labels")
+        return float((self.predict(features).cpu() == truth).double().mean())
+
+
+def fit_sgd(
+    features: Codes,
+    labels: Codes,
+    *,
+    epochs: int = 100,
+    batch_size: int = 256,
+    learning_rate: float = 0.1,
+    momentum: float = 0.9,
+    weight_decay: float = 1e-6,
+    seed: int = 0,
+    device: torch.device | str | None = None,
+) -> LinearProbe:
+    """Softmax regression by SGD on features as they are; the last, smaller batch of an epoch is used too.
+
+    The learning rate follows a cosine to 0, set once an epoch. It suits features of about unit scale:
+    standardise others first. Weights start at zero (the problem is convex): `seed` only orders the batches.
+    """
+    place = torch.device(device) if device is not None else device_of(features)
+    x, y, n_classes = _training_data(features, labels, place, torch.float32)
+    epochs, batch_size = whole_number(epochs, "epochs"), whole_number(batch_size, "batch_size")
+    weight = torch.zeros(n_classes, x.shape[1], device=place, requires_grad=True)
+    bias = torch.zeros(n_classes, device=place, requires_grad=True)
+    optimizer = torch.optim.SGD([weight, bias], lr=learning_rate, momentum=momentum, weight_decay=weight_decay)
+    # Batches are drawn on the CPU, so that they are the same on every device.
+    generator = torch.Generator().manual_seed(seed)
+    with torch.enable_grad():
+        for epoch in range(epochs):
+            optimizer.param_groups[0]["lr"] = learning_rate * (1 + math.cos(math.pi * epoch / epochs)) / 2
+            for batch in torch.split(torch.randperm(len(x), generator=generator).to(place), batch_size):
+                optimizer.zero_grad()
+                F.cross_entropy(F.linear(x[batch], weight, bias), y[batch]).backward()  # type: ignore[no-untyped-call]
+                optimizer.step()
+    return LinearProbe(weight.detach(), bias.detach())
+
+
+@torch.no_grad()
+def fit_ridge(
+    features: Codes,
+    labels: Codes,
+    *,
+    lambdas: Sequence[float] = LAMBDAS,
+    held_out: float = 0.2,
+    seed: int = 0,
+    device: torch.device | str | None = None,
+    block: int = 8192,
+) -> LinearProbe:
+    """Ridge regression on one-hot labels, float64; the bias is not penalised.
+
+    Each of `lambdas` is tried on a stratified share `held_out` of the data, the largest of the best is kept,
+    and the probe is fitted again on all of it. Where no class has two items nothing can be held out, and the
+    middle one of `lambdas` is taken.
+    """
+    place = torch.device(device) if device is not None else device_of(features)
+    x, y, n_classes = _training_data(features, labels, place, None)
+    grid = sorted(lambdas)
+    if not grid or grid[0] <= 0 or not math.isfinite(grid[-1]):
+        raise EigenmapError(f"lambdas must be numbers above 0, not {tuple(lambdas)!r}")
+    if not 0 < held_out < 1:
+        raise EigenmapError(f"held_out must be a share between 0 and 1, not {held_out!r}")
+
+    # One common shift keeps the sums of squares small; it is undone in the bias.
+    shift = torch.stack([part.double().sum(0) for part in torch.split(x, block)]).sum(0) / len(x)
+    kept, tried = _split(y.cpu(), held_out, seed)
+    moments = _moments(x[kept.to(place)], y[kept.to(place)], shift, n_classes, block)
+    choice = grid[len(grid) // 2]
+    if len(tried):
+        tried = tried.to(place)
+        if len(grid) > 1:
+            truth = y[tried].cpu()
+            scores = [probe.accuracy(x[tried], truth) for probe in _solve(moments, shift, grid)]
+            choice = max(zip(scores, grid, strict=True))[1]
+        moments = moments.merge(_moments(x[tried], y[tried], shift, n_classes, block))
+    return _solve(moments, shift, [choice])[0]
+
+
+def fractions(labels: Codes, shares: Sequence[float] = (0.01, 0.1, 1.0), seed: int = 0) -> dict[float, Tensor]:
+    """Stratified subsets of the data for few-label evaluation: share -> indices in increasing order.
+
+    Of each class the rounded share is taken, at least one item; smaller subsets lie inside larger ones.
+
+    >>> {share: len(few) for share, few in fractions(torch.arange(200) % 2).items()}
+    {0.01: 2, 0.1: 20, 1.0: 200}
+    """
+    numbers = class_numbers(labels, len(labels), "labels")
+    for share in shares:
+        if not 0 < share <= 1:
+            raise EigenmapError(f"a label fraction must be above 0 and at most 1, not {share!r}")
+    by_class = _shuffled_classes(numbers, seed)
+    return {
+        share: torch.cat([members[: max(1, round(share * len(members)))] for members in by_class]).sort().values
+        for share in shares
+    }
+
+
+class _Moments(NamedTuple):
+    """Sums over rows x and one-hot labels y: what ridge regression needs of the data."""
+
+    n: int
+    x: Tensor
+    y: Tensor
+    xx: Tensor
+    xy: Tensor
+
+    def merge(self, other: _Moments) -> _Moments:
+        return _Moments(self.n + other.n, self.x + other.x, self.y + other.y, self.xx + other.xx, self.xy + other.xy)
+
+
+def _moments(x: Tensor, y: Tensor, shift: Tensor, n_classes: int, block: int) -> _Moments:
+    def empty(*shape: int) -> Tensor:
+        return torch.zeros(*shape, dtype=torch.float64, device=x.device)
+
+    d = x.shape[1]
+    total = _Moments(0, empty(d), empty(n_classes), empty(d, d), empty(d, n_classes))
+    for rows, classes in zip(torch.split(x, block), torch.split(y, block), strict=True):
+        a, b = rows.double() - shift, F.one_hot(classes, n_classes).double()
+        total = total.merge(_Moments(len(a), a.sum(0), b.sum(0), a.T @ a, a.T @ b))
+    return total
+
+
+def _solve(moments: _Moments, shift: Tensor, lambdas: Sequence[float]) -> list[LinearProbe]:
+    """Solve the ridge problem for each lambda, all from one eigendecomposition."""
+    n, x, y, xx, xy = moments
+    covariance = xx / n - torch.outer(x, x) / n**2
+    values, vectors = torch.linalg.eigh(covariance)
+    target = vectors.T @ (xy / n - torch.outer(x, y) / n**2)
+    # Constant features (all variances 0) leave s = 0; any positive number then gives W = 0.
+    s = max(float(values.mean()), torch.finfo(torch.float64).tiny)
+    probes = []
+    for strength in lambdas:
+        weight = vectors @ (target / (values.clamp(min=0) + strength * s)[:, None])
+        probes.append(LinearProbe(weight.T.contiguous(), y / n - (x / n + shift) @ weight))
+    return probes
+
+
+def _training_data(
+    features: Codes, labels: Codes, device: torch.device, dtype: torch.dtype | None
+) -> tuple[Tensor, Tensor, int]:
+    if features.ndim != 2 or len(features) == 0:
+        raise EigenmapError("features must be a matrix with at least one row")
+    y = class_numbers(labels, len(features), "labels").to(device)
+    x = as_tensor(features, device, dtype)
+    if not bool(torch.isfinite(x).all()):
+        raise EigenmapError("features hold NaN or infinite values; every feature must be a finite number")
+    return x, y, int(y.max()) + 1
+
+
+def _split(y: Tensor, held_out: float, seed: int) -> tuple[Tensor, Tensor]:
+    """Stratified (kept, held out) indices; a class of two items or more is on both sides."""
+    kept, tried = [], []
+    for members in _shuffled_classes(y, seed):
+        n = min(max(1, round(held_out * len(members))), len(members) - 1)
+        tried.append(members[:n])
+        kept.append(members[n:])
+    return torch.cat(kept), torch.cat(tried)
+
+
+def _shuffled_classes(numbers: Tensor, seed: int) -> list[Tensor]:
+    """List the items of each class that occurs, in seeded random order."""
+    order = torch.randperm(len(numbers), generator=torch.Generator().manual_seed(seed))
+    by_class = order[numbers[order].argsort(stable=True)]
+    return list(torch.split(by_class, torch.unique(numbers, return_counts=True)[1].tolist()))

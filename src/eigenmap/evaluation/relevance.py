@@ -1,0 +1,69 @@
+"""Which gallery items are relevant to which queries: those that share at least one label."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from eigenmap.errors import EigenmapError
+from eigenmap.evaluation.ranking import Codes
+
+
+class Relevance:
+    """Relevance by shared labels, without ever holding the whole (queries, gallery) matrix.
+
+    Labels are a vector of class numbers, or a yes/no matrix with one column per class. The matrix is packed
+    63 labels to an int64 word, so that "shares a label" is one bitwise `and` per word.
+
+    >>> relevance = Relevance(torch.tensor([0, 1]), torch.tensor([1, 1, 0]), torch.device("cpu"))
+    >>> relevance.totals().tolist()
+    [1, 2]
+    """
+
+    def __init__(self, query_labels: Codes, gallery_labels: Codes, device: torch.device) -> None:
+        asked, offered = _checked(query_labels, "query_labels"), _checked(gallery_labels, "gallery_labels")
+        if asked.shape[1:] != offered.shape[1:]:
+            raise EigenmapError(
+                "query_labels and gallery_labels must have the same form and the same number of classes, "
+                f"not shapes {tuple(asked.shape)} and {tuple(offered.shape)}"
+            )
+        self._packed = asked.ndim == 2
+        self._asked = _words(asked.to(device))
+        self._offered = _words(offered.to(device))
+
+    def hits(self, first: int, items: Tensor) -> Tensor:
+        """Whether gallery `items` (b, m) are relevant to the b queries from number `first` on: (b, m)."""
+        return self._share(self._asked[first : first + len(items), None], self._offered[items])
+
+    def totals(self, drop_self: bool = False, block: int = 128, gallery_block: int = 65_536) -> Tensor:
+        """Count each query's relevant items in the gallery, with `drop_self` all but the query itself."""
+        total = torch.zeros(len(self._asked), dtype=torch.int64, device=self._asked.device)
+        for offered in torch.split(self._offered, gallery_block):
+            total += torch.cat(
+                [self._share(asked[:, None], offered).sum(1) for asked in torch.split(self._asked, block)]
+            )
+        return total - self._share(self._asked, self._offered).long() if drop_self else total
+
+    def _share(self, a: Tensor, b: Tensor) -> Tensor:
+        """Shapes broadcast; the last axis holds the words, or the one class number."""
+        return (a & b).ne(0).any(-1) if self._packed else (a == b).squeeze(-1)
+
+
+def _checked(labels: Codes, name: str) -> Tensor:
+    tensor = torch.as_tensor(labels)
+    numbers = not (tensor.is_floating_point() or tensor.dtype == torch.bool)
+    if tensor.ndim == 2 and tensor.shape[1] > 0:
+        return tensor
+    if tensor.ndim == 1 and numbers:
+        return tensor
+    raise EigenmapError(f"{name} must be a vector of class numbers or a yes/no matrix with one column per class")
+
+
+def _words(labels: Tensor) -> Tensor:
+    """Labels as (n, words) int64: the class number itself, or 63 labels to a word (its sign bit is free)."""
+    if labels.ndim == 1:
+        return labels.long()[:, None]
+    bits = torch.arange(63, device=labels.device)
+    return torch.stack(
+        [((part != 0).long() << bits[: part.shape[1]]).sum(1) for part in torch.split(labels, 63, 1)], dim=1
+    )

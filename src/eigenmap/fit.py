@@ -1,0 +1,322 @@
+"""The front doors: from data to a trained, ordered model in one call.
+
+model = eigenmap.fit_images("PHOTOS/", n_components=256)
+codes = model.encode(images, dim=16)
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import platform
+import time
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from eigenmap import recipes
+from eigenmap.data import ImageSet, load_images
+from eigenmap.errors import EigenmapError
+from eigenmap.model import DESCRIPTION, Eigenmap, EncoderSpec, ImageInput, Source
+from eigenmap.networks import Network, freeze, load_encoder_weights
+from eigenmap.objectives import build
+from eigenmap.recipes import Recipe
+from eigenmap.relations.augmentation import Standardisation, TwoViews
+from eigenmap.relations.images import ImagePairs, split_held_out
+from eigenmap.spectrum import Alignment, Moments, best_alignment
+from eigenmap.training import TrainingConfig, measure_step, show, start, steps_for_budget, train
+from eigenmap.training.config import Accelerator
+from eigenmap.training.progress import Progress
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
+
+FEWEST_IMAGES = 16
+"""Below this there is nothing to hold out and nothing to learn."""
+
+ALIGNMENT_PAIRS = 20_000
+"""Pairs from which the rotation is estimated, where the data set has fewer images than that."""
+JUDGING_PAIRS = 5_000
+"""Held-out pairs on which it is judged."""
+AGREEMENT_PAIRS = 2_000
+"""Of those, as many are kept as codes, to compare neighbours."""
+
+
+def fit_images(
+    images: object,
+    n_components: int | None = None,
+    *,
+    recipe: str | Recipe = "auto",
+    encoder: str | nn.Module | None = None,
+    encoder_weights: str | Path | None = None,
+    freeze_encoder: bool = False,
+    standardisation: Standardisation | None = None,
+    out: str | Path | None = None,
+    resume: bool = False,
+    force: bool = False,
+    steps: int | None = None,
+    minutes: float | None = None,
+    seed: int = 0,
+    strict: bool = False,
+    device: Accelerator = "auto",
+    devices: int = 1,
+    tensorboard: bool = False,
+    progress: bool | Progress = True,
+    say: Callable[[str], None] | None = None,
+    **settings: Any,
+) -> Eigenmap:
+    """Learn ordered codes from unlabelled images.
+
+    Args:
+        images: a folder, an .npy / .npz / parquet file, an array, a list of Pillow images, or an `ImageSet`.
+        n_components: how many features to learn; codes can be cut anywhere below.
+        recipe: a name from `recipes.RECIPES`, "auto", or a `Recipe`.
+        encoder: another encoder than the recipe's: a name, or any module that returns (batch, features).
+        encoder_weights: a file to start the encoder from, as torchvision saves them.
+        freeze_encoder: train the projector only.
+        standardisation: what the pixels are divided by; `relations.augmentation.IMAGENET` for pretrained encoders.
+        out: folder for the model, checkpoints and metrics; without it nothing is written.
+        resume: go on from the last checkpoint in `out`.
+        force: write into `out` although there is a run in it.
+        steps: length of training in steps, in place of the recipe's epochs.
+        minutes: length of training in minutes, as steps that fit by the measured speed of this machine.
+        seed: of everything random; on a CPU the same seed gives the same model.
+        strict: fail on the first unreadable image instead of leaving it out.
+        device: "auto", "cpu" or "cuda"; `devices` of them.
+        tensorboard: write TensorBoard files beside metrics.jsonl.
+        progress: a progress bar (True), nothing (False), or an object of your own.
+        say: called with what is worth knowing in between (files skipped, steps chosen, rank found).
+        settings: any setting of the recipe, for example `epochs=100`, `objective="scl"`, `batch_size=512`.
+
+    Example:
+        >>> model = fit_images("PHOTOS/", n_components=256, out="runs/mine", minutes=10)  # doctest: +SKIP
+
+    """
+    say = say or (lambda line: None)
+    folder = None if out is None else _prepare(Path(out), resume=resume, force=force)
+    chosen = (recipes.get(recipe) if isinstance(recipe, str) else recipe).but(n_components=n_components, **settings)
+    if isinstance(encoder, str):
+        chosen = chosen.but(encoder=encoder)
+    data = _load(images, chosen.image_size, strict, say)
+    train_rows, held_rows = _split(data, chosen, batch_given="batch_size" in settings, seed=seed)
+    chosen = chosen.but(batch_size=min(chosen.batch_size, len(train_rows)))
+
+    image = ImageInput(chosen.image_size or data.size, data.channels, standardisation or Standardisation())
+    spec = EncoderSpec(None if isinstance(encoder, nn.Module) else chosen.encoder, chosen.stem)
+    torch.manual_seed(seed)
+    network = Network(
+        encoder if isinstance(encoder, nn.Module) else spec.build(image),
+        chosen.n_components,
+        chosen.hidden,
+        example_shape=(image.channels, image.size, image.size),
+    )
+    if encoder_weights is not None:
+        load_encoder_weights(network.encoder, encoder_weights)
+    if freeze_encoder:
+        freeze(network.encoder)
+    objective = build(chosen.objective, **chosen.objective_options)
+
+    epoch = len(train_rows) // chosen.batch_size
+    config = _training_config(chosen, steps or max(1, round(chosen.epochs * epoch)), seed, device, devices, tensorboard)
+    fabric = start(config)
+    views = TwoViews(chosen.views, image.size, image.standardisation)
+    pairs = _pairs(data.pixels[train_rows], views, chosen.batch_size, seed, fabric)
+    held_pairs = _pairs(data.pixels[held_rows], views, len(held_rows), seed + 1, fabric, whole=True)
+    if minutes is not None and steps is None:
+        seconds = measure_step(network, pairs, objective, config, fabric)
+        config = _training_config(
+            chosen, steps_for_budget(60 * minutes, seconds, least=20), seed, device, devices, tensorboard
+        )
+        say(f"{config.steps:,} steps of {chosen.batch_size} images fit into {minutes:g} minutes on this machine.")
+
+    if folder is not None and not resume:
+        # An old description beside new weights would make a damaged model.
+        (folder / DESCRIPTION).unlink(missing_ok=True)
+    result = train(
+        network,
+        pairs,
+        objective,
+        config,
+        out=folder,
+        resume=resume,
+        held_out=lambda: held_pairs.pairs(_generator(seed), chosen.batch_size),
+        progress=show() if progress is True else progress or None,
+        settings={"recipe": chosen.name, "objective": chosen.objective, "batch_size": chosen.batch_size},
+        fabric=fabric,
+    )
+    began = time.perf_counter()
+    alignment, source = order(network, pairs, held_pairs, chosen, seed)
+    if alignment.n_components < chosen.n_components:
+        say(f"The rank found is {alignment.n_components}: the model has so many features, not {chosen.n_components}.")
+    training = {
+        "recipe": {**asdict(chosen), "objective_options": dict(chosen.objective_options)},
+        "seed": seed,
+        "steps": result.steps,
+        "seconds": round(result.seconds, 1),
+        "alignment_seconds": round(time.perf_counter() - began, 1),
+        "images": len(train_rows),
+        "held_out_images": len(held_rows),
+        "skipped": len(data.skipped),
+        "final": result.history[-1] if result.history else {},
+        "device": _device_name(fabric.device),
+        "torch": torch.__version__,
+    }
+    model = Eigenmap(network, alignment, source, image, spec, training)
+    if folder is not None and fabric.is_global_zero:
+        model.save(folder)
+    return model
+
+
+@torch.no_grad()
+def order(
+    network: Network, pairs: ImagePairs, held_pairs: ImagePairs, recipe: Recipe, seed: int
+) -> tuple[Alignment, Source]:
+    """The alignment of the trained network, and which of its outputs (encoder, projector) it is for.
+
+    Both outputs are aligned on training pairs and judged on pairs of held-out images; the better prefixes win.
+    """
+    network.eval()
+    passes = max(1, min(8, ALIGNMENT_PAIRS // len(pairs)))
+    judging = max(1, min(32, JUDGING_PAIRS // len(held_pairs)))
+    fit, _ = _moments(network, pairs, passes, seed + 2)
+    for moments in fit.values():
+        moments.reduce()  # each process saw its share of the training images; held-out images are the same for all
+    held_out, codes = _moments(network, held_pairs, judging, seed + 3)
+    sources: list[Source] = ["encoder", "projector"] if recipe.codes == "auto" else [recipe.codes]
+    aligned = {
+        source: best_alignment(fit[source], held_out[source], codes[source], n_components=recipe.n_components)
+        for source in sources
+    }
+    source = max(aligned, key=lambda name: aligned[name].quality)
+    # Codes are made from plain images, whose mean differs from that of their augmented views.
+    mean = _plain_mean(network, pairs, source)
+    return replace(aligned[source].to("cpu"), mean=mean.cpu()), source
+
+
+def _moments(
+    network: Network, pairs: ImagePairs, passes: int, seed: int
+) -> tuple[dict[Source, Moments], dict[Source, tuple[Tensor, Tensor]]]:
+    """Moments of both outputs over all pairs, and the codes of the first few."""
+    generator = _generator(seed)
+    moments: dict[Source, Moments] = {}
+    kept: dict[Source, list[tuple[Tensor, Tensor]]] = {"encoder": [], "projector": []}
+    for batch in pairs.pairs(generator, 512, passes):
+        (features, psi), (features_plus, psi_plus) = network(batch.x), network(batch.x_plus)
+        outputs: dict[Source, tuple[Tensor, Tensor]] = {
+            "encoder": (features.float(), features_plus.float()),
+            "projector": (psi.float(), psi_plus.float()),
+        }
+        for source, (first, second) in outputs.items():
+            if source not in moments:
+                moments[source] = Moments(first.shape[1], first.device)
+            moments[source].update(first, second)
+            if sum(len(part) for part, _ in kept[source]) < AGREEMENT_PAIRS:
+                kept[source].append((first, second))
+    return moments, {source: _joined(parts) for source, parts in kept.items()}
+
+
+def _joined(parts: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
+    first, second = (torch.cat(side)[:AGREEMENT_PAIRS] for side in zip(*parts, strict=True))
+    return first, second
+
+
+def _plain_mean(network: Network, pairs: ImagePairs, source: Source, at_most: int = 10_000) -> Tensor:
+    """Mean output over plain training images, up to `at_most` of them spread over the set."""
+    rows = torch.linspace(0, len(pairs) - 1, min(len(pairs), at_most), device=pairs.device).long()
+    total = torch.zeros((), dtype=torch.float64, device=pairs.device)
+    for chunk in torch.split(rows, 512):
+        features, psi = network(pairs.views.plain(pairs.pixels[chunk]))
+        total = total + (features if source == "encoder" else psi).double().sum(0)
+    return total / len(rows)
+
+
+def _prepare(folder: Path, *, resume: bool, force: bool) -> Path:
+    """The output folder, if it may be written to; nothing is created yet."""
+    if folder.exists() and not folder.is_dir():
+        raise EigenmapError(f"{folder} is a file; choose a folder for the output.")
+    if folder.is_dir() and any(folder.iterdir()) and not (resume or force):
+        raise EigenmapError(f"{folder} exists and is not empty: choose another, or use --force or --resume.")
+    nearest = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
+    if not nearest.is_dir() or not os.access(nearest, os.W_OK):
+        raise EigenmapError(f"{folder} cannot be written to: check the path and its permissions.")
+    return folder
+
+
+def _load(images: object, size: int | None, strict: bool, say: Callable[[str], None]) -> ImageSet:
+    if isinstance(images, ImageSet):
+        return images
+    data = load_images(images, size=size, strict=strict)  # type: ignore[arg-type]
+    if data.skipped:
+        say(f"{len(data.skipped)} of {len(data) + len(data.skipped)} files could not be read and were left out:")
+        for name, reason in data.skipped[:10]:
+            say(f"  {name}: {reason}")
+        if len(data.skipped) > 10:
+            say(f"  ... and {len(data.skipped) - 10} more")
+    return data
+
+
+def _split(data: ImageSet, recipe: Recipe, *, batch_given: bool, seed: int) -> tuple[Tensor, Tensor]:
+    """Rows to train on and rows held out, after checking that there are enough."""
+    if len(data) < FEWEST_IMAGES:
+        raise EigenmapError(f"{len(data)} images are too few to learn from; give at least {FEWEST_IMAGES}.")
+    train_rows, held_rows = split_held_out(len(data), fraction=0.1, seed=seed, minimum=8, maximum=5_000)
+    if recipe.n_components > len(train_rows):
+        raise EigenmapError(
+            f"{recipe.n_components} components cannot be learned from {len(train_rows)} training images; "
+            f"set n_components to at most {len(train_rows)}."
+        )
+    if batch_given and recipe.batch_size > len(train_rows):
+        raise EigenmapError(
+            f"A batch of {recipe.batch_size} is larger than the data set: {len(train_rows)} training images "
+            f"({len(held_rows)} are held out); choose a smaller batch size."
+        )
+    return train_rows, held_rows
+
+
+def _training_config(
+    recipe: Recipe, steps: int, seed: int, device: Accelerator, devices: int, tensorboard: bool
+) -> TrainingConfig:
+    return TrainingConfig(
+        steps=steps,
+        optimizer=recipe.optimizer,
+        lr=recipe.lr,
+        weight_decay=recipe.weight_decay,
+        momentum=recipe.momentum,
+        warmup_steps=math.floor(recipe.warmup * steps),
+        final_lr_fraction=recipe.final_lr_fraction,
+        clip_norm=recipe.clip_norm,
+        projector_lr_scale=recipe.projector_lr_scale,
+        precision=recipe.precision,
+        channels_last=recipe.channels_last,
+        compile=recipe.compile,
+        accumulate=recipe.accumulate,
+        seed=seed,
+        log_every=max(1, steps // 100),
+        check_every=max(1, steps // 10),
+        checkpoint_every=max(1, steps // 10),
+        tensorboard=tensorboard,
+        accelerator=device,
+        devices=devices,
+    )
+
+
+def _pairs(
+    pixels: Tensor, views: TwoViews, batch_size: int, seed: int, fabric: Fabric, *, whole: bool = False
+) -> ImagePairs:
+    """Pairs on this process's device: its share of them, or (`whole`) all."""
+    rank, world_size = (0, 1) if whole else (fabric.global_rank, fabric.world_size)
+    return ImagePairs(pixels, views, batch_size, seed, fabric.device, rank, world_size)
+
+
+def _generator(seed: int) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def _device_name(device: torch.device) -> str:
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    return f"cpu ({platform.machine()}, {torch.get_num_threads()} threads)"

@@ -1,0 +1,93 @@
+"""Networks: encoders, the paper's projector, and the two together.
+
+    encoder = build_encoder("resnet18", channels=3, image_size=32)
+    network = Network(encoder, n_components=128)
+    features, psi = network(images)
+
+Any `nn.Module` that returns (batch, features) can stand in for the encoder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+from torch import nn
+
+from eigenmap.errors import EigenmapError
+from eigenmap.networks.network import Network, encoder_width, freeze, is_frozen
+from eigenmap.networks.projector import Projector
+from eigenmap.networks.resnet import ResNet, Stem, resnet18, resnet34, resnet50
+from eigenmap.networks.small_cnn import SmallCNN
+from eigenmap.networks.weights import load_encoder_weights, load_state
+
+__all__ = [
+    "ENCODERS",
+    "Network",
+    "Projector",
+    "ResNet",
+    "SmallCNN",
+    "build_encoder",
+    "encoder_width",
+    "freeze",
+    "is_frozen",
+    "load_encoder_weights",
+    "load_state",
+]
+
+_RESNETS: dict[str, Callable[[int, Stem], ResNet]] = {
+    "resnet18": resnet18,
+    "resnet34": resnet34,
+    "resnet50": resnet50,
+}
+
+ENCODERS: tuple[str, ...] = ("small-cnn", *_RESNETS)
+"""The names `build_encoder` knows by itself."""
+
+# Up to this image size the stride-4 stem of ImageNet networks throws away more than it saves.
+_LARGEST_SMALL_IMAGE = 64
+
+
+def build_encoder(
+    name: str, channels: int = 3, image_size: int = 32, stem: Literal["auto", "imagenet", "small"] = "auto"
+) -> nn.Module:
+    """Build a randomly initialised encoder with an integer attribute `out_features`.
+
+    Args:
+        name: one of `ENCODERS`, or the name of a model of timm where that is installed ("timm:NAME" to prefer
+            timm's version of a name known here).
+        channels: channels of the images.
+        image_size: their side in pixels.
+        stem: first layers of a ResNet: "small" (3x3, stride 1, no pooling), "imagenet" (7x7 and max-pool,
+            stride 4) or "auto": small up to 64 pixels.
+
+    Example:
+        >>> build_encoder("small-cnn", channels=1, image_size=28).out_features
+        256
+
+    """
+    if stem not in ("auto", "imagenet", "small"):
+        raise EigenmapError(f'The stem must be "auto", "imagenet" or "small", not {stem!r}.')
+    if name == "small-cnn":
+        return SmallCNN(channels)
+    if name in _RESNETS:
+        small = stem == "small" or (stem == "auto" and image_size <= _LARGEST_SMALL_IMAGE)
+        return _RESNETS[name](channels, "small" if small else "imagenet")
+    return _timm_encoder(name, channels, image_size)
+
+
+def _timm_encoder(name: str, channels: int, image_size: int) -> nn.Module:
+    known = ", ".join(ENCODERS)
+    try:
+        import timm
+    except ImportError as error:
+        raise EigenmapError(
+            f"Unknown encoder {name!r}: choose one of {known}, or install timm to use the names it knows."
+        ) from error
+    model_name = name.removeprefix("timm:")
+    if not timm.is_model(model_name):
+        raise EigenmapError(f"Unknown encoder {name!r}: it is neither one of {known} nor a model of timm.")
+    encoder: nn.Module = timm.create_model(model_name, pretrained=False, num_classes=0, in_chans=channels)
+    # timm's own `num_features` is not the output width of every model, so the width is measured.
+    encoder.out_features = encoder_width(encoder, (channels, image_size, image_size))  # type: ignore[assignment]
+    return encoder

@@ -1,0 +1,39 @@
+"""The head that turns encoder features into psi, the n_components functions the objectives see."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+
+class Projector(nn.Module):
+    """psi = W2 relu(BN(W1 h)) + b2, the projector of Neural Eigenmaps (Deng, Shi, Zhu; ICLR 2024).
+
+    W1 has no bias (BN would cancel it). The hidden BN is not optional: without it the ordered objective does
+    not converge.
+
+    Args:
+        in_features: length of h, the encoder's output.
+        out_features: length of psi.
+        hidden_features: width in between; by default that of psi.
+
+    Example:
+        >>> Projector(512, 128)(torch.rand(8, 512)).shape
+        torch.Size([8, 128])
+
+    """
+
+    def __init__(self, in_features: int, out_features: int, hidden_features: int | None = None) -> None:
+        super().__init__()
+        self.in_features = in_features
+        self.hidden_features = out_features if hidden_features is None else hidden_features
+        self.layers = nn.Sequential(
+            nn.Linear(in_features, self.hidden_features, bias=False),
+            nn.BatchNorm1d(self.hidden_features),
+            nn.ReLU(inplace=True),
+            nn.Linear(self.hidden_features, out_features),
+        )
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Features (B, in_features) -> psi (B, out_features)."""
+        psi: Tensor = self.layers(features)
+        return psi

@@ -1,0 +1,92 @@
+"""Loading a pretrained encoder from a file, whoever wrote it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+from eigenmap.errors import EigenmapError
+
+# Wrappers under which checkpoints keep the weights themselves.
+_CONTAINERS = ("state_dict", "model", "model_state_dict")
+
+
+def load_encoder_weights(encoder: nn.Module, file: str | Path) -> None:
+    """Load a `.safetensors` file or a torch checkpoint into the encoder, in place.
+
+    A torch file is opened with `weights_only=True`: nothing in it is executed. The keys are understood as
+    `load_state` says.
+
+    Example:
+        >>> load_encoder_weights(build_encoder("resnet50", image_size=224), "resnet50-11ad3fa6.pth")
+
+    """
+    load_state(encoder, _read(Path(file)), source=str(file))
+
+
+def load_state(encoder: nn.Module, state: Mapping[str, Tensor], source: str = "The state dict") -> None:
+    """Load named tensors into the encoder, in place, and say which key is wrong if one is.
+
+    Tolerated: the prefixes `module.` and `encoder.` (a whole saved network: its other parts are left out), a
+    classifier `fc.*` that the encoder does not have, and missing `num_batches_tracked` counters.
+    """
+    own = encoder.state_dict()
+    given = _encoder_part(state, own)
+    for key in own:
+        if key.endswith("num_batches_tracked"):
+            given.setdefault(key, own[key])
+    fault = _first_fault(given, own)
+    if fault is not None:
+        raise EigenmapError(f"{source} does not fit the encoder {type(encoder).__name__}: {fault}.")
+    encoder.load_state_dict(given)
+
+
+def _first_fault(given: Mapping[str, Tensor], own: Mapping[str, Tensor]) -> str | None:
+    """Name the first key, in the encoder's order, that is missing, of another shape, or unknown."""
+    for key, tensor in own.items():
+        if key not in given:
+            return f"{key} is missing"
+        found, wanted = tuple(given[key].shape), tuple(tensor.shape)
+        if found != wanted:
+            return f"{key} has shape {found} instead of {wanted} (do the stem and the channels match?)"
+    unknown = next((key for key in given if key not in own), None)
+    return None if unknown is None else f"there is no {unknown} in it"
+
+
+def _encoder_part(state: Mapping[str, Tensor], own: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Pick the entries of `state` meant for the encoder, under the encoder's own names."""
+    given = dict(state)
+    for prefix in ("module.", "encoder."):
+        inside = {key.removeprefix(prefix): t for key, t in given.items() if key.startswith(prefix)}
+        if inside and not any(key.startswith(prefix) for key in own):
+            given = inside
+    return {key: tensor for key, tensor in given.items() if key in own or not key.startswith("fc.")}
+
+
+def _read(file: Path) -> dict[str, Tensor]:
+    if not file.is_file():
+        raise EigenmapError(f"There is no weights file {file}.")
+    try:
+        if file.suffix == ".safetensors":
+            return load_file(file)
+        content = torch.load(file, map_location="cpu", weights_only=True)
+    except Exception as error:
+        # A damaged file can fail in any way: as a zip, as a pickle, as text.
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise EigenmapError(f"{file} is not a readable weights file: {reason}") from error
+    return _unwrap(content, file)
+
+
+def _unwrap(content: object, file: Path) -> dict[str, Tensor]:
+    while isinstance(content, Mapping):
+        inner = next((content[name] for name in _CONTAINERS if isinstance(content.get(name), Mapping)), None)
+        if inner is None:
+            break
+        content = inner
+    if not isinstance(content, Mapping) or not all(isinstance(value, Tensor) for value in content.values()):
+        raise EigenmapError(f"{file} does not hold a dictionary of named tensors.")
+    return dict(content)

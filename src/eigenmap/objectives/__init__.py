@@ -1,0 +1,89 @@
+"""Objectives: what training asks of the codes of related things.
+
+Every objective is an `nn.Module` called as `loss = objective(psi, psi_plus, kernel=None)`; see `Objective`
+for what the arguments mean and what is promised on several processes. `build` makes one by name.
+
+Example::
+
+    from eigenmap.objectives import build
+
+    objective = build("neuralef-gram", unbiased=True)
+    loss = objective(psi, psi_plus)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from inspect import signature
+from typing import Any
+
+from torch import nn
+
+from eigenmap.errors import EigenmapError
+from eigenmap.objectives.barlow_twins import BarlowTwins
+from eigenmap.objectives.matryoshka import Matryoshka
+from eigenmap.objectives.nested import NestedMoments
+from eigenmap.objectives.neuralef import GramNeuralEF, NeuralEF
+from eigenmap.objectives.nt_logistic import NTLogistic
+from eigenmap.objectives.objective import Objective
+from eigenmap.objectives.simclr import SimCLR
+from eigenmap.objectives.spectral_contrastive import SpectralContrastive
+from eigenmap.objectives.vicreg import VICReg
+
+__all__ = [
+    "OBJECTIVES",
+    "BarlowTwins",
+    "GramNeuralEF",
+    "Matryoshka",
+    "NTLogistic",
+    "NestedMoments",
+    "NeuralEF",
+    "Objective",
+    "SimCLR",
+    "SpectralContrastive",
+    "VICReg",
+    "build",
+]
+
+
+def _matryoshka_scl(
+    lengths: Sequence[int] | None = None,
+    weights: Sequence[float] | None = None,
+    scale: float = 10.0,
+    rows: str = "normalised",
+) -> Matryoshka:
+    return Matryoshka(SpectralContrastive(scale=scale, rows=rows), lengths=lengths, weights=weights)
+
+
+OBJECTIVES: dict[str, Callable[..., nn.Module]] = {
+    "neuralef": NeuralEF,
+    "neuralef-unordered": partial(NeuralEF, ordered=False),
+    "neuralef-ratio": partial(NeuralEF, alpha=1.0, ratio=True),
+    # Twice the strength 1/(4c) that orders every spectrum in [0, 1].
+    "neuralef-shifted": partial(NeuralEF, alpha=1.0, shift=0.5),
+    "neuralef-gram": GramNeuralEF,
+    "scl": SpectralContrastive,
+    "scl-clipped": partial(SpectralContrastive, rows="clipped"),
+    "barlow-twins": BarlowTwins,
+    "vicreg": VICReg,
+    "simclr": SimCLR,
+    "nt-logistic": NTLogistic,
+    "nested": NestedMoments,
+    "matryoshka-scl": _matryoshka_scl,
+}
+"""Constructor of every objective by name."""
+
+
+def build(name: str, **options: Any) -> nn.Module:
+    """Make the objective called `name`, with `options` passed to its constructor.
+
+    Raises `EigenmapError` for a name or an option that does not exist and for a value that is not allowed.
+    """
+    if name not in OBJECTIVES:
+        raise EigenmapError(f"there is no objective {name!r}; choose one of {', '.join(OBJECTIVES)}")
+    allowed = signature(OBJECTIVES[name]).parameters
+    unknown = sorted(set(options) - set(allowed))
+    if unknown:
+        raise EigenmapError(f"{name} has no option {', '.join(unknown)}; it takes {', '.join(allowed)}")
+    return OBJECTIVES[name](**options)

@@ -1,0 +1,61 @@
+"""Matryoshka: any objective, asked of several prefixes of the code at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from eigenmap.errors import EigenmapError
+from eigenmap.objectives.objective import number
+
+
+class Matryoshka(nn.Module):
+    r"""An objective summed over prefixes of the features.
+
+        loss = sum over d in lengths of weight_d * objective(psi[:, :d], psi_plus[:, :d])
+
+    Default lengths are 4, 8, 16, ... below k, and k. The full length k is always among them: without it the
+    features after the last cut would never be trained. Default weights are one; given weights count the
+    full length too.
+
+    [1] Kusupati et al.: Matryoshka Representation Learning, 2022.
+
+    Example::
+
+        objective = Matryoshka(SpectralContrastive(), lengths=[8, 64])
+        psi = projector(encoder(torch.cat([x, x_plus])))
+        loss = objective(*psi.chunk(2))
+        loss.backward()
+    """
+
+    def __init__(
+        self,
+        objective: nn.Module,
+        lengths: Sequence[int] | None = None,
+        weights: Sequence[float] | None = None,
+    ) -> None:
+        super().__init__()
+        if lengths is not None and any(not isinstance(d, int) or isinstance(d, bool) or d < 1 for d in lengths):
+            raise EigenmapError(f"lengths must be whole numbers of at least 1, not {list(lengths)}")
+        self.objective = objective
+        self.lengths = None if lengths is None else sorted(set(lengths))
+        self.weights = None if weights is None else [number("every weight", weight) for weight in weights]
+
+    def forward(self, psi: Tensor, psi_plus: Tensor, kernel: Tensor | None = None) -> Tensor:
+        """Return the weighted sum over the prefixes."""
+        lengths = self.prefixes(psi.shape[1])
+        weights = [1.0] * len(lengths) if self.weights is None else self.weights
+        if len(weights) != len(lengths):
+            raise EigenmapError(f"give one weight for each of the lengths {lengths}, not {len(weights)}")
+        losses = [self.objective(psi[:, :d], psi_plus[:, :d], kernel) for d in lengths]
+        return torch.stack([w * loss for w, loss in zip(weights, losses, strict=True)]).sum()
+
+    def prefixes(self, k: int) -> list[int]:
+        """List the lengths in use for k features, ascending, k last."""
+        if self.lengths is None:
+            return [2**power for power in range(2, k.bit_length()) if 2**power < k] + [k]
+        if self.lengths and self.lengths[-1] > k:
+            raise EigenmapError(f"lengths must not exceed the {k} features there are, but {self.lengths[-1]} does")
+        return sorted({*self.lengths, k})

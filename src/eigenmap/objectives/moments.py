@@ -1,0 +1,202 @@
+r"""The pieces objectives are made of: global batches, normalisations, moments and squared moments.
+
+Notation: E is the mean over the pairs of the global batch (all processes; weighted when pairs have weights).
+
+    R = E[psi psi_plus^T]                      cross moment of the two views
+    C = E[psi psi^T], C+ = E[psi_plus psi_plus^T], G = their mean (pooled over both views)
+
+Distribution. A loss is computed in full, and equally, by every process, from rows joined by `gather` and
+statistics joined by `average`. Averaging parameter gradients over the processes then gives the gradient of
+the global loss: `gather` hands each process W times the gradient of its own rows (W processes: the average
+divides it again), `average` hands each process the mean of all gradients.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
+
+VARIANCE_FLOOR = 1e-8
+"""A feature whose standard deviation is below 1e-4 is dead: scaling it to one would only amplify rounding."""
+NORM_FLOOR = 1e-6
+"""Likewise for the norm of a row."""
+
+
+def world_size() -> int:
+    """Count the processes that share the batch; 1 without torch.distributed."""
+    return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
+
+
+class _Gather(Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        joined = x.new_empty((world_size() * len(x), *x.shape[1:]))
+        dist.all_gather_into_tensor(joined, x.contiguous())
+        return joined
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        return gradient.chunk(world_size())[dist.get_rank()] * world_size()
+
+
+class _Average(Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        total = x.clone()
+        dist.all_reduce(total)
+        return total / world_size()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        return _Average.forward(ctx, gradient)
+
+
+def gather(x: Tensor) -> Tensor:
+    """Rows of all processes in rank order, with gradient; every process brings equally many.
+
+    `rows = gather(psi)` has shape (world size * B, k).
+    """
+    return x if world_size() == 1 else _Gather.apply(x)  # type: ignore[no-untyped-call]
+
+
+def average(x: Tensor) -> Tensor:
+    """Mean of `x` over the processes, with gradient."""
+    return x if world_size() == 1 else _Average.apply(x)  # type: ignore[no-untyped-call]
+
+
+def mean(*views: Tensor, weights: Tensor | None = None) -> Tensor:
+    """E over the rows of all views and all processes; `weights` (B,), of global mean one, apply to each view."""
+    totals = [view.sum(0) if weights is None else weights @ view for view in views]
+    return average(torch.stack(totals).sum(0) / sum(len(view) for view in views))
+
+
+def l2_normalise(*views: Tensor, weights: Tensor | None = None) -> tuple[Tensor, ...]:
+    """L2 batch normalisation: every feature scaled to E[psi_j^2] = 1, pooled over views, nothing subtracted.
+
+    The gradient flows through the statistics (Deng et al., NeuralEF, ICML 2022).
+    """
+    second_moment = mean(*(view.square() for view in views), weights=weights)
+    scale = second_moment.clamp_min(VARIANCE_FLOOR).rsqrt()
+    return tuple(view * scale for view in views)
+
+
+def centre(*views: Tensor, weights: Tensor | None = None) -> tuple[Tensor, ...]:
+    """Every feature shifted to E[psi_j] = 0, pooled over the views, with gradient."""
+    m = mean(*views, weights=weights)
+    return tuple(view - m for view in views)
+
+
+def standardise(*views: Tensor, weights: Tensor | None = None) -> tuple[Tensor, ...]:
+    """Every feature shifted and scaled to mean 0 and variance 1, pooled over the views, with gradient."""
+    return l2_normalise(*centre(*views, weights=weights), weights=weights)
+
+
+def scale_rows(psi: Tensor, how: str, scale: float) -> Tensor:
+    """Rows "normalised" to norm sqrt(scale), "clipped" to at most that norm, or "raw" as they are."""
+    if how == "raw":
+        return psi
+    norm: Tensor = torch.linalg.vector_norm(psi, dim=1, keepdim=True).clamp_min(NORM_FLOOR)
+    factor = norm.reciprocal() * math.sqrt(scale)
+    return psi * (factor.clamp(max=1.0) if how == "clipped" else factor)
+
+
+class Rows(NamedTuple):
+    """The global batch, its rows scaled by the root of their probability, so that moments are plain products.
+
+    R = psi^T partner,  C = psi^T psi,  C+ = psi_plus^T psi_plus. For pairs `partner` is `psi_plus`; for a
+    Gram block K it is K psi_plus / B', the kernel's integral operator applied to the features.
+    """
+
+    psi: Tensor
+    partner: Tensor
+    psi_plus: Tensor
+    collision: Tensor | float
+    """Probability that two independent draws are the same pair: 1/B or sum_b w_b^2 / B^2; 0 for a block."""
+
+    def diagonal(self) -> Tensor:
+        """R_jj for every feature j."""
+        return (self.psi * self.partner).sum(0)
+
+    def pooled(self) -> Tensor:
+        """Rows h with G = h^T h, the Gram matrix of the features over the rows of both views."""
+        n, n_plus = len(self.psi), len(self.psi_plus)
+        share = n / (n + n_plus)
+        return torch.cat([self.psi * math.sqrt(share), self.psi_plus * math.sqrt(1 - share)])
+
+
+def join(psi: Tensor, psi_plus: Tensor, weights: Tensor | None, gram: Tensor | None) -> Rows:
+    """Join the normalised rows of all processes into the global batch.
+
+    Example: `rows = join(*l2_normalise(psi, psi_plus), None, None)`, then `R = rows.psi.T @ rows.partner`.
+    """
+    if gram is not None:
+        # Each process applies its own block; the global R is the average of theirs.
+        partner = gram @ psi_plus / len(psi_plus)
+        psi, partner, psi_plus = gather(psi), gather(partner), gather(psi_plus)
+        n, n_plus = len(psi), len(psi_plus)
+        return Rows(psi / math.sqrt(n), partner / math.sqrt(n), psi_plus / math.sqrt(n_plus), collision=0.0)
+    n = len(psi) * world_size()
+    collision: Tensor | float = 1 / n
+    if weights is not None:
+        root = weights.sqrt()[:, None]
+        psi, psi_plus = psi * root, psi_plus * root
+        collision = average(weights.square().mean()) / n
+    psi, psi_plus = gather(psi) / math.sqrt(n), gather(psi_plus) / math.sqrt(n)
+    return Rows(psi, psi_plus, psi_plus, collision)
+
+
+class _SquaredMoments(Function):
+    """See `squared_moments`: the gradient has a closed form and is taken while a block of M is at hand."""
+
+    @staticmethod
+    def forward(ctx: Any, a: Tensor, b: Tensor, earlier: Tensor, later: Tensor, block: int) -> Tensor:
+        needs_a, needs_b = ctx.needs_input_grad[:2]
+        gradient_a = torch.zeros_like(a) if needs_a else None
+        gradient_b = torch.empty_like(b) if needs_b else None
+        value = a.new_zeros(())
+        for start in range(0, b.shape[1], block):
+            stop = min(start + block, b.shape[1])
+            M = a[:, :stop].T @ b[:, start:stop]
+            M.triu_(1 - start)  # the pairs i < j of these columns j
+            D = M * earlier[:stop, None] * later[start:stop]  # half of the derivative by M
+            value += M.mul_(D).sum()
+            if gradient_b is not None:
+                gradient_b[:, start:stop] = 2 * (a[:, :stop] @ D)
+            if gradient_a is not None:
+                gradient_a[:, :stop].addmm_(b[:, start:stop], D.T, alpha=2)
+        ctx.save_for_backward(gradient_a, gradient_b)
+        return value
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        gradients = (saved if saved is None else saved * gradient for saved in ctx.saved_tensors)
+        return (*gradients, None, None, None)
+
+
+def squared_moments(
+    a: Tensor, b: Tensor, earlier: Tensor | None = None, later: Tensor | None = None, *, block: int = 1024
+) -> Tensor:
+    r"""sum_{i<j} earlier_i later_j M_ij^2 with M = a^T b, for two matrices of equal shape (n, k).
+
+    Column blocks of M are formed, used and forgotten: memory k x block instead of the several k x k of
+    autograd, and only the half i < j that is needed is multiplied. The gradient goes to whichever of `a` and
+    `b` asks for it, so a stop-gradient is written as in mathematics: `squared_moments(psi.detach(), psi_plus)`.
+    `earlier` and `later` (k,) are constants, one by default.
+    """
+    one = a.new_ones(a.shape[1])
+    earlier = one if earlier is None else earlier.detach()
+    later = one if later is None else later.detach()
+    return _SquaredMoments.apply(a, b, earlier, later, block)  # type: ignore[no-any-return, no-untyped-call]
+
+
+def harmonic(k: int, like: Tensor) -> Tensor:
+    """Weights w_j ~ 1/j, j = 1 ... k, that sum to one: as much for features 10-99 as for 100-999."""
+    w = 1 / torch.arange(1, k + 1, dtype=like.dtype, device=like.device)
+    return w / w.sum()

@@ -1,0 +1,87 @@
+"""Nested moments: the spectral contrastive loss of every prefix at once, so that any cut is a good code."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
+
+from eigenmap.objectives.moments import centre, harmonic, join, scale_rows
+from eigenmap.objectives.objective import Objective, number
+from eigenmap.objectives.spectral_contrastive import check_rows
+
+
+class NestedMoments(Objective):
+    r"""The spectral contrastive loss of the first d features, weighted and summed over all d = 1 ... k at once.
+
+        loss = - 2 sum_j s_j E[z_j z_plus_j] + sum_ij s_max(i,j) C_ij C+_ij
+
+        C = E[z z^T],   C+ = E[z_plus z_plus^T],   s_j = sum_{d>=j} w_d,   w_d ~ 1/d, sum_d w_d = 1
+
+    Entry (i, j) of the moments belongs to the prefixes d >= max(i, j), whence s_max(i,j). z is psi centred by
+    the mean over both views, then its rows scaled: "normalised" to norm sqrt(scale), the form that was measured
+    (it changes the optimum, since a row of eigenfunctions has no fixed norm); "clipped" to at most that norm; or
+    "raw", whose optimum is z_j = sqrt(mu_j) phi_j in the order of the eigenvalues mu_j > 0, unique up to signs.
+
+    C_ij C+_ij averages z_b z_b^T and z_plus_b' z_plus_b'^T over all b, b' including b = b'; `unbiased=True`
+    leaves the pairs b = b' out, as the spectral contrastive loss does. Rows of a Gram block are not paired:
+    nothing is left out.
+
+    Example::
+
+        objective = NestedMoments()
+        psi = projector(encoder(torch.cat([x, x_plus])))
+        loss = objective(*psi.chunk(2))
+        loss.backward()
+    """
+
+    def __init__(self, rows: str = "normalised", scale: float = 10.0, unbiased: bool = False) -> None:
+        super().__init__()
+        self.rows = check_rows(rows)
+        self.scale = number("scale", scale, zero=False)
+        self.unbiased = unbiased
+
+    def loss(self, psi: Tensor, psi_plus: Tensor, weights: Tensor | None, gram: Tensor | None) -> Tensor:
+        """Return the value of the equation of the class."""
+        z, z_plus = (scale_rows(v, self.rows, self.scale) for v in centre(psi, psi_plus, weights=weights))
+        rows = join(z, z_plus, weights, gram)
+        w = harmonic(psi.shape[1], psi)
+        s = w.flip(0).cumsum(0).flip(0)
+        repulsion = nested_product(rows.psi, rows.psi_plus, s)
+        if self.unbiased and gram is None:
+            # sum_b (z_b . z_plus_b)^2 of every prefix
+            own = (rows.psi * rows.psi_plus).cumsum(1).square().sum(0)
+            repulsion = (repulsion - (w * own).sum()) / (1 - rows.collision)
+        return repulsion - 2 * (s * rows.diagonal()).sum()
+
+
+class _NestedProduct(Function):
+    """See `nested_product`: the gradient has a closed form and is taken while a block of C and C+ is at hand."""
+
+    @staticmethod
+    def forward(ctx: Any, a: Tensor, b: Tensor, s: Tensor, block: int) -> Tensor:
+        gradient_a, gradient_b = torch.empty_like(a), torch.empty_like(b)
+        value = a.new_zeros(())
+        for start in range(0, len(s), block):
+            columns = slice(start, start + block)
+            C, C_plus = a.T @ a[:, columns], b.T @ b[:, columns]
+            S = torch.minimum(s[:, None], s[columns])  # s decreases: s_max(i,j) is the smaller of the two
+            value += (C * C_plus).mul_(S).sum()
+            gradient_a[:, columns] = 2 * (a @ C_plus.mul_(S))
+            gradient_b[:, columns] = 2 * (b @ C.mul_(S))
+        ctx.save_for_backward(gradient_a, gradient_b)
+        return value
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        gradient_a, gradient_b = ctx.saved_tensors
+        return gradient_a * gradient, gradient_b * gradient, None, None
+
+
+def nested_product(a: Tensor, b: Tensor, s: Tensor, *, block: int = 1024) -> Tensor:
+    """Sum s_max(i,j) (a^T a)_ij (b^T b)_ij over i, j for decreasing s, by blocks of columns: memory k x block."""
+    return _NestedProduct.apply(a, b, s, block)  # type: ignore[no-any-return, no-untyped-call]

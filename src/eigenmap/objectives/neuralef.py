@@ -1,0 +1,160 @@
+r"""NeuralEF: features that are the eigenfunctions of the relation, in order; and its Gram-penalty form."""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+
+import torch
+from torch import Tensor
+
+from eigenmap.objectives.moments import Rows, harmonic, join, l2_normalise, squared_moments, standardise
+from eigenmap.objectives.objective import Objective, number
+
+PAPER_STRENGTH = 204.8
+"""k * alpha of the paper's ImageNet runs, in the convention of `NeuralEF`: 10 * 0.005 * 4096."""
+
+
+class NeuralEF(Objective):
+    r"""Neural eigenfunctions, ordered by a stop-gradient.
+
+    With psi normalised to E[psi_j^2] = 1 (L2 batch normalisation, pooled over both views),
+
+        loss = scale / k * { - sum_j R_jj + alpha * sum_{i<j} R_ij^2 }
+
+        R_jj = E[psi_j psi_plus_j],   R_ij = E[sg(psi_i) psi_plus_j]
+
+    averaged with the same expression for the two views exchanged. sg(psi_i) is held constant: feature j gives
+    way to the features before it and never the other way round. `ordered=False` lets the gradient through.
+
+    Strength. The eigenfunctions phi_1, phi_2, ... with eigenvalues mu_1 >= mu_2 >= ... are the solution
+    only if alpha > max_{i<j<=k} (mu_i - mu_j) / mu_i^2; below it features repeat eigenfunctions. Two cures:
+
+    - `ratio=True` penalises R_ij^2 / max(R_ii, small), R_ii held constant. Now alpha > 1 - mu_j / mu_i is
+      enough, so alpha = 1 serves every positive spectrum.
+    - `shift=c` puts (1-c) R + c G in the place of R, G = E[psi psi^T] pooled over both views. Eigenfunctions
+      stay, eigenvalues become (1-c) mu + c, and alpha > 1/(4c) serves every spectrum in [0, 1] (c <= 1/2).
+
+    Scale. The published code scales psi so that its products are t R with t = 10, adds the two halves instead
+    of averaging them and divides by k:
+
+        loss_paper = 2 t / k * { - sum_j R_jj + t alpha_paper * sum_{i<j} R_ij^2 }
+
+    Hence alpha = 10 alpha_paper, and the published alpha_paper = 0.005 * 4096 / k is alpha = 204.8 / k here
+    (0.1 / 0.05 / 0.025 at k = 2048 / 4096 / 8192): that is `alpha="paper"`. With `scale=20` the losses are
+    equal too, which matters to an optimiser that is not blind to the size of gradients.
+
+    [1] Deng, Shi, Zhang, Cui, Lu, Zhu: Neural Eigenfunctions Are Structured Representation Learners, 2024.
+    [2] Deng, Shi, Zhu: NeuralEF: Deconstructing Kernels by Deep Neural Networks, ICML 2022.
+
+    Example::
+
+        objective = NeuralEF(alpha="paper")
+        psi = projector(encoder(torch.cat([x, x_plus])))
+        loss = objective(*psi.chunk(2))
+        loss.backward()
+    """
+
+    def __init__(
+        self,
+        alpha: float | str = "paper",
+        ordered: bool = True,
+        ratio: bool = False,
+        shift: float = 0.0,
+        small: float = 1e-3,
+        scale: float = 1.0,
+    ) -> None:
+        super().__init__()
+        self.alpha = alpha if alpha == "paper" else number('alpha (or "paper")', alpha)
+        self.ordered = ordered
+        self.ratio = ratio
+        self.shift = number("shift", shift, most=1.0)
+        self.small = number("small", small, zero=False)
+        self.scale = number("scale", scale, zero=False)
+
+    def loss(self, psi: Tensor, psi_plus: Tensor, weights: Tensor | None, gram: Tensor | None) -> Tensor:
+        """Return the value of the equation of the class."""
+        k = psi.shape[1]
+        alpha = PAPER_STRENGTH / k if isinstance(self.alpha, str) else self.alpha
+        psi, psi_plus = l2_normalise(psi, psi_plus, weights=weights)
+        rows = join(psi, psi_plus, weights, gram)
+        halves = self._factors(rows)
+        R_diagonal = (halves[0][0] * halves[0][1]).sum(0)
+        earlier = 1 / R_diagonal.detach().clamp_min(self.small) if self.ratio else None
+        penalty = sum(
+            squared_moments(first.detach() if self.ordered else first, second, earlier) for first, second in halves
+        )
+        return self.scale / k * (alpha / 2 * penalty - R_diagonal.sum())
+
+    def _factors(self, rows: Rows) -> list[tuple[Tensor, Tensor]]:
+        """Factors (a, b) of R = a^T b, and those with the views exchanged; the shift's G comes as more rows."""
+        psi, partner = rows.psi, rows.partner
+        if self.shift == 0:
+            return [(psi, partner), (partner, psi)]
+        root = math.sqrt(1 - self.shift)
+        pooled = rows.pooled() * math.sqrt(self.shift)
+        a, b = torch.cat([psi * root, pooled]), torch.cat([partner * root, pooled])
+        return [(a, b), (b, a)]
+
+
+class GramNeuralEF(Objective):
+    r"""NeuralEF with the penalty on the Gram matrix: ordered for every spectrum without tuning.
+
+    With psi centred and of unit variance, pooled over both views, and R_jj = E[psi_j psi_plus_j],
+
+        loss = - sum_j w_j { R_jj - b * sum_{i<j} G_ij^2 }
+
+        G_ij = E[sg(psi_i) psi_j] pooled over both views,   w_j ~ 1/j, sum_j w_j = 1
+
+    Strength. Behind phi_1 ... phi_{j-1}, a feature psi_j = sum_l c_l phi_l earns
+
+        sum_{i<j} (mu_i - b) c_i^2 + sum_{l>=j} mu_l c_l^2
+
+    which phi_j maximises if and only if b > mu_i - mu_j for all i < j. So b = 1 serves every spectrum in (0, 1]
+    and b = 2 every one in (-1, 1], at any k. The penalty cannot be lowered by destroying the agreement of the
+    two views, as NeuralEF's penalty on R can. The positive w_j leave the optimum of each feature alone.
+
+    G is pooled over the rows of both views rather than penalised view by view: the features are normalised
+    in that measure (G_jj = 1), alignment diagonalises that matrix, two views with different augmentations
+    need not be orthogonal each, and twice the rows halve the noise that squaring turns into bias.
+    `unbiased=True` removes the rest of that bias by the U-statistic: products of a pair with itself are
+    left out,
+
+        G_ij^2 ~ { (sum_b t_b)^2 - sum_b t_b^2 } / (B (B - 1)),   t_b = mean of psi_i psi_j over the views of b
+
+    Example::
+
+        objective = GramNeuralEF()
+        loss = objective(psi, psi_plus)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
+        optimizer.step()
+    """
+
+    def __init__(self, b: float = 1.0, unbiased: bool = False) -> None:
+        super().__init__()
+        self.b = number("b", b)
+        self.unbiased = unbiased
+
+    def loss(self, psi: Tensor, psi_plus: Tensor, weights: Tensor | None, gram: Tensor | None) -> Tensor:
+        """Return the value of the equation of the class."""
+        psi, psi_plus = standardise(psi, psi_plus, weights=weights)
+        rows = join(psi, psi_plus, weights, gram)
+        w = harmonic(psi.shape[1], psi)
+        h = rows.pooled()
+        penalty = squared_moments(h.detach(), h, later=w)
+        if self.unbiased:
+            # In a Gram block every row is a draw; in a batch of pairs the two views of one thing are one draw.
+            views, collision = (h.chunk(2), rows.collision) if gram is None else ((h,), 1 / len(h))
+            penalty = (penalty - _own_squares(views, w)) / (1 - collision)
+        return self.b * penalty - (w * rows.diagonal()).sum()
+
+
+def _own_squares(views: tuple[Tensor, ...], later: Tensor) -> Tensor:
+    """Sum later_j t_bij^2 over b and i < j, t_bij = sum over views of sg(h_bi) h_bj: the b = b' part of G_ij^2."""
+    total = later.new_zeros(())
+    for u, v in product(views, views):
+        held = (u * v).detach()
+        before = held.cumsum(1) - held  # sum over i < j
+        total = total + ((before * u * v).sum(0) * later).sum()
+    return total

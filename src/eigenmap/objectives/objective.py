@@ -1,0 +1,91 @@
+"""What every objective shares: its signature, its precision and its checks."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from eigenmap.errors import EigenmapError
+from eigenmap.objectives.moments import average, world_size
+
+
+class Objective(nn.Module, ABC):
+    """A loss on the codes of related things: `loss = objective(psi, psi_plus, kernel=None)`.
+
+    `psi` (B, k) and `psi_plus` (B', k) are the raw outputs of the network; the objective normalises them
+    itself. `kernel` says how their rows are related:
+
+    - None: row b of `psi` and row b of `psi_plus` are a pair, every pair counts alike;
+    - (B,): the same with pair weights >= 0, of any scale; every expectation becomes the weighted one;
+    - (B, B'), dense or sparse: a block K of a Gram matrix, R = psi^T K psi_plus / (B B').
+
+    The value is that of the *global batch*: with torch.distributed initialised the rows of all processes
+    are one batch (each process brings equally many), and parameter gradients averaged over the processes,
+    as DistributedDataParallel does, are those of one process with the joined batch.
+
+    The arithmetic is float32 (float64 for float64 input) whatever autocast says, and never waits for the
+    device.
+    """
+
+    takes_gram: ClassVar[bool] = True
+
+    def forward(self, psi: Tensor, psi_plus: Tensor, kernel: Tensor | None = None) -> Tensor:
+        """Return the loss of the global batch, a scalar."""
+        self._check_shapes(psi, psi_plus, kernel)
+        dtype = torch.promote_types(torch.promote_types(psi.dtype, psi_plus.dtype), torch.float32)
+        with torch.autocast(device_type=psi.device.type, enabled=False):
+            psi, psi_plus = psi.to(dtype), psi_plus.to(dtype)
+            if kernel is None:
+                return self.loss(psi, psi_plus, None, None)
+            kernel = kernel.detach().to(device=psi.device, dtype=dtype)
+            if kernel.ndim == 1:
+                # Of mean one over all processes; the floor only keeps an all-zero batch from becoming NaN.
+                weights = kernel / average(kernel.mean()).clamp_min(torch.finfo(dtype).tiny)
+                return self.loss(psi, psi_plus, weights, None)
+            return self.loss(psi, psi_plus, None, kernel)
+
+    @abstractmethod
+    def loss(self, psi: Tensor, psi_plus: Tensor, weights: Tensor | None, gram: Tensor | None) -> Tensor:
+        """Return the value of the equation; `weights` (B,) are of global mean one, `gram` is (B, B')."""
+
+    def _check_shapes(self, psi: Tensor, psi_plus: Tensor, kernel: Tensor | None) -> None:
+        name = type(self).__name__
+        if psi.ndim != 2 or psi_plus.ndim != 2 or psi.shape[1] != psi_plus.shape[1]:
+            raise EigenmapError(
+                f"{name} takes two matrices with one row per thing and equally many columns, "
+                f"not shapes {tuple(psi.shape)} and {tuple(psi_plus.shape)}"
+            )
+        if len(psi) * world_size() < 2:
+            raise EigenmapError(f"{name} estimates moments from a batch and needs at least 2 rows, not {len(psi)}")
+        if kernel is not None and kernel.ndim == 2:
+            if not self.takes_gram:
+                raise EigenmapError(
+                    f"{name} compares the two ends of pairs and has no meaning for a Gram block; "
+                    "give pairs, or choose neuralef, neuralef-gram, nested or scl"
+                )
+            if kernel.shape != (len(psi), len(psi_plus)):
+                raise EigenmapError(
+                    f"the Gram block must be {len(psi)} x {len(psi_plus)} like the rows of psi and psi_plus, "
+                    f"not {kernel.shape[0]} x {kernel.shape[1]}"
+                )
+            return
+        if psi.shape != psi_plus.shape:
+            raise EigenmapError(f"{name} needs as many rows in psi as in psi_plus, not {len(psi)} and {len(psi_plus)}")
+        if kernel is not None and kernel.shape != (len(psi),):
+            raise EigenmapError(
+                f"pair weights must be one number per pair ({len(psi)}) and a Gram block a matrix, "
+                f"not a kernel of shape {tuple(kernel.shape)}"
+            )
+
+
+def number(name: str, value: Any, *, zero: bool = True, most: float = math.inf) -> float:
+    """Return `value` if it is a finite number in [0, most], or (0, most] without `zero`; else a clear error."""
+    valid = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    if not valid or not 0 <= value <= most or (value == 0 and not zero):
+        limit = "" if most == math.inf else f" and at most {most:g}"
+        raise EigenmapError(f"{name} must be a number {'at least' if zero else 'above'} 0{limit}, not {value!r}")
+    return float(value)

@@ -1,0 +1,27 @@
+"""Named settings for training on images, one small file for each family.
+
+    recipe = get("cifar10-resnet18").but(epochs=200)
+
+`auto` is `laptop` on a CPU and `gpu` where there is a GPU.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from eigenmap.errors import EigenmapError
+from eigenmap.recipes.laptop import CATALOGUE, LAPTOP
+from eigenmap.recipes.recipe import Recipe
+
+__all__ = ["RECIPES", "Recipe", "get"]
+
+RECIPES: dict[str, Recipe] = {recipe.name: recipe for recipe in (LAPTOP, CATALOGUE)}
+
+
+def get(name: str) -> Recipe:
+    """Look up a recipe by name."""
+    if name == "auto":
+        name = "gpu" if torch.cuda.is_available() else "laptop"
+    if name not in RECIPES:
+        raise EigenmapError(f"Unknown recipe {name!r}: choose one of auto, {', '.join(sorted(RECIPES))}.")
+    return RECIPES[name]

@@ -1,0 +1,9 @@
+"""Recipes for a computer without a GPU."""
+
+from eigenmap.recipes.recipe import Recipe
+
+LAPTOP = Recipe(name="laptop", epochs=30)
+"""Photos on two or more CPU cores: minutes for some thousand images."""
+
+CATALOGUE = Recipe(name="catalogue", n_components=128, views="weak", epochs=25)
+"""The embedded catalogue: small, centred, upright pictures, where strong crops would destroy what matters."""

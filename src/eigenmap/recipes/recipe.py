@@ -1,0 +1,71 @@
+"""What a recipe is: every choice that training on images needs, with a name."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Literal
+
+from eigenmap.errors import EigenmapError
+from eigenmap.training.config import Optimizer, Precision
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """All settings of a fit on images; change any with `recipe.but(lr=0.1, epochs=50)`.
+
+    Attributes:
+        encoder: name of the encoder, see `networks.build_encoder`; `stem` is that of its ResNets.
+        image_size: side of the views in pixels; None keeps what `data.load_images` finds best.
+        n_components: width of psi, and the most features a code can have.
+        hidden: width of the projector's hidden layer; None means `n_components`.
+        objective: name of the objective, with `objective_options` for its constructor.
+        views: name of the augmentation recipe.
+        epochs: passes over the training images; `batch_size` images a step (two views each).
+        warmup: share of the steps over which the rate rises; then a cosine down to `final_lr_fraction`.
+        codes: which output of the network becomes the code; "auto" decides on held-out pairs.
+
+    The rest goes to `training.TrainingConfig` as it is.
+    """
+
+    name: str
+    encoder: str = "small-cnn"
+    stem: Literal["auto", "imagenet", "small"] = "auto"
+    image_size: int | None = None
+    n_components: int = 256
+    hidden: int | None = None
+    objective: str = "nested"
+    objective_options: Mapping[str, Any] = field(default_factory=dict)
+    views: str = "cifar"
+    epochs: float = 50
+    batch_size: int = 256
+    optimizer: Optimizer = "adamw"
+    lr: float = 2e-3
+    weight_decay: float = 1e-2
+    momentum: float = 0.9
+    warmup: float = 0.05
+    final_lr_fraction: float = 0.001
+    clip_norm: float | None = None
+    projector_lr_scale: float = 1.0
+    precision: Precision = "32-true"
+    channels_last: bool = False
+    compile: bool = False
+    accumulate: int = 1
+    codes: Literal["auto", "encoder", "projector"] = "auto"
+
+    def but(self, **settings: Any) -> Recipe:
+        """This recipe with other values; those that are None stay as they are."""
+        known = [field.name for field in fields(self) if field.name != "name"]
+        for name in settings:
+            if name not in known:
+                close = difflib.get_close_matches(name, known, n=1)
+                hint = f"; did you mean {close[0]}?" if close else f"; there are {', '.join(known)}."
+                raise EigenmapError(f"A recipe has no setting {name!r}{hint}")
+        recipe = replace(self, **{name: value for name, value in settings.items() if value is not None})
+        for name in ("n_components", "batch_size", "epochs"):
+            if getattr(recipe, name) <= 0:
+                raise EigenmapError(f"{name} must be at least 1, not {getattr(recipe, name)}.")
+        if recipe.codes not in ("auto", "encoder", "projector"):
+            raise EigenmapError(f'codes must be "auto", "encoder" or "projector", not {recipe.codes!r}.')
+        return recipe

@@ -1,0 +1,148 @@
+"""Batches of image pairs for training and for alignment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from eigenmap.errors import EigenmapError
+from eigenmap.relations.augmentation import TwoViews
+from eigenmap.relations.batch import Batch
+
+# What a stream of random numbers is for; part of its seed.
+_ORDER, _VIEWS, _SPLIT = 0, 1, 2
+
+
+class ImagePairs:
+    """Two random views of every image, as a function of the step.
+
+    `batch(step)` depends on the seed and the step and on nothing that happened before, so a run that was killed goes on
+    exactly where it was, and N processes together see exactly the batch that one would: each takes its rows of it.
+    An epoch visits every image once, in a new order, and drops the last incomplete batch.
+
+    Args:
+        pixels: uint8 (N, C, H, W); moved to `device` once.
+        views: how to make the two views.
+        batch_size: images in a batch, over all processes together.
+        seed: of the order and of the views.
+        device: where batches are made.
+        rank: number of this process.
+        world_size: number of processes.
+
+    Example:
+        >>> pairs = ImagePairs(pixels, TwoViews("cifar", 32), batch_size=256, seed=0)
+        >>> x, x_plus, _ = pairs.batch(step=0)
+
+    """
+
+    def __init__(
+        self,
+        pixels: Tensor,
+        views: TwoViews,
+        batch_size: int,
+        seed: int = 0,
+        device: torch.device | str = "cpu",
+        rank: int = 0,
+        world_size: int = 1,
+    ) -> None:
+        if pixels.dtype != torch.uint8 or pixels.ndim != 4:
+            raise EigenmapError(
+                f"Pixels must be a uint8 tensor (N, C, H, W), not {pixels.dtype} of shape {tuple(pixels.shape)}."
+            )
+        if batch_size < 1 or batch_size % world_size:
+            raise EigenmapError(
+                f"The batch size {batch_size} must be a positive multiple of the number of processes, "
+                f"which is {world_size}."
+            )
+        if batch_size > len(pixels):
+            raise EigenmapError(
+                f"The batch size {batch_size} is larger than the data set, which has {len(pixels)} training "
+                "images; choose a smaller batch size."
+            )
+        self.device = torch.device(device)
+        self.pixels = pixels.to(self.device)
+        self.views = views
+        self.batch_size = batch_size
+        self.seed = seed
+        self.rank = rank
+        self.world_size = world_size
+        self._order: tuple[int, Tensor] | None = None
+
+    def __len__(self) -> int:
+        """Count the images."""
+        return len(self.pixels)
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Number of whole batches in the data set."""
+        return len(self.pixels) // self.batch_size
+
+    def indices(self, step: int) -> Tensor:
+        """Which images are in this process's part of the batch, in order; on `device`."""
+        epoch, place = divmod(step, self.steps_per_epoch)
+        if self._order is None or self._order[0] != epoch:
+            generator = _generator(self.seed, _ORDER, epoch)
+            order = torch.randperm(len(self.pixels), generator=generator)
+            self._order = (epoch, order.to(self.device))
+        start = place * self.batch_size
+        mine = self._share(self.batch_size)
+        return self._order[1][start + mine.start : start + mine.stop]
+
+    def batch(self, step: int, rows: slice = slice(None)) -> Batch:
+        """Make this process's part of batch number `step`, or only some rows of that part.
+
+        Taken in pieces the batch is the same as at once, which lets a large batch be replayed chunk by chunk.
+        """
+        mine = range(self.batch_size)[self._share(self.batch_size)][rows]
+        draws = self.views.draw(self.batch_size, self._image_shape, _generator(self.seed, _VIEWS, step))
+        first, second = (each[mine.start : mine.stop] for each in draws)
+        images = self.pixels.index_select(0, self.indices(step)[rows])
+        return Batch(*self.views.apply(images, (first, second)))
+
+    def pairs(self, generator: torch.Generator, batch_size: int, passes: int = 1) -> Iterator[Batch]:
+        """Go through all images in order, `passes` times with new views, the last incomplete batch included.
+
+        The processes divide the images between them: moments merged over processes count each once a pass.
+        """
+        share = self._share(len(self.pixels))
+        for _ in range(passes):
+            for start in range(share.start, share.stop, batch_size):
+                images = self.pixels[start : min(start + batch_size, share.stop)]
+                yield Batch(*self.views(images, generator))
+
+    @property
+    def _image_shape(self) -> tuple[int, int, int]:
+        _, channels, height, width = self.pixels.shape
+        return channels, height, width
+
+    def _share(self, count: int) -> slice:
+        """Cut the range of `count` into equal parts and take this process's."""
+        return slice(count * self.rank // self.world_size, count * (self.rank + 1) // self.world_size)
+
+
+def split_held_out(
+    count: int, fraction: float = 0.1, seed: int = 0, minimum: int = 1, maximum: int | None = None
+) -> tuple[Tensor, Tensor]:
+    """Split the numbers 0 ... count - 1 at random into a training part and a held-out part, each sorted.
+
+    The held-out part has `fraction` of them, but at least `minimum`, at most `maximum`, and never more than half.
+
+    Example:
+        >>> train, held_out = split_held_out(50_000, fraction=0.1, maximum=2_000)
+
+    """
+    if count < 2:
+        raise EigenmapError(f"At least 2 samples are needed to hold some out, and there are only {count}.")
+    held = max(round(count * fraction), minimum, 1)
+    held = min(held, count // 2, count if maximum is None else maximum)
+    order = torch.randperm(count, generator=_generator(seed, _SPLIT, 0))
+    return order[held:].sort().values, order[:held].sort().values
+
+
+def _generator(seed: int, purpose: int, number: int) -> torch.Generator:
+    """Make an independent stream of random numbers for each (seed, purpose, number)."""
+    entropy = (seed % 2**64, purpose, number)
+    return torch.Generator().manual_seed(int(np.random.SeedSequence(entropy).generate_state(1)[0]))

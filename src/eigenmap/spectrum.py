@@ -1,0 +1,361 @@
+r"""From any trained network to ordered codes: the Rayleigh-Ritz step.
+
+A network psi: X -> R^k spans a space of functions. Over pairs (x, x+) of a relation, collect
+
+    C = E[psi psi^T]   (both views),        A = sym E[psi(x) psi(x+)^T],
+
+both centred, and solve the *signed* generalised eigenproblem
+
+    A v = mu (C + gamma I) v,        mu_1 >= mu_2 >= ...
+
+The features phi_j = v_j . (psi - m) are the best approximation, inside the span, of the eigenfunctions of the
+relation: uncorrelated, sorted, each with the eigenvalue mu_j = E[phi_j(x) phi_j(x+)] / E[phi_j^2] that says how
+much of the feature two related things share. The ridge gamma leads from exact Ritz features (gamma = 0) to the
+principal components of the shared covariance A (gamma = infinity); it also shrinks the noise of C.
+
+In-sample Ritz values lie: with k features and N pairs the best of k noisy directions looks significant. So the
+rotation comes from one part of the pairs, and everything that is reported or decided (eigenvalues, order, weights,
+the exponent t, the ridge, whether to rotate at all, suggested lengths) comes from another.
+
+A code is phi_j(x) * max(mu_j, 0)^t: t steps of diffusion, so that features nobody shares do not disturb long codes.
+
+    fit, held_out = Moments(k), Moments(k)
+    fit.update(psi, psi_plus); held_out.update(...)          # stream, in any number of batches
+    alignment = best_alignment(fit, held_out, (psi_held, psi_plus_held))
+    codes = alignment.apply(psi, dim=16)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+import torch
+from torch import Tensor
+from torch.nn.functional import normalize, pad
+
+from eigenmap.errors import EigenmapError
+
+RIDGES = (0.0, 0.001, 0.01, 0.1, 1.0)
+"""Candidates for gamma, in units of the mean variance of a feature (the trace of C over k)."""
+
+EXPONENTS = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
+"""Candidates for t. Weak augmentations leave eigenvalues close to 1 and call for a large t."""
+
+PREFIXES = (1, 2, 4, 8, 16, 32, 64)
+"""The lengths at which prefixes are judged."""
+
+
+class Moments:
+    """Streaming float64 sums over pairs: everything the alignment needs to know of the data.
+
+    `update` takes batches of any size; sums of disjoint batches `merge`; `reduce` adds those of all processes.
+    A constant 1 rides along as last feature, so that each matrix holds second moments, sums and total weight.
+    """
+
+    def __init__(self, n_features: int, device: torch.device | str = "cpu") -> None:
+        def zeros(*shape: int) -> Tensor:
+            return torch.zeros(shape, dtype=torch.float64, device=device)
+
+        self.within, self.within_plus, self.across = (zeros(n_features + 1, n_features + 1) for _ in range(3))
+        self.squares = zeros()
+
+    @property
+    def n_features(self) -> int:
+        """The number k of features."""
+        return len(self.across) - 1
+
+    def update(self, psi: Tensor, psi_plus: Tensor, kernel: Tensor | None = None) -> Moments:
+        """Add a batch of pairs; `kernel` is None, pair weights (B,), or a Gram block (B, B')."""
+        psi, psi_plus = (pad(p.detach().to(self.across), (0, 1), value=1.0) for p in (psi, psi_plus))
+        if kernel is not None and kernel.dim() == 2:
+            share = kernel.to(self.across) / len(psi_plus)
+            first, second, partner = psi, psi_plus, share @ psi_plus
+        else:
+            share = torch.ones(len(psi)).to(self.across) if kernel is None else kernel.to(self.across)
+            first, second, partner = share[:, None] * psi, share[:, None] * psi_plus, psi_plus
+        self.within.addmm_(first.T, psi)
+        self.within_plus.addmm_(second.T, psi_plus)
+        self.across.addmm_(first.T, partner)
+        self.squares += (share * share).sum()
+        return self
+
+    def _tensors(self) -> tuple[Tensor, ...]:
+        return self.within, self.within_plus, self.across, self.squares
+
+    def merge(self, other: Moments) -> Moments:
+        """Add the sums of pairs this object has not seen."""
+        for mine, theirs in zip(self._tensors(), other._tensors(), strict=True):
+            mine += theirs.to(mine.device)
+        return self
+
+    def reduce(self) -> Moments:
+        """Add the sums of all processes, where there are several."""
+        if torch.distributed.is_available() and torch.distributed.is_initialized():
+            for tensor in self._tensors():
+                torch.distributed.all_reduce(tensor)
+        return self
+
+    def _pooled(self) -> Tensor:
+        return (self.within / self.within[-1, -1] + self.within_plus / self.within_plus[-1, -1]) / 2
+
+    def mean(self) -> Tensor:
+        """The mean of psi over both views."""
+        return self._pooled()[-1, :-1]
+
+    def about(self, m: Tensor) -> tuple[Tensor, Tensor]:
+        """C and A of psi - m: second moments within a view, and (symmetrised) across the pair.
+
+        Features that differ from m by no more than float32 rounding are exactly zero in both.
+        """
+
+        def shifted(S: Tensor) -> Tensor:
+            corner = S[-1, -1] * torch.outer(m, m)
+            return S[:-1, :-1] - torch.outer(S[:-1, -1], m) - torch.outer(m, S[-1, :-1]) + corner
+
+        pooled = self._pooled()
+        C, A = shifted(pooled), shifted(self.across / self.within[-1, -1])
+        if not bool(C.isfinite().all() and A.isfinite().all()):
+            raise EigenmapError(
+                "The features of the network have no finite moments: either there are no pairs, or training diverged."
+            )
+        constant = C.diagonal() <= 1e-12 * pooled.diagonal()[:-1]
+        rounding = constant[:, None] | constant
+        return C.masked_fill(rounding, 0.0), ((A + A.T) / 2).masked_fill(rounding, 0.0)
+
+    def noise(self) -> float:
+        """The standard error of an eigenvalue that is truly zero: N^-1/2 for N pairs of equal weight."""
+        return float(self.squares.sqrt() / self.within[-1, -1])
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """How raw network outputs become ordered codes; made by `best_alignment` (or `align`), stored with the model."""
+
+    mean: Tensor  # (k,)
+    rotation: Tensor  # (k, r), columns sorted by importance
+    eigenvalues: Tensor  # (r,) from held-out Rayleigh quotients, signed
+    power: Tensor  # (r,) held-out variance of each feature, before weighting
+    t: float = 0.0
+    ridge: float = 0.0
+    own_order: bool = False
+    quality: float = float("nan")
+    noise: float = 0.0  # one standard error of a held-out eigenvalue that is truly zero
+    recall: dict[int, float] = field(default_factory=dict)  # length -> recall@10 of the full-length neighbours
+
+    @property
+    def n_components(self) -> int:
+        """Number r of ordered features; the rank found where that is below the network's k."""
+        return self.rotation.shape[1]
+
+    def cut(self, n_components: int | None) -> Alignment:
+        """The first `n_components` features only, where there are more."""
+        if n_components is None or n_components >= self.n_components:
+            return self
+        columns = slice(n_components)
+        return replace(
+            self,
+            rotation=self.rotation[:, columns],
+            eigenvalues=self.eigenvalues[columns],
+            power=self.power[columns],
+            recall={},  # it was about the full length
+        )
+
+    def to(self, device: torch.device | str) -> Alignment:
+        """The same on another device."""
+        tensors = {name: value.to(device) for name, value in vars(self).items() if isinstance(value, Tensor)}
+        return replace(self, **tensors)
+
+    def weights(self, t: float | None = None) -> Tensor:
+        """max(mu, 0)^t in units of the largest; features without a positive eigenvalue get 0 unless t = 0.
+
+        Only ratios matter to a code, and powers of a small eigenvalue would not fit into float32.
+        """
+        mu = self.eigenvalues.clamp(min=0)
+        return (mu / mu.max().clamp(min=1e-300)).pow(self.t if t is None else t)
+
+    def apply(self, psi: Tensor, dim: int | None = None, t: float | None = None, *, unit: bool = True) -> Tensor:
+        """The first `dim` ordered features of each row of `psi`; rows of norm 1 unless `unit=False`."""
+        dim = self.n_components if dim is None else dim
+        # Project in the precision of psi: the mean and the rotation are exact enough in float32 for a code.
+        rotation = (self.rotation * self.weights(t))[:, :dim]
+        code = (psi - self.mean.to(psi)) @ rotation.to(psi)
+        return normalize(code, dim=1) if unit else code
+
+    def suggest_dim(self, *, spectrum: float | None = None, recall: float | None = None) -> int:
+        """The shortest code that keeps a share of the spectrum, or of the full-length nearest neighbours.
+
+        `spectrum` counts the variance of the weighted features, that is max(mu, 0)^2t for features of unit variance,
+        so it is what inner products of codes lose by cutting. Both shares were measured on held-out pairs.
+        Give exactly one of the two, in (0, 1].
+        """
+        if (spectrum is None) == (recall is None):
+            raise EigenmapError("Give exactly one of spectrum= and recall=, for example suggest_dim(spectrum=0.95).")
+        share = spectrum if spectrum is not None else recall
+        if not isinstance(share, (int, float)) or not 0 < share <= 1:
+            raise EigenmapError(f"The share has to lie in (0, 1], for example 0.95, but it is {share!r}.")
+        if spectrum is not None:
+            energy = torch.where(self.eigenvalues > 2 * self.noise, self.power * self.weights().square(), 0.0)
+            kept = energy.cumsum(0) / energy.sum().clamp(min=1e-300)
+            return min(int((kept < spectrum - 1e-12).sum()) + 1, self.n_components)
+        if not self.recall:
+            raise EigenmapError("This model holds no recall curve; use suggest_dim(spectrum=...) instead.")
+        return min((d for d, r in self.recall.items() if r >= share - 1e-12), default=self.n_components)
+
+
+def align(fit: Moments, held_out: Moments, ridge: float = 0.0, *, centre: bool = True) -> Alignment:
+    """Solve A v = mu (C + gamma I) v on `fit`; judge and sort the result on `held_out`.
+
+    `ridge` is gamma in units of the mean variance of a feature. Directions in which C has no variance beyond
+    rounding are dropped, so the rotation may have fewer than k columns.
+    """
+    m = fit.mean() if centre else torch.zeros_like(fit.mean())
+    C, A = fit.about(m)
+    unit = C.diagonal().mean()
+    variance, basis = torch.linalg.eigh(C)
+    keep = variance > variance[-1] * 1e-9
+    if not bool(keep.any()):
+        raise EigenmapError(
+            "Every feature of the network is constant, so there is nothing to order: training has collapsed."
+        )
+    whiten = basis[:, keep] / (variance[keep] + ridge * unit).sqrt()
+    _, vectors = torch.linalg.eigh(whiten.T @ A @ whiten)
+    return _judged(m, whiten @ vectors.flip(1), held_out, ridge=ridge)
+
+
+def own_order(fit: Moments, held_out: Moments, *, centre: bool = True) -> Alignment:
+    """The network's features as they are and in the order they are in, with honest eigenvalues."""
+    m = fit.mean() if centre else torch.zeros_like(fit.mean())
+    identity = torch.eye(fit.n_features).to(m)
+    mu, power = _rayleigh(m, identity, held_out)
+    return Alignment(m, identity, mu, power, own_order=True, noise=held_out.noise())
+
+
+def _rayleigh(m: Tensor, rotation: Tensor, held_out: Moments) -> tuple[Tensor, Tensor]:
+    """Held-out eigenvalue and variance of each column."""
+    C, A = held_out.about(m)
+    power = (rotation * (C @ rotation)).sum(0)
+    shared = (rotation * (A @ rotation)).sum(0)
+    # A feature without held-out variance shares nothing.
+    return torch.where(power > 0, shared / power.clamp(min=1e-300), 0.0), power
+
+
+def _judged(m: Tensor, rotation: Tensor, held_out: Moments, *, ridge: float) -> Alignment:
+    """Sort the columns of `rotation`, which come in the order of `fit`, by what is known of them from `held_out`.
+
+    The largest of k noisy zeros looks real. So held-out values decide the order of those features only that one set
+    of k zeros in a hundred would contain by chance; the others stay in the order of `fit`, which knows nothing of the
+    noise in `held_out`, and where their values do not descend, they are averaged.
+    """
+    mu, power = _rayleigh(m, rotation, held_out)
+    threshold = held_out.noise() * math.sqrt(2 * math.log(100 * len(mu)))
+    order = torch.where(mu.abs() > threshold, mu, 0.0).sort(descending=True, stable=True).indices
+    rotation = rotation[:, order]
+    # Eigenvectors have no sign; fix one so that equal runs give equal codes.
+    largest = rotation.gather(0, rotation.abs().argmax(0, keepdim=True))
+    return Alignment(
+        m, rotation * largest.sign(), _descending(mu[order]), power[order], ridge=ridge, noise=held_out.noise()
+    )
+
+
+def _descending(values: Tensor) -> Tensor:
+    """The descending sequence nearest to `values` in least squares: runs that ascend become their mean."""
+    runs: list[tuple[float, int]] = []
+    for value in values.tolist():
+        total, size = value, 1
+        while runs and runs[-1][0] * size < total * runs[-1][1]:
+            earlier = runs.pop()
+            total, size = total + earlier[0], size + earlier[1]
+        runs.append((total, size))
+    return torch.cat([values.new_full((size,), total / size) for total, size in runs])
+
+
+def captured(alignment: Alignment, held_out: Moments, lengths: Sequence[int] = PREFIXES) -> float:
+    """Share of itself that a prefix keeps across a held-out pair, averaged over `lengths`.
+
+    For the first d features V it is tr((V^T C V)^-1 V^T A V) / d: the mean eigenvalue of the space they span, which
+    no rescaling of the features and no repetition among them can raise.
+    """
+    C, A = held_out.about(alignment.mean)
+    shares = []
+    for d in _lengths(alignment, lengths):
+        V = alignment.rotation[:, :d]
+        inner = V.T @ C @ V
+        scale = inner.diagonal().clamp(min=1e-300).rsqrt()
+        # A trace of ridge keeps features that repeat each other, or are constant here, from dividing by zero.
+        inner = scale[:, None] * inner * scale + 1e-9 * torch.eye(d).to(inner)
+        shares.append(torch.linalg.solve(inner, scale[:, None] * (V.T @ A @ V) * scale).trace() / d)
+    return float(torch.stack(shares).mean())
+
+
+def neighbour_agreement(code: Tensor, code_plus: Tensor, top: int = 10) -> float:
+    """How far x and x+ agree about their nearest neighbours among the other items: the overlap of the two lists.
+
+    It needs no labels, and unlike finding x+ itself it does not reward telling every item from every other.
+    """
+    n, top = len(code), min(top, len(code) - 1)
+    similarity, similarity_plus = (query @ code_plus.T for query in (code, code_plus))
+    similarity.fill_diagonal_(-torch.inf)
+    similarity_plus.fill_diagonal_(-torch.inf)
+    # The two lists count the gallery from opposite ends, so that ties (a code without information) do not agree.
+    listed = similarity.topk(top, dim=1).indices
+    listed_plus = n - 1 - similarity_plus.flip(1).topk(top, dim=1).indices
+    shared = listed[:, :, None] == listed_plus[:, None, :]
+    return float(shared.sum((1, 2)).double().mean() / top)
+
+
+def best_alignment(
+    fit: Moments,
+    held_out: Moments,
+    held_out_pairs: tuple[Tensor, Tensor],
+    *,
+    n_components: int | None = None,
+    ridges: Sequence[float] = RIDGES,
+    exponents: Sequence[float] = EXPONENTS,
+    centre: bool = True,
+) -> Alignment:
+    """The alignment whose prefixes are best on held-out pairs.
+
+    Rotations for every ridge compete with the network's own order by `captured`; the winner's exponent t is the
+    one under which two views of a held-out item agree best about its neighbours. A few thousand rows are enough
+    for `held_out_pairs`, the raw outputs (psi, psi_plus) of which `held_out` holds the moments.
+    """
+    candidates = [own_order(fit, held_out, centre=centre)]
+    candidates += [align(fit, held_out, ridge, centre=centre) for ridge in ridges]
+    candidates = [candidate.cut(n_components) for candidate in candidates]
+    lengths = _lengths(min(candidates, key=lambda candidate: candidate.n_components), PREFIXES)
+    judged = [(candidate, captured(candidate, held_out, lengths)) for candidate in candidates]
+    # Python's max keeps the first of equals (but for rounding): the network's own order, then the smaller ridge.
+    best, quality = max(judged, key=lambda pair: round(pair[1], 6))
+
+    def agreement(t: float) -> float:
+        code, code_plus = (best.apply(psi, t=t, unit=False) for psi in held_out_pairs)
+        return sum(
+            neighbour_agreement(normalize(code[:, :d], dim=1), normalize(code_plus[:, :d], dim=1))
+            for d in _lengths(best, PREFIXES)
+        )
+
+    best = replace(best, t=max(exponents, key=agreement), quality=quality)
+    return replace(best, recall=_recall_curve(best, held_out_pairs))
+
+
+def _recall_curve(alignment: Alignment, pairs: tuple[Tensor, Tensor], top: int = 10) -> dict[int, float]:
+    """Length -> share of the full-length nearest neighbours that a code cut there finds, among held-out items."""
+    query, gallery = (alignment.apply(psi, unit=False) for psi in pairs)
+
+    def neighbours(d: int) -> Tensor:
+        similarity = normalize(query[:, :d], dim=1) @ normalize(gallery[:, :d], dim=1).T
+        return similarity.topk(min(top, len(gallery)), dim=1).indices
+
+    truth = neighbours(alignment.n_components)
+    steps = sorted({1, *(2**i for i in range(1, 16)), *(3 * 2**i for i in range(15))})
+    return {
+        d: float((neighbours(d)[:, :, None] == truth[:, None, :]).sum((1, 2)).double().mean() / truth.shape[1])
+        for d in dict.fromkeys([*_lengths(alignment, steps), alignment.n_components])
+    }
+
+
+def _lengths(alignment: Alignment, lengths: Iterable[int]) -> list[int]:
+    """Those of `lengths` that the alignment has; its full length where it is shorter than all of them."""
+    return [d for d in lengths if d <= alignment.n_components] or [alignment.n_components]

@@ -1,0 +1,20 @@
+"""Training: the loop, its optimizers, checkpoints, metrics and health checks."""
+
+from eigenmap.training.budget import measure_step, steps_for_budget
+from eigenmap.training.config import TrainingConfig
+from eigenmap.training.health import CollapseError, DivergedError
+from eigenmap.training.launch import start
+from eigenmap.training.loop import TrainingResult, train
+from eigenmap.training.progress import show
+
+__all__ = [
+    "CollapseError",
+    "DivergedError",
+    "TrainingConfig",
+    "TrainingResult",
+    "measure_step",
+    "show",
+    "start",
+    "steps_for_budget",
+    "train",
+]

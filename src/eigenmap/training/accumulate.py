@@ -1,0 +1,113 @@
+r"""Exact large batches on a small device: the objective of the whole batch, the memory of one chunk.
+
+The objectives are not sums over images, so adding up the gradients of small batches is not the gradient of the large
+one. The chain rule still divides: with codes psi_c = network(x_c) of the chunks c and L the objective of all codes,
+
+    dL/dtheta = sum_c (dL/dpsi_c) (dpsi_c/dtheta)
+
+1. codes of all chunks, without a graph;
+2. L and dL/dpsi on the joined codes (B x k numbers, the network is not involved);
+3. chunk by chunk the codes once more, with a graph, and backward from dL/dpsi_c.
+
+Step 3 sees the same inputs and the same random numbers (dropout) as step 1, so value and gradient are those of the
+undivided batch. The exception is BatchNorm, which in both passes uses the statistics of its chunk; its running
+averages are updated once a step, with the mean of the chunks' statistics. The price is one more forward pass.
+The same idea for two-tower retrieval: Gao et al., "Scaling deep contrastive learning batch size under memory limited
+setup", 2021.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from eigenmap.errors import EigenmapError
+from eigenmap.relations.batch import Batch
+
+if TYPE_CHECKING:
+    from eigenmap.training.loop import Learner
+
+
+def backward_in_chunks(learner: Learner, step: int, batch: Batch, chunks: int) -> Tensor:
+    """Add the gradient of the objective on `batch` to the learner's parameters; returns the objective, detached."""
+    if chunks > min(len(batch.x), len(batch.x_plus)):
+        raise EigenmapError(f"accumulate is {chunks}, but a batch has only {len(batch.x)} items; use fewer chunks.")
+    views = list(zip(batch.x.tensor_split(chunks), batch.x_plus.tensor_split(chunks), strict=True))
+    averages = RunningAverages(learner.network)
+    codes = []
+    with torch.no_grad(), averages.collecting():
+        for chunk, (x, x_plus) in enumerate(views):
+            codes.append(learner.codes(step, x, x_plus, chunk))
+            averages.collect()
+
+    psi, psi_plus = (torch.cat(parts).requires_grad_() for parts in zip(*codes, strict=True))
+    loss = learner.loss(step, psi, psi_plus, batch.kernel)
+    gradients = [g.tensor_split(chunks) for g in torch.autograd.grad(loss, (psi, psi_plus))]
+
+    with averages.frozen():
+        for chunk, (x, x_plus) in enumerate(views):
+            # Processes exchange their gradients once, with the last chunk.
+            with learner.fabric.no_backward_sync(learner.module, enabled=chunk < chunks - 1):
+                again = learner.codes(step, x, x_plus, chunk)
+                learner.fabric.backward(torch.cat(again), torch.cat([g[chunk] for g in gradients]))
+    return loss.detach()
+
+
+class RunningAverages:
+    """The running averages of a network's BatchNorm layers, updated once for many forward passes."""
+
+    def __init__(self, network: nn.Module) -> None:
+        self.norms: list[_BatchNorm] = []
+        self.averages: list[tuple[Tensor, Tensor, Tensor]] = []  # the layers' own buffers: mean, variance, count
+        for norm in network.modules():
+            if isinstance(norm, _BatchNorm) and norm.training and norm.running_mean is not None:
+                assert norm.running_var is not None and norm.num_batches_tracked is not None
+                self.norms.append(norm)
+                self.averages.append((norm.running_mean, norm.running_var, norm.num_batches_tracked))
+
+    @contextmanager
+    def collecting(self) -> Iterator[None]:
+        """Inside, call `collect` after each forward pass; on leaving, one update with the mean of what was seen."""
+        before = self._now()
+        self.sums = [torch.zeros_like(statistics) for statistics in before]
+        self.passes = 0
+        with self._momentum(1.0):  # the "running average" is then what the last forward pass saw
+            yield
+        for norm, old, total, (mean, var, count) in zip(self.norms, before, self.sums, self.averages, strict=True):
+            count += 1
+            weight = torch.reciprocal(count) if norm.momentum is None else norm.momentum
+            new = torch.lerp(old, total / self.passes, weight)
+            mean.copy_(new[0])
+            var.copy_(new[1])
+
+    def collect(self) -> None:
+        """Take in what the last forward pass saw."""
+        self.passes += 1
+        self.sums = [total + seen for total, seen in zip(self.sums, self._now(), strict=True)]
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Inside, forward passes in training mode leave the running averages as they are."""
+        with self._momentum(0.0):
+            yield
+
+    def _now(self) -> list[Tensor]:
+        return [torch.stack([mean, var]) for mean, var, _ in self.averages]
+
+    @contextmanager
+    def _momentum(self, value: float) -> Iterator[None]:
+        momenta = [norm.momentum for norm in self.norms]
+        counts = [count.clone() for _, _, count in self.averages]
+        for norm in self.norms:
+            norm.momentum = value
+        try:
+            yield
+        finally:
+            for norm, momentum, (_, _, count), before in zip(self.norms, momenta, self.averages, counts, strict=True):
+                norm.momentum = momentum
+                count.copy_(before)

@@ -1,0 +1,99 @@
+"""One file that holds a run: written whole or not at all, read without executing anything, refused if it differs."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from eigenmap.errors import EigenmapError
+from eigenmap.training.config import Setting
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """The state of a run after `step` steps.
+
+    No state of random generators is needed: batches and random numbers are functions of the step (see `loop.py`).
+    """
+
+    step: int
+    seconds: float
+    settings: dict[str, Setting]
+    network: dict[str, Tensor]
+    objective: dict[str, Tensor]
+    optimizer: dict[str, Any]
+
+    def require(self, settings: Mapping[str, Setting], path: Path) -> None:
+        """Raise an error that names the settings which differ from those this checkpoint was made with."""
+        names = sorted({*self.settings, *settings})
+        missing = "not set"
+        different = [
+            f"{name} was {self.settings.get(name, missing)!r} and is now {settings.get(name, missing)!r}"
+            for name in names
+            if self.settings.get(name, missing) != settings.get(name, missing)
+        ]
+        if different:
+            raise EigenmapError(
+                f"{path} cannot be resumed: {'; '.join(different)}. Use the old settings, or start without resume."
+            )
+
+
+def save(checkpoint: Checkpoint, path: Path) -> None:
+    """Write beside `path`, flush to the disk, then rename: a kill at any moment leaves the old or the new file."""
+    temporary = path.with_name(f".{path.name}.tmp")
+    state = {field.name: getattr(checkpoint, field.name) for field in fields(checkpoint)}
+    try:
+        with temporary.open("wb") as file:
+            torch.save({"format": FORMAT, **state}, file)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+        _sync_directory(path.parent)
+    except (OSError, RuntimeError) as error:  # torch reports a full disk as a RuntimeError
+        temporary.unlink(missing_ok=True)
+        raise EigenmapError(
+            f"the checkpoint {path} could not be written ({error}); an earlier one there is intact."
+        ) from error
+
+
+def load(path: Path) -> Checkpoint:
+    """Read a checkpoint onto the CPU; every byte is checked first, and nothing in it is executed.
+
+    load(Path("runs/mine/checkpoint.pt")).settings["steps"]
+    """
+    if not path.is_file():
+        raise EigenmapError(f"there is no checkpoint {path}.")
+    try:
+        with zipfile.ZipFile(path) as archive:
+            damaged = archive.testzip()  # torch.load itself would read flipped bits as weights
+        if damaged is not None:
+            raise zipfile.BadZipFile(f"{damaged} fails its checksum")
+        state = torch.load(path, map_location="cpu", weights_only=True)
+        if state.pop("format") != FORMAT:
+            raise EigenmapError(f"the checkpoint {path} has another format version; start without resume.")
+        return Checkpoint(**state)
+    except EigenmapError:
+        raise
+    except Exception as error:  # a damaged file can fail anywhere inside the reader
+        raise EigenmapError(
+            f"the checkpoint {path} is damaged ({error}); delete it and start without resume."
+        ) from error
+
+
+def _sync_directory(folder: Path) -> None:
+    """Make the rename itself durable, where directories can be opened."""
+    if hasattr(os, "O_DIRECTORY"):
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

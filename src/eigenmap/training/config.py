@@ -1,0 +1,95 @@
+"""Everything that can be set about a training run, checked before anything is computed."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Literal, get_args
+
+from eigenmap.errors import EigenmapError
+
+Optimizer = Literal["adamw", "sgd", "lars"]
+Precision = Literal["32-true", "bf16-mixed"]
+Accelerator = Literal["auto", "cpu", "cuda"]
+Setting = str | int | float | bool | None
+
+BOOKKEEPING = frozenset({"log_every", "check_every", "checkpoint_every", "accelerator", "devices", "tensorboard"})
+"""Settings that do not change what a step computes: a run may be resumed with other values of these."""
+
+
+@dataclass(frozen=True)
+class TrainingConfig:
+    """How to train; the defaults are the small-CNN recipe of the catalogue demo.
+
+    The rate of step s is `lr` times `optim.schedule`: linear warm-up over `warmup_steps`, then a cosine down to
+    `final_lr_fraction`; the projector's is multiplied by `projector_lr_scale` as well. One-dimensional parameters
+    (biases, norms) never decay. `momentum` is that of SGD and LARS. `accumulate` divides every batch into so many
+    chunks without changing the objective (see `accumulate.py`).
+
+        TrainingConfig(steps=1000, optimizer="sgd", lr=0.3, warmup_steps=50, clip_norm=1.0)
+    """
+
+    steps: int
+    optimizer: Optimizer = "adamw"
+    lr: float = 2e-3
+    weight_decay: float = 1e-2
+    momentum: float = 0.9
+    warmup_steps: int = 0
+    final_lr_fraction: float = 0.001
+    clip_norm: float | None = None
+    projector_lr_scale: float = 1.0
+    precision: Precision = "32-true"
+    seed: int = 0
+    accumulate: int = 1
+    channels_last: bool = False
+    compile: bool = False
+    log_every: int = 50
+    check_every: int = 100
+    checkpoint_every: int = 500
+    tensorboard: bool = False
+    accelerator: Accelerator = "auto"
+    devices: int = 1
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "accumulate", "log_every", "check_every", "checkpoint_every", "devices"):
+            _require(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")
+        for name in ("lr", "projector_lr_scale"):
+            _require(getattr(self, name) > 0, name, getattr(self, name), "above 0")
+        for name in ("weight_decay", "seed"):
+            _require(getattr(self, name) >= 0, name, getattr(self, name), "0 or more")
+        for name, allowed in (
+            ("optimizer", Optimizer),
+            ("precision", Precision),
+            ("accelerator", Accelerator),
+        ):
+            choices = get_args(allowed)
+            _require(getattr(self, name) in choices, name, getattr(self, name), "one of " + ", ".join(choices))
+        _require(0 <= self.momentum < 1, "momentum", self.momentum, "in [0, 1)")
+        _require(0 <= self.final_lr_fraction <= 1, "final_lr_fraction", self.final_lr_fraction, "in [0, 1]")
+        _require(self.clip_norm is None or self.clip_norm > 0, "clip_norm", self.clip_norm, "above 0, or None")
+        _require(
+            0 <= self.warmup_steps <= self.steps,
+            "warmup_steps",
+            self.warmup_steps,
+            f"in 0..steps ({self.steps})",
+        )
+
+    def trajectory(self) -> dict[str, Setting]:
+        """The settings that decide what is computed: a checkpoint resumes only under the same ones."""
+        return {name: value for name, value in asdict(self).items() if name not in BOOKKEEPING}
+
+    def is_check(self, step: int) -> bool:
+        """Whether the held-out pairs are looked at after this many steps."""
+        return step % self.check_every == 0 or step == self.steps
+
+    def is_checkpoint(self, step: int) -> bool:
+        """Whether a checkpoint is written after this many steps."""
+        return step % self.checkpoint_every == 0 or step == self.steps
+
+    def is_record(self, step: int) -> bool:
+        """Whether a line of metrics is written; always at a checkpoint, so that resuming needs no half-open line."""
+        return step % self.log_every == 0 or self.is_check(step) or self.is_checkpoint(step)
+
+
+def _require(holds: bool, name: str, value: object, allowed: str) -> None:
+    if not holds:
+        raise EigenmapError(f"{name} must be {allowed}, not {value!r}.")

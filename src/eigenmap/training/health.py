@@ -1,0 +1,161 @@
+r"""Is the network still learning features? Measured on held-out pairs while it trains.
+
+Effective rank (Roy & Vetterli, 2007) of the held-out codes, with p the eigenvalues of their centred covariance
+divided by their sum:
+
+    rank = exp(-sum_j p_j log p_j)
+
+k for k uncorrelated features of equal variance, 1 when all features say the same, 0 when the output is constant.
+Beside it the Rayleigh quotients mu_j = E[psi_j(x) psi_j(x+)] / E[psi_j^2] (centred) of the leading features in the
+network's own order: cheap, and honest because held out. `spectrum` computes the proper eigenvalues after training.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from eigenmap.errors import EigenmapError
+from eigenmap.relations.batch import Batch
+from eigenmap.training.config import TrainingConfig
+from eigenmap.training.metrics import Record
+
+HeldOut = tuple[Tensor, Tensor] | Batch | Callable[[], Iterable[Batch]]
+"""Held-out pairs: two tensors, one batch, or a function that gives batches (the same ones every time it is called)."""
+
+PAIRS = 1024
+"""At most so many pairs are used: the check then costs at most a symmetric eigenproblem of size 2,048."""
+LEADING = 8
+PATIENCE = 3
+
+
+class CollapseError(EigenmapError):
+    """The features of the network have become copies of each other."""
+
+
+class DivergedError(EigenmapError):
+    """The loss, the gradient or the codes are no longer finite."""
+
+
+@dataclass(frozen=True)
+class Health:
+    """What a check finds: the effective rank, of how many features, and the Rayleigh quotients of the first."""
+
+    effective_rank: float
+    n_components: int
+    eigenvalues: list[float]
+
+
+@torch.no_grad()
+def measure(network: nn.Module, held_out: HeldOut, rows: int = 256) -> Health:
+    """Health of `network` in evaluation mode on held-out pairs, `rows` items at a time; its mode is restored."""
+    batches = held_out() if callable(held_out) else [Batch(*held_out)]
+    was_training = network.training
+    network.eval()
+    codes: list[Batch] = []
+    for batch in batches:
+        views = (batch.x, batch.x_plus)
+        psi, psi_plus = (torch.cat([network(part)[1].double() for part in torch.split(view, rows)]) for view in views)
+        codes.append(Batch(psi, psi_plus, batch.kernel))
+        if sum(len(seen.x) for seen in codes) >= PAIRS:
+            break
+    network.train(was_training)
+    if not codes:
+        raise EigenmapError("there are no held-out pairs to check the network on; leave held_out away or give some.")
+    joined = torch.cat([psi for part in codes for psi in (part.x, part.x_plus)])
+    if not bool(joined.isfinite().all()):
+        raise DivergedError("the network's output on held-out pairs is not finite; try a smaller lr or clip_norm=1.")
+    quotients = rayleigh_quotients(codes, mean=joined.mean(dim=0))
+    return Health(effective_rank(joined), joined.shape[1], quotients[:LEADING])
+
+
+def effective_rank(codes: Tensor) -> float:
+    """Exponential of the entropy of the covariance's normalised eigenvalues; at most 2,048 rows are looked at.
+
+    >>> effective_rank(torch.eye(4).repeat(100, 1) - 0.25)
+    3.0
+    """
+    codes = codes[: 2 * PAIRS].double()
+    second_moment = codes.square().sum()
+    codes = codes - codes.mean(dim=0)
+    # The Gram matrix of the rows has the same non-zero eigenvalues as that of the columns: take the smaller one.
+    gram = codes @ codes.T if len(codes) < codes.shape[1] else codes.T @ codes
+    total = gram.trace()
+    if total <= 1e-12 * second_moment:  # float32 rounding of a constant, which would look like noise of full rank
+        return 0.0
+    p = torch.linalg.eigvalsh(gram / total).clamp(min=0)
+    return float(torch.special.entr(p).sum().exp())
+
+
+def rayleigh_quotients(codes: Sequence[Batch], mean: Tensor) -> list[float]:
+    """E[psi_j(x) psi_j(x+)] / E[psi_j^2] of every feature, centred at `mean`; 0 for a constant feature."""
+    shared, variance, pairs, rows = torch.zeros_like(mean), torch.zeros_like(mean), 0, 0
+    for psi, psi_plus, kernel in codes:
+        psi, psi_plus = psi - mean, psi_plus - mean
+        shared += (psi * _partner(psi_plus, kernel)).sum(dim=0)
+        variance += psi.square().sum(dim=0) + psi_plus.square().sum(dim=0)
+        pairs += len(psi)
+        rows += len(psi) + len(psi_plus)
+    quotients = torch.where(variance > 0, (shared / pairs) / (variance / rows), 0.0)
+    values: list[float] = quotients.tolist()
+    return values
+
+
+def _partner(psi_plus: Tensor, kernel: Tensor | None) -> Tensor:
+    """What each row of psi is paired with: its own partner, weighted, or the mean of all under a Gram block."""
+    if kernel is None:
+        return psi_plus
+    kernel = kernel.double()
+    if kernel.ndim == 1:
+        return (kernel / kernel.mean())[:, None] * psi_plus
+    return kernel @ psi_plus / len(psi_plus)
+
+
+def lowest_rank(n_components: int) -> float:
+    """The effective rank under which a network counts as collapsed: 2, or 1 % of the features where that is more.
+
+    A healthy network of few features can have a rank below 2 (one of two features always has), so up to 21 features
+    the limit grows linearly from 1.
+
+        >>> [lowest_rank(k) for k in (1, 2, 11, 128, 8192)]
+        [1.0, 1.05, 1.5, 2.0, 81.92]
+    """
+    return max(min(2.0, 1 + (n_components - 1) / 20), n_components / 100)
+
+
+def require_finite(record: Record, config: TrainingConfig) -> None:
+    """Stop a run whose loss or gradient is no longer a number."""
+    if math.isfinite(record["loss"]) and math.isfinite(record["gradient_norm"]):
+        return
+    clip = "clip_norm=1" if config.clip_norm is None else f"clip_norm={config.clip_norm / 10:g}"
+    raise DivergedError(
+        f"training diverged before step {record['step']}: loss {record['loss']}, largest gradient norm "
+        f"{record['gradient_norm']}. Try a smaller rate (lr={config.lr / 10:g}) or {clip}."
+    )
+
+
+def require_features(history: Sequence[Record], config: TrainingConfig) -> None:
+    """Stop a run whose held-out effective rank stayed too low over the last checks after the warm-up."""
+    checks = [r for r in history if "effective_rank" in r and r["step"] > config.warmup_steps][-PATIENCE:]
+    if len(checks) < PATIENCE:
+        return
+    limit = lowest_rank(checks[-1]["n_components"])
+    if any(check["effective_rank"] >= limit for check in checks):
+        return
+    largest = max(record["gradient_norm"] for record in history)
+    if config.clip_norm is None:
+        cause = f"unclipped gradients (norm up to {largest:.3g}) blew up the weights, and the features froze"
+        remedy = "clip_norm=1"
+    else:
+        cause = "the rate is too high, or the objective's penalty too strong, for the features to spread"
+        remedy = f"warmup_steps={max(2 * config.warmup_steps, config.steps // 10, 1)}"
+    last = checks[-1]
+    raise CollapseError(
+        f"the network collapsed: at step {last['step']} the held-out effective rank is {last['effective_rank']:.2f} "
+        f"of {last['n_components']} features, below {limit:.3g} for {PATIENCE} checks in a row. "
+        f"Likely cause: {cause}. Try lr={config.lr / 3:.2g} or {remedy}."
+    )

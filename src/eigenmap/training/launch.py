@@ -1,0 +1,62 @@
+"""Where a run takes place: devices, processes and precision, by Lightning Fabric."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import logging
+import os
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from eigenmap.errors import EigenmapError
+from eigenmap.training.config import TrainingConfig
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
+
+
+def start(config: TrainingConfig) -> Fabric:
+    """The place to train in, with its processes running.
+
+    Whoever builds a relation learns from it which part of each batch is theirs:
+
+        fabric = start(config)
+        relation = ImagePairs(..., rank=fabric.global_rank, world_size=fabric.world_size, device=fabric.device)
+        train(network, relation, objective, config, fabric=fabric)
+
+    Under `torchrun` the processes are those that it started, on any number of machines; otherwise `config.devices`
+    processes on this one (Fabric starts the same command again for each further one).
+    """
+    on_gpu = torch.cuda.is_available() if config.accelerator == "auto" else config.accelerator == "cuda"
+    if on_gpu and not torch.cuda.is_available():
+        raise EigenmapError("accelerator is 'cuda', but torch sees no CUDA device; use accelerator='cpu'.")
+    nodes, devices = 1, config.devices
+    if torch.distributed.is_torchelastic_launched():
+        devices = int(os.environ["LOCAL_WORLD_SIZE"])
+        nodes = int(os.environ["WORLD_SIZE"]) // devices
+    if on_gpu and devices > torch.cuda.device_count():
+        raise EigenmapError(f"{devices} devices were asked for, but torch sees {torch.cuda.device_count()}.")
+    fabric: Fabric = _fabric_class()(
+        accelerator="cuda" if on_gpu else "cpu",
+        devices=devices,
+        num_nodes=nodes,
+        strategy="ddp" if nodes * devices > 1 else "auto",
+        precision=config.precision,
+    )
+    fabric.launch()
+    if on_gpu:
+        torch.set_float32_matmul_precision("high")
+        torch.backends.cudnn.benchmark = True
+    return fabric
+
+
+def _fabric_class() -> Any:
+    """Fabric comes as a package of its own or inside the larger `lightning`."""
+    for package, module in (("lightning_fabric", "lightning_fabric"), ("lightning", "lightning.fabric")):
+        if importlib.util.find_spec(package) is not None:
+            fabric = importlib.import_module(module)
+            logging.getLogger(module).setLevel(logging.WARNING)  # it announces what was asked for
+            return fabric.Fabric
+    raise EigenmapError("training needs Lightning Fabric: pip install lightning-fabric.")

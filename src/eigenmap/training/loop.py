@@ -1,0 +1,189 @@
+r"""The training loop.
+
+    for step in range(steps):
+        x, x_plus, kernel = relation.batch(step)
+        psi, psi_plus = network([x; x_plus])              # one pass over both views joined: BatchNorm sees both
+        objective(psi, psi_plus, kernel).backward()
+        clip the gradient, set the rate, take the step
+
+The rest of this file is bookkeeping: metrics, checks on held-out pairs, checkpoints.
+
+A step is a function of the weights, the optimizer's state and the step's number, and of nothing else: the relation
+makes the batch from the number, and random numbers inside the network (dropout) are seeded by it. So a run that was
+killed continues from its last checkpoint as if nothing had happened, to the bit on a CPU, and checks change nothing.
+
+With several processes each has its part of the batch. Objectives are functions of the *whole* batch; the gradients
+that the processes average are the gradients of that. On GPUs BatchNorm too uses the whole batch (torch has no such
+layer for CPUs: there each process normalises its own part).
+
+On a GPU the host never waits for the device inside a step: losses add up there and are read when a line of metrics
+is due.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, cast
+
+import torch
+from torch import Tensor, nn
+
+from eigenmap.relations.batch import Batch
+from eigenmap.training import health
+from eigenmap.training.accumulate import backward_in_chunks
+from eigenmap.training.config import Setting, TrainingConfig
+from eigenmap.training.launch import start
+from eigenmap.training.metrics import Record, Window, finite
+from eigenmap.training.optim import build_optimizer, schedule, set_rates
+from eigenmap.training.progress import Progress, Silent
+from eigenmap.training.run import Run
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
+
+Monitor = Callable[[nn.Module, int], Mapping[str, float]]
+"""(network in evaluation mode, step) -> named values for the metrics file; called at each check."""
+
+
+class Relation(Protocol):
+    """Where batches come from: `batch(step)` gives the same one, on the right device, whenever it is asked."""
+
+    def batch(self, step: int) -> Batch:
+        """The part of a step's batch that falls to this process."""
+
+
+@dataclass(frozen=True)
+class TrainingResult:
+    """What a run did: its steps, its seconds (all resumed parts together) and every line of metrics."""
+
+    steps: int
+    seconds: float
+    history: list[Record]
+
+
+class Learner:
+    """A network, its objective and its optimizer on their device: all that a step touches."""
+
+    def __init__(self, fabric: Fabric, network: nn.Module, objective: nn.Module, config: TrainingConfig) -> None:
+        if fabric.world_size > 1 and fabric.device.type == "cuda":
+            network = nn.SyncBatchNorm.convert_sync_batchnorm(network)  # type: ignore[no-untyped-call]
+        if config.channels_last:
+            network = network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self.fabric, self.config = fabric, config
+        self.network = network.train()
+        self.objective = objective.to(fabric.device)
+        # `module` is the same network as Fabric runs it: compiled, in mixed precision, on several processes.
+        runner = cast(nn.Module, torch.compile(network)) if config.compile else network
+        self.module, self.optimizer = fabric.setup(runner, build_optimizer(network, config))
+
+    def step(self, step: int, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Take one step; the loss and the norm of the gradient stay on the device."""
+        config = self.config
+        self.optimizer.zero_grad()
+        if config.accumulate == 1:
+            loss = self.loss(step, *self.codes(step, batch.x, batch.x_plus), batch.kernel)
+            self.fabric.backward(loss)
+        else:
+            loss = backward_in_chunks(self, step, batch, config.accumulate)
+        norm = nn.utils.clip_grad_norm_(self.network.parameters(), config.clip_norm or float("inf"))
+        set_rates(self.optimizer, schedule(step, config.steps, config.warmup_steps, config.final_lr_fraction))
+        self.optimizer.step()
+        return loss.detach(), norm
+
+    def codes(self, step: int, x: Tensor, x_plus: Tensor, chunk: int = 0) -> tuple[Tensor, Tensor]:
+        """Codes of both views from one forward pass, with the random numbers of this step, chunk and process."""
+        self._seed(step, 1 + chunk * self.fabric.world_size + self.fabric.global_rank)
+        views = torch.cat([x, x_plus])
+        if self.config.channels_last and views.ndim == 4:
+            views = views.contiguous(memory_format=torch.channels_last)
+        _, psi = self.module(views)
+        return psi[: len(x)], psi[len(x) :]
+
+    def loss(self, step: int, psi: Tensor, psi_plus: Tensor, kernel: Tensor | None) -> Tensor:
+        """The objective, with random numbers that are the same on all processes and for all chunks."""
+        self._seed(step, 0)
+        loss: Tensor = self.objective(psi, psi_plus, kernel)
+        return loss
+
+    def _seed(self, step: int, stream: int) -> None:
+        seed = self.config.seed
+        for number in (step, stream):
+            seed = (seed * 0x9E3779B97F4A7C15 + number) % 2**63
+        torch.default_generator.manual_seed(seed)
+        if self.fabric.device.type == "cuda":
+            torch.cuda.manual_seed(seed)
+
+
+def train(
+    network: nn.Module,
+    relation: Relation,
+    objective: nn.Module,
+    config: TrainingConfig,
+    *,
+    out: str | Path | None = None,
+    resume: bool = False,
+    held_out: health.HeldOut | None = None,
+    monitor: Monitor | None = None,
+    progress: Progress | None = None,
+    settings: Mapping[str, Setting] | None = None,
+    fabric: Fabric | None = None,
+) -> TrainingResult:
+    """Train `network` in place and leave it in evaluation mode, on the device it was trained on.
+
+        network = Network(build_encoder("small-cnn", channels=1), n_components=128)
+        train(network, relation, build("nested"), TrainingConfig(steps=1000), out="runs/mine", progress=show())
+
+    - `network`: x -> (features, psi); `objective`: (psi, psi_plus, kernel) -> loss.
+    - `out`: folder for `checkpoint.pt` and `metrics.jsonl`; without it nothing is written.
+    - `resume`: continue from the checkpoint in `out`, or from the beginning if there is none yet.
+    - `held_out`: pairs, not trained on, for the check that stops a run whose features collapse.
+    - `monitor`: measures further values at each check.
+    - `settings`: what else must be the same when the run is resumed (objective, batch size, data ...).
+    - `fabric`: from `launch.start(config)`, for a relation that has to know its device and its part of the batch.
+    """
+    fabric = fabric or start(config)
+    learner = Learner(fabric, network, objective, config)
+    run = Run(out, learner, settings={**config.trajectory(), **(settings or {})})
+    step, seconds = run.begin(resume)
+    show = progress if progress is not None and fabric.is_global_zero else Silent()
+    show.start(step, config.steps)
+    window = Window(seconds)
+    try:
+        while step < config.steps:
+            batch = relation.batch(step)
+            loss, norm = learner.step(step, batch)
+            window.add(loss, norm, images=len(batch.x) * fabric.world_size)
+            step += 1
+            show.advance(step)
+            if config.is_record(step):
+                record = window.read(step, rate=learner.optimizer.param_groups[0]["lr"])
+                health.require_finite(record, config)
+                if config.is_check(step):
+                    record.update(check(learner, held_out, monitor, step))
+                run.metrics.write(record)
+                show.report(record, config.is_check(step))
+                health.require_features(run.metrics.history, config)
+                if config.is_checkpoint(step):
+                    run.save(step, seconds=record["seconds"])
+                window.clear()
+    finally:
+        show.stop()
+        run.metrics.close()
+    network.eval()
+    return TrainingResult(step, window.seconds(), run.metrics.history)
+
+
+@torch.no_grad()
+def check(learner: Learner, held_out: health.HeldOut | None, monitor: Monitor | None, step: int) -> Record:
+    """Look at the network from outside, in evaluation mode; measured by the first process, told to all."""
+    network, values = learner.network, Record()
+    if learner.fabric.is_global_zero:
+        network.eval()
+        if held_out is not None:
+            values.update(asdict(health.measure(network, held_out)))  # type: ignore[typeddict-item]
+        if monitor is not None:
+            values["monitor"] = finite(monitor(network, step))
+        network.train()
+    return learner.fabric.broadcast(values)

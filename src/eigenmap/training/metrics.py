@@ -1,0 +1,150 @@
+"""What a run reports: one JSON object a line, each step once, also after a kill and a resume."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import math
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypedDict
+
+import torch
+from torch import Tensor
+
+from eigenmap.errors import EigenmapError
+
+
+class Record(TypedDict, total=False):
+    """One line of metrics; the values of a check (from `effective_rank` on) only where one was made."""
+
+    step: int
+    loss: float
+    """Mean of the objective since the last record."""
+    lr: float
+    gradient_norm: float
+    """Largest since the last record, before clipping."""
+    images_per_second: float
+    """Items (each with two views) of all processes, not counting the time of checks and checkpoints."""
+    seconds: float
+    """Since the start of the run, without the time between a kill and its resume."""
+    effective_rank: float
+    n_components: int
+    eigenvalues: list[float]
+    monitor: dict[str, float | None]
+
+
+class Metrics:
+    """The metrics file `path` (None: only memory), begun anew or continued after `resume_step`.
+
+    metrics = Metrics(Path("runs/mine/metrics.jsonl"), resume_step=500)   # lines after step 500 are dropped
+    metrics.write({"step": 550, "loss": -1.2})
+    """
+
+    def __init__(self, path: Path | None, resume_step: int = 0, tensorboard: bool = False) -> None:
+        self.path = path
+        self.history: list[Record] = []
+        self._board: Any = None
+        if path is None:
+            return
+        if resume_step > 0 and path.exists():
+            self.history = [record for record in read(path) if record["step"] <= resume_step]
+        temporary = path.with_name(f".{path.name}.tmp")
+        temporary.write_text("".join(map(_line, self.history)), encoding="utf-8")
+        temporary.replace(path)
+        if tensorboard:
+            self._board = _summary_writer(path.parent / "tensorboard", purge_step=resume_step + 1)
+
+    def write(self, record: Record) -> None:
+        """Append one record; it is in the file when this returns."""
+        self.history.append(record)
+        if self.path is not None:
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(_line(record))
+        if self._board is not None:
+            for name, value in _scalars(record).items():
+                self._board.add_scalar(name, value, record["step"])
+
+    def close(self) -> None:
+        """Flush what TensorBoard buffers."""
+        if self._board is not None:
+            self._board.close()
+
+
+def read(path: Path) -> list[Record]:
+    """All complete records of a metrics file; a last line cut short by a kill is left out."""
+    lines = path.read_text(encoding="utf-8").split("\n")[:-1]  # what follows the last newline is incomplete
+    try:
+        return [json.loads(line) for line in lines]
+    except ValueError as error:
+        raise EigenmapError(f"the metrics file {path} is damaged ({error}); move it away.") from error
+
+
+def _line(record: Record) -> str:
+    return json.dumps(record, allow_nan=False) + "\n"
+
+
+def finite(values: Mapping[str, float]) -> dict[str, float | None]:
+    """Values of a monitor as JSON can hold them: what is not finite becomes null."""
+    return {name: float(value) if math.isfinite(value) else None for name, value in values.items()}
+
+
+def _scalars(record: Record) -> dict[str, float]:
+    """Flat names and numbers, as TensorBoard wants them: eigenvalues/1, monitor/knn."""
+    flat: dict[str, float] = {}
+    for name, value in record.items():
+        if isinstance(value, int | float):
+            flat[name] = value
+        elif isinstance(value, list):
+            flat |= {f"{name}/{j}": v for j, v in enumerate(value, start=1)}
+        elif isinstance(value, dict):
+            flat |= {f"{name}/{key}": v for key, v in value.items() if v is not None}
+    flat.pop("step")
+    return flat
+
+
+def _summary_writer(folder: Path, purge_step: int) -> Any:
+    try:
+        module = importlib.import_module("torch.utils.tensorboard")
+    except ModuleNotFoundError as error:
+        raise EigenmapError(
+            "tensorboard is switched on but not installed: pip install 'eigenmap[tensorboard]', or switch it off."
+        ) from error
+    return module.SummaryWriter(folder, purge_step=purge_step)
+
+
+class Window:
+    """Losses, gradient norms and speed since the last record; they stay on the device until `read`.
+
+    Its clock shows the seconds of the run, beginning at `seconds`.
+    """
+
+    def __init__(self, seconds: float = 0.0) -> None:
+        self._zero = time.perf_counter() - seconds
+        self.clear()
+
+    def seconds(self) -> float:
+        """Seconds of the run until now."""
+        return time.perf_counter() - self._zero
+
+    def clear(self) -> None:
+        """Forget what was added, and count the speed from now on."""
+        self._losses: list[Tensor] = []
+        self._norms: list[Tensor] = []
+        self._images = 0
+        self._began = self.seconds()
+
+    def add(self, loss: Tensor, norm: Tensor, images: int) -> None:
+        """Take in one step without waiting for the device."""
+        self._losses.append(loss)
+        self._norms.append(norm)
+        self._images += images
+
+    def read(self, step: int, rate: float) -> Record:
+        """The record of the window; here the host waits for the device."""
+        loss = torch.stack(self._losses).double().mean().item()
+        norm = torch.stack(self._norms).max().item()
+        seconds = self.seconds()
+        speed = self._images / (seconds - self._began)
+        return Record(step=step, loss=loss, lr=rate, gradient_norm=norm, images_per_second=speed, seconds=seconds)

@@ -1,0 +1,135 @@
+r"""Optimizers with the exclusions of large-batch self-supervised learning, and the learning-rate schedule.
+
+Biases and the parameters of norms (everything one-dimensional) neither decay nor are adapted by LARS.
+
+LARS (You, Gitman, Ginsburg, "Large batch training of convolutional networks", 2017) scales every layer's update to
+the size of its weights:
+
+    g <- g + lambda w,    g <- eta |w| / |g| * g,    v <- m v + g,    w <- w - lr v
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from eigenmap.errors import EigenmapError
+from eigenmap.training.config import TrainingConfig
+
+
+def schedule(step: int, steps: int, warmup_steps: int = 0, final: float = 0.0) -> float:
+    """The multiplier of the learning rate at a step: linear warm-up to 1, then a cosine from 1 towards `final`.
+
+    >>> [round(schedule(s, steps=6, warmup_steps=2), 2) for s in range(6)]
+    [0.5, 1.0, 1.0, 0.85, 0.5, 0.15]
+    """
+    if step < warmup_steps:
+        return (step + 1) / warmup_steps
+    done = (step - warmup_steps) / (steps - warmup_steps)
+    return final + (1 - final) * 0.5 * (1 + math.cos(math.pi * done))
+
+
+class LARS(torch.optim.Optimizer):
+    """SGD with momentum whose updates are rescaled layer by layer; a group with `adapt=False` is plain SGD.
+
+    All layers of a group go through the device together and no value returns to the host.
+
+        LARS(parameter_groups(network, lr=2.4, weight_decay=1e-6), lr=2.4)
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Tensor] | Iterable[dict[str, Any]],
+        lr: float,
+        momentum: float = 0.9,
+        weight_decay: float = 0.0,
+        eta: float = 0.001,
+    ) -> None:
+        defaults = {"lr": lr, "momentum": momentum, "weight_decay": weight_decay, "eta": eta, "adapt": True}
+        super().__init__(params, defaults)
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
+        """Update every parameter that has a gradient."""
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        for group in self.param_groups:
+            weights = [w for w in group["params"] if w.grad is not None]
+            if weights:
+                self._update(weights, group)
+        return loss
+
+    def _update(self, weights: list[Tensor], group: dict[str, Any]) -> None:
+        updates = [w.grad for w in weights if w.grad is not None]
+        if group["weight_decay"] != 0:
+            updates = list(torch._foreach_add(updates, weights, alpha=group["weight_decay"]))
+        if group["adapt"]:
+            updates = list(torch._foreach_mul(updates, trust_ratios(weights, updates, group["eta"])))
+        for w in weights:
+            if "momentum_buffer" not in self.state[w]:
+                self.state[w]["momentum_buffer"] = torch.zeros_like(w)
+        velocities = [self.state[w]["momentum_buffer"] for w in weights]
+        torch._foreach_mul_(velocities, group["momentum"])
+        torch._foreach_add_(velocities, updates)
+        torch._foreach_add_(weights, velocities, alpha=-group["lr"])
+
+
+def trust_ratios(weights: list[Tensor], updates: list[Tensor], eta: float) -> list[Tensor]:
+    """LARS's eta |w| / |g| for each layer, 1 where either norm is zero."""
+    w = torch.stack(torch._foreach_norm(weights))
+    g = torch.stack(torch._foreach_norm(updates))
+    return list(torch.where((w > 0) & (g > 0), eta * w / g, 1.0).unbind())
+
+
+def parameter_groups(
+    network: nn.Module, lr: float, weight_decay: float, projector_lr_scale: float = 1.0
+) -> list[dict[str, Any]]:
+    """Named groups: the projector (`network.projector`) and the rest, each split into weights and 1-D parameters.
+
+    `base_lr` is the group's rate before the schedule.
+    """
+    groups: dict[str, dict[str, Any]] = {}
+    for name, parameter in network.named_parameters():
+        if not parameter.requires_grad:
+            continue
+        part = "projector" if name.startswith("projector.") else "encoder"
+        adapt = parameter.ndim > 1
+        rate = lr * projector_lr_scale if part == "projector" else lr
+        group = groups.setdefault(
+            f"{part} {'weights' if adapt else 'biases and norms'}",
+            {
+                "params": [],
+                "lr": rate,
+                "base_lr": rate,
+                "weight_decay": weight_decay if adapt else 0.0,
+                "adapt": adapt,
+            },
+        )
+        group["params"].append(parameter)
+    if not groups:
+        raise EigenmapError("the network has no parameters to train; unfreeze some of them.")
+    if projector_lr_scale != 1 and not any(name.startswith("projector") for name in groups):
+        raise EigenmapError("projector_lr_scale is set, but the network has no `projector` with parameters to train.")
+    return [{"name": name, **group} for name, group in groups.items()]
+
+
+def build_optimizer(network: nn.Module, config: TrainingConfig) -> torch.optim.Optimizer:
+    """The optimizer that `config` names, over `parameter_groups`."""
+    groups = parameter_groups(network, config.lr, config.weight_decay, config.projector_lr_scale)
+    if config.optimizer == "lars":
+        return LARS(groups, lr=config.lr, momentum=config.momentum)
+    if config.optimizer == "sgd":
+        return torch.optim.SGD(groups, lr=config.lr, momentum=config.momentum, fused=True)
+    return torch.optim.AdamW(groups, lr=config.lr, fused=True)
+
+
+def set_rates(optimizer: torch.optim.Optimizer, multiplier: float) -> None:
+    """Give every group its base rate times the schedule's multiplier."""
+    for group in optimizer.param_groups:
+        group["lr"] = group["base_lr"] * multiplier

@@ -1,0 +1,81 @@
+"""The folder of a run: its checkpoint and its metrics, begun or resumed together, written by the first process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from eigenmap.errors import EigenmapError
+from eigenmap.training import checkpoint
+from eigenmap.training.config import Setting
+from eigenmap.training.metrics import Metrics
+
+if TYPE_CHECKING:
+    from eigenmap.training.loop import Learner
+
+CHECKPOINT = "checkpoint.pt"
+METRICS = "metrics.jsonl"
+
+
+class Run:
+    """A learner's files in the folder `out` (None: no files).
+
+    run = Run("runs/mine", learner, settings)
+    step, seconds = run.begin(resume=True)
+    run.metrics.write(record)
+    run.save(step, seconds)
+    """
+
+    metrics: Metrics
+
+    def __init__(self, out: str | Path | None, learner: Learner, settings: dict[str, Setting]) -> None:
+        self.learner, self.settings = learner, settings
+        self.folder = None if out is None else Path(out)
+
+    def begin(self, resume: bool) -> tuple[int, float]:
+        """Put the learner where the last checkpoint left it; the steps and seconds that lie behind it."""
+        fabric, config = self.learner.fabric, self.learner.config
+        step, seconds = 0, 0.0
+        metrics_file = None
+        try:
+            if self.folder is not None:
+                self.folder.mkdir(parents=True, exist_ok=True)
+                if resume and (self.folder / CHECKPOINT).exists():
+                    step, seconds = self._restore(self.folder / CHECKPOINT)
+                elif fabric.is_global_zero:
+                    # An earlier run's checkpoint must not be what this one resumes from.
+                    (self.folder / CHECKPOINT).unlink(missing_ok=True)
+                metrics_file = self.folder / METRICS if fabric.is_global_zero else None
+            self.metrics = Metrics(metrics_file, step, config.tensorboard)
+        except OSError as error:
+            raise EigenmapError(f"cannot write to the folder {self.folder}: {error.strerror}.") from error
+        self.metrics.history = fabric.broadcast(self.metrics.history)
+        return step, seconds
+
+    def save(self, step: int, seconds: float) -> None:
+        """Replace the checkpoint by one of now."""
+        learner = self.learner
+        if self.folder is None or not learner.fabric.is_global_zero:
+            return
+        now = checkpoint.Checkpoint(
+            step=step,
+            seconds=seconds,
+            settings=self.settings,
+            network=learner.network.state_dict(),
+            objective=learner.objective.state_dict(),
+            optimizer=learner.optimizer.state_dict(),
+        )
+        checkpoint.save(now, self.folder / CHECKPOINT)
+
+    def _restore(self, path: Path) -> tuple[int, float]:
+        saved = checkpoint.load(path)
+        saved.require(self.settings, path)
+        try:
+            self.learner.network.load_state_dict(saved.network)
+            self.learner.objective.load_state_dict(saved.objective)
+            self.learner.optimizer.load_state_dict(saved.optimizer)
+        except (KeyError, RuntimeError, ValueError) as error:
+            raise EigenmapError(
+                f"{path} cannot be resumed: it belongs to another network, objective or optimizer."
+            ) from error
+        return saved.step, saved.seconds

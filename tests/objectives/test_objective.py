@@ -1,0 +1,137 @@
+"""What every objective promises, whatever its equation."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from eigenmap.errors import EigenmapError
+from eigenmap.objectives import OBJECTIVES, build
+
+from .reference import NO_GRAM, example
+
+every_objective = pytest.mark.parametrize("name", OBJECTIVES)
+
+
+def kernels(name: str) -> list[str]:
+    return ["pairs", "weights"] if name in NO_GRAM else ["pairs", "weights", "block", "sparse"]
+
+
+every_kernel = pytest.mark.parametrize(("name", "kernel"), [(n, k) for n in OBJECTIVES for k in kernels(n)])
+
+
+@every_kernel
+def test_the_order_of_the_batch_does_not_matter(name: str, kernel: str) -> None:
+    objective = build(name)
+    psi, psi_plus, K = example(kernel, B=7, k=5)
+    generator = torch.Generator().manual_seed(1)
+    order = torch.randperm(len(psi), generator=generator)
+    order_plus = torch.randperm(len(psi_plus), generator=generator) if kernel in ("block", "sparse") else order
+    shuffled = None if K is None else K.to_dense()[order]
+    if shuffled is not None and shuffled.ndim == 2:
+        shuffled = shuffled[:, order_plus]
+    torch.testing.assert_close(objective(psi, psi_plus, K), objective(psi[order], psi_plus[order_plus], shuffled))
+
+
+@every_kernel
+def test_the_two_views_are_alike(name: str, kernel: str) -> None:
+    objective = build(name)
+    psi, psi_plus, K = example(kernel, B=7, k=5)
+    swapped = K if K is None or K.ndim == 1 else K.to_dense().T
+    torch.testing.assert_close(objective(psi, psi_plus, K), objective(psi_plus, psi, swapped))
+
+
+@pytest.mark.parametrize("name", [name for name in OBJECTIVES if name != "simclr"])
+def test_a_pair_of_weight_zero_is_not_there(name: str) -> None:
+    """NT-Xent is left out: it counts its negatives, so that its value depends on the size of the batch."""
+    objective = build(name)
+    psi, psi_plus, _ = example("pairs", B=7, k=5)
+    weights = torch.tensor([1.0, 0.0, 2.0, 1.0, 0.5, 0.0, 3.0])
+    there = weights > 0
+    expected = objective(psi[there], psi_plus[there], weights[there])
+    torch.testing.assert_close(objective(psi, psi_plus, weights), expected)
+
+
+@every_objective
+def test_equal_weights_of_any_size_are_no_weights(name: str) -> None:
+    objective = build(name)
+    psi, psi_plus, _ = example("pairs", B=7, k=5)
+    torch.testing.assert_close(objective(psi, psi_plus, torch.full((7,), 5.0)), objective(psi, psi_plus))
+
+
+@every_kernel
+def test_float32_is_close_to_float64(name: str, kernel: str) -> None:
+    objective = build(name)
+    psi, psi_plus, K = example(kernel, B=16, k=12)
+    loss = objective(psi.float(), psi_plus.float(), K)
+    assert loss.dtype == torch.float32 and loss.shape == ()
+    torch.testing.assert_close(loss.double(), objective(psi, psi_plus, K), rtol=1e-4, atol=1e-5)
+
+
+@every_kernel
+def test_autocast_does_not_reach_the_moments(name: str, kernel: str) -> None:
+    """Codes come out of the network in bfloat16; from there on the arithmetic is that of float32."""
+    objective = build(name)
+    psi, psi_plus, K = example(kernel, B=16, k=12)
+    x, y = psi.bfloat16().requires_grad_(), psi_plus.bfloat16()
+    outside = objective(x.float(), y.float(), K)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        inside = objective(x, y, K)
+    (gradient,) = torch.autograd.grad(inside, x)
+    assert inside.dtype == torch.float32 and gradient.dtype == torch.bfloat16
+    assert torch.isfinite(inside) and torch.isfinite(gradient).all()
+    torch.testing.assert_close(inside, outside, rtol=1e-6, atol=1e-6)
+    full_precision = objective(psi, psi_plus, K).float()
+    torch.testing.assert_close(inside, full_precision, rtol=0.05, atol=0.05 * float(full_precision.detach().abs() + 1))
+
+
+@every_objective
+@settings(max_examples=10)
+@given(B=st.integers(2, 9), k=st.integers(1, 9))
+def test_any_shape(name: str, B: int, k: int) -> None:
+    psi, psi_plus, _ = example("pairs", B=B, k=k)
+    psi.requires_grad_()
+    loss = build(name)(psi, psi_plus)
+    (gradient,) = torch.autograd.grad(loss, psi)
+    assert torch.isfinite(loss) and torch.isfinite(gradient).all()
+
+
+@every_objective
+def test_collapsed_codes_stay_finite(name: str) -> None:
+    psi = torch.ones(8, 4, requires_grad=True)
+    loss = build(name)(psi, torch.ones(8, 4))
+    (gradient,) = torch.autograd.grad(loss, psi)
+    assert torch.isfinite(loss) and torch.isfinite(gradient).all()
+
+
+@every_objective
+def test_no_gradient_is_asked_of_evaluation(name: str) -> None:
+    psi, psi_plus, _ = example("pairs")
+    with torch.no_grad():
+        assert not build(name)(psi, psi_plus).requires_grad
+
+
+@pytest.mark.parametrize("name", NO_GRAM)
+def test_objectives_of_pairs_refuse_a_gram_block(name: str) -> None:
+    with pytest.raises(EigenmapError, match="has no meaning for a Gram block"):
+        build(name)(torch.ones(3, 2), torch.ones(3, 2), torch.ones(3, 3))
+
+
+@pytest.mark.parametrize(
+    ("psi", "psi_plus", "kernel", "message"),
+    [
+        (torch.ones(3), torch.ones(3), None, "two matrices"),
+        (torch.ones(3, 2), torch.ones(3, 4), None, "equally many columns"),
+        (torch.ones(1, 2), torch.ones(1, 2), None, "at least 2 rows"),
+        (torch.ones(3, 2), torch.ones(4, 2), None, "as many rows"),
+        (torch.ones(3, 2), torch.ones(3, 2), torch.ones(4), "one number per pair"),
+        (torch.ones(3, 2), torch.ones(3, 2), torch.ones(3, 3, 1), "one number per pair"),
+        (torch.ones(3, 2), torch.ones(4, 2), torch.ones(4, 3), "must be 3 x 4"),
+    ],
+)
+def test_shapes_that_do_not_fit(psi: Tensor, psi_plus: Tensor, kernel: Tensor | None, message: str) -> None:
+    with pytest.raises(EigenmapError, match=message):
+        build("scl")(psi, psi_plus, kernel)

@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import pickle
+import zipfile
+from pathlib import Path
+
+import pytest
+import torch
+
+from eigenmap.errors import EigenmapError
+from eigenmap.training import checkpoint
+from eigenmap.training.checkpoint import Checkpoint
+
+
+def example(step: int = 3) -> Checkpoint:
+    return Checkpoint(
+        step=step,
+        seconds=1.5,
+        settings={"lr": 0.1, "clip_norm": None, "compile": False, "optimizer": "sgd"},
+        network={"weight": torch.arange(1000.0)},
+        objective={},
+        optimizer={"state": {0: {"momentum_buffer": torch.ones(3)}}, "param_groups": [{"name": "encoder", "lr": 0.1}]},
+    )
+
+
+def test_what_is_saved_is_loaded(tmp_path: Path) -> None:
+    path = tmp_path / "checkpoint.pt"
+    checkpoint.save(example(), path)
+    loaded = checkpoint.load(path)
+    assert (loaded.step, loaded.seconds, loaded.settings) == (3, 1.5, example().settings)
+    assert torch.equal(loaded.network["weight"], torch.arange(1000.0))
+    assert loaded.optimizer["param_groups"] == example().optimizer["param_groups"]
+    assert [file.name for file in tmp_path.iterdir()] == ["checkpoint.pt"]
+
+
+@pytest.mark.parametrize("fault", ["replace", "save"])
+def test_a_write_that_fails_keeps_the_previous_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    path = tmp_path / "checkpoint.pt"
+    checkpoint.save(example(step=3), path)
+
+    def fail(*_: object) -> None:
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(*((Path, "replace", fail) if fault == "replace" else (torch, "save", fail)))
+    with pytest.raises(EigenmapError, match=r"could not be written \(No space left on device\); an earlier one"):
+        checkpoint.save(example(step=4), path)
+    assert checkpoint.load(path).step == 3
+    assert [file.name for file in tmp_path.iterdir()] == ["checkpoint.pt"]
+
+
+def test_the_old_checkpoint_is_there_while_the_new_one_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "checkpoint.pt"
+    checkpoint.save(example(step=3), path)
+    save, seen = torch.save, []
+
+    def look(*arguments: object) -> None:
+        save(*arguments)  # type: ignore[arg-type]
+        seen.append(checkpoint.load(path).step)
+
+    monkeypatch.setattr(torch, "save", look)
+    checkpoint.save(example(step=4), path)
+    assert seen == [3] and checkpoint.load(path).step == 4
+
+
+@pytest.mark.parametrize("damage", ["truncated", "flipped", "empty", "text", "other"])
+def test_a_damaged_checkpoint_is_named(tmp_path: Path, damage: str) -> None:
+    path = tmp_path / "checkpoint.pt"
+    checkpoint.save(example(), path)
+    content = bytearray(path.read_bytes())
+    if damage == "flipped":  # one bit in the middle of the weights
+        content[content.find(torch.arange(1000.0).numpy().tobytes()) + 2000] ^= 1
+    path.write_bytes(
+        {"truncated": content[:-500], "flipped": content, "empty": b"", "text": b"not a checkpoint", "other": b""}[
+            damage
+        ]
+    )
+    if damage == "other":
+        torch.save({"weights": torch.ones(2)}, path)
+    with pytest.raises(EigenmapError, match=r"checkpoint\.pt is damaged .* delete it"):
+        checkpoint.load(path)
+
+
+def test_nothing_in_a_checkpoint_is_executed(tmp_path: Path) -> None:
+    class Payload:
+        def __reduce__(self) -> tuple[object, tuple[str]]:
+            return (Path.touch, (str(tmp_path / "executed"),))
+
+    path = tmp_path / "checkpoint.pt"
+    checkpoint.save(example(), path)
+    with zipfile.ZipFile(path) as archive:
+        files = {name: archive.read(name) for name in archive.namelist()}
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in files.items():
+            archive.writestr(name, pickle.dumps(Payload(), 2) if name.endswith("data.pkl") else content)
+    with pytest.raises(EigenmapError, match="damaged"):
+        checkpoint.load(path)
+    assert not (tmp_path / "executed").exists()
+
+
+def test_missing_and_foreign_checkpoints_are_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(EigenmapError, match=r"there is no checkpoint .*checkpoint\.pt"):
+        checkpoint.load(tmp_path / "checkpoint.pt")
+    monkeypatch.setattr(checkpoint, "FORMAT", 0)
+    checkpoint.save(example(), tmp_path / "checkpoint.pt")
+    monkeypatch.undo()
+    with pytest.raises(EigenmapError, match="another format version"):
+        checkpoint.load(tmp_path / "checkpoint.pt")
+
+
+def test_differing_settings_are_listed(tmp_path: Path) -> None:
+    example().require(example().settings, tmp_path)
+    with pytest.raises(EigenmapError, match=r"data was 'not set' and is now 'cats'; lr was 0\.1 and is now 0\.2"):
+        example().require({**example().settings, "lr": 0.2, "data": "cats"}, tmp_path)

@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from eigenmap.errors import EigenmapError
+from eigenmap.training.config import TrainingConfig
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "allowed"),
+    [
+        ("steps", 0, "at least 1"),
+        ("optimizer", "adam", "one of adamw, sgd, lars"),
+        ("lr", 0.0, "above 0"),
+        ("lr", float("nan"), "above 0"),
+        ("weight_decay", -1.0, "0 or more"),
+        ("momentum", 1.0, r"in \[0, 1\)"),
+        ("warmup_steps", 11, r"in 0\.\.steps \(10\)"),
+        ("final_lr_fraction", 1.5, r"in \[0, 1\]"),
+        ("clip_norm", 0.0, "above 0, or None"),
+        ("projector_lr_scale", -1.0, "above 0"),
+        ("precision", "16-mixed", "one of 32-true, bf16-mixed"),
+        ("seed", -1, "0 or more"),
+        ("accumulate", 0, "at least 1"),
+        ("log_every", 0, "at least 1"),
+        ("check_every", 0, "at least 1"),
+        ("checkpoint_every", 0, "at least 1"),
+        ("accelerator", "tpu", "one of auto, cpu, cuda"),
+        ("devices", 0, "at least 1"),
+    ],
+)
+def test_a_bad_value_is_named_with_what_is_allowed(setting: str, value: Any, allowed: str) -> None:
+    with pytest.raises(EigenmapError, match=f"^{setting} must be {allowed}, not {value!r}"):
+        TrainingConfig(**{"steps": 10, setting: value})
+
+
+def test_the_trajectory_leaves_bookkeeping_out() -> None:
+    config = TrainingConfig(steps=10)
+    assert config.trajectory() == TrainingConfig(steps=10, check_every=7, devices=2, tensorboard=True).trajectory()
+    assert config.trajectory() != TrainingConfig(steps=10, accumulate=2).trajectory()
+
+
+def test_every_check_and_checkpoint_is_a_record_and_the_last_step_is_all_three() -> None:
+    config = TrainingConfig(steps=25, log_every=10, check_every=8, checkpoint_every=6)
+    steps = range(1, 26)
+    assert [step for step in steps if config.is_check(step)] == [8, 16, 24, 25]
+    assert [step for step in steps if config.is_checkpoint(step)] == [6, 12, 18, 24, 25]
+    assert [step for step in steps if config.is_record(step)] == [6, 8, 10, 12, 16, 18, 20, 24, 25]

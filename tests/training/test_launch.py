@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from eigenmap.errors import EigenmapError
+from eigenmap.objectives import build
+from eigenmap.training import TrainingConfig, launch, start, train
+from tests.training.toys import ToyNetwork, ToyRelation, held_out
+
+ROOT = Path(__file__).parents[2]
+
+
+def run(out: Path, accumulate: int = 1) -> None:
+    """What each process executes; the first writes losses and weights to `out`."""
+    config = TrainingConfig(
+        steps=6, lr=1e-2, clip_norm=0.5, accumulate=accumulate, log_every=1, check_every=3, accelerator="cpu"
+    )
+    fabric = start(config)
+    network = ToyNetwork(norm=False, dropout=0, seed=fabric.global_rank).double()  # DDP begins with the first one's
+    relation = ToyRelation(fabric.global_rank, fabric.world_size, torch.float64)
+    held = [tuple(view.double() for view in held_out()[0][:2])]
+    result = train(
+        network,
+        relation,
+        build("nested"),
+        config,
+        out=out,
+        fabric=fabric,
+        held_out=held[0],
+        monitor=lambda *_: {"a": 1},
+    )
+    assert [record["step"] for record in result.history] == [1, 2, 3, 4, 5, 6]
+    assert "monitor" in result.history[-1]  # on every process
+    if fabric.is_global_zero:
+        weights = {name: value.tolist() for name, value in network.state_dict().items()}
+        losses = [record["loss"] for record in result.history]
+        (out / "result.json").write_text(json.dumps({"losses": losses, "weights": weights, "world": fabric.world_size}))
+
+
+PROCESS = """
+import sys
+from pathlib import Path
+from tests.training.test_launch import run
+for chunks in (1, 2):
+    run(Path(sys.argv[1]) / f"two-{chunks}", accumulate=chunks)
+"""
+
+
+def test_two_processes_train_as_one_does(tmp_path: Path) -> None:
+    run(tmp_path / "one")
+    one = json.loads((tmp_path / "one" / "result.json").read_text())
+    (tmp_path / "process.py").write_text(PROCESS)
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [*torchrun, tmp_path / "process.py", tmp_path], cwd=ROOT, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    for chunks in (1, 2):
+        two = json.loads((tmp_path / f"two-{chunks}" / "result.json").read_text())
+        assert (one["world"], two["world"]) == (1, 2)
+        assert two["losses"] == pytest.approx(one["losses"], rel=1e-10)
+        for name, weight in one["weights"].items():
+            torch.testing.assert_close(torch.tensor(two["weights"][name]), torch.tensor(weight), rtol=1e-8, atol=1e-10)
+
+
+def test_a_device_that_is_not_there_is_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(EigenmapError, match="no CUDA device; use accelerator='cpu'"):
+        start(TrainingConfig(steps=1, accelerator="cuda"))
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    with pytest.raises(EigenmapError, match="4 devices were asked for, but torch sees 1"):
+        start(TrainingConfig(steps=1, accelerator="cuda", devices=4))
+
+
+def test_fabric_is_found_inside_lightning_or_missed_clearly(monkeypatch: pytest.MonkeyPatch) -> None:
+    import lightning_fabric
+
+    installed = {"lightning"}
+    monkeypatch.setattr(launch.importlib.util, "find_spec", lambda name: True if name in installed else None)
+    monkeypatch.setitem(sys.modules, "lightning", lightning_fabric)
+    monkeypatch.setitem(sys.modules, "lightning.fabric", lightning_fabric)
+    assert launch._fabric_class() is lightning_fabric.Fabric
+    installed.clear()
+    with pytest.raises(EigenmapError, match="pip install lightning-fabric"):
+        launch._fabric_class()
+
+
+def test_importing_training_does_not_import_fabric() -> None:
+    code = "import sys, eigenmap.training; sys.exit(any('lightning' in name or name == 'rich' for name in sys.modules))"
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0
