@@ -6,11 +6,13 @@ codes = model.encode(images, dim=16)
 
 from __future__ import annotations
 
+import importlib.util
+import json
 import math
-import os
 import platform
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,15 +24,17 @@ from eigenmap import recipes
 from eigenmap.data import ImageSet, load_images
 from eigenmap.errors import EigenmapError
 from eigenmap.model import DESCRIPTION, Eigenmap, EncoderSpec, ImageInput, Source
-from eigenmap.networks import Network, freeze, load_encoder_weights
+from eigenmap.networks import ENCODERS, Network, build_encoder, freeze, load_encoder_weights
 from eigenmap.objectives import build
 from eigenmap.recipes import Recipe
 from eigenmap.relations.augmentation import Standardisation, TwoViews
+from eigenmap.relations.augmentation import recipe as two_views
 from eigenmap.relations.images import ImagePairs, split_held_out
 from eigenmap.spectrum import Alignment, Moments, best_alignment
-from eigenmap.training import TrainingConfig, measure_step, show, start, steps_for_budget, train
-from eigenmap.training.config import Accelerator
+from eigenmap.training import TrainingConfig, checkpoint, measure_step, show, start, steps_for_budget, train
+from eigenmap.training.config import Accelerator, Setting
 from eigenmap.training.progress import Progress
+from eigenmap.training.run import CHECKPOINT
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -66,6 +70,7 @@ def fit_images(
     devices: int = 1,
     tensorboard: bool = False,
     progress: bool | Progress = True,
+    reading: Callable[[int, int], object] | None = None,
     say: Callable[[str], None] | None = None,
     **settings: Any,
 ) -> Eigenmap:
@@ -89,6 +94,7 @@ def fit_images(
         device: "auto", "cpu" or "cuda"; `devices` of them.
         tensorboard: write TensorBoard files beside metrics.jsonl.
         progress: a progress bar (True), nothing (False), or an object of your own.
+        reading: called as `reading(done, total)` while images are read.
         say: called with what is worth knowing in between (files skipped, steps chosen, rank found).
         settings: any setting of the recipe, for example `epochs=100`, `objective="scl"`, `batch_size=512`.
 
@@ -101,9 +107,16 @@ def fit_images(
     chosen = (recipes.get(recipe) if isinstance(recipe, str) else recipe).but(n_components=n_components, **settings)
     if isinstance(encoder, str):
         chosen = chosen.but(encoder=encoder)
-    data = _load(images, chosen.image_size, strict, say)
-    train_rows, held_rows = _split(data, chosen, batch_given="batch_size" in settings, seed=seed)
-    chosen = chosen.but(batch_size=min(chosen.batch_size, len(train_rows)))
+    # Whatever can be refused is refused before images are read, which may take long.
+    _check_length(steps, minutes)
+    _check_names(chosen, encoder_weights, tensorboard)
+    _training_config(chosen, steps or 1, seed, device, devices, tensorboard)
+    objective = build(chosen.objective, **chosen.objective_options)
+
+    data = _load(images, chosen.image_size, strict, reading, say)
+    train_rows, held_rows = _split(data, seed)
+    asked = {name: value for name, value in {"n_components": n_components, **settings}.items() if value is not None}
+    chosen = _fitted(chosen, asked, len(train_rows), len(held_rows), say)
 
     image = ImageInput(chosen.image_size or data.size, data.channels, standardisation or Standardisation())
     spec = EncoderSpec(None if isinstance(encoder, nn.Module) else chosen.encoder, chosen.stem)
@@ -118,9 +131,10 @@ def fit_images(
         load_encoder_weights(network.encoder, encoder_weights)
     if freeze_encoder:
         freeze(network.encoder)
-    objective = build(chosen.objective, **chosen.objective_options)
 
     epoch = len(train_rows) // chosen.batch_size
+    if minutes is not None and resume and folder is not None:
+        steps = _steps_of_run(folder)  # how many fit into the time was settled when the run began
     config = _training_config(chosen, steps or max(1, round(chosen.epochs * epoch)), seed, device, devices, tensorboard)
     fabric = start(config)
     views = TwoViews(chosen.views, image.size, image.standardisation)
@@ -145,11 +159,14 @@ def fit_images(
         resume=resume,
         held_out=lambda: held_pairs.pairs(_generator(seed), chosen.batch_size),
         progress=show() if progress is True else progress or None,
-        settings={"recipe": chosen.name, "objective": chosen.objective, "batch_size": chosen.batch_size},
+        settings=_identity(chosen, image, len(train_rows)),
         fabric=fabric,
     )
     began = time.perf_counter()
-    alignment, source = order(network, pairs, held_pairs, chosen, seed)
+    sources: Sequence[Source] = ("encoder", "projector") if chosen.codes == "auto" else (chosen.codes,)
+    aligned = align_outputs(network, pairs, held_pairs, sources, chosen.n_components, seed)
+    source = max(aligned, key=lambda name: aligned[name].quality)
+    alignment = aligned[source]
     if alignment.n_components < chosen.n_components:
         say(f"The rank found is {alignment.n_components}: the model has so many features, not {chosen.n_components}.")
     training = {
@@ -172,13 +189,10 @@ def fit_images(
 
 
 @torch.no_grad()
-def order(
-    network: Network, pairs: ImagePairs, held_pairs: ImagePairs, recipe: Recipe, seed: int
-) -> tuple[Alignment, Source]:
-    """The alignment of the trained network, and which of its outputs (encoder, projector) it is for.
-
-    Both outputs are aligned on training pairs and judged on pairs of held-out images; the better prefixes win.
-    """
+def align_outputs(
+    network: Network, pairs: ImagePairs, held_pairs: ImagePairs, sources: Sequence[Source], n_components: int, seed: int
+) -> dict[Source, Alignment]:
+    """The alignment of each of the network's outputs: rotated on training pairs, judged on held-out images."""
     network.eval()
     passes = max(1, min(8, ALIGNMENT_PAIRS // len(pairs)))
     judging = max(1, min(32, JUDGING_PAIRS // len(held_pairs)))
@@ -186,15 +200,13 @@ def order(
     for moments in fit.values():
         moments.reduce()  # each process saw its share of the training images; held-out images are the same for all
     held_out, codes = _moments(network, held_pairs, judging, seed + 3)
-    sources: list[Source] = ["encoder", "projector"] if recipe.codes == "auto" else [recipe.codes]
-    aligned = {
-        source: best_alignment(fit[source], held_out[source], codes[source], n_components=recipe.n_components)
-        for source in sources
-    }
-    source = max(aligned, key=lambda name: aligned[name].quality)
     # Codes are made from plain images, whose mean differs from that of their augmented views.
-    mean = _plain_mean(network, pairs, source)
-    return replace(aligned[source].to("cpu"), mean=mean.cpu()), source
+    mean = _plain_means(network, pairs)
+    aligned = {}
+    for source in sources:
+        best = best_alignment(fit[source], held_out[source], codes[source], n_components=n_components)
+        aligned[source] = replace(best, mean=mean[source]).to("cpu")
+    return aligned
 
 
 def _moments(
@@ -224,14 +236,15 @@ def _joined(parts: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
     return first, second
 
 
-def _plain_mean(network: Network, pairs: ImagePairs, source: Source, at_most: int = 10_000) -> Tensor:
-    """Mean output over plain training images, up to `at_most` of them spread over the set."""
+def _plain_means(network: Network, pairs: ImagePairs, at_most: int = 10_000) -> dict[Source, Tensor]:
+    """Mean of both outputs over plain training images, up to `at_most` of them spread over the set."""
     rows = torch.linspace(0, len(pairs) - 1, min(len(pairs), at_most), device=pairs.device).long()
-    total = torch.zeros((), dtype=torch.float64, device=pairs.device)
+    totals: dict[Source, list[Tensor]] = {"encoder": [], "projector": []}
     for chunk in torch.split(rows, 512):
         features, psi = network(pairs.views.plain(pairs.pixels[chunk]))
-        total = total + (features if source == "encoder" else psi).double().sum(0)
-    return total / len(rows)
+        totals["encoder"].append(features.double().sum(0))
+        totals["projector"].append(psi.double().sum(0))
+    return {source: torch.stack(parts).sum(0) / len(rows) for source, parts in totals.items()}
 
 
 def _prepare(folder: Path, *, resume: bool, force: bool) -> Path:
@@ -240,41 +253,110 @@ def _prepare(folder: Path, *, resume: bool, force: bool) -> Path:
         raise EigenmapError(f"{folder} is a file; choose a folder for the output.")
     if folder.is_dir() and any(folder.iterdir()) and not (resume or force):
         raise EigenmapError(f"{folder} exists and is not empty: choose another, or use --force or --resume.")
-    nearest = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
-    if not nearest.is_dir() or not os.access(nearest, os.W_OK):
-        raise EigenmapError(f"{folder} cannot be written to: check the path and its permissions.")
+    require_writable(folder / DESCRIPTION)
     return folder
 
 
-def _load(images: object, size: int | None, strict: bool, say: Callable[[str], None]) -> ImageSet:
+def require_writable(path: Path) -> None:
+    """Refuse a path at which no file can be made, by making one in the nearest folder there is and removing it."""
+    nearest = next(parent for parent in path.absolute().parents if parent.exists())
+    try:
+        with tempfile.TemporaryFile(dir=nearest):
+            pass
+    except OSError as error:
+        raise EigenmapError(f"{path} cannot be written: {nearest}: {error.strerror}.") from None
+
+
+def _check_length(steps: int | None, minutes: float | None) -> None:
+    if steps is not None and minutes is not None:
+        raise EigenmapError("Give the length of training in steps or in minutes, not both.")
+    if steps is not None and steps < 1:
+        raise EigenmapError(f"steps must be at least 1, not {steps}.")
+    if minutes is not None and not 0 < minutes < math.inf:
+        raise EigenmapError(f"minutes must be above 0, not {minutes:g}.")
+
+
+def _check_names(recipe: Recipe, encoder_weights: str | Path | None, tensorboard: bool) -> None:
+    """Refuse views, encoders, files and packages that are not there."""
+    two_views(recipe.views)
+    if recipe.encoder not in ENCODERS:
+        build_encoder(recipe.encoder)
+    if encoder_weights is not None and not Path(encoder_weights).is_file():
+        raise EigenmapError(f"There is no weights file {encoder_weights}.")
+    if tensorboard and importlib.util.find_spec("tensorboard") is None:
+        raise EigenmapError("TensorBoard is not installed: pip install 'eigenmap[tensorboard]', or leave it out.")
+
+
+def _load(
+    images: object,
+    size: int | None,
+    strict: bool,
+    reading: Callable[[int, int], object] | None,
+    say: Callable[[str], None],
+) -> ImageSet:
     if isinstance(images, ImageSet):
         return images
-    data = load_images(images, size=size, strict=strict)  # type: ignore[arg-type]
-    if data.skipped:
-        say(f"{len(data.skipped)} of {len(data) + len(data.skipped)} files could not be read and were left out:")
-        for name, reason in data.skipped[:10]:
-            say(f"  {name}: {reason}")
-        if len(data.skipped) > 10:
-            say(f"  ... and {len(data.skipped) - 10} more")
+    data = load_images(images, size=size, strict=strict, progress=reading)  # type: ignore[arg-type]
+    say_skipped(data, say)
     return data
 
 
-def _split(data: ImageSet, recipe: Recipe, *, batch_given: bool, seed: int) -> tuple[Tensor, Tensor]:
-    """Rows to train on and rows held out, after checking that there are enough."""
+def say_skipped(data: ImageSet, say: Callable[[str], None], at_most: int = 10) -> None:
+    """Say which files could not be read, and why."""
+    if not data.skipped:
+        return
+    say(f"{len(data.skipped):,} of {len(data) + len(data.skipped):,} files could not be read and were left out:")
+    for name, reason in data.skipped[:at_most]:
+        say(f"  {name}: {reason}")
+    if len(data.skipped) > at_most:
+        say(f"  ... and {len(data.skipped) - at_most:,} more")
+
+
+def _split(data: ImageSet, seed: int) -> tuple[Tensor, Tensor]:
+    """Rows to train on and rows held out."""
     if len(data) < FEWEST_IMAGES:
         raise EigenmapError(f"{len(data)} images are too few to learn from; give at least {FEWEST_IMAGES}.")
-    train_rows, held_rows = split_held_out(len(data), fraction=0.1, seed=seed, minimum=8, maximum=5_000)
-    if recipe.n_components > len(train_rows):
+    return split_held_out(len(data), fraction=0.1, seed=seed, minimum=8, maximum=5_000)
+
+
+def _fitted(recipe: Recipe, asked: Mapping[str, Any], train: int, held_out: int, say: Callable[[str], None]) -> Recipe:
+    """The recipe for so many training images: what was asked for is refused if it is too much, the rest is cut."""
+    images = f"{train:,} training images ({held_out:,} more are held out)"
+    if recipe.n_components > train and "n_components" in asked:
         raise EigenmapError(
-            f"{recipe.n_components} components cannot be learned from {len(train_rows)} training images; "
-            f"set n_components to at most {len(train_rows)}."
+            f"{recipe.n_components:,} components cannot be learned from {images}: ask for at most {train:,}."
         )
-    if batch_given and recipe.batch_size > len(train_rows):
+    if recipe.batch_size > train and "batch_size" in asked:
         raise EigenmapError(
-            f"A batch of {recipe.batch_size} is larger than the data set: {len(train_rows)} training images "
-            f"({len(held_rows)} are held out); choose a smaller batch size."
+            f"A batch of {recipe.batch_size:,} is larger than the data set of {images}: choose a smaller batch size."
         )
-    return train_rows, held_rows
+    if recipe.n_components > train:
+        say(f"{images} allow for {train:,} components, not {recipe.n_components:,}.")
+    return recipe.but(n_components=min(recipe.n_components, train), batch_size=min(recipe.batch_size, train))
+
+
+def _steps_of_run(folder: Path) -> int | None:
+    """The number of steps of the run to go on with, None where there is none."""
+    if not (folder / CHECKPOINT).is_file():
+        return None
+    steps = checkpoint.load(folder / CHECKPOINT).settings["steps"]
+    return steps if isinstance(steps, int) else None
+
+
+def _identity(recipe: Recipe, image: ImageInput, images: int) -> dict[str, Setting]:
+    """What has to be the same for a run to be resumed, beside the training configuration."""
+    return {
+        "recipe": recipe.name,
+        "objective": recipe.objective,
+        "objective_options": json.dumps(dict(recipe.objective_options), sort_keys=True, default=str),
+        "encoder": recipe.encoder,
+        "n_components": recipe.n_components,
+        "views": recipe.views,
+        "batch_size": recipe.batch_size,
+        "image_size": image.size,
+        "channels": image.channels,
+        "images": images,
+    }
 
 
 def _training_config(

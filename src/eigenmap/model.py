@@ -151,7 +151,7 @@ class Eigenmap:
         if device is not None:
             self.network.to(device)
         codes = [self.alignment.apply(psi, dim, t, unit=normalize) for psi in self.raw(pixels, batch_size)]
-        return cast(Codes, torch.cat(codes).numpy())
+        return cast(Codes, torch.cat([torch.empty(0, dim), *codes]).numpy())
 
     @torch.inference_mode()
     def raw(self, pixels: Tensor, batch_size: int = 256) -> Iterator[Tensor]:
@@ -171,7 +171,7 @@ class Eigenmap:
 
     def save(self, directory: str | Path) -> Path:
         """Write the model; files appear whole or not at all, the description last."""
-        from safetensors.torch import save_file
+        from safetensors.torch import save
 
         directory = Path(directory)
         tensors = {f"network.{name}": tensor for name, tensor in self.network.state_dict().items()}
@@ -179,7 +179,8 @@ class Eigenmap:
         try:
             directory.mkdir(parents=True, exist_ok=True)
             partial = directory / f".{WEIGHTS}.partial"
-            save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, partial)
+            # Not save_file, which makes a file that only its owner may read.
+            partial.write_bytes(save({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}))
             digest = _sha256(partial)
             partial.replace(directory / WEIGHTS)
             description = directory / f".{DESCRIPTION}.partial"
@@ -212,19 +213,25 @@ class Eigenmap:
         directory = Path(directory)
         about = _read_description(directory)
         tensors = _read_weights(directory / WEIGHTS, about["weights_sha256"])
-        given = about["input"]
-        image = ImageInput(given["size"], given["channels"], Standardisation(**given["standardisation"]))
-        spec = EncoderSpec(**about["encoder"])
-        network = Network(encoder if encoder is not None else spec.build(image), **about["network"])
+        try:
+            given = about["input"]
+            image = ImageInput(given["size"], given["channels"], Standardisation(**given["standardisation"]))
+            spec = EncoderSpec(**about["encoder"])
+            network = Network(encoder if encoder is not None else spec.build(image), **about["network"])
+            parts: dict[str, Any] = {**about["alignment"], **_prefixed("alignment.", tensors)}
+            parts["recall"] = {int(dim): share for dim, share in parts["recall"].items()}
+            alignment = Alignment(**parts)
+            source, training = about["source"], about["training"]
+        except EigenmapError:
+            raise
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise EigenmapError(f"{directory / DESCRIPTION} is damaged: it does not describe a whole model.") from error
         try:
             network.load_state_dict(_prefixed("network.", tensors))
         except RuntimeError as error:
             reason = str(error).splitlines()[-1].strip()
             raise EigenmapError(f"The encoder passed does not fit the weights in {directory}: {reason}") from error
-        parts: dict[str, Any] = {**about["alignment"], **_prefixed("alignment.", tensors)}
-        parts["recall"] = {int(dim): share for dim, share in parts["recall"].items()}
-        alignment = Alignment(**parts)
-        return cls(network, alignment, about["source"], image, spec, about["training"])
+        return cls(network, alignment, source, image, spec, training)
 
     @staticmethod
     def fingerprint(directory: str | Path) -> str:
@@ -256,6 +263,8 @@ def _read_description(directory: Path) -> dict[str, Any]:
             f"{path} is of format version {about.get('version')}, and this eigenmap reads version {VERSION}: "
             "use the eigenmap that wrote it, or fit the model again."
         )
+    if not isinstance(about.get("weights_sha256"), str):
+        raise EigenmapError(f"{path} is damaged: it does not say which weights belong to it.")
     return about
 
 

@@ -17,7 +17,8 @@ In-sample Ritz values lie: with k features and N pairs the best of k noisy direc
 rotation comes from one part of the pairs, and everything that is reported or decided (eigenvalues, order, weights,
 the exponent t, the ridge, whether to rotate at all, suggested lengths) comes from another.
 
-A code is phi_j(x) * max(mu_j, 0)^t: t steps of diffusion, so that features nobody shares do not disturb long codes.
+A code is phi_j(x) * max(mu_j, 0)^t up to a common factor: t steps of diffusion, so that features nobody shares do
+not disturb long codes.
 
     fit, held_out = Moments(k), Moments(k)
     fit.update(psi, psi_plus); held_out.update(...)          # stream, in any number of batches
@@ -30,6 +31,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -164,7 +166,9 @@ class Alignment:
 
     def to(self, device: torch.device | str) -> Alignment:
         """The same on another device."""
-        tensors = {name: value.to(device) for name, value in vars(self).items() if isinstance(value, Tensor)}
+        tensors: dict[str, Any] = {
+            name: value.to(device) for name, value in vars(self).items() if isinstance(value, Tensor)
+        }
         return replace(self, **tensors)
 
     def weights(self, t: float | None = None) -> Tensor:
@@ -173,7 +177,7 @@ class Alignment:
         Only ratios matter to a code, and powers of a small eigenvalue would not fit into float32.
         """
         mu = self.eigenvalues.clamp(min=0)
-        return (mu / mu.max().clamp(min=1e-300)).pow(self.t if t is None else t)
+        return (mu / mu.max().clamp(min=torch.finfo(mu.dtype).tiny)).pow(self.t if t is None else t)
 
     def apply(self, psi: Tensor, dim: int | None = None, t: float | None = None, *, unit: bool = True) -> Tensor:
         """The first `dim` ordered features of each row of `psi`; rows of norm 1 unless `unit=False`."""
@@ -229,7 +233,7 @@ def own_order(fit: Moments, held_out: Moments, *, centre: bool = True) -> Alignm
     m = fit.mean() if centre else torch.zeros_like(fit.mean())
     identity = torch.eye(fit.n_features).to(m)
     mu, power = _rayleigh(m, identity, held_out)
-    return Alignment(m, identity, mu, power, own_order=True, noise=held_out.noise())
+    return Alignment(m, identity, _settled(mu, held_out.noise()), power, own_order=True, noise=held_out.noise())
 
 
 def _rayleigh(m: Tensor, rotation: Tensor, held_out: Moments) -> tuple[Tensor, Tensor]:
@@ -242,21 +246,29 @@ def _rayleigh(m: Tensor, rotation: Tensor, held_out: Moments) -> tuple[Tensor, T
 
 
 def _judged(m: Tensor, rotation: Tensor, held_out: Moments, *, ridge: float) -> Alignment:
-    """Sort the columns of `rotation`, which come in the order of `fit`, by what is known of them from `held_out`.
+    """Sort the columns of `rotation`, which come in the order of `fit`, by their eigenvalues on `held_out`.
 
-    The largest of k noisy zeros looks real. So held-out values decide the order of those features only that one set
-    of k zeros in a hundred would contain by chance; the others stay in the order of `fit`, which knows nothing of the
-    noise in `held_out`, and where their values do not descend, they are averaged.
+    Only features that stand out of the noise move. The others stay in the order of `fit`, which knows nothing of the
+    noise in `held_out`: sorted, the luckiest of many zeros would come first and look real.
     """
     mu, power = _rayleigh(m, rotation, held_out)
-    threshold = held_out.noise() * math.sqrt(2 * math.log(100 * len(mu)))
-    order = torch.where(mu.abs() > threshold, mu, 0.0).sort(descending=True, stable=True).indices
+    noise = held_out.noise()
+    order = mu.masked_fill(_doubtful(mu, noise), 0.0).sort(descending=True, stable=True).indices
     rotation = rotation[:, order]
     # Eigenvectors have no sign; fix one so that equal runs give equal codes.
     largest = rotation.gather(0, rotation.abs().argmax(0, keepdim=True))
-    return Alignment(
-        m, rotation * largest.sign(), _descending(mu[order]), power[order], ridge=ridge, noise=held_out.noise()
-    )
+    return Alignment(m, rotation * largest.sign(), _settled(mu[order], noise), power[order], ridge=ridge, noise=noise)
+
+
+def _doubtful(mu: Tensor, noise: float) -> Tensor:
+    """Which eigenvalues may well be zero: all k of them, were they zero, would pass in 99 of 100 cases."""
+    return mu.abs() <= noise * math.sqrt(2 * math.log(100 * len(mu)))
+
+
+def _settled(mu: Tensor, noise: float) -> Tensor:
+    """`mu`, with the doubtful ones averaged wherever they do not descend: noise goes, their sum stays."""
+    doubtful = _doubtful(mu, noise)
+    return mu.masked_scatter(doubtful, _descending(mu[doubtful]))
 
 
 def _descending(values: Tensor) -> Tensor:
@@ -268,7 +280,7 @@ def _descending(values: Tensor) -> Tensor:
             earlier = runs.pop()
             total, size = total + earlier[0], size + earlier[1]
         runs.append((total, size))
-    return torch.cat([values.new_full((size,), total / size) for total, size in runs])
+    return values.new_tensor([total / size for total, size in runs for _ in range(size)])
 
 
 def captured(alignment: Alignment, held_out: Moments, lengths: Sequence[int] = PREFIXES) -> float:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -92,6 +92,7 @@ def plain_squared_moments(a: Tensor, b: Tensor, earlier: Tensor, later: Tensor) 
     return ((a.T @ b).square() * earlier[:, None] * later).triu(1).sum()
 
 
+@settings(max_examples=60, deadline=None)
 @given(n=st.integers(1, 6), k=st.integers(1, 9), block=st.integers(1, 10))
 def test_squared_moments_by_blocks(n: int, k: int, block: int) -> None:
     a, b = draw(n, k).requires_grad_(), draw(n, k, seed=1).requires_grad_()

@@ -4,7 +4,7 @@ import functools
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -57,6 +57,7 @@ def test_one_feature_is_the_spectral_contrastive_loss_of_centred_codes() -> None
     torch.testing.assert_close(NestedMoments(rows="raw", unbiased=True)(psi, psi_plus), expected)
 
 
+@settings(max_examples=60, deadline=None)
 @given(n=st.integers(1, 6), n_plus=st.integers(1, 6), k=st.integers(1, 9), block=st.integers(1, 10))
 def test_blocks_do_not_matter(n: int, n_plus: int, k: int, block: int) -> None:
     generator = torch.Generator().manual_seed(n + 10 * k)

@@ -89,7 +89,7 @@ def test_autocast_does_not_reach_the_moments(name: str, kernel: str) -> None:
 
 
 @every_objective
-@settings(max_examples=10)
+@settings(max_examples=10, deadline=None)
 @given(B=st.integers(2, 9), k=st.integers(1, 9))
 def test_any_shape(name: str, B: int, k: int) -> None:
     psi, psi_plus, _ = example("pairs", B=B, k=k)

@@ -76,9 +76,11 @@ def run(rank: int, folder: str) -> None:
     torch.set_num_threads(1)
     store = Path(folder, "store").as_uri()
     dist.init_process_group("gloo", init_method=store, rank=rank, world_size=WORLD)
-    results = {}
-    for name, kernel, dtype in cases():
-        model = nn.parallel.DistributedDataParallel(network(dtype))
-        results[name, kernel, dtype] = loss_and_gradient(model, name, *batch(kernel, rank, dtype))
+    precisions = (torch.float64, torch.float32)
+    models = {dtype: nn.parallel.DistributedDataParallel(network(dtype)) for dtype in precisions}
+    results = {
+        (name, kernel, dtype): loss_and_gradient(models[dtype], name, *batch(kernel, rank, dtype))
+        for name, kernel, dtype in cases()
+    }
     torch.save(results, Path(folder, f"{rank}.pt"))
     dist.destroy_process_group()

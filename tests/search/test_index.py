@@ -33,10 +33,8 @@ def brute_force(queries, gallery, top, dim, metric):
 @pytest.mark.parametrize("dim", [*range(1, K + 1), None])
 def test_search_is_brute_force_at_every_length(metric, dim, memory_bytes):
     gallery, queries = codes(50), codes(30, seed=1)
-    if dim == 1 and metric == "cosine":  # only signs: all scores tie, so let everything fit
-        top = 50
-    else:
-        top = 7
+    # One feature has only a sign, so that all cosines tie: let everything fit.
+    top = 50 if dim == 1 and metric == "cosine" else 7
     index = index_of(metric=metric, memory_bytes=memory_bytes)
     rows, scores = brute_force(queries, gallery, top, dim or K, metric)
     for batch in (queries, queries[:2]):  # faiss computes large and small batches in different ways

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import time
-
 import pytest
 import torch
 
@@ -21,19 +19,23 @@ def test_steps_fit_the_budget_within_bounds() -> None:
         steps_for_budget(60, 0.25, least=10, most=5)
 
 
-class SlowRelation(ToyRelation):
-    """Takes 10 ms a batch, and at first, as a machine that warms up, 100."""
+class TimedRelation(ToyRelation):
+    """Moves the clock by 1 s a batch, and by 60 s for each of the first two, as a machine that warms up."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 0.0
 
     def batch(self, step: int) -> Batch:
-        time.sleep(0.1 if step < 2 else 0.01)
+        self.now += 60.0 if step < 2 else 1.0
         return super().batch(step)
 
 
-def test_a_step_is_measured_after_its_warmup_and_nothing_is_changed() -> None:
-    network, objective = ToyNetwork(), build("nested")
+def test_a_step_is_measured_after_its_warmup_and_nothing_is_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    relation, network = TimedRelation(), ToyNetwork()
     before = {name: value.clone() for name, value in network.state_dict().items()}
+    monkeypatch.setattr("time.perf_counter", lambda: relation.now)
     config = TrainingConfig(steps=10, accelerator="cpu")
-    seconds = measure_step(network, SlowRelation(), objective, config, steps=8, warmup=2)
-    assert 0.01 <= seconds < 0.04
+    assert measure_step(network, relation, build("nested"), config, steps=8, warmup=2) == 1.0
     assert all(torch.equal(before[name], value) for name, value in network.state_dict().items())
     assert all(p.grad is None for p in network.parameters())

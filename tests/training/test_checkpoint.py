@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import pickle
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -109,6 +111,14 @@ def test_missing_and_foreign_checkpoints_are_errors(tmp_path: Path, monkeypatch:
     monkeypatch.undo()
     with pytest.raises(EigenmapError, match="another format version"):
         checkpoint.load(tmp_path / "checkpoint.pt")
+
+
+def test_settings_may_be_numbers_of_numpy(tmp_path: Path) -> None:
+    saved = replace(example(), settings={"lr": np.float64(0.1), "steps": np.int64(7)})
+    checkpoint.save(saved, tmp_path / "checkpoint.pt")
+    loaded = checkpoint.load(tmp_path / "checkpoint.pt")
+    loaded.require({"lr": 0.1, "steps": 7}, tmp_path)
+    assert [type(value) for value in loaded.settings.values()] == [float, int]
 
 
 def test_differing_settings_are_listed(tmp_path: Path) -> None:

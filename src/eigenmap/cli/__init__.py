@@ -1,1 +1,18 @@
-"""The cli room."""
+"""The command line: one file a group of verbs, each of which adds its verbs to `app`.
+
+    eigenmap fit images PHOTOS/ --out runs/mine
+    eigenmap index runs/mine PHOTOS/ --out photos.index
+    eigenmap search photos.index some.jpg
+
+The modules import no more than the help texts need; what computes is imported when a verb runs.
+"""
+
+from eigenmap.cli import embed, evaluate, fit, index, info  # noqa: F401 - they register their verbs
+from eigenmap.cli.app import app
+
+__all__ = ["app", "main"]
+
+
+def main() -> None:
+    """Run the command line."""
+    app()

@@ -117,7 +117,8 @@ def read_array_file(path: Path) -> tuple[Array, Labels | None]:
     try:
         if path.suffix.lower() == ".npy":
             return np.load(path, mmap_mode="r", allow_pickle=False), None
-        with np.load(path, allow_pickle=False) as archive:
+        # Opened here, since NumPy leaves a damaged file open.
+        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
             key = _image_key(archive, path)
             images, label_key = archive[key], _label_key(key, archive.files)
             return images, None if label_key is None else Labels.from_array(archive[label_key])

@@ -43,28 +43,23 @@ def open_parquet(files: Sequence[Path]) -> ParquetImages:
     integers, names, or lists of either in ``label`` or ``labels``; ids come from the first of ``id``, ``name``,
     ``file``, ... or are "<file>/<row>".
     """
-    import pyarrow as pa
-
-    columns = _leaf_columns(_open(files[0]))
+    columns = _columns(_open(files[0]))
     image = next((name for name in IMAGE_COLUMNS if name in columns), None)
     if image is None:
         listed = ", ".join(columns)
         raise EigenmapError(f"{files[0]} has no column of image bytes: 'jpeg', 'image' or 'bytes' (it has: {listed})")
-    roots = {name.split(".")[0] for name in columns}
-    label = next((name for name in LABEL_COLUMNS if name in roots), None)
+    label = next((name for name in LABEL_COLUMNS if name in columns), None)
     ident = next((name for name in ID_COLUMNS if name in columns), None)
     ids: list[str] = []
     rows: list[Any] = []
     for file in files:
         source = _open(file)
-        try:
-            table = source.read(columns=[name for name in (label, ident) if name is not None])
-            if image not in _leaf_columns(source):
-                raise KeyError(image)
-            ids += [str(i) for i in table[ident].to_pylist()] if ident else _numbered(file, source.metadata.num_rows)
-            rows += table[label].to_pylist() if label else []
-        except (KeyError, pa.ArrowException) as error:
-            raise EigenmapError(f"{file} does not have the columns of {files[0]}: {error}") from None
+        absent = {image, label, ident} - {None, *_columns(source)}
+        if absent:
+            raise EigenmapError(f"{file} has no column '{absent.pop()}', which {files[0]} has")
+        table = source.read(columns=[name for name in (label, ident) if name is not None])
+        ids += [str(i) for i in table[ident].to_pylist()] if ident else _numbered(file, source.metadata.num_rows)
+        rows += table[label].to_pylist() if label else []
     return ParquetImages(list(files), image, ids, _labels(rows) if label else None)
 
 
@@ -80,9 +75,17 @@ def _open(file: Path) -> Any:
         raise EigenmapError(f"{file} cannot be read as a parquet file: {error}") from None
 
 
-def _leaf_columns(source: Any) -> list[str]:
-    """Dotted names of the stored columns: a struct ``image`` of bytes and path is image.bytes, image.path."""
-    return [source.schema.column(i).path for i in range(len(source.schema))]
+def _columns(source: Any) -> list[str]:
+    """Names of the columns; a struct ``image`` of bytes and path counts as image.bytes, image.path."""
+    names: list[str] = []
+    for column in source.schema_arrow:
+        inner = [column.type.field(i).name for i in range(column.type.num_fields)] if _is_struct(column) else []
+        names += [f"{column.name}.{name}" for name in inner] or [column.name]
+    return names
+
+
+def _is_struct(column: Any) -> bool:
+    return str(column.type).startswith("struct")
 
 
 def _numbered(file: Path, rows: int) -> list[str]:

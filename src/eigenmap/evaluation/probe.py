@@ -59,6 +59,7 @@ class LinearProbe(NamedTuple):
         return float((self.predict(features).cpu() == truth).double().mean())
 
 
+@torch.no_grad()
 def fit_sgd(
     features: Codes,
     labels: Codes,
@@ -79,19 +80,22 @@ def fit_sgd(
     place = torch.device(device) if device is not None else device_of(features)
     x, y, n_classes = _training_data(features, labels, place, torch.float32)
     epochs, batch_size = whole_number(epochs, "epochs"), whole_number(batch_size, "batch_size")
-    weight = torch.zeros(n_classes, x.shape[1], device=place, requires_grad=True)
-    bias = torch.zeros(n_classes, device=place, requires_grad=True)
-    optimizer = torch.optim.SGD([weight, bias], lr=learning_rate, momentum=momentum, weight_decay=weight_decay)
+    weight, bias = torch.zeros(n_classes, x.shape[1], device=place), torch.zeros(n_classes, device=place)
+    weight_velocity, bias_velocity = torch.zeros_like(weight), torch.zeros_like(bias)
     # Batches are drawn on the CPU, so that they are the same on every device.
     generator = torch.Generator().manual_seed(seed)
-    with torch.enable_grad():
-        for epoch in range(epochs):
-            optimizer.param_groups[0]["lr"] = learning_rate * (1 + math.cos(math.pi * epoch / epochs)) / 2
-            for batch in torch.split(torch.randperm(len(x), generator=generator).to(place), batch_size):
-                optimizer.zero_grad()
-                F.cross_entropy(F.linear(x[batch], weight, bias), y[batch]).backward()  # type: ignore[no-untyped-call]
-                optimizer.step()
-    return LinearProbe(weight.detach(), bias.detach())
+    for epoch in range(epochs):
+        rate = learning_rate * (1 + math.cos(math.pi * epoch / epochs)) / 2
+        for batch in torch.split(torch.randperm(len(x), generator=generator).to(place), batch_size):
+            # The gradient of the mean cross-entropy with respect to the logits is (softmax - one-hot) / b.
+            rows = x[batch]
+            error = F.linear(rows, weight, bias).softmax(1) - F.one_hot(y[batch], n_classes)
+            error /= len(batch)
+            weight_velocity.mul_(momentum).add_(error.T @ rows).add_(weight, alpha=weight_decay)
+            bias_velocity.mul_(momentum).add_(error.sum(0)).add_(bias, alpha=weight_decay)
+            weight.sub_(weight_velocity, alpha=rate)
+            bias.sub_(bias_velocity, alpha=rate)
+    return LinearProbe(weight, bias)
 
 
 @torch.no_grad()

@@ -20,8 +20,8 @@ class BarlowTwins(Objective):
     variance. `lambda_="paper"` is 0.0051 * 8192 / k. The scale 0.024 is the published one: it sets the size
     of the loss, sums over features included, for LARS at learning rate 0.2 - 0.3 x batch / 256.
 
-    [1] Zbontar, Jing, Misra, LeCun, Deny: Barlow Twins: Self-Supervised Learning via Redundancy Reduction,
-    2021.
+    [1] Zbontar, Jing, Misra, LeCun, Deny: Barlow Twins: Self-Supervised Learning via Redundancy
+        Reduction, 2021.
 
     Example::
 

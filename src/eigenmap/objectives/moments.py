@@ -36,9 +36,9 @@ def world_size() -> int:
 class _Gather(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
-        joined = x.new_empty((world_size() * len(x), *x.shape[1:]))
-        dist.all_gather_into_tensor(joined, x.contiguous())
-        return joined
+        parts = [torch.empty_like(x, memory_format=torch.contiguous_format) for _ in range(world_size())]
+        dist.all_gather(parts, x.contiguous())
+        return torch.cat(parts)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
@@ -155,7 +155,7 @@ class _SquaredMoments(Function):
     """See `squared_moments`: the gradient has a closed form and is taken while a block of M is at hand."""
 
     @staticmethod
-    def forward(ctx: Any, a: Tensor, b: Tensor, earlier: Tensor, later: Tensor, block: int) -> Tensor:
+    def forward(ctx: Any, a: Tensor, b: Tensor, earlier: Tensor | None, later: Tensor | None, block: int) -> Tensor:
         needs_a, needs_b = ctx.needs_input_grad[:2]
         gradient_a = torch.zeros_like(a) if needs_a else None
         gradient_b = torch.empty_like(b) if needs_b else None
@@ -164,8 +164,9 @@ class _SquaredMoments(Function):
             stop = min(start + block, b.shape[1])
             M = a[:, :stop].T @ b[:, start:stop]
             M.triu_(1 - start)  # the pairs i < j of these columns j
-            D = M * earlier[:stop, None] * later[start:stop]  # half of the derivative by M
-            value += M.mul_(D).sum()
+            D = M if earlier is None else M * earlier[:stop, None]
+            D = D if later is None else D * later[start:stop]  # half of the derivative by M
+            value += (M * D).sum()
             if gradient_b is not None:
                 gradient_b[:, start:stop] = 2 * (a[:, :stop] @ D)
             if gradient_a is not None:
@@ -190,9 +191,6 @@ def squared_moments(
     `b` asks for it, so a stop-gradient is written as in mathematics: `squared_moments(psi.detach(), psi_plus)`.
     `earlier` and `later` (k,) are constants, one by default.
     """
-    one = a.new_ones(a.shape[1])
-    earlier = one if earlier is None else earlier.detach()
-    later = one if later is None else later.detach()
     return _SquaredMoments.apply(a, b, earlier, later, block)  # type: ignore[no-any-return, no-untyped-call]
 
 

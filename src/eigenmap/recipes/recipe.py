@@ -5,7 +5,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Literal
+from types import UnionType
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from eigenmap.errors import EigenmapError
 from eigenmap.training.config import Optimizer, Precision
@@ -62,10 +63,35 @@ class Recipe:
                 close = difflib.get_close_matches(name, known, n=1)
                 hint = f"; did you mean {close[0]}?" if close else f"; there are {', '.join(known)}."
                 raise EigenmapError(f"A recipe has no setting {name!r}{hint}")
-        recipe = replace(self, **{name: value for name, value in settings.items() if value is not None})
-        for name in ("n_components", "batch_size", "epochs"):
-            if getattr(recipe, name) <= 0:
-                raise EigenmapError(f"{name} must be at least 1, not {getattr(recipe, name)}.")
-        if recipe.codes not in ("auto", "encoder", "projector"):
-            raise EigenmapError(f'codes must be "auto", "encoder" or "projector", not {recipe.codes!r}.')
-        return recipe
+        given = {name: value for name, value in settings.items() if value is not None}
+        kinds = get_type_hints(Recipe)
+        for name, value in given.items():
+            if not _fits(value, kinds[name]):
+                raise EigenmapError(f"{name} must be {_in_words(kinds[name])}, not {value!r}.")
+            if name in _POSITIVE and value <= 0:
+                raise EigenmapError(f"{name} must be above 0, not {value}.")
+        return replace(self, **given)
+
+
+_POSITIVE = ("image_size", "n_components", "hidden", "batch_size", "epochs")
+_WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a name", Mapping: "a mapping"}
+
+
+def _fits(value: object, kind: Any) -> bool:
+    """Whether a setting of this declared type may have this value."""
+    origin, parts = get_origin(kind), get_args(kind)
+    if origin is Literal:
+        return value in parts
+    if origin is UnionType:
+        return any(_fits(value, part) for part in parts)
+    if isinstance(value, bool):
+        return kind is bool
+    return isinstance(value, (int, float) if kind is float else origin or kind)
+
+
+def _in_words(kind: Any) -> str:
+    if get_origin(kind) is Literal:
+        return "one of " + ", ".join(get_args(kind))
+    if get_origin(kind) is UnionType:
+        return _in_words(get_args(kind)[0])  # "or None" goes without saying
+    return _WORDS[get_origin(kind) or kind]

@@ -31,8 +31,9 @@ __all__ = [
     "view",
 ]
 
-# A CPU works on this many values at a time (2 MB): what fits into its cache is two to three times as fast.
-_CACHED_VALUES = 2**19
+# A CPU works on this many values at a time (0.5 MB): pieces that stay in its cache, and in memory it already holds,
+# are up to twice as fast as whole batches.
+_CACHED_VALUES = 2**17
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,6 @@ _BOX = slice(0, 4)
 _DEGREES = 4
 _BLENDS = slice(5, 14)
 _GREY, _TURNS, _SIGMA, _THRESHOLD = 14, 15, 16, 17
-_COLUMNS = 18
 
 # The row of an image to which nothing happens.
 _NEUTRAL = (0.5, 0.5, 1.0, 1.0, 0.0, *3 * (1.0, 0.0, 0.0), 0.0, 0.0, 0.0, 2.0)

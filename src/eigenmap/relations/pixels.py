@@ -44,17 +44,17 @@ def rotated_crop(images: Tensor, boxes: Tensor, degrees: Tensor, size: int, inte
     """
     height, width = images.shape[2:]
     y, x, box_height, box_width = boxes.unbind(1)
-    box_height, box_width = box_height * height, box_width * width
+    step_down, step_right = box_height * height / size, box_width * width / size
     angle = torch.deg2rad(degrees)
     cos, sin = torch.cos(angle), torch.sin(angle)
     # grid_sample counts in half image sides from the centre.
-    unit = 2 / torch.stack([x.new_full((), width), x.new_full((), height)])
-    along_row = torch.stack([cos * box_width, sin * box_width], dim=1) * unit
-    along_column = torch.stack([-sin * box_height, cos * box_height], dim=1) * unit
+    unit_x, unit_y = 2 / width, 2 / height
+    along_row = torch.stack([cos * step_right * unit_x, sin * step_right * unit_y], dim=1)
+    along_column = torch.stack([-sin * step_down * unit_x, cos * step_down * unit_y], dim=1)
     centre = 2 * torch.stack([x, y], dim=1) - 1
-    steps = _cell_centres(size, images.device) - 0.5
-    in_row = centre[..., None] + along_row[..., None] * steps
-    in_column = along_column[..., None] * steps
+    places = _places(size, images.device)
+    in_row = centre[..., None] + along_row[..., None] * places
+    in_column = along_column[..., None] * places
     grid = (in_row[:, :, None, :] + in_column[:, :, :, None]).permute(0, 2, 3, 1)
     out = F.grid_sample(images, grid, mode=interpolation, padding_mode="reflection", align_corners=False)
     return out.clamp_(0, 1) if interpolation == "bicubic" else out
@@ -72,7 +72,7 @@ def luma(images: Tensor) -> Tensor:
 
 
 def blend(images: Tensor, factor: Tensor, grey: Tensor, mean: Tensor) -> Tensor:
-    """F x + (1 - f) m, clipped to [0, 1], where m = grey * luma(x) + mean * average of luma(x).
+    """Mix x with an anchor m: f x + (1 - f) m, clipped to [0, 1], where m = grey * luma(x) + mean * average of luma(x).
 
     One formula for four operations, so that each image of a batch can have its own order of them: brightness is
     m = 0, contrast is mean = 1, saturation is grey = 1, and greyscale is grey = 1 with f = 0.
@@ -133,13 +133,13 @@ def _per_image(parameter: Tensor) -> Tensor:
     return parameter[:, None, None, None]
 
 
-def _cell_centres(count: int, device: torch.device) -> Tensor:
-    """Centres of `count` equal cells of the interval [0, 1]."""
-    return (torch.arange(count, device=device) + 0.5) / count
+def _places(count: int, device: torch.device) -> Tensor:
+    """Places of `count` points one apart, seen from their middle; exact, so that a crop of everything is exact too."""
+    return torch.arange(count, device=device) + (0.5 - count / 2)
 
 
 def _between(rows: Tensor, images: Tensor, columns: Tensor) -> Tensor:
-    """Rows @ image @ columns^T for every channel; (B, H', H), (B, C, H, W), (B, W', W) -> (B, C, H', W').
+    """Compute rows @ image @ columns^T for every channel; (B, H', H), (B, C, H, W), (B, W', W) -> (B, C, H', W').
 
     In the layout (B, H, C, W) each side is a single batched product. The result is a view of that layout, which
     elementwise operations keep, so that a second call does not have to copy.
@@ -154,14 +154,14 @@ def _between(rows: Tensor, images: Tensor, columns: Tensor) -> Tensor:
 def _filter_matrix(centre: Tensor, extent: Tensor, size: int, length: int, interpolation: Interpolation) -> Tensor:
     """Weights (B, size, length) that resample the part of a line around `centre` to `size` points.
 
-    Point i lies at c_i = centre + extent ((i + 1/2) / size - 1/2); its weight for pixel j is kernel((j - c_i) / s),
-    normalised, where the kernel is widened by s = max(1, pixels per point) when shrinking.
+    In pixels, point i lies at c_i = centre + d (i + 1/2 - size / 2), d = extent / size; its weight for the pixel at p
+    is kernel((p - c_i) / s), normalised, where s = max(1, |d|) widens the kernel when shrinking.
     """
-    pixels = extent * length
-    points = centre[:, None] * length + pixels[:, None] * (_cell_centres(size, centre.device) - 0.5)
-    spread = (pixels.abs() / size).clamp_(min=1)[:, None]
-    places = torch.arange(length, device=centre.device) + 0.5
-    distance = ((places / spread)[:, None, :] - (points / spread)[:, :, None]).abs_()
+    step = (extent * length / size)[:, None]
+    points = (centre[:, None] - 0.5) * length + step * _places(size, centre.device)
+    spread = step.abs().clamp_(min=1)
+    pixels = _places(length, centre.device) / spread
+    distance = (pixels[:, None, :] - (points / spread)[:, :, None]).abs_()
     weights = _triangle(distance) if interpolation == "bilinear" else _cubic(distance)
     return weights.div_(weights.sum(dim=-1, keepdim=True))
 

@@ -51,6 +51,7 @@ def save(checkpoint: Checkpoint, path: Path) -> None:
     """Write beside `path`, flush to the disk, then rename: a kill at any moment leaves the old or the new file."""
     temporary = path.with_name(f".{path.name}.tmp")
     state = {field.name: getattr(checkpoint, field.name) for field in fields(checkpoint)}
+    state["settings"] = {name: _plain(value) for name, value in checkpoint.settings.items()}
     try:
         with temporary.open("wb") as file:
             torch.save({"format": FORMAT, **state}, file)
@@ -87,6 +88,12 @@ def load(path: Path) -> Checkpoint:
         raise EigenmapError(
             f"the checkpoint {path} is damaged ({error}); delete it and start without resume."
         ) from error
+
+
+def _plain(value: Any) -> Setting:
+    """A number of numpy as Python's own, the only kind that loads without executing anything."""
+    plain: Setting = value.item() if hasattr(value, "item") else value
+    return plain
 
 
 def _sync_directory(folder: Path) -> None:

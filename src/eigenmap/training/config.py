@@ -13,7 +13,8 @@ Accelerator = Literal["auto", "cpu", "cuda"]
 Setting = str | int | float | bool | None
 
 BOOKKEEPING = frozenset({"log_every", "check_every", "checkpoint_every", "accelerator", "devices", "tensorboard"})
-"""Settings that do not change what a step computes: a run may be resumed with other values of these."""
+"""A run may be resumed with other values of these: they do not change what a step computes (another number of processes
+or another device changes its rounding)."""
 
 
 @dataclass(frozen=True)

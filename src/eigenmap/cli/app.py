@@ -1,0 +1,74 @@
+"""The application that the verbs belong to, and what happens when one of them fails."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from eigenmap.cli.console import complain, show
+from eigenmap.errors import EigenmapError
+
+LEARN, USE, ABOUT = "Learn", "Use", "Look up"
+"""Headings in the list of verbs."""
+
+_ORDER = ("demo", "fit", "embed", "index", "search", "evaluate", "info", "recipes", "objectives")
+
+
+class Verbs(TyperGroup):
+    """The verbs in the order of a first session; the user's mistakes end in one sentence, not in a traceback."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Verbs in the order in which one needs them."""
+        return sorted(super().list_commands(ctx), key=lambda verb: _ORDER.index(verb) if verb in _ORDER else -1)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the verb."""
+        try:
+            return super().invoke(ctx)
+        except EigenmapError as error:
+            complain(str(error))
+            raise typer.Exit(2) from None
+        except KeyboardInterrupt:
+            resumable = ctx.invoked_subcommand == "fit"
+            complain(
+                "stopped; the same command with --resume goes on from the last checkpoint" if resumable else "stopped"
+            )
+            raise typer.Exit(130) from None
+
+
+app = typer.Typer(
+    cls=Verbs,
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="""
+From a folder of photos to a search:
+
+[cyan]  eigenmap fit images PHOTOS/ --out runs/mine[/cyan]
+
+[cyan]  eigenmap index runs/mine PHOTOS/ --out photos.index[/cyan]
+
+[cyan]  eigenmap search photos.index some.jpg --top 5[/cyan]
+""",
+)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from eigenmap import __version__
+
+        show(f"eigenmap {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def eigenmap(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and stop.")
+    ] = False,
+) -> None:
+    """Ordered embeddings: codes whose features come sorted by importance, so that you can cut them anywhere."""

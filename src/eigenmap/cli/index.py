@@ -1,0 +1,169 @@
+"""`eigenmap index` and `eigenmap search`: a searchable directory of codes, and the nearest images of a query."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from eigenmap.cli.app import USE, app
+from eigenmap.cli.console import note, printable, show
+from eigenmap.cli.options import (
+    OUTPUT,
+    BatchOption,
+    Device,
+    DeviceOption,
+    DimOption,
+    ForceOption,
+    JsonOption,
+    ModelArgument,
+    QuietOption,
+    SourceArgument,
+    StrictOption,
+    check_device,
+)
+from eigenmap.cli.outputs import check_file, check_index, write_json
+from eigenmap.cli.work import encode_images, read_images
+
+if TYPE_CHECKING:
+    from eigenmap.search import Results
+
+
+@app.command(
+    rich_help_panel=USE,
+    no_args_is_help=True,
+    epilog="""
+Example:
+
+[cyan]  eigenmap index runs/mine PHOTOS/ --out photos.index[/cyan]
+""",
+)
+def index(
+    run: ModelArgument,
+    source: SourceArgument,
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="INDEX",
+            help="The index to write: a folder, with a copy of the model in it.",
+            show_default=False,
+            rich_help_panel=OUTPUT,
+        ),
+    ],
+    dim: DimOption = None,
+    batch_size: BatchOption = 256,
+    device: DeviceOption = Device.auto,
+    strict: StrictOption = False,
+    force: ForceOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Make images searchable: `eigenmap search` needs nothing but the index.
+
+    All features are stored unless --dim says otherwise, since a search can cut them at any length.
+    """
+    from eigenmap.model import Eigenmap
+    from eigenmap.search import CodeIndex
+
+    check_index(out, force)
+    place = check_device(device)
+    model = Eigenmap.load(run)
+    dim = model.check_dim(dim)
+    images = read_images(model, source, strict=strict, quiet=quiet)
+    made = CodeIndex(dim, fingerprint=Eigenmap.fingerprint(run))
+    made.add(encode_images(model, images, dim, place, batch_size, quiet), images.ids)
+    with tempfile.TemporaryDirectory() as folder:
+        # Of a run only the model: checkpoints are many times as large.
+        made.save(out, overwrite=force, model_dir=_copy_model(run, Path(folder) / "model"))
+    if not quiet:
+        note(f"{out}: {len(made):,} images, {dim} features each.")
+
+
+@app.command(
+    rich_help_panel=USE,
+    no_args_is_help=True,
+    epilog="""
+Examples:
+
+[cyan]  eigenmap search photos.index some.jpg[/cyan]
+
+[cyan]  eigenmap search photos.index *.jpg --dim 16 --top 3 --json found.json[/cyan]
+""",
+)
+def search(
+    index: Annotated[Path, typer.Argument(metavar="INDEX", help="What `eigenmap index` wrote.", show_default=False)],
+    images: Annotated[
+        list[Path], typer.Argument(metavar="IMAGE", help="One or more images to look for.", show_default=False)
+    ],
+    dim: DimOption = None,
+    top: Annotated[int, typer.Option("--top", "-n", metavar="N", help="Results an image.")] = 10,
+    device: DeviceOption = Device.auto,
+    strict: StrictOption = False,
+    json: JsonOption = None,
+    force: ForceOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Find the images most like the given ones.
+
+    The score is the cosine of the two codes, cut at --dim features: 1 for the same image.
+    """
+    from eigenmap.evaluation.checks import whole_number
+    from eigenmap.model import Eigenmap
+    from eigenmap.search import CodeIndex
+
+    if json is not None:
+        check_file(json, force)
+    place = check_device(device)
+    found_in = CodeIndex.load(index)
+    dim = found_in.n_components if dim is None else whole_number(dim, "dim", 1, found_in.n_components)
+    whole_number(top, "top")
+    model = Eigenmap.load(index / "model")
+    queries = read_images(model, images[0] if len(images) == 1 else images, strict=strict, quiet=quiet)
+    codes = encode_images(model, queries, found_in.n_components, place, quiet=quiet)
+    results = found_in.search(codes, top, dim)
+    if json is not None:
+        write_json(json, _as_json(index, dim, queries.ids, results))
+    _show(queries.ids, results)
+
+
+def _copy_model(run: Path, to: Path) -> Path:
+    from eigenmap.model import DESCRIPTION, WEIGHTS
+
+    to.mkdir()
+    for name in (DESCRIPTION, WEIGHTS):
+        shutil.copyfile(run / name, to / name)
+    return to
+
+
+def _as_json(index: Path, dim: int, queries: list[str], results: Results) -> dict[str, Any]:
+    return {
+        "index": str(index),
+        "dim": dim,
+        "similarity": "cosine of the first dim features",
+        "results": [
+            {
+                "query": query,
+                "found": [{"id": name, "score": float(score)} for name, score in zip(ids, scores, strict=True)],
+            }
+            for query, ids, scores in zip(queries, results.ids, results.scores, strict=True)
+        ],
+    }
+
+
+def _show(queries: list[str], results: Results) -> None:
+    """Print a table for each query."""
+    from rich.table import Table
+    from rich.text import Text
+
+    for query, ids, scores in zip(queries, results.ids, results.scores, strict=True):
+        table = Table(title=Text(printable(query), style="bold"), title_justify="left")
+        table.add_column("rank", justify="right")
+        table.add_column("score", justify="right")
+        table.add_column("file", overflow="fold")
+        for rank, (name, score) in enumerate(zip(ids, scores, strict=True), start=1):
+            table.add_row(str(rank), f"{score:.4f}", Text(printable(str(name))))
+        show(table)

@@ -1,0 +1,148 @@
+"""`eigenmap info`, `eigenmap recipes`, `eigenmap objectives`: what there is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from eigenmap.cli.app import ABOUT, app
+from eigenmap.cli.console import duration, show
+from eigenmap.cli.options import ModelArgument
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rich.table import Table
+
+    from eigenmap.model import Eigenmap
+
+OBJECTIVES = {
+    "nested": "spectral contrastive loss of every prefix at once: any cut is a good code (the default)",
+    "neuralef": "neural eigenfunctions, ordered by a stop-gradient",
+    "neuralef-unordered": "the same without the stop-gradient: same span, no order",
+    "neuralef-ratio": "neural eigenfunctions, each penalty divided by the feature's own eigenvalue",
+    "neuralef-shifted": "neural eigenfunctions of the relation plus a multiple of the identity",
+    "neuralef-gram": "neural eigenfunctions with a Gram penalty: ordered for every spectrum",
+    "scl": "spectral contrastive loss",
+    "scl-clipped": "spectral contrastive loss, rows clipped instead of normalised",
+    "matryoshka-scl": "spectral contrastive loss summed over prefixes 1, 2, 4, ...",
+    "barlow-twins": "cross-correlation of the two views close to the identity",
+    "vicreg": "invariance, variance and covariance",
+    "simclr": "normalised-temperature cross-entropy",
+    "nt-logistic": "normalised-temperature logistic loss",
+}
+"""One line about each objective; the docstring of each says it exactly."""
+
+_BAR = 30
+
+
+@app.command(
+    rich_help_panel=ABOUT,
+    no_args_is_help=True,
+    epilog="""
+Example:
+
+[cyan]  eigenmap info runs/mine[/cyan]
+""",
+)
+def info(run: ModelArgument) -> None:
+    """Say what a model is: how it was made, how much its features matter, and how long a code should be."""
+    from eigenmap.model import Eigenmap
+
+    model = Eigenmap.load(run)
+    show(_facts(model))
+    show(_spectrum(model))
+    show(_lengths(model))
+
+
+@app.command(rich_help_panel=ABOUT)
+def recipes() -> None:
+    """List the recipes: named settings for `eigenmap fit images --recipe NAME`."""
+    from eigenmap.recipes import RECIPES, get
+
+    table = _table("recipe", "encoder", "components", "objective", "views", "epochs", "batch", "optimizer", "lr")
+    for name, recipe in RECIPES.items():
+        table.add_row(
+            name,
+            recipe.encoder,
+            str(recipe.n_components),
+            recipe.objective,
+            recipe.views,
+            f"{recipe.epochs:g}",
+            str(recipe.batch_size),
+            recipe.optimizer,
+            f"{recipe.lr:g}",
+        )
+    show(table)
+    show(f"auto, the default, is {get('auto').name} on this machine.")
+
+
+@app.command(rich_help_panel=ABOUT)
+def objectives() -> None:
+    """List the objectives for `eigenmap fit images --objective NAME`."""
+    from inspect import signature
+
+    from eigenmap.objectives import OBJECTIVES as CONSTRUCTORS
+
+    table = _table("objective", "what it is", "objective_options")
+    for name, constructor in CONSTRUCTORS.items():
+        table.add_row(name, OBJECTIVES.get(name, ""), ", ".join(signature(constructor).parameters))
+    show(table)
+
+
+def _table(*columns: str) -> Table:
+    from rich.table import Table
+
+    table = Table()
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    return table
+
+
+def _facts(model: Eigenmap) -> Table:
+    from rich.table import Table
+
+    about = model.training
+    recipe = about.get("recipe", {})
+    colour = "grey" if model.image.channels == 1 else "colour"
+    facts = {
+        "features": f"{model.n_components}, from the {model.source}",
+        "images": f"{model.image.size} x {model.image.size} pixels, {colour}",
+        "encoder": model.encoder.name or "your own",
+    }
+    if about:
+        facts |= {
+            "objective": recipe.get("objective", "?"),
+            "views": recipe.get("views", "?"),
+            "recipe": recipe.get("name", "?"),
+            "trained on": f"{about.get('images', 0):,} images, {about.get('held_out_images', 0):,} held out",
+            "training": f"{about.get('steps', 0):,} steps in {duration(about.get('seconds', 0))}, "
+            f"seed {about.get('seed', '?')}, on {about.get('device', '?')}",
+        }
+    facts["order"] = "the network's own" if model.alignment.own_order else f"rotated, ridge {model.alignment.ridge:g}"
+    facts["weights"] = f"max(eigenvalue, 0)^{model.alignment.t:g}"
+    table = Table.grid(padding=(0, 2))
+    for name, value in facts.items():
+        table.add_row(name, value)
+    return table
+
+
+def _spectrum(model: Eigenmap) -> Table:
+    """Eigenvalues at 1, 2, 4, ... as numbers and bars."""
+    table = _table("feature", "eigenvalue", "")
+    for j in _places(model.n_components):
+        mu = float(model.eigenvalues_[j - 1])
+        table.add_row(str(j), f"{mu:.3f}", "█" * round(_BAR * max(mu, 0.0)))
+    return table
+
+
+def _places(n: int) -> Iterable[int]:
+    return [*(2**i for i in range(n.bit_length()) if 2**i < n), n]
+
+
+def _lengths(model: Eigenmap) -> Table:
+    """How many features keep how much."""
+    table = _table("to keep", "of the nearest neighbours", "of the spectrum")
+    for share in (0.9, 0.95, 0.99):
+        by_recall = str(model.suggest_dim(recall=share)) if model.alignment.recall else "not known"
+        table.add_row(f"{share:.0%}", by_recall, str(model.suggest_dim(spectrum=share)))
+    return table

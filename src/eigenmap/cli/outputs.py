@@ -1,0 +1,67 @@
+"""Files that a verb writes: refused before anything is computed, and written whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+from uuid import uuid4
+
+from eigenmap.errors import EigenmapError
+
+
+def check_file(path: Path, force: bool) -> None:
+    """Refuse a file that exists (unless `force`) or that cannot be written; nothing is created."""
+    from eigenmap.fit import require_writable
+
+    if path.is_dir():
+        raise EigenmapError(f"{path} is a folder; name a file for the output.")
+    if path.exists() and not force:
+        raise EigenmapError(f"{path} exists; choose another name, or use --force to replace it.")
+    require_writable(path)
+
+
+def check_index(path: Path, force: bool) -> None:
+    """Refuse a folder that exists (unless `force`, and it is an index) or that cannot be written."""
+    from eigenmap.fit import require_writable
+
+    if path.exists() and not (path / "index.json").is_file():
+        raise EigenmapError(f"{path} exists and is not an index; choose another name.")
+    if path.exists() and not force:
+        raise EigenmapError(f"{path} exists; choose another name, or use --force to replace it.")
+    require_writable(path)
+
+
+def as_json(content: object) -> bytes:
+    """The content of a JSON file; ASCII escapes keep any file name, also one that is not UTF-8."""
+    return (json.dumps(content, indent=2, allow_nan=False) + "\n").encode("ascii")
+
+
+def write_json(path: Path, content: object) -> None:
+    """Write a JSON file."""
+    with written(path) as file:
+        file.write(as_json(content))
+
+
+@contextmanager
+def written(path: Path) -> Iterator[IO[bytes]]:
+    """A file that takes its place at `path` only when the block has ended well.
+
+    with written(Path("codes.npy")) as file:
+        np.save(file, codes)
+    """
+    partial = path.with_name(f".{path.name}.{uuid4().hex}.partial")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with partial.open("xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+    except OSError as error:
+        raise EigenmapError(f"{path} cannot be written: {error.strerror or error}.") from error
+    finally:
+        partial.unlink(missing_ok=True)

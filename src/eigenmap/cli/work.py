@@ -1,0 +1,48 @@
+"""What several verbs do: read images for a model, and turn them into codes, with a bar for each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from eigenmap.cli.console import progress_bar, sayer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from eigenmap.data import ImageSet
+    from eigenmap.model import Codes, Eigenmap
+
+
+def read_images(
+    model: Eigenmap,
+    source: Path | Sequence[Path],
+    *,
+    labels: Path | None = None,
+    strict: bool = False,
+    quiet: bool = False,
+) -> ImageSet:
+    """Images as the model takes them; says which files were left out."""
+    from eigenmap.data import load_images
+    from eigenmap.fit import say_skipped
+
+    with progress_bar("reading", quiet) as tick:
+        images = load_images(source, model.image.size, model.image.channels, labels, strict, progress=tick)
+    say_skipped(images, sayer(quiet))
+    return images
+
+
+def encode_images(
+    model: Eigenmap, images: ImageSet, dim: int, device: str, batch_size: int = 256, quiet: bool = False
+) -> Codes:
+    """Codes of all images."""
+    import numpy as np
+
+    codes = np.empty((len(images), dim), np.float32)
+    with progress_bar("encoding", quiet) as tick:
+        for start in range(0, len(images), batch_size):
+            rows = slice(start, start + batch_size)
+            codes[rows] = model.encode(images.pixels[rows], dim, device=device, batch_size=batch_size)
+            if tick is not None:
+                tick(min(rows.stop, len(images)), len(images))
+    return codes

@@ -1,0 +1,154 @@
+"""What the demo compares: our ordered code and four rivals, each scored at every length it has.
+
+    methods = compare(model, gallery=load("train"), queries=load("query"))
+    methods["ours"].value("map_over_found@1000", dim=8)
+
+- ours: the ordered code of the model.
+- random: features of an *unordered* model (spectral contrastive loss, same network, views and steps) in random
+  order, mean and spread over ten draws. Training it would double the time of the demo, so its figures come from a
+  file that `benchmarks/catalogue.py` wrote, together with how it was made.
+- encoder-pca: principal components of our encoder's output, centred.
+- pixel-pca: principal components of the pixels, centred.
+- pixels: the pixels as they are.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from eigenmap.data import ImageSet
+from eigenmap.errors import EigenmapError
+from eigenmap.evaluation.retrieval import Row, lengths, pca, project, random_features, retrieval
+from eigenmap.model import Eigenmap
+
+METRICS = {
+    "map_over_found@1000": "mAP over what was found in the top 1,000",
+    "map_over_relevant@1000": "mAP over all that is relevant, top 1,000",
+    "map_over_found@100": "mAP over what was found in the top 100",
+    "map_over_relevant@100": "mAP over all that is relevant, top 100",
+    "precision@100": "precision of the top 100",
+}
+"""Keys of a row, and what they are called; the first is the main one."""
+
+NAMES = {
+    "ours": "ordered code (ours)",
+    "random": "random features, SCL",
+    "encoder-pca": "PCA of our encoder",
+    "pixel-pca": "PCA of pixels",
+    "pixels": "raw pixels",
+}
+TOP = (100, 1000)
+DRAWS = 10
+LEVEL = 0.01
+"""Two methods whose mAP differ by no more than this count as level."""
+
+
+@dataclass(frozen=True)
+class Method:
+    """One way to make codes, with its scores: a row a length, as `evaluation.retrieval` returns them."""
+
+    key: str
+    rows: Sequence[Row]
+
+    @property
+    def name(self) -> str:
+        """What tables call it."""
+        return NAMES[self.key]
+
+    @property
+    def full(self) -> int:
+        """Its full length."""
+        return int(self.rows[-1]["dim"])
+
+    def values(self, metric: str) -> dict[int, float]:
+        """The metric by length."""
+        return {int(row["dim"]): row[metric] for row in self.rows}
+
+    def spread(self, metric: str) -> dict[int, float]:
+        """Its standard deviation over draws by length; empty where nothing was drawn."""
+        name = f"{metric}_spread"
+        return {int(row["dim"]): row[name] for row in self.rows if name in row}
+
+    def value(self, metric: str, dim: int) -> float | None:
+        """The metric at one length, None where it was not measured."""
+        return self.values(metric).get(dim)
+
+
+def compare(model: Eigenmap, gallery: ImageSet, queries: ImageSet) -> dict[str, Method]:
+    """Score our code and the rivals that can be made here."""
+    features, psi = outputs(model, gallery.pixels)
+    query_features, query_psi = outputs(model, queries.pixels)
+    mine, query_mine = (
+        model.alignment.apply(features if model.source == "encoder" else psi, unit=False)
+        for features, psi in ((features, psi), (query_features, query_psi))
+    )
+    pixels, query_pixels = (images.pixels.flatten(1).float() / 255 for images in (gallery, queries))
+    encoder_axes, pixel_axes = pca(features), pca(pixels)
+    codes = {
+        "ours": (query_mine, mine),
+        "encoder-pca": (project(query_features, encoder_axes), project(features, encoder_axes)),
+        "pixel-pca": (project(query_pixels, pixel_axes), project(pixels, pixel_axes)),
+    }
+    truth = (_labels(queries), _labels(gallery))
+    methods = {
+        key: Method(key, retrieval(*pair, *truth, lengths(pair[1].shape[1]), TOP)) for key, pair in codes.items()
+    }
+    methods["pixels"] = Method("pixels", retrieval(query_pixels, pixels, *truth, [pixels.shape[1]], TOP))
+    return methods
+
+
+def compare_random(model: Eigenmap, gallery: ImageSet, queries: ImageSet, draws: int = DRAWS, seed: int = 0) -> Method:
+    """Score the projector's raw outputs in random order: the rival, given an unordered model."""
+    (_, psi), (_, query_psi) = outputs(model, gallery.pixels), outputs(model, queries.pixels)
+    truth = (_labels(queries), _labels(gallery))
+    rows = random_features(query_psi, psi, *truth, lengths(psi.shape[1]), TOP, draws=draws, seed=seed)
+    return Method("random", rows)
+
+
+@torch.inference_mode()
+def outputs(model: Eigenmap, pixels: Tensor, batch_size: int = 256) -> tuple[Tensor, Tensor]:
+    """What the encoder and the projector return for images, on the CPU."""
+    parts = [model.network(model.image(batch.to(model.device))) for batch in torch.split(pixels, batch_size)]
+    features, psi = (torch.cat(side).float().cpu() for side in zip(*parts, strict=True))
+    return features, psi
+
+
+def stored_rival() -> dict[str, Any]:
+    """The unordered rival as `benchmarks/catalogue.py` measured it: how it was made, and its rows by scene."""
+    text = resources.files("eigenmap.demo").joinpath("rival.json").read_text(encoding="utf-8")
+    rival: dict[str, Any] = json.loads(text)
+    return rival
+
+
+def where_pixels_are_level(methods: Mapping[str, Method]) -> str:
+    """One sentence about mAP over the top 100, where aligned pictures leave a network little to win."""
+    metric = "map_over_found@100"
+    ours, pixels = methods["ours"].values(metric), methods["pixel-pca"].values(metric)
+    shared = [dim for dim in ours if dim in pixels]
+    level = [dim for dim in shared if pixels[dim] >= ours[dim] - LEVEL]
+    if not level:
+        closest = min(shared, key=lambda dim: ours[dim] - pixels[dim])
+        return (
+            f"On mAP over the top 100, PCA of pixels comes closest at {closest} features, "
+            f"with {pixels[closest]:.3f} against {ours[closest]:.3f}."
+        )
+    best = max(level, key=lambda dim: pixels[dim] - ours[dim])
+    word = "ahead" if pixels[best] > ours[best] + LEVEL else "level"
+    where = f"at {level[0]} features" if len(level) == 1 else f"from {level[0]} to {level[-1]} features"
+    return (
+        f"On mAP over the top 100, PCA of pixels is {word} {where}: "
+        f"{pixels[best]:.3f} against our {ours[best]:.3f} at {best}."
+    )
+
+
+def _labels(images: ImageSet) -> Tensor:
+    if images.labels is None:
+        raise EigenmapError("These images have no labels, so retrieval cannot be scored.")
+    return images.labels.matrix

@@ -1,0 +1,226 @@
+"""Train on the catalogue as it is and posed, then measure: what `eigenmap demo` does.
+
+The number of steps is that of the stored rival, so that both had the same budget, or as many of them as fit into the
+time there is. Settings were chosen on the catalogue's validation images; the queries are only ever measured on.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from eigenmap import recipes
+from eigenmap.data import ImageSet, catalogue
+from eigenmap.data.catalogue import Split
+from eigenmap.demo.methods import Method, compare, stored_rival
+from eigenmap.errors import EigenmapError
+from eigenmap.evaluation.ranking import nearest
+from eigenmap.figures.gallery import Answers, Hit, Picture
+from eigenmap.fit import fit_images, require_writable
+from eigenmap.model import Eigenmap
+from eigenmap.networks import Network, build_encoder
+from eigenmap.objectives import build
+from eigenmap.recipes import Recipe
+from eigenmap.relations.augmentation import TwoViews
+from eigenmap.relations.images import ImagePairs
+from eigenmap.training import TrainingConfig, measure_step, steps_for_budget
+from eigenmap.training.metrics import Record, read
+from eigenmap.training.run import METRICS as METRICS_FILE
+
+SCENES = ("clean", "posed")
+SHOWN_LENGTHS = (2, 4, 8, 16, 32)
+SHOWN_CLASSES = ("t-shirt", "coat", "sandal", "bag")
+SHOWN_RESULTS = 10
+FEWEST_STEPS = 20
+
+Load = Callable[[Split, bool], ImageSet]
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Scene:
+    """The catalogue as it is ("clean") or posed: its model, how training went, every method's scores, examples."""
+
+    name: str
+    model: Eigenmap
+    history: list[Record]
+    methods: Mapping[str, Method]
+    answers: list[Answers]
+
+
+@dataclass(frozen=True)
+class Demo:
+    """Everything the demo found out."""
+
+    scenes: dict[str, Scene]
+    rival: dict[str, Any]
+    seed: int
+    steps: int
+    seconds: dict[str, float]
+    environment: dict[str, Any]
+
+
+def scene_recipe(name: str) -> Recipe:
+    """How the model of a scene is trained: posed pictures call for views that turn and zoom further."""
+    recipe = recipes.get("catalogue").but(channels_last=True)
+    return recipe
+
+
+def run(
+    out: Path,
+    *,
+    minutes: float = 3.0,
+    steps: int | None = None,
+    seed: int = 0,
+    force: bool = False,
+    progress: bool = True,
+    say: Say | None = None,
+    load: Load = catalogue.load,
+) -> Demo:
+    """Train two models, measure them and their rivals, write everything into `out`.
+
+    Args:
+        out: folder for report.html, demo.json, figures/ and the models in clean/ and posed/.
+        minutes: time for training both; fewer steps than the rival's are taken where these do not fit.
+        steps: exactly this many steps for each model, however long they take.
+        seed: of everything random.
+        force: write into `out` although there is something in it.
+        progress: show a bar while training.
+        say: called with what is going on.
+        load: where images come from, `catalogue.load` or something like it.
+
+    """
+    from eigenmap.demo.page import write_all
+
+    say = say or (lambda line: None)
+    _check(out, force, minutes, steps)
+    began = time.perf_counter()
+    rival = stored_rival()
+    galleries = {name: load("train", name == "posed") for name in SCENES}
+    if steps is None:
+        steps = affordable_steps(galleries["clean"], 60 * minutes / len(SCENES), most=rival["steps"])
+        say(f"{steps:,} of {rival['steps']:,} steps a model fit into {minutes:g} minutes of training on this machine.")
+    models = {}
+    for number, name in enumerate(SCENES, start=1):
+        say(f"Training on the {name} catalogue ({number} of {len(SCENES)}) ...")
+        models[name] = fit_images(
+            galleries[name],
+            recipe=scene_recipe(name),
+            out=out / name,
+            steps=steps,
+            seed=seed,
+            force=force,
+            progress=progress,
+            say=say,
+        )
+    trained = time.perf_counter()
+    say("Measuring retrieval ...")
+    scenes = {
+        name: measure(
+            name, model, galleries[name], load("query", name == "posed"), rival, read(out / name / METRICS_FILE)
+        )
+        for name, model in models.items()
+    }
+    seconds = {"training": trained - began, "measuring": time.perf_counter() - trained}
+    demo = Demo(scenes, rival, seed, steps, seconds, environment())
+    say("Drawing the report ...")
+    write_all(demo, out)
+    return demo
+
+
+def measure(
+    name: str, model: Eigenmap, gallery: ImageSet, queries: ImageSet, rival: Mapping[str, Any], history: list[Record]
+) -> Scene:
+    """Score a model and its rivals on the queries, and look up a few examples."""
+    methods = compare(model, gallery, queries)
+    methods["random"] = Method("random", rival["scenes"][name])
+    return Scene(name, model, history, methods, examples(model, gallery, queries))
+
+
+def examples(model: Eigenmap, gallery: ImageSet, queries: ImageSet) -> list[Answers]:
+    """What the first query of some classes finds, at several lengths; chosen by class, not by result."""
+    if queries.labels is None or gallery.labels is None:
+        raise EigenmapError("These images have no labels, so right and wrong results cannot be told apart.")
+    asked, offered = (images.labels.matrix.int().argmax(1).tolist() for images in (queries, gallery) if images.labels)
+    names = queries.labels.names
+    chosen = [asked.index(names.index(label)) for label in SHOWN_CLASSES if names.index(label) in asked]
+    codes, gallery_codes = (model.encode(pixels) for pixels in (queries.pixels[chosen], gallery.pixels))
+    dims = [dim for dim in SHOWN_LENGTHS if dim <= model.n_components]
+    ranked = {dim: nearest(codes, gallery_codes, SHOWN_RESULTS, dim).indices.tolist() for dim in dims}
+    return [
+        Answers(
+            _picture(queries, query),
+            names[asked[query]],
+            {
+                dim: [
+                    Hit(_picture(gallery, item), names[offered[item]], offered[item] == asked[query])
+                    for item in ranked[dim][number]
+                ]
+                for dim in dims
+            },
+        )
+        for number, query in enumerate(chosen)
+    ]
+
+
+def affordable_steps(images: ImageSet, seconds: float, most: int) -> int:
+    """The number of training steps that fit into `seconds` on this machine, at most `most`."""
+    recipe = scene_recipe("clean")
+    batch = min(recipe.batch_size, len(images))
+    network = Network(build_encoder(recipe.encoder, images.channels, images.size), recipe.n_components, recipe.hidden)
+    config = TrainingConfig(steps=most, lr=recipe.lr, channels_last=recipe.channels_last)
+    pairs = ImagePairs(images.pixels, TwoViews(recipe.views, images.size), batch)
+    step_seconds = measure_step(network, pairs, build(recipe.objective, **recipe.objective_options), config)
+    return steps_for_budget(seconds, step_seconds, least=min(FEWEST_STEPS, most), most=most)
+
+
+def environment() -> dict[str, Any]:
+    """The machine and the software, and how much memory this process has needed at most."""
+    from eigenmap import __version__
+
+    return {
+        "eigenmap": __version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "system": f"{platform.system()} {platform.machine()}",
+        "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "peak_memory_mb": peak_memory_mb(),
+    }
+
+
+def peak_memory_mb() -> int | None:
+    """The most memory this process ever held, in MB; None where the system does not say (Windows)."""
+    if sys.platform == "win32":
+        return None
+    import resource
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return round(peak / (1e6 if sys.platform == "darwin" else 1e3))  # macOS counts bytes, others kilobytes
+
+
+def _check(out: Path, force: bool, minutes: float, steps: int | None) -> None:
+    """Refuse what cannot work before anything is computed."""
+    if out.exists() and not out.is_dir():
+        raise EigenmapError(f"{out} is a file; choose a folder for the output.")
+    if out.is_dir() and any(out.iterdir()) and not force:
+        raise EigenmapError(f"{out} exists and is not empty: choose another, or use --force.")
+    if not minutes > 0:
+        raise EigenmapError(f"minutes must be above 0, not {minutes}.")
+    if steps is not None and steps < 1:
+        raise EigenmapError(f"steps must be at least 1, not {steps}.")
+    require_writable(out / "report.html")
+
+
+def _picture(images: ImageSet, row: int) -> Picture:
+    """One image as (height, width) or (height, width, 3)."""
+    pixels = images.pixels[row].numpy()
+    return pixels[0] if len(pixels) == 1 else pixels.transpose(1, 2, 0)

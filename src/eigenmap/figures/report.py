@@ -1,0 +1,170 @@
+"""One self-contained HTML page: no request leaves it, so it opens offline and can be mailed.
+
+    page = Page("Demo", "What was learned", [
+        Section("Retrieval", [figure(curve, "mAP against code length"), table(["features", "mAP"], rows)]),
+    ])
+    write(page, Path("runs/demo/report.html"))
+
+Blocks are functions that return HTML; whatever they are given as text is escaped here and nowhere else.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from eigenmap.errors import EigenmapError
+from eigenmap.figures.gallery import Answers, Hit, Picture
+from eigenmap.figures.style import css_variables, inline
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Html = str
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading and the blocks under it."""
+
+    title: str
+    blocks: Sequence[Html]
+
+    @property
+    def anchor(self) -> str:
+        """The id that links lead to."""
+        return re.sub(r"[^a-z0-9]+", "-", self.title.lower()).strip("-")
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page: its title, one sentence under it, and sections that the contents list."""
+
+    title: str
+    lead: str
+    sections: Sequence[Section]
+    footer: str = ""
+
+    def html(self) -> Html:
+        """The whole document."""
+        links = "".join(f'<a href="#{s.anchor}">{escape(s.title)}</a>' for s in self.sections)
+        body = "".join(
+            f'<section id="{s.anchor}"><h2>{escape(s.title)}</h2>{"".join(s.blocks)}</section>' for s in self.sections
+        )
+        return (
+            '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+            '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+            '<meta name="color-scheme" content="light dark">\n'
+            f"<title>{escape(self.title)}</title>\n<style>\n{_css()}</style>\n</head>\n<body>\n"
+            f"<header><h1>{escape(self.title)}</h1><p>{escape(self.lead)}</p></header>\n"
+            f'<nav aria-label="Contents">{links}</nav>\n<main>{body}</main>\n'
+            f"<footer>{escape(self.footer)}</footer>\n</body>\n</html>\n"
+        )
+
+
+def write(page: Page, path: Path) -> Path:
+    """Write the page, whole or not at all."""
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial.write_text(page.html(), encoding="utf-8")
+        partial.replace(path)
+    except OSError as error:
+        raise EigenmapError(f"The report {path} cannot be written: {error.strerror}.") from error
+    return path
+
+
+def paragraph(text: str) -> Html:
+    """A paragraph of plain text."""
+    return f"<p>{escape(text)}</p>"
+
+
+def numbers(items: Iterable[tuple[str, str]]) -> Html:
+    """The few numbers to remember, large: (number, what it is)."""
+    cells = "".join(f"<div><b>{escape(number)}</b><span>{escape(what)}</span></div>" for number, what in items)
+    return f'<div class="numbers">{cells}</div>'
+
+
+def figure(content: Figure, caption: str, label: str | None = None) -> Html:
+    """A figure drawn with the colours of the page; wide ones scroll sideways on a phone."""
+    drawing = inline(content, label or caption)
+    return f'<figure><div class="scroll">{drawing}</div><figcaption>{escape(caption)}</figcaption></figure>'
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]], caption: str = "", strong: int | None = None) -> Html:
+    """A table; the first column names the row, row number `strong` is set off."""
+    header = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in head)
+    body = ""
+    for number, (name, *cells) in enumerate(rows):
+        kind = ' class="strong"' if number == strong else ""
+        values = "".join(f"<td>{escape(cell)}</td>" for cell in cells)
+        body += f'<tr{kind}><th scope="row">{escape(name)}</th>{values}</tr>'
+    title = f"<caption>{escape(caption)}</caption>" if caption else ""
+    return f'<div class="scroll"><table>{title}<thead><tr>{header}</tr></thead><tbody>{body}</tbody></table></div>'
+
+
+def facts(items: Mapping[str, object]) -> Html:
+    """Names and what they stand for."""
+    rows = "".join(f"<dt>{escape(name)}</dt><dd>{escape(str(value))}</dd>" for name, value in items.items())
+    return f"<dl>{rows}</dl>"
+
+
+def code(text: str) -> Html:
+    """Lines of a program."""
+    return f'<pre class="scroll"><code>{escape(text)}</code></pre>'
+
+
+def folded(title: str, blocks: Sequence[Html], *, opened: bool = False) -> Html:
+    """Blocks behind a title that opens them."""
+    state = " open" if opened else ""
+    return f"<details{state}><summary>{escape(title)}</summary>{''.join(blocks)}</details>"
+
+
+def gallery(queries: Sequence[Answers]) -> Html:
+    """Queries and what each finds at every length, as many beside each other as there is room for."""
+    return f'<div class="gallery">{"".join(map(_answers, queries))}</div>'
+
+
+def _answers(query: Answers) -> Html:
+    head = (
+        f'<div class="asked">{_picture(query.picture, f"query: {query.label}")}'
+        f"<span>query<b>{escape(query.label)}</b></span></div>"
+    )
+    rows = "".join(_answer_row(length, hits) for length, hits in query.hits.items())
+    return f'<article class="answers">{head}{rows}</article>'
+
+
+def _answer_row(length: int, hits: Sequence[Hit]) -> Html:
+    right = sum(hit.right for hit in hits)
+    pictures = "".join(
+        f'<span class="{"right" if hit.right else "wrong"}">'
+        f"{_picture(hit.picture, f'{hit.label}, ' + ('right' if hit.right else 'wrong'))}"
+        f'<i aria-hidden="true">{"✓" if hit.right else "✗"}</i></span>'
+        for hit in hits
+    )
+    return (
+        f'<div class="hits"><span class="length"><b>{length}</b><small>{right} of {len(hits)}</small></span>'
+        f'<div class="strip">{pictures}</div></div>'
+    )
+
+
+def _picture(picture: Picture, alt: str) -> Html:
+    from PIL import Image
+
+    buffer = io.BytesIO()
+    Image.fromarray(picture).save(buffer, "PNG", optimize=True)
+    data = base64.b64encode(buffer.getvalue()).decode("ascii")
+    return f'<img src="data:image/png;base64,{data}" alt="{escape(alt)}" title="{escape(alt)}">'
+
+
+def _css() -> str:
+    sheet = resources.files("eigenmap.figures").joinpath("report.css").read_text(encoding="utf-8")
+    light, dark = css_variables(), css_variables(dark=True)
+    return f":root{{{light}}}\n@media (prefers-color-scheme: dark){{:root{{{dark}}}}}\n{sheet}"

@@ -1,0 +1,230 @@
+"""One look for every figure: colours that colour-blind readers can tell apart, quiet axes, the same file formats.
+
+    figure = new_figure(6.4, 3.6)
+    axes = add_axes(figure, xlabel="features", ylabel="mAP")
+    axes.plot(x, y, **look("ours"))
+    save(figure, Path("figures/curve"))          # curve.svg and curve.png
+    inline(figure, "mAP against code length")    # for a page: its colours follow the page's light or dark scheme
+
+Colours are those of Okabe and Ito [1], and every series also has its own marker and dash: no figure depends on
+colour alone. Figures are made without pyplot, so there is no state to clean up and threads do not meet.
+
+[1] M. Okabe, K. Ito: Color universal design. 2008. https://jfly.uni-koeln.de/color/
+"""
+
+from __future__ import annotations
+
+import html
+import io
+import re
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from eigenmap.errors import EigenmapError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+INK, MUTED, GRID, PAPER = "#1b1f24", "#5b6370", "#dde1e6", "#ffffff"
+
+OKABE_ITO = {
+    "blue": "#0072b2",
+    "vermillion": "#d55e00",
+    "green": "#009e73",
+    "purple": "#cc79a7",
+    "sky": "#56b4e9",
+    "orange": "#e69f00",
+}
+
+DARK = {
+    INK: "#e8eaed",
+    MUTED: "#a2abb7",
+    GRID: "#363c45",
+    PAPER: "#16191d",
+    OKABE_ITO["blue"]: "#4aa8e0",
+    OKABE_ITO["vermillion"]: "#f0853a",
+    OKABE_ITO["green"]: "#2fc79a",
+    OKABE_ITO["purple"]: "#dd9bc0",
+    OKABE_ITO["sky"]: "#8fd0f5",
+    OKABE_ITO["orange"]: "#f0b73a",
+}
+"""What each colour becomes on a dark page: the same hue, light enough to read."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """How one series is drawn; `z` above others where it is the one to look at."""
+
+    color: str
+    marker: str
+    linestyle: str | tuple[int, tuple[float, ...]] = "-"
+    linewidth: float = 1.6
+    z: float = 3.0
+
+
+LOOKS = {
+    "ours": Look(OKABE_ITO["blue"], "o", linewidth=2.4, z=5.0),
+    "random": Look(OKABE_ITO["vermillion"], "s", (0, (5.0, 1.6))),
+    "encoder-pca": Look(OKABE_ITO["green"], "^", (0, (3.0, 1.2, 1.0, 1.2))),
+    "pixel-pca": Look(OKABE_ITO["purple"], "D", (0, (1.2, 1.2))),
+    "pixels": Look(MUTED, "", (0, (8.0, 3.0)), linewidth=1.2, z=2.0),
+}
+"""The series that come back from figure to figure, by name."""
+
+_SPARE = (
+    Look(OKABE_ITO["orange"], "v"),
+    Look(OKABE_ITO["sky"], "P", (0, (6.0, 1.5, 1.5, 1.5))),
+    Look(OKABE_ITO["blue"], "X", (0, (2.0, 2.0))),
+)
+
+_SETTINGS: dict[str, Any] = {
+    "font.family": "sans-serif",
+    "font.size": 10,
+    "svg.fonttype": "none",  # text stays text: it can be read out, searched and scaled
+    "svg.hashsalt": "eigenmap",  # the same figure gives the same file
+    "text.color": INK,
+    "axes.edgecolor": MUTED,
+    "axes.labelcolor": INK,
+    "axes.labelsize": 10,
+    "axes.titlesize": 11,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.titlecolor": INK,
+    "axes.linewidth": 0.8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": GRID,
+    "grid.linewidth": 0.8,
+    "xtick.color": MUTED,
+    "ytick.color": MUTED,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "xtick.labelsize": 9,
+    "ytick.labelsize": 9,
+    "legend.frameon": False,
+    "legend.fontsize": 9,
+    "lines.markersize": 5,
+}
+
+
+def styled() -> AbstractContextManager[None]:
+    """The settings of all figures, for as long as something is drawn or saved."""
+    import matplotlib
+
+    return matplotlib.rc_context(cast(Any, _SETTINGS))  # matplotlib's type spells out all 300 keys
+
+
+def new_figure(width: float = 6.4, height: float = 3.6) -> Figure:
+    """An empty figure of this many inches, laid out so that nothing overlaps."""
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout="constrained", facecolor="none")
+
+
+def add_axes(
+    figure: Figure,
+    position: tuple[int, int, int] = (1, 1, 1),
+    *,
+    title: str = "",
+    xlabel: str = "",
+    ylabel: str = "",
+    share_y: Axes | None = None,
+) -> Axes:
+    """Styled axes at (rows, columns, number) of the figure."""
+    with styled():
+        axes = figure.add_subplot(*position, sharey=share_y, facecolor="none")
+        axes.set_title(title, pad=8)
+        axes.set_xlabel(xlabel)
+        axes.set_ylabel(ylabel)
+        axes.tick_params(length=0)
+    return axes
+
+
+def add_legend(figure: Figure, axes: Axes, columns: int) -> None:
+    """One legend for the whole figure, above it."""
+    with styled():
+        figure.legend(*axes.get_legend_handles_labels(), loc="outside upper left", ncols=columns, handlelength=3.2)
+
+
+def write_text(axes: Axes, x: float, y: float, text: str, **options: Any) -> None:
+    """A quiet remark inside the axes."""
+    with styled():
+        axes.text(x, y, text, **{"color": MUTED, "fontsize": 9, **options})
+
+
+def look(name: str, number: int = 0) -> dict[str, Any]:
+    """Keyword arguments for `Axes.plot`; an unknown series gets one of the spare looks, by its number."""
+    chosen = LOOKS.get(name, _SPARE[number % len(_SPARE)])
+    return {
+        "color": chosen.color,
+        "marker": chosen.marker,
+        "linestyle": chosen.linestyle,
+        "linewidth": chosen.linewidth,
+        "zorder": chosen.z,
+        "markeredgecolor": PAPER,
+        "markeredgewidth": 0.8,
+    }
+
+
+def svg(figure: Figure) -> str:
+    """The figure as an SVG document."""
+    return _render(figure, "svg", metadata={"Date": None, "Creator": None}).decode("utf-8")
+
+
+def png(figure: Figure, dpi: int = 160) -> bytes:
+    """The figure as a PNG on white."""
+    return _render(figure, "png", dpi=dpi, facecolor=PAPER, metadata={"Software": None})
+
+
+def save(figure: Figure, stem: Path) -> list[Path]:
+    """Write `stem`.svg and `stem`.png; returns both paths."""
+    files = [stem.with_suffix(".svg"), stem.with_suffix(".png")]
+    try:
+        stem.parent.mkdir(parents=True, exist_ok=True)
+        # On white: a viewer in dark mode would show dark text on nothing.
+        files[0].write_bytes(_render(figure, "svg", facecolor=PAPER, metadata={"Date": None, "Creator": None}))
+        files[1].write_bytes(png(figure))
+    except OSError as error:
+        raise EigenmapError(f"The figure {stem} cannot be written: {error.strerror}.") from error
+    return files
+
+
+def inline(figure: Figure, label: str) -> str:
+    """The figure as an <svg> element for a page that defines the variables of `css_variables`.
+
+    `label` is what a screen reader says. Ids get a prefix, since two figures on a page must not share them.
+    """
+    text = svg(figure)
+    text = text[text.index("<svg") :]
+    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
+    prefix = "f" + re.sub(r"[^a-z0-9]+", "-", label.lower())[:40] + "-"
+    text = re.sub(r'\bid="', f'id="{prefix}', text)
+    text = re.sub(r'((?:xlink:)?href=")#', rf"\g<1>#{prefix}", text)
+    text = re.sub(r"url\(#", f"url(#{prefix}", text)
+    for color in DARK:
+        text = text.replace(color, f"var({_variable(color)})")
+    # Scale with the page; the view box keeps the proportions.
+    head, rest = text.split(">", 1)
+    head = re.sub(r'\s(?:width|height)="[^"]*"', "", head)
+    return f'{head} role="img" aria-label="{html.escape(label)}">{rest}'
+
+
+def css_variables(dark: bool = False) -> str:
+    """Declarations of the colours that `inline` refers to."""
+    return "".join(f"{_variable(color)}:{shade if dark else color};" for color, shade in DARK.items())
+
+
+def _variable(color: str) -> str:
+    return f"--fig-{color.removeprefix('#')}"
+
+
+def _render(figure: Figure, kind: str, **options: Any) -> bytes:
+    buffer = io.BytesIO()
+    with styled():
+        figure.savefig(buffer, format=kind, **options)
+    return buffer.getvalue()

@@ -1,0 +1,155 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from eigenmap.errors import EigenmapError
+from eigenmap.relations import Augmentation, Batch, ImagePairs, Standardisation, TwoViews, split_held_out
+
+WEAK = TwoViews("weak", 8)
+# Views that show which image they are of.
+SAME = TwoViews((Augmentation(), Augmentation()), 4, Standardisation((0.0,), (1.0,)))
+
+
+def numbered(count: int = 50) -> Tensor:
+    return torch.arange(count, dtype=torch.uint8).view(-1, 1, 1, 1).expand(count, 1, 4, 4)
+
+
+def which(x: Tensor) -> list[int]:
+    return (x[:, 0, 0, 0] * 255).round().long().tolist()
+
+
+def make(seed: int = 0, views: TwoViews = WEAK, batch_size: int = 8, **options: int) -> ImagePairs:
+    return ImagePairs(numbered(), views, batch_size, seed, **options)
+
+
+def assert_equal(a: Batch, b: Batch) -> None:
+    assert torch.equal(a.x, b.x)
+    assert torch.equal(a.x_plus, b.x_plus)
+    assert a.kernel is None
+    assert b.kernel is None
+
+
+def test_batches_hold_the_images_of_their_indices() -> None:
+    pairs = make(views=SAME)
+    for step in (0, 3, 17):
+        batch = pairs.batch(step)
+        assert batch.x.shape == (8, 1, 4, 4)
+        assert which(batch.x) == which(batch.x_plus) == pairs.indices(step).tolist()
+
+
+def test_an_epoch_visits_each_image_at_most_once_and_each_epoch_is_new() -> None:
+    pairs = make()
+    assert pairs.steps_per_epoch == 6
+    epochs = [torch.cat([pairs.indices(6 * epoch + step) for step in range(6)]).tolist() for epoch in range(3)]
+    for order in epochs:
+        assert len(set(order)) == 48
+        assert set(order) <= set(range(50))
+    assert epochs[0] != epochs[1] != epochs[2]
+
+
+def test_any_step_can_be_resumed_exactly() -> None:
+    run = make(seed=3)
+    history = [run.batch(step) for step in range(14)]
+    for step in (13, 0, 7, 6, 5):
+        assert_equal(make(seed=3).batch(step), history[step])
+        assert_equal(run.batch(step), history[step])
+
+
+def test_seed_and_step_change_the_views() -> None:
+    assert not torch.equal(make(seed=0).batch(0).x, make(seed=1).batch(0).x)
+    assert not torch.equal(make(seed=0).indices(0), make(seed=1).indices(0))
+    single = ImagePairs(torch.randint(256, (1, 3, 8, 8), dtype=torch.uint8), WEAK, batch_size=1)
+    assert not torch.equal(single.batch(0).x, single.batch(1).x)
+    assert make(seed=-1).batch(0).x.isfinite().all()
+
+
+@pytest.mark.parametrize("world_size", [2, 4])
+def test_processes_together_see_the_batch_of_one(world_size: int) -> None:
+    for step in (0, 8):
+        whole = make().batch(step)
+        parts = [make(rank=rank, world_size=world_size) for rank in range(world_size)]
+        assert torch.equal(torch.cat([part.indices(step) for part in parts]), make().indices(step))
+        batches = [part.batch(step) for part in parts]
+        torch.testing.assert_close(torch.cat([b.x for b in batches]), whole.x, rtol=0, atol=1e-5)
+        torch.testing.assert_close(torch.cat([b.x_plus for b in batches]), whole.x_plus, rtol=0, atol=1e-5)
+
+
+def test_a_batch_can_be_replayed_in_pieces() -> None:
+    pairs = make(rank=1, world_size=2)
+    whole = pairs.batch(2)
+    pieces = [pairs.batch(2, rows=slice(start, start + 3)) for start in (0, 3)]
+    assert [len(piece.x) for piece in pieces] == [3, 1]
+    torch.testing.assert_close(torch.cat([p.x for p in pieces]), whole.x, rtol=0, atol=1e-5)
+    torch.testing.assert_close(torch.cat([p.x_plus for p in pieces]), whole.x_plus, rtol=0, atol=1e-5)
+
+
+def test_pairs_go_through_all_images_in_order() -> None:
+    batches = list(make(views=SAME).pairs(torch.Generator().manual_seed(0), batch_size=16, passes=2))
+    assert [len(batch.x) for batch in batches] == [16, 16, 16, 2] * 2
+    assert [number for batch in batches for number in which(batch.x)] == 2 * list(range(50))
+    assert [number for batch in batches for number in which(batch.x_plus)] == 2 * list(range(50))
+
+
+def test_passes_have_new_views_and_the_generator_decides() -> None:
+    pairs = ImagePairs(torch.randint(256, (6, 3, 8, 8), dtype=torch.uint8), WEAK, batch_size=4)
+    first, second = pairs.pairs(torch.Generator().manual_seed(0), batch_size=6, passes=2)
+    assert not torch.equal(first.x, second.x)
+    again = next(pairs.pairs(torch.Generator().manual_seed(0), batch_size=6))
+    assert_equal(first, again)
+
+
+def test_processes_divide_the_pairs() -> None:
+    seen = []
+    for rank in range(4):
+        part = make(views=SAME, rank=rank, world_size=4)
+        seen += [n for batch in part.pairs(torch.Generator(), batch_size=5) for n in which(batch.x)]
+    assert seen == list(range(50))
+
+
+def test_images_of_another_size_than_the_views() -> None:
+    pixels = torch.randint(256, (10, 3, 37, 21), dtype=torch.uint8)
+    assert ImagePairs(pixels, TwoViews("cifar", 16), batch_size=4).batch(0).x.shape == (4, 3, 16, 16)
+    assert len(ImagePairs(pixels, WEAK, batch_size=4)) == 10
+
+
+def test_wrong_arguments() -> None:
+    with pytest.raises(EigenmapError, match="batch size 51 is larger than the data set, which has 50"):
+        make(batch_size=51)
+    with pytest.raises(EigenmapError, match="batch size 0"):
+        make(batch_size=0)
+    with pytest.raises(EigenmapError, match="multiple of the number of processes, which is 3"):
+        make(batch_size=8, world_size=3)
+    with pytest.raises(EigenmapError, match="uint8"):
+        ImagePairs(torch.rand(9, 3, 8, 8), WEAK, batch_size=4)
+
+
+@pytest.mark.parametrize(
+    ("count", "options", "held"),
+    [
+        (1000, {}, 100),
+        (1000, {"fraction": 0.2, "maximum": 150}, 150),
+        (1000, {"fraction": 0.01, "minimum": 64}, 64),
+        (100, {"fraction": 0.1, "minimum": 500}, 50),
+        (3, {"fraction": 0.01}, 1),
+        (2, {}, 1),
+    ],
+)
+def test_split(count: int, options: dict[str, float], held: int) -> None:
+    train, held_out = split_held_out(count, seed=5, **options)  # type: ignore[arg-type]
+    assert len(held_out) == held
+    assert sorted(train.tolist() + held_out.tolist()) == list(range(count))
+    assert train.tolist() == sorted(train.tolist())
+    assert held_out.tolist() == sorted(held_out.tolist())
+
+
+def test_split_depends_on_the_seed_only() -> None:
+    first, again, other = (split_held_out(1000, seed=seed)[1] for seed in (0, 0, 1))
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+
+
+def test_split_needs_two() -> None:
+    with pytest.raises(EigenmapError, match="At least 2 samples"):
+        split_held_out(1)
