@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import statistics
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -79,19 +80,26 @@ def summary(result: dict[str, Any]) -> str:
     job = result["job"]
     head = f"{job['method']} lr {job['rate']:g} {job['epochs']} epochs seed {job['seed']}"
     if "collapsed" in result:
-        return f"{head}: collapsed"
+        return f"{head}: {result['collapsed'][:150]}"
     lines = [
         f"{head}: kNN {result['knn_held_out']:.3f} held out, {result['knn_test']:.3f} test, "
-        f"linear {result['linear_ridge_test']:.3f}, {result['images_per_second']:,.0f} images/s, "
+        f"linear {result['linear_ridge_test']:.3f}, {steady(result):,.0f} images/s, "
         f"{result['seconds_training']:.0f}+{result['seconds_measuring']:.0f} s, chose {result['chosen_source']} "
         + " ".join(
             f"{s[:4]} t={a['t']:g} r={a['ridge']:g} q={a['quality']:.3f}" for s, a in result["alignment"].items()
         )
     ]
     for name, rows in result["retrieval"].items():
+        if " ridge " in name:
+            continue
         values = " ".join(f"{row['map_over_found@1000']:.3f}" for row in rows)
         lines.append(f"   {name:26} {values}")
     return "\n".join(lines)
+
+
+def steady(result: dict[str, Any]) -> float:
+    """Images per second once everything is compiled: the median over the records of the run."""
+    return statistics.median(record["images_per_second"] for record in result["history"])
 
 
 def main() -> None:

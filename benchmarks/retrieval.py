@@ -14,7 +14,7 @@ import argparse
 import subprocess
 import sys
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +27,12 @@ import plan
 from eigenmap.evaluation.neighbours import knn_accuracy
 from eigenmap.evaluation.probe import fit_ridge
 from eigenmap.evaluation.retrieval import lengths, pca, project, random_features, retrieval
-from eigenmap.fit import align_outputs
+from eigenmap.fit import align_outputs, pair_moments
 from eigenmap.networks import Network, build_encoder
 from eigenmap.objectives import build
 from eigenmap.relations.augmentation import TwoViews
 from eigenmap.relations.images import ImagePairs, split_held_out
+from eigenmap.spectrum import align, captured
 from eigenmap.training import CollapseError, DivergedError, TrainingConfig, start, train
 from jobs import METHODS, Job
 
@@ -126,9 +127,10 @@ def measure(
             on_device.apply(outputs["test"][source][queries], unit=False),
             on_device.apply(outputs["train"][source], unit=False),
         )
+    codes |= study(network, pairs, held_pairs, outputs)
     best = max(aligned, key=lambda source: aligned[source].quality)
     tables = {
-        name: retrieval(query, gallery, y_query, y_train, lengths(query.shape[1]), TOP)
+        name: retrieval(query, gallery, y_query, y_train, lengths(query.shape[1]), TOP, tf32=True)
         for name, (query, gallery) in codes.items()
     }
     for source in ("encoder", "projector"):
@@ -159,6 +161,26 @@ def measure(
         "linear_ridge_test": float((probe.predict(outputs["test"]["encoder"]) == y_test).float().mean()),
         "retrieval": tables,
     }
+
+
+@torch.no_grad()
+def study(
+    network: Network, pairs: ImagePairs, held_pairs: ImagePairs, outputs: dict[str, dict[str, Tensor]]
+) -> dict[str, tuple[Tensor, Tensor]]:
+    """Codes under fixed ridges and exponents, beside those that held-out pairs choose."""
+    fit, _ = pair_moments(network, pairs, 1, seed=2)
+    held_out, _ = pair_moments(network, held_pairs, 1, seed=3)
+    codes = {}
+    for source in ("encoder", "projector"):
+        query, gallery = outputs["test"][source][:QUERIES], outputs["train"][source]
+        for ridge in (0.0, 0.01, 0.1, 1.0, 10.0):
+            alignment = align(fit[source], held_out[source], ridge)
+            alignment = replace(alignment, mean=gallery.double().mean(0))
+            share = captured(alignment, held_out[source])
+            for t in (0.0, 1.0, 2.0, 4.0, 8.0, 16.0):
+                name = f"{source} ridge {ridge:g} t {t:g} captured {share:.3f}"
+                codes[name] = alignment.apply(query, t=t, unit=False), alignment.apply(gallery, t=t, unit=False)
+    return codes
 
 
 def _outputs(network: Network, views: TwoViews, pixels: Tensor, device: torch.device) -> dict[str, Tensor]:

@@ -42,6 +42,9 @@ if TYPE_CHECKING:
 FEWEST_IMAGES = 16
 """Below this there is nothing to hold out and nothing to learn."""
 
+FEWEST_STEPS_TO_A_CHECK = 10
+"""Three bad checks stop a run, and in a handful of steps no network gets far from where it began."""
+
 ALIGNMENT_PAIRS = 20_000
 """Pairs from which the rotation is estimated, where the data set has fewer images than that."""
 JUDGING_PAIRS = 5_000
@@ -196,10 +199,10 @@ def align_outputs(
     network.eval()
     passes = max(1, min(8, ALIGNMENT_PAIRS // len(pairs)))
     judging = max(1, min(32, JUDGING_PAIRS // len(held_pairs)))
-    fit, _ = _moments(network, pairs, passes, seed + 2)
+    fit, _ = pair_moments(network, pairs, passes, seed + 2)
     for moments in fit.values():
         moments.reduce()  # each process saw its share of the training images; held-out images are the same for all
-    held_out, codes = _moments(network, held_pairs, judging, seed + 3)
+    held_out, codes = pair_moments(network, held_pairs, judging, seed + 3)
     # Codes are made from plain images, whose mean differs from that of their augmented views.
     mean = _plain_means(network, pairs)
     aligned = {}
@@ -209,7 +212,7 @@ def align_outputs(
     return aligned
 
 
-def _moments(
+def pair_moments(
     network: Network, pairs: ImagePairs, passes: int, seed: int
 ) -> tuple[dict[Source, Moments], dict[Source, tuple[Tensor, Tensor]]]:
     """Moments of both outputs over all pairs, and the codes of the first few."""
@@ -226,7 +229,8 @@ def _moments(
             if source not in moments:
                 moments[source] = Moments(first.shape[1], first.device)
             moments[source].update(first, second)
-            if sum(len(part) for part, _ in kept[source]) < AGREEMENT_PAIRS:
+            # The first pass only: two views of one image among the neighbours would make agreement too easy.
+            if sum(len(part) for part, _ in kept[source]) < min(AGREEMENT_PAIRS, len(pairs)):
                 kept[source].append((first, second))
     return moments, {source: _joined(parts) for source, parts in kept.items()}
 
@@ -378,7 +382,7 @@ def _training_config(
         accumulate=recipe.accumulate,
         seed=seed,
         log_every=max(1, steps // 100),
-        check_every=max(1, steps // 10),
+        check_every=max(FEWEST_STEPS_TO_A_CHECK, steps // 10),
         checkpoint_every=max(1, steps // 10),
         tensorboard=tensorboard,
         accelerator=device,

@@ -31,7 +31,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -214,18 +214,35 @@ def align(fit: Moments, held_out: Moments, ridge: float = 0.0, *, centre: bool =
     `ridge` is gamma in units of the mean variance of a feature. Directions in which C has no variance beyond
     rounding are dropped, so the rotation may have fewer than k columns.
     """
+    return _ritz(_principal(fit, centre), held_out, ridge)
+
+
+class _Principal(NamedTuple):
+    """C in its eigenbasis, without the directions it has no variance in, and A: what all ridges share."""
+
+    m: Tensor
+    A: Tensor
+    variance: Tensor
+    basis: Tensor
+    unit: Tensor  # mean variance of a feature
+
+
+def _principal(fit: Moments, centre: bool) -> _Principal:
     m = fit.mean() if centre else torch.zeros_like(fit.mean())
     C, A = fit.about(m)
-    unit = C.diagonal().mean()
     variance, basis = torch.linalg.eigh(C)
     keep = variance > variance[-1] * 1e-9
     if not bool(keep.any()):
         raise EigenmapError(
             "Every feature of the network is constant, so there is nothing to order: training has collapsed."
         )
-    whiten = basis[:, keep] / (variance[keep] + ridge * unit).sqrt()
-    _, vectors = torch.linalg.eigh(whiten.T @ A @ whiten)
-    return _judged(m, whiten @ vectors.flip(1), held_out, ridge=ridge)
+    return _Principal(m, A, variance[keep], basis[:, keep], C.diagonal().mean())
+
+
+def _ritz(of: _Principal, held_out: Moments, ridge: float) -> Alignment:
+    whiten = of.basis / (of.variance + ridge * of.unit).sqrt()
+    _, vectors = torch.linalg.eigh(whiten.T @ of.A @ whiten)
+    return _judged(of.m, whiten @ vectors.flip(1), held_out, ridge=ridge)
 
 
 def own_order(fit: Moments, held_out: Moments, *, centre: bool = True) -> Alignment:
@@ -334,7 +351,8 @@ def best_alignment(
     for `held_out_pairs`, the raw outputs (psi, psi_plus) of which `held_out` holds the moments.
     """
     candidates = [own_order(fit, held_out, centre=centre)]
-    candidates += [align(fit, held_out, ridge, centre=centre) for ridge in ridges]
+    principal = _principal(fit, centre)
+    candidates += [_ritz(principal, held_out, ridge) for ridge in ridges]
     candidates = [candidate.cut(n_components) for candidate in candidates]
     lengths = _lengths(min(candidates, key=lambda candidate: candidate.n_components), PREFIXES)
     judged = [(candidate, captured(candidate, held_out, lengths)) for candidate in candidates]

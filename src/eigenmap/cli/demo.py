@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -83,7 +82,5 @@ def _table(scene: Scene) -> Table:
     for number, column in enumerate(head):
         table.add_column(column, justify="right" if number else "left", no_wrap=True)
     for number, row in enumerate(rows):
-        # Spreads stay in the report, so that the table fits into 80 characters.
-        cells = (re.sub(r" ±\.\d+", "", cell) for cell in row)
-        table.add_row(*cells, style="" if number else "bold")
+        table.add_row(*row, style="" if number else "bold")
     return table

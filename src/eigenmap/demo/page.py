@@ -103,13 +103,16 @@ def suggestions(scene: Scene) -> dict[str, int]:
 
 
 def score_rows(methods: Mapping[str, Method], metric: str) -> tuple[list[str], list[list[str]]]:
-    """Head and rows of a table: one row a method, one column a length, the full length last."""
+    """Head and rows of a table: one row a method (and one for its spread), one column a length, the full one last."""
     dims = [dim for dim in LENGTHS if any(dim in method.values(metric) for method in methods.values())]
     rows = []
     for key in NAMES:
         method = methods[key]
-        cells = [_score(method, metric, dim) for dim in dims]
-        rows.append([method.name, *cells, f"{_score(method, metric, method.full)} ({method.full})"])
+        values, spread = method.values(metric), method.spread(metric)
+        cells = [_decimals(values.get(dim)) for dim in dims]
+        rows.append([method.name, *cells, f"{_decimals(values[method.full])} ({method.full})"])
+        if spread:
+            rows.append(["  ± over draws", *(_decimals(spread.get(dim)) for dim in dims), ""])
     return ["features", *map(str, dims), "full (of)"], rows
 
 
@@ -117,10 +120,10 @@ def page(demo: Demo, figures: Mapping[str, Figure], out: Path) -> Page:
     """The report."""
     clean = demo.scenes["clean"]
     return Page(
-        title="eigenmap demo: one code, cut at any length",
+        title="One code, cut at any length",
         lead=(
-            "Two models learned, without labels, to describe 10,000 pictures of garments by features sorted by "
-            "importance. This page shows what a code cut after the first few features still finds."
+            "The eigenmap demo: two models learned, without labels, to describe 10,000 pictures of garments by "
+            "features sorted by importance. What does a code cut after the first few features still find?"
         ),
         sections=[
             Section("Retrieval", _retrieval(demo, figures)),
@@ -144,8 +147,9 @@ def _retrieval(demo: Demo, figures: Mapping[str, Figure]) -> list[Html]:
                 (_score(clean["random"], MAIN, 32), "mAP of 32 random features of an unordered model (SCL)"),
                 (_score(clean["pixels"], MAIN, clean["pixels"].full), "mAP of all raw pixels"),
                 (
-                    f"{_score(posed['ours'], MAIN, 8)} / {_score(posed['pixels'], MAIN, posed['pixels'].full)}",
-                    "posed pictures: our first 8 features / all raw pixels",
+                    _score(posed["ours"], MAIN, 8),
+                    "the same for posed pictures, where all raw pixels reach "
+                    + _score(posed["pixels"], MAIN, posed["pixels"].full),
                 ),
             ]
         ),
@@ -244,7 +248,7 @@ def _tables(demo: Demo) -> list[Html]:
             [
                 report.paragraph(
                     "Same network, views, batches and optimiser, trained with the spectral contrastive loss. Its "
-                    "projector's features are drawn at random ten times; the tables show the mean, and ± the standard "
+                    "projector's features are drawn at random ten times; the tables show the mean and the standard "
                     "deviation over draws."
                 ),
                 report.facts(
@@ -309,7 +313,8 @@ def _curves(scenes: Mapping[str, Scene], metric: str) -> dict[str, Sequence[Curv
 
 
 def _score(method: Method, metric: str, dim: int) -> str:
-    value, spread = method.value(metric, dim), method.spread(metric).get(dim)
-    if value is None:
-        return ""
-    return f"{value:.3f}" if not spread else f"{value:.3f} ±{spread:.3f}".replace("±0.", "±.")
+    return _decimals(method.value(metric, dim))
+
+
+def _decimals(value: float | None) -> str:
+    return "" if value is None else f"{value:.3f}"

@@ -26,7 +26,7 @@ Picture = npt.NDArray[np.uint8]
 """(height, width) grey or (height, width, 3) colour."""
 
 RIGHT, WRONG = OKABE_ITO["blue"], OKABE_ITO["vermillion"]
-_LABEL_WIDTH = 1.35
+_LABEL_WIDTH = 1.9
 _GAP = 0.12
 
 
@@ -62,7 +62,7 @@ def answer_grid(queries: Sequence[Answers], columns: int = 2) -> Figure:
     for number, query in enumerate(queries, start=1):
         axes = add_axes(figure, (rows, columns, number), title=f"query: {query.label}")
         _block(axes, query)
-        axes.set_xlim(-_LABEL_WIDTH - 0.1, results * (1 + _GAP))
+        axes.set_xlim(-_LABEL_WIDTH, results * (1 + _GAP))
         axes.set_ylim(lengths * (1 + _GAP), -_GAP)
     return figure
 
@@ -78,11 +78,10 @@ def _shape(queries: Sequence[Answers]) -> tuple[int, int]:
 def _block(axes: Axes, query: Answers) -> None:
     axes.set_axis_off()
     axes.set_aspect("equal")
-    _picture(axes, query.picture, -_LABEL_WIDTH + 0.1, 0.0)
+    _picture(axes, query.picture, -_LABEL_WIDTH, 0.0)
     for row, (length, hits) in enumerate(query.hits.items()):
         y = row * (1 + _GAP)
-        below = row > 0  # the query itself stands beside the first row
-        write_text(axes, -0.12, y + 0.5, f"{length}", ha="right", va="center", color=INK, fontsize=8 if below else 7)
+        write_text(axes, -0.18, y + 0.5, f"{length}", ha="right", va="center", color=INK)
         for place, hit in enumerate(hits):
             _hit(axes, hit, place * (1 + _GAP), y)
 

@@ -106,8 +106,10 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], caption: str = "",
         kind = ' class="strong"' if number == strong else ""
         values = "".join(f"<td>{escape(cell)}</td>" for cell in cells)
         body += f'<tr{kind}><th scope="row">{escape(name)}</th>{values}</tr>'
-    title = f"<caption>{escape(caption)}</caption>" if caption else ""
-    return f'<div class="scroll"><table>{title}<thead><tr>{header}</tr></thead><tbody>{body}</tbody></table></div>'
+    # Not a <caption>: it would be as wide as the table, and run out of a phone's screen with it.
+    title = f"<figcaption>{escape(caption)}</figcaption>" if caption else ""
+    grid = f"<table><thead><tr>{header}</tr></thead><tbody>{body}</tbody></table>"
+    return f'<figure class="table">{title}<div class="scroll">{grid}</div></figure>'
 
 
 def facts(items: Mapping[str, object]) -> Html:

@@ -24,14 +24,14 @@ def spectrum_figure(spectra: Mapping[str, Values], noise: float = 0.0) -> Figure
     """Eigenvalues by place in the order; below the band of two standard errors nothing is known to be shared."""
     if not spectra or not all(len(values) for values in spectra.values()):
         raise EigenmapError("There is nothing to draw: give at least one spectrum with a value.")
-    figure = new_figure(6.4, 3.4)
+    figure = new_figure(9.4, 3.4)
     axes = add_axes(figure, xlabel="feature, most important first", ylabel="held-out eigenvalue")
     longest = max(map(len, spectra.values()))
     for number, (name, values) in enumerate(spectra.items()):
         axes.plot(range(1, len(values) + 1), values, label=name, **_line(number))
     if noise > 0:
         axes.axhspan(-2 * noise, 2 * noise, color=GRID, alpha=0.9, linewidth=0, zorder=1)
-        write_text(axes, longest, 2.4 * noise, "noise (two standard errors)", ha="right", va="bottom")
+        write_text(axes, 1, 2.4 * noise, "noise: two standard errors of a feature that shares nothing", va="bottom")
     axes.set_xscale("log", base=2)
     ticks = [2**power for power in range(longest.bit_length()) if 2**power <= longest]
     axes.set_xticks(ticks, [str(tick) for tick in ticks])

@@ -1,0 +1,50 @@
+"""Curves show what they are given: values, spreads, level lines, ticks at the lengths."""
+
+from __future__ import annotations
+
+import pytest
+
+from eigenmap.errors import EigenmapError
+from eigenmap.figures.curves import Curve, retrieval_curves
+from eigenmap.figures.style import png, svg
+
+OURS = Curve("ours", "ordered code", {2: 0.5, 4: 0.6, 8: 0.65, 48: 0.66})
+RANDOM = Curve("random", "random features", {2: 0.2, 4: 0.3, 8: 0.4}, {2: 0.05, 4: 0.02, 8: 0.0})
+PIXELS = Curve("pixels", "raw pixels", {784: 0.62})
+
+
+def test_panels_show_every_curve() -> None:
+    figure = retrieval_curves({"clean": [OURS, RANDOM, PIXELS], "posed": [OURS]}, "mAP")
+    clean, posed = figure.axes
+    assert (clean.get_title("left"), posed.get_title("left")) == ("clean", "posed")
+    lines = {line.get_label(): line for line in clean.get_lines()}
+    assert list(lines["ordered code"].get_xdata()) == [2, 4, 8, 48]
+    assert list(lines["ordered code"].get_ydata()) == [0.5, 0.6, 0.65, 0.66]
+    assert set(lines["raw pixels"].get_ydata()) == {0.62}
+    assert [label.get_text() for label in figure.legends[0].get_texts()] == list(lines)
+    assert clean.get_ylim() == posed.get_ylim()
+    assert len(svg(figure)) > 5_000 and len(png(figure)) > 5_000
+
+
+def test_the_band_is_the_spread() -> None:
+    figure = retrieval_curves({"": [RANDOM]}, "mAP")
+    (band,) = figure.axes[0].collections
+    corners = band.get_paths()[0].vertices.round(6).tolist()
+    assert [2, 0.15] in corners and [2, 0.25] in corners and [4, 0.28] in corners
+
+
+def test_ticks_are_the_powers_of_two_among_the_lengths() -> None:
+    axes = retrieval_curves({"": [OURS, PIXELS]}, "mAP").axes[0]
+    assert [tick.get_text() for tick in axes.get_xticklabels()] == ["2", "4", "8"]
+
+
+def test_lengths_beyond_the_longest_are_left_out() -> None:
+    axes = retrieval_curves({"": [OURS]}, "mAP", longest=8).axes[0]
+    assert list(axes.get_lines()[0].get_xdata()) == [2, 4, 8]
+    assert axes.get_xlim()[1] < 16
+
+
+@pytest.mark.parametrize("panels", [{}, {"clean": []}, {"clean": [Curve("ours", "ours", {})]}])
+def test_nothing_to_draw(panels: dict[str, list[Curve]]) -> None:
+    with pytest.raises(EigenmapError, match="nothing to draw"):
+        retrieval_curves(panels, "mAP")

@@ -1,0 +1,42 @@
+"""Grids hold every picture, and right and wrong can be told apart without colour."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from eigenmap.errors import EigenmapError
+from eigenmap.figures.gallery import Answers, Hit, answer_grid
+from eigenmap.figures.style import png
+
+GREY = np.arange(64, dtype=np.uint8).reshape(8, 8)
+COLOUR = np.stack([GREY, GREY, GREY], axis=2)
+
+
+def query(picture: np.ndarray) -> Answers:
+    hits = [Hit(picture, "coat", True), Hit(picture, "shirt", False), Hit(picture, "coat", True)]
+    return Answers(picture, "coat", {2: hits, 16: hits})
+
+
+@pytest.mark.parametrize("picture", [GREY, COLOUR])
+def test_every_picture_is_there(picture: np.ndarray) -> None:
+    figure = answer_grid([query(picture), query(picture), query(picture)])
+    assert len(figure.axes) == 3
+    axes = figure.axes[0]
+    assert axes.get_title("left") == "query: coat"
+    assert len(axes.get_images()) == 1 + 2 * 3
+    assert [text.get_text() for text in axes.texts] == ["2", "16"]
+    assert len(png(figure, dpi=60)) > 3_000
+
+
+def test_wrong_results_have_another_frame_and_a_mark() -> None:
+    axes = answer_grid([query(GREY)]).axes[0]
+    frames = [patch.get_linestyle() for patch in axes.patches]
+    assert frames[0] == frames[2] == "-" and frames[1] != "-"
+    assert len(axes.get_lines()) == 2 * 2  # a box and a cross for the one wrong result of each length
+
+
+@pytest.mark.parametrize("queries", [[], [Answers(GREY, "coat", {})]])
+def test_nothing_to_draw(queries: list[Answers]) -> None:
+    with pytest.raises(EigenmapError, match="nothing to draw"):
+        answer_grid(queries)

@@ -1,0 +1,302 @@
+"""From images to a trained, ordered model."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from eigenmap import Eigenmap, EigenmapError, fit_images, recipes
+from eigenmap.data import ImageSet
+from eigenmap.networks import build_encoder
+from eigenmap.objectives import OBJECTIVES
+from eigenmap.training import CollapseError
+from tests.end_to_end.photos import pictures
+
+SIZE = 12
+IMAGES = pictures(40, SIZE)
+CLOCK = {"seconds", "images_per_second"}
+QUICK: dict[str, Any] = {"steps": 4, "batch_size": 16, "device": "cpu", "progress": False}
+
+
+def fit(images: object = IMAGES, n_components: int | None = 6, **options: Any) -> Eigenmap:
+    return fit_images(images, n_components, **{**QUICK, **options})
+
+
+def metrics(run: Path) -> list[dict[str, Any]]:
+    lines = (run / "metrics.jsonl").read_text().splitlines()
+    return [{name: value for name, value in json.loads(line).items() if name not in CLOCK} for line in lines]
+
+
+class Flat(nn.Module):
+    """An encoder of the user's own, without `out_features`."""
+
+    def __init__(self, features: int = 8) -> None:
+        super().__init__()
+        self.linear = nn.Linear(3 * SIZE * SIZE, features)
+
+    def forward(self, x: Tensor) -> Tensor:
+        features: Tensor = self.linear(x.flatten(1))
+        return features
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_every_objective_gives_an_ordered_model(objective: str, tmp_path: Path) -> None:
+    model = fit(objective=objective, out=tmp_path / "run")
+    assert 1 <= model.n_components <= 6
+    assert (np.diff(model.eigenvalues_) <= 1e-12).all()
+    codes = model.encode(IMAGES)
+    assert codes.shape == (40, model.n_components) and np.isfinite(codes).all()
+    assert np.array_equal(Eigenmap.load(tmp_path / "run").encode(IMAGES), codes)
+
+
+def test_the_same_seed_gives_the_same_run(tmp_path: Path) -> None:
+    for name, seed in (("one", 3), ("two", 3), ("other", 4)):
+        fit(out=tmp_path / name, seed=seed)
+    one, two, other = (metrics(tmp_path / name) for name in ("one", "two", "other"))
+    assert one == two != other
+    weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("one", "two", "other")]
+    assert weights[0] == weights[1] != weights[2]
+
+
+def test_a_run_leaves_a_model_a_checkpoint_and_metrics(tmp_path: Path) -> None:
+    run = tmp_path / "deep" / "run"
+    model = fit(out=run)
+    assert sorted(path.name for path in run.iterdir()) == [
+        "checkpoint.pt",
+        "metrics.jsonl",
+        "model.json",
+        "model.safetensors",
+    ]
+    about = json.loads((run / "model.json").read_text())["training"]
+    assert about == model.training
+    assert (about["steps"], about["images"], about["held_out_images"], about["seed"]) == (4, 32, 8, 0)
+    assert about["recipe"]["objective"] == "nested" and about["recipe"]["batch_size"] == 16
+    assert metrics(run)[-1]["step"] == 4
+
+
+def test_without_a_folder_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    fit()
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_length_of_training_is_epochs_or_steps_or_minutes() -> None:
+    assert fit(steps=None, epochs=3).training["steps"] == 6
+    assert fit(steps=None, epochs=0.1).training["steps"] == 1
+    said: list[str] = []
+    # The least there is, however little time.
+    assert fit(steps=None, minutes=1e-6, say=said.append).training["steps"] == 20
+    assert said == ["20 steps of 16 images fit into 1e-06 minutes on this machine."]
+
+
+def test_what_decides_can_be_given_as_a_recipe() -> None:
+    recipe = recipes.get("catalogue").but(n_components=5, batch_size=10, lr=1e-3)
+    about = fit(n_components=None, recipe=recipe, batch_size=None).training["recipe"]
+    assert (about["name"], about["n_components"], about["batch_size"], about["views"]) == ("catalogue", 5, 10, "weak")
+
+
+def test_an_image_set_is_taken_as_it_is() -> None:
+    data = ImageSet(torch.from_numpy(IMAGES).permute(0, 3, 1, 2), [str(i) for i in range(40)])
+    assert np.array_equal(fit(data).encode(IMAGES), fit().encode(IMAGES))
+
+
+def test_views_have_the_size_asked_for() -> None:
+    assert fit(image_size=16).image.size == 16
+    assert fit().image.size == SIZE
+
+
+def test_codes_come_from_the_output_asked_for() -> None:
+    for output in ("encoder", "projector"):
+        assert fit(codes=output).source == output
+
+
+def test_an_encoder_of_ones_own(tmp_path: Path) -> None:
+    encoder = Flat()
+    model = fit(encoder=encoder, out=tmp_path / "run")
+    assert model.network.encoder is encoder and model.encoder.name is None
+    with pytest.raises(EigenmapError, match="trained with an encoder of your own"):
+        Eigenmap.load(tmp_path / "run")
+    again = Eigenmap.load(tmp_path / "run", encoder=Flat())
+    assert np.array_equal(again.encode(IMAGES), model.encode(IMAGES))
+
+
+def test_a_frozen_encoder_stays_as_it_is(tmp_path: Path) -> None:
+    encoder = build_encoder("small-cnn")
+    before = {name: tensor.clone() for name, tensor in encoder.state_dict().items()}
+    model = fit(encoder=encoder, freeze_encoder=True)
+    for name, tensor in model.network.encoder.state_dict().items():
+        assert torch.equal(tensor, before[name]), name
+    moved = fit(encoder=build_encoder("small-cnn")).network.encoder.state_dict()
+    assert any(not torch.equal(moved[name], before[name]) for name in moved)
+
+
+def test_an_encoder_starts_from_given_weights(tmp_path: Path) -> None:
+    pretrained = build_encoder("small-cnn").state_dict()
+    save_file(pretrained, tmp_path / "weights.safetensors")
+    model = fit(encoder_weights=tmp_path / "weights.safetensors", freeze_encoder=True)
+    for name, tensor in model.network.encoder.state_dict().items():
+        assert torch.equal(tensor, pretrained[name]), name
+
+
+def test_a_run_goes_on_where_it_was_left(tmp_path: Path) -> None:
+    fit(out=tmp_path / "whole", steps=10)
+    with pytest.raises(KeyboardInterrupt):
+        fit(out=tmp_path / "parts", steps=10, progress=StopAfter(5))
+    assert not (tmp_path / "parts" / "model.json").exists()
+    fit(out=tmp_path / "parts", steps=10, resume=True)
+    assert metrics(tmp_path / "parts") == metrics(tmp_path / "whole")
+    whole, parts = (load_file(tmp_path / name / "model.safetensors") for name in ("whole", "parts"))
+    assert all(torch.equal(whole[name], parts[name]) for name in whole)
+
+
+class StopAfter:
+    """A progress bar that somebody interrupts."""
+
+    def __init__(self, step: int) -> None:
+        self.step = step
+
+    def start(self, step: int, steps: int) -> None: ...
+    def report(self, record: Any, check: bool) -> None: ...
+    def stop(self) -> None: ...
+
+    def advance(self, step: int) -> None:
+        if step == self.step:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(
+    "changed", [{"n_components": 7}, {"views": "weak"}, {"objective": "scl"}, {"images": IMAGES[:-1]}, {"lr": 1e-4}]
+)
+def test_a_run_is_not_resumed_with_other_settings(changed: dict[str, Any], tmp_path: Path) -> None:
+    fit(out=tmp_path / "run")
+    name = next(iter(changed))
+    with pytest.raises(EigenmapError, match=f"cannot be resumed: .*{name} was .* and is now "):
+        fit(out=tmp_path / "run", resume=True, **changed)
+
+
+def test_a_run_of_so_many_minutes_keeps_its_steps_when_resumed(tmp_path: Path) -> None:
+    fit(out=tmp_path / "run", steps=5)
+    model = fit(out=tmp_path / "run", steps=None, minutes=60, resume=True)
+    assert model.training["steps"] == 5
+
+
+def test_resuming_nothing_starts_from_the_beginning(tmp_path: Path) -> None:
+    assert fit(out=tmp_path / "run", resume=True).training["steps"] == 4
+    model = fit(out=tmp_path / "new", resume=True, steps=None, minutes=1e-6)
+    assert model.training["steps"] == 20
+
+
+def test_an_output_that_exists_is_refused_unless_forced(tmp_path: Path) -> None:
+    fit(out=tmp_path / "run")
+    before = (tmp_path / "run" / "model.json").read_bytes()
+    with pytest.raises(EigenmapError, match="exists and is not empty"):
+        fit(out=tmp_path / "run", seed=1)
+    assert (tmp_path / "run" / "model.json").read_bytes() == before
+    fit(out=tmp_path / "run", seed=1, force=True)
+    assert Eigenmap.load(tmp_path / "run").training["seed"] == 1
+
+
+def test_an_output_that_cannot_be_written_is_refused_before_anything_is_read(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for out in (tmp_path / "file", tmp_path / "file" / "run"):
+        with pytest.raises(EigenmapError, match=r"is a file; choose a folder|cannot be written"):
+            fit(tmp_path / "no such folder", out=out)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"learning_rate": 1.0}, "A recipe has no setting 'learning_rate'"),
+        ({"batchsize": 3}, "did you mean batch_size"),
+        ({"recipe": "gourmet"}, "Unknown recipe 'gourmet': choose one of auto, "),
+        ({"objective": "win"}, "there is no objective 'win'; choose one of "),
+        ({"objective_options": {"beta": 1}}, "nested has no option beta"),
+        ({"views": "panorama"}, "Unknown augmentation recipe 'panorama'"),
+        ({"encoder": "resnet17"}, "Unknown encoder 'resnet17'"),
+        ({"encoder_weights": "no.pth"}, r"There is no weights file no.pth"),
+        ({"optimizer": "adam"}, "optimizer must be one of adamw, sgd, lars"),
+        ({"lr": -1.0}, "lr must be above 0"),
+        ({"lr": "fast"}, "lr must be a number"),
+        ({"n_components": 0}, "n_components must be above 0"),
+        ({"batch_size": 0}, "batch_size must be above 0"),
+        ({"image_size": 0}, "image_size must be above 0"),
+        ({"steps": 0}, "steps must be at least 1, not 0"),
+        ({"steps": None, "minutes": 0}, "minutes must be above 0, not 0"),
+        ({"minutes": 1}, "in steps or in minutes, not both"),
+        ({"tensorboard": True}, "TensorBoard is not installed"),
+    ],
+    ids=str,
+)
+def test_impossible_settings_are_refused_before_anything_is_read(
+    options: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(EigenmapError, match=message):
+        fit(tmp_path / "no such folder", out=tmp_path / "run", **options)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("images", "options", "message"),
+    [
+        (IMAGES[:3], {}, "3 images are too few to learn from; give at least 16"),
+        (IMAGES, {"n_components": 33}, "33 components cannot be learned from 32 training images"),
+        (IMAGES, {"batch_size": 33}, "A batch of 33 is larger than the data set of 32 training images"),
+        ("nowhere", {}, "nowhere does not exist"),
+    ],
+    ids=["too few images", "too many components", "too large a batch", "no such folder"],
+)
+def test_data_that_do_not_suffice_are_refused(
+    images: object, options: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(EigenmapError, match=message):
+        fit(images, out=tmp_path / "run", **options)
+    assert not (tmp_path / "run" / "model.json").exists()
+
+
+def test_what_was_not_asked_for_is_cut_to_the_data() -> None:
+    said: list[str] = []
+    model = fit(n_components=None, batch_size=None, say=said.append)
+    assert (model.training["recipe"]["n_components"], model.training["recipe"]["batch_size"]) == (32, 32)
+    assert said[0] == "32 training images (8 more are held out) allow for 32 components, not 256."
+
+
+def test_more_components_than_the_rank_succeeds_and_says_so() -> None:
+    said: list[str] = []
+    model = fit(encoder=Flat(3), n_components=9, codes="encoder", say=said.append)
+    assert model.n_components == 3
+    assert said == ["The rank found is 3: the model has so many features, not 9."]
+    assert model.encode(IMAGES).shape == (40, 3)
+
+
+def test_unreadable_files_are_left_out_and_listed_or_refused(tmp_path: Path) -> None:
+    from PIL import Image
+
+    for i, image in enumerate(IMAGES):
+        Image.fromarray(image).save(tmp_path / f"{i:02d}.png")
+    for i in range(12):
+        (tmp_path / f"broken{i:02d}.png").write_bytes(b"no picture")
+    said: list[str] = []
+    counts: list[tuple[int, int]] = []
+    model = fit(tmp_path, say=said.append, reading=lambda done, total: counts.append((done, total)))
+    assert model.training["skipped"] == 12 and len(said) == 12
+    assert said[0] == "12 of 52 files could not be read and were left out:"
+    assert said[1].startswith("  broken00.png: ") and said[-1] == "  ... and 2 more"
+    assert counts[-1] == (52, 52)
+    with pytest.raises(EigenmapError, match=r"broken00.png cannot be read"):
+        fit(tmp_path, strict=True)
+
+
+def test_a_collapse_stops_a_run_of_some_length(tmp_path: Path) -> None:
+    black = np.zeros_like(IMAGES)
+    with pytest.raises(CollapseError, match="the network collapsed: at step 30"):
+        fit(black, steps=31, out=tmp_path / "long")
+    assert not (tmp_path / "long" / "model.json").exists()
+    with pytest.raises(EigenmapError, match="Every feature of the network is constant"):
+        fit(black, steps=2)
