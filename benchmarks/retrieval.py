@@ -192,7 +192,7 @@ def _outputs(network: Network, views: TwoViews, pixels: Tensor, device: torch.de
     }
 
 
-def sweep(data: Path, results: Path, seconds: float, side_by_side: int, names: str) -> None:
+def sweep(data: Path, results: Path, seconds: float, side_by_side: int, stage: str, *, eager: bool) -> None:
     """Run missing jobs of the plan, several side by side, as long as they are likely to finish in time."""
     deadline = time.monotonic() + seconds
     running: dict[str, tuple[subprocess.Popen[bytes], Job]] = {}
@@ -202,7 +202,7 @@ def sweep(data: Path, results: Path, seconds: float, side_by_side: int, names: s
             process, job = running.pop(name)
             print(f"{'done' if process.returncode == 0 else 'FAILED'}  {name}", flush=True)
         left = deadline - time.monotonic()
-        for job in plan.missing(results, names):
+        for job in plan.missing(results, stage):
             if len(running) >= side_by_side:
                 break
             if job.name in started or plan.seconds(job) * side_by_side > left:
@@ -210,6 +210,7 @@ def sweep(data: Path, results: Path, seconds: float, side_by_side: int, names: s
             started.add(job.name)
             log = (results / f"{job.name}.log").open("wb")
             command = [sys.executable, __file__, "run", "--data", str(data), "--results", str(results), *arguments(job)]
+            command += ["--eager"] if eager else []
             running[job.name] = subprocess.Popen(command, stdout=log, stderr=log), job
             print(f"start {job.name}", flush=True)
         if not running:
@@ -236,6 +237,7 @@ def main() -> None:
     for verb in (one, many):
         verb.add_argument("--data", type=Path, required=True, help=".npz with train_x, train_y, test_x, test_y")
         verb.add_argument("--results", type=Path, default=harness.RESULTS)
+        verb.add_argument("--eager", action="store_true", help="do not compile the network")
     one.add_argument("--set", default="cifar10")
     one.add_argument("--method", choices=METHODS, required=True)
     one.add_argument("--rate", type=float, required=True)
@@ -243,14 +245,13 @@ def main() -> None:
     one.add_argument("--seed", type=int, default=0)
     one.add_argument("--components", type=int, default=2048)
     one.add_argument("--batch-size", type=int, default=512)
-    one.add_argument("--eager", action="store_true", help="do not compile the network (for trying things on a CPU)")
     many.add_argument("--seconds", type=float, required=True)
     many.add_argument("--side-by-side", type=int, default=4)
     many.add_argument("--stage", default="all", help="which part of the plan")
     given = parser.parse_args()
     given.results.mkdir(parents=True, exist_ok=True)
     if given.verb == "sweep":
-        sweep(given.data, given.results, given.seconds, given.side_by_side, given.stage)
+        sweep(given.data, given.results, given.seconds, given.side_by_side, given.stage, eager=given.eager)
         return
     job = Job(given.set, given.method, given.rate, given.epochs, given.seed, given.components, given.batch_size)
     result = run(job, given.data, compiled=not given.eager)
