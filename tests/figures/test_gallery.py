@@ -24,7 +24,10 @@ def test_every_picture_is_there(picture: np.ndarray) -> None:
     assert len(figure.axes) == 3
     axes = figure.axes[0]
     assert axes.get_title("left") == "query: coat"
-    assert len(axes.get_images()) == 1 + 2 * 3
+    (image,) = axes.get_images()
+    sheet = np.asarray(image.get_array())
+    assert (sheet[..., 3] == 255).sum() == (1 + 2 * 3) * 8 * 8
+    assert (sheet[:8, :8, 0] == GREY).all() and (sheet[:8, 15:23, 2] == GREY).all()
     assert [text.get_text() for text in axes.texts] == ["2", "16"]
     assert len(png(figure, dpi=60)) > 3_000
 

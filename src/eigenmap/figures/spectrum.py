@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from eigenmap.errors import EigenmapError
-from eigenmap.figures.style import GRID, add_axes, add_legend, new_figure, write_text
+from eigenmap.figures.style import GRID, add_axes, add_legend, new_figure, numbered_look, write_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -27,23 +27,17 @@ def spectrum_figure(spectra: Mapping[str, Values], noise: float = 0.0) -> Figure
     figure = new_figure(9.4, 3.4)
     axes = add_axes(figure, xlabel="feature, most important first", ylabel="held-out eigenvalue")
     longest = max(map(len, spectra.values()))
+    ticks = [2**power for power in range(longest.bit_length())]
     for number, (name, values) in enumerate(spectra.items()):
-        axes.plot(range(1, len(values) + 1), values, label=name, **_line(number))
+        marks = [tick - 1 for tick in ticks if tick <= len(values)]
+        axes.plot(range(1, len(values) + 1), values, label=name, markevery=marks, **numbered_look(number))
     if noise > 0:
         axes.axhspan(-2 * noise, 2 * noise, color=GRID, alpha=0.9, linewidth=0, zorder=1)
         write_text(axes, 1, 2.4 * noise, "noise: two standard errors of a feature that shares nothing", va="bottom")
     axes.set_xscale("log", base=2)
-    ticks = [2**power for power in range(longest.bit_length()) if 2**power <= longest]
     axes.set_xticks(ticks, [str(tick) for tick in ticks])
     axes.minorticks_off()
     axes.set_ylim(min(-2.5 * noise, -0.02, *(float(values.min()) - 0.02 for values in spectra.values())), 1.02)
     if len(spectra) > 1:
         add_legend(figure, axes, columns=len(spectra))
     return figure
-
-
-def _line(number: int) -> dict[str, Any]:
-    from eigenmap.figures.style import look
-
-    style = look(("ours", "random", "encoder-pca", "pixel-pca")[number % 4])
-    return {**style, "markersize": 3.5, "linewidth": 1.4}

@@ -171,6 +171,12 @@ def look(name: str, number: int = 0) -> dict[str, Any]:
     }
 
 
+def numbered_look(number: int) -> dict[str, Any]:
+    """The same for series that have no names of their own, such as several runs of one method."""
+    names = [name for name, each in LOOKS.items() if each.marker]
+    return look(names[number % len(names)])
+
+
 def svg(figure: Figure) -> str:
     """The figure as an SVG document."""
     return _render(figure, "svg", metadata={"Date": None, "Creator": None}).decode("utf-8")

@@ -9,24 +9,22 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from eigenmap.errors import EigenmapError
-from eigenmap.figures.style import add_axes, add_legend, look, new_figure
+from eigenmap.figures.style import add_axes, add_legend, new_figure, numbered_look
 from eigenmap.training.metrics import Record
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_RUNS = ("ours", "random", "encoder-pca", "pixel-pca")
-
 
 def training_figure(runs: Mapping[str, Sequence[Record]]) -> Figure:
-    """Loss, held-out effective rank and the leading eigenvalue's fate against steps, one line a run."""
+    """Loss and held-out effective rank against steps, one line a run."""
     if not runs or not all(runs.values()):
         raise EigenmapError("There is nothing to draw: give at least one run with a line of metrics.")
     figure = new_figure(9.4, 3.4)
     loss = add_axes(figure, (1, 2, 1), title="objective", xlabel="step", ylabel="loss")
     rank = add_axes(figure, (1, 2, 2), title="health", xlabel="step", ylabel="held-out effective rank")
     for number, (name, records) in enumerate(runs.items()):
-        style = look(_RUNS[number % len(_RUNS)], number)
+        style = numbered_look(number)
         loss.plot([r["step"] for r in records], [r["loss"] for r in records], label=name, **style | {"marker": ""})
         checks = [record for record in records if "effective_rank" in record]
         rank.plot([r["step"] for r in checks], [r["effective_rank"] for r in checks], label=name, **style)

@@ -21,7 +21,7 @@ RECIPES: dict[str, Recipe] = {recipe.name: recipe for recipe in (LAPTOP, CATALOG
 def get(name: str) -> Recipe:
     """Look up a recipe by name."""
     if name == "auto":
-        name = "gpu" if torch.cuda.is_available() else "laptop"
+        name = "gpu" if torch.cuda.is_available() and "gpu" in RECIPES else "laptop"
     if name not in RECIPES:
         raise EigenmapError(f"Unknown recipe {name!r}: choose one of auto, {', '.join(sorted(RECIPES))}.")
     return RECIPES[name]
