@@ -32,7 +32,7 @@ from eigenmap.networks import Network, build_encoder
 from eigenmap.objectives import build
 from eigenmap.relations.augmentation import TwoViews
 from eigenmap.relations.images import ImagePairs, split_held_out
-from eigenmap.spectrum import align, captured
+from eigenmap.spectrum import align, captured, unit_rows
 from eigenmap.training import CollapseError, DivergedError, TrainingConfig, start, train
 from jobs import METHODS, Job
 
@@ -124,8 +124,8 @@ def measure(
     for source, alignment in aligned.items():
         on_device = alignment.to(device)
         codes[f"{source} aligned"] = (
-            on_device.apply(outputs["test"][source][queries], unit=False),
-            on_device.apply(outputs["train"][source], unit=False),
+            on_device.apply(unit_rows(outputs["test"][source][queries]), unit=False),
+            on_device.apply(unit_rows(outputs["train"][source]), unit=False),
         )
     codes |= study(network, pairs, held_pairs, outputs)
     best = max(aligned, key=lambda source: aligned[source].quality)
@@ -172,7 +172,7 @@ def study(
     held_out, _ = pair_moments(network, held_pairs, 1, seed=3)
     codes = {}
     for source in ("encoder", "projector"):
-        query, gallery = outputs["test"][source][:QUERIES], outputs["train"][source]
+        query, gallery = unit_rows(outputs["test"][source][:QUERIES]), unit_rows(outputs["train"][source])
         for ridge in (0.0, 0.01, 0.1, 1.0, 10.0):
             alignment = align(fit[source], held_out[source], ridge)
             alignment = replace(alignment, mean=gallery.double().mean(0))

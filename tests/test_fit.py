@@ -19,6 +19,8 @@ from eigenmap.objectives import OBJECTIVES
 from eigenmap.training import CollapseError
 from tests.end_to_end.photos import pictures
 
+torch.set_num_threads(1)  # the matrices are small: more threads would only wait for each other
+
 SIZE = 12
 IMAGES = pictures(40, SIZE)
 CLOCK = {"seconds", "images_per_second"}

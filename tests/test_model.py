@@ -19,6 +19,8 @@ from eigenmap.networks import Network, SmallCNN
 from eigenmap.relations.augmentation import IMAGENET
 from tests.end_to_end.photos import pictures
 
+torch.set_num_threads(1)  # the matrices are small: more threads would only wait for each other
+
 SIZE, COMPONENTS = 16, 6
 IMAGES = pictures(30, SIZE)
 
@@ -115,7 +117,8 @@ def test_a_short_code_is_the_beginning_of_a_long_one(model: Eigenmap, dim: int) 
 
 
 def test_codes_are_float32_rows_of_norm_1_of_the_length_asked_for(model: Eigenmap) -> None:
-    codes = model.encode(IMAGES, np.int64(4))
+    dim: Any = np.int64(4)
+    codes = model.encode(IMAGES, dim)
     assert codes.shape == (30, 4) and codes.dtype == np.float32
     np.testing.assert_allclose(np.linalg.norm(codes, axis=1), 1, rtol=1e-5)
 

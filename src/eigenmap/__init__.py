@@ -6,10 +6,32 @@ model = em.fit_images("PHOTOS/", n_components=256)
 codes = model.encode(images, dim=16)
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from eigenmap.errors import EigenmapError
-from eigenmap.fit import fit_images
-from eigenmap.model import Eigenmap
-from eigenmap.spectrum import Alignment, Moments, align, best_alignment
+
+if TYPE_CHECKING:
+    from eigenmap.fit import fit_images
+    from eigenmap.model import Eigenmap
+    from eigenmap.spectrum import Alignment, Moments, align, best_alignment
 
 __all__ = ["Alignment", "Eigenmap", "EigenmapError", "Moments", "align", "best_alignment", "fit_images"]
 __version__ = "0.1.0"
+
+# Found when asked for: torch takes seconds to import, and `eigenmap --help` does not need it.
+_HOMES = {
+    "fit_images": "eigenmap.fit",
+    "Eigenmap": "eigenmap.model",
+    **dict.fromkeys(["Alignment", "Moments", "align", "best_alignment"], "eigenmap.spectrum"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'eigenmap' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

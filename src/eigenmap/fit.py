@@ -30,7 +30,7 @@ from eigenmap.recipes import Recipe
 from eigenmap.relations.augmentation import Standardisation, TwoViews
 from eigenmap.relations.augmentation import recipe as two_views
 from eigenmap.relations.images import ImagePairs, split_held_out
-from eigenmap.spectrum import Alignment, Moments, best_alignment
+from eigenmap.spectrum import Alignment, Moments, best_alignment, unit_rows
 from eigenmap.training import TrainingConfig, checkpoint, measure_step, show, start, steps_for_budget, train
 from eigenmap.training.config import Accelerator, Setting
 from eigenmap.training.progress import Progress
@@ -222,8 +222,8 @@ def pair_moments(
     for batch in pairs.pairs(generator, 512, passes):
         (features, psi), (features_plus, psi_plus) = network(batch.x), network(batch.x_plus)
         outputs: dict[Source, tuple[Tensor, Tensor]] = {
-            "encoder": (features.float(), features_plus.float()),
-            "projector": (psi.float(), psi_plus.float()),
+            "encoder": (unit_rows(features), unit_rows(features_plus)),
+            "projector": (unit_rows(psi), unit_rows(psi_plus)),
         }
         for source, (first, second) in outputs.items():
             if source not in moments:
@@ -246,8 +246,8 @@ def _plain_means(network: Network, pairs: ImagePairs, at_most: int = 10_000) -> 
     totals: dict[Source, list[Tensor]] = {"encoder": [], "projector": []}
     for chunk in torch.split(rows, 512):
         features, psi = network(pairs.views.plain(pairs.pixels[chunk]))
-        totals["encoder"].append(features.double().sum(0))
-        totals["projector"].append(psi.double().sum(0))
+        totals["encoder"].append(unit_rows(features).double().sum(0))
+        totals["projector"].append(unit_rows(psi).double().sum(0))
     return {source: torch.stack(parts).sum(0) / len(rows) for source, parts in totals.items()}
 
 

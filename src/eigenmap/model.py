@@ -26,7 +26,7 @@ from eigenmap.data import to_pixels
 from eigenmap.errors import EigenmapError
 from eigenmap.networks import Network, build_encoder
 from eigenmap.relations.augmentation import Standardisation, plain
-from eigenmap.spectrum import Alignment
+from eigenmap.spectrum import Alignment, unit_rows
 
 Source = Literal["encoder", "projector"]
 Weighting = Literal["diffusion", "none"]
@@ -155,11 +155,11 @@ class Eigenmap:
 
     @torch.inference_mode()
     def raw(self, pixels: Tensor, batch_size: int = 256) -> Iterator[Tensor]:
-        """Outputs of the network (of `source`) before alignment, batch by batch, on the CPU."""
+        """What the alignment applies to: unit rows of the network's output `source`, batch by batch, on the CPU."""
         for start in range(0, len(pixels), batch_size):
             batch = pixels[start : start + batch_size]
             features, psi = self.network(self.image(batch.to(self.device)))
-            yield (features if self.source == "encoder" else psi).float().cpu()
+            yield unit_rows(features if self.source == "encoder" else psi).cpu()
 
     def check_dim(self, dim: object) -> int:
         """`dim` itself if a code can be cut there, all features for None, else an error that says what is allowed."""

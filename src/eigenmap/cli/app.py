@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -36,6 +37,19 @@ class Verbs(TyperGroup):
                 "stopped; the same command with --resume goes on from the last checkpoint" if resumable else "stopped"
             )
             raise typer.Exit(130) from None
+
+
+class Kinds(TyperGroup):
+    """A verb that wants to know of what: `eigenmap fit images`, `eigenmap evaluate retrieval`."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find the kind; where a file or folder was given in its place, say which word is missing."""
+        if args[0] not in self.commands and Path(args[0]).exists():
+            kinds = " or ".join(self.commands)
+            raise EigenmapError(
+                f"{ctx.command_path} needs one more word, {kinds}: {ctx.command_path} {kinds} {args[0]}"
+            )
+        return super().resolve_command(ctx, args)
 
 
 app = typer.Typer(

@@ -33,7 +33,8 @@ def demo(
         ),
     ] = Path("runs/demo"),
     minutes: Annotated[
-        float, typer.Option("--minutes", metavar="M", help="Time for training both models.", rich_help_panel=HOW)
+        float,
+        typer.Option("--minutes", metavar="M", help="Time for training both models, at most.", rich_help_panel=HOW),
     ] = 3.0,
     steps: Annotated[
         int | None,

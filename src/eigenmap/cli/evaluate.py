@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from eigenmap.cli.app import USE, app
+from eigenmap.cli.app import USE, Kinds, app
 from eigenmap.cli.console import Say, sayer, show
 from eigenmap.cli.options import (
     HOW,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from eigenmap.evaluation.retrieval import Row
     from eigenmap.model import Eigenmap
 
-evaluate = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
+evaluate = typer.Typer(cls=Kinds, no_args_is_help=True, rich_markup_mode="rich")
 app.add_typer(evaluate, name="evaluate", rich_help_panel=USE)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from eigenmap.cli.app import LEARN, app
+from eigenmap.cli.app import LEARN, Kinds, app
 from eigenmap.cli.console import duration, note, progress_bar, sayer
 from eigenmap.cli.options import OUTPUT, SOURCES, Device, DeviceOption, QuietOption, StrictOption, check_device
 from eigenmap.errors import EigenmapError
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 NETWORK, TRAINING, LENGTH = "Network", "Training", "Length of training (one of these)"
 
-fit = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
+fit = typer.Typer(cls=Kinds, no_args_is_help=True, rich_markup_mode="rich")
 app.add_typer(fit, name="fit", rich_help_panel=LEARN)
 
 
@@ -278,5 +278,5 @@ def _summarise(model: Eigenmap, out: Path, source: Path) -> None:
         f"{about['steps']:,} steps in {duration(about['seconds'])}."
     )
     note(f"Eigenvalues (what two views of an image share of each feature): {leading} ...")
-    note(f"{model.suggest_dim(recall=0.95)} features keep 95 % of the nearest neighbours.")
+    note(f"Features that keep 95 % of the nearest neighbours: {model.suggest_dim(recall=0.95)}.")
     note(f"Next: eigenmap index {out} {source} --out photos.index")

@@ -24,7 +24,9 @@ import torch
 from torch import Tensor
 
 from eigenmap.data import ImageSet
+from eigenmap.data.labels import Labels
 from eigenmap.errors import EigenmapError
+from eigenmap.evaluation.ranking import Codes
 from eigenmap.evaluation.retrieval import Row, lengths, pca, project, random_features, retrieval
 from eigenmap.model import Eigenmap
 
@@ -83,20 +85,15 @@ class Method:
 
 def compare(model: Eigenmap, gallery: ImageSet, queries: ImageSet) -> dict[str, Method]:
     """Score our code and the rivals that can be made here."""
-    features, psi = outputs(model, gallery.pixels)
-    query_features, query_psi = outputs(model, queries.pixels)
-    mine, query_mine = (
-        model.alignment.apply(features if model.source == "encoder" else psi, unit=False)
-        for features, psi in ((features, psi), (query_features, query_psi))
-    )
+    (features, _), (query_features, _) = outputs(model, gallery.pixels), outputs(model, queries.pixels)
     pixels, query_pixels = (images.pixels.flatten(1).float() / 255 for images in (gallery, queries))
     encoder_axes, pixel_axes = pca(features), pca(pixels)
-    codes = {
-        "ours": (query_mine, mine),
+    codes: dict[str, tuple[Codes, Codes]] = {
+        "ours": (model.encode(queries.pixels), model.encode(gallery.pixels)),
         "encoder-pca": (project(query_features, encoder_axes), project(features, encoder_axes)),
         "pixel-pca": (project(query_pixels, pixel_axes), project(pixels, pixel_axes)),
     }
-    truth = (_labels(queries), _labels(gallery))
+    truth = (labels_of(queries).matrix, labels_of(gallery).matrix)
     methods = {
         key: Method(key, retrieval(*pair, *truth, lengths(pair[1].shape[1]), TOP)) for key, pair in codes.items()
     }
@@ -107,7 +104,7 @@ def compare(model: Eigenmap, gallery: ImageSet, queries: ImageSet) -> dict[str, 
 def compare_random(model: Eigenmap, gallery: ImageSet, queries: ImageSet, draws: int = DRAWS, seed: int = 0) -> Method:
     """Score the projector's raw outputs in random order: the rival, given an unordered model."""
     (_, psi), (_, query_psi) = outputs(model, gallery.pixels), outputs(model, queries.pixels)
-    truth = (_labels(queries), _labels(gallery))
+    truth = (labels_of(queries).matrix, labels_of(gallery).matrix)
     rows = random_features(query_psi, psi, *truth, lengths(psi.shape[1]), TOP, draws=draws, seed=seed)
     return Method("random", rows)
 
@@ -148,7 +145,8 @@ def where_pixels_are_level(methods: Mapping[str, Method]) -> str:
     )
 
 
-def _labels(images: ImageSet) -> Tensor:
+def labels_of(images: ImageSet) -> Labels:
+    """The labels that scoring needs."""
     if images.labels is None:
         raise EigenmapError("These images have no labels, so retrieval cannot be scored.")
-    return images.labels.matrix
+    return images.labels

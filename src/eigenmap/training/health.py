@@ -1,7 +1,7 @@
 r"""Is the network still learning features? Measured on held-out pairs while it trains.
 
-Effective rank (Roy & Vetterli, 2007) of the held-out codes, with p the eigenvalues of their centred covariance
-divided by their sum:
+Effective rank (Roy & Vetterli, 2007) of the held-out codes (rows of unit norm, since codes are compared by cosine),
+with p the eigenvalues of their centred covariance divided by their sum:
 
     rank = exp(-sum_j p_j log p_j)
 
@@ -21,6 +21,7 @@ from torch import Tensor, nn
 
 from eigenmap.errors import EigenmapError
 from eigenmap.relations.batch import Batch
+from eigenmap.spectrum import unit_rows
 from eigenmap.training.config import TrainingConfig
 from eigenmap.training.metrics import Record
 
@@ -70,7 +71,7 @@ def measure(network: nn.Module, held_out: HeldOut, rows: int = 256) -> Health:
     if not bool(joined.isfinite().all()):
         raise DivergedError("the network's output on held-out pairs is not finite; try a smaller lr or clip_norm=1.")
     quotients = rayleigh_quotients(codes, mean=joined.mean(dim=0))
-    return Health(effective_rank(joined), joined.shape[1], quotients[:LEADING])
+    return Health(effective_rank(unit_rows(joined)), joined.shape[1], quotients[:LEADING])
 
 
 def effective_rank(codes: Tensor) -> float:

@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import eigenmap
+from eigenmap.networks import ENCODERS
+from eigenmap.relations.augmentation import RECIPES as VIEWS
+from tests.cli.run import refused, run, succeed
+
+VERBS = {
+    "fit": ["images"],
+    "fit images": [
+        *("SOURCE", "--out", "--components", "--recipe", "--encoder", "--encoder-weights", "--freeze", "--image-size"),
+        *("--objective", "--views", "--epochs", "--steps", "--minutes", "--batch-size", "--lr", "--optimizer"),
+        *("--seed", "--device", "--strict", "--force", "--resume", "--quiet", "--tensorboard", "--set"),
+    ],
+    "embed": ["RUN", "SOURCE", "--out", "--dim", "--batch-size", "--force", "--strict", "--device"],
+    "index": ["RUN", "SOURCE", "--out", "--dim", "--force"],
+    "search": ["INDEX", "IMAGE", "--dim", "--top", "--json"],
+    "evaluate": ["retrieval"],
+    "evaluate retrieval": [
+        *("RUN", "--gallery", "--query", "--gallery-labels", "--query-labels", "--dims", "--top", "--json"),
+    ],
+    "info": ["RUN"],
+    "recipes": ["--help"],
+    "objectives": ["--help"],
+    "demo": ["--out", "--force"],
+}
+
+
+@pytest.fixture(autouse=True)
+def wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Help texts that are not wrapped can be searched."""
+    monkeypatch.setenv("COLUMNS", "200")
+
+
+def words(text: str) -> set[str]:
+    return set(re.findall(r"[\w-]+", re.sub(r"\x1b\[[\d;]*m", "", text)))
+
+
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("flag", ["--help", "-h"])
+def test_every_verb_explains_itself(verb: str, flag: str) -> None:
+    help_text = succeed(*verb.split(), flag).out
+    assert words(help_text) >= set(VERBS[verb])
+
+
+@pytest.mark.parametrize("verb", [verb for verb, options in VERBS.items() if "--out" in options or "RUN" in options])
+def test_help_of_verbs_that_work_has_an_example(verb: str) -> None:
+    text = succeed(*verb.split(), "--help").out
+    assert re.search(rf"Examples?:\s+eigenmap {verb} ", text), text
+
+
+def test_the_first_page_names_every_verb_in_the_order_of_use() -> None:
+    text = succeed("--help").out
+    places = [text.index(f" {verb} ") for verb in ("demo", "fit", "embed", "index", "search", "evaluate", "info")]
+    assert places == sorted(places)
+    bare = run()
+    assert (bare.out + bare.err).split() == text.split()
+
+
+def test_help_names_what_there_is_to_choose_from() -> None:
+    assert words(succeed("fit", "images", "--help").out) >= {*ENCODERS, *VIEWS, "adamw", "sgd", "lars"}
+
+
+def test_version() -> None:
+    assert succeed("--version").out == f"eigenmap {eigenmap.__version__}\n"
+
+
+def test_a_verb_that_does_not_exist() -> None:
+    result = run("embde")
+    assert result.code == 2 and "No such command 'embde'" in result.err
+
+
+def test_a_forgotten_word_is_named(tmp_path: Path) -> None:
+    assert refused("fit", tmp_path, "--out", "x") == (
+        f"eigenmap fit needs one more word, images: eigenmap fit images {tmp_path}."
+    )
+    assert "eigenmap evaluate retrieval" in refused("evaluate", tmp_path)
+    result = run("fit", "imagse")
+    assert result.code == 2 and "Did you mean 'images'" in result.err
+
+
+def test_interrupting_training_says_how_to_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*args: object, **options: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("eigenmap.fit.fit_images", interrupted)
+    result = run("fit", "images", tmp_path, "--out", tmp_path / "run")
+    assert result.code == 130
+    assert result.err == "Error: stopped; the same command with --resume goes on from the last checkpoint.\n"
+    monkeypatch.setattr("eigenmap.model.Eigenmap.load", interrupted)
+    result = run("info", tmp_path)
+    assert (result.code, result.err) == (130, "Error: stopped.\n")
+
+
+def test_a_mistake_of_ours_is_not_hidden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*args: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("eigenmap.model.Eigenmap.load", broken)
+    with pytest.raises(ZeroDivisionError):
+        run("info", tmp_path)
+
+
+def test_the_modules_of_the_command_line_import_nothing_heavy() -> None:
+    """Whatever `import eigenmap` brings along, the command line adds nothing that computes."""
+    program = """
+import sys
+import eigenmap
+before = set(sys.modules)
+import eigenmap.cli
+added = {name.split(".")[0] for name in set(sys.modules) - before}
+print(*sorted(added & {"faiss", "lightning_fabric", "matplotlib", "PIL", "pyarrow", "scipy", "sklearn", "torch"}))
+print(*sorted(name for name in set(sys.modules) - before if name.startswith("eigenmap.") and ".cli" not in name))
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ended.stdout == "\n\n"

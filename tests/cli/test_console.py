@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import io
+from contextlib import redirect_stderr, redirect_stdout
+
+import pytest
+from rich.table import Table
+
+from eigenmap.cli.console import complain, duration, note, printable, progress_bar, sayer, show
+from tests.cli.run import Terminal
+
+
+def test_results_go_to_standard_output_and_notes_to_standard_error() -> None:
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        show("a result [bold]as it is[/bold]")
+        note("a note [1, 2]")
+        sayer(quiet=True)("nothing")
+        sayer(quiet=False)("something")
+    assert out.getvalue() == "a result [bold]as it is[/bold]\n"
+    assert err.getvalue() == "a note [1, 2]\nsomething\n"
+
+
+def test_a_complaint_is_one_line_with_one_full_stop() -> None:
+    for message in ("it is " + "very " * 100 + "wrong", "it is " + "very " * 100 + "wrong."):
+        err = io.StringIO()
+        with redirect_stderr(err):
+            complain(message)
+        assert err.getvalue() == "Error: it is " + "very " * 100 + "wrong.\n"
+
+
+def test_a_complaint_is_red_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    err = Terminal()
+    with redirect_stderr(err):
+        complain("it is wrong")
+    assert err.getvalue().startswith("\x1b[1;31mError: ")
+
+
+def test_long_names_are_not_cut_in_a_pipe() -> None:
+    name = "folder/" * 40 + "photo.jpg"
+    table = Table("file")
+    table.add_row(name)
+    out = io.StringIO()
+    with redirect_stdout(out):
+        show(table)
+    assert name in out.getvalue()
+
+
+def test_names_that_are_no_text_can_be_printed() -> None:
+    assert printable("caf\udce9.jpg") == "caf?.jpg"
+    assert printable("café.jpg") == "café.jpg"
+
+
+def test_there_is_no_bar_where_nobody_looks() -> None:
+    err = io.StringIO()
+    with redirect_stderr(err), progress_bar("reading") as tick:
+        assert tick is None
+    with redirect_stderr(Terminal()), progress_bar("reading", quiet=True) as tick:
+        assert tick is None
+
+
+def test_a_bar_lasts_from_the_first_tick_to_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm-256color")
+    err = Terminal()
+    with redirect_stderr(err), progress_bar("reading") as tick:
+        assert tick is not None
+        assert err.getvalue() == ""
+        tick(1, 2)
+        tick(2, 2)
+        drawn = err.getvalue()
+        assert "reading" in drawn and "1/2" in drawn
+    assert err.getvalue() == drawn
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(0.2, "1 seconds"), (42, "42 seconds"), (200, "3.3 minutes"), (9000, "2.5 hours")]
+)
+def test_duration(seconds: float, words: str) -> None:
+    assert duration(seconds) == words

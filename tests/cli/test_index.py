@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from eigenmap import Eigenmap
+from eigenmap.search import CodeIndex
+from tests.cli.run import refused, succeed
+
+
+def test_an_index_holds_codes_and_the_model_but_not_the_run(index_dir: Path, model_dir: Path) -> None:
+    assert sorted(path.name for path in index_dir.iterdir()) == ["codes.npy", "ids.json", "index.json", "model"]
+    assert sorted(path.name for path in (index_dir / "model").iterdir()) == ["model.json", "model.safetensors"]
+    index = CodeIndex.load(index_dir)
+    assert (len(index), index.n_components, index.fingerprint) == (15, 8, Eigenmap.fingerprint(model_dir))
+
+
+def test_a_search_needs_nothing_but_the_index(index_dir: Path, photos: Path, tmp_path: Path) -> None:
+    moved = shutil.copytree(index_dir, tmp_path / "moved")
+    result = succeed("search", moved, photos / "bars" / "1.png", "--top", 2, "--dim", 5)
+    assert result.err == ""
+    lines = [line for line in result.out.splitlines() if "│" in line]
+    assert len(lines) == 2
+    assert [cell.strip() for cell in lines[0].strip("│").split("│")] == ["1", "1.0000", "bars/1.png"]
+
+
+def test_every_photo_finds_itself_first_at_every_length(index_dir: Path, photos: Path, tmp_path: Path) -> None:
+    for dim in (3, 8):
+        file = tmp_path / f"{dim}.json"
+        succeed("search", index_dir, photos, "--dim", dim, "--top", 1, "--json", file)
+        found = json.loads(file.read_text())
+        assert found["dim"] == dim and len(found["results"]) == 15
+        for result in found["results"]:
+            (best,) = result["found"]
+            assert best["score"] == pytest.approx(1, abs=1e-4)
+            assert best["id"] == result["query"]
+
+
+def test_several_images_get_a_table_each(index_dir: Path, photos: Path) -> None:
+    queries = [photos / "bars" / "1.png", photos / "disc" / "1.png"]
+    result = succeed("search", index_dir, *queries, photos / "disc" / "broken.jpg")
+    assert result.out.count("rank") == 2
+    assert str(queries[0]) in result.out and str(queries[1]) in result.out
+    assert f"{photos / 'disc' / 'broken.jpg'}: " in result.err  # left out, and said so
+
+
+def test_an_index_of_short_codes(model_dir: Path, array_file: Path, tmp_path: Path) -> None:
+    result = succeed("index", model_dir, array_file, "--out", tmp_path / "small.index", "--dim", 2)
+    assert result.err == f"{tmp_path / 'small.index'}: 12 images, 2 features each.\n"
+    assert np.load(tmp_path / "small.index" / "codes.npy").shape == (12, 2)
+    succeed("search", tmp_path / "small.index", array_file)
+    assert refused("search", tmp_path / "small.index", array_file, "--dim", 3) == (
+        "dim must be a whole number from 1 to 2, not 3."
+    )
+
+
+def test_an_index_is_replaced_only_by_force(model_dir: Path, array_file: Path, photos: Path, tmp_path: Path) -> None:
+    out = tmp_path / "an.index"
+    succeed("index", model_dir, array_file, "--out", out)
+    assert "exists; choose another name, or use --force" in refused("index", model_dir, photos, "--out", out)
+    assert len(CodeIndex.load(out)) == 12
+    succeed("index", model_dir, photos, "--out", out, "--force")
+    assert len(CodeIndex.load(out)) == 15
+    assert [path.name for path in tmp_path.iterdir()] == ["an.index"]
+
+
+def test_mistakes_in_making_an_index(model_dir: Path, photos: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "precious").write_text("")
+    for force in ([], ["--force"]):
+        assert "exists and is not an index" in refused("index", model_dir, photos, "--out", tmp_path / "mine", *force)
+    assert "cannot be written" in refused("index", model_dir, photos, "--out", tmp_path / "mine" / "precious" / "index")
+    assert "from 1 to 8, not 0" in refused("index", model_dir, photos, "--out", tmp_path / "an.index", "--dim", 0)
+    assert "broken.jpg cannot be read" in refused(
+        "index", model_dir, photos, "--out", tmp_path / "an.index", "--strict"
+    )
+    assert [path.name for path in tmp_path.rglob("*")] == ["mine", "precious"]
+
+
+def test_mistakes_in_searching(index_dir: Path, model_dir: Path, photos: Path, tmp_path: Path) -> None:
+    photo = photos / "bars" / "1.png"
+    assert "is not an index (it has no index.json)" in refused("search", model_dir, photo)
+    assert "there is no such directory" in refused("search", tmp_path / "gone", photo)
+    assert "gone.jpg does not exist" in refused("search", index_dir, tmp_path / "gone.jpg")
+    assert "broken.jpg cannot be read" in refused("search", index_dir, photos / "disc" / "broken.jpg")
+    assert "dim must be a whole number from 1 to 8, not 9" in refused("search", index_dir, photo, "--dim", 9)
+    assert "top must be a whole number of at least 1, not 0" in refused("search", index_dir, photo, "--top", 0)
+    (tmp_path / "found.json").write_text("mine")
+    assert "exists; choose another name" in refused("search", index_dir, photo, "--json", tmp_path / "found.json")
+    assert (tmp_path / "found.json").read_text() == "mine"
+
+
+def test_an_index_without_its_model(index_dir: Path, photos: Path, tmp_path: Path) -> None:
+    moved = shutil.copytree(index_dir, tmp_path / "moved")
+    shutil.rmtree(moved / "model")
+    assert "is not a model directory" in refused("search", moved, photos / "bars" / "1.png")

@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from eigenmap import Eigenmap
+from eigenmap.cli.info import OBJECTIVES
+from eigenmap.objectives import OBJECTIVES as CONSTRUCTORS
+from eigenmap.recipes import RECIPES
+from tests.cli.run import refused, succeed
+
+
+def test_info_says_what_a_model_is(model_dir: Path) -> None:
+    text = succeed("info", model_dir).out
+    model = Eigenmap.load(model_dir)
+    for fact in (
+        "8, from the projector",
+        "16 x 16 pixels, colour",
+        "small-cnn",
+        "nested",
+        "52 images, 8 held out",
+        "4 steps in ",
+        f"{model.eigenvalues_[0]:.3f}",
+        f"{model.eigenvalues_[7]:.3f}",
+    ):
+        assert fact in text
+    for share in (0.9, 0.95, 0.99):
+        row = next(line for line in text.splitlines() if f" {share:.0%} " in line)
+        assert row.split("│")[2].strip() == str(model.suggest_dim(recall=share))
+        assert row.split("│")[3].strip() == str(model.suggest_dim(spectrum=share))
+
+
+def test_info_of_a_model_without_a_history(model_dir: Path, tmp_path: Path) -> None:
+    model = Eigenmap.load(model_dir)
+    model.training = {}
+    assert "8, from the projector" in succeed("info", model.save(tmp_path / "bare")).out
+
+
+def test_info_of_something_else(tmp_path: Path) -> None:
+    assert "is not a model directory" in refused("info", tmp_path)
+
+
+def test_recipes_are_listed() -> None:
+    text = succeed("recipes").out
+    for name, recipe in RECIPES.items():
+        row = next(line for line in text.splitlines() if f" {name} " in line)
+        assert recipe.encoder in row and recipe.objective in row
+    assert "auto, the default, is " in text
+
+
+@pytest.mark.parametrize("name", CONSTRUCTORS)
+def test_objectives_are_listed_with_a_line_about_each(name: str) -> None:
+    text = succeed("objectives").out
+    row = next(line for line in text.splitlines() if f" {name} " in line)
+    assert OBJECTIVES[name] in row
+
+
+def test_nothing_is_described_that_is_not_there() -> None:
+    assert set(OBJECTIVES) == set(CONSTRUCTORS)

@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from eigenmap.cli.outputs import check_file, check_index, write_json, written
+from eigenmap.errors import EigenmapError
+
+
+def test_a_new_file_may_be_written_anywhere_and_checking_creates_nothing(tmp_path: Path) -> None:
+    check_file(tmp_path / "a" / "b" / "codes.npy", force=False)
+    check_index(tmp_path / "a" / "photos.index", force=False)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_relative_name_is_in_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    check_file(Path("codes.npy"), force=False)
+    write_json(Path("codes.json"), [1])
+    assert (tmp_path / "codes.json").exists()
+
+
+def test_what_exists_is_refused_unless_forced(tmp_path: Path) -> None:
+    file = tmp_path / "codes.npy"
+    file.write_text("")
+    with pytest.raises(EigenmapError, match="exists; choose another name, or use --force"):
+        check_file(file, force=False)
+    check_file(file, force=True)
+    with pytest.raises(EigenmapError, match="is a folder"):
+        check_file(tmp_path, force=True)
+
+
+def test_only_an_index_is_replaced_by_an_index(tmp_path: Path) -> None:
+    for force in (False, True):
+        with pytest.raises(EigenmapError, match="exists and is not an index"):
+            check_index(tmp_path, force)
+    (tmp_path / "index.json").write_text("{}")
+    with pytest.raises(EigenmapError, match="use --force"):
+        check_index(tmp_path, force=False)
+    check_index(tmp_path, force=True)
+
+
+@pytest.mark.parametrize("place", ["file/codes.npy", "file/deeper/codes.npy"])
+def test_a_place_below_a_file_is_refused(place: str, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for check in (check_file, check_index):
+        with pytest.raises(EigenmapError, match=r"cannot be written: .*Not a directory"):
+            check(tmp_path / place, False)
+
+
+def test_a_place_where_nothing_can_be_made_is_refused_whoever_asks() -> None:
+    with pytest.raises(EigenmapError, match=r"/proc/codes.npy cannot be written: "):
+        check_file(Path("/proc/codes.npy"), force=False)
+
+
+def test_a_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
+    file = tmp_path / "new" / "file"
+    with pytest.raises(RuntimeError), written(file) as stream:
+        stream.write(b"half")
+        raise RuntimeError
+    assert not list(file.parent.iterdir())
+    with written(file) as stream:
+        stream.write(b"whole")
+        assert not file.exists()
+    assert file.read_bytes() == b"whole" and list(file.parent.iterdir()) == [file]
+
+
+def test_the_old_file_survives_a_failure(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(b"old")
+    with pytest.raises(EigenmapError, match="file cannot be written: No space left"), written(file) as stream:
+        stream.write(b"new")
+        raise OSError(28, "No space left on device")
+    assert file.read_bytes() == b"old" and list(tmp_path.iterdir()) == [file]
+
+
+def test_json_keeps_names_that_are_no_text(tmp_path: Path) -> None:
+    write_json(tmp_path / "names.json", ["caf\udce9.jpg", "é"])
+    assert json.loads((tmp_path / "names.json").read_bytes()) == ["caf\udce9.jpg", "é"]

@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from eigenmap.errors import EigenmapError
+from eigenmap.recipes import Recipe
+
+RECIPE = Recipe(name="test")
+
+
+def test_a_recipe_with_other_values() -> None:
+    other = RECIPE.but(epochs=3, hidden=64, codes="encoder", objective_options={"alpha": 1})
+    assert (other.epochs, other.hidden, other.codes, other.objective_options) == (3, 64, "encoder", {"alpha": 1})
+    assert (other.name, other.lr) == (RECIPE.name, RECIPE.lr)
+    assert RECIPE.hidden is None
+
+
+def test_none_leaves_a_setting_as_it_is() -> None:
+    assert RECIPE.but(lr=None, n_components=None) == RECIPE
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"lrr": 1}, "A recipe has no setting 'lrr'; did you mean lr"),
+        ({"zzz": 1}, "A recipe has no setting 'zzz'; there are encoder, stem, "),
+        ({"name": "x"}, "A recipe has no setting 'name'"),
+        ({"lr": "fast"}, "lr must be a number, not 'fast'"),
+        ({"clip_norm": "x"}, "clip_norm must be a number, not 'x'"),
+        ({"epochs": True}, "epochs must be a number, not True"),
+        ({"n_components": 1.5}, r"n_components must be a whole number, not 1\.5"),
+        ({"n_components": 0}, "n_components must be above 0, not 0"),
+        ({"image_size": -3}, "image_size must be above 0, not -3"),
+        ({"epochs": 0}, "epochs must be above 0, not 0"),
+        ({"compile": "no"}, "compile must be true or false, not 'no'"),
+        ({"views": 3}, "views must be a name, not 3"),
+        ({"codes": "both"}, "codes must be one of auto, encoder, projector, not 'both'"),
+        ({"optimizer": "adam"}, "optimizer must be one of adamw, sgd, lars, not 'adam'"),
+        ({"objective_options": "alpha=1"}, "objective_options must be a mapping, not 'alpha=1'"),
+    ],
+    ids=str,
+)
+def test_what_a_recipe_cannot_have_is_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(EigenmapError, match=message):
+        RECIPE.but(**settings)

@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from eigenmap import recipes
+from eigenmap.errors import EigenmapError
+from eigenmap.networks import build_encoder
+from eigenmap.objectives import build
+from eigenmap.recipes import RECIPES
+from eigenmap.relations.augmentation import TwoViews
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_every_recipe_names_things_that_exist(name: str) -> None:
+    recipe = recipes.get(name)
+    assert recipe.name == name
+    TwoViews(recipe.views, recipe.image_size or 32)
+    build(recipe.objective, **recipe.objective_options)
+    with torch.device("meta"):
+        build_encoder(recipe.encoder, image_size=recipe.image_size or 32, stem=recipe.stem)
+
+
+@pytest.mark.parametrize("cuda", [False, True])
+def test_auto_is_a_recipe_for_the_machine(cuda: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: cuda)
+    assert recipes.get("auto") == RECIPES["gpu" if cuda and "gpu" in RECIPES else "laptop"]
+
+
+def test_an_unknown_recipe_is_answered_with_the_known_ones() -> None:
+    with pytest.raises(EigenmapError, match=r"Unknown recipe 'lunch': choose one of auto, .*laptop"):
+        recipes.get("lunch")
