@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from eigenmap.model import Eigenmap
 
 OBJECTIVES = {
-    "nested": "spectral contrastive loss of every prefix at once: any cut is a good code (the default)",
+    "nested": "spectral contrastive loss of every prefix at once: any cut is a good code",
     "neuralef": "neural eigenfunctions, ordered by a stop-gradient",
     "neuralef-unordered": "the same without the stop-gradient: same span, no order",
     "neuralef-ratio": "neural eigenfunctions, each penalty divided by the feature's own eigenvalue",
@@ -24,7 +24,7 @@ OBJECTIVES = {
     "neuralef-gram": "neural eigenfunctions with a Gram penalty: ordered for every spectrum",
     "scl": "spectral contrastive loss",
     "scl-clipped": "spectral contrastive loss, rows clipped instead of normalised",
-    "matryoshka-scl": "spectral contrastive loss summed over prefixes 1, 2, 4, ...",
+    "matryoshka-scl": "spectral contrastive loss summed over prefixes 4, 8, 16, ...",
     "barlow-twins": "cross-correlation of the two views close to the identity",
     "vicreg": "invariance, variance and covariance",
     "simclr": "normalised-temperature cross-entropy",

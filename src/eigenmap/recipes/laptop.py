@@ -2,7 +2,7 @@
 
 from eigenmap.recipes.recipe import Recipe
 
-LAPTOP = Recipe(name="laptop", epochs=30)
+LAPTOP = Recipe(name="laptop", objective="scl", clip_norm=1.0, epochs=30)
 """Photos on two or more CPU cores: minutes for some thousand images."""
 
 CATALOGUE = Recipe(name="catalogue", n_components=128, views="weak", epochs=25)

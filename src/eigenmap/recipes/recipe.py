@@ -72,6 +72,10 @@ class Recipe:
                 raise EigenmapError(f"{name} must be above 0, not {value}.")
         return replace(self, **given)
 
+    def named(self, name: str) -> Recipe:
+        """This recipe under another name."""
+        return replace(self, name=name)
+
 
 _POSITIVE = ("image_size", "n_components", "hidden", "batch_size", "epochs")
 _WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a name", Mapping: "a mapping"}

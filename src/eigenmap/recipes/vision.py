@@ -1,0 +1,37 @@
+"""Recipes for one GPU or more, trained from scratch with the spectral contrastive objective.
+
+They follow what `docs/objective-study.md` found on CIFAR-10: SGD with the norm of the gradient clipped at 1, and codes
+ordered after training by held-out alignment.
+"""
+
+from eigenmap.recipes.recipe import Recipe
+
+CIFAR10_RESNET18 = Recipe(
+    name="cifar10-resnet18",
+    encoder="resnet18",
+    image_size=32,
+    n_components=2048,
+    objective="scl",
+    views="cifar",
+    epochs=200,
+    batch_size=512,
+    optimizer="sgd",
+    lr=0.3,
+    weight_decay=5e-4,
+    warmup=0.1,
+    clip_norm=1.0,
+    precision="bf16-mixed",
+    channels_last=True,
+)
+"""Small pictures, 32 pixels."""
+
+TINY_RESNET18 = CIFAR10_RESNET18.but(image_size=64).named("tiny-resnet18")
+"""Tiny-ImageNet: 64 pixels, the same 3x3 stem."""
+
+COCO_RESNET18 = CIFAR10_RESNET18.but(image_size=96, views="barlow_twins", stem="imagenet").named("coco-resnet18")
+"""Scenes at 96 pixels."""
+
+GPU = CIFAR10_RESNET18.but(image_size=96, n_components=512, epochs=100, stem="imagenet").named("gpu")
+"""A folder of photos where there is a GPU: what `auto` means there."""
+
+VISION = (CIFAR10_RESNET18, TINY_RESNET18, COCO_RESNET18, GPU)
