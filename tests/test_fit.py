@@ -80,7 +80,7 @@ def test_a_run_leaves_a_model_a_checkpoint_and_metrics(tmp_path: Path) -> None:
     about = json.loads((run / "model.json").read_text())["training"]
     assert about == model.training
     assert (about["steps"], about["images"], about["held_out_images"], about["seed"]) == (4, 32, 8, 0)
-    assert about["recipe"]["objective"] == "nested" and about["recipe"]["batch_size"] == 16
+    assert about["recipe"]["objective"] == "scl" and about["recipe"]["batch_size"] == 16
     assert metrics(run)[-1]["step"] == 4
 
 
@@ -175,7 +175,7 @@ class StopAfter:
 
 
 @pytest.mark.parametrize(
-    "changed", [{"n_components": 7}, {"views": "weak"}, {"objective": "scl"}, {"images": IMAGES[:-1]}, {"lr": 1e-4}]
+    "changed", [{"n_components": 7}, {"views": "weak"}, {"objective": "nested"}, {"images": IMAGES[:-1]}, {"lr": 1e-4}]
 )
 def test_a_run_is_not_resumed_with_other_settings(changed: dict[str, Any], tmp_path: Path) -> None:
     fit(out=tmp_path / "run")
@@ -220,7 +220,7 @@ def test_an_output_that_cannot_be_written_is_refused_before_anything_is_read(tmp
         ({"batchsize": 3}, "did you mean batch_size"),
         ({"recipe": "gourmet"}, "Unknown recipe 'gourmet': choose one of auto, "),
         ({"objective": "win"}, "there is no objective 'win'; choose one of "),
-        ({"objective_options": {"beta": 1}}, "nested has no option beta"),
+        ({"objective_options": {"beta": 1}}, "scl has no option beta"),
         ({"views": "panorama"}, "Unknown augmentation recipe 'panorama'"),
         ({"encoder": "resnet17"}, "Unknown encoder 'resnet17'"),
         ({"encoder_weights": "no.pth"}, r"There is no weights file no.pth"),

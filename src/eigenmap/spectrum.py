@@ -45,6 +45,9 @@ RIDGES = (0.0, 0.001, 0.01, 0.1, 1.0)
 EXPONENTS = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
 """Candidates for t. Weak augmentations leave eigenvalues close to 1 and call for a large t."""
 
+FEWEST_PAIRS = 100
+"""With fewer held-out pairs there is too little to choose t by, and it is 1."""
+
 PREFIXES = (1, 2, 4, 8, 16, 32, 64)
 """The lengths at which prefixes are judged."""
 
@@ -378,7 +381,8 @@ def best_alignment(
             for d in _lengths(best, PREFIXES)
         )
 
-    best = replace(best, t=max(exponents, key=agreement), quality=quality)
+    t = max(exponents, key=agreement) if len(held_out_pairs[0]) >= FEWEST_PAIRS else 1.0
+    best = replace(best, t=t, quality=quality)
     return replace(best, recall=_recall_curve(best, held_out_pairs))
 
 

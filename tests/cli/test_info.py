@@ -18,7 +18,7 @@ def test_info_says_what_a_model_is(model_dir: Path) -> None:
         "8, from the projector",
         "16 x 16 pixels, colour",
         "small-cnn",
-        "nested",
+        "scl",
         "52 images, 8 held out",
         "4 steps in ",
         f"{model.eigenvalues_[0]:.3f}",
