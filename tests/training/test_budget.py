@@ -39,3 +39,11 @@ def test_a_step_is_measured_after_its_warmup_and_nothing_is_changed(monkeypatch:
     assert measure_step(network, relation, build("nested"), config, steps=8, warmup=2) == 1.0
     assert all(torch.equal(before[name], value) for name, value in network.state_dict().items())
     assert all(p.grad is None for p in network.parameters())
+
+
+def test_a_slow_machine_is_not_measured_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    relation = TimedRelation()
+    monkeypatch.setattr("time.perf_counter", lambda: relation.now)
+    config = TrainingConfig(steps=10, accelerator="cpu")
+    assert measure_step(ToyNetwork(), relation, build("nested"), config, warmup=2, at_most=3.0) == 1.0
+    assert relation.now == 120 + 4

@@ -37,22 +37,27 @@ def measure_step(
     config: TrainingConfig,
     fabric: Fabric | None = None,
     steps: int = 20,
-    warmup: int = 5,
+    warmup: int = 3,
+    at_most: float = 5.0,
 ) -> float:
     """Mean seconds of a training step, batch included, after `warmup` steps that are not counted.
 
-    It trains copies, so that network and objective stay as they are.
+    Counting ends after `at_most` seconds, so that on a slow machine it does not use up the time it is to divide. It trains
+    copies: network and objective stay as they are.
     """
     fabric = fabric or start(config)
     learner = Learner(fabric, copy.deepcopy(network), copy.deepcopy(objective), config)
-    began = 0.0
-    for step in range(warmup + steps):
-        if step == warmup:
-            _finish(fabric.device)
-            began = time.perf_counter()
+    for step in range(warmup):
         learner.step(step, relation.batch(step))
     _finish(fabric.device)
-    return fabric.broadcast((time.perf_counter() - began) / steps)
+    began = time.perf_counter()
+    for taken in range(1, steps + 1):
+        learner.step(warmup + taken, relation.batch(warmup + taken))
+        _finish(fabric.device)
+        # All processes have to stop at the same step.
+        if fabric.broadcast(time.perf_counter() - began > at_most):
+            break
+    return fabric.broadcast((time.perf_counter() - began) / taken)
 
 
 def _finish(device: torch.device) -> None:
