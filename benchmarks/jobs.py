@@ -1,4 +1,4 @@
-"""The runs of the retrieval study: methods, their settings, and how a run is named.
+"""The runs of the vision study: methods, their settings, and how a run is named.
 
 A job is one training; all code variants (own order, aligned, PCA, random features) are measured on it.
 """
@@ -7,11 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
+from eigenmap import recipes
 from eigenmap.recipes import Recipe
+from sets import SETS, DataSet
 
 BATCH = 512
+
+Part = Literal["retrieval", "robustness", "accuracy"]
+"""What a job is for: codes at every length; only whether it trains; or the best classifier in 200 epochs."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +28,7 @@ class Method:
     """
 
     objective: str
-    optimizer: str = "sgd"
+    optimizer: Literal["sgd", "lars"] = "sgd"
     options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -34,19 +39,25 @@ class Method:
     def clip_norm(self) -> float | None:
         return 1.0 if self.optimizer == "sgd" else None
 
+    @property
+    def weight_decay(self) -> float:
+        return 5e-4 if self.optimizer == "sgd" else 1e-6
+
 
 METHODS: dict[str, Method] = {
-    # Candidates for our default.
+    "scl": Method("scl"),  # the default, once aligned; a rival with PCA or random features
     "nested": Method("nested"),
     "gram": Method("neuralef-gram"),
-    # Rivals.
     "matryoshka-scl": Method("matryoshka-scl"),
-    "scl": Method("scl"),
     "paper": Method("neuralef", "lars"),
     "paper-unordered": Method("neuralef-unordered", "lars"),
     "barlow-twins": Method("barlow-twins", "lars"),
     "vicreg": Method("vicreg", "lars"),
     "simclr": Method("simclr"),
+    # The other optimiser, for the robustness part.
+    "scl-lars": Method("scl", "lars"),
+    "gram-lars": Method("neuralef-gram", "lars"),
+    "paper-sgd": Method("neuralef"),
 }
 
 
@@ -61,29 +72,38 @@ class Job:
     seed: int = 0
     n_components: int = 2048
     batch_size: int = BATCH
+    part: Part = "retrieval"
 
     @property
     def name(self) -> str:
+        """What its result is called; changing this makes every finished run look missing."""
         return (
-            f"retrieval-{self.data}-{self.method}-lr{self.rate:g}-e{self.epochs}"
+            f"{self.part}-{self.data}-{self.method}-lr{self.rate:g}-e{self.epochs}"
             f"-k{self.n_components}-b{self.batch_size}-s{self.seed}"
         )
 
+    @property
+    def set(self) -> DataSet:
+        return SETS[self.data]
+
     def recipe(self) -> Recipe:
-        """The settings of the run: the same network, views and schedule for every method."""
+        """The settings of the run: the same network, views and schedule for every method on a set."""
         method = METHODS[self.method]
+        like = recipes.get(self.set.recipe)
         return Recipe(
             name=self.name,
-            encoder="resnet18",
+            encoder=like.encoder,
+            stem=like.stem,
+            image_size=like.image_size,
             n_components=self.n_components,
             objective=method.objective,
             objective_options=method.options,
-            views="cifar",
+            views=like.views,
             epochs=self.epochs,
             batch_size=self.batch_size,
-            optimizer=method.optimizer,  # type: ignore[arg-type]
+            optimizer=method.optimizer,
             lr=self.rate * self.batch_size / BATCH,
-            weight_decay=5e-4 if method.optimizer == "sgd" else 1e-6,
+            weight_decay=method.weight_decay,
             warmup=0.1,
             clip_norm=method.clip_norm,
             precision="bf16-mixed",

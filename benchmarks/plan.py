@@ -1,9 +1,24 @@
-"""Which runs of the retrieval study are missing, highest value first, with the seconds each is likely to take.
+"""Which runs of the vision study are missing, highest value first, with the seconds each is likely to take.
 
-    python benchmarks/plan.py [--results benchmarks/results]
+    python benchmarks/plan.py [--stage STAGE] [--results FOLDER]
+    python benchmarks/plan.py --summary          # what the finished runs found
 
-Screening finds each method's rate (20 epochs, one seed, by kNN on held-out training images); finals run 50 epochs at
-that rate. A final is planned only once the screening of its method is complete.
+Stages, in the order in which they are worth running:
+
+| stage          | runs |
+| -------------- | --- |
+| screening      | 5 methods x 3 rates, 20 epochs, CIFAR-10: finds each method's rate by kNN on held-out images |
+| finals-cifar10 | the trainings behind the leading four rows, 50 epochs, 3 seeds |
+| finals-coco    | the same on COCO |
+| robustness     | batch x k x optimiser, 10 epochs; k = 2,048 here |
+| tiny           | the leading four on Tiny-ImageNet-100, 1 seed; each is measured on COCO too, without fine-tuning |
+| accuracy       | the default, 200 epochs, CIFAR-10 |
+| others         | every other row, 1 seed, CIFAR-10 |
+| robustness-k   | the robustness runs at k = 128 and 8,192 |
+
+The leading four are three trainings: SCL's serves our default (aligned) and SCL with PCA. Whatever needs a method's
+rate waits until the screening of that method is complete. A run is finished if its file is in `benchmarks/results` or
+in `--results`.
 """
 
 from __future__ import annotations
@@ -12,111 +27,198 @@ import argparse
 import json
 import os
 import statistics
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import harness
+from eigenmap import recipes
 from jobs import METHODS, Job
 
-LEADING = ("matryoshka-scl", "scl", "paper", "nested")
-SCREENED = ("nested", "scl", "matryoshka-scl", "gram", "paper")
-OTHERS = tuple(name for name in METHODS if name not in SCREENED)
-SCREENING_EPOCHS, FINAL_EPOCHS, SEEDS = 20, 50, (0, 1, 2)
+DEFAULT = "scl"
+SCREENED = ("scl", "matryoshka-scl", "gram", "nested", "paper")
+LEADING = ("scl", "matryoshka-scl", "paper")
+OTHERS = ("gram", "nested", "paper-unordered", "barlow-twins", "vicreg", "simclr")
+ROBUST = ("scl", "paper", "gram", "scl-lars", "gram-lars", "paper-sgd")
+SCREENING_EPOCHS, FINAL_EPOCHS, ROBUSTNESS_EPOCHS, ACCURACY_EPOCHS = 20, 50, 10, 200
+SEEDS = (0, 1, 2)
+BATCHES, WIDTHS = (512, 256, 2048), (2048, 128, 8192)
 
-IMAGES_PER_SECOND = float(os.environ.get("EIGENMAP_IMAGES_PER_SECOND", 24_000))
-"""Of the whole card, all processes together; measured on one H200."""
-OVERHEAD = 25.0
-"""Seconds of a job that are not training: starting, compiling, measuring."""
-TRAINING_IMAGES = {"cifar10": 45_000}
-
-
-def seconds(job: Job) -> float:
-    """How long the job would take with the card to itself."""
-    return job.epochs * TRAINING_IMAGES[job.data] / IMAGES_PER_SECOND + OVERHEAD / 4
-
-
-def missing(results: Path, stage: str = "all") -> list[Job]:
-    """Jobs without a result file, in the order in which they should run."""
-    done = {path.stem for path in results.glob("retrieval-*.json")}
-    stages = {"screening": _screening, "finals": _finals, "others": _others}
-    planned = [job for name, jobs in stages.items() if stage in ("all", name) for job in jobs(results)]
-    return [job for job in planned if job.name not in done]
+IMAGES_PER_SECOND = float(os.environ.get("EIGENMAP_IMAGES_PER_SECOND", 27_000))
+"""Of the whole card at 32 pixels, all processes together: measured on one H200, three side by side, eager."""
+SIDE_BY_SIDE = 3
+VIEWS_SHARE = 0.25
+"""Of a step at 32 pixels that is spent on the views (`speed-resnet18-32.json`)."""
+START, MEASURING, ACCURACY_ONLY = 10.0, 40.0, 10.0
+"""Seconds of a job that are not training, with three side by side: starting; measuring all codes; kNN and linear."""
 
 
-def _screening(results: Path) -> Iterator[Job]:
+def training_seconds(job: Job) -> float:
+    """How long the training would take with the card to itself: images over speed, by pixels and by width."""
+    like = recipes.get(job.set.recipe)
+    pixels = ((like.image_size or 32) / 32) ** 2
+    stem = 1 / 16 if like.stem == "imagenet" else 1.0  # its stride is four times that of the small stem
+    by_size = pixels * (VIEWS_SHARE + (1 - VIEWS_SHARE) * stem)
+    # A guess until measured: at k = 8,192 projector and objective cost about as much again as the rest.
+    by_width = (1 + (job.n_components / 8192) ** 2) / (1 + (2048 / 8192) ** 2)
+    return job.epochs * 0.9 * job.set.train_images / IMAGES_PER_SECOND * by_size * max(1.0, by_width)
+
+
+def wall_seconds(job: Job, side_by_side: int = SIDE_BY_SIDE) -> float:
+    """How long the job takes while so many share the card."""
+    measuring = ACCURACY_ONLY if job.part == "robustness" else MEASURING * (2 if job.set.transfer else 1)
+    return START + side_by_side * training_seconds(job) + measuring * side_by_side / SIDE_BY_SIDE
+
+
+class Finished:
+    """The runs that have a result, in the repository or in further folders."""
+
+    def __init__(self, *folders: Path) -> None:
+        self.assume_rates = False
+        """Whether to take the middle of the grid where a rate is not known yet: to say how much is to come."""
+        self.paths = {path.stem: path for folder in (harness.RESULTS, *folders) for path in folder.glob("*.json")}
+
+    def __contains__(self, job: Job) -> bool:
+        return job.name in self.paths
+
+    def result(self, job: Job) -> dict[str, Any] | None:
+        path = self.paths.get(job.name)
+        return None if path is None else json.loads(path.read_text(encoding="utf-8"))
+
+    def best_rate(self, method: str) -> float | None:
+        """The rate with the best held-out kNN accuracy in the screening; None until all three ran.
+
+        A run that collapsed counts as 0. Of equals the smaller rate.
+        """
+        scores = {}
+        for rate in METHODS[method].rates:
+            result = self.result(Job("cifar10", method, rate, SCREENING_EPOCHS))
+            if result is None:
+                return None
+            scores[rate] = result.get("knn_held_out", 0.0)
+        return max(scores, key=lambda rate: scores[rate])
+
+    def rate(self, method: str) -> float | None:
+        """The rate to run a method at: the best one if it is screened, else the middle of the grid."""
+        middle = METHODS[method].rates[1]
+        if method not in SCREENED:
+            return middle
+        return self.best_rate(method) or (middle if self.assume_rates else None)
+
+
+def screening(finished: Finished) -> Iterator[Job]:
     # The middle rate of every method first: if time runs out, every method has been looked at.
     for place in (1, 2, 0):
         for method in SCREENED:
             yield Job("cifar10", method, METHODS[method].rates[place], SCREENING_EPOCHS)
 
 
-def _finals(results: Path) -> Iterator[Job]:
-    for seed in SEEDS:
-        for method in LEADING:
-            rate = best_rate(results, method)
+def _finals(data: str, methods: tuple[str, ...], seeds: tuple[int, ...]) -> Callable[[Finished], Iterator[Job]]:
+    def jobs(finished: Finished) -> Iterator[Job]:
+        for seed, method in product(seeds, methods):
+            rate = finished.rate(method)
             if rate is not None:
-                yield Job("cifar10", method, rate, FINAL_EPOCHS, seed)
+                yield Job(data, method, rate, FINAL_EPOCHS, seed)
+
+    return jobs
 
 
-def _others(results: Path) -> Iterator[Job]:
-    for method in ("gram", *OTHERS):
-        rate = best_rate(results, method) or METHODS[method].rates[1]
-        yield Job("cifar10", method, rate, FINAL_EPOCHS)
+def _robustness(widths: tuple[int, ...]) -> Callable[[Finished], Iterator[Job]]:
+    def jobs(finished: Finished) -> Iterator[Job]:
+        for width, batch, method in product(widths, BATCHES, ROBUST):
+            rate = finished.rate(method)
+            if rate is not None:
+                yield Job("cifar10", method, rate, ROBUSTNESS_EPOCHS, 0, width, batch, part="robustness")
+
+    return jobs
 
 
-def best_rate(results: Path, method: str) -> float | None:
-    """The rate with the best held-out kNN accuracy in the screening; None until all three ran."""
-    scores = {}
-    for rate in METHODS[method].rates:
-        path = results / f"{Job('cifar10', method, rate, SCREENING_EPOCHS).name}.json"
-        if not path.is_file():
-            return None
-        scores[rate] = json.loads(path.read_text()).get("knn_held_out", 0.0)
-    return max(scores, key=lambda rate: scores[rate])
+def _accuracy(finished: Finished) -> Iterator[Job]:
+    rate = finished.rate(DEFAULT)
+    if rate is not None:
+        yield Job("cifar10", DEFAULT, rate, ACCURACY_EPOCHS, part="accuracy")
+
+
+STAGES: Mapping[str, Callable[[Finished], Iterator[Job]]] = {
+    "screening": screening,
+    "finals-cifar10": _finals("cifar10", LEADING, SEEDS),
+    "finals-coco": _finals("coco", LEADING, SEEDS),
+    "robustness": _robustness(WIDTHS[:1]),
+    "tiny": _finals("tiny", LEADING, SEEDS[:1]),
+    "accuracy": _accuracy,
+    "others": _finals("cifar10", OTHERS, SEEDS[:1]),
+    "robustness-k": _robustness(WIDTHS[1:]),
+}
+
+
+def missing(finished: Finished, stage: str = "all") -> list[Job]:
+    """Jobs without a result, in the order in which they should run."""
+    planned = [job for name, jobs in STAGES.items() if stage in ("all", name) for job in jobs(finished)]
+    return [job for job in planned if job not in finished]
+
+
+def waits(finished: Finished, job: Job) -> bool:
+    """Whether the run cannot begin because the rate of its method is not known yet."""
+    screened = job.part == "retrieval" and job.epochs == SCREENING_EPOCHS
+    return not screened and job.method in SCREENED and finished.best_rate(job.method) is None
 
 
 def summary(result: dict[str, Any]) -> str:
     """A few lines that say how a run went."""
     job = result["job"]
-    head = f"{job['method']} lr {job['rate']:g} {job['epochs']} epochs seed {job['seed']}"
+    head = (
+        f"{job['data']} {job['method']} lr {job['rate']:g} {job['epochs']} epochs k {job['n_components']} "
+        f"batch {job['batch_size']} seed {job['seed']}"
+    )
     if "collapsed" in result:
         return f"{head}: {result['collapsed'][:150]}"
-    lines = [
-        f"{head}: kNN {result['knn_held_out']:.3f} held out, {result['knn_test']:.3f} test, "
-        f"linear {result['linear_ridge_test']:.3f}, {steady(result):,.0f} images/s, "
-        f"{result['seconds_training']:.0f}+{result['seconds_measuring']:.0f} s, chose {result['chosen_source']} "
-        + " ".join(
-            f"{s[:4]} t={a['t']:g} r={a['ridge']:g} q={a['quality']:.3f}" for s, a in result["alignment"].items()
-        )
+    figures = [
+        f"{words} {result[name]:.3f}"
+        for name, words in (("knn_held_out", "kNN held out"), ("knn_test", "test"), ("linear_ridge_test", "linear"))
+        if name in result
     ]
-    for name, rows in result["retrieval"].items():
-        if " ridge " in name:
-            continue
-        values = " ".join(f"{row['map_over_found@1000']:.3f}" for row in rows)
-        lines.append(f"   {name:26} {values}")
+    figures += [
+        f"{steady(result):,.0f} images/s",
+        f"{result['seconds_training']:.0f}+{result['seconds_measuring']:.0f} s",
+    ]
+    if "chosen_source" in result:
+        figures.append(f"chose {result['chosen_source']}")
+    for source, a in result.get("alignment", {}).items():
+        figures.append(f"{source} t={a['t']:g} ridge={a['ridge']:g} captured={a['quality']:.3f}")
+    lines = [f"{head}: {', '.join(figures)}"]
+    for name, rows in result.get("retrieval", {}).items():
+        lines.append(f"   {name:26} " + " ".join(f"{row['map_over_found@1000']:.3f}" for row in rows))
     return "\n".join(lines)
 
 
 def steady(result: dict[str, Any]) -> float:
     """Images per second once everything is compiled: the median over the records of the run."""
-    return statistics.median(record["images_per_second"] for record in result["history"])
+    return float(statistics.median(record["images_per_second"] for record in result["history"]))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--results", type=Path, default=harness.RESULTS)
-    parser.add_argument("--stage", default="all")
+    parser.add_argument("--results", type=Path, default=harness.RESULTS, help="a further folder of results")
+    parser.add_argument("--stage", choices=("all", *STAGES), default="all")
     parser.add_argument("--summary", action="store_true", help="print what ran instead")
     given = parser.parse_args()
+    finished = Finished(given.results)
     if given.summary:
-        for path in sorted(given.results.glob("retrieval-*.json")):
-            print(summary(json.loads(path.read_text())))
+        for path in sorted(finished.paths.values()):
+            result = json.loads(path.read_text(encoding="utf-8"))
+            if "job" in result:
+                print(summary(result))
         return
-    jobs = missing(given.results, given.stage)
-    for job in jobs:
-        print(f"{seconds(job):6.0f} s  {job.name}")
-    print(f"{sum(map(seconds, jobs)):6.0f} s  {len(jobs)} runs missing")
+    finished.assume_rates = True
+    total = 0.0
+    for stage in STAGES if given.stage == "all" else (given.stage,):
+        for job in missing(finished, stage):
+            seconds = wall_seconds(job) / SIDE_BY_SIDE
+            total += seconds
+            note = "   (waits for its rate)" if waits(finished, job) else ""
+            print(f"{seconds:6.0f} s  {stage:14}  {job.name}{note}")
+    print(f"{total:6.0f} s of the card, {SIDE_BY_SIDE} runs side by side")
 
 
 if __name__ == "__main__":

@@ -1,28 +1,57 @@
 """How close a training step comes to the limit: the network's forward and backward pass alone on resident tensors.
 
-    python benchmarks/speed.py [--encoder resnet18] [--size 32] [--components 2048] [--batch-size 512] [--json FILE]
+    python benchmarks/speed.py [--preset cifar | imagenet] [--objectives] [--accumulate 4] [--loader] [--json FILE]
 
 Images per second count each image once (two views). `share` is the full step (augmentation, network, objective,
-clipping, optimizer) over the limit in the same mode. Random pixels; the speed does not depend on them.
+clipping, optimizer) over the limit in the same mode. Random pixels; the speed does not depend on them. In the same run,
+where asked for: the step at a batch of 2,048 by exact accumulation (`--accumulate` chunks), the step fed by views made
+on the CPU in the usual way (`--loader`), and the objectives alone against the paper's written out (`--objectives`).
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
 
 import harness
 from eigenmap.networks import Network, build_encoder
 from eigenmap.objectives import build
+from eigenmap.objectives.neuralef import PAPER_STRENGTH
 from eigenmap.relations.augmentation import TwoViews
+from eigenmap.relations.batch import Batch
 from eigenmap.relations.images import ImagePairs
 from eigenmap.training import TrainingConfig, start
 from eigenmap.training.loop import Learner
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What is trained; `batch_size` 0 means the largest of `BATCHES` that fits."""
+
+    encoder: str = "resnet18"
+    size: int = 32
+    components: int = 2048
+    batch_size: int = 512
+    views: str = "cifar"
+    objective: str = "scl"
+    repeat: int = 30
+
+
+PRESETS = {
+    "cifar": Setting(),
+    "imagenet": Setting("resnet50", 224, 8192, 0, "barlow_twins", repeat=10),
+}
+BATCHES = (2048, 1024, 512, 256, 128, 64)
+LARGE_BATCH = 2048
 
 
 def seconds(work: Callable[[int], object], device: torch.device, repeat: int, warmup: int = 5) -> float:
@@ -42,68 +71,243 @@ def _finish(device: torch.device) -> None:
         torch.cuda.synchronize(device)
 
 
-def measure(given: argparse.Namespace, compiled: bool) -> dict[str, Any]:
+class Bench:
+    """A learner and its batches, to be timed."""
+
+    def __init__(self, setting: Setting, *, compiled: bool = False, chunks: int = 1) -> None:
+        config = TrainingConfig(
+            steps=10_000,
+            optimizer="sgd",
+            lr=0.1,
+            clip_norm=1.0,
+            precision="bf16-mixed" if torch.cuda.is_available() else "32-true",
+            channels_last=True,
+            compile=compiled,
+            accumulate=chunks,
+        )
+        fabric = start(config)
+        self.setting, self.chunks, self.device = setting, chunks, fabric.device
+        shape = (2 * setting.batch_size, 3, setting.size, setting.size)
+        self.pixels = torch.randint(256, shape, dtype=torch.uint8)
+        views = TwoViews(setting.views, setting.size)
+        self.pairs = ImagePairs(self.pixels, views, setting.batch_size, device=self.device)
+        network = Network(build_encoder(setting.encoder, image_size=setting.size), setting.components)
+        self.learner = Learner(fabric, network, build(setting.objective), config)
+
+    def limit(self) -> Callable[[int], None]:
+        """Forward and backward of one chunk alone, on views that are there already."""
+        batch = self.pairs.batch(0, slice(0, self.setting.batch_size // self.chunks))
+
+        def work(step: int) -> None:
+            first, second = self.learner.codes(0, batch.x, batch.x_plus)
+            self.learner.fabric.backward(first.sum() + second.sum())
+
+        return work
+
+    def step(self, step: int) -> None:
+        self.learner.step(step, self.pairs.batch(step))
+
+    def parts(self) -> dict[str, Callable[[int], object]]:
+        """What a step consists of beside the network."""
+        rows = 2 * self.setting.batch_size
+        psi = torch.randn(rows, self.setting.components, device=self.device, requires_grad=True)
+
+        def optimizer(step: int) -> None:
+            torch.nn.utils.clip_grad_norm_(self.learner.network.parameters(), 1.0)
+            self.learner.optimizer.step()
+
+        return {
+            "views alone": self.pairs.batch,
+            "objective alone": lambda step: self.learner.objective(*psi.chunk(2)).backward(),
+            "clipping and optimizer alone": optimizer,
+        }
+
+
+def measure(setting: Setting, *, compiled: bool) -> dict[str, Any]:
     """Seconds of the whole step, of its parts alone, and of the limit."""
-    precision = "bf16-mixed" if torch.cuda.is_available() else "32-true"
-    config = TrainingConfig(
-        steps=10_000, optimizer="sgd", lr=0.1, clip_norm=1.0, precision=precision, channels_last=True, compile=compiled
-    )
-    fabric = start(config)
-    device = fabric.device
-    pixels = torch.randint(256, (4 * given.batch_size, 3, given.size, given.size), dtype=torch.uint8)
-    pairs = ImagePairs(pixels, TwoViews(given.views, given.size), given.batch_size, device=device)
-    network = Network(build_encoder(given.encoder, image_size=given.size), given.components)
-    learner = Learner(fabric, network, build(given.objective), config)
-    batch = pairs.batch(0)
-    psi = torch.randn(2 * given.batch_size, given.components, device=device, requires_grad=True)
+    bench = Bench(setting, compiled=compiled)
+    work: dict[str, Callable[[int], object]] = {"limit": bench.limit(), "full step": bench.step, **bench.parts()}
+    took = {name: seconds(part, bench.device, setting.repeat) for name, part in work.items()}
+    return {"compiled": compiled, "seconds": took} | _speeds(setting.batch_size, took["full step"], took["limit"])
 
-    def limit(step: int) -> None:
-        first, second = learner.codes(0, batch.x, batch.x_plus)
-        learner.fabric.backward(first.sum() + second.sum())
 
-    def objective(step: int) -> None:
-        learner.objective(*psi.chunk(2)).backward()
+def measure_accumulated(setting: Setting, chunks: int) -> dict[str, Any]:
+    """The step at a large batch in chunks; the limit is that of one chunk, many times."""
+    setting = replace(setting, batch_size=LARGE_BATCH, repeat=max(3, setting.repeat // 3))
+    bench = Bench(setting, chunks=chunks)
+    limit = chunks * seconds(bench.limit(), bench.device, setting.repeat)
+    took = seconds(bench.step, bench.device, setting.repeat, warmup=2)
+    peak = torch.cuda.max_memory_allocated() / 2**30 if torch.cuda.is_available() else None
+    about = {"batch_size": setting.batch_size, "chunks": chunks, "peak_gpu_gib": peak}
+    return about | _speeds(setting.batch_size, took, limit)
 
-    def optimizer(step: int) -> None:
-        torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
-        learner.optimizer.step()
 
-    took = {
-        "limit": seconds(limit, device, given.repeat),
-        "full step": seconds(lambda step: learner.step(step, pairs.batch(step)), device, given.repeat),
-        "views alone": seconds(pairs.batch, device, given.repeat),
-        "objective alone": seconds(objective, device, given.repeat),
-        "clipping and optimizer alone": seconds(optimizer, device, given.repeat),
-    }
+def _speeds(images: int, step: float, limit: float) -> dict[str, float]:
     return {
-        "compiled": compiled,
-        "seconds": took,
-        "images_per_second": given.batch_size / took["full step"],
-        "limit_images_per_second": given.batch_size / took["limit"],
-        "share": took["limit"] / took["full step"],
+        "images_per_second": images / step,
+        "limit_images_per_second": images / limit,
+        "share": limit / step,
     }
+
+
+def largest_batch(setting: Setting) -> int:
+    """The largest of `BATCHES` of which a step fits into the memory of the device."""
+    for batch_size in BATCHES:
+        if fits(replace(setting, batch_size=batch_size)):
+            return batch_size
+    raise SystemExit(f"Not even a batch of {BATCHES[-1]} fits.")
+
+
+def fits(setting: Setting) -> bool:
+    """Whether there is memory for a step."""
+    try:
+        Bench(setting).step(0)
+    except torch.cuda.OutOfMemoryError:
+        return False
+    finally:
+        torch.cuda.empty_cache()
+    return True
+
+
+class CpuViews(Dataset[tuple[Tensor, Tensor]]):
+    """Two random views of each image, made one image at a time on the CPU."""
+
+    def __init__(self, pixels: Tensor, transform: Callable[[Any], Tensor]) -> None:
+        self.pixels, self.transform = pixels, transform
+
+    def __len__(self) -> int:
+        return len(self.pixels)
+
+    def __getitem__(self, row: int) -> tuple[Tensor, Tensor]:
+        from PIL import Image
+
+        image = Image.fromarray(self.pixels[row].permute(1, 2, 0).numpy())
+        return self.transform(image), self.transform(image)
+
+
+def usual_transform(size: int) -> Callable[[Any], Tensor] | None:
+    """The views of SimCLR by torchvision, as most projects have them; None where it is not installed."""
+    try:
+        from torchvision import transforms as T
+    except ImportError:
+        return None
+    blur = [T.RandomApply([T.GaussianBlur(size // 20 * 2 + 1)], p=0.5)] if size > 32 else []
+    transform: Callable[[Any], Tensor] = T.Compose(
+        [
+            T.RandomResizedCrop(size, scale=(0.2, 1.0)),
+            T.RandomHorizontalFlip(),
+            T.RandomApply([T.ColorJitter(0.4, 0.4, 0.2, 0.1)], p=0.8),
+            T.RandomGrayscale(0.2),
+            *blur,
+            T.ToTensor(),
+            T.Normalize((0.5, 0.5, 0.5), (0.25, 0.25, 0.25)),
+        ]
+    )
+    return transform
+
+
+def measure_loader(
+    setting: Setting, transform: Callable[[Any], Tensor] | None, workers: int, batches: int = 20
+) -> dict[str, Any]:
+    """The same step fed by a DataLoader that makes the views on the CPU."""
+    if transform is None:
+        return {"not_run": "torchvision not installed"}
+    bench = Bench(setting)
+    loader = DataLoader(
+        CpuViews(bench.pixels, transform),
+        setting.batch_size,
+        shuffle=True,
+        num_workers=workers,
+        pin_memory=bench.device.type == "cuda",
+        drop_last=True,
+        persistent_workers=workers > 0,
+    )
+
+    def endless() -> Iterator[Batch]:
+        while True:
+            for x, x_plus in loader:
+                yield Batch(x.to(bench.device, non_blocking=True), x_plus.to(bench.device, non_blocking=True))
+
+    batch = endless()
+    took = seconds(lambda step: bench.learner.step(step, next(batch)), bench.device, batches, warmup=2)
+    return {"workers": workers, "images_per_second": setting.batch_size / took}
+
+
+def two_products(psi: Tensor, psi_plus: Tensor) -> Tensor:
+    r"""Compute the paper's objective as it is written, with both k x k products at once.
+
+        loss = 1/k * { - sum_j R_jj + alpha/2 * sum_{i<j} (R_ij^2 + R'_ij^2) }
+
+    with R = E[sg(psi) psi_plus^T] and R' the same with the views exchanged.
+    """
+    n, k = psi.shape
+    scale = torch.cat([psi, psi_plus]).square().mean(0).rsqrt()
+    a, b = psi * scale, psi_plus * scale
+    R, R_exchanged = a.detach().T @ b / n, b.detach().T @ a / n
+    penalty = R.triu(1).square().sum() + R_exchanged.triu(1).square().sum()
+    return (PAPER_STRENGTH / k / 2 * penalty - (a * b).mean(0).sum()) / k
+
+
+def measure_objectives(batch_size: int, widths: tuple[int, ...], repeat: int) -> list[dict[str, Any]]:
+    """Milliseconds and peak memory (beyond the codes) of value and gradient, in float32 as in training."""
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    rows = []
+    for k in widths:
+        psi, psi_plus = (torch.randn(batch_size, k, device=device, requires_grad=True) for _ in range(2))
+        objectives: dict[str, Callable[[Tensor, Tensor], Tensor]] = {"the paper's, written out": two_products}
+        objectives |= {f"{name} (ours)": build(name) for name in ("neuralef", "neuralef-gram", "scl")}
+        for name, objective in objectives.items():
+
+            def work(step: int, objective: Callable[[Tensor, Tensor], Tensor] = objective) -> None:
+                torch.autograd.grad(objective(psi, psi_plus), (psi, psi_plus))  # noqa: B023
+
+            took = seconds(work, device, repeat, warmup=2)
+            rows.append(
+                {"objective": name, "k": k, "batch_size": batch_size, "ms": 1000 * took, "peak_mb": _peak(work, device)}
+            )
+    return rows
+
+
+def _peak(work: Callable[[int], object], device: torch.device) -> float | None:
+    if device.type != "cuda":
+        return None
+    before = torch.cuda.memory_allocated(device)
+    torch.cuda.reset_peak_memory_stats(device)
+    work(0)
+    return (torch.cuda.max_memory_allocated(device) - before) / 2**20
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--encoder", default="resnet18")
-    parser.add_argument("--size", type=int, default=32)
-    parser.add_argument("--components", type=int, default=2048)
-    parser.add_argument("--batch-size", type=int, default=512)
-    parser.add_argument("--views", default="cifar")
-    parser.add_argument("--objective", default="nested")
-    parser.add_argument("--repeat", type=int, default=30)
-    parser.add_argument("--modes", nargs="+", choices=("eager", "compiled"), default=["eager", "compiled"])
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--preset", choices=PRESETS, default="cifar")
+    for name, value in asdict(Setting()).items():
+        parser.add_argument(f"--{name.replace('_', '-')}", type=type(value), help="in place of the preset's")
+    parser.add_argument("--modes", nargs="*", choices=("eager", "compiled"), default=["eager", "compiled"])
+    parser.add_argument("--accumulate", type=int, metavar="N", help=f"also a batch of {LARGE_BATCH:,} in N chunks")
+    parser.add_argument("--loader", action="store_true", help="also views made on the CPU")
+    parser.add_argument("--workers", type=int, default=os.cpu_count(), help="processes of that loader")
+    parser.add_argument("--objectives", action="store_true", help="also the objectives alone")
+    parser.add_argument("--widths", type=int, nargs="+", default=[2048, 4096, 8192], help="k of the objectives")
+    parser.add_argument("--json", type=Path, help="where to write the result")
     given = parser.parse_args()
-    settings = {name: value for name, value in vars(given).items() if name not in ("json", "modes")}
-    rows = [measure(given, mode == "compiled") for mode in given.modes]
-    for row in rows:
-        parts = ", ".join(f"{name} {1000 * took:.1f} ms" for name, took in row["seconds"].items())
-        print(f"{'compiled' if row['compiled'] else 'eager':9} {row['images_per_second']:9,.0f} images/s", end="  ")
-        print(f"limit {row['limit_images_per_second']:,.0f}, share {row['share']:.2f}   ({parts})")
+    asked = {name: getattr(given, name) for name in asdict(Setting()) if getattr(given, name) is not None}
+    setting = replace(PRESETS[given.preset], **asked)
+    if setting.batch_size == 0:
+        setting = replace(setting, batch_size=largest_batch(setting))
+    result: dict[str, Any] = {"benchmark": "speed", "settings": asdict(setting)}
+    result["rows"] = [measure(setting, compiled=mode == "compiled") for mode in given.modes]
+    if given.accumulate:
+        result["accumulated"] = measure_accumulated(setting, given.accumulate)
+    if given.loader:
+        result["loader"] = measure_loader(setting, usual_transform(setting.size), given.workers)
+    if given.objectives:
+        result["objectives"] = measure_objectives(LARGE_BATCH, tuple(given.widths), setting.repeat)
+    result |= harness.environment()
     if given.json:
-        harness.write(given.json, {"benchmark": "speed", "settings": settings, "rows": rows, **harness.environment()})
+        harness.write(given.json, result)
+    from speed_tables import speed
+
+    print("\n\n".join(speed({"speed": result})))
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from eigenmap import Eigenmap, EigenmapError, fit_images, recipes
-from eigenmap.data import ImageSet
+from eigenmap.data import ImageSet, Labels
 from eigenmap.networks import build_encoder
 from eigenmap.objectives import OBJECTIVES
 from eigenmap.training import CollapseError
@@ -82,6 +82,61 @@ def test_a_run_leaves_a_model_a_checkpoint_and_metrics(tmp_path: Path) -> None:
     assert (about["steps"], about["images"], about["held_out_images"], about["seed"]) == (4, 32, 8, 0)
     assert about["recipe"]["objective"] == "scl" and about["recipe"]["batch_size"] == 16
     assert metrics(run)[-1]["step"] == 4
+
+
+def labelled(classes: list[int]) -> ImageSet:
+    """Images of which the class can be seen: black, then grey, then white ones."""
+    levels = torch.tensor(classes).clamp(min=0)[:, None, None, None] * 120
+    pixels = levels.expand(-1, 3, SIZE, SIZE).to(torch.uint8)
+    return ImageSet(pixels, [str(i) for i in range(len(classes))], Labels.from_integers(np.array(classes)))
+
+
+def test_labels_are_monitored_and_change_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = labelled([0, 1, 2, -1] * 15)
+    plain = fit(data, out=tmp_path / "plain", encoder="small-cnn")
+    watched = fit(data, out=tmp_path / "watched", encoder="small-cnn", monitor_labels=True, progress=True)
+    last = metrics(tmp_path / "watched")[-1]
+    assert 0 <= last["monitor"]["knn"] <= 1
+    assert f"knn {last['monitor']['knn']:.4g}" in capsys.readouterr().err
+    assert "monitor" not in metrics(tmp_path / "plain")[-1]
+    assert np.array_equal(plain.encode(IMAGES), watched.encode(IMAGES))
+
+
+def test_the_monitor_classifies_held_out_images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nearest neighbours in features that tell the classes apart are always right; few of them suffice."""
+
+    class Level(nn.Module):
+        out_features = 3
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.unused = nn.Parameter(torch.zeros(1))
+
+        def forward(self, x: Tensor) -> Tensor:
+            level = x.mean((1, 2, 3))[:, None]
+            return torch.nn.functional.one_hot(torch.bucketize(level[:, 0], torch.tensor([-0.9, 1.0])), 3) + self.unused
+
+    monkeypatch.setattr("eigenmap.fit.MONITORED_IMAGES", 12)
+    fit(labelled([0, 1, 2] * 30), encoder=Level(), out=tmp_path / "run", monitor_labels=True)
+    assert metrics(tmp_path / "run")[-1]["monitor"]["knn"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("images", "message"),
+    [
+        (IMAGES, "The images have no labels to monitor"),
+        (labelled([-1] * 40), "Too few images have a label to monitor"),
+        (
+            ImageSet(labelled([0] * 40).pixels, [str(i) for i in range(40)], Labels.from_names([["a", "b"]] * 40)),
+            "some images have several labels",
+        ),
+    ],
+    ids=["none", "all missing", "several"],
+)
+def test_labels_that_cannot_be_monitored_are_refused(images: object, message: str, tmp_path: Path) -> None:
+    with pytest.raises(EigenmapError, match=message):
+        fit(images, out=tmp_path / "run", monitor_labels=True)
+    assert not (tmp_path / "run" / "model.json").exists()
 
 
 def test_without_a_folder_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from eigenmap import recipes
 from eigenmap.data import ImageSet, load_images
 from eigenmap.errors import EigenmapError
+from eigenmap.evaluation.neighbours import knn_accuracy
 from eigenmap.model import DESCRIPTION, Eigenmap, EncoderSpec, ImageInput, Source
 from eigenmap.networks import ENCODERS, Network, build_encoder, freeze, load_encoder_weights
 from eigenmap.objectives import build
@@ -33,6 +34,7 @@ from eigenmap.relations.images import ImagePairs, split_held_out
 from eigenmap.spectrum import Alignment, Moments, best_alignment, unit_rows
 from eigenmap.training import TrainingConfig, checkpoint, measure_step, show, start, steps_for_budget, train
 from eigenmap.training.config import Accelerator, Setting
+from eigenmap.training.loop import Monitor
 from eigenmap.training.progress import Progress
 from eigenmap.training.run import CHECKPOINT
 
@@ -51,6 +53,8 @@ JUDGING_PAIRS = 5_000
 """Held-out pairs on which it is judged."""
 AGREEMENT_PAIRS = 2_000
 """Of those, as many are kept as codes, to compare neighbours."""
+MONITORED_IMAGES = 5_000
+"""Training images among which a monitor looks for neighbours."""
 
 
 def fit_images(
@@ -72,6 +76,7 @@ def fit_images(
     device: Accelerator = "auto",
     devices: int = 1,
     tensorboard: bool = False,
+    monitor_labels: bool = False,
     progress: bool | Progress = True,
     reading: Callable[[int, int], object] | None = None,
     say: Callable[[str], None] | None = None,
@@ -96,6 +101,8 @@ def fit_images(
         strict: fail on the first unreadable image instead of leaving it out.
         device: "auto", "cpu" or "cuda"; `devices` of them.
         tensorboard: write TensorBoard files beside metrics.jsonl.
+        monitor_labels: report at each check how well nearest neighbours classify held-out images; nothing learns
+            from the labels.
         progress: a progress bar (True), nothing (False), or an object of your own.
         reading: called as `reading(done, total)` while images are read.
         say: called with what is worth knowing in between (files skipped, steps chosen, rank found).
@@ -117,6 +124,7 @@ def fit_images(
     objective = build(chosen.objective, **chosen.objective_options)
 
     data = _load(images, chosen.image_size, strict, reading, say)
+    classes = _classes(data) if monitor_labels else None
     train_rows, held_rows = _split(data, seed)
     asked = {name: value for name, value in {"n_components": n_components, **settings}.items() if value is not None}
     chosen = _fitted(chosen, asked, len(train_rows), len(held_rows), say)
@@ -161,6 +169,7 @@ def fit_images(
         out=folder,
         resume=resume,
         held_out=lambda: held_pairs.pairs(_generator(seed), chosen.batch_size),
+        monitor=None if classes is None else _knn_monitor(data.pixels, classes, train_rows, held_rows, views, fabric),
         progress=show() if progress is True else progress or None,
         settings=_identity(chosen, image, len(train_rows)),
         fabric=fabric,
@@ -337,6 +346,32 @@ def _fitted(recipe: Recipe, asked: Mapping[str, Any], train: int, held_out: int,
     if recipe.n_components > train:
         say(f"{images} allow for {train:,} components, not {recipe.n_components:,}.")
     return recipe.but(n_components=min(recipe.n_components, train), batch_size=min(recipe.batch_size, train))
+
+
+def _classes(data: ImageSet) -> Tensor:
+    """The class number of every image, -1 where it has none."""
+    if data.labels is None:
+        raise EigenmapError("The images have no labels to monitor: put them into class folders, or do without.")
+    return data.labels.to_integers()
+
+
+def _knn_monitor(
+    pixels: Tensor, classes: Tensor, train_rows: Tensor, held_rows: Tensor, views: TwoViews, fabric: Fabric
+) -> Monitor:
+    """Classify held-out images by their nearest training images, on encoder features of plain views."""
+    train_rows, held_rows = (rows[classes[rows] >= 0] for rows in (train_rows, held_rows))
+    if len(train_rows) == 0 or len(held_rows) == 0:
+        raise EigenmapError("Too few images have a label to monitor: label more of them, or do without.")
+    train_rows = train_rows[torch.linspace(0, len(train_rows) - 1, min(len(train_rows), MONITORED_IMAGES)).long()]
+
+    def features(network: nn.Module, rows: Tensor) -> Tensor:
+        return torch.cat([network(views.plain(pixels[part].to(fabric.device)))[0] for part in torch.split(rows, 512)])
+
+    def knn(network: nn.Module, step: int) -> dict[str, float]:
+        queries, gallery = features(network, held_rows), features(network, train_rows)
+        return {"knn": knn_accuracy(queries, classes[held_rows], gallery, classes[train_rows])}
+
+    return knn
 
 
 def _steps_of_run(folder: Path) -> int | None:

@@ -28,6 +28,8 @@ def test_names() -> None:
         "nt-logistic",
         "nested",
         "matryoshka-scl",
+        "ritz-trace",
+        "ritz-logdet",
     }
 
 

@@ -19,6 +19,10 @@ VARIANTS = {
     "neuralef-gram unbiased": {"unbiased": True},
     "nested unbiased": {"unbiased": True},
     "nested clipped": {"rows": "clipped"},
+    "ritz-trace uncentred": {"centre": False},
+    # More features than the network has rank: a small tau would multiply the rounding of float32.
+    "ritz-logdet": {"tau": 2.0},
+    "ritz-logdet uncentred": {"tau": 2.0, "centre": False},
 }
 
 

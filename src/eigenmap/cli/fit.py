@@ -196,13 +196,21 @@ def images(
     tensorboard: Annotated[
         bool, typer.Option("--tensorboard", help="Also write TensorBoard files.", rich_help_panel=OUTPUT)
     ] = False,
+    monitor: Annotated[
+        bool,
+        typer.Option(
+            "--monitor",
+            help="Report how well nearest neighbours classify held-out images, where class folders say what they show.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = False,
     quiet: QuietOption = False,
 ) -> None:
     """Learn ordered codes from unlabelled images.
 
     Two random views of one image should get the same code.
     Its features come sorted by how much the two views share of each.
-    Class folders are not needed, and where there are any, they are not looked at.
+    Class folders are not needed, and where there are any, nothing is learned from them.
     """
     from eigenmap import recipes
     from eigenmap.fit import fit_images
@@ -242,6 +250,7 @@ def images(
             strict=strict,
             device=device.value,
             tensorboard=tensorboard,
+            monitor_labels=monitor,
             progress=not quiet,
             reading=reading,
             say=sayer(quiet),

@@ -25,6 +25,8 @@ OBJECTIVES = {
     "scl": "spectral contrastive loss",
     "scl-clipped": "spectral contrastive loss, rows clipped instead of normalised",
     "matryoshka-scl": "spectral contrastive loss summed over prefixes 4, 8, 16, ...",
+    "ritz-trace": "sum of the eigenvalues inside the span of the features; order comes from alignment",
+    "ritz-logdet": "the same with logarithms: small eigenvalues count as much as large ones",
     "barlow-twins": "cross-correlation of the two views close to the identity",
     "vicreg": "invariance, variance and covariance",
     "simclr": "normalised-temperature cross-entropy",

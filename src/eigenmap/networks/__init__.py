@@ -15,6 +15,7 @@ from typing import Literal
 from torch import nn
 
 from eigenmap.errors import EigenmapError
+from eigenmap.networks.mlp import MLP
 from eigenmap.networks.network import Network, encoder_width, freeze, is_frozen
 from eigenmap.networks.projector import Projector
 from eigenmap.networks.resnet import ResNet, Stem, resnet18, resnet34, resnet50
@@ -23,6 +24,7 @@ from eigenmap.networks.weights import load_encoder_weights, load_state
 
 __all__ = [
     "ENCODERS",
+    "MLP",
     "Network",
     "Projector",
     "ResNet",

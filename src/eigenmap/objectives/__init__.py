@@ -27,6 +27,7 @@ from eigenmap.objectives.nested import NestedMoments
 from eigenmap.objectives.neuralef import GramNeuralEF, NeuralEF
 from eigenmap.objectives.nt_logistic import NTLogistic
 from eigenmap.objectives.objective import Objective
+from eigenmap.objectives.ritz import RitzLogDet, RitzTrace
 from eigenmap.objectives.simclr import SimCLR
 from eigenmap.objectives.spectral_contrastive import SpectralContrastive
 from eigenmap.objectives.vicreg import VICReg
@@ -40,6 +41,8 @@ __all__ = [
     "NestedMoments",
     "NeuralEF",
     "Objective",
+    "RitzLogDet",
+    "RitzTrace",
     "SimCLR",
     "SpectralContrastive",
     "VICReg",
@@ -71,6 +74,8 @@ OBJECTIVES: dict[str, Callable[..., nn.Module]] = {
     "nt-logistic": NTLogistic,
     "nested": NestedMoments,
     "matryoshka-scl": _matryoshka_scl,
+    "ritz-trace": RitzTrace,
+    "ritz-logdet": RitzLogDet,
 }
 """Constructor of every objective by name."""
 

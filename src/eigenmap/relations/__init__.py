@@ -12,15 +12,19 @@ from eigenmap.relations.augmentation import (
 )
 from eigenmap.relations.batch import Batch
 from eigenmap.relations.images import ImagePairs, split_held_out
+from eigenmap.relations.kernel import KERNELS, KernelBlocks, kernel_function
 
 __all__ = [
     "IMAGENET",
+    "KERNELS",
     "RECIPES",
     "Augmentation",
     "Batch",
     "ImagePairs",
+    "KernelBlocks",
     "Standardisation",
     "TwoViews",
+    "kernel_function",
     "plain",
     "recipe",
     "split_held_out",

@@ -42,8 +42,8 @@ def measure_step(
 ) -> float:
     """Mean seconds of a training step, batch included, after `warmup` steps that are not counted.
 
-    Counting ends after `at_most` seconds, so that on a slow machine it does not use up the time it is to divide. It trains
-    copies: network and objective stay as they are.
+    Counting ends after `at_most` seconds, so that on a slow machine it does not use up the time it is to divide.
+    It trains copies: network and objective stay as they are.
     """
     fabric = fabric or start(config)
     learner = Learner(fabric, copy.deepcopy(network), copy.deepcopy(objective), config)

@@ -1,0 +1,60 @@
+"""Small pieces of generated pages: tables, figures with their spread, and what made them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from statistics import mean, stdev
+from typing import Any
+
+NOT_RUN = "not run"
+NONE = "–"
+"""A cell that cannot exist, such as feature 1,024 of an encoder that has 512."""
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table of GitHub's Markdown, its first column to the left and all others to the right."""
+    lines = [head, ["---", *["---:"] * (len(head) - 1)], *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def figure(values: Sequence[float], digits: int = 3) -> str:
+    """One value as it is; several as their mean and sample standard deviation.
+
+    >>> figure([0.5]), figure([0.4, 0.6])
+    ('0.500', '0.500 ± 0.141')
+    """
+    if len(values) == 1:
+        return f"{values[0]:.{digits}f}"
+    return f"{mean(values):.{digits}f} ± {stdev(values):.{digits}f}"
+
+
+def emphasise(rows: Sequence[Sequence[str]]) -> list[list[str]]:
+    """The same rows with the largest figure of every column in bold (ties too); the first column is a name.
+
+    >>> emphasise([["a", "0.500"], ["b", "0.400 ± 0.1"], ["c", "not run"]])
+    [['a', '**0.500**'], ['b', '0.400 ± 0.1'], ['c', 'not run']]
+    """
+    out = [list(row) for row in rows]
+    for column in range(1, len(out[0]) if out else 0):
+        figures = {i: row[column].split()[0] for i, row in enumerate(out) if row[column][:1].isdigit()}
+        best = max(figures.values(), default=None, key=float)
+        for i, text in figures.items():
+            if text == best and len(figures) > 1:
+                out[i][column] = f"**{out[i][column]}**"
+    return out
+
+
+def made_by(results: Sequence[dict[str, Any]]) -> str:
+    """Device, commits, dates and seeds behind a table, in one line."""
+    if not results:
+        return "No run yet."
+
+    def all_of(name: str) -> str:
+        return ", ".join(sorted({str(result[name]) for result in results}))
+
+    seeds = sorted({result["job"]["seed"] for result in results if "job" in result})
+    said = [f"{all_of('device')}, torch {all_of('torch')}", f"commit {all_of('commit')}", all_of("date")]
+    if seeds:
+        said.append(f"{'seed' if len(seeds) == 1 else 'seeds'} {', '.join(map(str, seeds))}")
+    said.append(f"{len(results)} {'run' if len(results) == 1 else 'runs'}")
+    return "; ".join(said) + "."

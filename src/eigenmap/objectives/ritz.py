@@ -1,0 +1,102 @@
+r"""The Rayleigh quotient of the span: every basis of the same space of functions has the same loss.
+
+The penalties of NeuralEF ask each feature to be an eigenfunction by itself. Here only the space that the features span
+is judged, by the Ritz values of the relation inside it; the rotation to ordered eigenfunctions is left to alignment
+(`eigenmap.spectrum`), which does it exactly. On kernels this finds small eigenvalues that the penalties miss.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from eigenmap.objectives.moments import join, l2_normalise, standardise
+from eigenmap.objectives.objective import Objective, number
+
+
+class RitzTrace(Objective):
+    r"""The sum of the Ritz values.
+
+        loss = - trace{ (C + ridge I)^-1 A } = - sum_j mu_j
+
+        C = E[psi psi^T] pooled over both views,   A = sym E[psi psi_plus^T]
+
+    psi is standardised over both views first, so the ridge is in units of the variance of a feature. With ridge 0 the
+    loss is - sum_j mu_j of the generalised eigenproblem A v = mu C v, whose minimum over all psi is minus the sum of
+    the k largest eigenvalues, signed, reached by every basis of the leading eigenfunctions.
+
+    `ridge` damps directions of little variance. From a batch of B pairs C and A are noisy, and the best of k noisy
+    directions looks like signal: keep the default there, and B several times k. With exact or full-batch moments take
+    a small one, 1e-6. It is never taken below the rounding of C.
+
+    `centre=False` subtracts nothing from the features (they keep their second moment 1): for kernels whose leading
+    eigenfunctions have a mean, such as the Gaussian kernel. The relations of augmentation have the constant as their
+    first eigenfunction; centring leaves it out.
+
+    [1] Pfau, Petersen, Agarwal, Barrett, Stachenfeld: Spectral Inference Networks, ICLR 2019.
+
+    Example::
+
+        objective = RitzTrace(ridge=1e-6, centre=False)
+        loss = objective(psi, psi_plus, kernel(x, x_plus))
+        loss.backward()
+    """
+
+    def __init__(self, ridge: float = 0.05, centre: bool = True) -> None:
+        super().__init__()
+        self.ridge = number("ridge", ridge)
+        self.centre = centre
+
+    def loss(self, psi: Tensor, psi_plus: Tensor, weights: Tensor | None, gram: Tensor | None) -> Tensor:
+        """Return the value of the equation of the class."""
+        return -self.quotient(psi, psi_plus, weights, gram).trace().to(psi.dtype)
+
+    def quotient(self, psi: Tensor, psi_plus: Tensor, weights: Tensor | None, gram: Tensor | None) -> Tensor:
+        """L^-1 A L^-T with C + ridge I = L L^T: symmetric, float64, and its eigenvalues are the Ritz values."""
+        normalise = standardise if self.centre else l2_normalise
+        psi, psi_plus = normalise(psi, psi_plus, weights=weights)
+        rows = join(psi, psi_plus, weights, gram)
+        h = rows.pooled()
+        C, R = h.T @ h, rows.psi.T @ rows.partner
+        k = len(C)
+        ridge = max(self.ridge, k * torch.finfo(C.dtype).eps)
+        C, R = C.double(), R.double()
+        # The variant without an error check does not wait for the device; the ridge keeps C positive definite.
+        L, _ = torch.linalg.cholesky_ex(C + ridge * torch.eye(k).to(C))
+        half = torch.linalg.solve_triangular(L, (R + R.T) / 2, upper=False)
+        quotient: Tensor = torch.linalg.solve_triangular(L, half.T, upper=False)
+        return quotient
+
+
+class RitzLogDet(RitzTrace):
+    r"""The sum of the logarithms of the Ritz values: small eigenvalues count as much as large ones.
+
+        loss = - sum_j log(mu_j + tau),   mu_j the eigenvalues of (C + ridge I)^-1 A
+
+    For mu_j < 0 the logarithm continues as its tangent at 0, log(tau) + mu_j / tau: the sum stays increasing and
+    concave in every mu_j, defined for indefinite kernels and noisy batches, and its minimum is the space of the k
+    largest eigenvalues, as for `RitzTrace`. Where the trace is content once the large eigenvalues are right, a gain
+    here is relative to mu_j + tau: eigenvalues well above tau are learned at the same pace, those below it hardly.
+
+    `ridge` and `centre` are those of `RitzTrace`. The Ritz values are computed by a symmetric eigenvalue solver,
+    k^3 operations that a GPU does not do well and the host waits for: meant for k up to some hundreds.
+
+    Example::
+
+        objective = RitzLogDet(tau=1e-4, ridge=1e-6, centre=False)
+        loss = objective(psi, psi_plus, kernel(x, x_plus))
+        loss.backward()
+    """
+
+    def __init__(self, tau: float = 0.1, ridge: float = 0.05, centre: bool = True) -> None:
+        super().__init__(ridge=ridge, centre=centre)
+        self.tau = number("tau", tau, zero=False)
+
+    def loss(self, psi: Tensor, psi_plus: Tensor, weights: Tensor | None, gram: Tensor | None) -> Tensor:
+        """Return the value of the equation of the class."""
+        M = self.quotient(psi, psi_plus, weights, gram)
+        # The solver raises on NaN; a network that diverged should give the loss NaN, as it does everywhere else.
+        finite = M.isfinite().all()
+        mu = torch.linalg.eigvalsh(torch.where(finite, M, 0.0))
+        logarithms = (mu.clamp_min(0) + self.tau).log() + mu.clamp_max(0) / self.tau
+        return torch.where(finite, -logarithms.sum(), torch.nan).to(psi.dtype)

@@ -1,0 +1,129 @@
+"""The plan of the study: what it holds, what is missing, and how runs are named."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import harness
+import plan
+from eigenmap import recipes
+from jobs import METHODS, Job
+from sets import SETS
+
+
+@pytest.fixture
+def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder in the place of the repository's results."""
+    monkeypatch.setattr(harness, "RESULTS", tmp_path / "repository")
+    harness.RESULTS.mkdir()
+    return harness.RESULTS
+
+
+def finish(folder: Path, job: Job, **result: float) -> None:
+    folder.mkdir(exist_ok=True)
+    (folder / f"{job.name}.json").write_text(json.dumps(result))
+
+
+def screen(folder: Path, method: str, *knn: float) -> None:
+    for rate, accuracy in zip(METHODS[method].rates, knn, strict=True):
+        finish(folder, Job("cifar10", method, rate, plan.SCREENING_EPOCHS), knn_held_out=accuracy)
+
+
+def test_names_are_stable() -> None:
+    """Under another name a finished run would count as missing and be done again."""
+    assert Job("cifar10", "scl", 0.3, 20).name == "retrieval-cifar10-scl-lr0.3-e20-k2048-b512-s0"
+    job = Job("cifar10", "paper-sgd", 0.3, 10, 1, 8192, 256, part="robustness")
+    assert job.name == "robustness-cifar10-paper-sgd-lr0.3-e10-k8192-b256-s1"
+    stored = [json.loads(path.read_text()) for path in harness.RESULTS.glob("retrieval-*-s[0-9].json")]
+    assert stored
+    for result in stored:
+        job = Job(**result["job"])
+        assert (harness.RESULTS / f"{job.name}.json").is_file()
+        assert job.recipe().objective == result["recipe"]["objective"]
+        assert job.recipe().lr == pytest.approx(result["recipe"]["lr"])
+
+
+def test_the_whole_study_is_planned(results: Path) -> None:
+    finished = plan.Finished()
+    finished.assume_rates = True
+    count = {stage: len(plan.missing(finished, stage)) for stage in plan.STAGES}
+    assert count == {
+        "screening": 15,
+        "finals-cifar10": 9,
+        "finals-coco": 9,
+        "robustness": 18,
+        "tiny": 3,
+        "accuracy": 1,
+        "others": 6,
+        "robustness-k": 36,
+    }
+    everything = plan.missing(finished)
+    assert len({job.name for job in everything}) == len(everything) == sum(count.values())
+    for job in everything:
+        assert job.recipe().views == recipes.get(SETS[job.data].recipe).views
+        assert plan.wall_seconds(job) > plan.wall_seconds(job, 1) > plan.training_seconds(job) > 0
+
+
+def test_a_finished_run_is_not_missing_wherever_its_result_is(results: Path, tmp_path: Path) -> None:
+    first, second, *_ = plan.missing(plan.Finished(), "screening")
+    finish(results, first)
+    assert first not in plan.missing(plan.Finished(tmp_path / "elsewhere"), "screening")
+    finish(tmp_path / "elsewhere", second)
+    left = plan.missing(plan.Finished(tmp_path / "elsewhere"), "screening")
+    assert first not in left and second not in left and len(left) == 13
+
+
+def test_a_repeat_stands_for_nothing_but_itself(results: Path) -> None:
+    job = plan.missing(plan.Finished(), "screening")[0]
+    (results / f"{job.name}-repeat.json").write_text("{}")
+    assert job in plan.missing(plan.Finished(), "screening")
+
+
+def test_finals_wait_for_the_screening_and_take_its_best_rate(results: Path) -> None:
+    assert plan.missing(plan.Finished(), "finals-cifar10") == []
+    screen(results, "scl", 0.6, 0.7, 0.5)
+    finals = plan.missing(plan.Finished(), "finals-cifar10")
+    assert {(job.method, job.rate, job.epochs) for job in finals} == {("scl", 0.3, 50)}
+    assert [job.seed for job in finals] == [0, 1, 2]
+    assert not plan.waits(plan.Finished(), finals[0])
+    assert plan.waits(plan.Finished(), Job("cifar10", "paper", 0.6, 50))
+    assert not plan.waits(plan.Finished(), Job("cifar10", "paper", 0.6, 20))
+    assert not plan.waits(plan.Finished(), Job("cifar10", "simclr", 0.3, 50))
+
+
+def test_a_run_that_collapsed_does_not_win(results: Path) -> None:
+    screen(results, "gram", 0.6, 0.5, 0.4)
+    finish(results, Job("cifar10", "gram", 0.12, plan.SCREENING_EPOCHS), collapsed=1.0)
+    assert plan.Finished().best_rate("gram") == 0.3
+
+
+def test_more_pixels_and_wider_codes_take_longer() -> None:
+    def seconds(data: str, k: int = 2048) -> float:
+        job = Job(data, "scl", 0.3, 50, n_components=k)
+        return plan.training_seconds(job) / SETS[data].train_images
+
+    assert seconds("tiny") == pytest.approx(4 * seconds("cifar10"))
+    assert seconds("cifar10", 128) == seconds("cifar10") < seconds("cifar10", 8192)
+    # 20 epochs of CIFAR-10 took 100 seconds with three side by side.
+    assert 3 * plan.training_seconds(Job("cifar10", "scl", 0.3, 20)) == pytest.approx(100, rel=0.05)
+
+
+def test_what_is_to_come_is_listed(
+    results: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.argv", ["plan.py", "--stage", "accuracy"])
+    plan.main()
+    listed, total = capsys.readouterr().out.splitlines()
+    assert "accuracy-cifar10-scl-lr0.3-e200" in listed and listed.endswith("(waits for its rate)")
+    assert total.endswith("s of the card, 3 runs side by side")
+
+
+def test_finished_runs_are_summed_up(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", ["plan.py", "--summary"])
+    plan.main()
+    said = capsys.readouterr().out
+    assert "cifar10 scl lr 0.3 20 epochs k 2048 batch 512 seed 0: kNN held out 0." in said
+    assert "   projector aligned " in said
