@@ -17,10 +17,10 @@ import torch
 from torch import Tensor
 
 import sets
+from eigenmap.alignment import align_outputs, pair_moments
 from eigenmap.evaluation.neighbours import knn_accuracy
 from eigenmap.evaluation.probe import fit_ridge, fit_sgd
 from eigenmap.evaluation.retrieval import PCA, Row, lengths, pca, project, random_features, retrieval
-from eigenmap.fit import align_outputs, pair_moments
 from eigenmap.model import Source
 from eigenmap.networks import Network
 from eigenmap.relations.images import ImagePairs

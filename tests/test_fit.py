@@ -116,7 +116,7 @@ def test_the_monitor_classifies_held_out_images(tmp_path: Path, monkeypatch: pyt
             level = x.mean((1, 2, 3))[:, None]
             return torch.nn.functional.one_hot(torch.bucketize(level[:, 0], torch.tensor([-0.9, 1.0])), 3) + self.unused
 
-    monkeypatch.setattr("eigenmap.fit.MONITORED_IMAGES", 12)
+    monkeypatch.setattr("eigenmap.evaluation.monitor.MONITORED_IMAGES", 12)
     fit(labelled([0, 1, 2] * 30), encoder=Level(), out=tmp_path / "run", monitor_labels=True)
     assert metrics(tmp_path / "run")[-1]["monitor"]["knn"] == 1.0
 

@@ -13,7 +13,7 @@ import platform
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,9 +21,10 @@ import torch
 from torch import Tensor, nn
 
 from eigenmap import recipes
+from eigenmap.alignment import align_outputs
 from eigenmap.data import ImageSet, load_images
 from eigenmap.errors import EigenmapError
-from eigenmap.evaluation.neighbours import knn_accuracy
+from eigenmap.evaluation.monitor import classes_of, knn_monitor
 from eigenmap.model import DESCRIPTION, Eigenmap, EncoderSpec, ImageInput, Source
 from eigenmap.networks import ENCODERS, Network, build_encoder, freeze, load_encoder_weights
 from eigenmap.objectives import build
@@ -31,10 +32,8 @@ from eigenmap.recipes import Recipe
 from eigenmap.relations.augmentation import Standardisation, TwoViews
 from eigenmap.relations.augmentation import recipe as two_views
 from eigenmap.relations.images import ImagePairs, split_held_out
-from eigenmap.spectrum import Alignment, Moments, best_alignment, unit_rows
 from eigenmap.training import TrainingConfig, checkpoint, measure_step, show, start, steps_for_budget, train
 from eigenmap.training.config import Accelerator, Setting
-from eigenmap.training.loop import Monitor
 from eigenmap.training.progress import Progress
 from eigenmap.training.run import CHECKPOINT
 
@@ -46,15 +45,6 @@ FEWEST_IMAGES = 16
 
 FEWEST_STEPS_TO_A_CHECK = 10
 """Three bad checks stop a run, and in a handful of steps no network gets far from where it began."""
-
-ALIGNMENT_PAIRS = 20_000
-"""Pairs from which the rotation is estimated, where the data set has fewer images than that."""
-JUDGING_PAIRS = 5_000
-"""Held-out pairs on which it is judged."""
-AGREEMENT_PAIRS = 2_000
-"""Of those, as many are kept as codes, to compare neighbours."""
-MONITORED_IMAGES = 5_000
-"""Training images among which a monitor looks for neighbours."""
 
 
 def fit_images(
@@ -124,7 +114,7 @@ def fit_images(
     objective = build(chosen.objective, **chosen.objective_options)
 
     data = _load(images, chosen.image_size, strict, reading, say)
-    classes = _classes(data) if monitor_labels else None
+    classes = classes_of(data) if monitor_labels else None
     train_rows, held_rows = _split(data, seed)
     asked = {name: value for name, value in {"n_components": n_components, **settings}.items() if value is not None}
     chosen = _fitted(chosen, asked, len(train_rows), len(held_rows), say)
@@ -169,7 +159,9 @@ def fit_images(
         out=folder,
         resume=resume,
         held_out=lambda: held_pairs.pairs(_generator(seed), chosen.batch_size),
-        monitor=None if classes is None else _knn_monitor(data.pixels, classes, train_rows, held_rows, views, fabric),
+        monitor=None
+        if classes is None
+        else knn_monitor(data.pixels, classes, train_rows, held_rows, views, fabric.device),
         progress=show() if progress is True else progress or None,
         settings=_identity(chosen, image, len(train_rows)),
         fabric=fabric,
@@ -198,66 +190,6 @@ def fit_images(
     if folder is not None and fabric.is_global_zero:
         model.save(folder)
     return model
-
-
-@torch.no_grad()
-def align_outputs(
-    network: Network, pairs: ImagePairs, held_pairs: ImagePairs, sources: Sequence[Source], n_components: int, seed: int
-) -> dict[Source, Alignment]:
-    """The alignment of each of the network's outputs: rotated on training pairs, judged on held-out images."""
-    network.eval()
-    passes = max(1, min(8, ALIGNMENT_PAIRS // len(pairs)))
-    judging = max(1, min(32, JUDGING_PAIRS // len(held_pairs)))
-    fit, _ = pair_moments(network, pairs, passes, seed + 2)
-    for moments in fit.values():
-        moments.reduce()  # each process saw its share of the training images; held-out images are the same for all
-    held_out, codes = pair_moments(network, held_pairs, judging, seed + 3)
-    # Codes are made from plain images, whose mean differs from that of their augmented views.
-    mean = _plain_means(network, pairs)
-    aligned = {}
-    for source in sources:
-        best = best_alignment(fit[source], held_out[source], codes[source], n_components=n_components)
-        aligned[source] = replace(best, mean=mean[source]).to("cpu")
-    return aligned
-
-
-def pair_moments(
-    network: Network, pairs: ImagePairs, passes: int, seed: int
-) -> tuple[dict[Source, Moments], dict[Source, tuple[Tensor, Tensor]]]:
-    """Moments of both outputs over all pairs, and the codes of the first few."""
-    generator = _generator(seed)
-    moments: dict[Source, Moments] = {}
-    kept: dict[Source, list[tuple[Tensor, Tensor]]] = {"encoder": [], "projector": []}
-    for batch in pairs.pairs(generator, 512, passes):
-        (features, psi), (features_plus, psi_plus) = network(batch.x), network(batch.x_plus)
-        outputs: dict[Source, tuple[Tensor, Tensor]] = {
-            "encoder": (unit_rows(features), unit_rows(features_plus)),
-            "projector": (unit_rows(psi), unit_rows(psi_plus)),
-        }
-        for source, (first, second) in outputs.items():
-            if source not in moments:
-                moments[source] = Moments(first.shape[1], first.device)
-            moments[source].update(first, second)
-            # The first pass only: two views of one image among the neighbours would make agreement too easy.
-            if sum(len(part) for part, _ in kept[source]) < min(AGREEMENT_PAIRS, len(pairs)):
-                kept[source].append((first, second))
-    return moments, {source: _joined(parts) for source, parts in kept.items()}
-
-
-def _joined(parts: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
-    first, second = (torch.cat(side)[:AGREEMENT_PAIRS] for side in zip(*parts, strict=True))
-    return first, second
-
-
-def _plain_means(network: Network, pairs: ImagePairs, at_most: int = 10_000) -> dict[Source, Tensor]:
-    """Mean of both outputs over plain training images, up to `at_most` of them spread over the set."""
-    rows = torch.linspace(0, len(pairs) - 1, min(len(pairs), at_most), device=pairs.device).long()
-    totals: dict[Source, list[Tensor]] = {"encoder": [], "projector": []}
-    for chunk in torch.split(rows, 512):
-        features, psi = network(pairs.views.plain(pairs.pixels[chunk]))
-        totals["encoder"].append(unit_rows(features).double().sum(0))
-        totals["projector"].append(unit_rows(psi).double().sum(0))
-    return {source: torch.stack(parts).sum(0) / len(rows) for source, parts in totals.items()}
 
 
 def _prepare(folder: Path, *, resume: bool, force: bool) -> Path:
@@ -346,32 +278,6 @@ def _fitted(recipe: Recipe, asked: Mapping[str, Any], train: int, held_out: int,
     if recipe.n_components > train:
         say(f"{images} allow for {train:,} components, not {recipe.n_components:,}.")
     return recipe.but(n_components=min(recipe.n_components, train), batch_size=min(recipe.batch_size, train))
-
-
-def _classes(data: ImageSet) -> Tensor:
-    """The class number of every image, -1 where it has none."""
-    if data.labels is None:
-        raise EigenmapError("The images have no labels to monitor: put them into class folders, or do without.")
-    return data.labels.to_integers()
-
-
-def _knn_monitor(
-    pixels: Tensor, classes: Tensor, train_rows: Tensor, held_rows: Tensor, views: TwoViews, fabric: Fabric
-) -> Monitor:
-    """Classify held-out images by their nearest training images, on encoder features of plain views."""
-    train_rows, held_rows = (rows[classes[rows] >= 0] for rows in (train_rows, held_rows))
-    if len(train_rows) == 0 or len(held_rows) == 0:
-        raise EigenmapError("Too few images have a label to monitor: label more of them, or do without.")
-    train_rows = train_rows[torch.linspace(0, len(train_rows) - 1, min(len(train_rows), MONITORED_IMAGES)).long()]
-
-    def features(network: nn.Module, rows: Tensor) -> Tensor:
-        return torch.cat([network(views.plain(pixels[part].to(fabric.device)))[0] for part in torch.split(rows, 512)])
-
-    def knn(network: nn.Module, step: int) -> dict[str, float]:
-        queries, gallery = features(network, held_rows), features(network, train_rows)
-        return {"knn": knn_accuracy(queries, classes[held_rows], gallery, classes[train_rows])}
-
-    return knn
 
 
 def _steps_of_run(folder: Path) -> int | None:

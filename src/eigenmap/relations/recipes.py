@@ -101,12 +101,14 @@ _WEAK = Augmentation(
     brightness=0.3,
     contrast=0.3,
 )
+_CATALOGUE = replace(_WEAK, rotation=10.0, brightness=0.9, contrast=0.9)
 
 RECIPES: dict[str, ViewPair] = {
     "weak": (_WEAK, _WEAK),
     "cifar": (_BYOL, replace(_BYOL, solarise=0.2)),
     "simclr": (_SIMCLR, _SIMCLR),
     "barlow_twins": (replace(_BYOL, blur=1.0), replace(_BYOL, blur=0.1, solarise=0.2)),
+    "catalogue": (_CATALOGUE, _CATALOGUE),
 }
 """Two views by name.
 
@@ -115,6 +117,8 @@ RECIPES: dict[str, ViewPair] = {
 - `simclr`: Chen et al. [2], colour strength 1.
 - `barlow_twins`: Zbontar et al. [3], which are BYOL's: the first view is always blurred, the second sometimes
   solarised.
+- `catalogue`: `weak` with much more jitter, for the embedded catalogue, where shape says what a thing is and
+  brightness does not; chosen on its validation images.
 
 [1] da Costa et al. solo-learn: a library of self-supervised methods. JMLR 2022.
 [2] Chen, Kornblith, Norouzi, Hinton. A simple framework for contrastive learning. ICML 2020.

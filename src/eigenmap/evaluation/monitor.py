@@ -1,0 +1,42 @@
+"""What can be watched while a network trains, where images have labels; nothing learns from them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from eigenmap.data import ImageSet
+from eigenmap.errors import EigenmapError
+from eigenmap.evaluation.neighbours import knn_accuracy
+from eigenmap.relations.augmentation import TwoViews
+
+MONITORED_IMAGES = 5_000
+"""Training images among which neighbours are looked for."""
+
+
+def classes_of(data: ImageSet) -> Tensor:
+    """The class number of every image, -1 where it has none."""
+    if data.labels is None:
+        raise EigenmapError("The images have no labels to monitor: put them into class folders, or do without.")
+    return data.labels.to_integers()
+
+
+def knn_monitor(
+    pixels: Tensor, classes: Tensor, train_rows: Tensor, held_rows: Tensor, views: TwoViews, device: torch.device
+) -> Callable[[nn.Module, int], dict[str, float]]:
+    """Classify held-out images by their nearest training images, on encoder features of plain views."""
+    train_rows, held_rows = (rows[classes[rows] >= 0] for rows in (train_rows, held_rows))
+    if len(train_rows) == 0 or len(held_rows) == 0:
+        raise EigenmapError("Too few images have a label to monitor: label more of them, or do without.")
+    train_rows = train_rows[torch.linspace(0, len(train_rows) - 1, min(len(train_rows), MONITORED_IMAGES)).long()]
+
+    def features(network: nn.Module, rows: Tensor) -> Tensor:
+        return torch.cat([network(views.plain(pixels[part].to(device)))[0] for part in torch.split(rows, 512)])
+
+    def knn(network: nn.Module, step: int) -> dict[str, float]:
+        queries, gallery = features(network, held_rows), features(network, train_rows)
+        return {"knn": knn_accuracy(queries, classes[held_rows], gallery, classes[train_rows])}
+
+    return knn
