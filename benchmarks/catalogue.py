@@ -40,8 +40,10 @@ MAIN = "map_over_found@1000"
 
 CANDIDATES: dict[str, dict[str, Any]] = {
     "nested moments (chosen)": {},
-    "half the steps": {"steps": 0.5},
-    "one and a half times the steps": {"steps": 1.5},
+    "rate 0.002": {"lr": 0.002},
+    "weak views": {"views": "weak"},
+    "weak views, rate 0.002": {"views": "weak", "lr": 0.002},
+    "one and a fifth times the steps": {"steps": 1.2},
 }
 """What `search` tries: settings that differ from the recipe; `steps` is a factor."""
 
