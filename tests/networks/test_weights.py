@@ -43,7 +43,7 @@ def test_strict_loading_needs_only_the_classifier_left_out(trained: State) -> No
     assert_loaded(encoder, trained)
 
 
-@pytest.mark.parametrize("prefix", ["module.", "encoder.", "module.encoder."])
+@pytest.mark.parametrize("prefix", ["module.", "encoder.", "module.encoder.", "network.encoder."])
 def test_prefixes(trained: State, prefix: str) -> None:
     encoder = build_encoder("resnet18", image_size=224)
     wrapper = prefix.removesuffix("encoder.")

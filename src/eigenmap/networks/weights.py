@@ -31,8 +31,8 @@ def load_encoder_weights(encoder: nn.Module, file: str | Path) -> None:
 def load_state(encoder: nn.Module, state: Mapping[str, Tensor], source: str = "The state dict") -> None:
     """Load named tensors into the encoder, in place, and say which key is wrong if one is.
 
-    Tolerated: the prefixes `module.` and `encoder.` (a whole saved network: its other parts are left out), a
-    classifier `fc.*` that the encoder does not have, and missing `num_batches_tracked` counters.
+    Tolerated: the prefixes `module.`, `network.` and `encoder.` (a whole saved network, also a model of ours: its other
+    parts are left out), a classifier `fc.*` that the encoder does not have, and missing `num_batches_tracked` counters.
     """
     own = encoder.state_dict()
     given = _encoder_part(state, own)
@@ -60,7 +60,7 @@ def _first_fault(given: Mapping[str, Tensor], own: Mapping[str, Tensor]) -> str 
 def _encoder_part(state: Mapping[str, Tensor], own: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Pick the entries of `state` meant for the encoder, under the encoder's own names."""
     given = dict(state)
-    for prefix in ("module.", "encoder."):
+    for prefix in ("module.", "network.", "encoder."):
         inside = {key.removeprefix(prefix): t for key, t in given.items() if key.startswith(prefix)}
         if inside and not any(key.startswith(prefix) for key in own):
             given = inside
