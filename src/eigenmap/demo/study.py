@@ -42,7 +42,7 @@ SHOWN_CLASSES = ("t-shirt", "coat", "sandal", "bag")
 SHOWN_RESULTS = 10
 FEWEST_STEPS = 20
 RECIPE = recipes.get("catalogue")
-"""How all models are trained, the rival included (with another objective); a third faster with channels last."""
+"""How all models are trained, the rival included (with another objective)."""
 
 Load = Callable[[Split, bool], ImageSet]
 Say = Callable[[str], None]
