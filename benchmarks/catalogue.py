@@ -202,8 +202,8 @@ def in_short(runs: list[dict[str, Any]]) -> str:
         ours, random = table(scene, "ours")[8], table(scene, "random")[32]
         lines.append(
             f"- {scene.capitalize()}, mAP over what was found in the top 1,000: our first 8 features reach {ours:.3f}, "
-            f"32 random features of the unordered model {random:.3f}. The least lead of our code at any common length is "
-            f"{least_lead(scene, 'encoder-pca')} over PCA of our encoder, {least_lead(scene, 'pixel-pca')} over PCA of "
+            f"32 random features of the unordered model {random:.3f}. The least lead of our code at any common length "
+            f"is {least_lead(scene, 'encoder-pca')} over PCA of our encoder, {least_lead(scene, 'pixel-pca')} over PCA of "
             f"pixels, and {least_lead(scene, 'aligned')} over the unordered model once it is aligned."
         )
         lines.append(
