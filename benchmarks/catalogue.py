@@ -203,8 +203,8 @@ def in_short(runs: list[dict[str, Any]]) -> str:
         lines.append(
             f"- {scene.capitalize()}, mAP over what was found in the top 1,000: our first 8 features reach {ours:.3f}, "
             f"32 random features of the unordered model {random:.3f}. The least lead of our code at any common length "
-            f"is {least_lead(scene, 'encoder-pca')} over PCA of our encoder, {least_lead(scene, 'pixel-pca')} over PCA of "
-            f"pixels, and {least_lead(scene, 'aligned')} over the unordered model once it is aligned."
+            f"is {least_lead(scene, 'encoder-pca')} over PCA of our encoder, {least_lead(scene, 'pixel-pca')} over PCA "
+            f"of pixels, and {least_lead(scene, 'aligned')} over the unordered model once it is aligned."
         )
         lines.append(
             f"- {scene.capitalize()}, top 100: the least lead is {least_lead(scene, 'pixel-pca', STRICT)} over PCA of "
