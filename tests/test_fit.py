@@ -157,7 +157,12 @@ def test_the_length_of_training_is_epochs_or_steps_or_minutes() -> None:
 def test_what_decides_can_be_given_as_a_recipe() -> None:
     recipe = recipes.get("catalogue").but(n_components=5, batch_size=10, lr=1e-3)
     about = fit(n_components=None, recipe=recipe, batch_size=None).training["recipe"]
-    assert (about["name"], about["n_components"], about["batch_size"], about["views"]) == ("catalogue", 5, 10, "weak")
+    assert (about["name"], about["n_components"], about["batch_size"], about["views"]) == (
+        "catalogue",
+        5,
+        10,
+        "catalogue",
+    )
 
 
 def test_an_image_set_is_taken_as_it_is() -> None:

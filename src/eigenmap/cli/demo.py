@@ -35,7 +35,7 @@ def demo(
     minutes: Annotated[
         float,
         typer.Option("--minutes", metavar="M", help="Time for training both models, at most.", rich_help_panel=HOW),
-    ] = 3.0,
+    ] = 3.5,
     steps: Annotated[
         int | None,
         typer.Option(

@@ -149,7 +149,7 @@ def images(
         typer.Option(
             "--views",
             metavar="NAME",
-            help="Augmentation: weak, cifar, simclr or barlow_twins.",
+            help="Augmentation: weak, catalogue, cifar, simclr or barlow_twins.",
             show_default=False,
             rich_help_panel=TRAINING,
         ),

@@ -74,7 +74,7 @@ class Demo:
 def run(
     out: Path,
     *,
-    minutes: float = 3.0,
+    minutes: float = 3.5,
     steps: int | None = None,
     seed: int = 0,
     force: bool = False,
