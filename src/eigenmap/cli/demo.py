@@ -79,9 +79,11 @@ def _table(scene: Scene) -> Table:
     from eigenmap.demo.page import MAIN, score_rows
 
     head, rows = score_rows(scene.methods, MAIN)
-    table = Table(title=f"{scene.name} catalogue: mAP over what was found in the top 1,000", box=box.SIMPLE_HEAD)
+    title = f"{scene.name} catalogue: mAP over what was found in the top 1,000"
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for number, column in enumerate(head):
         table.add_column(column, justify="right" if number else "left", no_wrap=True)
     for number, row in enumerate(rows):
-        table.add_row(*row, style="" if number else "bold")
+        # .506 for 0.506, so that the table fits into 80 characters.
+        table.add_row(*(cell.removeprefix("0") for cell in row), style="" if number else "bold")
     return table

@@ -130,7 +130,7 @@ def page(demo: Demo, figures: Mapping[str, Figure], out: Path) -> Page:
             Section("What a query finds", _gallery(demo)),
             Section("Spectrum", _spectrum(demo, figures)),
             Section("Training", _training(demo, figures)),
-            Section("All figures", _tables(demo)),
+            Section("All measurements", _tables(demo)),
             Section("Use it", [report.code(_usage(out, clean))]),
             Section("Configuration", _configuration(demo)),
         ],
@@ -148,7 +148,7 @@ def _retrieval(demo: Demo, figures: Mapping[str, Figure]) -> list[Html]:
                 (_score(clean["pixels"], MAIN, clean["pixels"].full), "mAP of all raw pixels"),
                 (
                     _score(posed["ours"], MAIN, 8),
-                    "the same for posed pictures, where all raw pixels reach "
+                    "mAP of our first 8 features on posed pictures, where all raw pixels reach "
                     + _score(posed["pixels"], MAIN, posed["pixels"].full),
                 ),
             ]
@@ -263,7 +263,9 @@ def _tables(demo: Demo) -> list[Html]:
 def _configuration(demo: Demo) -> list[Html]:
     blocks = []
     for name, scene in demo.scenes.items():
-        recipe = {key: value for key, value in scene.model.training["recipe"].items() if value not in (None, {})}
+        settings = scene.model.training["recipe"].items()
+        # How long it trained is in the steps; the recipe's epochs were not used.
+        recipe = {key: value for key, value in settings if value not in (None, {}) and key != "epochs"}
         alignment = scene.model.alignment
         blocks.append(
             report.folded(
@@ -272,6 +274,7 @@ def _configuration(demo: Demo) -> list[Html]:
                     report.facts(
                         recipe
                         | {
+                            "steps": demo.steps,
                             "code made from": scene.model.source,
                             "own order kept": alignment.own_order,
                             "ridge": alignment.ridge,
