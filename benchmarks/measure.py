@@ -16,6 +16,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import normalize
 
 import sets
 from eigenmap.alignment import align_outputs, pair_moments
@@ -25,7 +26,7 @@ from eigenmap.evaluation.retrieval import PCA, Row, lengths, pca, project, rando
 from eigenmap.model import Source
 from eigenmap.networks import Network
 from eigenmap.relations.images import ImagePairs
-from eigenmap.spectrum import Alignment, align, captured, unit_rows
+from eigenmap.spectrum import EXPONENTS, Alignment, align, captured, neighbour_agreement, unit_rows
 from sets import Split
 
 SOURCES: tuple[Source, ...] = ("encoder", "projector")
@@ -174,6 +175,7 @@ def measure(
     if study:
         with clock.part("study"):
             result["study"] = fixed_settings(trained, gallery, query, on)
+            result["agreement"] = agreements(trained, bases)
     if transfer is not None:
         with clock.part("transfer"):
             gallery, query = trained.outputs(transfer.train.images), trained.outputs(transfer.test.images)
@@ -235,6 +237,27 @@ def described(alignment: Alignment) -> dict[str, Any]:
         "eigenvalues": alignment.eigenvalues[:64].tolist(),
         "recall": alignment.recall,
     }
+
+
+@torch.no_grad()
+def agreements(trained: Trained, bases: Bases) -> dict[str, dict[str, float]]:
+    """How far two views agree about their neighbours, by exponent and by how many neighbours are looked at.
+
+    What the choice of t rests on; to be set beside the retrieval of `fixed_settings`.
+    """
+    _, codes = pair_moments(trained.network, trained.held_pairs, 1, seed=3)
+    found: dict[str, dict[str, float]] = {}
+    for source, alignment in bases.aligned.items():
+        on_cpu = alignment.to("cpu")
+        for t in EXPONENTS:
+            views = [on_cpu.apply(psi.cpu(), t=t, unit=False) for psi in codes[source]]
+            for top in (10, 20, 40, 100, 200):
+                values = [
+                    neighbour_agreement(*(normalize(view[:, :d], dim=1) for view in views), top)
+                    for d in lengths(on_cpu.n_components)
+                ]
+                found.setdefault(f"{source} top {top}", {})[f"{t:g}"] = sum(values) / len(values)
+    return found
 
 
 @torch.no_grad()

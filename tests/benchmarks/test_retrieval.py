@@ -46,6 +46,7 @@ def test_a_job_measures_every_code_and_what_else_it_is_for(data: Path) -> None:
             assert rows[0]["dim"] == 2 and all(0 <= row[f"map_over_found@{cut}"] <= 1 for row in rows)
     assert result["chosen_source"] in ("encoder", "projector")
     assert len(result["study"]) == 60
+    assert all(0 <= value <= 1 for row in result["agreement"].values() for value in row.values())
     assert {0 <= result[name] <= 1 for name in ("knn_held_out", "knn_test", "linear_ridge_test")} == {True}
     assert result["protocol"].startswith("mAP and precision of the first 10 test images")
     assert "study" in result["seconds_of_parts"]
