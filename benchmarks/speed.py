@@ -132,6 +132,25 @@ def measure(setting: Setting, *, compiled: bool) -> dict[str, Any]:
     return {"compiled": compiled, "seconds": took} | _speeds(setting.batch_size, took["full step"], took["limit"])
 
 
+def profile(setting: Setting, *, compiled: bool, steps: int = 10) -> str:
+    """Where the device spends its time in a step, by kernel, and how much of the time it is busy."""
+    from torch.profiler import ProfilerActivity
+    from torch.profiler import profile as record
+
+    bench = Bench(setting, compiled=compiled)
+    took = seconds(bench.step, bench.device, steps, warmup=20)
+    with record(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as recorded:
+        seconds(bench.step, bench.device, steps, warmup=0)
+    kernels = [
+        event for event in recorded.key_averages() if event.self_device_time_total > 0 and event.device_type != 0
+    ]
+    busy = sum(event.self_device_time_total for event in kernels) / steps
+    lines = [f"{1e3 * took:.2f} ms a step, {busy / 1e3:.2f} ms of kernels"]
+    for event in sorted(kernels, key=lambda event: -event.self_device_time_total)[:25]:
+        lines.append(f"{event.self_device_time_total / steps:8.0f} us {event.count / steps:6.1f} x {event.key[:90]}")
+    return "\n".join(lines)
+
+
 def measure_accumulated(setting: Setting, chunks: int) -> dict[str, Any]:
     """The step at a large batch in chunks; the limit is that of one chunk, many times."""
     setting = replace(setting, batch_size=LARGE_BATCH, repeat=max(3, setting.repeat // 3))
@@ -289,12 +308,16 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=os.cpu_count(), help="processes of that loader")
     parser.add_argument("--objectives", action="store_true", help="also the objectives alone")
     parser.add_argument("--widths", type=int, nargs="+", default=[2048, 4096, 8192], help="k of the objectives")
+    parser.add_argument("--profile", action="store_true", help="only print where the device spends a step")
     parser.add_argument("--json", type=Path, help="where to write the result")
     given = parser.parse_args()
     asked = {name: getattr(given, name) for name in asdict(Setting()) if getattr(given, name) is not None}
     setting = replace(PRESETS[given.preset], **asked)
     if setting.batch_size == 0:
         setting = replace(setting, batch_size=largest_batch(setting))
+    if given.profile:
+        print("\n\n".join(f"{mode}: {profile(setting, compiled=mode == 'compiled')}" for mode in given.modes))
+        return
     result: dict[str, Any] = {"benchmark": "speed", "settings": asdict(setting)}
     result["rows"] = [measure(setting, compiled=mode == "compiled") for mode in given.modes]
     if given.accumulate:

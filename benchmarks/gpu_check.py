@@ -1,0 +1,96 @@
+"""Whether what is compiled for a GPU computes what the plain code does there: views, networks, whole steps.
+
+    python benchmarks/gpu_check.py [--sizes 32 96]
+
+Prints one line a case and ends with 1 if any is wrong. Tests run where there is no GPU; this is for where there is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import sys
+from collections.abc import Iterator
+
+import torch
+
+from eigenmap.networks import Network, build_encoder
+from eigenmap.objectives import build
+from eigenmap.relations.augmentation import TwoViews
+from eigenmap.relations.images import ImagePairs
+from eigenmap.relations.recipes import RECIPES
+from eigenmap.training import TrainingConfig, start
+from eigenmap.training.loop import Learner
+
+Case = tuple[str, float, float]
+"""What is compared, how far it is off, and how far it may be."""
+
+
+def photos(count: int, size: int) -> torch.Tensor:
+    """Smooth random pictures."""
+    coarse = torch.rand(count, 3, 6, 6, generator=torch.Generator().manual_seed(0))
+    smooth = torch.nn.functional.interpolate(coarse, size=(size, size), mode="bilinear")
+    return (255 * smooth).to(torch.uint8)
+
+
+def check_views(size: int, device: torch.device) -> Iterator[Case]:
+    images = photos(64, size).to(device)
+    for name in RECIPES:
+        views = TwoViews(name, size)
+        compiled, worst = views.compiled(), 0.0
+        for seed in range(6):
+            first, second = (made(images, torch.Generator().manual_seed(seed)) for made in (views, compiled))
+            worst = max(worst, *(_apart(a, b) for a, b in zip(first, second, strict=True)))
+        yield f"views {name}, {size} pixels", worst, 1e-3
+
+
+def check_steps(size: int, stem: str, device: torch.device, steps: int = 30) -> Iterator[Case]:
+    """The losses of a short training, compiled against plain, in float32: they drift apart slowly, never to nan."""
+    losses = {}
+    torch.manual_seed(0)
+    network = Network(build_encoder("resnet18", image_size=size, stem=stem), 256)
+    for precision in ("32-true", "bf16-mixed"):
+        for compiled in (False, True):
+            config = TrainingConfig(
+                steps=steps,
+                optimizer="sgd",
+                lr=0.1,
+                clip_norm=1.0,
+                warmup_steps=10,
+                precision=precision,
+                channels_last=True,
+                compile=compiled,
+            )
+            fabric = start(config)
+            pairs = ImagePairs(photos(512, size), TwoViews("barlow_twins", size), 128, 0, device, compile=compiled)
+            learner = Learner(fabric, copy.deepcopy(network), build("scl"), config)
+            losses[compiled] = torch.stack([learner.step(step, pairs.batch(step))[0] for step in range(steps)])
+        yield f"first loss, {stem} stem, {size} pixels, {precision}", _apart(losses[False][:1], losses[True][:1]), 0.05
+        drift = _apart(losses[False].mean(), losses[True].mean())
+        yield f"mean loss of {steps} steps, {stem} stem, {size} pixels, {precision}", drift, 0.5
+
+
+def _apart(a: torch.Tensor, b: torch.Tensor) -> float:
+    """The largest difference; infinite where either is not a number."""
+    both = torch.stack([a, b]).double()
+    return float((a - b).abs().max()) if bool(both.isfinite().all()) else float("inf")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sizes", type=int, nargs="+", default=[32, 96])
+    given = parser.parse_args()
+    if not torch.cuda.is_available():
+        sys.exit("This machine has no GPU.")
+    device = torch.device("cuda")
+    wrong = 0
+    for size in given.sizes:
+        for cases in (check_views(size, device), check_steps(size, "imagenet" if size > 64 else "small", device)):
+            for name, apart, allowed in cases:
+                wrong += apart > allowed
+                print(f"{'ok   ' if apart <= allowed else 'WRONG'} {name}: {apart:.2g} apart", flush=True)
+    sys.exit(wrong > 0)
+
+
+if __name__ == "__main__":
+    main()
