@@ -145,10 +145,11 @@ def profile(setting: Setting, *, compiled: bool, steps: int = 10) -> str:
         event for event in recorded.key_averages() if event.self_device_time_total > 0 and event.device_type != 0
     ]
     busy = sum(event.self_device_time_total for event in kernels) / steps
-    lines = [f"{1e3 * took:.2f} ms a step, {busy / 1e3:.2f} ms of kernels"]
-    for event in sorted(kernels, key=lambda event: -event.self_device_time_total)[:25]:
-        lines.append(f"{event.self_device_time_total / steps:8.0f} us {event.count / steps:6.1f} x {event.key[:90]}")
-    return "\n".join(lines)
+    slowest = sorted(kernels, key=lambda event: -event.self_device_time_total)[:25]
+    return "\n".join(
+        [f"{1e3 * took:.2f} ms a step, {busy / 1e3:.2f} ms of kernels"]
+        + [f"{e.self_device_time_total / steps:8.0f} us {e.count / steps:6.1f} x {e.key[:90]}" for e in slowest]
+    )
 
 
 def measure_accumulated(setting: Setting, chunks: int) -> dict[str, Any]:
