@@ -163,6 +163,10 @@ def measure(
         bases = fit_bases(trained, gallery)
     result["chosen_source"] = max(bases.aligned, key=lambda source: bases.aligned[source].quality)
     result["alignment"] = {source: described(alignment) for source, alignment in bases.aligned.items()}
+    if not on.train.multi_label:
+        codes_of = bases.aligned[result["chosen_source"]]
+        tested, known = (codes_of.apply(unit_rows(x[result["chosen_source"]]), unit=False) for x in (query, gallery))
+        result["knn_code_test"] = knn_accuracy(tested, on.test.labels, known, on.train.labels)
     query = {source: rows[: on.queries] for source, rows in query.items()}
     if codes is not None:
         save_codes(

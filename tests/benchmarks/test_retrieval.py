@@ -47,7 +47,9 @@ def test_a_job_measures_every_code_and_what_else_it_is_for(data: Path) -> None:
     assert result["chosen_source"] in ("encoder", "projector")
     assert len(result["study"]) == 60
     assert all(0 <= value <= 1 for row in result["agreement"].values() for value in row.values())
-    assert {0 <= result[name] <= 1 for name in ("knn_held_out", "knn_test", "linear_ridge_test")} == {True}
+    assert {0 <= result[name] <= 1 for name in ("knn_held_out", "knn_test", "knn_code_test", "linear_ridge_test")} == {
+        True
+    }
     assert result["protocol"].startswith("mAP and precision of the first 10 test images")
     assert "study" in result["seconds_of_parts"]
     codes = np.load(data / "codes.npz")
