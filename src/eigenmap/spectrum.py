@@ -378,12 +378,18 @@ def best_alignment(
         code, code_plus = (best.apply(psi, t=t, unit=False) for psi in held_out_pairs)
         return sum(
             neighbour_agreement(normalize(code[:, :d], dim=1), normalize(code_plus[:, :d], dim=1))
-            for d in _lengths(best, PREFIXES)
+            for d in _damped_lengths(best)
         )
 
     t = max(exponents, key=agreement) if len(held_out_pairs[0]) >= FEWEST_PAIRS else 1.0
     best = replace(best, t=t, quality=quality)
     return replace(best, recall=_recall_curve(best, held_out_pairs))
+
+
+def _damped_lengths(alignment: Alignment) -> list[int]:
+    """8, 16, ... and all features. Weights hardly change short codes, and it is long ones that need them."""
+    n = alignment.n_components
+    return [*(2**i for i in range(3, 16) if 2**i < n), n]
 
 
 def _few(top: int, n: int) -> int:
