@@ -16,7 +16,7 @@ CIFAR10_RESNET18 = Recipe(
     epochs=200,
     batch_size=512,
     optimizer="sgd",
-    lr=0.3,
+    lr=0.75,
     weight_decay=5e-4,
     warmup=0.1,
     clip_norm=1.0,
@@ -28,10 +28,12 @@ CIFAR10_RESNET18 = Recipe(
 TINY_RESNET18 = CIFAR10_RESNET18.but(image_size=64).named("tiny-resnet18")
 """Tiny-ImageNet: 64 pixels, the same 3x3 stem."""
 
-COCO_RESNET18 = CIFAR10_RESNET18.but(image_size=96, views="barlow_twins", stem="imagenet").named("coco-resnet18")
+COCO_RESNET18 = CIFAR10_RESNET18.but(image_size=96, views="barlow_twins", stem="imagenet", lr=0.3).named(
+    "coco-resnet18"
+)
 """Scenes at 96 pixels."""
 
-GPU = CIFAR10_RESNET18.but(image_size=96, n_components=512, epochs=100, stem="imagenet").named("gpu")
+GPU = CIFAR10_RESNET18.but(image_size=96, n_components=512, epochs=100, stem="imagenet", lr=0.3).named("gpu")
 """A folder of photos where there is a GPU: what `auto` means there."""
 
 VISION = (CIFAR10_RESNET18, TINY_RESNET18, COCO_RESNET18, GPU)
