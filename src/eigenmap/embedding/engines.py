@@ -6,6 +6,7 @@ machines the images, the model and the output have to be on a file system that a
 
 from __future__ import annotations
 
+import logging
 import os
 import pickle
 from collections.abc import Callable
@@ -107,11 +108,13 @@ class ShardWorker:
         self.how = how
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
-        """Compute the shards of a batch; returns how many images each has."""
-        shards = [pickle.loads(shard) for shard in batch["shard"]]
-        for shard in shards:
+        """Compute the one shard of a batch; returns how many images it has, and what is wrong with it."""
+        shard, wrong = pickle.loads(batch["shard"][0]), ""
+        try:
             compute(self.model, shard, self.folder, self.how, advance=lambda images: None)
-        return {"images": np.array([len(shard.rows) for shard in shards])}
+        except EigenmapError as error:
+            wrong = str(error)  # as a value, since Ray would wrap an error and print its traceback
+        return {"images": np.array([len(shard.rows)]), "wrong": np.array([wrong])}
 
 
 def on_ray(
@@ -131,7 +134,9 @@ def on_ray(
     if not missing:
         return
     if not ray.is_initialized():
+        os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
         ray.init(num_cpus=None if "RAY_ADDRESS" in os.environ else actors, log_to_driver=False, logging_level="ERROR")
+    logging.getLogger("ray.data").setLevel(logging.ERROR)
     ray.data.DataContext.get_current().enable_progress_bars = False
     on_gpu = how.device == "cuda"
     found = int(ray.cluster_resources().get("GPU" if on_gpu else "CPU", 1))
@@ -139,15 +144,17 @@ def on_ray(
         ShardWorker,
         fn_constructor_args=(run.absolute(), folder, replace(how, workers=how.workers or 1)),
         batch_size=1,
-        concurrency=min(len(missing), actors or max(1, found)),
+        compute=ray.data.ActorPoolStrategy(size=min(len(missing), actors or max(1, found))),
         num_cpus=0 if on_gpu else 1,
         num_gpus=1 if on_gpu else 0,
     )
     try:
         for row in done.iter_rows():
+            if row["wrong"]:
+                raise EigenmapError(str(row["wrong"]))
             advance(int(row["images"]))
     except ray.exceptions.RayError as error:
-        raise _own_error(error) or EigenmapError(f"the Ray cluster failed: {error}") from error
+        raise EigenmapError(f"the Ray cluster failed: {str(error).strip().splitlines()[-1]}") from error
 
 
 def ray_module() -> Any:
@@ -157,13 +164,3 @@ def ray_module() -> Any:
     except ImportError:
         raise EigenmapError('--engine ray needs Ray Data: pip install "eigenmap[ray]"') from None
     return ray
-
-
-def _own_error(error: BaseException | None) -> EigenmapError | None:
-    """What an actor said, among the errors that Ray wrapped it in."""
-    while error is not None:
-        if isinstance(error, EigenmapError):
-            return EigenmapError(str(getattr(error, "cause", error)))
-        inner = getattr(error, "cause", None)
-        error = inner if inner is not None and inner is not error else error.__cause__
-    return None
