@@ -1,7 +1,7 @@
 """CodeIndex: search among ordered codes, at a length chosen for each query.
 
-A search cuts queries and codes at `dim`, normalises what is left (cosine) and takes the largest inner products. A funnel
-first ranks everything by very few features, then the best of them by more, with any number of stages:
+A search cuts queries and codes at `dim`, normalises what is left (cosine) and takes the largest inner products. A
+funnel first ranks everything by very few features, then the best of them by more, with any number of stages:
 
     index.search(queries, top=10, dim=64)
     index.search(queries, top=10, dim=64, shortlist_dim=16, shortlist=200)
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -21,7 +22,7 @@ import numpy as np
 
 from eigenmap.errors import EigenmapError
 from eigenmap.evaluation.checks import whole_number
-from eigenmap.search import checks
+from eigenmap.search import checks, directory
 from eigenmap.search.backend import METHODS, METRICS, PRECISIONS, About, Approximate, Backend, Batch, Floats, Id, Stage
 from eigenmap.search.filters import conditions
 
@@ -133,7 +134,7 @@ class CodeIndex:
 
     @property
     def metric(self) -> str:
-        """"cosine" or "inner"."""
+        """What scores are: "cosine" or "inner"."""
         return self.backend.about.metric
 
     @property
@@ -271,11 +272,11 @@ class CodeIndex:
 
         `model_dir`, if given, is copied inside as `model/`.
         """
-        from eigenmap.search import directory
+        from eigenmap.search import flat
 
         if not len(self):
             raise EigenmapError("the index is empty; add codes before saving")
-        directory.write(path, self.backend, overwrite=overwrite, model_dir=model_dir)
+        flat.save(self.backend, path, overwrite=overwrite, model_dir=model_dir)
 
     def _stages(
         self,
@@ -345,13 +346,17 @@ def _is_database(where: Where | None) -> bool:
     return isinstance(where, str) and where.startswith(("postgresql://", "postgres://"))
 
 
+def _database() -> Any:
+    """The PostgreSQL back end, whose driver is optional."""
+    return import_module("eigenmap.search.postgres").PostgresBackend
+
+
 def _create(backend: str, about: About, where: Where | None, table: str, memory_bytes: int) -> Backend:
     if backend == "postgres":
         if not _is_database(where):
             raise EigenmapError("the postgres back end needs where='postgresql://...', the address of the database")
-        from eigenmap.search.postgres import PostgresBackend
-
-        return PostgresBackend.create(str(where), table, about)
+        database: Backend = _database().create(str(where), table, about)
+        return database
     if _is_database(where):
         raise EigenmapError(f"{where} is a database; say backend='postgres'")
     from eigenmap.search.approximate import FaissBackend
@@ -363,11 +368,10 @@ def _create(backend: str, about: About, where: Where | None, table: str, memory_
 
 def _open(where: Where, table: str, memory_bytes: int) -> Backend:
     if _is_database(where):
-        from eigenmap.search.postgres import PostgresBackend
-
-        return PostgresBackend.open(str(where), table)
+        database: Backend = _database().open(str(where), table)
+        return database
     from eigenmap.search.approximate import FaissBackend
     from eigenmap.search.flat import FlatBackend
 
-    flat = FlatBackend.open(Path(where), memory_bytes)
-    return flat if flat.about.approximate is None else FaissBackend(flat)
+    kind = FlatBackend if directory.about_of(Path(where)).approximate is None else FaissBackend
+    return kind.open(Path(where), memory_bytes)
