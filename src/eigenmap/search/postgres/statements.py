@@ -8,8 +8,8 @@ One table an index:
     added     bigint that rises with every addition, so that equal scores have an order
 
 A comment on the table says what the codes are. With an approximate index there is an HNSW index on the expression
-`subvector(code, 1, p)`, and a search is one statement: the index answers with a shortlist by the first p features, which
-the same statement ranks by more.
+`subvector(code, 1, p)`, and a search is one statement: the index answers with a shortlist by the first p features,
+which the same statement ranks by more.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from psycopg import sql
 from eigenmap.errors import EigenmapError
 from eigenmap.search.backend import About, Stage
 from eigenmap.search.filters import Condition
+
+FORMAT, VERSION = "eigenmap-codes", 1
 
 TYPES = {"float32": "vector", "float16": "halfvec"}
 """What a stored feature is, and the type of pgvector that stores it."""
@@ -102,7 +104,7 @@ class Table:
             table=self.beside(suffix),
             id_type=sql.SQL(_id_type(id_type)),
             type=sql.SQL(self.type),
-            size=size,  # fmt: skip
+            size=size,
         )
 
     def keep_inline(self, *, suffix: str = "") -> sql.Composed | None:
@@ -136,28 +138,28 @@ class Table:
 
     def comment(self, *, suffix: str = "") -> sql.Composed:
         """What the table says about itself."""
-        text = json.dumps({"format": "eigenmap-codes", "version": 1, **self.about.as_json()})
+        text = json.dumps({"format": FORMAT, "version": VERSION, **self.about.as_json()})
         return sql.SQL("COMMENT ON TABLE {} IS {}").format(self.beside(suffix), sql.Literal(text))
 
     def function(self, id_type: str) -> sql.Composed:
         """`photos_search(query, top, dim, shortlist)`: the same search for any program that speaks SQL."""
         approximate = self.about.approximate
-        settings, first = sql.SQL(""), sql.SQL("{}").format(self.identifier)
-        prepare = sql.SQL("")
+        settings: sql.Composable = sql.SQL("")
+        prepare: sql.Composable = sql.SQL("")
+        first: sql.Composable = self.identifier
         if approximate is not None:
             settings = sql.SQL(" SET hnsw.iterative_scan = 'relaxed_order' SET hnsw.ef_search = 40")
             prepare = sql.SQL(
                 "SELECT set_config('hnsw.ef_search', least(greatest(shortlist, top, {}), 1000)::text, true); "
             ).format(sql.Literal(approximate.effort))
             first = sql.SQL(
-                "(SELECT * FROM {} ORDER BY {} {} subvector(query, 1, {}){} LIMIT greatest(shortlist, top)) c"
-            )
-            first = first.format(
+                "(SELECT * FROM {} ORDER BY {} {} subvector(query, 1, {})::{} LIMIT greatest(shortlist, top)) c"
+            ).format(
                 self.identifier,
                 self._prefix(approximate.dim),
                 sql.SQL(_OPERATORS[self.about.metric][0]),
                 sql.Literal(approximate.dim),
-                sql.SQL(f"::{self.type}"),
+                sql.SQL(self.type),
             )
         body = sql.SQL(
             "{prepare}SELECT id, {score}::real, metadata FROM"
@@ -206,11 +208,12 @@ class Table:
                 order = sql.SQL("{} {} {}::{}").format(self._prefix(stage.dim), operator, query, sql.SQL(self.type))
                 inner = sql.SQL("{} ORDER BY {} LIMIT {}").format(inner, order, keep)
             else:
-                cut = sql.SQL("code")
+                cut: sql.Composable = sql.SQL("code")
                 if stage.dim < self.about.n_components:
                     cut = sql.SQL("subvector(code, 1, {})").format(sql.Literal(stage.dim))
                 inner = sql.SQL(
-                    "SELECT id, added, code, {distance} AS distance FROM ({inner}) {name} ORDER BY distance, added LIMIT {keep}"
+                    "SELECT id, added, code, {distance} AS distance FROM ({inner}) {name}"
+                    " ORDER BY distance, added LIMIT {keep}"
                 ).format(distance=self._distance(cut, query), inner=inner, name=sql.Identifier(f"s{number}"), keep=keep)
         arrays = sql.SQL(", ").join(sql.SQL("%s::text[]::vector[]") for _ in stages)
         columns = sql.SQL(", ").join(sql.Identifier(f"c{number}") for number in range(len(stages)))
