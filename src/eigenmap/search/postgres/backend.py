@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -25,6 +26,7 @@ class PostgresBackend:
         self.url = url
         self.connection = connection
         self.table = table
+        weakref.finalize(self, connection.close)
 
     @classmethod
     def create(cls, url: str, table: str, about: About) -> PostgresBackend:

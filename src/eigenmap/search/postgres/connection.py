@@ -46,7 +46,7 @@ def speaking() -> Iterator[None]:
     except psycopg.errors.UniqueViolation as error:
         detail = error.diag.message_detail or ""
         raise EigenmapError(f"every item needs an id of its own: {detail.rstrip('.')}") from error
-    except (psycopg.Error, UnicodeEncodeError) as error:
+    except (psycopg.Error, UnicodeEncodeError, OverflowError) as error:
         raise EigenmapError(f"the database refused: {_first_line(error)}") from error
 
 

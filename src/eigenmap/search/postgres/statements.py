@@ -36,6 +36,7 @@ LONGEST = {"vector": (16_000, 2_000), "halfvec": (16_000, 4_000)}
 ID_TYPES: dict[str, type] = {"text": str, "bigint": int}
 
 _OPERATORS = {"cosine": ("<=>", "cosine"), "inner": ("<#>", "ip")}
+_CODE_AND_QUERY = (sql.SQL("code"), sql.SQL("query"))
 _INLINE_BYTES = 4096
 _LONGEST_NAME = 48
 
@@ -161,6 +162,8 @@ class Table:
                 sql.Literal(approximate.dim),
                 sql.SQL(self.type),
             )
+        # The index has compared so many features already: fewer would only undo that.
+        length = sql.SQL("greatest(dim, {})").format(sql.Literal(1 if approximate is None else approximate.dim))
         body = sql.SQL(
             "{prepare}SELECT id, {score}::real, metadata FROM"
             " (SELECT id, metadata, added, {distance} AS distance FROM {first}) ranked"
@@ -168,7 +171,7 @@ class Table:
         ).format(
             prepare=prepare,
             score=self._score("distance"),
-            distance=self._distance(sql.SQL("subvector(code, 1, dim)"), sql.SQL("subvector(query, 1, dim)")),
+            distance=self._distance(*(sql.SQL("subvector({}, 1, {})").format(of, length) for of in _CODE_AND_QUERY)),
             first=first,
         )
         return sql.SQL(
