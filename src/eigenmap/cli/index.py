@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from eigenmap.cli import database
 from eigenmap.cli.app import USE, app
 from eigenmap.cli.console import note, printable, show
 from eigenmap.cli.options import (
@@ -27,25 +30,42 @@ from eigenmap.cli.options import (
 )
 from eigenmap.cli.outputs import check_file, check_index, write_json
 from eigenmap.cli.work import encode_images, read_images
+from eigenmap.errors import EigenmapError
 
 if TYPE_CHECKING:
-    from eigenmap.search import Results
+    from eigenmap.model import Eigenmap
+    from eigenmap.search import CodeIndex, Results
+
+DATABASE = "Database"
+
+TableOption = Annotated[
+    str | None,
+    typer.Option(
+        "--table",
+        metavar="NAME",
+        help="The table in the database; schema.name for one in another schema.",
+        show_default=False,
+        rich_help_panel=DATABASE,
+    ),
+]
 
 
 @app.command(
     rich_help_panel=USE,
     no_args_is_help=True,
     epilog="""
-Example:
+Examples:
 
 [cyan]  eigenmap index runs/mine PHOTOS/ --out photos.index[/cyan]
+
+[cyan]  eigenmap index runs/mine PHOTOS/ --to postgresql://user@host/pictures --table photos[/cyan]
 """,
 )
 def index(
     run: ModelArgument,
     source: SourceArgument,
     out: Annotated[
-        Path,
+        Path | None,
         typer.Option(
             "--out",
             "-o",
@@ -54,7 +74,31 @@ def index(
             show_default=False,
             rich_help_panel=OUTPUT,
         ),
-    ],
+    ] = None,
+    to: Annotated[
+        str | None,
+        typer.Option(
+            "--to",
+            metavar="ADDRESS",
+            help="Or the database to fill, PostgreSQL with pgvector: postgresql://user@host/name.",
+            show_default=False,
+            rich_help_panel=DATABASE,
+        ),
+    ] = None,
+    table: TableOption = None,
+    prefix: Annotated[
+        int,
+        typer.Option(
+            "--prefix",
+            metavar="N",
+            min=0,
+            help="Features that the approximate index of the table compares; 0 for no such index.",
+            rich_help_panel=DATABASE,
+        ),
+    ] = 32,
+    half: Annotated[
+        bool, typer.Option("--half", help="Store features as 16-bit numbers.", rich_help_panel=DATABASE)
+    ] = False,
     dim: DimOption = None,
     batch_size: BatchOption = 256,
     device: DeviceOption = Device.auto,
@@ -69,6 +113,14 @@ def index(
     from eigenmap.model import Eigenmap
     from eigenmap.search import CodeIndex
 
+    if to is not None and out is None:
+        from eigenmap.embedding.blocks import Encoding
+
+        to, table = database.check_address(to, table)
+        how = Encoding(Eigenmap.load(run).check_dim(dim), check_device(device), batch_size, strict)
+        return database.fill(run, source, to, table, how, prefix, half, force, quiet)
+    if out is None or to is not None:
+        raise EigenmapError("Say where the index goes: --out FOLDER, or --to postgresql://... with --table NAME.")
     check_index(out, force)
     place = check_device(device)
     model = Eigenmap.load(run)
@@ -81,6 +133,7 @@ def index(
         made.save(out, overwrite=force, model_dir=_copy_model(run, Path(folder) / "model"))
     if not quiet:
         note(f"{out}: {len(made):,} images, {dim} features each.")
+    return None
 
 
 @app.command(
@@ -92,15 +145,33 @@ Examples:
 [cyan]  eigenmap search photos.index some.jpg[/cyan]
 
 [cyan]  eigenmap search photos.index *.jpg --dim 16 --top 3 --json found.json[/cyan]
+
+[cyan]  eigenmap search postgresql://user@host/pictures some.jpg --table photos[/cyan]
 """,
 )
 def search(
-    index: Annotated[Path, typer.Argument(metavar="INDEX", help="What `eigenmap index` wrote.", show_default=False)],
+    index: Annotated[
+        str,
+        typer.Argument(
+            metavar="INDEX", help="What `eigenmap index` wrote: a folder, or postgresql://...", show_default=False
+        ),
+    ],
     images: Annotated[
         list[Path], typer.Argument(metavar="IMAGE", help="One or more images to look for.", show_default=False)
     ],
     dim: DimOption = None,
     top: Annotated[int, typer.Option("--top", "-n", metavar="N", help="Results an image.")] = 10,
+    table: TableOption = None,
+    model: Annotated[
+        Path | None,
+        typer.Option(
+            "--model",
+            metavar="RUN",
+            help="The model [dim](default: the copy in the database)[/dim].",
+            show_default=False,
+            rich_help_panel=DATABASE,
+        ),
+    ] = None,
     device: DeviceOption = Device.auto,
     strict: StrictOption = False,
     json: JsonOption = None,
@@ -112,22 +183,32 @@ def search(
     The score is the cosine of the two codes, cut at --dim features: 1 for the same image.
     """
     from eigenmap.evaluation.checks import whole_number
-    from eigenmap.model import Eigenmap
-    from eigenmap.search import CodeIndex
 
     if json is not None:
         check_file(json, force)
     place = check_device(device)
-    found_in = CodeIndex.load(index)
-    dim = found_in.n_components if dim is None else whole_number(dim, "dim", 1, found_in.n_components)
-    whole_number(top, "top")
-    model = Eigenmap.load(index / "model")
-    queries = read_images(model, images[0] if len(images) == 1 else images, strict=strict, quiet=quiet)
-    codes = encode_images(model, queries, found_in.n_components, place, quiet=quiet)
-    results = found_in.search(codes, top, dim)
+    with _opened(index, table, model) as (found_in, by):
+        dim = found_in.n_components if dim is None else whole_number(dim, "dim", 1, found_in.n_components)
+        whole_number(top, "top")
+        queries = read_images(by, images[0] if len(images) == 1 else images, strict=strict, quiet=quiet)
+        codes = encode_images(by, queries, found_in.n_components, place, quiet=quiet)
+        results = found_in.search(codes, top, dim)
     if json is not None:
-        write_json(json, _as_json(index, dim, queries.ids, results))
+        write_json(json, _as_json(database.shown(index), dim, queries.ids, results))
     _show(queries.ids, results)
+
+
+@contextmanager
+def _opened(index: str, table: str | None, run: Path | None) -> Iterator[tuple[CodeIndex, Eigenmap]]:
+    """The index, and the model that made its codes."""
+    from eigenmap.model import Eigenmap
+    from eigenmap.search import CodeIndex
+
+    if database.is_address(index):
+        with database.opened(*database.check_address(index, table), run) as both:
+            yield both
+    else:
+        yield CodeIndex.load(index), Eigenmap.load(Path(index) / "model" if run is None else run)
 
 
 def _copy_model(run: Path, to: Path) -> Path:
@@ -139,9 +220,9 @@ def _copy_model(run: Path, to: Path) -> Path:
     return to
 
 
-def _as_json(index: Path, dim: int, queries: list[str], results: Results) -> dict[str, Any]:
+def _as_json(index: str, dim: int, queries: list[str], results: Results) -> dict[str, Any]:
     return {
-        "index": str(index),
+        "index": index,
         "dim": dim,
         "similarity": "cosine of the first dim features",
         "results": [

@@ -1,0 +1,131 @@
+"""What `eigenmap index` and `eigenmap search` do with a PostgreSQL database in place of a folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+from eigenmap.cli.console import note, progress_bar
+from eigenmap.errors import EigenmapError
+
+if TYPE_CHECKING:
+    from eigenmap.cli.console import Tick
+    from eigenmap.embedding.blocks import Encoding
+    from eigenmap.embedding.shards import Codebook
+    from eigenmap.model import Codes, Eigenmap
+    from eigenmap.search import CodeIndex
+
+SCHEMES = ("postgresql://", "postgres://")
+
+
+def is_address(text: str) -> bool:
+    """Whether this is the address of a database, not a path."""
+    return text.startswith(SCHEMES)
+
+
+def shown(index: str) -> str:
+    """An index as it may be written down: without the password of a database."""
+    if not is_address(index):
+        return index
+    from eigenmap.search.postgres.connection import address
+
+    return f"postgresql://{address(index)}"
+
+
+def check_address(url: str, table: str | None) -> tuple[str, str]:
+    """The address and the table, if both are there."""
+    if not is_address(url):
+        raise EigenmapError(f"{url} is no address of a database; write postgresql://user@host/name.")
+    if table is None:
+        raise EigenmapError("Name the table of the codes: --table photos.")
+    return url, table
+
+
+def fill(
+    run: Path, source: Path, url: str, table: str, how: Encoding, prefix: int, half: bool, force: bool, quiet: bool
+) -> None:
+    """Load the codes of a source of images, or of a folder that `eigenmap embed` wrote, into a table."""
+    from eigenmap.embedding.shards import Codebook
+    from eigenmap.fit import say_left_out
+    from eigenmap.model import Eigenmap
+    from eigenmap.search.backend import About, Approximate
+    from eigenmap.search.postgres import load
+    from eigenmap.search.postgres.connection import address
+    from eigenmap.search.postgres.models import store_model
+
+    model, fingerprint = Eigenmap.load(run), Eigenmap.fingerprint(run)
+    approximate = Approximate(dim=min(prefix, how.dim)) if prefix else None
+    precision = "float16" if half else "float32"
+    about = About(how.dim, fingerprint=fingerprint, precision=precision, approximate=approximate)
+    skipped: list[tuple[str, str]] = []
+    with progress_bar("loading", quiet) as tick:
+        if Codebook.is_at(source):
+            codes = _stored_codes(Codebook.open(source), fingerprint, how.dim)
+        else:
+            codes = _fresh_codes(model, source, how, skipped, tick)
+        made = load(url, table, about, codes, replace=force)
+    store_model(url, run)
+    if quiet:
+        return
+    say_left_out(skipped, made.items, note)
+    note(
+        f"Table {table} at {address(url)}: {made.items:,} items of {how.dim} features; {made.added:,} are new, "
+        f"{made.changed:,} have another code than before."
+    )
+
+
+def _fresh_codes(
+    model: Eigenmap, source: Path, how: Encoding, skipped: list[tuple[str, str]], tick: Tick | None
+) -> Iterator[tuple[list[str], Codes]]:
+    """Codes as they are computed, in constant memory; adds to `skipped` what could not be read."""
+    from eigenmap.data.stream import open_stream
+    from eigenmap.embedding.blocks import encode_blocks
+    from eigenmap.embedding.shards import utf8_name
+
+    stream = open_stream(source)
+    total, done = stream.survey().count, 0
+    rows = (row for shard in stream.shards(how.batch_size) for row in shard.rows)
+    for block in encode_blocks(model, rows, how):
+        skipped += block.skipped
+        done += len(block.ids) + len(block.skipped)
+        yield [utf8_name(name) for name in block.ids], block.codes
+        if tick is not None:
+            tick(done, total)
+    if len(skipped) == total:
+        name, reason = skipped[-1]
+        raise EigenmapError(f"none of the {total:,} images can be read, for example {name}: {reason}")
+
+
+def _stored_codes(codes: Codebook, fingerprint: str, dim: int) -> Iterator[tuple[list[str], Codes]]:
+    """Codes that were computed before, cut at `dim` and made unit rows again."""
+    import numpy as np
+
+    from eigenmap.embedding.shards import utf8_name
+
+    if codes.plan.fingerprint != fingerprint:
+        raise EigenmapError(f"{codes.path} holds codes of another model than RUN; embed the images again.")
+    if codes.plan.dim < dim:
+        raise EigenmapError(f"{codes.path} holds codes of {codes.plan.dim} features; choose --dim {codes.plan.dim}.")
+    for ids, rows in codes:
+        cut = rows[:, :dim]
+        norm = np.linalg.norm(cut, axis=1, keepdims=True)
+        yield [utf8_name(name) for name in ids], (cut / np.where(norm == 0, 1, norm)).astype(np.float32)
+
+
+@contextmanager
+def opened(url: str, table: str, run: Path | None) -> Iterator[tuple[CodeIndex, Eigenmap]]:
+    """A table of codes, and the model that made them: RUN if given, else the one in the database."""
+    from eigenmap.model import Eigenmap
+    from eigenmap.search import CodeIndex
+    from eigenmap.search.postgres.models import fetch_model
+
+    with CodeIndex.open(url, table=table, fingerprint=None if run is None else Eigenmap.fingerprint(run)) as index:
+        if run is not None:
+            yield index, Eigenmap.load(run)
+            return
+        with TemporaryDirectory() as folder:
+            model = Eigenmap.load(fetch_model(url, index.fingerprint, Path(folder) / "model"))
+        yield index, model
