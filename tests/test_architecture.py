@@ -19,7 +19,7 @@ PACKAGE = "eigenmap"
 # fmt: off
 ORDER = [
     "errors", "spectrum", "objectives", "networks", "data", "relations", "model", "embedding", "training", "evaluation",
-    "search", "figures", "recipes", "alignment", "fit", "demo", "estimators", "service", "cli",
+    "search", "export", "figures", "recipes", "alignment", "fit", "demo", "estimators", "service", "cli",
 ]
 # fmt: on
 

@@ -15,6 +15,7 @@ from eigenmap.cli import database
 from eigenmap.cli.app import USE, app
 from eigenmap.cli.console import note, printable, show
 from eigenmap.cli.options import (
+    DATABASE,
     OUTPUT,
     BatchOption,
     Device,
@@ -26,6 +27,7 @@ from eigenmap.cli.options import (
     QuietOption,
     SourceArgument,
     StrictOption,
+    TableOption,
     check_device,
 )
 from eigenmap.cli.outputs import check_file, check_index, write_json
@@ -35,19 +37,6 @@ from eigenmap.errors import EigenmapError
 if TYPE_CHECKING:
     from eigenmap.model import Eigenmap
     from eigenmap.search import CodeIndex, Results
-
-DATABASE = "Database"
-
-TableOption = Annotated[
-    str | None,
-    typer.Option(
-        "--table",
-        metavar="NAME",
-        help="The table in the database; schema.name for one in another schema.",
-        show_default=False,
-        rich_help_panel=DATABASE,
-    ),
-]
 
 
 @app.command(
