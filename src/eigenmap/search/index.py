@@ -126,16 +126,20 @@ class CodeIndex:
         """
         index = cls.__new__(cls)
         index._use(_open(where, table, whole_number(memory_bytes, "memory_bytes")))
-        if fingerprint is not None and index.fingerprint != fingerprint:
-            index.close()
-            made_by = "no known model" if index.fingerprint is None else f"the model {index.fingerprint[:12]}"
-            raise EigenmapError(
-                f"{where} holds codes of {made_by}, not of the model {fingerprint[:12]}; "
-                "codes of two models cannot be compared: index the items again"
-            )
+        if fingerprint is not None:
+            index.require_model(fingerprint)
         return index
 
     load = open
+
+    def require_model(self, fingerprint: str) -> None:
+        """Raise if the codes are of another model: codes of two models cannot be compared."""
+        if self.fingerprint != fingerprint:
+            made_by = "no known model" if self.fingerprint is None else f"the model {self.fingerprint[:12]}"
+            raise EigenmapError(
+                f"the index holds codes of {made_by}, not of the model {fingerprint[:12]}; "
+                "index the items again with this model, or use the other"
+            )
 
     def _use(self, backend: Backend) -> None:
         self.backend = backend
@@ -244,7 +248,7 @@ class CodeIndex:
                 raise EigenmapError('dim="auto" chooses all stages; leave shortlist_dim, shortlist and funnel out')
             stages, exact, measured = self._advised(top)
         else:
-            stages = self._stages(top, dim, shortlist_dim, shortlist, funnel)
+            stages = self.stages(top, dim, shortlist_dim, shortlist, funnel)
             measured = self._known_recall(stages, exact)
         rows = self._cut_queries(queries, stages[-1].dim)
         found = self.backend.search(rows, stages, conditions(where), exact)
@@ -292,7 +296,7 @@ class CodeIndex:
 
         Each query is left out of its own results. Later searches with these settings carry the figure.
         """
-        stages = self._stages(top, dim, shortlist_dim, shortlist, funnel)
+        stages = self.stages(top, dim, shortlist_dim, shortlist, funnel)
         sample = self.backend.sample(queries, seed)
         wider = [Stage(stage.dim, stage.keep + 1) for stage in stages]
         found = self.backend.search(sample.codes, wider, [], False)
@@ -332,7 +336,7 @@ class CodeIndex:
             raise EigenmapError("the index is empty; add codes before saving")
         flat.save(self.backend, path, overwrite=overwrite, model_dir=model_dir)
 
-    def _stages(
+    def stages(
         self,
         top: int | None,
         dim: int | None,
@@ -340,6 +344,7 @@ class CodeIndex:
         shortlist: int | None,
         funnel: Sequence[tuple[int, int]] | None,
     ) -> list[Stage]:
+        """What a search with these arguments would do, stage by stage; an error if it cannot be done."""
         if top is not None:
             top = whole_number(top, "top")
         if funnel is not None:

@@ -161,7 +161,7 @@ def norms(rows: Floats) -> Floats:
     """Norm of each row; 1 for a row of zeros, which then scores 0 everywhere."""
     squares = np.einsum("ij,ij->i", rows, rows)
     odd = ~((squares > 1e-30) & (squares < 1e30))  # beyond what float32 can square
-    norm = np.sqrt(squares)
+    norm: Floats = np.sqrt(squares)
     if odd.any():
         exact = np.linalg.norm(rows[odd].astype(np.float64), axis=1)
         norm[odd] = np.where(exact == 0, 1, exact)
