@@ -14,7 +14,20 @@ from eigenmap.errors import EigenmapError
 LEARN, USE, ABOUT = "Learn", "Use", "Look up"
 """Headings in the list of verbs."""
 
-_ORDER = ("demo", "fit", "embed", "index", "search", "export", "evaluate", "info", "recipes", "objectives")
+_ORDER = (
+    "demo",
+    "fit",
+    "embed",
+    "index",
+    "search",
+    "advise",
+    "duplicates",
+    "export",
+    "evaluate",
+    "info",
+    "recipes",
+    "objectives",
+)
 
 
 _GO_ON = {

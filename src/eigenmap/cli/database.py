@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from eigenmap.cli.console import note, progress_bar
 from eigenmap.errors import EigenmapError
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from eigenmap.embedding.shards import Codebook
     from eigenmap.model import Codes, Eigenmap
     from eigenmap.search import CodeIndex
+    from eigenmap.search.backend import About
+
+    Block = tuple[list[str], Codes]
 
 SCHEMES = ("postgresql://", "postgres://")
 
@@ -35,51 +38,61 @@ def shown(index: str) -> str:
     return f"postgresql://{address(index)}"
 
 
-def check_address(url: str, table: str | None) -> tuple[str, str]:
+def check_address(url: str | None, table: str | None) -> tuple[str, str]:
     """The address and the table, if both are there."""
-    if not is_address(url):
+    if url is None or not is_address(url):
         raise EigenmapError(f"{url} is no address of a database; write postgresql://user@host/name.")
     if table is None:
         raise EigenmapError("Name the table of the codes: --table photos.")
     return url, table
 
 
-def fill(
-    run: Path, source: Path, url: str, table: str, how: Encoding, prefix: int, half: bool, force: bool, quiet: bool
-) -> None:
+class Wanted(NamedTuple):
+    """What a table is to be."""
+
+    precision: str
+    bytes_per_item: int | None
+    prefix: int
+    force: bool
+
+    def about(self, dim: int, fingerprint: str) -> About:
+        """The description of its codes."""
+        from eigenmap.search.backend import About, Approximate
+
+        approximate = Approximate(dim=min(self.prefix, dim)) if self.prefix else None
+        return About(dim, "cosine", fingerprint, self.precision, self.bytes_per_item, approximate)
+
+
+def fill(run: Path, source: Path, url: str, table: str, how: Encoding, wanted: Wanted, quiet: bool) -> None:
     """Load the codes of a source of images, or of a folder that `eigenmap embed` wrote, into a table."""
     from eigenmap.embedding.shards import Codebook
     from eigenmap.fit import say_left_out
     from eigenmap.model import Eigenmap
-    from eigenmap.search.backend import About, Approximate
     from eigenmap.search.postgres import load
     from eigenmap.search.postgres.connection import address
     from eigenmap.search.postgres.models import store_model
 
-    model, fingerprint = Eigenmap.load(run), Eigenmap.fingerprint(run)
-    approximate = Approximate(dim=min(prefix, how.dim)) if prefix else None
-    precision = "float16" if half else "float32"
-    about = About(how.dim, fingerprint=fingerprint, precision=precision, approximate=approximate)
+    fingerprint = Eigenmap.fingerprint(run)
     skipped: list[tuple[str, str]] = []
     with progress_bar("loading", quiet) as tick:
         if Codebook.is_at(source):
-            codes = _stored_codes(Codebook.open(source), fingerprint, how.dim)
+            blocks = _stored_codes(Codebook.open(source), fingerprint, how.dim)
         else:
-            codes = _fresh_codes(model, source, how, skipped, tick)
-        made = load(url, table, about, codes, replace=force)
+            blocks = _fresh_codes(Eigenmap.load(run), source, how, skipped, tick)
+        made = load(url, table, wanted.about(how.dim, fingerprint), blocks, replace=wanted.force)
     store_model(url, run)
     if quiet:
         return
     say_left_out(skipped, made.items, note)
     note(
         f"Table {table} at {address(url)}: {made.items:,} items of {how.dim} features; {made.added:,} are new, "
-        f"{made.changed:,} have another code than before."
+        f"{made.changed:,} were changed."
     )
 
 
 def _fresh_codes(
     model: Eigenmap, source: Path, how: Encoding, skipped: list[tuple[str, str]], tick: Tick | None
-) -> Iterator[tuple[list[str], Codes]]:
+) -> Iterator[Block]:
     """Codes as they are computed, in constant memory; adds to `skipped` what could not be read."""
     from eigenmap.data.stream import open_stream
     from eigenmap.embedding.blocks import encode_blocks
@@ -99,7 +112,7 @@ def _fresh_codes(
         raise EigenmapError(f"none of the {total:,} images can be read, for example {name}: {reason}")
 
 
-def _stored_codes(codes: Codebook, fingerprint: str, dim: int) -> Iterator[tuple[list[str], Codes]]:
+def _stored_codes(codes: Codebook, fingerprint: str, dim: int) -> Iterator[Block]:
     """Codes that were computed before, cut at `dim` and made unit rows again."""
     import numpy as np
 
@@ -116,16 +129,10 @@ def _stored_codes(codes: Codebook, fingerprint: str, dim: int) -> Iterator[tuple
 
 
 @contextmanager
-def opened(url: str, table: str, run: Path | None) -> Iterator[tuple[CodeIndex, Eigenmap]]:
-    """A table of codes, and the model that made them: RUN if given, else the one in the database."""
-    from eigenmap.model import Eigenmap
+def opened(url: str, table: str, run: Path | None) -> Iterator[tuple[CodeIndex, Path]]:
+    """A table of codes, and the directory of the model that made them: RUN if given, else a copy from the database."""
     from eigenmap.search import CodeIndex
     from eigenmap.search.postgres.models import fetch_model
 
-    with CodeIndex.open(url, table=table, fingerprint=None if run is None else Eigenmap.fingerprint(run)) as index:
-        if run is not None:
-            yield index, Eigenmap.load(run)
-            return
-        with TemporaryDirectory() as folder:
-            model = Eigenmap.load(fetch_model(url, index.fingerprint, Path(folder) / "model"))
-        yield index, model
+    with CodeIndex.open(url, table=table) as index, TemporaryDirectory() as folder:
+        yield index, fetch_model(url, index.fingerprint, Path(folder) / "model") if run is None else run

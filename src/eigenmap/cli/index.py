@@ -6,6 +6,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,8 +15,18 @@ import typer
 from eigenmap.cli import database
 from eigenmap.cli.app import USE, app
 from eigenmap.cli.console import note, printable, show
+from eigenmap.cli.lengths import (
+    FunnelOption,
+    Lengths,
+    SearchDimOption,
+    ShortlistDimOption,
+    ShortlistOption,
+    WhereOption,
+    parse_funnel,
+)
 from eigenmap.cli.options import (
     DATABASE,
+    HOW,
     OUTPUT,
     BatchOption,
     Device,
@@ -35,17 +46,38 @@ from eigenmap.cli.work import encode_images, read_images
 from eigenmap.errors import EigenmapError
 
 if TYPE_CHECKING:
-    from eigenmap.model import Eigenmap
+    from eigenmap.data import ImageSet
     from eigenmap.search import CodeIndex, Results
+
+
+class Precision(str, Enum):
+    """What a stored feature is."""
+
+    float32 = "float32"
+    float16 = "float16"
+    int8 = "int8"
+    bits = "bits"
+    signs = "signs"
+
+
+class Store(str, Enum):
+    """How an index on disk is searched."""
+
+    flat = "flat"
+    faiss = "faiss"
 
 
 @app.command(
     rich_help_panel=USE,
     no_args_is_help=True,
     epilog="""
-Examples:
+Example:
 
 [cyan]  eigenmap index runs/mine PHOTOS/ --out photos.index[/cyan]
+
+[cyan]  eigenmap index runs/mine PHOTOS/ --out small.index --bytes-per-item 16[/cyan]
+
+[cyan]  eigenmap index runs/mine MORE/ --out photos.index --add[/cyan]
 
 [cyan]  eigenmap index runs/mine PHOTOS/ --to postgresql://user@host/pictures --table photos[/cyan]
 """,
@@ -85,10 +117,33 @@ def index(
             rich_help_panel=DATABASE,
         ),
     ] = 32,
-    half: Annotated[
-        bool, typer.Option("--half", help="Store features as 16-bit numbers.", rich_help_panel=DATABASE)
-    ] = False,
     dim: DimOption = None,
+    precision: Annotated[
+        Precision,
+        typer.Option(
+            "--precision", help="What a stored feature is; signs only with --bytes-per-item.", rich_help_panel=HOW
+        ),
+    ] = Precision.float32,
+    bytes_per_item: Annotated[
+        int | None,
+        typer.Option(
+            "--bytes-per-item",
+            metavar="N",
+            help="Spread so many bytes over the features, more bits for the important ones, for example 16.",
+            show_default=False,
+            rich_help_panel=HOW,
+        ),
+    ] = None,
+    backend: Annotated[
+        Store,
+        typer.Option(
+            "--backend", help="faiss adds an approximate index, for a million items and more.", rich_help_panel=HOW
+        ),
+    ] = Store.flat,
+    add: Annotated[
+        bool,
+        typer.Option("--add", help="Add to an index that is there; images with a known name are replaced."),
+    ] = False,
     batch_size: BatchOption = 256,
     device: DeviceOption = Device.auto,
     strict: StrictOption = False,
@@ -97,32 +152,53 @@ def index(
 ) -> None:
     """Make images searchable: `eigenmap search` needs nothing but the index.
 
-    All features are stored unless --dim says otherwise, since a search can cut them at any length.
+    All features are stored unless --dim says otherwise, since a search can cut them at any length. Labels, where they
+    are known, can be searched by: `eigenmap search ... --where label=cat`.
     """
     from eigenmap.model import Eigenmap
     from eigenmap.search import CodeIndex
 
-    if to is not None and out is None:
-        from eigenmap.embedding.blocks import Encoding
-
-        to, table = database.check_address(to, table)
-        how = Encoding(Eigenmap.load(run).check_dim(dim), check_device(device), batch_size, strict)
-        return database.fill(run, source, to, table, how, prefix, half, force, quiet)
-    if out is None or to is not None:
-        raise EigenmapError("Say where the index goes: --out FOLDER, or --to postgresql://... with --table NAME.")
-    check_index(out, force)
+    if (out is None) == (to is None):
+        raise EigenmapError("Say where the index goes: --out FOLDER, or --to postgresql://... with --table NAME")
+    if add and force:
+        raise EigenmapError("--add keeps what is there and --force replaces it: choose one")
+    if bytes_per_item is not None and precision is Precision.float32:
+        precision = Precision.bits
     place = check_device(device)
     model = Eigenmap.load(run)
-    dim = model.check_dim(dim)
+    if out is None:
+        from eigenmap.embedding.blocks import Encoding
+
+        how = Encoding(model.check_dim(dim), place, batch_size, strict)
+        what = database.Wanted(precision.value, bytes_per_item, prefix, force)
+        database.fill(run, source, *database.check_address(to, table), how, what, quiet)
+        return
+    if add:
+        made = CodeIndex.open(out, fingerprint=Eigenmap.fingerprint(run))
+        dim = made.n_components
+    else:
+        check_index(out, force)
+        dim = model.check_dim(dim)
+        made = CodeIndex(
+            dim,
+            backend=backend.value,
+            precision=precision.value,
+            bytes_per_item=bytes_per_item,
+            fingerprint=Eigenmap.fingerprint(run),
+        )
     images = read_images(model, source, strict=strict, quiet=quiet)
-    made = CodeIndex(dim, fingerprint=Eigenmap.fingerprint(run))
-    made.add(encode_images(model, images, dim, place, batch_size, quiet), images.ids)
+    codes = encode_images(model, images, dim, place, batch_size, quiet)
+    if add:
+        made.upsert(codes, images.ids, _labels(images))
+        if not quiet:
+            note(f"{out}: {len(made):,} images, {dim} features each.")
+        return
+    made.add(codes, images.ids, _labels(images))
     with tempfile.TemporaryDirectory() as folder:
         # Of a run only the model: checkpoints are many times as large.
         made.save(out, overwrite=force, model_dir=_copy_model(run, Path(folder) / "model"))
     if not quiet:
         note(f"{out}: {len(made):,} images, {dim} features each.")
-    return None
 
 
 @app.command(
@@ -148,17 +224,24 @@ def search(
     images: Annotated[
         list[Path], typer.Argument(metavar="IMAGE", help="One or more images to look for.", show_default=False)
     ],
-    dim: DimOption = None,
-    top: Annotated[int, typer.Option("--top", "-n", metavar="N", help="Results an image.")] = 10,
+    dim: SearchDimOption = None,
+    top: Annotated[
+        int | None,
+        typer.Option("--top", "-n", metavar="N", help="Results an image [dim](default: 10)[/dim].", show_default=False),
+    ] = None,
+    shortlist_dim: ShortlistDimOption = None,
+    shortlist: ShortlistOption = None,
+    funnel: FunnelOption = None,
+    where: WhereOption = None,
     table: TableOption = None,
     model: Annotated[
         Path | None,
         typer.Option(
             "--model",
             metavar="RUN",
-            help="The model [dim](default: the copy in the database)[/dim].",
+            help="The model [dim](default: the copy in the index)[/dim].",
             show_default=False,
-            rich_help_panel=DATABASE,
+            rich_help_panel=HOW,
         ),
     ] = None,
     device: DeviceOption = Device.auto,
@@ -171,33 +254,48 @@ def search(
 
     The score is the cosine of the two codes, cut at --dim features: 1 for the same image.
     """
-    from eigenmap.evaluation.checks import whole_number
+    from eigenmap.model import Eigenmap
+    from eigenmap.search.filters import parse
 
     if json is not None:
         check_file(json, force)
     place = check_device(device)
-    with _opened(index, table, model) as (found_in, by):
-        dim = found_in.n_components if dim is None else whole_number(dim, "dim", 1, found_in.n_components)
-        whole_number(top, "top")
-        queries = read_images(by, images[0] if len(images) == 1 else images, strict=strict, quiet=quiet)
-        codes = encode_images(by, queries, found_in.n_components, place, quiet=quiet)
-        results = found_in.search(codes, top, dim)
+    asked = Lengths(top, dim, shortlist_dim, shortlist)
+    asked.funnel, asked.where = parse_funnel(funnel), parse(where or [])
+    with _opened(index, table, model) as (found_in, made_by):
+        compared = asked.check(found_in)
+        encoder = Eigenmap.load(made_by)
+        found_in.require_model(Eigenmap.fingerprint(made_by))
+        queries = read_images(encoder, images[0] if len(images) == 1 else images, strict=strict, quiet=quiet)
+        codes = encode_images(encoder, queries, found_in.n_components, place, quiet=quiet)
+        results = asked.search(found_in, codes)
     if json is not None:
-        write_json(json, _as_json(database.shown(index), dim, queries.ids, results))
+        write_json(json, _as_json(database.shown(index), compared, queries.ids, results))
     _show(queries.ids, results)
+    if results.recall != 1 and results.recall is not None and not quiet:
+        note(f"Such a search finds {100 * results.recall:.1f} % of what comparing every item would.")
 
 
 @contextmanager
-def _opened(index: str, table: str | None, run: Path | None) -> Iterator[tuple[CodeIndex, Eigenmap]]:
-    """The index, and the model that made its codes."""
-    from eigenmap.model import Eigenmap
+def _opened(index: str, table: str | None, model: Path | None) -> Iterator[tuple[CodeIndex, Path]]:
+    """The index, and the directory of the model that made its codes."""
     from eigenmap.search import CodeIndex
 
     if database.is_address(index):
-        with database.opened(*database.check_address(index, table), run) as both:
+        with database.opened(*database.check_address(index, table), model) as both:
             yield both
     else:
-        yield CodeIndex.load(index), Eigenmap.load(Path(index) / "model" if run is None else run)
+        with CodeIndex.open(Path(index)) as codes:
+            yield codes, Path(index) / "model" if model is None else model
+
+
+def _labels(images: ImageSet) -> list[dict[str, str]] | None:
+    """What is known of each image: its label, several separated by spaces."""
+    if images.labels is None:
+        return None
+    names = images.labels.names
+    rows = [[names[c] for c in row.nonzero()[:, 0].tolist()] for row in images.labels.matrix]
+    return [{"label": " ".join(row)} if row else {} for row in rows]
 
 
 def _copy_model(run: Path, to: Path) -> Path:
@@ -214,6 +312,7 @@ def _as_json(index: str, dim: int, queries: list[str], results: Results) -> dict
         "index": index,
         "dim": dim,
         "similarity": "cosine of the first dim features",
+        "recall": results.recall,
         "results": [
             {
                 "query": query,

@@ -149,7 +149,4 @@ def _empty(how: Approximate, rows: int) -> Any:
     if how.method == "sq8":
         return faiss.IndexScalarQuantizer(how.dim, faiss.ScalarQuantizer.QT_8bit, kind)
     lists = max(1, min(round(math.sqrt(rows)), rows // 39))  # 39 points a cluster, or faiss warns
-    index = faiss.IndexIVFFlat(faiss.IndexFlatIP(how.dim), how.dim, lists, kind)
-    index.own_fields = True
-    index.quantizer.this.disown()
-    return index
+    return faiss.IndexIVFFlat(faiss.IndexFlatIP(how.dim), how.dim, lists, kind)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -158,4 +158,17 @@ class Backend(Protocol):
 
     def close(self) -> None:
         """Let go of files and connections; harmless if called again."""
+        ...
+
+
+@runtime_checkable
+class KeepsNotes(Protocol):
+    """A back end that can also keep small JSON objects with the index, such as what was measured about it."""
+
+    def write_note(self, name: str, content: dict[str, Any]) -> None:
+        """Keep a note; no harm if that fails."""
+        ...
+
+    def read_note(self, name: str) -> dict[str, Any] | None:
+        """What `write_note` kept under this name, or None."""
         ...

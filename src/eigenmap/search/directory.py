@@ -124,6 +124,23 @@ class Directory:
             os.fsync(stream.fileno())
             partial.replace(self.path / "codec.json")
 
+    def write_note(self, name: str, content: Mapping[str, Any]) -> None:
+        """Keep a JSON object beside the index; a directory that cannot be written is left without it."""
+        partial = self.path / f".{name}.{uuid4().hex}"
+        try:
+            partial.write_text(json.dumps(content), encoding="ascii")
+            partial.replace(self.path / f"{name}.json")
+        except OSError:
+            partial.unlink(missing_ok=True)
+
+    def read_note(self, name: str) -> dict[str, Any] | None:
+        """What `write_note` kept, or None if there is nothing whole."""
+        try:
+            content = json.loads((self.path / f"{name}.json").read_bytes())
+        except (OSError, ValueError):
+            return None
+        return content if isinstance(content, dict) else None
+
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Keep other processes from changing the index; ends with the block, or with this process."""

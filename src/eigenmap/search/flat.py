@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +38,7 @@ class FlatBackend:
         self.directory = directory
         self.codec = codec
         self.durable = True
+        self._notes: dict[str, dict[str, Any]] = {}
         self._load()
 
     @classmethod
@@ -306,6 +308,18 @@ class FlatBackend:
         numbers = rows.tolist()
         metadata: list[Metadata] = [json.loads(text) if (text := self._known[row]) else {} for row in numbers]
         return Batch([self.id_of(row) for row in numbers], self._columns.take(rows, self.about.n_components), metadata)
+
+    def write_note(self, name: str, content: dict[str, Any]) -> None:
+        """Keep a small JSON object, in the directory if there is one."""
+        self._notes[name] = content
+        if self.directory is not None:
+            self.directory.write_note(name, content)
+
+    def read_note(self, name: str) -> dict[str, Any] | None:
+        """What `write_note` kept under this name, or None."""
+        if name not in self._notes and self.directory is not None:
+            return self.directory.read_note(name)
+        return self._notes.get(name)
 
     def stored_bytes(self) -> int:
         """Bytes per item of the stored codes."""

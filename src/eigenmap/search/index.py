@@ -12,22 +12,41 @@ One class stands in front of three back ends (`eigenmap.search.backend`); in exa
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
 from eigenmap.errors import EigenmapError
 from eigenmap.evaluation.checks import whole_number
 from eigenmap.search import checks, directory
-from eigenmap.search.backend import METHODS, METRICS, PRECISIONS, About, Approximate, Backend, Batch, Floats, Id, Stage
+from eigenmap.search.backend import (
+    METHODS,
+    METRICS,
+    PRECISIONS,
+    About,
+    Approximate,
+    Backend,
+    Batch,
+    Floats,
+    Id,
+    KeepsNotes,
+    Stage,
+)
 from eigenmap.search.filters import conditions
+
+if TYPE_CHECKING:
+    from eigenmap.search.advisor import Advice
 
 BACKENDS = ("flat", "faiss", "postgres")
 MEMORY_BYTES = 256 * 2**20
+
+_FEWEST_TO_ADVISE = 1000
+"""Comparing so few at full length takes no time, so that there is nothing to choose."""
 
 Where = str | os.PathLike[str]
 
@@ -107,20 +126,25 @@ class CodeIndex:
         """
         index = cls.__new__(cls)
         index._use(_open(where, table, whole_number(memory_bytes, "memory_bytes")))
-        if fingerprint is not None and index.fingerprint != fingerprint:
-            index.close()
-            made_by = "no known model" if index.fingerprint is None else f"the model {index.fingerprint[:12]}"
-            raise EigenmapError(
-                f"{where} holds codes of {made_by}, not of the model {fingerprint[:12]}; "
-                "codes of two models cannot be compared: index the items again"
-            )
+        if fingerprint is not None:
+            index.require_model(fingerprint)
         return index
 
     load = open
 
+    def require_model(self, fingerprint: str) -> None:
+        """Raise if the codes are of another model: codes of two models cannot be compared."""
+        if self.fingerprint != fingerprint:
+            made_by = "no known model" if self.fingerprint is None else f"the model {self.fingerprint[:12]}"
+            raise EigenmapError(
+                f"the index holds codes of {made_by}, not of the model {fingerprint[:12]}; "
+                "index the items again with this model, or use the other"
+            )
+
     def _use(self, backend: Backend) -> None:
         self.backend = backend
         self._measured: dict[tuple[Stage, ...], float] = {}
+        self._advice: Advice | None = None
 
     @property
     def about(self) -> About:
@@ -200,7 +224,7 @@ class CodeIndex:
         self,
         queries: Any,
         top: int | None = None,
-        dim: int | None = None,
+        dim: int | Literal["auto"] | None = None,
         shortlist_dim: int | None = None,
         shortlist: int | None = None,
         *,
@@ -214,14 +238,48 @@ class CodeIndex:
         `shortlist_dim` and `shortlist`, everything is ranked by the first `shortlist_dim` features and only the best
         `shortlist` items by `dim`. `funnel` names all stages, (features, items kept), and its last number is `top`.
         `where` is a filter on metadata (`eigenmap.search.filters`). `exact` makes every back end compare all items
-        in the first stage. Fewer than `top` are returned if there are no more.
+        in the first stage. `dim="auto"` takes the fastest setting that kept 99 % of the full-length results when
+        `advise` measured it, which it does now if it has not yet. Fewer than `top` are returned if there are no more.
         """
         if not len(self):
             raise EigenmapError("the index is empty; add codes before searching")
-        stages = self._stages(top, dim, shortlist_dim, shortlist, funnel)
+        if dim == "auto":
+            if shortlist_dim is not None or shortlist is not None or funnel is not None:
+                raise EigenmapError('dim="auto" chooses all stages; leave shortlist_dim, shortlist and funnel out')
+            stages, exact, measured = self._advised(top)
+        else:
+            stages = self.stages(top, dim, shortlist_dim, shortlist, funnel)
+            measured = self._known_recall(stages, exact)
         rows = self._cut_queries(queries, stages[-1].dim)
         found = self.backend.search(rows, stages, conditions(where), exact)
-        return Results(found.ids, found.scores, self._known_recall(stages, exact))
+        return Results(found.ids, found.scores, measured)
+
+    def advise(self, recall: float = 0.99, **options: Any) -> Advice:
+        """Measure lengths and funnels on the items (`eigenmap.search.advisor.advise`); `dim="auto"` then follows it."""
+        from eigenmap.search.advisor import advise
+
+        self._advice = advise(self, recall, **options)
+        if isinstance(self.backend, KeepsNotes):
+            self.backend.write_note("advice", self._advice.as_json())
+        return self._advice
+
+    def _advised(self, top: int | None) -> tuple[list[Stage], bool, float | None]:
+        """The setting that was found best, the share of the full-length results it kept, for `top` results."""
+        top = 10 if top is None else whole_number(top, "top")
+        if len(self) < _FEWEST_TO_ADVISE:
+            return [Stage(self.n_components, top)], True, 1.0
+        if self._advice is None and isinstance(self.backend, KeepsNotes):
+            from eigenmap.search.advisor import Advice
+
+            stored = self.backend.read_note("advice")
+            self._advice = None if stored is None else Advice.from_json(stored)
+        if self._advice is None or not 0.5 < len(self) / self._advice.items < 2:
+            self.advise()
+        assert self._advice is not None
+        chosen = self._advice.chosen
+        more = max(1.0, top / self._advice.top)  # longer lists need as many times the candidates
+        stages = [Stage(dim, math.ceil(keep * more)) for dim, keep in chosen.stages[:-1]]
+        return [*stages, Stage(chosen.dim, top)], chosen.exact, chosen.recall
 
     def recall(
         self,
@@ -238,7 +296,7 @@ class CodeIndex:
 
         Each query is left out of its own results. Later searches with these settings carry the figure.
         """
-        stages = self._stages(top, dim, shortlist_dim, shortlist, funnel)
+        stages = self.stages(top, dim, shortlist_dim, shortlist, funnel)
         sample = self.backend.sample(queries, seed)
         wider = [Stage(stage.dim, stage.keep + 1) for stage in stages]
         found = self.backend.search(sample.codes, wider, [], False)
@@ -278,7 +336,7 @@ class CodeIndex:
             raise EigenmapError("the index is empty; add codes before saving")
         flat.save(self.backend, path, overwrite=overwrite, model_dir=model_dir)
 
-    def _stages(
+    def stages(
         self,
         top: int | None,
         dim: int | None,
@@ -286,6 +344,7 @@ class CodeIndex:
         shortlist: int | None,
         funnel: Sequence[tuple[int, int]] | None,
     ) -> list[Stage]:
+        """What a search with these arguments would do, stage by stage; an error if it cannot be done."""
         if top is not None:
             top = whole_number(top, "top")
         if funnel is not None:

@@ -17,6 +17,7 @@ from eigenmap.search.columns import Columns
 
 FEW_QUERIES = 8
 _ROWS_AT_ONCE = 65_536
+_GATHERED_BYTES = 1 << 20
 
 
 class Scanner:
@@ -49,17 +50,18 @@ class Scanner:
     def rerank(self, queries: Floats, candidates: Rows, keep: int) -> tuple[Floats, Rows]:
         """Best `keep` among each query's own candidate rows, by the features the queries have."""
         q = comparable(queries, self.metric)
-        at_once = max(1, self.memory_bytes // (8 * max(1, candidates.shape[1]) * q.shape[1]))
-        parts = [(np.empty((0, min(keep, candidates.shape[1])), np.float32), np.empty((0, 0), np.int64))]
+        of_each, dim = candidates.shape[1], q.shape[1]
+        scores = np.empty(candidates.shape, np.float32)
+        # Little at a time: what has just been gathered is then multiplied while it is in the processor's cache.
+        at_once = max(1, min(self.memory_bytes // 4, _GATHERED_BYTES) // (4 * max(1, of_each) * dim))
         for start in range(0, len(q), at_once):
             own = candidates[start : start + at_once]
-            distinct, place = np.unique(own, return_inverse=True)
-            codes = comparable(self.columns.take(distinct, q.shape[1]), self.metric)
-            of_query = codes[place.reshape(own.shape)]
-            parts.append(best((of_query @ q[start : start + at_once, :, None])[:, :, 0], own, keep))
-        if len(parts) == 1:
-            return parts[0][0], np.empty(parts[0][0].shape, np.int64)
-        return np.concatenate([scores for scores, _ in parts[1:]]), np.concatenate([found for _, found in parts[1:]])
+            codes = self.columns.take(own.reshape(-1), dim)
+            products = codes.reshape(*own.shape, dim) @ q[start : start + at_once, :, None]
+            scores[start : start + at_once] = products[:, :, 0]
+            if self.metric == "cosine":
+                scores[start : start + at_once] /= norms(codes).reshape(own.shape)
+        return best(scores, candidates, keep)
 
     def _lies_as_float32(self) -> bool:
         codec = self.columns.codec
@@ -152,14 +154,25 @@ class Scanner:
 
 def comparable(prefixes: Floats, metric: str) -> Floats:
     """What inner products are taken of: unit rows for cosine (a zero row stays zero), else the rows."""
-    if metric == "inner":
-        return np.ascontiguousarray(prefixes)
-    norm = np.sqrt(np.einsum("ij,ij->i", prefixes, prefixes, dtype=np.float64))
-    return prefixes / np.where(norm == 0, 1, norm).astype(np.float32)[:, None]
+    return np.ascontiguousarray(prefixes) if metric == "inner" else prefixes / norms(prefixes)[:, None]
+
+
+def norms(rows: Floats) -> Floats:
+    """Norm of each row; 1 for a row of zeros, which then scores 0 everywhere."""
+    squares = np.einsum("ij,ij->i", rows, rows)
+    odd = ~((squares > 1e-30) & (squares < 1e30))  # beyond what float32 can square
+    norm: Floats = np.sqrt(squares)
+    if odd.any():
+        exact = np.linalg.norm(rows[odd].astype(np.float64), axis=1)
+        norm[odd] = np.where(exact == 0, 1, exact)
+    return norm
 
 
 def best(scores: Floats, rows: Rows, keep: int) -> tuple[Floats, Rows]:
     """Order each line by falling score, equal scores by row, and cut it at `keep`."""
+    if 4 * keep < scores.shape[1]:  # find the best before sorting them: most of a long shortlist is not among them
+        part = np.argpartition(-scores, keep - 1, axis=1)[:, :keep]
+        scores, rows = np.take_along_axis(scores, part, axis=1), np.take_along_axis(rows, part, axis=1)
     order = np.lexsort((rows, -scores), axis=-1)[:, :keep]
     return np.take_along_axis(scores, order, axis=1), np.take_along_axis(rows, order, axis=1)
 
