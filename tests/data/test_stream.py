@@ -90,6 +90,15 @@ def test_a_changed_source_has_another_digest(photos: Path) -> None:
     assert after.digest != before.digest
 
 
+def test_class_folders_are_seen(photos: Path, tmp_path: Path) -> None:
+    assert not open_stream(photos).survey().class_folders
+    for loose in photos.glob("*.png"):
+        loose.unlink()
+    assert open_stream(photos).survey().class_folders
+    np.save(tmp_path / "a.npy", pictures(3))
+    assert not open_stream(tmp_path / "a.npy").survey().class_folders
+
+
 def test_a_damaged_file_says_so_when_it_is_read(tmp_path: Path) -> None:
     (tmp_path / "broken.jpg").write_bytes(b"")
     ((name, picture),) = [row for shard in open_stream(tmp_path).shards(5) for row in shard.rows]

@@ -15,11 +15,9 @@ if TYPE_CHECKING:
     from eigenmap.cli.console import Tick
     from eigenmap.embedding.blocks import Encoding
     from eigenmap.embedding.shards import Codebook
-    from eigenmap.model import Codes, Eigenmap
+    from eigenmap.model import Eigenmap
     from eigenmap.search import CodeIndex
-    from eigenmap.search.backend import About
-
-    Block = tuple[list[str], Codes]
+    from eigenmap.search.backend import About, Batch, Id, Metadata
 
 SCHEMES = ("postgresql://", "postgres://")
 
@@ -92,19 +90,25 @@ def fill(run: Path, source: Path, url: str, table: str, how: Encoding, wanted: W
 
 def _fresh_codes(
     model: Eigenmap, source: Path, how: Encoding, skipped: list[tuple[str, str]], tick: Tick | None
-) -> Iterator[Block]:
+) -> Iterator[Batch]:
     """Codes as they are computed, in constant memory; adds to `skipped` what could not be read."""
     from eigenmap.data.stream import open_stream
     from eigenmap.embedding.blocks import encode_blocks
     from eigenmap.embedding.shards import utf8_name
+    from eigenmap.search.backend import Batch
 
     stream = open_stream(source)
-    total, done = stream.survey().count, 0
+    survey = stream.survey()
+    total, done = survey.count, 0
     rows = (row for shard in stream.shards(how.batch_size) for row in shard.rows)
     for block in encode_blocks(model, rows, how):
         skipped += block.skipped
         done += len(block.ids) + len(block.skipped)
-        yield [utf8_name(name) for name in block.ids], block.codes
+        names: list[Id] = [utf8_name(name) for name in block.ids]
+        labels: list[Metadata] = [
+            {"label": str(name).partition("/")[0]} if survey.class_folders else {} for name in names
+        ]
+        yield Batch(names, block.codes, labels)
         if tick is not None:
             tick(done, total)
     if len(skipped) == total:
@@ -112,11 +116,12 @@ def _fresh_codes(
         raise EigenmapError(f"none of the {total:,} images can be read, for example {name}: {reason}")
 
 
-def _stored_codes(codes: Codebook, fingerprint: str, dim: int) -> Iterator[Block]:
+def _stored_codes(codes: Codebook, fingerprint: str, dim: int) -> Iterator[Batch]:
     """Codes that were computed before, cut at `dim` and made unit rows again."""
     import numpy as np
 
     from eigenmap.embedding.shards import utf8_name
+    from eigenmap.search.backend import Batch
 
     if codes.plan.fingerprint != fingerprint:
         raise EigenmapError(f"{codes.path} holds codes of another model than RUN; embed the images again.")
@@ -125,7 +130,8 @@ def _stored_codes(codes: Codebook, fingerprint: str, dim: int) -> Iterator[Block
     for ids, rows in codes:
         cut = rows[:, :dim]
         norm = np.linalg.norm(cut, axis=1, keepdims=True)
-        yield [utf8_name(name) for name in ids], (cut / np.where(norm == 0, 1, norm)).astype(np.float32)
+        unit = (cut / np.where(norm == 0, 1, norm)).astype(np.float32)
+        yield Batch([utf8_name(name) for name in ids], unit, [{} for _ in ids])
 
 
 @contextmanager

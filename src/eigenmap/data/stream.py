@@ -12,11 +12,11 @@ are read in small batches; an .npy file is memory-mapped. Shards can be pickled,
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 from eigenmap.data.arrays import Array, as_array, as_nhwc, read_array_file, to_pixels
 from eigenmap.data.folders import list_folder, walk_images
@@ -51,12 +51,14 @@ class Survey:
         count: how many images there seem to be.
         digest: changes when a name is added, removed or changed.
         skipped: (folder, reason) of what cannot be opened.
+        class_folders: whether every image lies in a folder, whose name is then its label.
 
     """
 
     count: int
     digest: str
     skipped: list[tuple[str, str]] = field(default_factory=list)
+    class_folders: bool = False
 
 
 class ImageStream(Protocol):
@@ -115,8 +117,16 @@ class _Folder:
 
     def survey(self) -> Survey:
         closed: list[tuple[str, str]] = []
-        count, digest = _digest(walk_images(self.root, closed))
-        return Survey(count, digest, closed)
+        loose = 0
+
+        def names() -> Iterator[str]:
+            nonlocal loose
+            for name in walk_images(self.root, closed):
+                loose += "/" not in name
+                yield name
+
+        count, digest = _digest(names())
+        return Survey(count, digest, closed, class_folders=not loose)
 
     def shards(self, size: int) -> Iterator[Shard]:
         walk, number = walk_images(self.root), 0
@@ -261,7 +271,7 @@ def _runs(count: int, size: int) -> Iterator[tuple[int, int]]:
         yield start, min(start + size, count)
 
 
-def _digest(names: Any) -> tuple[int, str]:
+def _digest(names: Iterable[str]) -> tuple[int, str]:
     """How many names there are, and a digest of them in order."""
     digest, count = hashlib.sha256(), 0
     for name in names:

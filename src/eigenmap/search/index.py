@@ -241,8 +241,6 @@ class CodeIndex:
         in the first stage. `dim="auto"` takes the fastest setting that kept 99 % of the full-length results when
         `advise` measured it, which it does now if it has not yet. Fewer than `top` are returned if there are no more.
         """
-        if not len(self):
-            raise EigenmapError("the index is empty; add codes before searching")
         if dim == "auto":
             if shortlist_dim is not None or shortlist is not None or funnel is not None:
                 raise EigenmapError('dim="auto" chooses all stages; leave shortlist_dim, shortlist and funnel out')
@@ -252,6 +250,8 @@ class CodeIndex:
             measured = self._known_recall(stages, exact)
         rows = self._cut_queries(queries, stages[-1].dim)
         found = self.backend.search(rows, stages, conditions(where), exact)
+        if not found.scores.size and not len(self):  # asked last: a database counts by reading everything
+            raise EigenmapError("the index is empty; add codes before searching")
         return Results(found.ids, found.scores, measured)
 
     def advise(self, recall: float = 0.99, **options: Any) -> Advice:

@@ -296,3 +296,21 @@ def test_an_index_of_another_model_is_refused(database: str) -> None:
     CodeIndex.open(database, fingerprint="abc" * 10).close()
     with pytest.raises(EigenmapError, match="holds codes of the model abcabc"):
         CodeIndex.open(database, fingerprint="def" * 10)
+
+
+def test_notes_stay_with_the_table(database: str, codes: Floats, ids: list[str]) -> None:
+    _, table = pair(database, codes, ids)
+    backend: Any = table.backend
+    assert backend.read_note("advice") is None
+    backend.write_note("advice", {"dim": 4, "text": "it's"})
+    backend.write_note("other", {})
+    with CodeIndex.open(database, table="photos") as again:
+        other: Any = again.backend
+        assert other.read_note("advice") == {"dim": 4, "text": "it's"}
+        assert again.about == table.about
+
+
+def test_an_empty_table_says_so(database: str) -> None:
+    index = CodeIndex(2, backend="postgres", where=database)
+    with pytest.raises(EigenmapError, match="the index is empty"):
+        index.search([[1, 0]])

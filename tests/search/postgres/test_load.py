@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 
 from eigenmap import EigenmapError
 from eigenmap.search import CodeIndex
-from eigenmap.search.backend import About, Approximate
+from eigenmap.search.backend import About, Approximate, Batch
 from eigenmap.search.postgres import Loaded, load
-from eigenmap.search.postgres.load import Blocks
 from tests.database import crash, rows, running_server, tables
 
 Floats = NDArray[np.float32]
@@ -21,10 +20,14 @@ Floats = NDArray[np.float32]
 ABOUT = About(12, fingerprint="abc", approximate=Approximate(dim=4))
 
 
-def blocks(codes: Floats, ids: list[str], size: int = 90) -> Blocks:
+def batch(codes: Floats, ids: Sequence[str | int]) -> Batch:
+    return Batch(list(ids), codes, [{} for _ in ids])
+
+
+def blocks(codes: Floats, ids: Sequence[str], size: int = 90) -> Iterator[Batch]:
     for start in range(0, len(ids), size):
-        yield ids[start : start + size], codes[start : start + size]
-        yield [], codes[:0]
+        yield batch(codes[start : start + size], ids[start : start + size])
+        yield batch(codes[:0], [])
 
 
 def test_a_load_makes_what_adding_makes(database: str, codes: Floats, queries: Floats, ids: list[str]) -> None:
@@ -59,21 +62,26 @@ def test_a_later_load_adds_and_changes(database: str, codes: Floats, ids: list[s
     with CodeIndex.open(database, table="photos") as index:
         np.testing.assert_array_equal(index.codes(ids), changed)
         assert index.metadata([ids[150]]) == [{"kind": "cat"}]
+    labelled = [Batch([ids[150], ids[151]], changed[150:152], [{"label": "a"}, {"label": "b"}])]
+    assert load(database, "photos", ABOUT, labelled) == Loaded(300, 0, 2)
+    assert load(database, "photos", ABOUT, labelled) == Loaded(300, 0, 0)
+    with CodeIndex.open(database, table="photos") as index:
+        assert index.metadata(ids[150:152]) == [{"kind": "cat", "label": "a"}, {"label": "b"}]
 
 
 def test_a_replacement_is_complete_before_the_old_table_goes(database: str, codes: Floats, ids: list[str]) -> None:
     load(database, "photos", ABOUT, blocks(codes, ids))
 
-    def watched() -> Blocks:
-        yield ids[:2], codes[:2]
+    def watched() -> Iterator[Batch]:
+        yield batch(codes[:2], ids[:2])
         assert rows(database, "SELECT count(*) FROM photos") == [(300,)]
-        yield ids[2:5], codes[2:5]
+        yield batch(codes[2:5], ids[2:5])
 
     other = About(12, fingerprint="def", precision="float16")
     assert load(database, "photos", other, watched(), replace=True) == Loaded(5, 5, 0)
     with CodeIndex.open(database, table="photos", fingerprint="def") as index:
         assert index.ids == ids[:5]
-    assert load(database, "photos", About(3), [([7, 8], codes[:2, :3])], replace=True).items == 2
+    assert load(database, "photos", About(3), [batch(codes[:2, :3], [7, 8])], replace=True).items == 2
     query = "SELECT id FROM photos_search('[1,0,0]', 1)"
     assert rows(database, query)[0][0] in (7, 8)
 
@@ -105,16 +113,16 @@ def test_wrong_ids(database: str, codes: Floats, ids: list[str]) -> None:
     assert tables(database) == []
     load(database, "photos", ABOUT, blocks(codes, ids))
     with pytest.raises(EigenmapError, match="the ids of the table photos are of type text, and 7 is not"):
-        load(database, "photos", ABOUT, [([7], codes[:1])])
+        load(database, "photos", ABOUT, [batch(codes[:1], [7])])
 
 
 def test_a_connection_lost_in_the_middle_leaves_nothing(database: str, codes: Floats, ids: list[str]) -> None:
-    def interrupted() -> Iterator[tuple[list[str], Floats]]:
-        yield ids[:100], codes[:100]
+    def interrupted() -> Iterator[Batch]:
+        yield batch(codes[:100], ids[:100])
         assert tables(database) == []
         rows(database, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()")
         for _ in range(1000):  # enough to fill what is buffered on the way
-            yield ids[100:], codes[100:]
+            yield batch(codes[100:], ids[100:])
 
     with pytest.raises(EigenmapError, match=r"the database went away: .*; nothing was changed, run the same command"):
         load(database, "photos", ABOUT, interrupted())
@@ -126,11 +134,11 @@ def test_a_server_that_crashes_in_the_middle_leaves_nothing(codes: Floats, ids: 
     with tempfile.TemporaryDirectory(prefix="pg", ignore_cleanup_errors=True) as folder:
         data = Path(folder) / "data"
 
-        def crashing() -> Iterator[tuple[list[str], Floats]]:
-            yield ids[:100], codes[:100]
+        def crashing() -> Iterator[Batch]:
+            yield batch(codes[:100], ids[:100])
             crash(data)
             for _ in range(1000):
-                yield ids[100:], codes[100:]
+                yield batch(codes[100:], ids[100:])
 
         with running_server(data) as url:
             load(url, "older", ABOUT, blocks(codes, ids))

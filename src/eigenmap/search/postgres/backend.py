@@ -16,7 +16,7 @@ from eigenmap.search.filters import Condition
 from eigenmap.search.postgres.connection import Connection, address, connect, require_pgvector, speaking
 from eigenmap.search.postgres.copying import as_text, copy, merge, staged
 from eigenmap.search.postgres.statements import ID_TYPES, Table
-from eigenmap.search.postgres.tables import columns_of, described, making
+from eigenmap.search.postgres.tables import columns_of, described, making, said_by
 
 
 class PostgresBackend:
@@ -134,6 +134,18 @@ class PostgresBackend:
             cursor.execute(statement)
             while found := cursor.fetchmany(rows):
                 yield self._batch(found)
+
+    def write_note(self, name: str, content: dict[str, Any]) -> None:
+        """Keep a note in the comment of the table."""
+        with speaking(), self.connection.transaction():
+            notes = {**said_by(self.connection, self.table)["notes"], name: content}
+            self.connection.execute(self.table.comment(notes=notes))
+
+    def read_note(self, name: str) -> dict[str, Any] | None:
+        """What `write_note` kept, or None."""
+        with speaking():
+            note: dict[str, Any] | None = said_by(self.connection, self.table)["notes"].get(name)
+            return note
 
     def close(self) -> None:
         """End the connection."""

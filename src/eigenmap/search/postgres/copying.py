@@ -40,7 +40,7 @@ def copy(
     connection: Connection,
     table: Table,
     into: sql.Identifier,
-    blocks: Iterable[tuple[Sequence[Id], Floats, Sequence[Metadata] | None]],
+    batches: Iterable[tuple[Sequence[Id], Floats, Sequence[Metadata] | None]],
     id_type: str,
 ) -> int:
     """Send items with COPY, in PostgreSQL's binary form, and return how many there were."""
@@ -49,7 +49,7 @@ def copy(
     with connection.cursor().copy(statement) as stream:
         # A code is sent as the bytes that it is: a COPY in binary form carries no types.
         stream.set_types(["int8" if id_type == "bigint" else "text", "bytea", "jsonb"])
-        for ids, codes, metadata in blocks:
+        for ids, codes, metadata in batches:
             known = [None] * len(ids) if metadata is None else [Jsonb(dict(item)) for item in metadata]
             for row in zip(ids, binary_codes(table, codes), known, strict=True):
                 stream.write_row(row)

@@ -2,45 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import NamedTuple
 
 from psycopg import sql
 
 from eigenmap.errors import EigenmapError
-from eigenmap.search.backend import About, Floats, Id, Metadata
+from eigenmap.search.backend import About, Batch, Id
 from eigenmap.search.postgres.connection import Connection, address, connect, require_pgvector, speaking
 from eigenmap.search.postgres.copying import copy, merge, staged
 from eigenmap.search.postgres.statements import Table
 from eigenmap.search.postgres.tables import columns_of, described, indexing
-
-Blocks = Iterable[tuple[Sequence[Id], Floats]]
 
 _LOADING = "__loading"
 _INDEX_MEMORY = "1GB"
 
 
 class Loaded(NamedTuple):
-    """What a load did: items in the table now, how many of them are new, and how many have another code."""
+    """What a load did: items in the table now, how many of them are new, and how many are not as before."""
 
     items: int
     added: int
     changed: int
 
 
-def load(url: str, table: str, about: About, blocks: Blocks, *, replace: bool = False) -> Loaded:
-    """Fill a table with the items of `blocks`, in one transaction.
+def load(url: str, table: str, about: About, batches: Iterable[Batch], *, replace: bool = False) -> Loaded:
+    """Fill a table with the items of `batches`, in one transaction.
 
     A table that is not there is made: COPY first, indexes after. Into one that is there, items are merged: new ones
-    are added, those with another code are changed, all others are left alone, so that the same load again changes
-    nothing. With `replace` a table of codes is made anew, and others see the old one until the new one is complete.
+    are added, those with another code or metadata are changed (metadata that only the table has stays), all others are
+    left alone, so that the same load again changes nothing. With `replace` a table of codes is made anew, and others
+    see the old one until the new one is complete.
 
     Args:
         url: `postgresql://...`.
         table: its name, perhaps with a schema.
         about: what the codes are.
-        blocks: (ids, codes) of some items at a time.
+        batches: ids, codes and metadata of some items at a time.
         replace: start from nothing.
 
     """
@@ -51,9 +50,9 @@ def load(url: str, table: str, about: About, blocks: Blocks, *, replace: bool = 
         require_pgvector(connection)
         there = described(connection, table)
         if there is None or replace:
-            return _make(connection, wanted, blocks, there is not None)
+            return _make(connection, wanted, batches, there is not None)
         _require_same(wanted, there, address(url))
-        return _merge(connection, there, blocks)
+        return _merge(connection, there, batches)
 
 
 def _require_same(wanted: Table, there: Table, where: str) -> None:
@@ -71,13 +70,13 @@ def _require_same(wanted: Table, there: Table, where: str) -> None:
         )
 
 
-def _make(connection: Connection, table: Table, blocks: Blocks, replace: bool) -> Loaded:
-    first, blocks = _first(blocks)
+def _make(connection: Connection, table: Table, batches: Iterable[Batch], replace: bool) -> Loaded:
+    first, batches = _first(batches)
     id_type = "bigint" if isinstance(first, int) else "text"
     connection.execute(table.create(id_type, suffix=_LOADING))
     if (inline := table.keep_inline(suffix=_LOADING)) is not None:
         connection.execute(inline)
-    items = copy(connection, table, table.beside(_LOADING), _plain(blocks), id_type)
+    items = copy(connection, table, table.beside(_LOADING), batches, id_type)
     connection.execute("SELECT set_config('maintenance_work_mem', %s, true)", [_INDEX_MEMORY])
     for statement in indexing(table, suffix=_LOADING):
         connection.execute(statement)
@@ -107,15 +106,20 @@ def _named_objects(table: Table) -> Iterator[tuple[str, str]]:
         yield "INDEX", "_prefix_idx"
 
 
-def _merge(connection: Connection, table: Table, blocks: Blocks) -> Loaded:
+def _merge(connection: Connection, table: Table, batches: Iterable[Batch]) -> Loaded:
     id_type = columns_of(connection, table)["id"]
-    first, blocks = _first(blocks)
+    first, batches = _first(batches)
     if isinstance(first, int) != (id_type == "bigint"):
         raise EigenmapError(f"the ids of the table {table.name} are of type {id_type}, and {first!r} is not")
     with staged(connection, table, id_type) as staging:
-        copy(connection, table, staging, _plain(blocks), id_type)
-        # An item whose code is as before is not written again, and keeps its place.
-        statement = merge(table, staging, "code = excluded.code, added = excluded.added WHERE t.code <> excluded.code")
+        copy(connection, table, staging, batches, id_type)
+        # An item that is as before is not written again, and keeps its place.
+        statement = merge(
+            table,
+            staging,
+            "code = excluded.code, added = excluded.added, metadata = t.metadata || excluded.metadata"
+            " WHERE t.code <> excluded.code OR NOT t.metadata @> excluded.metadata",
+        )
         before = _count(connection, table)
         touched = connection.execute(statement).rowcount
         items = _count(connection, table)
@@ -129,16 +133,10 @@ def _count(connection: Connection, table: Table) -> int:
     return int(found[0])
 
 
-def _first(blocks: Blocks) -> tuple[Id, Blocks]:
-    """The first id, and all blocks that hold any, none of them lost."""
-    filled = (block for block in blocks if len(block[0]))
-    block = next(filled, None)
-    if block is None:
+def _first(batches: Iterable[Batch]) -> tuple[Id, Iterable[Batch]]:
+    """The first id, and all batches that hold any, none of them lost."""
+    filled = (batch for batch in batches if batch.ids)
+    batch = next(filled, None)
+    if batch is None:
         raise EigenmapError("there are no codes to load")
-    return block[0][0], chain([block], filled)
-
-
-def _plain(blocks: Blocks) -> Iterator[tuple[Sequence[Id], Floats, list[Metadata]]]:
-    """The same blocks, of items of which nothing else is known."""
-    for ids, codes in blocks:
-        yield ids, codes, [{}] * len(ids)
+    return batch.ids[0], chain([batch], filled)

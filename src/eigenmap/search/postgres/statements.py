@@ -15,7 +15,7 @@ which the same statement ranks by more.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -137,9 +137,9 @@ class Table:
             self.bare(suffix + "_metadata_idx"), self.beside(suffix)
         )
 
-    def comment(self, *, suffix: str = "") -> sql.Composed:
-        """What the table says about itself."""
-        text = json.dumps({"format": FORMAT, "version": VERSION, **self.about.as_json()})
+    def comment(self, *, suffix: str = "", notes: Mapping[str, Any] | None = None) -> sql.Composed:
+        """What the table says about itself, and what was noted about it."""
+        text = json.dumps({"format": FORMAT, "version": VERSION, **self.about.as_json(), "notes": notes or {}})
         return sql.SQL("COMMENT ON TABLE {} IS {}").format(self.beside(suffix), sql.Literal(text))
 
     def function(self, id_type: str) -> sql.Composed:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from psycopg import sql
 
@@ -30,13 +31,11 @@ def described(connection: Connection, name: str) -> Table | None:
     if not columns:
         return None
     listed = ", ".join(f"{column} {kind}" for column, kind in columns.items())
-    comment = connection.execute(
-        "SELECT obj_description(to_regclass(%s), 'pg_class')", [table.identifier.as_string(connection)]
-    ).fetchone()
     try:
-        entries = json.loads((comment and comment[0]) or "")
+        entries = said_by(connection, table)
         if (entries.pop("format"), entries.pop("version")) != (FORMAT, VERSION):
             raise ValueError("another format")
+        del entries["notes"]
         table = Table(name, About.from_json(entries))
     except (AttributeError, KeyError, TypeError, ValueError):
         raise EigenmapError(
@@ -50,6 +49,13 @@ def described(connection: Connection, name: str) -> Table | None:
             "choose another name"
         )
     return table
+
+
+def said_by(connection: Connection, table: Table) -> Any:
+    """The JSON in the comment of a table; `ValueError` if it says nothing, or something else."""
+    name = table.identifier.as_string(connection)
+    comment = connection.execute("SELECT obj_description(to_regclass(%s), 'pg_class')", [name]).fetchone()
+    return json.loads((comment and comment[0]) or "")
 
 
 def making(table: Table, id_type: str, *, suffix: str = "") -> list[sql.Composed]:
