@@ -91,7 +91,9 @@ def test_another_model_is_refused_unless_forced(model_dir: Path, photos: Path, d
     sentence = refused("search", database, photos / "bars" / "1.png", "--table", "photos", "--model", other)
     assert "holds codes of the model" in sentence
     succeed("embed", model_dir, photos, "--out", tmp_path / "codes")
-    assert "holds codes of another model than RUN" in refused("index", other, tmp_path / "codes", *index)
+    assert "holds codes of another model than RUN" in refused(
+        "index", other, tmp_path / "codes", "--to", database, "--table", "more"
+    )
     succeed("index", other, photos, *index, "--force")
     succeed("search", database, photos / "bars" / "1.png", "--table", "photos")
 

@@ -50,6 +50,8 @@ def test_the_same_load_again_changes_nothing(database: str, codes: Floats, ids: 
     before = rows(database, everything)
     assert load(database, "photos", ABOUT, blocks(codes, ids)) == Loaded(300, 0, 0)
     assert rows(database, everything) == before
+    rounded = (codes * (1 + 1e-6)).astype(np.float32)
+    assert load(database, "photos", ABOUT, blocks(rounded, ids)) == Loaded(300, 0, 0)
 
 
 def test_a_later_load_adds_and_changes(database: str, codes: Floats, ids: list[str]) -> None:

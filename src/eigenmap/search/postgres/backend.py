@@ -99,8 +99,10 @@ class PostgresBackend:
         by_index = not exact and approximate is not None and stages[0].dim >= approximate.dim
         if not by_index or approximate is None:
             return self._search(queries, stages, where, effort=None)
-        shortlist = Stage(approximate.dim, max(approximate.shortlist, stages[0].keep))
-        found = self._search(queries, [shortlist, *stages], where, effort=approximate.effort)
+        planned = list(stages)
+        if stages[0].dim > approximate.dim or len(stages) == 1:
+            planned.insert(0, Stage(approximate.dim, max(approximate.shortlist, stages[0].keep)))
+        found = self._search(queries, planned, where, effort=approximate.effort)
         # A filter may leave a walk through the graph with too few items, and a code of zeros is not in it.
         if found.scores.shape[1] < stages[-1].keep or np.isnan(found.scores).any():
             return self._search(queries, stages, where, effort=None)

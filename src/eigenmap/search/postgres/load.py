@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import NamedTuple
 
+import psycopg
 from psycopg import sql
 
 from eigenmap.errors import EigenmapError
@@ -17,6 +18,8 @@ from eigenmap.search.postgres.tables import columns_of, described, indexing
 
 _LOADING = "__loading"
 _INDEX_MEMORY = "1GB"
+_ROUNDING = 1e-4
+"""Codes that differ by less, relative to their norm, are the same: another batch size or device rounds otherwise."""
 
 
 class Loaded(NamedTuple):
@@ -31,9 +34,9 @@ def load(url: str, table: str, about: About, batches: Iterable[Batch], *, replac
     """Fill a table with the items of `batches`, in one transaction.
 
     A table that is not there is made: COPY first, indexes after. Into one that is there, items are merged: new ones
-    are added, those with another code or metadata are changed (metadata that only the table has stays), all others are
-    left alone, so that the same load again changes nothing. With `replace` a table of codes is made anew, and others
-    see the old one until the new one is complete.
+    are added, those with another code (beyond rounding) or other metadata are changed (metadata that only the table
+    has stays), all others are left alone, so that the same load again changes nothing. With `replace` a table of codes
+    is made anew, and others see the old one until the new one is complete.
 
     Args:
         url: `postgresql://...`.
@@ -79,7 +82,7 @@ def _make(connection: Connection, table: Table, batches: Iterable[Batch], replac
     items = copy(connection, table, table.beside(_LOADING), batches, id_type)
     connection.execute("SELECT set_config('maintenance_work_mem', %s, true)", [_INDEX_MEMORY])
     for statement in indexing(table, suffix=_LOADING):
-        connection.execute(statement)
+        _build(connection, statement)
     connection.execute(table.comment(suffix=_LOADING))
     if replace:
         # Only now: from here to the commit, which is soon, readers wait.
@@ -94,6 +97,16 @@ def _make(connection: Connection, table: Table, batches: Iterable[Batch], replac
     connection.execute(table.function(id_type))
     connection.execute(sql.SQL("ANALYZE {}").format(table.identifier))
     return Loaded(items, items, 0)
+
+
+def _build(connection: Connection, statement: sql.Composed) -> None:
+    """Build an index by several processes if the server has the shared memory for that, else by one."""
+    try:
+        with connection.transaction():
+            connection.execute(statement)
+    except psycopg.errors.DiskFull:  # so PostgreSQL calls it; the /dev/shm of a container is often small
+        connection.execute("SELECT set_config('max_parallel_maintenance_workers', '0', true)")
+        connection.execute(statement)
 
 
 def _named_objects(table: Table) -> Iterator[tuple[str, str]]:
@@ -118,7 +131,8 @@ def _merge(connection: Connection, table: Table, batches: Iterable[Batch]) -> Lo
             table,
             staging,
             "code = excluded.code, added = excluded.added, metadata = t.metadata || excluded.metadata"
-            " WHERE t.code <> excluded.code OR NOT t.metadata @> excluded.metadata",
+            f" WHERE (t.code <-> excluded.code) > {_ROUNDING} * vector_norm(excluded.code::vector)"
+            " OR NOT t.metadata @> excluded.metadata",
         )
         before = _count(connection, table)
         touched = connection.execute(statement).rowcount
