@@ -163,6 +163,8 @@ class Directory:
         """Append to files; when this returns it is done for good, and if it fails nothing of it counts."""
         sizes, crc32 = dict(self.state.sizes), dict(self.state.crc32)
         for name, content in additions.items():
+            if not len(content) and name in sizes:
+                continue  # nothing to put on disk
             with self._writing(self.path / name):
                 _append(self.path / name, sizes.get(name, 0), content, durable)
             sizes[name] = sizes.get(name, 0) + len(content)
