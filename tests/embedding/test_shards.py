@@ -36,8 +36,10 @@ def test_shards_are_read_as_they_were_written(tmp_path: Path, files: str) -> Non
         np.testing.assert_array_equal(codes, wanted.codes)
     assert not list(tmp_path.rglob(".*"))
     names = {"parquet": ["parquet"], "npy": ["ids.json", "npy"]}[files]
-    expected = ["embedding.json", *(f"part-{number:05d}.{name}" for number in range(3) for name in names)]
+    expected = ["_embedding.json", *(f"part-{number:05d}.{name}" for number in range(3) for name in names)]
     assert sorted(path.name for path in (tmp_path / "codes").iterdir()) == expected
+    if files == "parquet":
+        assert pq.read_table(tmp_path / "codes").num_rows == 3
 
 
 def test_work_of_the_same_plan_is_kept_and_of_another_is_not(tmp_path: Path) -> None:
@@ -85,10 +87,10 @@ def test_names_that_are_no_utf8() -> None:
 def test_what_is_no_folder_of_codes(tmp_path: Path) -> None:
     with pytest.raises(EigenmapError, match="is not a finished folder of codes"):
         Codebook.open(tmp_path)
-    (tmp_path / "embedding.json").write_text('{"kind": "eigenmap-codes", "version": 1}')
+    (tmp_path / "_embedding.json").write_text('{"kind": "eigenmap-codes", "version": 1}')
     with pytest.raises(EigenmapError, match="is damaged"):
         Codebook.open(tmp_path)
-    (tmp_path / "embedding.json").write_text("{")
+    (tmp_path / "_embedding.json").write_text("{")
     with pytest.raises(EigenmapError, match="is damaged"):
         Codebook.open(tmp_path)
 

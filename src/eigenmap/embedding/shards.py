@@ -1,6 +1,6 @@
 """Codes on disk, in shards.
 
-    embedding.json        what the codes are (model, length, number) and which images were left out
+    _embedding.json        what the codes are (model, length, number) and which images were left out
     part-00000.parquet    columns id (text) and code (a list of `dim` float32)
     part-00001.parquet    ...
 
@@ -26,7 +26,7 @@ from eigenmap.embedding.blocks import Block
 from eigenmap.errors import EigenmapError
 from eigenmap.model import Codes
 
-DESCRIPTION = "embedding.json"
+DESCRIPTION = "_embedding.json"  # with an underscore, so that readers of Parquet folders pass it over
 _KIND, _VERSION = "eigenmap-codes", 1
 
 
@@ -88,7 +88,7 @@ class ShardFolder:
         write_json(self._marker(number), {"images": len(block.ids), "skipped": block.skipped})
 
     def complete(self) -> Codebook:
-        """Sum up the shards in embedding.json."""
+        """Sum up the shards in _embedding.json."""
         images, skipped = 0, []
         for number in range(self.plan.shards):
             done = _read_json(self._marker(number))
@@ -132,7 +132,7 @@ class Codebook:
 
     @classmethod
     def open(cls, path: str | Path) -> Codebook:
-        """Read what `embedding.json` says."""
+        """Read what `_embedding.json` says."""
         path = Path(path)
         about = _read_json(path / DESCRIPTION)
         if not isinstance(about, dict) or about.get("kind") != _KIND or about.get("version") != _VERSION:
