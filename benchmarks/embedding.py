@@ -79,7 +79,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         run = folder / "run"
-        pictures = np.random.default_rng(0).integers(0, 256, (64, given.image_size, given.image_size, 3), np.uint8)
+        pictures = np.random.default_rng(0).integers(0, 256, (128, given.image_size, given.image_size, 3), np.uint8)
         fit_images(pictures, 64, steps=2, batch_size=32, codes="projector", out=run, device="cpu", progress=False)
         for count in given.counts:
             source = folder / str(count)

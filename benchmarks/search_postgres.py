@@ -133,6 +133,18 @@ def _sizes(url: str) -> dict[str, Any]:
     }
 
 
+def codes_and_queries(file: Path | None, items: int, queries: int, dim: int, seed: int) -> tuple[Floats, Floats]:
+    """What to search among and for: drawn, the rows of an .npy file, or `gallery` and `queries` of an .npz file."""
+    if file is not None and file.suffix == ".npz":
+        with np.load(file, allow_pickle=False) as archive:
+            return archive["gallery"][:items].astype(np.float32), archive["queries"][:queries].astype(np.float32)
+    if file is None:
+        everything = drawn(items + queries, dim, seed)
+    else:
+        everything = np.load(file, mmap_mode="r")[: items + queries].astype(np.float32)
+    return everything[:-queries], everything[-queries:]
+
+
 def exact(codes: Floats, queries: Floats, top: int) -> NDArray[np.int64]:
     """The best rows of each query by full-length cosine."""
     index = CodeIndex(codes.shape[1])
@@ -178,7 +190,7 @@ def settings(dim: int, prefixes: Sequence[int], shortlists: Sequence[int]) -> li
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--codes", type=Path, help="codes as .npy, one a row; the last --queries are the queries")
+    parser.add_argument("--codes", type=Path, help=".npy, or .npz with gallery and queries")
     parser.add_argument("--items", type=int, default=200_000)
     parser.add_argument("--queries", type=int, default=500)
     parser.add_argument("--dim", type=int, default=256, help="length of drawn codes")
@@ -189,11 +201,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     given = parser.parse_args()
 
-    if given.codes is None:
-        everything = drawn(given.items + given.queries, given.dim, given.seed)
-    else:
-        everything = np.load(given.codes, mmap_mode="r")[: given.items + given.queries].astype(np.float32)
-    codes, queries = everything[: -given.queries], everything[-given.queries :]
+    codes, queries = codes_and_queries(given.codes, given.items, given.queries, given.dim, given.seed)
     truth = exact(codes, queries, 10)
     asked = settings(codes.shape[1], given.prefixes, given.shortlists)
     if given.to is not None:
