@@ -104,6 +104,7 @@ def test_mistakes(model_dir: Path, photos: Path, database: str, tmp_path: Path) 
 
     assert "Say where the index goes" in index()
     assert "Say where the index goes" in index("--to", database, "--table", "photos", "--out", tmp_path / "index")
+    assert "--backend goes with --out" in index("--to", database, "--table", "photos", "--backend", "faiss")
     assert "Name the table of the codes: --table photos" in index("--to", database)
     assert "mysql://x is no address of a database" in index("--to", "mysql://x", "--table", "photos")
     assert "127.0.0.1/x cannot be reached" in index("--to", "postgresql://127.0.0.1:1/x", "--table", "photos")

@@ -90,6 +90,14 @@ def test_a_changed_source_has_another_digest(photos: Path) -> None:
     assert after.digest != before.digest
 
 
+def test_so_has_a_changed_array(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", pictures(4))
+    before = open_stream(tmp_path / "a.npy").survey()
+    np.save(tmp_path / "a.npy", pictures(4, seed=1))
+    after = open_stream(tmp_path / "a.npy").survey()
+    assert after.count == before.count and after.digest != before.digest
+
+
 def test_class_folders_are_seen(photos: Path, tmp_path: Path) -> None:
     assert not open_stream(photos).survey().class_folders
     for loose in photos.glob("*.png"):

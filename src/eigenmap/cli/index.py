@@ -169,6 +169,8 @@ def index(
     if out is None:
         from eigenmap.embedding.blocks import Encoding
 
+        if backend is Store.faiss:
+            raise EigenmapError("--backend goes with --out; the approximate index of a table is set by --prefix")
         how = Encoding(model.check_dim(dim), place, batch_size, strict)
         what = database.Wanted(precision.value, bytes_per_item, prefix, force)
         database.fill(run, source, *database.check_address(to, table), how, what, quiet)

@@ -49,7 +49,7 @@ class Survey:
 
     Attributes:
         count: how many images there seem to be.
-        digest: changes when a name is added, removed or changed.
+        digest: changes when a name is added, removed or changed, or a file that holds many images is written.
         skipped: (folder, reason) of what cannot be opened.
         class_folders: whether every image lies in a folder, whose name is then its label.
 
@@ -83,7 +83,7 @@ def open_stream(source: str | Path | Sequence[Path]) -> ImageStream:
     if not path.exists():
         raise EigenmapError(f"{path} does not exist")
     if path.suffix.lower() in (".npy", ".npz"):
-        return _Arrays(_NpyFile(path) if path.suffix.lower() == ".npy" else _Loaded(read_array_file(path)[0]))
+        return _Arrays(path, _NpyFile(path) if path.suffix.lower() == ".npy" else _Loaded(read_array_file(path)[0]))
     return _files([path], [path.name])
 
 
@@ -193,7 +193,7 @@ class _Parquet:
 
     def survey(self) -> Survey:
         ids = (name for name, _ in named_rows(self.files, 0, self.count, images=False))
-        return Survey(*_digest(ids))
+        return Survey(*_digest(ids, self.files))
 
     def shards(self, size: int) -> Iterator[Shard]:
         for number, (start, stop) in enumerate(_runs(self.count, size)):
@@ -246,10 +246,11 @@ class _ArrayRows:
 
 @dataclass(frozen=True)
 class _Arrays:
+    path: Path
     opened: _NpyFile | _Loaded
 
     def survey(self) -> Survey:
-        return Survey(*_digest(map(str, range(self._count()))))
+        return Survey(*_digest(map(str, range(self._count())), [self.path]))
 
     def shards(self, size: int) -> Iterator[Shard]:
         for number, (start, stop) in enumerate(_runs(self._count(), size)):
@@ -271,9 +272,11 @@ def _runs(count: int, size: int) -> Iterator[tuple[int, int]]:
         yield start, min(start + size, count)
 
 
-def _digest(names: Iterable[str]) -> tuple[int, str]:
-    """How many names there are, and a digest of them in order."""
+def _digest(names: Iterable[str], files: Sequence[Path] = ()) -> tuple[int, str]:
+    """How many names there are, and a digest of them in order, and of when the files were written."""
     digest, count = hashlib.sha256(), 0
+    for file in files:
+        digest.update(f"{file.stat().st_size} {file.stat().st_mtime_ns}\n".encode())
     for name in names:
         digest.update(name.encode("utf-8", "surrogateescape") + b"\0")
         count += 1
