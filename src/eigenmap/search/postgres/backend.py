@@ -158,15 +158,16 @@ class PostgresBackend:
     ) -> Found:
         statement, values = self.table.search(stages, where, by_index=effort is not None)
         arrays = [[as_text(row) for row in queries[:, : stage.dim]] for stage in stages]
-        with speaking(), self.connection.transaction():
-            # Compiling the statement takes longer than running it.
-            self.connection.execute("SELECT set_config('jit', 'off', true)")
-            if effort is not None:
-                self.connection.execute(
-                    "SELECT set_config('hnsw.ef_search', %s, true),"
-                    " set_config('hnsw.iterative_scan', 'relaxed_order', true)",
-                    [str(min(1000, max(effort, stages[0].keep)))],
-                )
+        chosen = {"jit": "off"}  # compiling the statement takes longer than running it
+        if effort is not None:
+            chosen["hnsw.ef_search"] = str(min(1000, max(effort, stages[0].keep)))
+            chosen["hnsw.iterative_scan"] = "relaxed_order"
+        # All in one journey to the server and back.
+        with speaking(), self.connection.pipeline(), self.connection.transaction():
+            self.connection.execute(
+                "SELECT set_config(name, value, true) FROM unnest(%s::text[], %s::text[]) AS s(name, value)",
+                [list(chosen), list(chosen.values())],
+            )
             rows = self.connection.execute(statement, [*arrays, *values]).fetchall()
         return _found(rows, len(queries))
 
