@@ -27,7 +27,7 @@ def page(embedding: Sequence[Result], postgres: Sequence[Result]) -> str:
         ]
     parts.append("## Search in PostgreSQL with pgvector")
     parts.append(
-        "`queries/s` over one connection, one query at a time and all in one statement. Bytes per item are those of the "
+        "Queries/s over one connection, one query at a time and all in one statement. Bytes per item are those of the "
         "table with its code, id and metadata, of the HNSW index, and of all that the table owns. Recall@10 is the "
         "share of the exact full-length top 10 that is found."
     )
