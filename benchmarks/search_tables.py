@@ -108,7 +108,8 @@ def _large(found: dict[str, Result]) -> Iterator[str]:
     yield "### Ten million items on disk"
     yield (
         "Stored as float16 in column blocks; 20 queries in one batch. Cold: the files were dropped from the system's "
-        "cache first, and bytes are those read from the disk (`/proc/self/io`). Peak is memory that is no map of a file."
+        "cache first, and bytes are those read from the disk (`/proc/self/io`). Peak is memory, not counting maps of "
+        "files."
     )
     wanted = [(name, result) for name, result in found.items() if name.endswith("-large")]
     if not wanted:
