@@ -1,8 +1,8 @@
 """Search among real codes, and among a million and ten million like them: speed, recall, bytes, memory.
 
     python benchmarks/search.py catalogue codes.npz
-    python benchmarks/search.py speed codes.npz --name cifar10 --items real
-    python benchmarks/search.py speed codes.npz --name cifar10 --items 1000000 --ways "funnel" "int8"
+    python benchmarks/search.py speed codes.npz --name cifar10 --items real --work DIR
+    python benchmarks/search.py speed codes.npz --name cifar10 --items 1000000 --work DIR --ways "funnel" "int8"
     python benchmarks/search.py quality codes.npz --name cifar10
     python benchmarks/search.py large codes.npz --name cifar10 --items 10000000 --work DIR
     python benchmarks/search_tables.py
@@ -22,17 +22,18 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import harness
-from search_data import Codes, Floats, Mixture
-from search_ways import TOP, Ids, recall, unit, ways
+from search_data import Codes, Floats, Mixture, unit
+from search_ways import TOP, Ids, recall, ways
 
 QUERIES, TUNE = 1000, 200
-SECONDS = 2.0
+SECONDS = 1.0
 """How long a figure is measured."""
 Result = dict[str, Any]
 
@@ -99,26 +100,48 @@ def exact(rows: Floats) -> Callable[[Floats], Ids]:
     return lambda queries: faiss.knn(unit(queries), rows, TOP, metric=faiss.METRIC_INNER_PRODUCT)[1]
 
 
-def gallery_and_queries(codes: Codes, items: str) -> tuple[Floats, Floats]:
-    if items == "real":
-        return codes.gallery, codes.queries[:QUERIES]
-    mixture = Mixture.fit(codes.gallery)
-    return mixture.items(int(float(items))), mixture.queries(QUERIES)
+@dataclass(frozen=True)
+class Task:
+    """What is searched in and for, and the true results; `tune` are stored items that settings are chosen on."""
+
+    gallery: Floats
+    queries: Floats
+    truth: Ids
+    tune: Ids
+    tune_truth: Ids
 
 
-def measure(way_name: str, gallery: Floats, queries: Floats, postgres: str | None) -> Result:
+def task(codes: Path, items: str, work: Path) -> Task:
+    """Codes as they are or drawn, with the truth; kept in `work`, since every way needs the same."""
+    work.mkdir(parents=True, exist_ok=True)
+    names = [field.name for field in fields(Task)]
+    files = [work / f"{codes.stem}-{items}-{name}.npy" for name in names]
+    if not all(file.exists() for file in files):
+        real = Codes.load(codes)
+        gallery, queries = real.gallery, real.queries[:QUERIES]
+        if items != "real":
+            mixture = Mixture.fit(real.gallery)
+            gallery, queries = mixture.items(int(float(items))), mixture.queries(QUERIES)
+        tune = np.sort(np.random.default_rng(3).permutation(len(gallery))[:TUNE])
+        with threads(cores()):
+            baseline = exact(unit(gallery))
+            arrays = (gallery, queries, baseline(queries), tune, baseline(gallery[tune]))
+        for file, array in zip(files, arrays, strict=True):
+            np.save(file, array)
+    return Task(*(np.load(file) for file in files))
+
+
+def measure(way_name: str, of: Task, postgres: str | None) -> Result:
     """Build one way and measure it, with the exact search before and after it."""
-    rows = unit(gallery)
-    baseline = exact(rows)
-    tune = np.sort(np.random.default_rng(3).permutation(len(gallery))[:TUNE])
+    gallery, queries = of.gallery, of.queries
+    baseline = exact(unit(gallery))
     with threads(cores()):
-        truth, tune_truth = baseline(queries), baseline(gallery[tune])
         way, before = ways(postgres)[way_name](), anonymous_bytes()
         began = time.perf_counter()
         way.build(gallery, lambda line: print(f"  {way_name}: {line}", flush=True))
         built = time.perf_counter() - began
         memory = anonymous_bytes() - before
-        way.tune(gallery[tune], tune_truth)
+        way.tune(gallery[of.tune], of.tune_truth)
         found = way.search(queries)
     speeds: Result = {}
     for count in sorted({1, cores()}):
@@ -130,7 +153,7 @@ def measure(way_name: str, gallery: Floats, queries: Floats, postgres: str | Non
                 speeds[f"{mode}, {count} threads"] = {"queries_per_second": own, "exact": (first + last) / 2}
     return {
         "setting": way.setting,
-        "recall@10": recall(found, truth),
+        "recall@10": recall(found, of.truth),
         "bytes_per_item": way.bytes_per_item,
         "build_seconds": built,
         "memory_bytes": memory,
@@ -156,11 +179,11 @@ def catalogue(args: argparse.Namespace) -> None:
 def speed(args: argparse.Namespace) -> None:
     file = result_file(args.name, args.items)
     if args.one is not None:
-        gallery, queries = gallery_and_queries(Codes.load(args.codes), args.items)
-        row = measure(args.one, gallery, queries, args.postgres)
+        of = task(args.codes, args.items, args.work)
+        row = measure(args.one, of, args.postgres)
         protocol = {
-            "features": gallery.shape[1],
-            "queries": len(queries),
+            "features": of.gallery.shape[1],
+            "queries": len(of.queries),
             "batch": 100,
             "recall": "share of the exact full-length top 10, of queries that chose nothing",
             "chosen": f"on {TUNE} stored items: the least effort with recall 0.99",
@@ -173,6 +196,7 @@ def speed(args: argparse.Namespace) -> None:
             print(f"{name}: there already")
             continue
         words = [sys.executable, __file__, "speed", str(args.codes), "--name", args.name, "--items", args.items]
+        words += ["--work", str(args.work)]
         if args.postgres:
             words += ["--postgres", args.postgres]
         if subprocess.run([*words, "--one", name], check=False).returncode:
@@ -226,6 +250,7 @@ def main() -> None:
         one.add_argument("--name", required=True, help="what the codes are of; part of the result's name")
         if verb == "speed":
             one.add_argument("--items", default="real", help='"real", or how many to draw')
+            one.add_argument("--work", type=Path, required=True, help="where vectors and the truth are kept meanwhile")
             one.add_argument("--ways", nargs="*", help="default: all that have not been measured")
             one.add_argument("--one", help=argparse.SUPPRESS)
             one.add_argument("--postgres", help="address of a database, for the row of pgvector")

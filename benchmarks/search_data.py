@@ -12,8 +12,14 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float32]
 
 COMPONENTS = 1000
+USUAL_T = 4.0
 CHUNK = 100_000
 """Vectors drawn at a time, each chunk with a seed of its own: the first million of ten million are the million."""
+
+
+def unit(codes: Floats) -> Floats:
+    """Rows of norm 1."""
+    return codes / np.maximum(np.linalg.norm(codes, axis=1, keepdims=True), 1e-30)
 
 
 @dataclass(frozen=True)
@@ -28,13 +34,21 @@ class Codes:
 
     @classmethod
     def load(cls, path: Path, most_queries: int = 2000) -> Codes:
-        """Read codes as float32; of the queries, a seeded sample."""
+        """Read codes as float32, weighted and of norm 1 as `Eigenmap.encode` gives them; of the queries, a sample.
+
+        Files with features of equal variance (rows of any norm) are weighted here by mu^t, with the file's own `t` or
+        the one that held-out pairs chose for most of our models.
+        """
         with np.load(path, allow_pickle=False) as file:
             parts = {name: file[name] for name in file.files}
+        weights = np.ones(1, np.float32)
+        if not np.allclose(np.linalg.norm(parts["gallery"][:1000].astype(np.float32), axis=1), 1, atol=5e-3):
+            mu = np.maximum(np.asarray(parts["eigenvalues"], np.float64), 0)
+            weights = ((mu / mu.max()) ** float(parts.get("t", USUAL_T))).astype(np.float32)
         kept = np.sort(np.random.default_rng(0).permutation(len(parts["queries"]))[:most_queries])
         return cls(
-            parts["gallery"].astype(np.float32),
-            parts["queries"][kept].astype(np.float32),
+            unit(parts["gallery"].astype(np.float32) * weights),
+            unit(parts["queries"][kept].astype(np.float32) * weights),
             parts["gallery_labels"],
             parts["query_labels"][kept],
             np.asarray(parts["eigenvalues"], np.float64),

@@ -28,6 +28,7 @@ from eigenmap.search import CodeIndex
 from eigenmap.search.backend import About, Approximate, Batch
 from eigenmap.search.postgres import load
 from harness import environment, write
+from search_data import Codes, Mixture
 
 Floats = NDArray[np.float32]
 TABLE = "benchmark"
@@ -133,16 +134,23 @@ def _sizes(url: str) -> dict[str, Any]:
     }
 
 
-def codes_and_queries(file: Path | None, items: int, queries: int, dim: int, seed: int) -> tuple[Floats, Floats]:
-    """What to search among and for: drawn, the rows of an .npy file, or `gallery` and `queries` of an .npz file."""
+def codes_and_queries(file: Path | None, items: int, queries: int, dim: int, seed: int) -> tuple[Floats, Floats, str]:
+    """What to search among and for, and what it is.
+
+    An .npz file holds `gallery` and `queries`, as for `benchmarks/search.py`: if more items are asked for than it has,
+    items and queries are drawn from a mixture fitted to its gallery. Of an .npy file the last rows are the queries.
+    """
     if file is not None and file.suffix == ".npz":
-        with np.load(file, allow_pickle=False) as archive:
-            return archive["gallery"][:items].astype(np.float32), archive["queries"][:queries].astype(np.float32)
-    if file is None:
-        everything = drawn(items + queries, dim, seed)
-    else:
-        everything = np.load(file, mmap_mode="r")[: items + queries].astype(np.float32)
-    return everything[:-queries], everything[-queries:]
+        codes = Codes.load(file)
+        if items <= len(codes.gallery):
+            return codes.gallery[:items], codes.queries[:queries], file.stem
+        mixture = Mixture.fit(codes.gallery)
+        return mixture.items(items), mixture.queries(queries), f"drawn from a mixture fitted to {file.stem}"
+    if file is not None:
+        rows = np.load(file, mmap_mode="r")[: items + queries].astype(np.float32)
+        return rows[:-queries], rows[-queries:], file.stem
+    rows = drawn(items + queries, dim, seed)
+    return rows[:-queries], rows[-queries:], "drawn from 1,000 Gaussians, deviations 0.97^j"
 
 
 def exact(codes: Floats, queries: Floats, top: int) -> NDArray[np.int64]:
@@ -201,7 +209,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     given = parser.parse_args()
 
-    codes, queries = codes_and_queries(given.codes, given.items, given.queries, given.dim, given.seed)
+    codes, queries, source = codes_and_queries(given.codes, given.items, given.queries, given.dim, given.seed)
     truth = exact(codes, queries, 10)
     asked = settings(codes.shape[1], given.prefixes, given.shortlists)
     if given.to is not None:
@@ -209,7 +217,6 @@ def main() -> None:
     else:
         with server() as url:
             rows = pgvector_rows(codes, queries, truth, url, asked)
-    source = "1,000 Gaussians, deviations 0.97^j" if given.codes is None else given.codes.name
     write(
         given.out,
         {

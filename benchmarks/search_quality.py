@@ -9,8 +9,7 @@ import numpy as np
 from eigenmap.evaluation.retrieval import retrieval
 from eigenmap.search.backend import About
 from eigenmap.search.codecs import train
-from search_data import Codes, Floats
-from search_ways import unit
+from search_data import Codes, Floats, unit
 
 BYTES = (4, 8, 16, 32, 64)
 Pair = tuple[Floats, Floats]

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigenmap.search import Approximate, CodeIndex
+from search_data import unit
 
 Floats = NDArray[np.float32]
 Ids = NDArray[np.int64]
@@ -39,10 +40,6 @@ class Way(Protocol):
 
 def recall(found: Ids, truth: Ids) -> float:
     return float(np.mean([len(np.intersect1d(a, b)) / len(b) for a, b in zip(found, truth, strict=True)]))
-
-
-def unit(codes: Floats) -> Floats:
-    return codes / np.maximum(np.linalg.norm(codes, axis=1, keepdims=True), 1e-30)
 
 
 class Ours:

@@ -3,7 +3,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 import search_postgres
 from search_postgres import Setting
@@ -11,7 +10,7 @@ from tests.database import tables
 
 
 def test_every_setting_is_measured_against_exact_search(database: str) -> None:
-    codes, queries = search_postgres.codes_and_queries(None, items=400, queries=20, dim=16, seed=0)
+    codes, queries, _ = search_postgres.codes_and_queries(None, items=400, queries=20, dim=16, seed=0)
     truth = search_postgres.exact(codes, queries, 10)
     scores = queries @ codes.T
     assert (np.take_along_axis(scores, truth, 1)[:, 0] == scores.max(axis=1)).all()
@@ -32,17 +31,20 @@ def test_every_setting_is_measured_against_exact_search(database: str) -> None:
     assert tables(database) == []
 
 
-@pytest.mark.parametrize("suffix", ["npy", "npz"])
-def test_codes_of_your_own(suffix: str, tmp_path: Path) -> None:
-    rows = np.arange(40, dtype=np.float16).reshape(10, 4)
-    file = tmp_path / f"codes.{suffix}"
-    if suffix == "npy":
-        np.save(file, rows)
-    else:
-        np.savez(file, gallery=rows[:7], queries=rows[7:])
-    codes, queries = search_postgres.codes_and_queries(file, items=7, queries=3, dim=0, seed=0)
-    assert codes.dtype == queries.dtype == np.float32
+def test_codes_of_your_own(tmp_path: Path) -> None:
+    rows = np.random.default_rng(0).normal(size=(50, 4)).astype(np.float32)
+    np.save(tmp_path / "mine.npy", rows)
+    codes, queries, name = search_postgres.codes_and_queries(tmp_path / "mine.npy", items=47, queries=3, dim=0, seed=0)
+    assert name == "mine"
     np.testing.assert_array_equal(np.concatenate([codes, queries]), rows)
+    labels = {"gallery_labels": np.zeros(40), "query_labels": np.zeros(10), "eigenvalues": np.ones(4)}
+    np.savez(tmp_path / "mine.npz", gallery=rows[:40], queries=rows[40:], **labels)
+    codes, queries, name = search_postgres.codes_and_queries(tmp_path / "mine.npz", items=30, queries=5, dim=0, seed=0)
+    assert name == "mine" and queries.shape == (5, 4)
+    np.testing.assert_array_equal(codes, rows[:30])
+    codes, queries, name = search_postgres.codes_and_queries(tmp_path / "mine.npz", items=70, queries=5, dim=0, seed=0)
+    assert name == "drawn from a mixture fitted to mine"
+    assert codes.shape == (70, 4) and queries.shape == (5, 4)
 
 
 def test_names_of_methods() -> None:

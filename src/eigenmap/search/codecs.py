@@ -1,22 +1,20 @@
-"""How stored features are written: full floats, half floats, bytes, or a budget of bits spread by importance.
+"""How stored features are written: full floats, half floats, bytes, or a budget of bytes spread by importance.
 
 A code is stored in column blocks, features 0-8, 8-16, 16-32, ..., so that a search by a short prefix reads few bytes.
 A codec turns the features of one block into bytes per row, and back.
 
-In an ordered code the variance of feature j falls with its eigenvalue, sigma_j^2 ~ mu_j^(2t). A quantiser with b bits
-leaves about sigma_j^2 4^-b of it, so each further bit goes to the feature with the most left: reverse water-filling
-[1]. The levels of a feature are those of Lloyd [2], from the first codes that are added.
-
-[1] T. Cover, J. Thomas: Elements of Information Theory, section 10.3.3
-[2] S. Lloyd: Least squares quantization in PCM. 1982. https://doi.org/10.1109/TIT.1982.1056489
+In an ordered code the variance of feature j falls with its eigenvalue, sigma_j^2 ~ mu_j^(2t). A budget of bytes is
+spread by it (`eigenmap.search.budget`): one byte holds one of 256 levels of a *group* of neighbouring features, few of
+them where they matter much, many where they matter little, and the tail gets none. The levels are the means found by
+k-means on the first codes that are added: a vector quantiser, which has less error than levels of single features and
+does not need a whole bit for each.
 
     codec = train(About(256, precision="bits", bytes_per_item=16), codes)
-    codec.bits          # how many bits each feature has
+    codec.bits          # how many bits each feature has, 8 / size of its group
 """
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Protocol, TypeAlias
@@ -26,12 +24,13 @@ from numpy.typing import NDArray
 
 from eigenmap.errors import EigenmapError
 from eigenmap.search.backend import About, Floats
+from eigenmap.search.budget import spread
 
 Bytes: TypeAlias = NDArray[np.uint8]
 
-LARGEST_SAMPLE = 20_000
-MOST_BITS = 8
-_LLOYD_STEPS = 20
+LARGEST_SAMPLE = 50_000
+LEVELS = 256
+_KMEANS_STEPS = 15
 _INT8_SPREAD = 4.0
 """Standard deviations that 127 steps of an int8 span, where no value is larger."""
 
@@ -129,54 +128,82 @@ class Int8Codec:
         return {"kind": "int8", "steps": self.steps.tolist()}
 
 
-class LevelCodec:
-    """A few levels for each feature, 2^b of them for a feature of b bits; b = 0 stores nothing and reads as 0."""
+class SignCodec:
+    """One bit for each of the first features: its sign, read as plus or minus the feature's size."""
 
-    def __init__(self, levels: Sequence[Floats]) -> None:
-        self.blocks = blocks_of(len(levels))
-        self.levels = [np.asarray(level, dtype=np.float32) for level in levels]
-        self.bits = np.array([max(0, len(level).bit_length() - 1) for level in self.levels])
+    def __init__(self, sizes: Floats, kept: int) -> None:
+        self.blocks = blocks_of(len(sizes))
+        self.sizes = sizes
+        self.kept = min(kept, len(sizes))
+
+    def _kept_in(self, block: int) -> int:
+        first, end = self.blocks[block]
+        return max(0, min(end, self.kept) - first)
 
     def width(self, block: int) -> int:
         """Bytes per row of a block."""
-        return _whole_bytes(int(self.bits[slice(*self.blocks[block])].sum()))
+        return -(-self._kept_in(block) // 8)
 
     def encode(self, block: int, features: Floats) -> Bytes:
-        """The number of each feature's nearest level, packed."""
-        first, end = self.blocks[block]
-        columns = []
-        for j in range(first, end):
-            if self.bits[j]:
-                levels = self.levels[j]
-                nearest = np.searchsorted((levels[1:] + levels[:-1]) / 2, features[:, j - first]).astype(np.uint8)
-                columns.append(np.unpackbits(nearest[:, None], axis=1)[:, 8 - self.bits[j] :])
-        if not columns:
-            return np.empty((len(features), 0), np.uint8)
-        return np.packbits(np.hstack(columns), axis=1)
+        """The signs, packed."""
+        return np.packbits(features[:, : self._kept_in(block)] >= 0, axis=1)
 
     def decode(self, block: int, stored: Bytes) -> Floats:
-        """The levels."""
+        """Signs times sizes, 0 for features that are not kept."""
         first, end = self.blocks[block]
+        kept = self._kept_in(block)
         features = np.zeros((len(stored), end - first), np.float32)
-        start = 0
-        for j in range(first, end):
-            if self.bits[j]:
-                features[:, j - first] = self.levels[j][_unpacked(stored, start, int(self.bits[j]))]
-                start += int(self.bits[j])
+        signs = np.unpackbits(stored, axis=1, count=kept).astype(np.float32) * 2 - 1 if kept else features[:, :0]
+        features[:, :kept] = signs * self.sizes[first : first + kept]
         return features
 
     def as_json(self) -> dict[str, Any]:
-        """The levels of each feature."""
-        return {"kind": "levels", "levels": [level.tolist() for level in self.levels]}
+        """The size of each feature, and how many have a bit."""
+        return {"kind": "signs", "sizes": self.sizes.tolist(), "kept": self.kept}
 
 
-def _unpacked(stored: Bytes, start: int, bits: int) -> NDArray[np.uint16]:
-    """The number in bits [start, start + bits) of each row, the highest bit first."""
-    byte, offset = divmod(start, 8)
-    pair = stored[:, byte].astype(np.uint16) << 8
-    if offset + bits > 8:
-        pair |= stored[:, byte + 1]
-    return np.asarray((pair >> (16 - offset - bits)) & ((1 << bits) - 1), np.uint16)
+class GroupCodec:
+    """One byte for each group of neighbouring features: the number of its nearest level."""
+
+    def __init__(self, n_components: int, groups: Sequence[tuple[int, int]], levels: Sequence[Floats]) -> None:
+        self.blocks = blocks_of(n_components)
+        self.groups = list(groups)
+        self.levels = [np.asarray(level, dtype=np.float32) for level in levels]
+        self.bits = np.zeros(n_components)
+        for first, end in self.groups:
+            self.bits[first:end] = 8 / (end - first)
+
+    def _groups_in(self, block: int) -> list[tuple[int, int, Floats]]:
+        """(first feature, end, levels) of the groups of a block; features count from the block's first."""
+        start, stop = self.blocks[block]
+        pairs = zip(self.groups, self.levels, strict=True)
+        return [(first - start, end - start, levels) for (first, end), levels in pairs if start <= first < stop]
+
+    def width(self, block: int) -> int:
+        """Bytes per row of a block."""
+        return len(self._groups_in(block))
+
+    def encode(self, block: int, features: Floats) -> Bytes:
+        """The number of the nearest level of each group."""
+        import faiss
+
+        stored = np.empty((len(features), self.width(block)), np.uint8)
+        for column, (first, end, levels) in enumerate(self._groups_in(block)):
+            nearest = faiss.knn(np.ascontiguousarray(features[:, first:end]), levels, 1)[1]
+            stored[:, column] = nearest[:, 0]
+        return stored
+
+    def decode(self, block: int, stored: Bytes) -> Floats:
+        """The levels, 0 for features in no group."""
+        first, end = self.blocks[block]
+        features = np.zeros((len(stored), end - first), np.float32)
+        for column, (low, high, levels) in enumerate(self._groups_in(block)):
+            features[:, low:high] = levels[stored[:, column]]
+        return features
+
+    def as_json(self) -> dict[str, Any]:
+        """The groups and their levels."""
+        return {"kind": "groups", "groups": self.groups, "levels": [level.tolist() for level in self.levels]}
 
 
 def train(about: About, codes: Floats) -> Codec:
@@ -191,52 +218,24 @@ def train(about: About, codes: Floats) -> Codec:
         return Int8Codec(np.where(span > 0, span / 127, 1).astype(np.float32))
     assert about.bytes_per_item is not None
     if about.precision == "signs":
-        kept = 8 * about.bytes_per_item
-        return LevelCodec([np.array([-s, s], np.float32) if j < kept else _NO_LEVELS for j, s in enumerate(rms)])
+        return SignCodec(rms.astype(np.float32), 8 * about.bytes_per_item)
     variance = codes.astype(np.float64).var(axis=0)
-    bits = allocate(variance, about.bytes_per_item)
-    return LevelCodec([lloyd(codes[:, j], int(b)) if b else _NO_LEVELS for j, b in enumerate(bits)])
+    groups = spread(variance, about.bytes_per_item, blocks_of(about.n_components))
+    return GroupCodec(about.n_components, groups, [levels_of(codes[:, first:end]) for first, end in groups])
 
 
-_NO_LEVELS: Floats = np.empty(0, np.float32)
+def levels_of(rows: Floats) -> Floats:
+    """Up to 256 rows that are close to the given ones: their k-means."""
+    import faiss
 
-
-def allocate(variance: NDArray[np.float64], n_bytes: int) -> NDArray[np.int64]:
-    """Bits per feature: each further bit where the most variance is left, while every block fills whole bytes.
-
-    >>> allocate(np.array([16.0, 4.0, 1.0, 1.0, 0.25, 0.0]), 1)
-    array([4, 2, 1, 1, 0, 0])
-    """
-    bits = np.zeros(len(variance), dtype=np.int64)
-    blocks = blocks_of(len(variance))
-    block_of = np.repeat(np.arange(len(blocks)), [end - first for first, end in blocks])
-    used = np.zeros(len(blocks), dtype=np.int64)
-    waiting = [(-float(v), j) for j, v in enumerate(variance) if v > 0]
-    heapq.heapify(waiting)
-    while waiting:
-        gain, j = heapq.heappop(waiting)
-        opens_byte = used[block_of[j]] % 8 == 0
-        if opens_byte and sum(map(_whole_bytes, used.tolist())) == n_bytes:
-            continue  # only what fits into bytes that are open already
-        bits[j] += 1
-        used[block_of[j]] += 1
-        if bits[j] < MOST_BITS:
-            heapq.heappush(waiting, (gain / 4, j))
-    return bits
-
-
-def lloyd(values: Floats, bits: int) -> Floats:
-    """2^bits levels that make the mean squared error of `values` small, in rising order."""
-    ordered = np.sort(values.astype(np.float64))
-    total = np.concatenate([[0.0], np.cumsum(ordered)])
-    # Quantiles of the density's cube root are near the optimum for many levels; plain ones are a fair start for few.
-    levels = np.quantile(ordered, (np.arange(2**bits) + 0.5) / 2**bits)
-    for _ in range(_LLOYD_STEPS):
-        edges = np.searchsorted(ordered, (levels[1:] + levels[:-1]) / 2)
-        first, end = np.concatenate([[0], edges]), np.concatenate([edges, [len(ordered)]])
-        count = end - first
-        levels = np.where(count > 0, (total[end] - total[first]) / np.maximum(count, 1), levels)
-    return np.asarray(levels, np.float32)
+    distinct = np.unique(rows, axis=0)
+    if len(distinct) <= LEVELS:
+        return distinct
+    means = faiss.Kmeans(
+        rows.shape[1], LEVELS, niter=_KMEANS_STEPS, seed=0, min_points_per_centroid=1, max_points_per_centroid=len(rows)
+    )
+    means.train(np.ascontiguousarray(rows))
+    return np.asarray(means.centroids, np.float32)
 
 
 def from_json(entries: Mapping[str, Any], n_components: int) -> Codec:
@@ -247,14 +246,13 @@ def from_json(entries: Mapping[str, Any], n_components: int) -> Codec:
         codec = FloatCodec(n_components, kind)
     elif kind == "int8":
         codec = Int8Codec(np.asarray(entries["steps"], dtype=np.float32))
-    elif kind == "levels":
-        codec = LevelCodec([np.asarray(level, dtype=np.float32) for level in entries["levels"]])
+    elif kind == "signs":
+        codec = SignCodec(np.asarray(entries["sizes"], dtype=np.float32), int(entries["kept"]))
+    elif kind == "groups":
+        groups = [(int(first), int(end)) for first, end in entries["groups"]]
+        codec = GroupCodec(n_components, groups, [np.asarray(level, np.float32) for level in entries["levels"]])
     else:
         raise ValueError(f"there is no codec {kind!r}")
     if codec.blocks != blocks_of(n_components):
         raise ValueError("the codec is of another number of features")
     return codec
-
-
-def _whole_bytes(bits: int) -> int:
-    return -(-bits // 8)
