@@ -32,7 +32,7 @@ def test_every_setting_is_measured_against_exact_search(database: str) -> None:
 
 
 def test_codes_of_your_own(tmp_path: Path) -> None:
-    rows = np.random.default_rng(0).normal(size=(50, 4)).astype(np.float32)
+    rows = search_postgres.drawn(50, 4, seed=0)
     np.save(tmp_path / "mine.npy", rows)
     codes, queries, name = search_postgres.codes_and_queries(tmp_path / "mine.npy", items=47, queries=3, dim=0, seed=0)
     assert name == "mine"
@@ -41,7 +41,7 @@ def test_codes_of_your_own(tmp_path: Path) -> None:
     np.savez(tmp_path / "mine.npz", gallery=rows[:40], queries=rows[40:], **labels)
     codes, queries, name = search_postgres.codes_and_queries(tmp_path / "mine.npz", items=30, queries=5, dim=0, seed=0)
     assert name == "mine" and queries.shape == (5, 4)
-    np.testing.assert_array_equal(codes, rows[:30])
+    np.testing.assert_allclose(codes, rows[:30], atol=1e-6)
     codes, queries, name = search_postgres.codes_and_queries(tmp_path / "mine.npz", items=70, queries=5, dim=0, seed=0)
     assert name == "drawn from a mixture fitted to mine"
     assert codes.shape == (70, 4) and queries.shape == (5, 4)
