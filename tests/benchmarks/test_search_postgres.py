@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+import json
+import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 
+import harness
 import search_postgres
 from search_postgres import Setting
 from tests.database import tables
@@ -15,7 +19,7 @@ def test_every_setting_is_measured_against_exact_search(database: str) -> None:
     scores = queries @ codes.T
     assert (np.take_along_axis(scores, truth, 1)[:, 0] == scores.max(axis=1)).all()
     asked = search_postgres.settings(16, [4], [50, 400])
-    rows = search_postgres.pgvector_rows(codes, queries, truth, database, asked, single_queries=5)
+    rows = list(search_postgres.pgvector_rows(codes, queries, truth, database, asked, single_queries=5))
     assert [row["method"] for row in rows][-3:] == [
         "pgvector HNSW on a prefix + rerank",
         "pgvector HNSW on the full vector",
@@ -45,6 +49,21 @@ def test_codes_of_your_own(tmp_path: Path) -> None:
     codes, queries, name = search_postgres.codes_and_queries(tmp_path / "mine.npz", items=70, queries=5, dim=0, seed=0)
     assert name == "drawn from a mixture fitted to mine"
     assert codes.shape == (70, 4) and queries.shape == (5, 4)
+
+
+def test_a_run_that_was_cut_off_goes_on(database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = tmp_path / "result.json"
+    command = ["search_postgres.py", "--items", "200", "--queries", "5", "--dim", "8", "--prefixes", "4"]
+    monkeypatch.setattr(sys, "argv", [*command, "--shortlists", "50", "--to", database, "--out", str(out)])
+    search_postgres.main()
+    result = json.loads(out.read_text())
+    assert len(result["rows"]) == 4
+    kept = result["rows"].pop(0) | {"build_seconds": 12345.0}
+    out.write_text(json.dumps(result | {"rows": [kept]}))
+    search_postgres.main()
+    rows = json.loads(out.read_text())["rows"]
+    assert rows[0] == kept and len(rows) == 4
+    assert harness.stored_rows(out, {"items": 7}) == []
 
 
 def test_names_of_methods() -> None:
