@@ -1,3 +1,5 @@
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -64,6 +66,21 @@ def test_what_is_kept_stays_within_the_memory_given():
         kept = sum(squares.nbytes for squares in of._squares.values())
         assert kept <= of.memory_bytes // 2
         assert of._kept is None or of._kept[1].nbytes <= of.memory_bytes
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("n_queries", [1, 20])
+def test_a_search_holds_no_more_than_the_memory_given(dtype, n_queries):
+    columns = Columns(FloatCodec(64, dtype))
+    rows = np.random.default_rng(0).standard_normal((60_000, 64)).astype(np.float32)  # 15 MB
+    columns.append(columns.encoded(rows))
+    of, memory_bytes = Scanner(columns, "cosine", 2**21), 2**21
+    of.scan(rows[:20], 5, None)  # imports and their like
+    tracemalloc.start()
+    of.scan(rows[:n_queries], 5, None)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2 * memory_bytes
 
 
 @pytest.mark.parametrize("metric", ["cosine", "inner"])

@@ -83,11 +83,13 @@ class Scanner:
             yield 0, self._kept[1]
             return
         count = self.columns.count if rows is None else len(rows)
-        at_once = max(1, self.memory_bytes // (4 * dim))
-        for start in range(0, count, at_once):
+        # All at once if that fits; else half, since one part is still held while the next is read.
+        at_once = count if 4 * dim * count <= self.memory_bytes else max(1, self.memory_bytes // (8 * dim))
+        for start in range(0, count, max(1, at_once)):
             stop = min(start + at_once, count)
-            copy = self.columns.read(start, stop, dim) if rows is None else self.columns.take(rows[start:stop], dim)
-            prefix = comparable(copy, self.metric)
+            prefix = self.columns.read(start, stop, dim) if rows is None else self.columns.take(rows[start:stop], dim)
+            if self.metric == "cosine":
+                prefix /= norms(prefix)[:, None]  # in place: a second copy would double the memory
             if keepable and len(prefix) == count:
                 self._kept = (dim, prefix)
             yield start, prefix
