@@ -7,6 +7,7 @@ the column blocks as they lie, so that a length never used before costs no copy.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 
 import numpy as np
@@ -35,6 +36,7 @@ class Scanner:
         self.means = means
         self._kept: tuple[int, Floats] | None = None
         self._squares: dict[int, Floats] = {}
+        self._lock = threading.Lock()  # threads of a service may search at the same time
 
     def forget(self) -> None:
         """Drop what was kept from earlier searches: the rows have changed."""
@@ -47,7 +49,8 @@ class Scanner:
         `keepable` says that the next search will probably ask for the same rows.
         """
         q = comparable(queries, self.metric)
-        kept = self._kept is not None and self._kept[0] == q.shape[1] and keepable
+        before = self._kept
+        kept = before is not None and before[0] == q.shape[1] and keepable
         many = rows is None or 4 * len(rows) > self.columns.count
         if len(q) <= FEW_QUERIES and many and not kept and self._lies_as_float32():
             return self._scan_blocks(q, keep, rows)
@@ -89,8 +92,9 @@ class Scanner:
 
     def _prefixes(self, dim: int, rows: Rows | None, keepable: bool) -> Iterator[tuple[int, Floats]]:
         """(place of the first, comparable prefixes) of the rows asked for, within `memory_bytes`."""
-        if keepable and self._kept is not None and self._kept[0] == dim:
-            yield 0, self._kept[1]
+        kept = self._kept
+        if keepable and kept is not None and kept[0] == dim:
+            yield 0, kept[1]
             return
         count = self.columns.count if rows is None else len(rows)
         # All at once if that fits; else half, since one part is still held while the next is read.
@@ -137,9 +141,11 @@ class Scanner:
 
     def _norms(self, dim: int, start: int, stop: int) -> Floats:
         """Norms of the first `dim` features of rows [start, stop); 1 for a zero row, which then scores 0."""
-        if dim not in self._squares and 16 * self.columns.count <= self.memory_bytes:
-            self._keep_squares(dim)
-        squares = self._squares[dim][start:stop] if dim in self._squares else self._sum_squares(0, dim, start, stop)
+        with self._lock:
+            if dim not in self._squares and 16 * self.columns.count <= self.memory_bytes:
+                self._keep_squares(dim)
+            kept = self._squares.get(dim)
+        squares = self._sum_squares(0, dim, start, stop) if kept is None else kept[start:stop]
         return np.sqrt(np.where(squares > 0, squares, np.float32(1)))
 
     def _keep_squares(self, dim: int) -> None:
