@@ -1,3 +1,5 @@
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -66,6 +68,21 @@ def test_what_is_kept_stays_within_the_memory_given():
         assert of._kept is None or of._kept[1].nbytes <= of.memory_bytes
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("n_queries", [1, 20])
+def test_a_search_holds_no_more_than_the_memory_given(dtype, n_queries):
+    columns = Columns(FloatCodec(64, dtype))
+    rows = np.random.default_rng(0).standard_normal((60_000, 64)).astype(np.float32)  # 15 MB
+    columns.append(columns.encoded(rows))
+    of, memory_bytes = Scanner(columns, "cosine", 2**21), 2**21
+    of.scan(rows[:20], 5, None)  # imports and their like
+    tracemalloc.start()
+    of.scan(rows[:n_queries], 5, None)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2 * memory_bytes
+
+
 @pytest.mark.parametrize("metric", ["cosine", "inner"])
 @pytest.mark.parametrize("memory_bytes", [1, 2**24])
 def test_each_query_ranks_its_own_candidates(metric, memory_bytes):
@@ -91,3 +108,16 @@ def test_the_best_are_sorted_and_ties_go_to_the_first_row():
     rows = np.array([[5, 9, 4, 1, 10, 11, 12, 13, 14]])
     assert best(scores, rows, 2)[1].tolist() == [[4, 9]]
     assert best(scores, rows, 4)[1].tolist() == [[4, 9, 1, 5]]
+
+
+def test_means_of_unit_codes_are_not_divided_by_their_norm_at_full_length():
+    columns = Columns(FloatCodec(K, "float16"))
+    rows = (codes(N) * np.linspace(0.1, 1, N)[:, None]).astype(np.float16).astype(np.float32)
+    columns.append(columns.encoded(rows))
+    of, queries = Scanner(columns, "cosine", 2**20, means=True), codes(12, seed=1)
+    products = comparable(queries, "cosine") @ rows.T
+    for scores, found in (of.scan(queries, 5, None), of.rerank(queries, np.tile(np.arange(N), (12, 1)), 5)):
+        np.testing.assert_array_equal(found, np.argsort(-products, axis=1, kind="stable")[:, :5])
+        np.testing.assert_allclose(scores, -np.sort(-products, axis=1)[:, :5], atol=1e-5)
+    cut = comparable(queries[:, :9], "cosine") @ comparable(rows[:, :9], "cosine").T
+    assert of.scan(queries[:, :9].copy(), 5, None)[1].tolist() == np.argsort(-cut, axis=1)[:, :5].tolist()

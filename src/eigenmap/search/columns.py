@@ -10,8 +10,8 @@ import numpy as np
 from eigenmap.search.backend import Floats, Rows
 from eigenmap.search.codecs import Bytes, Codec
 
-_DECODED_AT_ONCE = 65_536
-"""Rows; what is decoded at a time stays in the processor's cache."""
+_DECODED_BYTES = 1 << 19
+"""What is decoded at a time stays in the processor's cache."""
 
 
 class Columns:
@@ -60,8 +60,9 @@ class Columns:
         for b, (first, end) in enumerate(self.codec.blocks):
             if first >= dim:
                 break
-            for row in range(start, stop, _DECODED_AT_ONCE):
-                decoded = self.codec.decode(b, self._stored[b][row : min(row + _DECODED_AT_ONCE, stop)])
+            at_once = max(1, _DECODED_BYTES // (4 * (end - first)))
+            for row in range(start, stop, at_once):
+                decoded = self.codec.decode(b, self._stored[b][row : min(row + at_once, stop)])
                 copy[row - start : row - start + len(decoded), first:end] = decoded[:, : dim - first]
         return copy
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -19,7 +20,7 @@ from eigenmap.search.backend import About, Backend, Batch, Floats, Found, Id, Me
 from eigenmap.search.columns import Columns
 from eigenmap.search.directory import ID_TYPES, Directory, replaced
 from eigenmap.search.filters import Condition, meets
-from eigenmap.search.scan import Scanner
+from eigenmap.search.scan import Scanner, comparable
 from eigenmap.search.texts import Texts, ends_of
 
 
@@ -39,6 +40,7 @@ class FlatBackend:
         self.codec = codec
         self.durable = True
         self._notes: dict[str, dict[str, Any]] = {}
+        self._lock = threading.RLock()  # threads of a service may search at the same time
         self._load()
 
     @classmethod
@@ -71,8 +73,11 @@ class FlatBackend:
         """Begin an empty store that writes features this way."""
         self.codec = codec
         self._columns = Columns(codec)
-        self._scanner = Scanner(self._columns, self.about.metric, self.memory_bytes)
+        self._scanner = Scanner(self._columns, self.about.metric, self.memory_bytes, means=self._stores_means())
         return codec
+
+    def _stores_means(self) -> bool:
+        return self.about.metric == "cosine" and self.about.precision in ("bits", "signs")
 
     def _map(self, directory: Directory) -> None:
         assert self._columns is not None
@@ -95,8 +100,9 @@ class FlatBackend:
 
     def _refresh(self) -> None:
         """See what other processes have changed."""
-        if self.directory is not None and self.directory.refresh():
-            self._load()
+        with self._lock:
+            if self.directory is not None and self.directory.refresh():
+                self._load()
 
     @property
     def rows(self) -> int:
@@ -131,6 +137,8 @@ class FlatBackend:
         """Add or replace items, all or none."""
         with self._changing():
             self._check_type(ids)
+            if self._stores_means():
+                codes = comparable(codes, "cosine")
             old = self._replaced(mode, ids)
             if self.codec is None:
                 codec = self.start(codecs.train(self.about, codes))
@@ -157,7 +165,7 @@ class FlatBackend:
     @contextmanager
     def _changing(self) -> Iterator[None]:
         """Nobody else changes the index meanwhile, and all that others did before is seen."""
-        with nullcontext() if self.directory is None else self.directory.locked():
+        with self._lock, nullcontext() if self.directory is None else self.directory.locked():
             self._refresh()
             yield
 

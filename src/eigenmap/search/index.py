@@ -13,42 +13,26 @@ One class stands in front of three back ends (`eigenmap.search.backend`); in exa
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from importlib import import_module
-from pathlib import Path
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
 from eigenmap.errors import EigenmapError
 from eigenmap.evaluation.checks import whole_number
-from eigenmap.search import checks, directory
-from eigenmap.search.backend import (
-    METHODS,
-    METRICS,
-    PRECISIONS,
-    About,
-    Approximate,
-    Backend,
-    Batch,
-    Floats,
-    Id,
-    KeepsNotes,
-    Stage,
-)
+from eigenmap.search import checks
+from eigenmap.search.backend import About, Approximate, Backend, Batch, Floats, Id, KeepsNotes, Stage
 from eigenmap.search.filters import conditions
+from eigenmap.search.opening import Where, create, described, open_backend
 
 if TYPE_CHECKING:
     from eigenmap.search.advisor import Advice
 
-BACKENDS = ("flat", "faiss", "postgres")
 MEMORY_BYTES = 256 * 2**20
 
 _FEWEST_TO_ADVISE = 1000
 """Comparing so few at full length takes no time, so that there is nothing to choose."""
-
-Where = str | os.PathLike[str]
 
 
 class Results(NamedTuple):
@@ -103,12 +87,10 @@ class CodeIndex:
         fingerprint: str | None = None,
         memory_bytes: int = MEMORY_BYTES,
     ) -> None:
-        if backend not in BACKENDS:
-            raise EigenmapError(f"backend must be one of {', '.join(BACKENDS)}, not {backend!r}")
-        about = _described(n_components, metric, fingerprint, precision, bytes_per_item, approximate)
+        about = described(n_components, metric, fingerprint, precision, bytes_per_item, approximate)
         if about.approximate is None and backend == "faiss":
-            about = _described(*_without(about), Approximate(dim=min(32, about.n_components)))
-        self._use(_create(backend, about, where, table, whole_number(memory_bytes, "memory_bytes")))
+            about = replace(about, approximate=Approximate(dim=min(32, about.n_components)))
+        self._use(create(backend, about, where, table, whole_number(memory_bytes, "memory_bytes")))
 
     @classmethod
     def open(
@@ -125,7 +107,7 @@ class CodeIndex:
         call that makes it returns. With `fingerprint`, an index of another model is refused.
         """
         index = cls.__new__(cls)
-        index._use(_open(where, table, whole_number(memory_bytes, "memory_bytes")))
+        index._use(open_backend(where, table, whole_number(memory_bytes, "memory_bytes")))
         if fingerprint is not None:
             index.require_model(fingerprint)
         return index
@@ -369,68 +351,3 @@ class CodeIndex:
                 f"give queries of {self.n_components}{either}"
             )
         return np.ascontiguousarray(rows[:, :dim])
-
-
-def _described(
-    n_components: int,
-    metric: str,
-    fingerprint: str | None,
-    precision: str,
-    bytes_per_item: int | None,
-    approximate: Approximate | None,
-) -> About:
-    n_components = whole_number(n_components, "n_components")
-    if metric not in METRICS:
-        raise EigenmapError(f"metric must be one of {', '.join(METRICS)}, not {metric!r}")
-    if precision not in PRECISIONS:
-        raise EigenmapError(f"precision must be one of {', '.join(PRECISIONS)}, not {precision!r}")
-    if (bytes_per_item is not None) != (precision in ("bits", "signs")):
-        raise EigenmapError('bytes_per_item goes with precision "bits" or "signs", and they need it')
-    if bytes_per_item is not None:
-        whole_number(bytes_per_item, "bytes_per_item", 1, n_components)
-    if approximate is not None:
-        if approximate.method not in METHODS:
-            raise EigenmapError(f"method must be one of {', '.join(METHODS)}, not {approximate.method!r}")
-        whole_number(approximate.dim, "dim of the approximate index", 1, n_components)
-        whole_number(approximate.shortlist, "shortlist of the approximate index")
-        whole_number(approximate.effort, "effort of the approximate index")
-    return About(n_components, metric, fingerprint, precision, bytes_per_item, approximate)
-
-
-def _without(about: About) -> tuple[int, str, str | None, str, int | None]:
-    return about.n_components, about.metric, about.fingerprint, about.precision, about.bytes_per_item
-
-
-def _is_database(where: Where | None) -> bool:
-    return isinstance(where, str) and where.startswith(("postgresql://", "postgres://"))
-
-
-def _database() -> Any:
-    """The PostgreSQL back end, whose driver is optional."""
-    return import_module("eigenmap.search.postgres").PostgresBackend
-
-
-def _create(backend: str, about: About, where: Where | None, table: str, memory_bytes: int) -> Backend:
-    if backend == "postgres":
-        if not _is_database(where):
-            raise EigenmapError("the postgres back end needs where='postgresql://...', the address of the database")
-        database: Backend = _database().create(str(where), table, about)
-        return database
-    if _is_database(where):
-        raise EigenmapError(f"{where} is a database; say backend='postgres'")
-    from eigenmap.search.approximate import FaissBackend
-    from eigenmap.search.flat import FlatBackend
-
-    kind = FaissBackend if backend == "faiss" else FlatBackend
-    return kind.create(about, None if where is None else Path(where), memory_bytes)
-
-
-def _open(where: Where, table: str, memory_bytes: int) -> Backend:
-    if _is_database(where):
-        database: Backend = _database().open(str(where), table)
-        return database
-    from eigenmap.search.approximate import FaissBackend
-    from eigenmap.search.flat import FlatBackend
-
-    kind = FlatBackend if directory.about_of(Path(where)).approximate is None else FaissBackend
-    return kind.open(Path(where), memory_bytes)

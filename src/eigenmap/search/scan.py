@@ -7,6 +7,7 @@ the column blocks as they lie, so that a length never used before costs no copy.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 
 import numpy as np
@@ -21,14 +22,21 @@ _GATHERED_BYTES = 1 << 20
 
 
 class Scanner:
-    """Ranks the rows of `columns`, with copies of at most about `memory_bytes`."""
+    """Ranks the rows of `columns`, with copies of at most about `memory_bytes`.
 
-    def __init__(self, columns: Columns, metric: str, memory_bytes: int) -> None:
+    `means` says that what is stored is the mean of the unit codes it may stand for, as a vector quantiser's levels
+    are. At full length the product with it is then the expected cosine, and dividing by its norm would undo just what
+    it says about how much of the code is known.
+    """
+
+    def __init__(self, columns: Columns, metric: str, memory_bytes: int, means: bool = False) -> None:
         self.columns = columns
         self.metric = metric
         self.memory_bytes = memory_bytes
+        self.means = means
         self._kept: tuple[int, Floats] | None = None
         self._squares: dict[int, Floats] = {}
+        self._lock = threading.Lock()  # threads of a service may search at the same time
 
     def forget(self) -> None:
         """Drop what was kept from earlier searches: the rows have changed."""
@@ -41,7 +49,8 @@ class Scanner:
         `keepable` says that the next search will probably ask for the same rows.
         """
         q = comparable(queries, self.metric)
-        kept = self._kept is not None and self._kept[0] == q.shape[1] and keepable
+        before = self._kept
+        kept = before is not None and before[0] == q.shape[1] and keepable
         many = rows is None or 4 * len(rows) > self.columns.count
         if len(q) <= FEW_QUERIES and many and not kept and self._lies_as_float32():
             return self._scan_blocks(q, keep, rows)
@@ -59,9 +68,13 @@ class Scanner:
             codes = self.columns.take(own.reshape(-1), dim)
             products = codes.reshape(*own.shape, dim) @ q[start : start + at_once, :, None]
             scores[start : start + at_once] = products[:, :, 0]
-            if self.metric == "cosine":
+            if self._divides(dim):
                 scores[start : start + at_once] /= norms(codes).reshape(own.shape)
         return best(scores, candidates, keep)
+
+    def _divides(self, dim: int) -> bool:
+        """Whether products with stored prefixes of this length become cosines by division."""
+        return self.metric == "cosine" and not (self.means and dim == self.columns.n_components)
 
     def _lies_as_float32(self) -> bool:
         codec = self.columns.codec
@@ -79,15 +92,18 @@ class Scanner:
 
     def _prefixes(self, dim: int, rows: Rows | None, keepable: bool) -> Iterator[tuple[int, Floats]]:
         """(place of the first, comparable prefixes) of the rows asked for, within `memory_bytes`."""
-        if keepable and self._kept is not None and self._kept[0] == dim:
-            yield 0, self._kept[1]
+        kept = self._kept
+        if keepable and kept is not None and kept[0] == dim:
+            yield 0, kept[1]
             return
         count = self.columns.count if rows is None else len(rows)
-        at_once = max(1, self.memory_bytes // (4 * dim))
-        for start in range(0, count, at_once):
+        # All at once if that fits; else half, since one part is still held while the next is read.
+        at_once = count if 4 * dim * count <= self.memory_bytes else max(1, self.memory_bytes // (8 * dim))
+        for start in range(0, count, max(1, at_once)):
             stop = min(start + at_once, count)
-            copy = self.columns.read(start, stop, dim) if rows is None else self.columns.take(rows[start:stop], dim)
-            prefix = comparable(copy, self.metric)
+            prefix = self.columns.read(start, stop, dim) if rows is None else self.columns.take(rows[start:stop], dim)
+            if self._divides(dim):
+                prefix /= norms(prefix)[:, None]  # in place: a second copy would double the memory
             if keepable and len(prefix) == count:
                 self._kept = (dim, prefix)
             yield start, prefix
@@ -125,9 +141,11 @@ class Scanner:
 
     def _norms(self, dim: int, start: int, stop: int) -> Floats:
         """Norms of the first `dim` features of rows [start, stop); 1 for a zero row, which then scores 0."""
-        if dim not in self._squares and 16 * self.columns.count <= self.memory_bytes:
-            self._keep_squares(dim)
-        squares = self._squares[dim][start:stop] if dim in self._squares else self._sum_squares(0, dim, start, stop)
+        with self._lock:
+            if dim not in self._squares and 16 * self.columns.count <= self.memory_bytes:
+                self._keep_squares(dim)
+            kept = self._squares.get(dim)
+        squares = self._sum_squares(0, dim, start, stop) if kept is None else kept[start:stop]
         return np.sqrt(np.where(squares > 0, squares, np.float32(1)))
 
     def _keep_squares(self, dim: int) -> None:
