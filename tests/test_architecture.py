@@ -18,13 +18,15 @@ PACKAGE = "eigenmap"
 # A module imports only from those before it.
 # fmt: off
 ORDER = [
-    "errors", "spectrum", "objectives", "networks", "data", "relations", "model", "training", "evaluation", "search",
-    "figures", "recipes", "alignment", "fit", "demo", "estimators", "service", "cli",
+    "errors", "spectrum", "objectives", "networks", "data", "relations", "model", "embedding", "training", "evaluation",
+    "search", "export", "figures", "recipes", "alignment", "fit", "demo", "estimators", "service", "cli",
 ]
 # fmt: on
 
 # Slow or optional: imported inside the functions that need them.
-LAZY = ["lightning_fabric", "lightning", "faiss", "matplotlib", "sklearn", "scipy", "torchvision", "timm", "pyarrow"]
+LAZY = ["lightning_fabric", "lightning", "faiss", "matplotlib", "sklearn", "scipy", "torchvision", "timm", "pyarrow",
+    "psycopg", "ray", "onnx",
+]
 
 # Written so that this file does not contain what it forbids.
 FORBIDDEN = {

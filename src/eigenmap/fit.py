@@ -246,15 +246,22 @@ def _load(
     return data
 
 
-def say_skipped(data: ImageSet, say: Callable[[str], None], at_most: int = 10) -> None:
+def say_skipped(data: ImageSet, say: Callable[[str], None]) -> None:
     """Say which files could not be read, and why."""
-    if not data.skipped:
+    say_left_out(data.skipped, len(data), say)
+
+
+def say_left_out(
+    skipped: Sequence[tuple[str, str]], images: int, say: Callable[[str], None], at_most: int = 10
+) -> None:
+    """Say which files were left out and why, beside so many images that were not."""
+    if not skipped:
         return
-    say(f"{len(data.skipped):,} of {len(data) + len(data.skipped):,} files could not be read and were left out:")
-    for name, reason in data.skipped[:at_most]:
+    say(f"{len(skipped):,} of {images + len(skipped):,} files could not be read and were left out:")
+    for name, reason in skipped[:at_most]:
         say(f"  {name}: {reason}")
-    if len(data.skipped) > at_most:
-        say(f"  ... and {len(data.skipped) - at_most:,} more")
+    if len(skipped) > at_most:
+        say(f"  ... and {len(skipped) - at_most:,} more")
 
 
 def _split(data: ImageSet, seed: int) -> tuple[Tensor, Tensor]:

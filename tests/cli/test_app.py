@@ -20,8 +20,10 @@ VERBS = {
         *("--seed", "--device", "--strict", "--force", "--resume", "--quiet", "--tensorboard", "--set"),
     ],
     "embed": ["RUN", "SOURCE", "--out", "--dim", "--batch-size", "--force", "--strict", "--device"],
-    "index": ["RUN", "SOURCE", "--out", "--dim", "--force"],
-    "search": ["INDEX", "IMAGE", "--dim", "--top", "--json"],
+    "index": ["RUN", "SOURCE", "--out", "--dim", "--force", "--precision", "--bytes-per-item", "--backend", "--add"],
+    "search": ["INDEX", "IMAGE", "--dim", "--top", "--json", "--shortlist", "--shortlist-dim", "--funnel", "--where"],
+    "advise": ["INDEX", "--recall", "--bytes-per-item", "--items", "--json", "--plot"],
+    "duplicates": ["INDEX", "--threshold", "--dim", "--json"],
     "evaluate": ["retrieval"],
     "evaluate retrieval": [
         *("RUN", "--gallery", "--query", "--gallery-labels", "--query-labels", "--dims", "--top", "--json"),

@@ -58,7 +58,9 @@ def test_strict_refuses_a_damaged_file(model_dir: Path, photos: Path, tmp_path: 
 
 
 def test_other_mistakes(model_dir: Path, photos: Path, tmp_path: Path) -> None:
-    assert "must end in .npy or .npz" in refused("embed", model_dir, photos, "--out", tmp_path / "codes.txt")
+    assert "must end in .npy, .npz or .parquet, or name a folder" in refused(
+        "embed", model_dir, photos, "--out", tmp_path / "codes.txt"
+    )
     assert "is not a model directory: it does not exist" in refused(
         "embed", tmp_path / "gone", photos, "--out", tmp_path / "codes.npy"
     )

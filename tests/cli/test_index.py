@@ -4,7 +4,6 @@ import json
 import shutil
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from eigenmap import Eigenmap
@@ -13,7 +12,10 @@ from tests.cli.run import refused, succeed
 
 
 def test_an_index_holds_codes_and_the_model_but_not_the_run(index_dir: Path, model_dir: Path) -> None:
-    assert sorted(path.name for path in index_dir.iterdir()) == ["codes.npy", "ids.json", "index.json", "model"]
+    assert sorted(path.name for path in index_dir.iterdir()) == [
+        *("codec.json", "features-0-8.bin", "ids.bin", "ids.ends", "index.json", "log"),
+        *("metadata.bin", "metadata.ends", "model"),
+    ]
     assert sorted(path.name for path in (index_dir / "model").iterdir()) == ["model.json", "model.safetensors"]
     index = CodeIndex.load(index_dir)
     assert (len(index), index.n_components, index.fingerprint) == (15, 8, Eigenmap.fingerprint(model_dir))
@@ -51,7 +53,7 @@ def test_several_images_get_a_table_each(index_dir: Path, photos: Path) -> None:
 def test_an_index_of_short_codes(model_dir: Path, array_file: Path, tmp_path: Path) -> None:
     result = succeed("index", model_dir, array_file, "--out", tmp_path / "small.index", "--dim", 2)
     assert result.err == f"{tmp_path / 'small.index'}: 12 images, 2 features each.\n"
-    assert np.load(tmp_path / "small.index" / "codes.npy").shape == (12, 2)
+    assert CodeIndex.open(tmp_path / "small.index").codes(["0", "1"]).shape == (2, 2)
     succeed("search", tmp_path / "small.index", array_file)
     assert refused("search", tmp_path / "small.index", array_file, "--dim", 3) == (
         "dim must be a whole number from 1 to 2, not 3."
@@ -98,3 +100,62 @@ def test_an_index_without_its_model(index_dir: Path, photos: Path, tmp_path: Pat
     moved = shutil.copytree(index_dir, tmp_path / "moved")
     shutil.rmtree(moved / "model")
     assert "is not a model directory" in refused("search", moved, photos / "bars" / "1.png")
+
+
+def test_a_search_by_stages_and_conditions(index_dir: Path, photos: Path, tmp_path: Path) -> None:
+    photo, file = photos / "bars" / "1.png", tmp_path / "found.json"
+    result = succeed("search", index_dir, photo, "--funnel", "2:12,8:3", "--where", "label=bars", "--json", file)
+    assert "Such a search finds" in result.err or json.loads(file.read_text())["recall"] == 1
+    (found,) = json.loads(file.read_text())["results"]
+    names = [one["id"] for one in found["found"]]
+    assert len(names) == 3 and names[0] == "bars/1.png" and all(name.startswith("bars/") for name in names)
+    succeed("search", index_dir, photo, "--shortlist-dim", 2, "--shortlist", 15, "--json", file, "--force")
+    assert json.loads(file.read_text())["recall"] == 1  # the shortlist is everything
+    plain = succeed("search", index_dir, photo, "--top", 4).out
+    assert succeed("search", index_dir, photo, "--dim", "auto", "--top", 4).out == plain
+
+
+def test_mistakes_in_stages_and_conditions(index_dir: Path, photos: Path) -> None:
+    photo = photos / "bars" / "1.png"
+    assert "a funnel is written as" in refused("search", index_dir, photo, "--funnel", "8")
+    assert "dim must be a whole number or auto, not 'all'" in refused("search", index_dir, photo, "--dim", "all")
+    assert "'bars' is no condition" in refused("search", index_dir, photo, "--where", "bars")
+    assert "go together" in refused("search", index_dir, photo, "--shortlist", 5)
+    assert "funnel names all stages" in refused("search", index_dir, photo, "--funnel", "2:9,8:3", "--dim", 4)
+
+
+def test_images_are_added_to_an_index(model_dir: Path, array_file: Path, photos: Path, tmp_path: Path) -> None:
+    out = tmp_path / "an.index"
+    succeed("index", model_dir, photos, "--out", out)
+    result = succeed("index", model_dir, array_file, "--out", out, "--add")
+    assert result.err == f"{out}: 27 images, 8 features each.\n"
+    succeed("index", model_dir, array_file, "--out", out, "--add", "--quiet")
+    index = CodeIndex.open(out)
+    assert len(index) == 27
+    assert index.metadata(["bars/1.png"]) == [{"label": "bars"}]
+    assert "choose one" in refused("index", model_dir, photos, "--out", out, "--add", "--force")
+    assert "there is no such directory" in refused("index", model_dir, photos, "--out", tmp_path / "no", "--add")
+
+
+def test_an_index_of_another_model_is_refused(index_dir: Path, photos: Path, tmp_path: Path) -> None:
+    moved = shutil.copytree(index_dir, tmp_path / "moved")
+    about = json.loads((moved / "index.json").read_text())
+    (moved / "index.json").write_text(json.dumps(about | {"fingerprint": "0123456789abcdef"}))
+    message = "holds codes of the model 0123456789ab, not of the model"
+    assert message in refused("search", moved, photos / "bars" / "1.png")
+    assert message in refused("index", index_dir / "model", photos, "--out", moved, "--add")
+
+
+def test_compact_indexes(model_dir: Path, photos: Path, tmp_path: Path) -> None:
+    photo = photos / "bars" / "1.png"
+    for words in (["--precision", "int8"], ["--bytes-per-item", 4], ["--precision", "signs", "--bytes-per-item", 1]):
+        out = tmp_path / "small.index"
+        succeed("index", model_dir, photos, "--out", out, "--force", *words)
+        assert "photos" not in succeed("search", out, photo, "--top", 3).err
+        stored = sum(file.stat().st_size for file in out.glob("features-*.bin"))
+        assert stored == 15 * (8 if "int8" in words else words[-1])
+    assert "bytes_per_item goes with precision" in refused(
+        "index", model_dir, photos, "--out", tmp_path / "x", "--precision", "bits"
+    )
+    succeed("index", model_dir, photos, "--out", tmp_path / "fast.index", "--backend", "faiss")
+    assert CodeIndex.open(tmp_path / "fast.index").about.approximate is not None

@@ -1,4 +1,5 @@
 import json
+import os
 import subprocess
 import sys
 
@@ -7,8 +8,9 @@ import pytest
 
 from eigenmap.errors import EigenmapError
 from eigenmap.search import CodeIndex, directory
+from eigenmap.search.directory import Directory, State
 
-K = 6
+K = 20
 
 
 def codes(n, seed=0):
@@ -17,49 +19,50 @@ def codes(n, seed=0):
 
 @pytest.fixture
 def saved(tmp_path):
-    """An index of 20 items on disk."""
-    index = CodeIndex(K, "inner", fingerprint="abc")
-    index.add(codes(20), [f"{i}.jpg" for i in range(20)])
-    index.save(tmp_path / "photos.index")
+    """An index of 20 items on disk, written in two changes."""
+    index = CodeIndex(K, "inner", fingerprint="abc", where=tmp_path / "photos.index")
+    index.add(codes(20)[:12], [f"{i}.jpg" for i in range(12)])
+    index.add(codes(20)[12:], [f"{i}.jpg" for i in range(12, 20)])
     return tmp_path / "photos.index"
 
 
-def change_header(path, **entries):
-    header = json.loads((path / "index.json").read_text())
-    (path / "index.json").write_text(json.dumps(header | entries))
-
-
-def test_a_saved_index_is_read_back_memory_mapped(saved):
-    index = CodeIndex.load(saved)
-    assert (index.n_components, index.metric, index.fingerprint, len(index)) == (K, "inner", "abc", 20)
-    (part,) = index._store.parts
-    assert isinstance(part, np.memmap) and not part.flags.writeable
-    np.testing.assert_array_equal(part, codes(20))
+def change(path, **entries):
+    content = json.loads(path.read_text())
+    path.write_text(json.dumps(content | entries))
 
 
 def test_the_directory_holds_what_is_documented_and_nothing_hidden_is_left(saved):
-    assert {file.name for file in saved.iterdir()} == {"index.json", "codes.npy", "ids.json"}
-    assert [file.name for file in saved.parent.iterdir()] == ["photos.index"]
-    assert json.loads((saved / "index.json").read_text()) == {
-        "format": "eigenmap-index",
-        "format_version": 1,
-        "n_components": K,
-        "metric": "inner",
-        "count": 20,
-        "id_type": "str",
-        "fingerprint": "abc",
+    assert {file.name for file in saved.iterdir()} == {
+        *("index.json", "codec.json", "log", "ids.bin", "ids.ends", "metadata.bin", "metadata.ends"),
+        *("features-0-8.bin", "features-8-16.bin", "features-16-20.bin"),
     }
+    assert [file.name for file in saved.parent.iterdir()] == ["photos.index"]
+    stored = np.fromfile(saved / "features-8-16.bin", "<f4").reshape(20, 8)
+    np.testing.assert_array_equal(stored, codes(20)[:, 8:16])
+    assert (saved / "ids.bin").read_bytes().startswith(b"0.jpg1.jpg2.jpg")
+    assert np.fromfile(saved / "ids.ends", "<i8")[:3].tolist() == [5, 10, 15]
+
+
+def test_an_index_is_read_back(saved):
+    index = CodeIndex.open(saved)
+    assert (index.n_components, index.metric, index.fingerprint, len(index)) == (K, "inner", "abc", 20)
+    assert index.ids == [f"{i}.jpg" for i in range(20)]
+    np.testing.assert_array_equal(index.codes(index.ids), codes(20))
+    index.backend.verify()
 
 
 def test_a_loaded_index_grows_and_is_saved_over_itself(saved):
     index = CodeIndex.load(saved)
     index.add(codes(3, seed=1), ["x", "y", "z"])
-    assert index.search(codes(3, seed=1), 1).ids != [] and len(index) == 23
+    index.delete(["3.jpg"])
     index.save(saved, overwrite=True)
     again = CodeIndex.load(saved)
-    assert again.ids == index.ids
+    assert again.ids == index.ids and len(again) == 22
+    assert not (saved / "deleted.bin").exists()  # what is gone is not copied
     queries = codes(4, seed=2)
-    assert again.search(queries, 23).ids == index.search(queries, 23).ids
+    assert again.search(queries, 22).ids == index.search(queries, 22).ids
+    index.add(codes(1, seed=3), ["new"])  # the same object goes on with the new directory
+    assert "new" in CodeIndex.open(saved).ids
     with pytest.raises(EigenmapError, match=r"the id '7\.jpg' is there already"):
         again.add(codes(1), ["7.jpg"])
     assert [file.name for file in saved.parent.iterdir()] == ["photos.index"]
@@ -70,10 +73,10 @@ def test_two_processes_read_one_index(saved):
         "import sys, json, numpy as np\n"
         "from eigenmap.search import CodeIndex\n"
         "assert 'faiss' not in sys.modules\n"
-        "index = CodeIndex.load(sys.argv[1])\n"
+        "index = CodeIndex.open(sys.argv[1])\n"
         "print('ready', flush=True)\n"
         "queries = np.array(json.loads(sys.stdin.readline()), dtype=np.float32)\n"
-        "print(json.dumps(index.search(queries, 5, dim=3).ids))\n"
+        "print(json.dumps([index.search(queries, 5, dim=3).ids, len(index)]))\n"
     )
     readers = [
         subprocess.Popen(
@@ -86,9 +89,21 @@ def test_two_processes_read_one_index(saved):
     ]
     assert [reader.stdout.readline() for reader in readers] == ["ready\n"] * 2  # both have it open now
     queries = codes(4, seed=1)
+    writer = CodeIndex.open(saved)
+    writer.add(queries, list("abcd"))  # and see what is added meanwhile
+    expected = [writer.search(queries, 5, dim=3).ids, 24]
     answers = [reader.communicate(json.dumps(queries.tolist()) + "\n", timeout=60)[0] for reader in readers]
-    expected = CodeIndex.load(saved).search(queries, 5, dim=3).ids
     assert [json.loads(answer) for answer in answers] == [expected] * 2
+
+
+def test_two_objects_take_turns_in_changing_an_index(saved):
+    one, two = CodeIndex.open(saved), CodeIndex.open(saved)
+    one.add(codes(1, seed=1), ["one"])
+    two.add(codes(1, seed=2), ["two"])
+    one.delete(["two"])
+    with pytest.raises(EigenmapError, match="there is no item with the id 'two'"):
+        two.update(codes(1), ["two"])
+    assert one.ids == two.ids == [*(f"{i}.jpg" for i in range(20)), "one"]
 
 
 def test_a_model_is_copied_inside_and_other_files_do_not_disturb(tmp_path):
@@ -96,11 +111,11 @@ def test_a_model_is_copied_inside_and_other_files_do_not_disturb(tmp_path):
     (tmp_path / "run" / "model.json").write_text("{}")
     index = CodeIndex(K)
     index.add(codes(2), [1, 2])
-    index.save(tmp_path / "new" / "parents" / "index", model_dir=tmp_path / "run")
     path = tmp_path / "new" / "parents" / "index"
+    index.save(path, model_dir=tmp_path / "run")
     assert (path / "model" / "model.json").read_text() == "{}"
     (path / "notes.txt").write_text("mine")
-    assert CodeIndex.load(path).ids == [1, 2]
+    assert CodeIndex.open(path).ids == [1, 2]
 
 
 def test_an_existing_index_is_replaced_only_when_asked(saved):
@@ -108,9 +123,11 @@ def test_an_existing_index_is_replaced_only_when_asked(saved):
     index.add(codes(1), ["new"])
     with pytest.raises(EigenmapError, match=r"photos\.index exists already"):
         index.save(saved)
-    assert len(CodeIndex.load(saved)) == 20
+    with pytest.raises(EigenmapError, match=r"photos\.index exists already"):
+        CodeIndex(K, where=saved)
+    assert len(CodeIndex.open(saved)) == 20
     index.save(saved, overwrite=True)
-    assert CodeIndex.load(saved).ids == ["new"]
+    assert CodeIndex.open(saved).ids == ["new"]
 
 
 def test_what_is_not_an_index_is_never_overwritten(tmp_path):
@@ -134,8 +151,8 @@ def test_an_unwritable_place_is_named(tmp_path):
         index.save(tmp_path / "file" / "index")
 
 
-@pytest.mark.parametrize("step", ["_write_codes", "_write_json", "_swap"])
-def test_a_failure_leaves_the_old_index_and_nothing_else(saved, monkeypatch, step):
+@pytest.mark.parametrize("step", ["_append", "_write_new", "_swap"])
+def test_a_failure_to_save_leaves_the_old_index_and_nothing_else(saved, monkeypatch, step):
     def fail(*_):
         raise OSError(28, "No space left on device")
 
@@ -144,78 +161,132 @@ def test_a_failure_leaves_the_old_index_and_nothing_else(saved, monkeypatch, ste
     monkeypatch.setattr(directory, step, fail)
     with pytest.raises(EigenmapError, match="No space left on device"):
         index.save(saved, overwrite=True)
-    assert len(CodeIndex.load(saved)) == 20
+    assert len(CodeIndex.open(saved)) == 20
     assert [file.name for file in saved.parent.iterdir()] == ["photos.index"]
+
+
+@pytest.mark.parametrize("fails_at", range(7))
+def test_a_full_disk_leaves_the_index_as_it_was(saved, monkeypatch, fails_at):
+    calls, real = [], directory._append
+
+    def fail(file, size, content, durable):
+        calls.append(file.name)
+        real(file, size, content, durable)
+        if len(calls) == fails_at + 1:
+            raise OSError(28, "No space left on device")
+
+    index = CodeIndex.open(saved)
+    monkeypatch.setattr(directory, "_append", fail)
+    with pytest.raises(EigenmapError, match="cannot be written: No space left on device"):
+        index.add(codes(2, seed=5), ["a", "b"])
+    assert (calls[-1] == "log") == (fails_at == 6)  # the log is the last
+    monkeypatch.setattr(directory, "_append", real)
+    for each in (index, CodeIndex.open(saved)):
+        assert len(each) == 20 and "a" not in each.ids
+    index.add(codes(2, seed=5), ["a", "b"])
+    again = CodeIndex.open(saved)
+    again.backend.verify()
+    np.testing.assert_array_equal(again.codes(["a", "b"]), codes(2, seed=5))
 
 
 def test_the_old_index_comes_back_if_the_new_one_cannot_take_its_place(saved):
     with pytest.raises(FileNotFoundError):
         directory._swap(saved.parent / ".not-there", saved)
-    assert len(CodeIndex.load(saved)) == 20
-    assert [file.name for file in saved.parent.iterdir()] == ["photos.index"]
+    assert len(CodeIndex.open(saved)) == 20
+
+
+@pytest.mark.parametrize("lost", [1, 5, 60, "half"])
+def test_bytes_that_no_whole_line_of_the_log_counts_are_not_read(saved, lost):
+    log = (saved / "log").read_bytes()
+    last = log.splitlines(keepends=True)[-1]
+    cut = len(last) // 2 if lost == "half" else lost
+    (saved / "log").write_bytes(log[:-cut])
+    index = CodeIndex.open(saved)
+    assert index.ids == [f"{i}.jpg" for i in range(12)]
+    index.add(codes(1, seed=1), ["next"])
+    again = CodeIndex.open(saved)
+    again.backend.verify()
+    assert again.ids == [*(f"{i}.jpg" for i in range(12)), "next"]
+    np.testing.assert_array_equal(again.codes(["next"]), codes(1, seed=1))
+
+
+def test_a_line_of_the_log_is_read_only_if_it_is_whole():
+    state = State("str", {"a.bin": 3}, {"a.bin": 7})
+    line = state.line()
+    assert State.from_line(line.rstrip(b"\n")) == state
+    for broken in (line[:-2], line.replace(b"3", b"4", 1), b"", b"x"):
+        assert State.from_line(broken.rstrip(b"\n")) is None
 
 
 def test_a_place_without_an_index_is_named(tmp_path):
     with pytest.raises(EigenmapError, match=r"nowhere is not an index \(there is no such directory\)"):
-        CodeIndex.load(tmp_path / "nowhere")
+        CodeIndex.open(tmp_path / "nowhere")
     with pytest.raises(EigenmapError, match=r"is not an index \(it has no index\.json\); make one with"):
-        CodeIndex.load(tmp_path)
+        CodeIndex.open(tmp_path)
 
 
 def test_another_format_version_is_refused(saved):
-    change_header(saved, format_version=2)
-    with pytest.raises(EigenmapError, match="has index format version 2, but this eigenmap reads version 1"):
-        CodeIndex.load(saved)
+    change(saved / "index.json", format_version=1)
+    with pytest.raises(EigenmapError, match="has index format version 1, but this eigenmap reads version 2"):
+        CodeIndex.open(saved)
 
 
 def test_an_index_json_of_something_else_is_refused(saved):
-    change_header(saved, format="cookbook")
+    change(saved / "index.json", format="cookbook")
     with pytest.raises(EigenmapError, match="describes something else"):
-        CodeIndex.load(saved)
+        CodeIndex.open(saved)
     (saved / "index.json").write_text("[1, 2")
     with pytest.raises(EigenmapError, match=r"index\.json is missing, truncated or damaged"):
-        CodeIndex.load(saved)
+        CodeIndex.open(saved)
 
 
 @pytest.mark.parametrize(
-    "entries", [{"metric": "l2"}, {"count": -1}, {"n_components": "six"}, {"id_type": "list"}, {"surprise": 1}]
+    "entries",
+    [{"metric": "l2"}, {"n_components": "six"}, {"precision": "int3"}, {"surprise": 1}, {"approximate": {"x": 1}}],
 )
-def test_a_header_that_makes_no_sense_is_refused(saved, entries):
-    change_header(saved, **entries)
+def test_a_description_that_makes_no_sense_is_refused(saved, entries):
+    change(saved / "index.json", **entries)
     with pytest.raises(EigenmapError, match=r"index\.json is damaged"):
-        CodeIndex.load(saved)
+        CodeIndex.open(saved)
 
 
-@pytest.mark.parametrize("length", [0, 5, 100, -1, -4 * K * 10])
-def test_a_truncated_codes_file_is_named(saved, length):
-    content = (saved / "codes.npy").read_bytes()
-    (saved / "codes.npy").write_bytes(content[:length])
-    with pytest.raises(EigenmapError, match=r"codes\.npy is missing, truncated or damaged \(it should hold 20"):
-        CodeIndex.load(saved)
+FILES = ["features-0-8.bin", "features-16-20.bin", "ids.bin", "ids.ends", "metadata.ends"]
 
 
-def test_a_codes_file_of_other_content_is_named(saved):
-    np.save(saved / "codes.npy", codes(20).astype(np.float64))
-    with pytest.raises(EigenmapError, match=r"codes\.npy holds a float64 matrix of shape \(20, 6\)"):
-        CodeIndex.load(saved)
-    np.save(saved / "codes.npy", codes(19))
-    with pytest.raises(EigenmapError, match=r"shape \(19, 6\), but index\.json says float32 \(20, 6\)"):
-        CodeIndex.load(saved)
-    np.save(saved / "codes.npy", np.array([{"a": "pickle"}]), allow_pickle=True)
-    with pytest.raises(EigenmapError, match=r"codes\.npy is missing, truncated or damaged"):
-        CodeIndex.load(saved)
-    (saved / "codes.npy").unlink()
-    with pytest.raises(EigenmapError, match=r"codes\.npy is missing"):
-        CodeIndex.load(saved)
+@pytest.mark.parametrize("name", FILES)
+def test_a_truncated_or_missing_file_is_named(saved, name):
+    file = saved / name
+    size = file.stat().st_size
+    os.truncate(file, size - 1)
+    with pytest.raises(EigenmapError, match=rf"{name} is truncated: it has {size - 1:,} of {size:,} bytes"):
+        CodeIndex.open(saved)
+    file.unlink()
+    with pytest.raises(EigenmapError, match=rf"{name} is missing"):
+        CodeIndex.open(saved)
 
 
-def test_damaged_ids_are_named(saved):
-    (saved / "ids.json").write_text('["a", "b"]')
-    with pytest.raises(EigenmapError, match=r"ids\.json is damaged: it should list 20 ids of type str"):
-        CodeIndex.load(saved)
-    (saved / "ids.json").write_text(json.dumps(list(range(20))))
-    with pytest.raises(EigenmapError, match=r"ids\.json is damaged"):
-        CodeIndex.load(saved)
-    (saved / "ids.json").write_text('["a", ')
-    with pytest.raises(EigenmapError, match=r"ids\.json is missing, truncated or damaged"):
-        CodeIndex.load(saved)
+@pytest.mark.parametrize("name", FILES)
+def test_a_damaged_byte_is_found_by_checking(saved, name):
+    content = bytearray((saved / name).read_bytes())
+    content[7] ^= 64
+    (saved / name).write_bytes(content)
+    with pytest.raises(EigenmapError, match=rf"{name} is damaged: its checksum is not that of the log"):
+        CodeIndex.open(saved).backend.verify()
+
+
+@pytest.mark.parametrize("name", ["log", "codec.json"])
+@pytest.mark.parametrize("damage", [lambda file: file.write_bytes(b"{"), lambda file: file.unlink()])
+def test_a_damaged_log_or_codec_is_named(saved, name, damage):
+    damage(saved / name)
+    with pytest.raises(EigenmapError, match=rf"{name} is (missing|truncated|missing, truncated) ?(or damaged)?"):
+        CodeIndex.open(saved)
+
+
+def test_notes_are_kept_and_damage_to_them_is_harmless(saved, tmp_path):
+    place = Directory.open(saved)
+    assert place.read_note("advice") is None
+    place.write_note("advice", {"a": 1})
+    assert Directory.open(saved).read_note("advice") == {"a": 1}
+    (saved / "advice.json").write_text("[")
+    assert place.read_note("advice") is None
+    assert not list(saved.glob(".*"))

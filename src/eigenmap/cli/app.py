@@ -14,7 +14,26 @@ from eigenmap.errors import EigenmapError
 LEARN, USE, ABOUT = "Learn", "Use", "Look up"
 """Headings in the list of verbs."""
 
-_ORDER = ("demo", "fit", "embed", "index", "search", "evaluate", "info", "recipes", "objectives")
+_ORDER = (
+    "demo",
+    "fit",
+    "embed",
+    "index",
+    "search",
+    "advise",
+    "duplicates",
+    "export",
+    "evaluate",
+    "info",
+    "recipes",
+    "objectives",
+)
+
+
+_GO_ON = {
+    "fit": "; the same command with --resume goes on from the last checkpoint",
+    "embed": "; the same command goes on after the last finished shard",
+}
 
 
 class Verbs(TyperGroup):
@@ -32,10 +51,7 @@ class Verbs(TyperGroup):
             complain(str(error))
             raise typer.Exit(2) from None
         except KeyboardInterrupt:
-            resumable = ctx.invoked_subcommand == "fit"
-            complain(
-                "stopped; the same command with --resume goes on from the last checkpoint" if resumable else "stopped"
-            )
+            complain(f"stopped{_GO_ON.get(ctx.invoked_subcommand, '')}")
             raise typer.Exit(130) from None
 
 

@@ -1,15 +1,17 @@
-"""`eigenmap embed`: images to a file of codes."""
+"""`eigenmap embed`: any number of images to codes on disk."""
 
 from __future__ import annotations
 
+from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from eigenmap.cli.app import USE, app
-from eigenmap.cli.console import note
+from eigenmap.cli.console import note, progress_bar
 from eigenmap.cli.options import (
+    HOW,
     OUTPUT,
     BatchOption,
     Device,
@@ -22,23 +24,35 @@ from eigenmap.cli.options import (
     StrictOption,
     check_device,
 )
-from eigenmap.cli.outputs import as_json, check_file, written
-from eigenmap.cli.work import encode_images, read_images
+from eigenmap.cli.outputs import check_codes, check_file
 from eigenmap.errors import EigenmapError
 
-if TYPE_CHECKING:
-    from eigenmap.model import Codes
+
+class Files(str, Enum):
+    """What the shards of a folder are."""
+
+    parquet = "parquet"
+    npy = "npy"
+
+
+class Engine(str, Enum):
+    """Who computes."""
+
+    local = "local"
+    ray = "ray"
 
 
 @app.command(
     rich_help_panel=USE,
     no_args_is_help=True,
     epilog="""
-Example:
+Examples:
 
 [cyan]  eigenmap embed runs/mine PHOTOS/ --out codes.npy --dim 64[/cyan]
 
-[cyan]  eigenmap embed runs/mine PHOTOS/ --out codes.npz[/cyan]
+[cyan]  eigenmap embed runs/mine PHOTOS/ --out codes/ --files parquet[/cyan]
+
+[cyan]  torchrun --nproc-per-node 4 --no-python eigenmap embed runs/mine PHOTOS/ --out codes/[/cyan]
 """,
 )
 def embed(
@@ -49,13 +63,40 @@ def embed(
         typer.Option(
             "--out",
             "-o",
-            metavar="FILE",
-            help="codes.npy (names of the images go to codes.ids.json beside it), or codes.npz with both inside.",
+            metavar="PATH",
+            help="codes.npy (names of the images go to codes.ids.json beside it), codes.npz or codes.parquet with "
+            "both inside, or a folder for shards.",
             show_default=False,
             rich_help_panel=OUTPUT,
         ),
     ],
     dim: DimOption = None,
+    files: Annotated[
+        Files, typer.Option("--files", help="What the shards of a folder are.", rich_help_panel=OUTPUT)
+    ] = Files.parquet,
+    shard_size: Annotated[
+        int,
+        typer.Option("--shard-size", metavar="N", min=1, help="Images a shard.", rich_help_panel=OUTPUT),
+    ] = 8192,
+    engine: Annotated[
+        Engine,
+        typer.Option(
+            "--engine",
+            help="Who computes: this machine, or the Ray cluster of RAY_ADDRESS (a local one without it).",
+            rich_help_panel=HOW,
+        ),
+    ] = Engine.local,
+    actors: Annotated[
+        int | None,
+        typer.Option(
+            "--actors",
+            metavar="N",
+            min=1,
+            help="Actors on Ray [dim](default: one a GPU or processor)[/dim].",
+            show_default=False,
+            rich_help_panel=HOW,
+        ),
+    ] = None,
     batch_size: BatchOption = 256,
     device: DeviceOption = Device.auto,
     strict: StrictOption = False,
@@ -64,40 +105,41 @@ def embed(
 ) -> None:
     """Turn images into ordered codes: one row of norm 1 an image.
 
-    A longer code holds the shorter ones: cut rows anywhere and divide them by their norm.
+    A longer code holds the shorter ones: cut rows anywhere and divide them by their norm. Memory does not grow with
+    the number of images, and after a stop or a kill the same command goes on where it was.
     """
-    from eigenmap.model import Eigenmap
+    from eigenmap.embedding import embed_images
+    from eigenmap.embedding.files import SUFFIXES, names_file
+    from eigenmap.fit import say_left_out
 
-    names = _names_file(out)
-    for path in filter(None, (out, names)):
-        check_file(path, force)
-    place = check_device(device)
-    model = Eigenmap.load(run)
-    dim = model.check_dim(dim)
-    images = read_images(model, source, strict=strict, quiet=quiet)
-    codes = encode_images(model, images, dim, place, batch_size, quiet)
-    _write(out, names, codes, images.ids)
-    where = f"{out} (names of the images: {names})" if names else f"{out} (arrays codes and ids)"
-    if not quiet:
-        note(f"{len(codes):,} codes of {dim} features: {where}")
-
-
-def _names_file(out: Path) -> Path | None:
-    """Where the names of the images go: beside an .npy file, inside an .npz file (None)."""
-    if out.suffix == ".npz":
-        return None
-    if out.suffix != ".npy":
-        raise EigenmapError(f"{out} must end in .npy or .npz, for example codes.npy.")
-    return out.with_suffix(".ids.json")
-
-
-def _write(out: Path, names: Path | None, codes: Codes, ids: list[str]) -> None:
-    import numpy as np
-
-    if names is None:
-        with written(out) as file:
-            np.savez(file, codes=codes, ids=np.array(ids))
+    names = names_file(out)
+    if out.suffix in SUFFIXES:
+        for path in filter(None, (out, names)):
+            check_file(path, force)
+    elif out.suffix:
+        raise EigenmapError(f"{out} must end in .npy, .npz or .parquet, or name a folder, for example codes.npy.")
     else:
-        with written(names) as listing, written(out) as file:
-            np.save(file, codes)
-            listing.write(as_json(ids))
+        check_codes(out, force)
+    place = check_device(device)
+    with progress_bar("encoding", quiet) as tick:
+        made = embed_images(
+            run,
+            source,
+            out,
+            dim,
+            files=files.value,
+            shard_size=shard_size,
+            batch_size=batch_size,
+            device=place,
+            strict=strict,
+            engine=engine.value,
+            actors=actors,
+            progress=tick,
+        )
+    if quiet or made is None:
+        return
+    say_left_out(made.skipped, made.images, note)
+    if made.kept:
+        note(f"{made.kept:,} shards were there already, from a run that was stopped.")
+    inside = {".npy": f"names of the images: {names}", ".npz": "arrays codes and ids", "": f"shards of {shard_size:,}"}
+    note(f"{made.images:,} codes of {made.dim} features: {out} ({inside.get(out.suffix, 'columns id and code')})")

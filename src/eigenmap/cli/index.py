@@ -4,14 +4,29 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from eigenmap.cli import database
 from eigenmap.cli.app import USE, app
 from eigenmap.cli.console import note, printable, show
+from eigenmap.cli.lengths import (
+    FunnelOption,
+    Lengths,
+    SearchDimOption,
+    ShortlistDimOption,
+    ShortlistOption,
+    WhereOption,
+    parse_funnel,
+)
 from eigenmap.cli.options import (
+    DATABASE,
+    HOW,
     OUTPUT,
     BatchOption,
     Device,
@@ -23,13 +38,33 @@ from eigenmap.cli.options import (
     QuietOption,
     SourceArgument,
     StrictOption,
+    TableOption,
     check_device,
 )
 from eigenmap.cli.outputs import check_file, check_index, write_json
 from eigenmap.cli.work import encode_images, read_images
+from eigenmap.errors import EigenmapError
 
 if TYPE_CHECKING:
-    from eigenmap.search import Results
+    from eigenmap.data import ImageSet
+    from eigenmap.search import CodeIndex, Results
+
+
+class Precision(str, Enum):
+    """What a stored feature is."""
+
+    float32 = "float32"
+    float16 = "float16"
+    int8 = "int8"
+    bits = "bits"
+    signs = "signs"
+
+
+class Store(str, Enum):
+    """How an index on disk is searched."""
+
+    flat = "flat"
+    faiss = "faiss"
 
 
 @app.command(
@@ -39,13 +74,19 @@ if TYPE_CHECKING:
 Example:
 
 [cyan]  eigenmap index runs/mine PHOTOS/ --out photos.index[/cyan]
+
+[cyan]  eigenmap index runs/mine PHOTOS/ --out small.index --bytes-per-item 16[/cyan]
+
+[cyan]  eigenmap index runs/mine MORE/ --out photos.index --add[/cyan]
+
+[cyan]  eigenmap index runs/mine PHOTOS/ --to postgresql://user@host/pictures --table photos[/cyan]
 """,
 )
 def index(
     run: ModelArgument,
     source: SourceArgument,
     out: Annotated[
-        Path,
+        Path | None,
         typer.Option(
             "--out",
             "-o",
@@ -54,8 +95,55 @@ def index(
             show_default=False,
             rich_help_panel=OUTPUT,
         ),
-    ],
+    ] = None,
+    to: Annotated[
+        str | None,
+        typer.Option(
+            "--to",
+            metavar="ADDRESS",
+            help="Or the database to fill, PostgreSQL with pgvector: postgresql://user@host/name.",
+            show_default=False,
+            rich_help_panel=DATABASE,
+        ),
+    ] = None,
+    table: TableOption = None,
+    prefix: Annotated[
+        int,
+        typer.Option(
+            "--prefix",
+            metavar="N",
+            min=0,
+            help="Features that the approximate index of the table compares; 0 for no such index.",
+            rich_help_panel=DATABASE,
+        ),
+    ] = 32,
     dim: DimOption = None,
+    precision: Annotated[
+        Precision,
+        typer.Option(
+            "--precision", help="What a stored feature is; signs only with --bytes-per-item.", rich_help_panel=HOW
+        ),
+    ] = Precision.float32,
+    bytes_per_item: Annotated[
+        int | None,
+        typer.Option(
+            "--bytes-per-item",
+            metavar="N",
+            help="Spread so many bytes over the features, more bits for the important ones, for example 16.",
+            show_default=False,
+            rich_help_panel=HOW,
+        ),
+    ] = None,
+    backend: Annotated[
+        Store,
+        typer.Option(
+            "--backend", help="faiss adds an approximate index, for a million items and more.", rich_help_panel=HOW
+        ),
+    ] = Store.flat,
+    add: Annotated[
+        bool,
+        typer.Option("--add", help="Add to an index that is there; images with a known name are replaced."),
+    ] = False,
     batch_size: BatchOption = 256,
     device: DeviceOption = Device.auto,
     strict: StrictOption = False,
@@ -64,18 +152,50 @@ def index(
 ) -> None:
     """Make images searchable: `eigenmap search` needs nothing but the index.
 
-    All features are stored unless --dim says otherwise, since a search can cut them at any length.
+    All features are stored unless --dim says otherwise, since a search can cut them at any length. Labels, where they
+    are known, can be searched by: `eigenmap search ... --where label=cat`.
     """
     from eigenmap.model import Eigenmap
     from eigenmap.search import CodeIndex
 
-    check_index(out, force)
+    if (out is None) == (to is None):
+        raise EigenmapError("Say where the index goes: --out FOLDER, or --to postgresql://... with --table NAME")
+    if add and force:
+        raise EigenmapError("--add keeps what is there and --force replaces it: choose one")
+    if bytes_per_item is not None and precision is Precision.float32:
+        precision = Precision.bits
     place = check_device(device)
     model = Eigenmap.load(run)
-    dim = model.check_dim(dim)
+    if out is None:
+        from eigenmap.embedding.blocks import Encoding
+
+        if backend is Store.faiss:
+            raise EigenmapError("--backend goes with --out; the approximate index of a table is set by --prefix")
+        how = Encoding(model.check_dim(dim), place, batch_size, strict)
+        what = database.Wanted(precision.value, bytes_per_item, prefix, force)
+        database.fill(run, source, *database.check_address(to, table), how, what, quiet)
+        return
+    if add:
+        made = CodeIndex.open(out, fingerprint=Eigenmap.fingerprint(run))
+        dim = made.n_components
+    else:
+        check_index(out, force)
+        dim = model.check_dim(dim)
+        made = CodeIndex(
+            dim,
+            backend=backend.value,
+            precision=precision.value,
+            bytes_per_item=bytes_per_item,
+            fingerprint=Eigenmap.fingerprint(run),
+        )
     images = read_images(model, source, strict=strict, quiet=quiet)
-    made = CodeIndex(dim, fingerprint=Eigenmap.fingerprint(run))
-    made.add(encode_images(model, images, dim, place, batch_size, quiet), images.ids)
+    codes = encode_images(model, images, dim, place, batch_size, quiet)
+    if add:
+        made.upsert(codes, images.ids, _labels(images))
+        if not quiet:
+            note(f"{out}: {len(made):,} images, {dim} features each.")
+        return
+    made.add(codes, images.ids, _labels(images))
     with tempfile.TemporaryDirectory() as folder:
         # Of a run only the model: checkpoints are many times as large.
         made.save(out, overwrite=force, model_dir=_copy_model(run, Path(folder) / "model"))
@@ -92,15 +212,40 @@ Examples:
 [cyan]  eigenmap search photos.index some.jpg[/cyan]
 
 [cyan]  eigenmap search photos.index *.jpg --dim 16 --top 3 --json found.json[/cyan]
+
+[cyan]  eigenmap search postgresql://user@host/pictures some.jpg --table photos[/cyan]
 """,
 )
 def search(
-    index: Annotated[Path, typer.Argument(metavar="INDEX", help="What `eigenmap index` wrote.", show_default=False)],
+    index: Annotated[
+        str,
+        typer.Argument(
+            metavar="INDEX", help="What `eigenmap index` wrote: a folder, or postgresql://...", show_default=False
+        ),
+    ],
     images: Annotated[
         list[Path], typer.Argument(metavar="IMAGE", help="One or more images to look for.", show_default=False)
     ],
-    dim: DimOption = None,
-    top: Annotated[int, typer.Option("--top", "-n", metavar="N", help="Results an image.")] = 10,
+    dim: SearchDimOption = None,
+    top: Annotated[
+        int | None,
+        typer.Option("--top", "-n", metavar="N", help="Results an image [dim](default: 10)[/dim].", show_default=False),
+    ] = None,
+    shortlist_dim: ShortlistDimOption = None,
+    shortlist: ShortlistOption = None,
+    funnel: FunnelOption = None,
+    where: WhereOption = None,
+    table: TableOption = None,
+    model: Annotated[
+        Path | None,
+        typer.Option(
+            "--model",
+            metavar="RUN",
+            help="The model [dim](default: the copy in the index)[/dim].",
+            show_default=False,
+            rich_help_panel=HOW,
+        ),
+    ] = None,
     device: DeviceOption = Device.auto,
     strict: StrictOption = False,
     json: JsonOption = None,
@@ -111,23 +256,48 @@ def search(
 
     The score is the cosine of the two codes, cut at --dim features: 1 for the same image.
     """
-    from eigenmap.evaluation.checks import whole_number
     from eigenmap.model import Eigenmap
-    from eigenmap.search import CodeIndex
+    from eigenmap.search.filters import parse
 
     if json is not None:
         check_file(json, force)
     place = check_device(device)
-    found_in = CodeIndex.load(index)
-    dim = found_in.n_components if dim is None else whole_number(dim, "dim", 1, found_in.n_components)
-    whole_number(top, "top")
-    model = Eigenmap.load(index / "model")
-    queries = read_images(model, images[0] if len(images) == 1 else images, strict=strict, quiet=quiet)
-    codes = encode_images(model, queries, found_in.n_components, place, quiet=quiet)
-    results = found_in.search(codes, top, dim)
+    asked = Lengths(top, dim, shortlist_dim, shortlist)
+    asked.funnel, asked.where = parse_funnel(funnel), parse(where or [])
+    with _opened(index, table, model) as (found_in, made_by):
+        compared = asked.check(found_in)
+        encoder = Eigenmap.load(made_by)
+        found_in.require_model(Eigenmap.fingerprint(made_by))
+        queries = read_images(encoder, images[0] if len(images) == 1 else images, strict=strict, quiet=quiet)
+        codes = encode_images(encoder, queries, found_in.n_components, place, quiet=quiet)
+        results = asked.search(found_in, codes)
     if json is not None:
-        write_json(json, _as_json(index, dim, queries.ids, results))
+        write_json(json, _as_json(database.shown(index), compared, queries.ids, results))
     _show(queries.ids, results)
+    if results.recall != 1 and results.recall is not None and not quiet:
+        note(f"Such a search finds {100 * results.recall:.1f} % of what comparing every item would.")
+
+
+@contextmanager
+def _opened(index: str, table: str | None, model: Path | None) -> Iterator[tuple[CodeIndex, Path]]:
+    """The index, and the directory of the model that made its codes."""
+    from eigenmap.search import CodeIndex
+
+    if database.is_address(index):
+        with database.opened(*database.check_address(index, table), model) as both:
+            yield both
+    else:
+        with CodeIndex.open(Path(index)) as codes:
+            yield codes, Path(index) / "model" if model is None else model
+
+
+def _labels(images: ImageSet) -> list[dict[str, str]] | None:
+    """What is known of each image: its label, several separated by spaces."""
+    if images.labels is None:
+        return None
+    names = images.labels.names
+    rows = [[names[c] for c in row.nonzero()[:, 0].tolist()] for row in images.labels.matrix]
+    return [{"label": " ".join(row)} if row else {} for row in rows]
 
 
 def _copy_model(run: Path, to: Path) -> Path:
@@ -139,11 +309,12 @@ def _copy_model(run: Path, to: Path) -> Path:
     return to
 
 
-def _as_json(index: Path, dim: int, queries: list[str], results: Results) -> dict[str, Any]:
+def _as_json(index: str, dim: int, queries: list[str], results: Results) -> dict[str, Any]:
     return {
-        "index": str(index),
+        "index": index,
         "dim": dim,
         "similarity": "cosine of the first dim features",
+        "recall": results.recall,
         "results": [
             {
                 "query": query,

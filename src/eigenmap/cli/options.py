@@ -10,7 +10,7 @@ import typer
 
 from eigenmap.errors import EigenmapError
 
-WHAT, HOW, OUTPUT = "What", "How", "Output"
+WHAT, HOW, DATABASE, OUTPUT = "What", "How", "Database", "Output"
 """Headings of options in the help of a verb."""
 
 SOURCES = "A folder of any depth, an .npy or .npz array, a parquet file, or one image."
@@ -53,6 +53,16 @@ QuietOption = Annotated[
     bool, typer.Option("--quiet", "-q", help="No progress bars and no notes.", rich_help_panel=OUTPUT)
 ]
 ForceOption = Annotated[bool, typer.Option("--force", "-f", help="Replace what is there.", rich_help_panel=OUTPUT)]
+TableOption = Annotated[
+    str | None,
+    typer.Option(
+        "--table",
+        metavar="NAME",
+        help="The table in the database; schema.name for one in another schema.",
+        show_default=False,
+        rich_help_panel=DATABASE,
+    ),
+]
 JsonOption = Annotated[
     Path | None,
     typer.Option(

@@ -40,32 +40,49 @@ def list_folder(root: Path) -> Folder:
     """
     folder = Folder(root)
     for name in _walk(root, "", (), folder.closed):
-        suffix = os.path.splitext(name)[1].lower()  # noqa: PTH122 - a million names, no Path for each
+        suffix = _suffix(name)
         kind = folder.images if suffix in EXTENSIONS else folder.parquet if suffix == ".parquet" else folder.others
         kind.append(name)
     if any(name == "" for name, _ in folder.closed):
         raise EigenmapError(f"the folder {root} cannot be listed: {folder.closed[0][1]}")
-    folder.images.sort()
-    folder.parquet.sort()
     return folder
 
 
+def walk_images(root: Path, closed: list[tuple[str, str]] | None = None) -> Iterator[str]:
+    """Yield the names that `list_folder(root).images` lists, in the same order, without holding them.
+
+    Folders that cannot be opened are added to `closed` with the reason.
+    """
+    for name in _walk(root, "", (), [] if closed is None else closed):
+        if _suffix(name) in EXTENSIONS:
+            yield name
+
+
+def _suffix(name: str) -> str:
+    return os.path.splitext(name)[1].lower()  # noqa: PTH122 - a million names, no Path for each
+
+
 def _walk(root: Path, inner: str, above: tuple[tuple[int, int], ...], closed: list[tuple[str, str]]) -> Iterator[str]:
-    """Yield the paths of visible files; ``above`` are the folders we are in, so that links cannot loop."""
+    """Yield the paths of visible files, sorted; ``above`` are the folders we are in, so that links cannot loop."""
     here = root / inner
     try:
         status = here.stat()
         with os.scandir(here) as entries:
-            listed = [entry for entry in entries if not entry.name.startswith(".")]
+            # With its slash a folder sorts where the paths of its files do: "a-b.jpg" before "a/x.jpg".
+            listed = sorted(
+                (f"{entry.name}/" if entry.is_dir() else entry.name, entry)
+                for entry in entries
+                if not entry.name.startswith(".")
+            )
     except OSError as error:
         closed.append((inner, error.strerror or str(error)))
         return
     key = (status.st_dev, status.st_ino)
     if key in above:
         return
-    for entry in listed:
+    for key_name, entry in listed:
         name = f"{inner}/{entry.name}" if inner else entry.name
-        if entry.is_dir():
+        if key_name.endswith("/"):
             yield from _walk(root, name, (*above, key), closed)
         elif entry.is_file() or entry.is_symlink():  # A broken link is listed, and then skipped with its reason.
             yield name

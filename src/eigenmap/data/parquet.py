@@ -30,10 +30,7 @@ class ParquetImages:
         """Yield the encoded image of every row, in order; None where a row has none."""
         for file in self.files:
             for batch in _open(file).iter_batches(batch_size=_ROWS_AT_A_TIME, columns=[self.column]):
-                column = batch.column(0)
-                for part in self.column.split(".")[1:]:
-                    column = column.field(part)
-                yield from column.to_pylist()
+                yield from _field(batch, self.column).to_pylist()
 
 
 def open_parquet(files: Sequence[Path]) -> ParquetImages:
@@ -43,13 +40,7 @@ def open_parquet(files: Sequence[Path]) -> ParquetImages:
     integers, names, or lists of either in ``label`` or ``labels``; ids come from the first of ``id``, ``name``,
     ``file``, ... or are "<file>/<row>".
     """
-    columns = _columns(_open(files[0]))
-    image = next((name for name in IMAGE_COLUMNS if name in columns), None)
-    if image is None:
-        listed = ", ".join(columns)
-        raise EigenmapError(f"{files[0]} has no column of image bytes: 'jpeg', 'image' or 'bytes' (it has: {listed})")
-    label = next((name for name in LABEL_COLUMNS if name in columns), None)
-    ident = next((name for name in ID_COLUMNS if name in columns), None)
+    image, label, ident = _find_columns(files[0])
     ids: list[str] = []
     rows: list[Any] = []
     for file in files:
@@ -61,6 +52,73 @@ def open_parquet(files: Sequence[Path]) -> ParquetImages:
         ids += [str(i) for i in table[ident].to_pylist()] if ident else _numbered(file, source.metadata.num_rows)
         rows += table[label].to_pylist() if label else []
     return ParquetImages(list(files), image, ids, _labels(rows) if label else None)
+
+
+def count_rows(file: Path) -> int:
+    """How many rows a file has, from its footer."""
+    return int(_open(file).metadata.num_rows)
+
+
+def named_rows(
+    files: Sequence[Path], start: int, stop: int, *, images: bool = True
+) -> Iterator[tuple[str, bytes | None]]:
+    """Yield (id, encoded image) of the rows start ... stop - 1, counted over all files in order.
+
+    Row groups outside are not read, the others a few rows at a time; without `images` only the ids are.
+    """
+    image, _, ident = _find_columns(files[0])
+    columns = [*([image] if images else []), *([ident] if ident else [])]
+    first = 0
+    for file in files:
+        source = _open(file)
+        absent = {image, ident} - {None, *_columns(source)}
+        if absent:
+            raise EigenmapError(f"{file} has no column '{absent.pop()}', which {files[0]} has")
+        in_file = 0
+        for group in range(source.num_row_groups):
+            rows = source.metadata.row_group(group).num_rows
+            low, high = max(start - first, 0), min(stop - first, rows)
+            if low < high:
+                for row, name, encoded in _group_rows(source, group, columns, image, ident, images):
+                    if low <= row < high:
+                        yield name if name is not None else f"{file.name}/{in_file + row}", encoded
+            first, in_file = first + rows, in_file + rows
+
+
+def _group_rows(
+    source: Any, group: int, columns: list[str], image: str, ident: str | None, images: bool
+) -> Iterator[tuple[int, str | None, bytes | None]]:
+    """Number in the group, id (None without a column of ids) and encoded image (None if not asked for) of each row."""
+    if not columns:
+        yield from ((row, None, None) for row in range(source.metadata.row_group(group).num_rows))
+        return
+    row = 0
+    for batch in source.iter_batches(batch_size=_ROWS_AT_A_TIME, row_groups=[group], columns=columns):
+        names = [str(name) for name in batch.column(ident).to_pylist()] if ident else [None] * len(batch)
+        encoded = _field(batch, image).to_pylist() if images else [None] * len(batch)
+        for name, content in zip(names, encoded, strict=True):
+            yield row, name, content
+            row += 1
+
+
+def _field(batch: Any, column: str) -> Any:
+    """A column, or the part of a struct that `image.bytes` names."""
+    name, *parts = column.split(".")
+    values = batch.column(name)
+    for part in parts:
+        values = values.field(part)
+    return values
+
+
+def _find_columns(file: Path) -> tuple[str, str | None, str | None]:
+    """Which columns hold the images, the labels and the ids."""
+    columns = _columns(_open(file))
+    image = next((name for name in IMAGE_COLUMNS if name in columns), None)
+    if image is None:
+        listed = ", ".join(columns)
+        raise EigenmapError(f"{file} has no column of image bytes: 'jpeg', 'image' or 'bytes' (it has: {listed})")
+    label = next((name for name in LABEL_COLUMNS if name in columns), None)
+    return image, label, next((name for name in ID_COLUMNS if name in columns), None)
 
 
 def _open(file: Path) -> Any:

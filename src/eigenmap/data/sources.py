@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -16,11 +15,11 @@ from PIL import Image
 from torch import Tensor
 
 from eigenmap.data.arrays import Images, as_array, as_nhwc, one_as_nhwc, read_array_file, to_pixels
+from eigenmap.data.decode import decode_in_order, processors
 from eigenmap.data.folders import list_folder
 from eigenmap.data.images import (
     GREY_MODES,
     Encoded,
-    Pixels,
     UnreadableImageError,
     decode_image,
     quiet_pillow,
@@ -39,7 +38,6 @@ DEFAULT_SIZE = 64
 """Side of the images where neither the caller nor the images themselves decide it."""
 
 _SMALLEST_NATIVE = 8
-_WAITING_PER_WORKER = 8  # Decoded images in flight: enough to keep every worker busy, few enough to be small.
 
 
 def load_images(
@@ -85,7 +83,7 @@ def load_images(
     stored = _find(source)
     if isinstance(stored, _InMemory):
         return _load_memory(stored, size, channels, labels, progress)
-    return _load_files(stored, size, channels, labels, strict, progress, workers or _processors())
+    return _load_files(stored, size, channels, labels, strict, progress, workers or processors())
 
 
 @dataclass(frozen=True)
@@ -128,7 +126,7 @@ def _load_files(
     workers: int,
 ) -> ImageSet:
     if strict and stored.skipped:
-        raise _strict_error(*stored.skipped[0])
+        raise strict_error(*stored.skipped[0])
     # Labels are matched before anything is left out: a row for a damaged file is no mistake of the label file.
     known = _resolve_labels(labels, stored.ids) or stored.labels
     with quiet_pillow():
@@ -263,40 +261,17 @@ def _decode_all(
     pixels = _allocate(total, channels, size)
     rows = pixels.numpy()
     skipped: dict[int, str] = {}
-    for i, result in enumerate(_decoded(stored.read(), size, channels, workers)):
+    square = partial(decode_image, size=size, channels=channels)
+    for i, result in enumerate(decode_in_order(stored.read(), square, workers)):
         if isinstance(result, UnreadableImageError):
             if strict:
-                raise _strict_error(stored.ids[i], str(result))
+                raise strict_error(stored.ids[i], str(result))
             skipped[i] = str(result)
         else:
             rows[i - len(skipped)] = result
         if progress is not None:
             progress(i + 1, total)
     return pixels[: total - len(skipped)], skipped
-
-
-def _decoded(
-    images: Iterator[Encoded], size: int, channels: int, workers: int
-) -> Iterator[Pixels | UnreadableImageError]:
-    """Decode in threads (Pillow lets go of the interpreter lock), in order, with few images in flight."""
-
-    def attempt(encoded: Encoded) -> Pixels | UnreadableImageError:
-        try:
-            return decode_image(encoded, size, channels)
-        except UnreadableImageError as error:
-            return error
-
-    pool = ThreadPoolExecutor(workers, thread_name_prefix="decode")
-    waiting: deque[Future[Pixels | UnreadableImageError]] = deque()
-    try:
-        for encoded in images:
-            waiting.append(pool.submit(attempt, encoded))
-            if len(waiting) >= _WAITING_PER_WORKER * workers:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
-    finally:
-        pool.shutdown(cancel_futures=True)
 
 
 def _allocate(n: int, channels: int, size: int) -> Tensor:
@@ -323,10 +298,6 @@ def _resolve_labels(labels: LabelSource | None, ids: list[str]) -> Labels | None
     return found
 
 
-def _strict_error(name: str, reason: str) -> EigenmapError:
+def strict_error(name: str, reason: str) -> EigenmapError:
+    """What to raise on an unreadable image where none may be left out."""
     return EigenmapError(f"{name} cannot be read: {reason}; repair or remove it, or allow files to be skipped")
-
-
-def _processors() -> int:
-    """Processors this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,51 +1,76 @@
-"""CodeIndex: exact search among ordered codes, at a length chosen for each query.
+"""CodeIndex: search among ordered codes, at a length chosen for each query.
 
-One matrix holds the full codes. A search cuts queries and codes at `dim`, normalises what is left (cosine) and takes
-the largest inner products with faiss, block by block, so that a memory-mapped matrix of any size is searched in
-bounded memory. A funnel first ranks everything by very few features and then only a shortlist by more:
+A search cuts queries and codes at `dim`, normalises what is left (cosine) and takes the largest inner products. A
+funnel first ranks everything by very few features, then the best of them by more, with any number of stages:
 
+    index.search(queries, top=10, dim=64)
     index.search(queries, top=10, dim=64, shortlist_dim=16, shortlist=200)
+    index.search(queries, funnel=[(8, 2000), (32, 200), (256, 10)], where={"label": "cat"})
+
+One class stands in front of three back ends (`eigenmap.search.backend`); in exact mode they give the same results.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from eigenmap.errors import EigenmapError
 from eigenmap.evaluation.checks import whole_number
-from eigenmap.search import directory
-from eigenmap.search.store import CodeStore
+from eigenmap.search import checks
+from eigenmap.search.backend import About, Approximate, Backend, Batch, Floats, Id, KeepsNotes, Stage
+from eigenmap.search.filters import conditions
+from eigenmap.search.opening import Where, create, described, open_backend
 
-Floats = NDArray[np.float32]
-Rows = NDArray[np.int64]
+if TYPE_CHECKING:
+    from eigenmap.search.advisor import Advice
+
+MEMORY_BYTES = 256 * 2**20
+
+_FEWEST_TO_ADVISE = 1000
+"""Comparing so few at full length takes no time, so that there is nothing to choose."""
 
 
 class Results(NamedTuple):
     """What a search found, the best first."""
 
-    ids: list[list[str | int]]
+    ids: list[list[Id]]
     """One list per query."""
     scores: Floats
-    """(n_queries, top) cosines or inner products, float32."""
+    """(n_queries, found) cosines or inner products, float32."""
+    recall: float | None = 1.0
+    """Share of the exact results of the last stage's length that such a search finds: 1 if it is exact; else what
+    `CodeIndex.recall` measured with these settings, or None if it was not asked."""
 
 
 class CodeIndex:
-    """Codes with their ids, searched exactly by any prefix.
+    """Codes with their ids, searched by any prefix.
 
     Equal scores come in the order in which the items were added (where more items tie than fit, which of them
-    are returned is up to faiss). `metric` is "cosine" or "inner"; `fingerprint` may name the model that made the
-    codes; `memory_bytes` bounds the copies a search makes: a prefix that fits in it is kept for the next search
-    at the same length.
+    are returned is up to faiss).
+
+    Args:
+        n_components: features a code has.
+        metric: "cosine" or "inner".
+        backend: "flat" compares everything; "faiss" has an approximate index on a prefix; "postgres" is a table.
+        where: None for memory, a new directory for an index on disk, or `postgresql://...`.
+        table: name of the table, for postgres.
+        precision: what a stored feature is: "float32", "float16", "int8", "bits" (a bit budget spread over features)
+            or "signs".
+        bytes_per_item: size of a stored code, for "bits" and "signs".
+        approximate: the approximate index of "faiss" and "postgres".
+        fingerprint: the model that made the codes.
+        memory_bytes: bounds the copies a search makes; a prefix that fits in it is kept for the next search.
 
     >>> index = CodeIndex(2)
     >>> index.add([[1.0, 0.0], [0.6, 0.8]], ["east", "north-east"])
     >>> index.search([[0.0, 2.0]], top=1).ids
     [['north-east']]
+
     """
 
     def __init__(
@@ -53,213 +78,276 @@ class CodeIndex:
         n_components: int,
         metric: str = "cosine",
         *,
+        backend: str = "flat",
+        where: Where | None = None,
+        table: str = "items",
+        precision: str = "float32",
+        bytes_per_item: int | None = None,
+        approximate: Approximate | None = None,
         fingerprint: str | None = None,
-        memory_bytes: int = 256 * 2**20,
+        memory_bytes: int = MEMORY_BYTES,
     ) -> None:
-        if metric not in directory.METRICS:
-            raise EigenmapError(f"metric must be one of {', '.join(directory.METRICS)}, not {metric!r}")
-        self.n_components = whole_number(n_components, "n_components")
-        self.metric = metric
-        self.fingerprint = fingerprint
-        self.memory_bytes = whole_number(memory_bytes, "memory_bytes")
-        self._store = CodeStore(self.n_components)
-        self._ids: list[str | int] = []
-        self._known: set[str | int] | None = None
-        self._kept_prefix: tuple[int, Floats] | None = None
+        about = described(n_components, metric, fingerprint, precision, bytes_per_item, approximate)
+        if about.approximate is None and backend == "faiss":
+            about = replace(about, approximate=Approximate(dim=min(32, about.n_components)))
+        self._use(create(backend, about, where, table, whole_number(memory_bytes, "memory_bytes")))
 
-    def __len__(self) -> int:
-        return len(self._ids)
+    @classmethod
+    def open(
+        cls,
+        where: Where,
+        *,
+        table: str = "items",
+        fingerprint: str | None = None,
+        memory_bytes: int = MEMORY_BYTES,
+    ) -> CodeIndex:
+        """Open what is there: a directory, or `postgresql://...` and a table.
+
+        Codes stay where they are, so that any number of processes share them; a change is there for good when the
+        call that makes it returns. With `fingerprint`, an index of another model is refused.
+        """
+        index = cls.__new__(cls)
+        index._use(open_backend(where, table, whole_number(memory_bytes, "memory_bytes")))
+        if fingerprint is not None:
+            index.require_model(fingerprint)
+        return index
+
+    load = open
+
+    def require_model(self, fingerprint: str) -> None:
+        """Raise if the codes are of another model: codes of two models cannot be compared."""
+        if self.fingerprint != fingerprint:
+            made_by = "no known model" if self.fingerprint is None else f"the model {self.fingerprint[:12]}"
+            raise EigenmapError(
+                f"the index holds codes of {made_by}, not of the model {fingerprint[:12]}; "
+                "index the items again with this model, or use the other"
+            )
+
+    def _use(self, backend: Backend) -> None:
+        self.backend = backend
+        self._measured: dict[tuple[Stage, ...], float] = {}
+        self._advice: Advice | None = None
 
     @property
-    def ids(self) -> list[str | int]:
-        """The ids of all items, in the order in which they were added."""
-        return list(self._ids)
+    def about(self) -> About:
+        """Everything that was decided when the index was made."""
+        return self.backend.about
 
-    def add(self, codes: Any, ids: Iterable[str | int]) -> None:
+    @property
+    def n_components(self) -> int:
+        """The number of features of a code."""
+        return self.backend.about.n_components
+
+    @property
+    def metric(self) -> str:
+        """What scores are: "cosine" or "inner"."""
+        return self.backend.about.metric
+
+    @property
+    def fingerprint(self) -> str | None:
+        """The model that made the codes."""
+        return self.backend.about.fingerprint
+
+    @property
+    def ids(self) -> list[Id]:
+        """The ids of all items, in the order in which they were added."""
+        return self.backend.ids()
+
+    def __len__(self) -> int:
+        return len(self.backend)
+
+    def __enter__(self) -> CodeIndex:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of files and connections."""
+        self.backend.close()
+
+    def add(self, codes: Any, ids: Iterable[Id], metadata: Any = None) -> None:
         """Add (n, n_components) codes, numpy or torch of any float type, with one new id each: all str or all int.
 
-        If anything is wrong nothing is added.
+        `metadata`: a mapping per item, or one mapping of columns. If anything is wrong nothing is added.
         """
-        matrix = _matrix(codes, "codes")
-        if matrix.shape[1] != self.n_components:
-            raise EigenmapError(
-                f"codes have {matrix.shape[1]} features, but this index holds codes of {self.n_components}"
-            )
-        names = _names(ids)
-        if len(names) != len(matrix):
-            raise EigenmapError(f"there are {len(matrix)} codes but {len(names)} ids; give one id per code")
-        if self._known is None:
-            self._known = set(self._ids)
-        _refuse_other_type(self._ids[:1] + names)
-        _refuse_duplicates(names, self._known)
+        self._write("add", codes, ids, metadata)
 
-        self._store.append(matrix)
-        self._ids.extend(names)
-        self._known.update(names)
-        self._kept_prefix = None
+    def update(self, codes: Any, ids: Iterable[Id], metadata: Any = None) -> None:
+        """Replace the codes of items that are there, and their metadata if any is given."""
+        self._write("update", codes, ids, metadata)
+
+    def upsert(self, codes: Any, ids: Iterable[Id], metadata: Any = None) -> None:
+        """Add items, or replace those that are there."""
+        self._write("upsert", codes, ids, metadata)
+
+    def _write(self, mode: Literal["add", "update", "upsert"], codes: Any, ids: Iterable[Id], metadata: Any) -> None:
+        rows = checks.matrix(codes, "codes")
+        if rows.shape[1] != self.n_components:
+            raise EigenmapError(
+                f"codes have {rows.shape[1]} features, but this index holds codes of {self.n_components}"
+            )
+        names = checks.names(ids)
+        if len(names) != len(rows):
+            raise EigenmapError(f"there are {len(rows)} codes but {len(names)} ids; give one id per code")
+        known = checks.metadata(metadata, len(names))
+        if names:
+            self.backend.write(mode, rows, names, known)
+            self._measured.clear()
+
+    def delete(self, ids: Iterable[Id]) -> None:
+        """Remove items. If one of them is not there none is removed."""
+        names = checks.names(ids)
+        if names:
+            self.backend.delete(names)
+            self._measured.clear()
 
     def search(
         self,
         queries: Any,
-        top: int = 10,
+        top: int | None = None,
+        dim: int | Literal["auto"] | None = None,
+        shortlist_dim: int | None = None,
+        shortlist: int | None = None,
+        *,
+        funnel: Sequence[tuple[int, int]] | None = None,
+        where: Mapping[str, Any] | None = None,
+        exact: bool = False,
+    ) -> Results:
+        """Find the `top` (default 10) best items of each query, comparing the first `dim` features (default all).
+
+        Queries are one code or one per row, of full length or already cut at the longest length compared. With
+        `shortlist_dim` and `shortlist`, everything is ranked by the first `shortlist_dim` features and only the best
+        `shortlist` items by `dim`. `funnel` names all stages, (features, items kept), and its last number is `top`.
+        `where` is a filter on metadata (`eigenmap.search.filters`). `exact` makes every back end compare all items
+        in the first stage. `dim="auto"` takes the fastest setting that kept 99 % of the full-length results when
+        `advise` measured it, which it does now if it has not yet. Fewer than `top` are returned if there are no more.
+        """
+        if dim == "auto":
+            if shortlist_dim is not None or shortlist is not None or funnel is not None:
+                raise EigenmapError('dim="auto" chooses all stages; leave shortlist_dim, shortlist and funnel out')
+            stages, exact, measured = self._advised(top)
+        else:
+            stages = self.stages(top, dim, shortlist_dim, shortlist, funnel)
+            measured = self._known_recall(stages, exact)
+        rows = self._cut_queries(queries, stages[-1].dim)
+        found = self.backend.search(rows, stages, conditions(where), exact)
+        if not found.scores.size and not len(self):  # asked last: a database counts by reading everything
+            raise EigenmapError("the index is empty; add codes before searching")
+        return Results(found.ids, found.scores, measured)
+
+    def advise(self, recall: float = 0.99, **options: Any) -> Advice:
+        """Measure lengths and funnels on the items (`eigenmap.search.advisor.advise`); `dim="auto"` then follows it."""
+        from eigenmap.search.advisor import advise
+
+        self._advice = advise(self, recall, **options)
+        if isinstance(self.backend, KeepsNotes):
+            self.backend.write_note("advice", self._advice.as_json())
+        return self._advice
+
+    def _advised(self, top: int | None) -> tuple[list[Stage], bool, float | None]:
+        """The setting that was found best, the share of the full-length results it kept, for `top` results."""
+        top = 10 if top is None else whole_number(top, "top")
+        if len(self) < _FEWEST_TO_ADVISE:
+            return [Stage(self.n_components, top)], True, 1.0
+        if self._advice is None and isinstance(self.backend, KeepsNotes):
+            from eigenmap.search.advisor import Advice
+
+            stored = self.backend.read_note("advice")
+            self._advice = None if stored is None else Advice.from_json(stored)
+        if self._advice is None or not 0.5 < len(self) / self._advice.items < 2:
+            self.advise()
+        assert self._advice is not None
+        chosen = self._advice.chosen
+        more = max(1.0, top / self._advice.top)  # longer lists need as many times the candidates
+        stages = [Stage(dim, math.ceil(keep * more)) for dim, keep in chosen.stages[:-1]]
+        return [*stages, Stage(chosen.dim, top)], chosen.exact, chosen.recall
+
+    def recall(
+        self,
+        top: int | None = None,
         dim: int | None = None,
         shortlist_dim: int | None = None,
         shortlist: int | None = None,
-    ) -> Results:
-        """Find the `top` best items of each query, comparing the first `dim` features (default all).
+        *,
+        funnel: Sequence[tuple[int, int]] | None = None,
+        queries: int = 100,
+        seed: int = 0,
+    ) -> float:
+        """Share of the exact results at `dim` that such a search finds, measured on stored items as queries.
 
-        Queries are one code or one per row, of full length or already cut at `dim`. With `shortlist_dim` and
-        `shortlist`, everything is ranked by the first `shortlist_dim` features and only the best `shortlist` items
-        by `dim`. Fewer than `top` are returned if there are no more.
+        Each query is left out of its own results. Later searches with these settings carry the figure.
         """
-        if not self._ids:
-            raise EigenmapError("the index is empty; add codes before searching")
-        dim = self.n_components if dim is None else whole_number(dim, "dim", 1, self.n_components)
-        top = whole_number(top, "top")
-        cut = self._cut_queries(queries, dim)
-        if shortlist_dim is None and shortlist is None:
-            scores, rows = self._scan(cut, top)
-        elif shortlist_dim is None or shortlist is None:
-            raise EigenmapError("shortlist_dim and shortlist go together; give both or neither")
-        else:
-            shortlist_dim = whole_number(shortlist_dim, "shortlist_dim", 1, dim)
-            _, rows = self._scan(cut[:, :shortlist_dim], whole_number(shortlist, "shortlist", top))
-            scores, rows = self._rerank(cut, rows, top)
-        return Results([[self._ids[row] for row in found] for found in rows.tolist()], scores)
+        stages = self.stages(top, dim, shortlist_dim, shortlist, funnel)
+        sample = self.backend.sample(queries, seed)
+        wider = [Stage(stage.dim, stage.keep + 1) for stage in stages]
+        found = self.backend.search(sample.codes, wider, [], False)
+        truth = self.backend.search(sample.codes, wider[-1:], [], True)
+        shares = []
+        for own, got, right in zip(sample.ids, found.ids, truth.ids, strict=True):
+            wanted = {name for name in right if name != own}
+            shares.append(len(wanted & set(got)) / max(1, len(wanted)))
+        self._measured[tuple(stages)] = float(np.mean(shares))
+        return self._measured[tuple(stages)]
 
-    def save(
-        self,
-        path: str | os.PathLike[str],
-        overwrite: bool = False,
-        model_dir: str | os.PathLike[str] | None = None,
-    ) -> None:
+    def _known_recall(self, stages: Sequence[Stage], exact: bool) -> float | None:
+        if len(stages) == 1 and (exact or self.about.approximate is None):
+            return 1.0
+        return self._measured.get(tuple(stages))
+
+    def codes(self, ids: Iterable[Id]) -> Floats:
+        """The stored codes of these items, decoded, in this order."""
+        return self.backend.take(checks.names(ids)).codes
+
+    def metadata(self, ids: Iterable[Id]) -> list[dict[str, Any]]:
+        """What is known of these items, in this order."""
+        return [dict(item) for item in self.backend.take(checks.names(ids)).metadata]
+
+    def batches(self, rows: int = 16_384) -> Iterator[Batch]:
+        """All items in the order of addition, `rows` at a time: ids, decoded codes, metadata."""
+        return self.backend.batches(rows)
+
+    def save(self, path: Where, overwrite: bool = False, model_dir: Where | None = None) -> None:
         """Write the index as a directory, whole or not at all; an existing index only with `overwrite`.
 
         `model_dir`, if given, is copied inside as `model/`.
         """
-        if not self._ids:
-            raise EigenmapError("the index is empty; add codes before saving")
-        header = directory.Header(
-            self.n_components, self.metric, len(self), type(self._ids[0]).__name__, self.fingerprint
-        )
-        directory.write(path, header, self._store, self._ids, overwrite=overwrite, model_dir=model_dir)
+        from eigenmap.search import flat
 
-    @classmethod
-    def load(cls, path: str | os.PathLike[str], *, memory_bytes: int = 256 * 2**20) -> CodeIndex:
-        """Open a saved index; its codes stay on disk, memory-mapped, so that processes share them."""
-        header, codes, ids = directory.read(path)
-        index = cls(header.n_components, header.metric, fingerprint=header.fingerprint, memory_bytes=memory_bytes)
-        index._store = CodeStore(header.n_components, codes)
-        index._ids = ids
-        return index
+        if not len(self):
+            raise EigenmapError("the index is empty; add codes before saving")
+        flat.save(self.backend, path, overwrite=overwrite, model_dir=model_dir)
+
+    def stages(
+        self,
+        top: int | None,
+        dim: int | None,
+        shortlist_dim: int | None,
+        shortlist: int | None,
+        funnel: Sequence[tuple[int, int]] | None,
+    ) -> list[Stage]:
+        """What a search with these arguments would do, stage by stage; an error if it cannot be done."""
+        if top is not None:
+            top = whole_number(top, "top")
+        if funnel is not None:
+            if dim is not None or shortlist_dim is not None or shortlist is not None:
+                raise EigenmapError("funnel names all stages; leave dim, shortlist_dim and shortlist out")
+            return checks.funnel(funnel, top, self.n_components)
+        top = 10 if top is None else top
+        dim = self.n_components if dim is None else whole_number(dim, "dim", 1, self.n_components)
+        if shortlist_dim is None and shortlist is None:
+            return [Stage(dim, top)]
+        if shortlist_dim is None or shortlist is None:
+            raise EigenmapError("shortlist_dim and shortlist go together; give both or neither")
+        shortlist_dim = whole_number(shortlist_dim, "shortlist_dim", 1, dim)
+        return [Stage(shortlist_dim, whole_number(shortlist, "shortlist", top)), Stage(dim, top)]
 
     def _cut_queries(self, queries: Any, dim: int) -> Floats:
-        matrix = _matrix(queries, "queries", one_allowed=True)
-        if matrix.shape[1] not in (self.n_components, dim):
+        rows = checks.matrix(queries, "queries", one_allowed=True)
+        if rows.shape[1] not in (self.n_components, dim):
             either = "" if dim == self.n_components else f", or already cut at dim = {dim}"
             raise EigenmapError(
-                f"queries have {matrix.shape[1]} features, but this index holds codes of {self.n_components}: "
+                f"queries have {rows.shape[1]} features, but this index holds codes of {self.n_components}: "
                 f"give queries of {self.n_components}{either}"
             )
-        return matrix[:, :dim]
-
-    def _scan(self, queries: Floats, top: int) -> tuple[Floats, Rows]:
-        """Best `top` of all items by the features the queries have: (scores, rows), best first."""
-        import faiss
-
-        q = self._comparable(np.ascontiguousarray(queries))
-        scores, rows = np.empty((len(q), 0), np.float32), np.empty((len(q), 0), np.int64)
-        for first, block in self._prefix_blocks(q.shape[1]):
-            s, r = faiss.knn(q, block, min(top, len(block)), metric=faiss.METRIC_INNER_PRODUCT)
-            scores, rows = _best(np.hstack([scores, s]), np.hstack([rows, r + first]), top)
-        return scores, rows
-
-    def _rerank(self, queries: Floats, rows: Rows, top: int) -> tuple[Floats, Rows]:
-        """Best `top` among each query's own candidate `rows`, by the features the queries have."""
-        q = self._comparable(queries)
-        at_once = max(1, self.memory_bytes // (4 * rows.shape[1] * q.shape[1]))
-        parts = []
-        for start in range(0, len(q), at_once):
-            candidates = rows[start : start + at_once]
-            distinct, place = np.unique(candidates, return_inverse=True)
-            codes = self._comparable(self._store.take(distinct, q.shape[1]))
-            of_query = codes[place.reshape(candidates.shape)]
-            parts.append(_best((of_query @ q[start : start + at_once, :, None])[:, :, 0], candidates, top))
-        return np.concatenate([scores for scores, _ in parts]), np.concatenate([found for _, found in parts])
-
-    def _prefix_blocks(self, dim: int) -> Iterator[tuple[int, Floats]]:
-        """(number of the first row, comparable prefixes) of all items, within `memory_bytes`."""
-        kept = self._kept_prefix
-        if kept is not None and kept[0] == dim:
-            yield 0, kept[1]
-            return
-        rows = max(1, self.memory_bytes // (4 * dim))
-        for first, block in self._store.blocks(dim, rows):
-            prefix = self._comparable(block)
-            if len(prefix) == len(self):
-                self._kept_prefix = (dim, prefix)
-            yield first, prefix
-
-    def _comparable(self, prefixes: Floats) -> Floats:
-        """What inner products are taken of: unit rows for cosine (a zero row stays zero), else the rows."""
-        if self.metric == "inner":
-            return prefixes
-        norm = np.sqrt(np.einsum("ij,ij->i", prefixes, prefixes, dtype=np.float64))
-        return prefixes / np.where(norm == 0, 1, norm).astype(np.float32)[:, None]
-
-
-def _best(scores: Floats, rows: Rows, top: int) -> tuple[Floats, Rows]:
-    """Order each line by falling score, equal scores by row, and cut it at `top`."""
-    order = np.lexsort((rows, -scores), axis=-1)[:, :top]
-    return np.take_along_axis(scores, order, axis=1), np.take_along_axis(rows, order, axis=1)
-
-
-def _matrix(codes: Any, what: str, one_allowed: bool = False) -> Floats:
-    """Codes of any float type, numpy, torch or nested lists, as a float32 matrix of finite numbers."""
-    if hasattr(codes, "detach"):  # torch, without importing it; numpy knows no bfloat16
-        codes = codes.detach().float().cpu().numpy()
-    try:
-        with np.errstate(over="ignore"):
-            matrix = np.array(codes, dtype=np.float32)
-    except (TypeError, ValueError) as error:
-        raise EigenmapError(f"{what} must be a matrix of numbers with one code per row") from error
-    if one_allowed and matrix.ndim == 1:
-        matrix = matrix[None]
-    if matrix.ndim != 2:
-        raise EigenmapError(f"{what} must be a matrix with one code per row, not of shape {matrix.shape}")
-    bad = ~np.isfinite(matrix).all(axis=1)
-    if bad.any():
-        raise EigenmapError(f"{what} hold NaN or infinite values, first in row {int(bad.argmax())}")
-    return matrix
-
-
-def _names(ids: Iterable[str | int]) -> list[str | int]:
-    """Ids as plain Python str or int."""
-    if isinstance(ids, str | bytes):
-        raise EigenmapError("ids must be a list with one id per code, not a single text")
-    given = ids.tolist() if hasattr(ids, "tolist") else list(ids)
-    names: list[str | int] = []
-    for name in given:
-        if isinstance(name, str):
-            names.append(str(name))
-        elif isinstance(name, int | np.integer) and not isinstance(name, bool):
-            names.append(int(name))
-        else:
-            raise EigenmapError(f"an id must be a string or a whole number, not {name!r}")
-    return names
-
-
-def _refuse_other_type(names: list[str | int]) -> None:
-    for name in names:
-        if type(name) is not type(names[0]):
-            raise EigenmapError(
-                f"ids must be all strings or all whole numbers in one index, but there are {names[0]!r} and {name!r}"
-            )
-
-
-def _refuse_duplicates(names: list[str | int], known: set[str | int]) -> None:
-    seen: set[str | int] = set()
-    for name in names:
-        if name in known or name in seen:
-            raise EigenmapError(f"the id {name!r} is there already; every item needs an id of its own")
-        seen.add(name)
+        return np.ascontiguousarray(rows[:, :dim])

@@ -1,0 +1,90 @@
+"""`eigenmap export`: models and codes in the files of other programs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from eigenmap.cli import database
+from eigenmap.cli.app import USE, app
+from eigenmap.cli.console import note
+from eigenmap.cli.options import OUTPUT, DimOption, ForceOption, QuietOption, TableOption
+from eigenmap.cli.outputs import check_file
+from eigenmap.errors import EigenmapError
+
+
+@app.command(
+    rich_help_panel=USE,
+    no_args_is_help=True,
+    epilog="""
+Examples:
+
+[cyan]  eigenmap export runs/mine --to model.onnx --dim 64[/cyan]
+
+[cyan]  eigenmap export photos.index --to codes.parquet[/cyan]
+
+[cyan]  eigenmap export photos.index --to codes.faiss --dim 64[/cyan]
+""",
+)
+def export(
+    what: Annotated[
+        str,
+        typer.Argument(
+            metavar="RUN|INDEX",
+            help="A model for .onnx; an index, a folder or postgresql://..., for .parquet and .faiss.",
+            show_default=False,
+        ),
+    ],
+    to: Annotated[
+        Path,
+        typer.Option(
+            "--to",
+            metavar="FILE",
+            help="model.onnx, codes.parquet or codes.faiss.",
+            show_default=False,
+            rich_help_panel=OUTPUT,
+        ),
+    ],
+    dim: DimOption = None,
+    table: TableOption = None,
+    force: ForceOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Write a model or the codes of an index for other programs.
+
+    ONNX: pixels in, codes out, any number at a time. Parquet: columns id and code. FAISS: a flat index of inner
+    products; ids that are texts go to a JSON file beside it.
+    """
+    if to.suffix not in (".onnx", ".parquet", ".faiss"):
+        raise EigenmapError(f"{to} must end in .onnx (a model), .parquet or .faiss (the codes of an index).")
+    check_file(to, force)
+    said = _export_model(what, to, dim) if to.suffix == ".onnx" else _export_codes(what, to, dim, table, force)
+    if not quiet:
+        note(f"{to}: {said}")
+
+
+def _export_model(run: str, to: Path, dim: int | None) -> str:
+    from eigenmap.export import export_onnx
+
+    difference = export_onnx(run, to, dim)
+    if difference is None:
+        return "not compared with the model, since onnxruntime is not installed."
+    return f"its codes differ from the model's by {difference:.1g} at most."
+
+
+def _export_codes(index: str, to: Path, dim: int | None, table: str | None, force: bool) -> str:
+    from eigenmap.export import export_faiss, export_parquet
+    from eigenmap.search import CodeIndex
+
+    if database.is_address(index):
+        index, table = database.check_address(index, table)
+    names = to.with_suffix(".ids.json")
+    with CodeIndex.open(index, table=table or "") as codes:
+        if to.suffix == ".parquet":
+            return f"{export_parquet(codes, to, dim):,} codes, columns id and code."
+        if not isinstance(codes.backend.sample(1, 0).ids[0], int):
+            check_file(names, force)
+        names_written = export_faiss(codes, to, dim)
+        return f"{len(codes):,} codes" + (f", their ids in {names_written}." if names_written else ".")

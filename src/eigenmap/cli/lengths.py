@@ -1,0 +1,114 @@
+"""How the command line says which features a search compares: `--dim`, `--shortlist`, `--funnel`, `--where`."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from eigenmap.cli.options import HOW, WHAT
+from eigenmap.errors import EigenmapError
+
+if TYPE_CHECKING:
+    from eigenmap.search import CodeIndex, Results
+
+SearchDimOption = Annotated[
+    str | None,
+    typer.Option(
+        "--dim",
+        "-d",
+        metavar="N|auto",
+        help="Compare so many features; auto takes what `eigenmap advise` found best [dim](default: all)[/dim].",
+        show_default=False,
+    ),
+]
+ShortlistDimOption = Annotated[
+    int | None,
+    typer.Option(
+        "--shortlist-dim",
+        metavar="N",
+        help="Rank everything by so many features first, and only the best by --dim.",
+        show_default=False,
+        rich_help_panel=HOW,
+    ),
+]
+ShortlistOption = Annotated[
+    int | None,
+    typer.Option(
+        "--shortlist",
+        metavar="N",
+        help="How many go on from the shortlist.",
+        show_default=False,
+        rich_help_panel=HOW,
+    ),
+]
+FunnelOption = Annotated[
+    str | None,
+    typer.Option(
+        "--funnel",
+        metavar="N:KEEP,...",
+        help="All stages, as features:items kept, for example 8:2000,32:200,256:10.",
+        show_default=False,
+        rich_help_panel=HOW,
+    ),
+]
+WhereOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--where",
+        metavar="CONDITION",
+        help="Only items that meet it: label=cat, year>=2020, camera!=A. May be repeated.",
+        show_default=False,
+        rich_help_panel=WHAT,
+    ),
+]
+
+
+def parse_dim(dim: str | None) -> int | Literal["auto"] | None:
+    """A number of features, "auto", or None for all."""
+    if dim is None or dim == "auto":
+        return dim  # type: ignore[return-value]
+    if not re.fullmatch(r"[+-]?\d+", dim):
+        raise EigenmapError(f"dim must be a whole number or auto, not {dim!r}")
+    return int(dim)
+
+
+def parse_funnel(funnel: str | None) -> list[tuple[int, int]] | None:
+    """The stages of a funnel.
+
+    >>> parse_funnel("8:2000, 256:10")
+    [(8, 2000), (256, 10)]
+    """
+    if funnel is None:
+        return None
+    stages = [re.fullmatch(r"\s*(\d+):(\d+)\s*", stage) for stage in funnel.split(",")]
+    if None in stages:
+        raise EigenmapError(f"a funnel is written as features:items kept, such as 8:2000,32:200,256:10, not {funnel!r}")
+    return [(int(stage[1]), int(stage[2])) for stage in stages if stage is not None]
+
+
+class Lengths:
+    """What the options ask for, checked before anything slow is done."""
+
+    def __init__(self, top: int | None, dim: str | None, shortlist_dim: int | None, shortlist: int | None) -> None:
+        self.top = top
+        self.dim = parse_dim(dim)
+        self.shortlist_dim = shortlist_dim
+        self.shortlist = shortlist
+        self.funnel: list[tuple[int, int]] | None = None
+        self.where: dict[str, Any] | None = None
+
+    def check(self, index: CodeIndex) -> int:
+        """The features that results are ranked by; an error if the index cannot be searched that way."""
+        if self.dim == "auto":
+            return index.n_components
+        return index.stages(self.top, self.dim, self.shortlist_dim, self.shortlist, self.funnel)[-1].dim
+
+    def search(self, index: CodeIndex, codes: Any) -> Results:
+        """Results, with the recall of a funnel measured on the index's own items."""
+        if self.dim != "auto" and (self.shortlist is not None or self.funnel is not None):
+            index.recall(self.top, self.dim, self.shortlist_dim, self.shortlist, funnel=self.funnel)
+        return index.search(
+            codes, self.top, self.dim, self.shortlist_dim, self.shortlist, funnel=self.funnel, where=self.where
+        )

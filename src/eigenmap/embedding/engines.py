@@ -1,0 +1,166 @@
+"""Who computes the shards: this process, the processes that `torchrun` started, or the actors of a Ray cluster.
+
+Each takes whole shards and writes them itself, so that nothing but names travels between processes. On several
+machines the images, the model and the output have to be on a file system that all of them see.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import pickle
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from eigenmap.data.decode import processors
+from eigenmap.data.stream import ImageStream, Shard
+from eigenmap.embedding.blocks import Block, Encoding, encode_blocks
+from eigenmap.embedding.shards import ShardFolder
+from eigenmap.errors import EigenmapError
+from eigenmap.model import Eigenmap
+
+Advance = Callable[[int], object]
+"""Told how many images more are done."""
+
+
+class Process(NamedTuple):
+    """Which of the processes of `torchrun` this is; the only one if there are none."""
+
+    rank: int
+    world_size: int
+    local_rank: int
+    local_world_size: int
+
+    @property
+    def is_first(self) -> bool:
+        """Whether it is this process that speaks and sums up."""
+        return self.rank == 0
+
+
+def this_process() -> Process:
+    """Where `torchrun` put this process."""
+    if not torch.distributed.is_torchelastic_launched():
+        return Process(0, 1, 0, 1)
+    names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
+    return Process(*(int(os.environ[name]) for name in names))
+
+
+@dataclass
+class Together:
+    """Processes that wait for each other; nothing to wait for if there is one."""
+
+    process: Process
+
+    def __enter__(self) -> Together:
+        if self.process.world_size > 1:
+            # Shards take as long as they take: the wait for the slowest process is no failure.
+            torch.distributed.init_process_group("gloo", timeout=timedelta(days=30))
+        return self
+
+    def __exit__(self, failure: type[BaseException] | None, *_: object) -> None:
+        if self.process.world_size > 1 and failure is None:
+            torch.distributed.destroy_process_group()
+
+    def wait(self) -> None:
+        """Return when every process has come here."""
+        if self.process.world_size > 1:
+            torch.distributed.barrier()
+
+
+def in_this_process(
+    model: Eigenmap, stream: ImageStream, folder: ShardFolder, how: Encoding, process: Process, advance: Advance
+) -> None:
+    """Compute the shards that fall to this process, every `world_size`-th."""
+    if how.device == "cuda" and process.world_size > 1:
+        how = replace(how, device=f"cuda:{process.local_rank}")
+    if how.workers is None:
+        how = replace(how, workers=max(1, processors() // process.local_world_size))
+    for shard in stream.shards(folder.plan.shard_size):
+        if shard.number % process.world_size == process.rank and not folder.is_finished(shard.number):
+            compute(model, shard, folder, how, advance)
+
+
+def compute(model: Eigenmap, shard: Shard, folder: ShardFolder, how: Encoding, advance: Advance) -> None:
+    """Encode one shard and write it."""
+    ids: list[str] = []
+    skipped: list[tuple[str, str]] = []
+    codes = np.empty((len(shard.rows), how.dim), np.float32)
+    for block in encode_blocks(model, shard.rows, how):
+        codes[len(ids) : len(ids) + len(block.ids)] = block.codes
+        ids += block.ids
+        skipped += block.skipped
+        advance(len(block.ids) + len(block.skipped))
+    folder.write(shard.number, Block(ids, codes[: len(ids)], skipped))
+
+
+class ShardWorker:
+    """An actor of a Ray cluster: loads the model once, then computes shards."""
+
+    def __init__(self, run: Path, folder: ShardFolder, how: Encoding) -> None:
+        self.model = Eigenmap.load(run)
+        self.folder = folder
+        self.how = how
+
+    def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
+        """Compute the one shard of a batch; returns how many images it has, and what is wrong with it."""
+        shard, wrong = pickle.loads(batch["shard"][0]), ""
+        try:
+            compute(self.model, shard, self.folder, self.how, advance=lambda images: None)
+        except EigenmapError as error:
+            wrong = str(error)  # as a value, since Ray would wrap an error and print its traceback
+        return {"images": np.array([len(shard.rows)]), "wrong": np.array([wrong])}
+
+
+def on_ray(
+    run: Path, stream: ImageStream, folder: ShardFolder, how: Encoding, actors: int | None, advance: Advance
+) -> None:
+    """Compute the missing shards with Ray Data, on the cluster RAY_ADDRESS names, else on a local one.
+
+    There are as many actors as the cluster has GPUs, or processors, unless `actors` says otherwise.
+    """
+    ray = ray_module()
+    # Bytes, since only the actors need to know what a shard is.
+    missing = [
+        {"shard": pickle.dumps(shard)}
+        for shard in stream.shards(folder.plan.shard_size)
+        if not folder.is_finished(shard.number)
+    ]
+    if not missing:
+        return
+    if not ray.is_initialized():
+        os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
+        ray.init(num_cpus=None if "RAY_ADDRESS" in os.environ else actors, log_to_driver=False, logging_level="ERROR")
+    logging.getLogger("ray.data").setLevel(logging.ERROR)
+    ray.data.DataContext.get_current().enable_progress_bars = False
+    on_gpu = how.device == "cuda"
+    found = int(ray.cluster_resources().get("GPU" if on_gpu else "CPU", 1))
+    done = ray.data.from_items(missing, override_num_blocks=len(missing)).map_batches(
+        ShardWorker,
+        fn_constructor_args=(run.absolute(), folder, replace(how, workers=how.workers or 1)),
+        batch_size=1,
+        compute=ray.data.ActorPoolStrategy(size=min(len(missing), actors or max(1, found))),
+        num_cpus=0 if on_gpu else 1,
+        num_gpus=1 if on_gpu else 0,
+    )
+    try:
+        for row in done.iter_rows():
+            if row["wrong"]:
+                raise EigenmapError(str(row["wrong"]))
+            advance(int(row["images"]))
+    except ray.exceptions.RayError as error:
+        raise EigenmapError(f"the Ray cluster failed: {str(error).strip().splitlines()[-1]}") from error
+
+
+def ray_module() -> Any:
+    """Ray with Ray Data, or a sentence that says how to get it."""
+    try:
+        import ray.data
+    except ImportError:
+        raise EigenmapError('--engine ray needs Ray Data: pip install "eigenmap[ray]"') from None
+    return ray

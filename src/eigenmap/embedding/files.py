@@ -1,0 +1,54 @@
+"""All shards in one file: codes.npy with names beside it, codes.npz, or codes.parquet."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+
+from eigenmap.embedding.shards import Codebook, code_table, parquet_module, whole_file, write_json
+
+SUFFIXES = (".npy", ".npz", ".parquet")
+
+
+def names_file(out: Path) -> Path | None:
+    """Where the names of the images go: beside an .npy file, inside the others (None)."""
+    return out.with_suffix(".ids.json") if out.suffix == ".npy" else None
+
+
+def join(shards: Codebook, out: Path) -> None:
+    """Write one file from all shards, which are read one after the other."""
+    if out.suffix == ".parquet":
+        _join_parquet(shards, out)
+    elif out.suffix == ".npz":
+        with whole_file(out) as file, zipfile.ZipFile(file, "w", allowZip64=True) as archive:
+            with archive.open("codes.npy", "w", force_zip64=True) as member:
+                _write_codes(member, shards)
+            with archive.open("ids.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, np.array(_names(shards), dtype=np.str_), allow_pickle=False)
+    else:
+        with whole_file(out) as file:
+            _write_codes(file, shards)
+            write_json(out.with_suffix(".ids.json"), _names(shards))
+
+
+def _names(shards: Codebook) -> list[str]:
+    return [name for ids, _ in shards for name in ids]
+
+
+def _write_codes(file: IO[bytes], shards: Codebook) -> None:
+    shape = (len(shards), shards.plan.dim)
+    np.lib.format.write_array_header_1_0(file, {"descr": "<f4", "fortran_order": False, "shape": shape})
+    for _, codes in shards:
+        file.write(codes.astype("<f4", copy=False).tobytes())
+
+
+def _join_parquet(shards: Codebook, out: Path) -> None:
+    pq = parquet_module()
+    metadata = {"eigenmap_fingerprint": shards.plan.fingerprint}
+    schema = code_table([], np.empty((0, shards.plan.dim), np.float32), metadata).schema
+    with whole_file(out) as file, pq.ParquetWriter(file, schema) as writer:
+        for ids, codes in shards:
+            writer.write_table(code_table(ids, codes, metadata))

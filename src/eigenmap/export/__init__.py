@@ -1,0 +1,6 @@
+"""Models and codes in the files of other programs: ONNX, Parquet, FAISS."""
+
+from eigenmap.export.codes import export_faiss, export_parquet
+from eigenmap.export.onnx import export_onnx
+
+__all__ = ["export_faiss", "export_onnx", "export_parquet"]

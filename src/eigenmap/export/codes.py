@@ -1,0 +1,87 @@
+"""The codes of an index in files that other programs read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from eigenmap.embedding.shards import code_table, parquet_module, whole_file, write_json
+from eigenmap.evaluation.checks import whole_number
+from eigenmap.search import CodeIndex
+from eigenmap.search.backend import Floats, Id
+
+_ROWS_AT_ONCE = 16_384
+
+
+def export_parquet(index: CodeIndex, out: str | Path, dim: int | None = None) -> int:
+    """Write the columns id and code (a list of `dim` float32), and return the number of rows.
+
+    Codes are cut at `dim`; those compared by cosine have norm 1.
+    """
+    pq = parquet_module()
+    about = {"eigenmap_fingerprint": index.fingerprint or "", "eigenmap_metric": index.metric}
+    rows = 0
+    with whole_file(Path(out)) as file:
+        writer: Any = None
+        for ids, codes in _batches(index, dim):
+            table = code_table(ids, codes, about)
+            if writer is None:  # the first ids decide the type of all
+                writer = pq.ParquetWriter(file, table.schema)
+            writer.write_table(table)
+            rows += len(ids)
+        if writer is not None:
+            writer.close()
+    return rows
+
+
+def export_faiss(index: CodeIndex, out: str | Path, dim: int | None = None) -> Path | None:
+    """Write a flat FAISS index of inner products, which are cosines if the index compares by cosine.
+
+    Whole numbers are its ids. Texts cannot be: then its ids count from 0, and a JSON file beside it lists the texts in
+    that order. Returns that file.
+
+        found = faiss.read_index("codes.faiss")
+        scores, ids = found.search(queries, 10)
+
+    """
+    faiss: Any = import_module("faiss")  # its classes are made at run time, and their type stubs lag behind
+    out = Path(out)
+    length = _length(index, dim)
+    flat = faiss.IndexFlatIP(length)
+    made: Any = flat
+    texts: list[Id] = []
+    for ids, codes in _batches(index, dim):
+        if isinstance(ids[0], int):
+            made = faiss.IndexIDMap2(flat) if made is flat else made
+            made.add_with_ids(codes, np.array(ids, np.int64))
+        else:
+            made.add(codes)
+            texts += ids
+    names = out.with_suffix(".ids.json") if texts else None
+    with whole_file(out) as file:
+        faiss.write_index(made, faiss.PyCallbackIOWriter(file.write))
+        if names is not None:
+            write_json(names, texts)
+    return names
+
+
+def _batches(index: CodeIndex, dim: int | None) -> Iterator[tuple[list[Id], Floats]]:
+    length = _length(index, dim)
+    for batch in index.batches(_ROWS_AT_ONCE):
+        yield batch.ids, _comparable(np.ascontiguousarray(batch.codes[:, :length]), index.metric)
+
+
+def _length(index: CodeIndex, dim: int | None) -> int:
+    return index.n_components if dim is None else whole_number(dim, "dim", 1, index.n_components)
+
+
+def _comparable(codes: Floats, metric: str) -> Floats:
+    """Rows whose inner products are scores."""
+    if metric == "inner":
+        return codes
+    norm = np.linalg.norm(codes, axis=1, keepdims=True)
+    return (codes / np.where(norm == 0, 1, norm)).astype(np.float32)

@@ -1,0 +1,139 @@
+"""A model as an ONNX file: pixels in, ordered codes out, for any runtime and any number of images at a time.
+
+    export_onnx("runs/mine", "model.onnx", dim=64)
+
+    session = onnxruntime.InferenceSession("model.onnx")
+    codes = session.run(None, {"pixels": pixels})[0]      # uint8 (n, channels, size, size) -> float32 (n, 64)
+
+Everything `Eigenmap.encode` does to pixels of the right size is inside: scaling, network, rotation, weights, norm.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import normalize
+
+from eigenmap.embedding.shards import whole_file
+from eigenmap.errors import EigenmapError
+from eigenmap.model import Eigenmap
+from eigenmap.spectrum import unit_rows
+
+TOLERANCE = 1e-4
+"""How far a feature of a unit code may be from that of `Eigenmap.encode`; in float32 it is about 1e-6."""
+
+
+class Pipeline(nn.Module):
+    """pixels -> codes of norm 1, as `Eigenmap.encode` computes them."""
+
+    mean: Tensor
+    rotation: Tensor
+
+    def __init__(self, model: Eigenmap, dim: int) -> None:
+        super().__init__()
+        alignment = model.alignment
+        self.network = model.network
+        self.prepare = model.image
+        self.source = model.source
+        self.register_buffer("mean", alignment.mean.float())
+        self.register_buffer("rotation", (alignment.rotation * alignment.weights())[:, :dim].float())
+
+    def forward(self, pixels: Tensor) -> Tensor:
+        """Codes (n, dim) of pixels (n, channels, size, size)."""
+        features, psi = self.network(self.prepare(pixels))
+        rows = unit_rows(features if self.source == "encoder" else psi)
+        return normalize((rows - self.mean) @ self.rotation, dim=1)
+
+
+def export_onnx(run: str | Path, out: str | Path, dim: int | None = None) -> float | None:
+    """Write a model as an ONNX file, with what it is in the file's metadata.
+
+    Returns:
+        The largest difference of a feature between ONNX Runtime and `Eigenmap.encode` on random pixels; None if
+        onnxruntime is not installed.
+
+    """
+    for package in ("onnx", "onnxscript"):
+        if importlib.util.find_spec(package) is None:
+            raise EigenmapError(f'writing ONNX files needs {package}: pip install "eigenmap[onnx]"')
+    out = Path(out)
+    model = Eigenmap.load(run)
+    dim = model.check_dim(dim)
+    content = _converted(Pipeline(model, dim).eval(), _pixels(model, 2), _metadata(run, model, dim))
+    difference = _difference(content, model, dim)
+    if difference is not None and not difference < TOLERANCE:
+        raise EigenmapError(
+            f"ONNX Runtime computes other codes than the model (they differ by {difference:.2g}); nothing was written"
+        )
+    with whole_file(out) as file:
+        file.write(content)
+    return difference
+
+
+def _converted(pipeline: Pipeline, example: Tensor, metadata: dict[str, str]) -> bytes:
+    with _quiet():
+        program: Any = torch.onnx.export(
+            pipeline,
+            (example,),
+            dynamo=True,
+            dynamic_shapes=({0: torch.export.Dim("n")},),
+            input_names=["pixels"],
+            output_names=["codes"],
+            verbose=False,
+        )
+    proto = program.model_proto
+    for key, value in metadata.items():
+        entry = proto.metadata_props.add()
+        entry.key, entry.value = key, value
+    return bytes(proto.SerializeToString())
+
+
+def _metadata(run: str | Path, model: Eigenmap, dim: int) -> dict[str, str]:
+    return {
+        "eigenmap_fingerprint": Eigenmap.fingerprint(run),
+        "eigenmap_eigenvalues": json.dumps(model.eigenvalues_[:dim].tolist()),
+    }
+
+
+def _pixels(model: Eigenmap, n: int) -> Tensor:
+    shape = (n, model.image.channels, model.image.size, model.image.size)
+    return torch.from_numpy(np.random.default_rng(n).integers(0, 256, shape, dtype=np.uint8))
+
+
+def _difference(content: bytes, model: Eigenmap, dim: int) -> float | None:
+    """Largest difference to the model's own codes, on batches of several sizes."""
+    if importlib.util.find_spec("onnxruntime") is None:
+        return None
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
+    largest = 0.0
+    for n in (1, 5):
+        pixels = _pixels(model, n)
+        (codes,) = session.run(None, {"pixels": pixels.numpy()})
+        largest = max(largest, float(np.abs(codes - model.encode(pixels, dim)).max()))
+    return largest
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """The converter warns of its own innards, and of packages that are not there."""
+    logger = logging.getLogger("torch.onnx")
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(before)

@@ -1,0 +1,247 @@
+"""Which length, which funnel: measured on the items of an index.
+
+Stored items serve as queries, each left out of its own results. Truth is the exact search at full length; recall is
+the share of its `top` results that a setting finds. Settings are chosen on one half of the queries, and the recall that
+is reported was measured on the other half.
+
+    advice = advise(index, recall=0.99)
+    advice.chosen.stages                    # for index.search(funnel=...)
+    index.search(queries, dim="auto")       # uses it
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from eigenmap.errors import EigenmapError
+from eigenmap.evaluation.checks import whole_number
+from eigenmap.evaluation.retrieval import lengths
+from eigenmap.search.backend import Backend, Id, Stage
+from eigenmap.search.rivals import PrefixRow, compare_prefixes
+
+if TYPE_CHECKING:
+    from eigenmap.search.index import CodeIndex
+
+Say = Callable[[str], object]
+
+SHORTLISTS = (20, 50, 100, 200, 500, 1000, 2000)
+_SHORTEST = 4
+_SPARE = 0.3
+"""Of what may be lost, the share that is left to chance when a setting is chosen on half of the queries."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One way to search, and what it gave: `recall` against full length, and queries/s in one batch."""
+
+    name: str
+    stages: tuple[Stage, ...]
+    exact: bool
+    recall: float
+    queries_per_second: float
+
+    @property
+    def dim(self) -> int:
+        """The features that the results are ranked by."""
+        return self.stages[-1].dim
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What was measured, and what to do."""
+
+    items: int
+    top: int
+    queries: int
+    wanted_recall: float
+    bytes_per_item: int
+    rows: list[Row]
+    prefixes: list[PrefixRow]
+    chosen: Row
+    remarks: list[str] = field(default_factory=list)
+
+    @property
+    def full(self) -> Row:
+        """The exact search at full length."""
+        return self.rows[0]
+
+    def at(self, items: float) -> dict[str, float]:
+        """Bytes and queries/s of the chosen setting with so many items: what is compared grows with their number.
+
+        An approximate index visits about as many items whatever their number, which is taken as no growth at all.
+        """
+        growth = 1.0 if not self.chosen.exact else items / self.items
+        return {
+            "items": items,
+            "stored_bytes": items * self.bytes_per_item,
+            "first_stage_bytes": items * self.bytes_per_item * self.chosen.stages[0].dim / self.full.dim,
+            "queries_per_second": self.chosen.queries_per_second / growth,
+            "queries_per_second_full_length": self.full.queries_per_second * self.items / items,
+        }
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values, for a file."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, entries: dict[str, Any]) -> Advice:
+        """The inverse of `as_json`."""
+        rows = [_row(entry) for entry in entries["rows"]]
+        prefixes = [PrefixRow(**entry) for entry in entries["prefixes"]]
+        return cls(**{**entries, "rows": rows, "prefixes": prefixes, "chosen": _row(entries["chosen"])})
+
+
+def _row(entry: dict[str, Any]) -> Row:
+    return Row(**{**entry, "stages": tuple(Stage(*stage) for stage in entry["stages"])})
+
+
+def advise(
+    index: CodeIndex,
+    recall: float = 0.99,
+    *,
+    bytes_per_item: int | None = None,
+    top: int = 10,
+    queries: int = 200,
+    seed: int = 0,
+    say: Say = lambda line: None,
+) -> Advice:
+    """Measure lengths and funnels on the items of `index`, and choose the fastest that keeps `recall`.
+
+    With `bytes_per_item`, only so many bytes of each item may be stored, and the chosen one is the best among those.
+    """
+    top = whole_number(top, "top")
+    if not 0 < recall <= 1:
+        raise EigenmapError(f"recall must be above 0 and at most 1, not {recall!r}")
+    if len(index) < top + 2:
+        raise EigenmapError(f"the index has {len(index)} items; it takes {top + 2} at least to judge {top} results")
+    measure = Measure(index.backend, top, whole_number(queries, "queries", 2), seed)
+    say("exact search at full length")
+    stored = _bytes_of(index)
+    full = measure.row("exact, full length", [Stage(index.n_components, top)], exact=True)
+    rows = [full]
+    for dim in _dims(index.n_components):
+        say(f"exact search at {dim} features")
+        rows.append(measure.row(f"exact, {dim} features", [Stage(dim, top)], exact=True))
+    for stages in measure.funnels(recall):
+        say(f"funnel {as_text(stages)}")
+        rows.append(measure.row("funnel", stages, exact=True))
+    if index.about.approximate is not None:
+        for stages in measure.approximate(recall):
+            say(f"approximate {as_text(stages)}")
+            rows.append(measure.row("approximate index", stages, exact=False))
+    prefixes = compare_prefixes(index.backend, top, min(queries, 200), seed)
+    allowed = rows if bytes_per_item is None else [r for r in rows if stored * r.dim / full.dim <= bytes_per_item]
+    if not allowed:
+        raise EigenmapError(
+            f"{bytes_per_item} bytes hold no prefix of these codes ({stored} bytes for {full.dim} features); "
+            "store them with --bytes-per-item instead"
+        )
+    good = [row for row in allowed if row.recall >= recall]
+    chosen = max(good, key=lambda r: r.queries_per_second) if good else max(allowed, key=lambda r: r.recall)
+    remarks = _remarks(prefixes, chosen, recall)
+    return Advice(len(index), top, len(measure.judged), recall, stored, rows, prefixes, chosen, remarks)
+
+
+def _dims(n_components: int) -> list[int]:
+    return [dim for dim in lengths(n_components, _SHORTEST) if dim < n_components]
+
+
+def _bytes_of(index: CodeIndex) -> int:
+    width = {"float32": 4, "float16": 2, "int8": 1}.get(index.about.precision)
+    return index.about.bytes_per_item or index.n_components * (width or 4)
+
+
+def as_text(stages: Sequence[Stage]) -> str:
+    """A funnel as people write it.
+
+    >>> as_text([Stage(16, 200), Stage(256, 10)])
+    '16:200 > 256:10'
+    """
+    return " > ".join(f"{dim}:{keep}" for dim, keep in stages)
+
+
+class Measure:
+    """Queries with their true results, and what a setting finds of them."""
+
+    def __init__(self, backend: Backend, top: int, queries: int, seed: int) -> None:
+        sample = backend.sample(queries, seed)
+        self.backend = backend
+        self.top = top
+        self.k = backend.about.n_components
+        self.queries = sample.codes
+        self.own = sample.ids
+        half = len(self.own) // 2
+        self.tried, self.judged = np.arange(half), np.arange(half, len(self.own))
+        self.truth = self._search([Stage(self.k, top)], exact=True)
+
+    def _search(self, stages: Sequence[Stage], exact: bool) -> list[list[Id]]:
+        """Results of every query but itself."""
+        wider = [Stage(stage.dim, stage.keep + 1) for stage in stages]
+        found = self.backend.search(self.queries, wider, [], exact).ids
+        return [[n for n in ids if n != own][: stages[-1].keep] for own, ids in zip(self.own, found, strict=True)]
+
+    def recall(self, found: Sequence[Sequence[Id]], which: np.ndarray[Any, Any]) -> float:
+        """Share of the true results found, of these queries."""
+        return float(np.mean([len(set(self.truth[i]) & set(found[i])) / len(self.truth[i]) for i in which]))
+
+    def row(self, name: str, stages: Sequence[Stage], exact: bool) -> Row:
+        """Measure one setting; the first search warms what the second is timed with."""
+        found = self._search(stages, exact)
+        began = time.perf_counter()
+        self.backend.search(self.queries, stages, [], exact)
+        seconds = max(time.perf_counter() - began, 1e-9)
+        return Row(name, tuple(stages), exact, self.recall(found, self.judged), len(self.queries) / seconds)
+
+    def needed(self, dim: int, recall: float, exact: bool) -> int | None:
+        """The fewest items to keep of a ranking by `dim` features so that `recall` of the truth is among them."""
+        longest = min(SHORTLISTS[-1], max(self.top, len(self.backend) - 1))
+        found = self._search([Stage(dim, longest)], exact)
+        wanted = recall + _SPARE * (1 - recall)
+        for keep in [s for s in SHORTLISTS if self.top <= s < longest] + [longest]:
+            if self.recall([ids[:keep] for ids in found], self.tried) >= wanted:
+                return keep
+        return None
+
+    def funnels(self, recall: float) -> list[list[Stage]]:
+        """For each length a funnel from there to full length, and two-step ones where the second step saves most."""
+        needed = {dim: keep for dim in _dims(self.k) if (keep := self.needed(dim, recall, True)) is not None}
+        last = Stage(self.k, self.top)
+        found = [[Stage(dim, keep), last] for dim, keep in needed.items()]
+        for dim, keep in needed.items():
+            second = next((d for d in needed if d >= 2 * dim and 4 * needed[d] <= keep), None)
+            if second is not None:
+                found.append([Stage(dim, keep), Stage(second, needed[second]), last])
+        return found
+
+    def approximate(self, recall: float) -> list[list[Stage]]:
+        """The index's own first stage, with as many candidates as the recall takes."""
+        how = self.backend.about.approximate
+        assert how is not None
+        keep = self.needed(how.dim, recall, False)
+        last = Stage(self.k, self.top)
+        keeps = {how.shortlist} if keep is None else {keep, max(keep, how.shortlist)}
+        return [[Stage(how.dim, max(k, self.top)), last] for k in sorted(keeps)]
+
+
+def _remarks(prefixes: Sequence[PrefixRow], chosen: Row, recall: float) -> list[str]:
+    remarks = []
+    if chosen.recall < recall:
+        remarks.append(f"nothing that is allowed reaches a recall of {recall:g}; this comes closest")
+    level = [row.dim for row in prefixes if row.pca >= row.prefix - 0.005]
+    if level:
+        remarks.append(f"PCA of these codes is as good as cutting them at {_listed(level)} features, or better")
+    plain = [row.dim for row in prefixes if row.random >= row.prefix - 0.005]
+    if plain:
+        remarks.append(
+            f"any {_listed(plain)} features are as good as the first ones: at that length the order does not matter"
+        )
+    return remarks
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    return ", ".join(map(str, numbers))

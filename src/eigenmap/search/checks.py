@@ -1,0 +1,117 @@
+"""What callers pass to an index, as plain types, or the sentence that says what is wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from eigenmap.errors import EigenmapError
+from eigenmap.evaluation.checks import whole_number
+from eigenmap.search.backend import Floats, Id, Metadata, Stage
+from eigenmap.search.filters import plain
+
+
+def matrix(codes: Any, what: str, one_allowed: bool = False) -> Floats:
+    """Codes of any float type, numpy, torch or nested lists, as a float32 matrix of finite numbers of its own."""
+    if hasattr(codes, "detach"):  # torch, without importing it; numpy knows no bfloat16
+        codes = codes.detach().float().cpu().numpy()
+    try:
+        with np.errstate(over="ignore"):
+            rows = np.array(codes, dtype=np.float32, order="C")
+    except (TypeError, ValueError) as error:
+        raise EigenmapError(f"{what} must be a matrix of numbers with one code per row") from error
+    if one_allowed and rows.ndim == 1:
+        rows = rows[None]
+    if rows.ndim != 2:
+        raise EigenmapError(f"{what} must be a matrix with one code per row, not of shape {rows.shape}")
+    bad = ~np.isfinite(rows).all(axis=1)
+    if bad.any():
+        raise EigenmapError(f"{what} hold NaN or infinite values, first in row {int(bad.argmax())}")
+    return rows
+
+
+def names(ids: Iterable[Id]) -> list[Id]:
+    """Ids as plain Python str or int, all of one type and none twice."""
+    if isinstance(ids, str | bytes):
+        raise EigenmapError("ids must be a list with one id per code, not a single text")
+    given = ids.tolist() if hasattr(ids, "tolist") else list(ids)
+    plain_ids: list[Id] = []
+    for name in given:
+        if isinstance(name, str):
+            plain_ids.append(str(name))
+        elif isinstance(name, int | np.integer) and not isinstance(name, bool):
+            plain_ids.append(int(name))
+        else:
+            raise EigenmapError(f"an id must be a string or a whole number, not {name!r}")
+    refuse_other_type(plain_ids)
+    if len(set(plain_ids)) < len(plain_ids):
+        seen: set[Id] = set()
+        refuse_known(next(name for name in plain_ids if name in seen or seen.add(name)))  # type: ignore[func-returns-value]
+    return plain_ids
+
+
+def refuse_other_type(ids: Sequence[Id]) -> None:
+    """An index has ids of one type."""
+    for name in ids:
+        if type(name) is not type(ids[0]):
+            raise EigenmapError(
+                f"ids must be all strings or all whole numbers in one index, but there are {ids[0]!r} and {name!r}"
+            )
+
+
+def refuse_known(name: Id) -> None:
+    """Say that an id is taken."""
+    raise EigenmapError(f"the id {name!r} is there already; every item needs an id of its own")
+
+
+def refuse_unknown(name: Id) -> None:
+    """Say that there is no such item."""
+    raise EigenmapError(f"there is no item with the id {name!r} in the index")
+
+
+def metadata(items: Any, count: int) -> list[Metadata] | None:
+    """One mapping of plain values per item; a table of columns (`{"label": [...]}`) is turned into rows."""
+    if items is None:
+        return None
+    if isinstance(items, Mapping):
+        columns = {str(name): list(values) for name, values in items.items()}
+        for name, values in columns.items():
+            if len(values) != count:
+                raise EigenmapError(f"metadata has {len(values)} values of {name!r} for {count} items")
+        items = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    rows = list(items)
+    if len(rows) != count:
+        raise EigenmapError(f"there are {count} items but metadata of {len(rows)}; give one mapping per item")
+    for row in rows:
+        if not isinstance(row, Mapping) or not all(isinstance(name, str) for name in row):
+            raise EigenmapError(f'metadata of an item must be a mapping such as {{"label": "cat"}}, not {row!r}')
+    return [{name: plain(value, name) for name, value in row.items()} for row in rows]
+
+
+def funnel(stages: Any, top: int | None, n_components: int) -> list[Stage]:
+    """Stages whose lengths rise and whose numbers of items fall; the last keeps `top`, if that is given."""
+    try:
+        pairs = [(dim, keep) for dim, keep in stages]
+    except (TypeError, ValueError):
+        raise EigenmapError(
+            "funnel must be a list of (features, items kept), such as [(8, 2000), (32, 200), (256, 10)]"
+        ) from None
+    if not pairs:
+        raise EigenmapError("funnel is empty; give at least one stage (features, items kept)")
+    found: list[Stage] = []
+    for dim, keep in pairs:
+        low = found[-1].dim if found else 1
+        high = found[-1].keep if found else None
+        found.append(
+            Stage(
+                whole_number(dim, "the features of a stage of the funnel", low, n_components),
+                whole_number(keep, "the items kept by a stage of the funnel", 1, high),
+            )
+        )
+    if top is None:
+        return found
+    if found[-1].keep < top:
+        raise EigenmapError(f"the funnel keeps {found[-1].keep} items at its end, fewer than top = {top}")
+    return [*found[:-1], Stage(found[-1].dim, top)]

@@ -1,0 +1,258 @@
+"""How stored features are written: full floats, half floats, bytes, or a budget of bytes spread by importance.
+
+A code is stored in column blocks, features 0-8, 8-16, 16-32, ..., so that a search by a short prefix reads few bytes.
+A codec turns the features of one block into bytes per row, and back.
+
+In an ordered code the variance of feature j falls with its eigenvalue, sigma_j^2 ~ mu_j^(2t). A budget of bytes is
+spread by it (`eigenmap.search.budget`): one byte holds one of 256 levels of a *group* of neighbouring features, few of
+them where they matter much, many where they matter little, and the tail gets none. The levels are the means found by
+k-means on the first codes that are added: a vector quantiser, which has less error than levels of single features and
+does not need a whole bit for each.
+
+    codec = train(About(256, precision="bits", bytes_per_item=16), codes)
+    codec.bits          # how many bits each feature has, 8 / size of its group
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eigenmap.errors import EigenmapError
+from eigenmap.search.backend import About, Floats
+from eigenmap.search.budget import spread
+
+Bytes: TypeAlias = NDArray[np.uint8]
+
+LARGEST_SAMPLE = 50_000
+LEVELS = 256
+_KMEANS_STEPS = 15
+_INT8_SPREAD = 4.0
+"""Standard deviations that 127 steps of an int8 span, where no value is larger."""
+
+
+def blocks_of(n_components: int) -> list[tuple[int, int]]:
+    """Column blocks [first, end): the first 8 features, and then as many as come before.
+
+    >>> blocks_of(40)
+    [(0, 8), (8, 16), (16, 32), (32, 40)]
+    """
+    edges = [0, 8]
+    while edges[-1] < n_components:
+        edges.append(2 * edges[-1])
+    edges = [*(edge for edge in edges if edge < n_components), n_components]
+    return list(pairwise(edges))
+
+
+class Codec(Protocol):
+    """Features of a column block to bytes and back."""
+
+    blocks: list[tuple[int, int]]
+
+    def width(self, block: int) -> int:
+        """Bytes per row of a block."""
+        ...
+
+    def encode(self, block: int, features: Floats) -> Bytes:
+        """(n, features of the block) as (n, width) bytes."""
+        ...
+
+    def decode(self, block: int, stored: Bytes) -> Floats:
+        """The inverse, as far as there is one."""
+        ...
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values, from which `from_json` makes the same codec."""
+        ...
+
+
+class FloatCodec:
+    """float32 as it is, or float16."""
+
+    def __init__(self, n_components: int, dtype: str) -> None:
+        self.blocks = blocks_of(n_components)
+        self.dtype = np.dtype(dtype).newbyteorder("<")
+
+    def width(self, block: int) -> int:
+        """Bytes per row of a block."""
+        first, end = self.blocks[block]
+        return (end - first) * self.dtype.itemsize
+
+    def encode(self, block: int, features: Floats) -> Bytes:
+        """The floats as bytes; float16 holds numbers up to 65504."""
+        with np.errstate(over="ignore"):
+            stored = np.ascontiguousarray(features, dtype=self.dtype)
+        if not np.isfinite(stored).all():
+            raise EigenmapError("codes hold numbers too large for float16; use float32")
+        return stored.view(np.uint8)
+
+    def decode(self, block: int, stored: Bytes) -> Floats:
+        """The floats; for float32 without a copy."""
+        return stored.view(self.dtype).astype(np.float32, copy=False)
+
+    def as_json(self) -> dict[str, Any]:
+        """Its type."""
+        return {"kind": self.dtype.name}
+
+
+class Int8Codec:
+    """One signed byte a feature, in steps that fit the feature's own spread."""
+
+    def __init__(self, steps: Floats) -> None:
+        self.blocks = blocks_of(len(steps))
+        self.steps = steps
+
+    def width(self, block: int) -> int:
+        """Bytes per row of a block."""
+        first, end = self.blocks[block]
+        return end - first
+
+    def encode(self, block: int, features: Floats) -> Bytes:
+        """The nearest step, from -127 to 127."""
+        steps = self.steps[slice(*self.blocks[block])]
+        nearest = np.clip(np.rint(features / steps), -127, 127)
+        return np.asarray(nearest, np.int8).view(np.uint8)
+
+    def decode(self, block: int, stored: Bytes) -> Floats:
+        """Steps times their size."""
+        steps = self.steps[slice(*self.blocks[block])]
+        decoded: Floats = stored.view(np.int8) * steps
+        return decoded
+
+    def as_json(self) -> dict[str, Any]:
+        """The size of each feature's steps."""
+        return {"kind": "int8", "steps": self.steps.tolist()}
+
+
+class SignCodec:
+    """One bit for each of the first features: its sign, read as plus or minus the feature's size."""
+
+    def __init__(self, sizes: Floats, kept: int) -> None:
+        self.blocks = blocks_of(len(sizes))
+        self.sizes = sizes
+        self.kept = min(kept, len(sizes))
+
+    def _kept_in(self, block: int) -> int:
+        first, end = self.blocks[block]
+        return max(0, min(end, self.kept) - first)
+
+    def width(self, block: int) -> int:
+        """Bytes per row of a block."""
+        return -(-self._kept_in(block) // 8)
+
+    def encode(self, block: int, features: Floats) -> Bytes:
+        """The signs, packed."""
+        return np.packbits(features[:, : self._kept_in(block)] >= 0, axis=1)
+
+    def decode(self, block: int, stored: Bytes) -> Floats:
+        """Signs times sizes, 0 for features that are not kept."""
+        first, end = self.blocks[block]
+        kept = self._kept_in(block)
+        features = np.zeros((len(stored), end - first), np.float32)
+        signs = np.unpackbits(stored, axis=1, count=kept).astype(np.float32) * 2 - 1 if kept else features[:, :0]
+        features[:, :kept] = signs * self.sizes[first : first + kept]
+        return features
+
+    def as_json(self) -> dict[str, Any]:
+        """The size of each feature, and how many have a bit."""
+        return {"kind": "signs", "sizes": self.sizes.tolist(), "kept": self.kept}
+
+
+class GroupCodec:
+    """One byte for each group of neighbouring features: the number of its nearest level."""
+
+    def __init__(self, n_components: int, groups: Sequence[tuple[int, int]], levels: Sequence[Floats]) -> None:
+        self.blocks = blocks_of(n_components)
+        self.groups = list(groups)
+        self.levels = [np.asarray(level, dtype=np.float32) for level in levels]
+        self.bits = np.zeros(n_components)
+        for first, end in self.groups:
+            self.bits[first:end] = 8 / (end - first)
+
+    def _groups_in(self, block: int) -> list[tuple[int, int, Floats]]:
+        """(first feature, end, levels) of the groups of a block; features count from the block's first."""
+        start, stop = self.blocks[block]
+        pairs = zip(self.groups, self.levels, strict=True)
+        return [(first - start, end - start, levels) for (first, end), levels in pairs if start <= first < stop]
+
+    def width(self, block: int) -> int:
+        """Bytes per row of a block."""
+        return len(self._groups_in(block))
+
+    def encode(self, block: int, features: Floats) -> Bytes:
+        """The number of the nearest level of each group."""
+        import faiss
+
+        stored = np.empty((len(features), self.width(block)), np.uint8)
+        for column, (first, end, levels) in enumerate(self._groups_in(block)):
+            nearest = faiss.knn(np.ascontiguousarray(features[:, first:end]), levels, 1)[1]
+            stored[:, column] = nearest[:, 0]
+        return stored
+
+    def decode(self, block: int, stored: Bytes) -> Floats:
+        """The levels, 0 for features in no group."""
+        first, end = self.blocks[block]
+        features = np.zeros((len(stored), end - first), np.float32)
+        for column, (low, high, levels) in enumerate(self._groups_in(block)):
+            features[:, low:high] = levels[stored[:, column]]
+        return features
+
+    def as_json(self) -> dict[str, Any]:
+        """The groups and their levels."""
+        return {"kind": "groups", "groups": self.groups, "levels": [level.tolist() for level in self.levels]}
+
+
+def train(about: About, codes: Floats) -> Codec:
+    """The codec of an index, its scales and levels from the first codes that are added."""
+    if about.precision in ("float32", "float16"):
+        return FloatCodec(about.n_components, about.precision)
+    if len(codes) > LARGEST_SAMPLE:
+        codes = codes[np.random.default_rng(0).choice(len(codes), LARGEST_SAMPLE, replace=False)]
+    rms = np.sqrt(np.square(codes, dtype=np.float64).mean(axis=0))
+    if about.precision == "int8":
+        span = np.maximum(np.abs(codes).max(axis=0), _INT8_SPREAD * rms)
+        return Int8Codec(np.where(span > 0, span / 127, 1).astype(np.float32))
+    assert about.bytes_per_item is not None
+    if about.precision == "signs":
+        return SignCodec(rms.astype(np.float32), 8 * about.bytes_per_item)
+    variance = codes.astype(np.float64).var(axis=0)
+    groups = spread(variance, about.bytes_per_item, blocks_of(about.n_components))
+    return GroupCodec(about.n_components, groups, [levels_of(codes[:, first:end]) for first, end in groups])
+
+
+def levels_of(rows: Floats) -> Floats:
+    """Up to 256 rows that are close to the given ones: their k-means."""
+    import faiss
+
+    distinct = np.unique(rows, axis=0)
+    if len(distinct) <= LEVELS:
+        return distinct
+    means = faiss.Kmeans(
+        rows.shape[1], LEVELS, niter=_KMEANS_STEPS, seed=0, min_points_per_centroid=1, max_points_per_centroid=len(rows)
+    )
+    means.train(np.ascontiguousarray(rows))
+    return np.asarray(means.centroids, np.float32)
+
+
+def from_json(entries: Mapping[str, Any], n_components: int) -> Codec:
+    """The codec that `as_json` described; `ValueError`, `KeyError` or `TypeError` where it makes no sense."""
+    kind = entries["kind"]
+    codec: Codec
+    if kind in ("float32", "float16"):
+        codec = FloatCodec(n_components, kind)
+    elif kind == "int8":
+        codec = Int8Codec(np.asarray(entries["steps"], dtype=np.float32))
+    elif kind == "signs":
+        codec = SignCodec(np.asarray(entries["sizes"], dtype=np.float32), int(entries["kept"]))
+    elif kind == "groups":
+        groups = [(int(first), int(end)) for first, end in entries["groups"]]
+        codec = GroupCodec(n_components, groups, [np.asarray(level, np.float32) for level in entries["levels"]])
+    else:
+        raise ValueError(f"there is no codec {kind!r}")
+    if codec.blocks != blocks_of(n_components):
+        raise ValueError("the codec is of another number of features")
+    return codec

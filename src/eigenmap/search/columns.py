@@ -1,0 +1,89 @@
+"""Codes in column blocks, in memory or mapped from files, read a prefix at a time."""
+
+from __future__ import annotations
+
+import mmap
+from pathlib import Path
+
+import numpy as np
+
+from eigenmap.search.backend import Floats, Rows
+from eigenmap.search.codecs import Bytes, Codec
+
+_DECODED_BYTES = 1 << 19
+"""What is decoded at a time stays in the processor's cache."""
+
+
+class Columns:
+    """Rows of encoded codes that are only ever appended.
+
+    >>> from eigenmap.search.codecs import FloatCodec
+    >>> columns = Columns(FloatCodec(4, "float32"))
+    >>> columns.append(columns.encoded(np.ones((3, 4), dtype=np.float32)))
+    >>> columns.read(0, 2, dim=3).shape
+    (2, 3)
+    """
+
+    def __init__(self, codec: Codec) -> None:
+        self.codec = codec
+        self.count = 0
+        self._stored: list[Bytes] = [np.empty((0, codec.width(b)), np.uint8) for b in range(len(codec.blocks))]
+
+    @property
+    def n_components(self) -> int:
+        """Features of a code."""
+        return self.codec.blocks[-1][1]
+
+    def encoded(self, codes: Floats) -> list[Bytes]:
+        """The bytes of each block."""
+        return [self.codec.encode(b, codes[:, first:end]) for b, (first, end) in enumerate(self.codec.blocks)]
+
+    def append(self, encoded: list[Bytes]) -> None:
+        """Add rows in memory; room is doubled when it runs out, so that many small additions cost what one does."""
+        count = self.count + len(encoded[0])
+        for b, rows in enumerate(encoded):
+            if count > len(self._stored[b]):
+                larger = np.empty((max(count, 2 * len(self._stored[b])), rows.shape[1]), np.uint8)
+                larger[: self.count] = self._stored[b][: self.count]
+                self._stored[b] = larger
+            self._stored[b][self.count : count] = rows
+        self.count = count
+
+    def map(self, files: list[Path], count: int) -> None:
+        """Read the first `count` rows from one file a block; nothing is read until it is needed."""
+        self._stored = [map_file(file, count, self.codec.width(b)) for b, file in enumerate(files)]
+        self.count = count
+
+    def read(self, start: int, stop: int, dim: int) -> Floats:
+        """A contiguous copy of the first `dim` features of rows [start, stop)."""
+        copy = np.empty((stop - start, dim), np.float32)
+        for b, (first, end) in enumerate(self.codec.blocks):
+            if first >= dim:
+                break
+            at_once = max(1, _DECODED_BYTES // (4 * (end - first)))
+            for row in range(start, stop, at_once):
+                decoded = self.codec.decode(b, self._stored[b][row : min(row + at_once, stop)])
+                copy[row - start : row - start + len(decoded), first:end] = decoded[:, : dim - first]
+        return copy
+
+    def take(self, rows: Rows, dim: int) -> Floats:
+        """A copy of the first `dim` features of the given rows."""
+        copy = np.empty((len(rows), dim), np.float32)
+        for b, (first, end) in enumerate(self.codec.blocks):
+            if first >= dim:
+                break
+            copy[:, first:end] = self.codec.decode(b, self._stored[b][rows])[:, : dim - first]
+        return copy
+
+    def block(self, b: int, start: int, stop: int) -> Floats:
+        """All features of one block of rows [start, stop); float32 is not copied."""
+        return self.codec.decode(b, self._stored[b][start:stop])
+
+
+def map_file(file: Path, count: int, width: int) -> Bytes:
+    """The first count * width bytes of a file as a read-only matrix that stays on disk."""
+    if not count * width:
+        return np.empty((count, width), np.uint8)
+    with file.open("rb") as stream:
+        mapped = mmap.mmap(stream.fileno(), count * width, access=mmap.ACCESS_READ)
+    return np.frombuffer(mapped, np.uint8).reshape(count, width)

@@ -1,0 +1,77 @@
+"""Near-duplicates: items whose codes point almost the same way.
+
+for group in duplicates(index, threshold=0.98):
+    print(group.ids, group.lowest)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from eigenmap.errors import EigenmapError
+from eigenmap.evaluation.checks import whole_number
+from eigenmap.search.backend import Id
+from eigenmap.search.index import CodeIndex
+
+_QUERIES_AT_ONCE = 1024
+
+
+class Group(NamedTuple):
+    """Items that are linked by pairs of near-duplicates, in the order of addition."""
+
+    ids: list[Id]
+    lowest: float
+    """The lowest cosine among the pairs that link them."""
+
+
+def duplicates(
+    index: CodeIndex,
+    threshold: float = 0.98,
+    dim: int | None = None,
+    neighbours: int = 10,
+    progress: Callable[[int, int], object] | None = None,
+) -> list[Group]:
+    """Groups of items whose cosine, at `dim` features, is at least `threshold`; the largest groups first.
+
+    Each item is compared with its nearest `neighbours`; pairs that share an item join their groups, so that larger
+    groups are found as well.
+    """
+    if index.metric != "cosine":
+        raise EigenmapError("duplicates are found by cosine, and this index ranks by inner product")
+    if not 0 < threshold <= 1:
+        raise EigenmapError(f"threshold must be a cosine above 0 and at most 1, not {threshold!r}")
+    neighbours = whole_number(neighbours, "neighbours")
+    parent: dict[Id, Id] = {}
+    links: list[tuple[Id, Id, float]] = []
+
+    def root(name: Id) -> Id:
+        while parent.setdefault(name, name) != name:
+            parent[name] = parent[parent[name]]  # halve the path, so that the next walk is shorter
+            name = parent[name]
+        return name
+
+    done, total = 0, len(index)
+    order: dict[Id, int] = {}
+    for batch in index.batches(_QUERIES_AT_ONCE):
+        found = index.search(batch.codes, neighbours + 1, dim)
+        for own, ids, scores in zip(batch.ids, found.ids, found.scores.tolist(), strict=True):
+            order[own] = len(order)
+            for name, score in zip(ids, scores, strict=True):
+                if score < threshold:
+                    break
+                if name != own:
+                    links.append((own, name, min(score, 1.0)))
+                    parent[root(own)] = root(name)
+        done += len(batch.ids)
+        if progress is not None:
+            progress(done, total)
+
+    members: dict[Id, list[Id]] = {}
+    for name in sorted(parent, key=order.__getitem__):
+        members.setdefault(root(name), []).append(name)
+    lowest: dict[Id, float] = {}
+    for own, _, score in links:
+        lowest[root(own)] = min(score, lowest.get(root(own), 1.0))
+    groups = [Group(ids, lowest[first]) for first, ids in members.items()]
+    return sorted(groups, key=lambda group: -len(group.ids))

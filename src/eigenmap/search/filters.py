@@ -1,0 +1,131 @@
+"""Filters on what is known of an item: `where={"label": "cat", "year": {">=": 2020}, "camera": ["A", "B"]}`.
+
+All conditions must hold. A value means equality, a list means one of these, and a mapping holds comparisons. An item
+that lacks a field meets no condition on it, whatever the comparison; numbers compare with numbers and texts with texts
+(by code point), and nothing else compares.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from eigenmap.errors import EigenmapError
+from eigenmap.search.backend import Metadata, Value
+
+Operand = Value | tuple[Value, ...]
+
+_COMPARE: dict[str, Callable[[Any, Any], bool]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+OPERATORS = (*_COMPARE, "in")
+
+
+class Condition(NamedTuple):
+    """`field op value`; for "in" the value is a tuple.
+
+    >>> Condition("year", ">=", 2020).holds(2021), Condition("year", ">=", 2020).holds("2021")
+    (True, False)
+    """
+
+    field: str
+    op: str
+    value: Operand
+
+    def holds(self, value: Value) -> bool:
+        """Whether a value that an item has in this field meets the condition."""
+        if self.op == "in":
+            assert isinstance(self.value, tuple)
+            return any(_kind(value) == _kind(one) and value == one for one in self.value)
+        if isinstance(self.value, tuple) or _kind(value) != _kind(self.value):
+            return False
+        if value is None:  # equal to itself, and in no order
+            return self.op == "=="
+        return _COMPARE[self.op](value, self.value)
+
+
+def _kind(value: object) -> str:
+    if value is None or isinstance(value, bool):
+        return type(value).__name__
+    return "text" if isinstance(value, str) else "number"
+
+
+def conditions(where: Mapping[str, Any] | None) -> list[Condition]:
+    """The conditions of a filter, or an error that says what one looks like.
+
+    >>> conditions({"label": "cat", "year": {">=": 2020}})
+    [Condition(field='label', op='==', value='cat'), Condition(field='year', op='>=', value=2020)]
+    """
+    if where is None:
+        return []
+    if not isinstance(where, Mapping):
+        raise EigenmapError(f'where must be a mapping such as {{"label": "cat"}}, not {where!r}')
+    found: list[Condition] = []
+    for field, asked in where.items():
+        if not isinstance(field, str):
+            raise EigenmapError(f"a filter names a field by a text, not by {field!r}")
+        if isinstance(asked, Mapping):
+            if not asked:
+                raise EigenmapError(f"the filter on {field!r} is empty; give a value or comparisons")
+            found += [_comparison(field, str(op), value) for op, value in asked.items()]
+        elif isinstance(asked, str) or not isinstance(asked, Iterable):
+            found.append(Condition(field, "==", plain(asked, field)))
+        else:
+            found.append(_comparison(field, "in", asked))
+    return found
+
+
+def _comparison(field: str, op: str, value: Any) -> Condition:
+    if op not in OPERATORS:
+        raise EigenmapError(f"the filter on {field!r} has {op!r}; comparisons are {', '.join(OPERATORS)}")
+    if op == "in":
+        if isinstance(value, str) or not isinstance(value, Iterable):
+            raise EigenmapError(f'the filter on {field!r} needs a list for "in", not {value!r}')
+        return Condition(field, op, tuple(plain(one, field) for one in value))
+    return Condition(field, op, plain(value, field))
+
+
+def plain(value: Any, field: str) -> Value:
+    """A value as plain Python: text, number, bool or None."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float) and np.isfinite(value):
+        return value
+    raise EigenmapError(f"{field!r} must be a text, a finite number, true, false or null, not {value!r}")
+
+
+def meets(item: Metadata, where: Sequence[Condition]) -> bool:
+    """Whether an item meets all conditions: the definition that every back end follows."""
+    return all(condition.field in item and condition.holds(item[condition.field]) for condition in where)
+
+
+def parse(words: Sequence[str]) -> dict[str, Any]:
+    """A filter from words such as `label=cat`, `year>=2020`, `camera!=A`, as the command line has them.
+
+    What reads as a number, true, false or null is one; quotes keep a text ('zip="04109"').
+    """
+    import json
+    import re
+
+    where: dict[str, Any] = {}
+    for word in words:
+        match = re.fullmatch(r"([^=<>!]+)(<=|>=|!=|==|=|<|>)(.*)", word, flags=re.DOTALL)
+        if match is None:
+            raise EigenmapError(f"{word!r} is no condition; write one as label=cat or year>=2020")
+        field, op, text = match.groups()
+        try:
+            value = json.loads(text)
+        except ValueError:
+            value = text
+        where.setdefault(field.strip(), {})["==" if op == "=" else op] = plain(value, field)
+    return where

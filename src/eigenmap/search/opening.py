@@ -1,0 +1,83 @@
+"""Which back end an index has: what a new one is asked to be, and where an old one lies."""
+
+from __future__ import annotations
+
+import os
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from eigenmap.errors import EigenmapError
+from eigenmap.evaluation.checks import whole_number
+from eigenmap.search.backend import METHODS, METRICS, PRECISIONS, About, Approximate, Backend
+from eigenmap.search.directory import about_of
+
+BACKENDS = ("flat", "faiss", "postgres")
+
+Where = str | os.PathLike[str]
+
+
+def described(
+    n_components: int,
+    metric: str,
+    fingerprint: str | None,
+    precision: str,
+    bytes_per_item: int | None,
+    approximate: Approximate | None,
+) -> About:
+    """What a new index is to be, or an error that says what it cannot be."""
+    n_components = whole_number(n_components, "n_components")
+    if metric not in METRICS:
+        raise EigenmapError(f"metric must be one of {', '.join(METRICS)}, not {metric!r}")
+    if precision not in PRECISIONS:
+        raise EigenmapError(f"precision must be one of {', '.join(PRECISIONS)}, not {precision!r}")
+    if (bytes_per_item is not None) != (precision in ("bits", "signs")):
+        raise EigenmapError('bytes_per_item goes with precision "bits" or "signs", and they need it')
+    if bytes_per_item is not None:
+        whole_number(bytes_per_item, "bytes_per_item", 1, n_components)
+    if approximate is not None:
+        if approximate.method not in METHODS:
+            raise EigenmapError(f"method must be one of {', '.join(METHODS)}, not {approximate.method!r}")
+        whole_number(approximate.dim, "dim of the approximate index", 1, n_components)
+        whole_number(approximate.shortlist, "shortlist of the approximate index")
+        whole_number(approximate.effort, "effort of the approximate index")
+    return About(n_components, metric, fingerprint, precision, bytes_per_item, approximate)
+
+
+def _is_database(where: Where | None) -> bool:
+    return isinstance(where, str) and where.startswith(("postgresql://", "postgres://"))
+
+
+def _database() -> Any:
+    """The PostgreSQL back end, whose driver is optional."""
+    return import_module("eigenmap.search.postgres").PostgresBackend
+
+
+def create(backend: str, about: About, where: Where | None, table: str, memory_bytes: int) -> Backend:
+    """An empty index."""
+    if backend not in BACKENDS:
+        raise EigenmapError(f"backend must be one of {', '.join(BACKENDS)}, not {backend!r}")
+    if backend == "postgres":
+        if not _is_database(where):
+            raise EigenmapError("the postgres back end needs where='postgresql://...', the address of the database")
+        database: Backend = _database().create(str(where), table, about)
+        return database
+    if _is_database(where):
+        raise EigenmapError(f"{where} is a database; say backend='postgres'")
+    from eigenmap.search.approximate import FaissBackend
+    from eigenmap.search.flat import FlatBackend
+
+    kind = FaissBackend if backend == "faiss" else FlatBackend
+    return kind.create(about, None if where is None else Path(where), memory_bytes)
+
+
+def open_backend(where: Where, table: str, memory_bytes: int) -> Backend:
+    """The index that is there."""
+    if _is_database(where):
+        database: Backend = _database().open(str(where), table)
+        return database
+    from eigenmap.search.approximate import FaissBackend
+    from eigenmap.search.flat import FlatBackend
+
+    kind = FlatBackend if about_of(Path(where)).approximate is None else FaissBackend
+    return kind.open(Path(where), memory_bytes)

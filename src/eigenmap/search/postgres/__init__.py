@@ -1,0 +1,13 @@
+"""Codes in PostgreSQL with pgvector.
+
+    index = CodeIndex(256, backend="postgres", where="postgresql://localhost/pictures", table="photos")
+    index.add(codes, ids)
+    CodeIndex.open("postgresql://localhost/pictures", table="photos").search(queries, dim=64)
+
+`statements` has the SQL, `tables` makes and recognises tables, `load` fills one with any number of codes at once.
+"""
+
+from eigenmap.search.postgres.backend import PostgresBackend
+from eigenmap.search.postgres.load import Loaded, load
+
+__all__ = ["Loaded", "PostgresBackend", "load"]

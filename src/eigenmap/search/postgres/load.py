@@ -1,0 +1,156 @@
+"""Filling a table with many codes: all of them are there in the end, or nothing is changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from typing import NamedTuple
+
+import psycopg
+from psycopg import sql
+
+from eigenmap.errors import EigenmapError
+from eigenmap.search.backend import About, Batch, Id
+from eigenmap.search.postgres.connection import Connection, address, connect, require_pgvector, speaking
+from eigenmap.search.postgres.copying import copy, merge, staged
+from eigenmap.search.postgres.statements import Table
+from eigenmap.search.postgres.tables import columns_of, described, indexing
+
+_LOADING = "__loading"
+_INDEX_MEMORY = "1GB"
+_ROUNDING = 1e-4
+"""Codes that differ by less, relative to their norm, are the same: another batch size or device rounds otherwise."""
+
+
+class Loaded(NamedTuple):
+    """What a load did: items in the table now, how many of them are new, and how many are not as before."""
+
+    items: int
+    added: int
+    changed: int
+
+
+def load(url: str, table: str, about: About, batches: Iterable[Batch], *, replace: bool = False) -> Loaded:
+    """Fill a table with the items of `batches`, in one transaction.
+
+    A table that is not there is made: COPY first, indexes after. Into one that is there, items are merged: new ones
+    are added, those with another code (beyond rounding) or other metadata are changed (metadata that only the table
+    has stays), all others are left alone, so that the same load again changes nothing. With `replace` a table of codes
+    is made anew, and others see the old one until the new one is complete.
+
+    Args:
+        url: `postgresql://...`.
+        table: its name, perhaps with a schema.
+        about: what the codes are.
+        batches: ids, codes and metadata of some items at a time.
+        replace: start from nothing.
+
+    """
+    wanted = Table(table, about)
+    with connect(url) as connection, speaking(), connection.transaction():
+        # Two loads of one table take turns.
+        connection.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", [f"eigenmap {table}"])
+        require_pgvector(connection)
+        there = described(connection, table)
+        if there is None or replace:
+            return _make(connection, wanted, batches, there is not None)
+        _require_same(wanted, there, address(url))
+        return _merge(connection, there, batches)
+
+
+def _require_same(wanted: Table, there: Table, where: str) -> None:
+    new, old = wanted.about, there.about
+    if new.fingerprint != old.fingerprint:
+        raise EigenmapError(
+            f"the table {there.name} at {where} holds codes of another model; choose another --table, "
+            "or use --force to replace it"
+        )
+    if (new.n_components, new.metric, new.precision) != (old.n_components, old.metric, old.precision):
+        raise EigenmapError(
+            f"the table {there.name} at {where} holds {old.precision} codes of {old.n_components} features compared by "
+            f"{old.metric}, and these are {new.precision} codes of {new.n_components} features compared by "
+            f"{new.metric}; choose another --table, or use --force to replace it"
+        )
+
+
+def _make(connection: Connection, table: Table, batches: Iterable[Batch], replace: bool) -> Loaded:
+    first, batches = _first(batches)
+    id_type = "bigint" if isinstance(first, int) else "text"
+    connection.execute(table.create(id_type, suffix=_LOADING))
+    if (inline := table.keep_inline(suffix=_LOADING)) is not None:
+        connection.execute(inline)
+    items = copy(connection, table, table.beside(_LOADING), batches, id_type)
+    connection.execute("SELECT set_config('maintenance_work_mem', %s, true)", [_INDEX_MEMORY])
+    for statement in indexing(table, suffix=_LOADING):
+        _build(connection, statement)
+    connection.execute(table.comment(suffix=_LOADING))
+    if replace:
+        # Only now: from here to the commit, which is soon, readers wait.
+        connection.execute(sql.SQL("DROP TABLE {}").format(table.identifier))
+    for kind, suffix in _named_objects(table):
+        connection.execute(
+            sql.SQL("ALTER {} {} RENAME TO {}").format(
+                sql.SQL(kind), table.beside(_LOADING + suffix), table.bare(suffix)
+            )
+        )
+    connection.execute(table.drop_function())
+    connection.execute(table.function(id_type))
+    connection.execute(sql.SQL("ANALYZE {}").format(table.identifier))
+    return Loaded(items, items, 0)
+
+
+def _build(connection: Connection, statement: sql.Composed) -> None:
+    """Build an index by several processes if the server has the shared memory for that, else by one."""
+    try:
+        with connection.transaction():
+            connection.execute(statement)
+    except psycopg.errors.DiskFull:  # so PostgreSQL calls it; the /dev/shm of a container is often small
+        connection.execute("SELECT set_config('max_parallel_maintenance_workers', '0', true)")
+        connection.execute(statement)
+
+
+def _named_objects(table: Table) -> Iterator[tuple[str, str]]:
+    """What bears the name of the table, with what it is and how its name goes on."""
+    yield "TABLE", ""
+    yield "SEQUENCE", "_added_seq"
+    yield "INDEX", "_pkey"
+    yield "INDEX", "_metadata_idx"
+    if table.about.approximate is not None:
+        yield "INDEX", "_prefix_idx"
+
+
+def _merge(connection: Connection, table: Table, batches: Iterable[Batch]) -> Loaded:
+    id_type = columns_of(connection, table)["id"]
+    first, batches = _first(batches)
+    if isinstance(first, int) != (id_type == "bigint"):
+        raise EigenmapError(f"the ids of the table {table.name} are of type {id_type}, and {first!r} is not")
+    with staged(connection, table, id_type) as staging:
+        copy(connection, table, staging, batches, id_type)
+        # An item that is as before is not written again, and keeps its place.
+        statement = merge(
+            table,
+            staging,
+            "code = excluded.code, added = excluded.added, metadata = t.metadata || excluded.metadata"
+            f" WHERE (t.code <-> excluded.code) > {_ROUNDING} * vector_norm(excluded.code::vector)"
+            " OR NOT t.metadata @> excluded.metadata",
+        )
+        before = _count(connection, table)
+        touched = connection.execute(statement).rowcount
+        items = _count(connection, table)
+    connection.execute(sql.SQL("ANALYZE {}").format(table.identifier))
+    return Loaded(items, items - before, touched - (items - before))
+
+
+def _count(connection: Connection, table: Table) -> int:
+    found = connection.execute(sql.SQL("SELECT count(*) FROM {}").format(table.identifier)).fetchone()
+    assert found is not None
+    return int(found[0])
+
+
+def _first(batches: Iterable[Batch]) -> tuple[Id, Iterable[Batch]]:
+    """The first id, and all batches that hold any, none of them lost."""
+    filled = (batch for batch in batches if batch.ids)
+    batch = next(filled, None)
+    if batch is None:
+        raise EigenmapError("there are no codes to load")
+    return batch.ids[0], chain([batch], filled)

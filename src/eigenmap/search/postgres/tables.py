@@ -1,0 +1,77 @@
+"""Tables of codes: recognising one, and making one."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from psycopg import sql
+
+from eigenmap.errors import EigenmapError
+from eigenmap.search.backend import About
+from eigenmap.search.postgres.connection import Connection
+from eigenmap.search.postgres.statements import FORMAT, ID_TYPES, VERSION, Table
+
+
+def columns_of(connection: Connection, table: Table) -> dict[str, str]:
+    """Names and types of the columns of a table, none if it is not there."""
+    name = table.identifier.as_string(connection)
+    found = connection.execute(
+        "SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute"
+        " WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped ORDER BY attnum",
+        [name],
+    )
+    return dict(found.fetchall())
+
+
+def described(connection: Connection, name: str) -> Table | None:
+    """What a table says it is; None if there is none, and an error if it is something else."""
+    table = Table(name, About(1))
+    columns = columns_of(connection, table)
+    if not columns:
+        return None
+    listed = ", ".join(f"{column} {kind}" for column, kind in columns.items())
+    try:
+        entries = said_by(connection, table)
+        if (entries.pop("format"), entries.pop("version")) != (FORMAT, VERSION):
+            raise ValueError("another format")
+        del entries["notes"]
+        table = Table(name, About.from_json(entries))
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise EigenmapError(
+            f"the table {name} exists and is no table of codes (its columns: {listed}); choose another name"
+        ) from None
+    wanted = {"code": f"{table.type}({table.about.n_components})", "metadata": "jsonb", "added": "bigint"}
+    if columns.get("id") not in ID_TYPES or any(columns.get(column) != kind for column, kind in wanted.items()):
+        should = ", ".join(["id", *(f"{column} {kind}" for column, kind in wanted.items())])
+        raise EigenmapError(
+            f"the table {name} has other columns than it was made with ({listed} instead of {should}); "
+            "choose another name"
+        )
+    return table
+
+
+def said_by(connection: Connection, table: Table) -> Any:
+    """The JSON in the comment of a table; `ValueError` if it says nothing, or something else."""
+    name = table.identifier.as_string(connection)
+    comment = connection.execute("SELECT obj_description(to_regclass(%s), 'pg_class')", [name]).fetchone()
+    return json.loads((comment and comment[0]) or "")
+
+
+def making(table: Table, id_type: str, *, suffix: str = "") -> list[sql.Composed]:
+    """Everything that makes an empty table, its indexes and its function."""
+    statements = [
+        table.create(id_type, suffix=suffix),
+        table.keep_inline(suffix=suffix),
+        *indexing(table, suffix=suffix),
+        table.comment(suffix=suffix),
+        table.drop_function(),
+        table.function(id_type),
+    ]
+    return [statement for statement in statements if statement is not None]
+
+
+def indexing(table: Table, *, suffix: str = "") -> list[sql.Composed]:
+    """The indexes of a table."""
+    statements = [table.key(suffix=suffix), table.prefix_index(suffix=suffix), table.filter_index(suffix=suffix)]
+    return [statement for statement in statements if statement is not None]

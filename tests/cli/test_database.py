@@ -1,0 +1,142 @@
+"""`eigenmap index --to` and `eigenmap search` of a database, against a real server."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from eigenmap import Eigenmap, fit_images
+from eigenmap.data import load_images
+from eigenmap.search import CodeIndex
+from tests.cli.run import refused, succeed
+from tests.database import rows, tables
+from tests.end_to_end.photos import pictures
+
+
+def test_a_folder_of_photos_becomes_a_table(model_dir: Path, photos: Path, database: str) -> None:
+    result = succeed("index", model_dir, photos, "--to", database, "--table", "photos")
+    assert "1 of 16 files could not be read and were left out:\n  disc/broken.jpg: " in result.err
+    assert "15 items of 8 features; 15 are new, 0 were changed." in result.err
+    images = load_images(photos, size=16, channels=3)
+    with CodeIndex.open(database, table="photos") as index:
+        assert index.ids == images.ids
+        expected = Eigenmap.load(model_dir).encode(images)
+        np.testing.assert_allclose(index.codes(images.ids), expected, atol=1e-5)
+        assert index.metadata(images.ids) == [{"label": name.split("/")[0]} for name in images.ids]
+        assert index.about.approximate is not None and index.about.approximate.dim == 8
+    again = succeed("index", model_dir, photos, "--to", database, "--table", "photos", "--batch-size", 4)
+    assert "15 items of 8 features; 0 are new, 0 were changed." in again.err
+    assert tables(database) == ["eigenmap_models", "photos"]
+
+
+def test_a_search_finds_what_a_search_of_a_folder_finds(
+    model_dir: Path, photos: Path, index_dir: Path, database: str, tmp_path: Path
+) -> None:
+    succeed("index", model_dir, photos, "--to", database, "--table", "photos", "--quiet")
+    query = photos / "bars" / "1.png"
+    found = {}
+    for name, arguments in {"folder": (index_dir, query), "table": (database, query, "--table", "photos")}.items():
+        succeed("search", *arguments, "--dim", 4, "--top", 5, "--json", tmp_path / f"{name}.json")
+        found[name] = json.loads((tmp_path / f"{name}.json").read_text())
+    ids = [[item["id"] for item in found[name]["results"][0]["found"]] for name in ("folder", "table")]
+    assert ids[0] == ids[1] and ids[0][0] == "bars/1.png"
+    assert "postgres:" not in (tmp_path / "table.json").read_text()
+    only = succeed("search", database, query, "--table", "photos", "--where", "label=disc", "--model", model_dir)
+    assert "disc/" in only.out and "stripes/" not in only.out
+
+
+def test_codes_that_were_embedded_before(model_dir: Path, photos: Path, database: str, tmp_path: Path) -> None:
+    succeed("embed", model_dir, photos, "--out", tmp_path / "codes", "--shard-size", 4)
+    succeed("index", model_dir, tmp_path / "codes", "--to", database, "--table", "photos", "--dim", 3, "--prefix", 0)
+    with CodeIndex.open(database, table="photos") as index:
+        codes = index.codes(index.ids)
+        assert index.about.approximate is None
+    np.testing.assert_allclose(codes, Eigenmap.load(model_dir).encode(load_images(photos, 16, 3), 3), atol=1e-5)
+    sentence = refused("index", model_dir, tmp_path / "codes", "--to", database, "--table", "photos", "--dim", 4)
+    assert "holds float32 codes of 3 features" in sentence and "--force" in sentence
+
+
+def test_half_precision(model_dir: Path, photos: Path, database: str) -> None:
+    succeed("index", model_dir, photos, "--to", database, "--table", "photos", "--precision", "float16")
+    kind = (
+        "SELECT format_type(atttypid, atttypmod) FROM pg_attribute WHERE attrelid = 'photos'::regclass AND attname = %s"
+    )
+    assert rows(database, kind, ["code"]) == [("halfvec(8)",)]
+    assert "bars/1.png" in succeed("search", database, photos / "bars" / "1.png", "--table", "photos").out
+
+
+def test_another_model_is_refused_unless_forced(model_dir: Path, photos: Path, database: str, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    fit_images(
+        pictures(60),
+        8,
+        steps=4,
+        batch_size=32,
+        codes="projector",
+        hidden=64,
+        out=other,
+        device="cpu",
+        progress=False,
+        seed=1,
+    )
+    index = ("--to", database, "--table", "photos")
+    succeed("index", model_dir, photos, *index)
+    assert "holds codes of another model; choose another --table, or use --force" in refused(
+        "index", other, photos, *index
+    )
+    sentence = refused("search", database, photos / "bars" / "1.png", "--table", "photos", "--model", other)
+    assert "holds codes of the model" in sentence
+    succeed("embed", model_dir, photos, "--out", tmp_path / "codes")
+    assert "holds codes of another model than RUN" in refused(
+        "index", other, tmp_path / "codes", "--to", database, "--table", "more"
+    )
+    succeed("index", other, photos, *index, "--force")
+    succeed("search", database, photos / "bars" / "1.png", "--table", "photos")
+
+
+def test_mistakes(model_dir: Path, photos: Path, database: str, tmp_path: Path) -> None:
+    def index(*arguments: object) -> str:
+        return refused("index", model_dir, photos, *arguments)
+
+    assert "Say where the index goes" in index()
+    assert "Say where the index goes" in index("--to", database, "--table", "photos", "--out", tmp_path / "index")
+    assert "--backend goes with --out" in index("--to", database, "--table", "photos", "--backend", "faiss")
+    assert "Name the table of the codes: --table photos" in index("--to", database)
+    assert "mysql://x is no address of a database" in index("--to", "mysql://x", "--table", "photos")
+    assert "127.0.0.1/x cannot be reached" in index("--to", "postgresql://127.0.0.1:1/x", "--table", "photos")
+    assert "stores codes as float32 or float16" in index("--to", database, "--table", "photos", "--precision", "int8")
+    assert "disc/broken.jpg cannot be read" in index("--to", database, "--table", "photos", "--strict")
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    shutil.copy(photos / "disc" / "broken.jpg", broken)
+    sentence = refused("index", model_dir, broken, "--to", database, "--table", "photos")
+    assert sentence.startswith("none of the 1 images can be read") or "no codes to load" in sentence
+    rows(database, "CREATE TABLE photos (price numeric)")
+    assert "exists and is no table of codes (its columns: price numeric)" in index(
+        "--to", database, "--table", "photos"
+    )
+    assert "exists and is no table of codes" in index("--to", database, "--table", "photos", "--force")
+    assert tables(database) == ["photos"]
+    query = photos / "bars" / "1.png"
+    assert "Name the table" in refused("search", database, query)
+    assert "there is no table gone" in refused("search", database, query, "--table", "gone")
+
+
+def test_a_database_without_the_model(model_dir: Path, photos: Path, database: str) -> None:
+    succeed("index", model_dir, photos, "--to", database, "--table", "photos")
+    search = ("search", database, photos / "bars" / "1.png", "--table", "photos")
+    rows(database, "DELETE FROM eigenmap_models")
+    assert "does not hold the model of these codes; name it by --model" in refused(*search)
+    rows(database, "DROP TABLE eigenmap_models")
+    assert "does not hold the model of these codes" in refused(*search)
+    assert "bars/1.png" in succeed(*search, "--model", model_dir).out
+
+
+@pytest.mark.parametrize("name", ["Bars", "a b"])
+def test_any_table_name(name: str, model_dir: Path, photos: Path, database: str) -> None:
+    succeed("index", model_dir, photos / "bars", "--to", database, "--table", name)
+    assert "1.png" in succeed("search", database, photos / "bars" / "1.png", "--table", name).out

@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import faiss
+import onnxruntime
+import pyarrow.parquet as pq
+
+from eigenmap.search import CodeIndex
+from tests.cli.run import refused, succeed
+
+
+def test_a_model(model_dir: Path, tmp_path: Path) -> None:
+    result = succeed("export", model_dir, "--to", tmp_path / "model.onnx", "--dim", 5)
+    assert "model.onnx: its codes differ from the model's by" in result.err
+    (output,) = onnxruntime.InferenceSession(tmp_path / "model.onnx").get_outputs()
+    assert output.name == "codes" and output.shape[1] == 5
+
+
+def test_the_codes_of_an_index(index_dir: Path, tmp_path: Path) -> None:
+    with CodeIndex.open(index_dir) as index:
+        ids = index.ids
+    result = succeed("export", index_dir, "--to", tmp_path / "codes.parquet")
+    assert "codes.parquet: 15 codes, columns id and code." in result.err
+    assert pq.read_table(tmp_path / "codes.parquet")["id"].to_pylist() == ids
+    succeed("export", index_dir, "--to", tmp_path / "codes.faiss", "--dim", 3, "--quiet")
+    found = faiss.read_index(str(tmp_path / "codes.faiss"))
+    assert (found.ntotal, found.d) == (15, 3)
+    assert json.loads((tmp_path / "codes.ids.json").read_text()) == ids
+
+
+def test_the_codes_of_a_table(model_dir: Path, photos: Path, database: str, tmp_path: Path) -> None:
+    succeed("index", model_dir, photos, "--to", database, "--table", "photos")
+    succeed("export", database, "--table", "photos", "--to", tmp_path / "codes.parquet")
+    assert pq.read_table(tmp_path / "codes.parquet").num_rows == 15
+
+
+def test_mistakes(model_dir: Path, index_dir: Path, tmp_path: Path) -> None:
+    assert "must end in .onnx (a model), .parquet or .faiss" in refused("export", model_dir, "--to", tmp_path / "a.txt")
+    assert "is not a model directory" in refused("export", index_dir, "--to", tmp_path / "a.onnx")
+    assert "is not an index" in refused("export", model_dir, "--to", tmp_path / "a.parquet")
+    assert "Name the table" in refused("export", "postgresql://x/y", "--to", tmp_path / "a.parquet")
+    assert not list(tmp_path.iterdir())
+    (tmp_path / "a.ids.json").write_text("mine")
+    assert "a.ids.json exists" in refused("export", index_dir, "--to", tmp_path / "a.faiss")
+    succeed("export", index_dir, "--to", tmp_path / "a.faiss", "--force")

@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from eigenmap import EigenmapError
+from eigenmap.embedding import embed_images, engines
+from tests.end_to_end.process import COMMAND, ENVIRONMENT
+
+
+def shards(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_two_processes_of_torchrun_share_the_shards(run: Path, photos: Path, tmp_path: Path) -> None:
+    embed_images(run, photos, tmp_path / "one", shard_size=4)
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "--no-python"]
+    embed = ["embed", run, photos, "--out", tmp_path / "two", "--shard-size", "4", "--device", "cpu"]
+    done = subprocess.run(
+        [*torchrun, *COMMAND, *map(str, embed)],
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    assert shards(tmp_path / "two") == shards(tmp_path / "one")
+    assert done.stderr.count("30 codes of 8 features") == 1
+    assert not list(tmp_path.glob(".*"))
+
+
+RAY = """
+import sys
+from pathlib import Path
+from eigenmap import EigenmapError
+from eigenmap.embedding import embed_images
+
+run, photos, out = map(Path, sys.argv[1:])
+made = embed_images(run, photos, out / "ray", shard_size=4, engine="ray", actors=2)
+assert made.images == 30 and len(made.skipped) == 1, made
+import ray
+assert ray.cluster_resources()["CPU"] == 2
+try:
+    embed_images(run, photos, out / "strict", shard_size=4, engine="ray", actors=2, strict=True)
+except EigenmapError as error:
+    assert "disc/broken.jpg cannot be read" in str(error), error
+else:
+    raise AssertionError("not refused")
+"""
+
+
+def test_the_actors_of_a_ray_cluster(run: Path, photos: Path, tmp_path: Path) -> None:
+    embed_images(run, photos, tmp_path / "one", shard_size=4)
+    # In a process of its own: Ray changes warnings, signals and logging, and not for one test only.
+    done = subprocess.run(
+        [sys.executable, "-c", RAY, str(run), str(photos), str(tmp_path)],
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=180,
+    )
+    assert done.returncode == 0, done.stderr
+    assert shards(tmp_path / "ray") == shards(tmp_path / "one")
+    assert not (tmp_path / "strict").exists()
+
+
+def test_ray_is_an_extra(run: Path, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    monkeypatch.setitem(sys.modules, "ray.data", None)
+    with pytest.raises(EigenmapError, match=r'needs Ray Data: pip install "eigenmap\[ray\]"'):
+        embed_images(run, photos, tmp_path / "codes", engine="ray")
+    assert not list(tmp_path.iterdir())
+
+
+def test_which_process_this_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert engines.this_process() == (0, 1, 0, 1)
+    for name, value in (("RANK", 5), ("WORLD_SIZE", 8), ("LOCAL_RANK", 1), ("LOCAL_WORLD_SIZE", 4)):
+        monkeypatch.setenv(name, str(value))
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "x")
+    process = engines.this_process()
+    assert process == (5, 8, 1, 4) and not process.is_first

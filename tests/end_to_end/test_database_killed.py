@@ -1,0 +1,34 @@
+"""An `eigenmap index --to` that is killed leaves no table, and the same command completes."""
+
+from __future__ import annotations
+
+import signal
+import time
+from pathlib import Path
+
+import numpy as np
+
+from tests.database import rows, tables
+from tests.end_to_end.photos import pictures
+from tests.end_to_end.process import eigenmap, finish, start
+
+LOADING = "SELECT 1 FROM pg_stat_activity WHERE query LIKE 'COPY%' AND datname = current_database()"
+
+
+def test_a_killed_load_leaves_no_table(fitted: Path, tmp_path: Path, database: str) -> None:
+    np.save(tmp_path / "pictures.npy", pictures(2000))
+    index = ("index", fitted / "runs" / "mine", tmp_path / "pictures.npy", "--to", database, "--table", "photos")
+    process = start(*index, "--device", "cpu", "--batch-size", 16)
+    while not rows(database, LOADING):
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.005)
+    process.send_signal(signal.SIGKILL)
+    assert finish(process).code == -signal.SIGKILL
+    while rows(database, LOADING):  # until the server has noticed
+        time.sleep(0.01)
+    assert tables(database) == []
+
+    assert "2,000 items of 16 features; 2,000 are new" in eigenmap(*index, "--device", "cpu").err
+    query = fitted / "QUERIES" / "disc" / "1.png"
+    found = eigenmap("search", database, query, "--table", "photos", "--top", 3).out
+    assert found.count("│") >= 3

@@ -1,0 +1,3 @@
+from tests.embedding.conftest import model, photos, run
+
+__all__ = ["model", "photos", "run"]

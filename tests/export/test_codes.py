@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import faiss
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from eigenmap import EigenmapError
+from eigenmap.export import export_faiss, export_parquet
+from eigenmap.search import CodeIndex
+
+CODES = np.random.default_rng(0).normal(size=(50, 6)).astype(np.float32)
+CODES[7] = 0
+
+
+def made(ids: list[str] | list[int], metric: str = "cosine") -> CodeIndex:
+    index = CodeIndex(6, metric, fingerprint="abc")
+    index.add(CODES, ids)
+    return index
+
+
+TEXTS = [f"photo {i}" for i in range(50)]
+NUMBERS = [10**12 + 3 * i for i in range(50)]
+
+
+@pytest.mark.parametrize("ids", [TEXTS, NUMBERS])
+def test_parquet(ids: list[str] | list[int], tmp_path: Path) -> None:
+    assert export_parquet(made(ids), tmp_path / "codes.parquet", dim=4) == 50
+    table = pq.read_table(tmp_path / "codes.parquet")
+    assert table["id"].to_pylist() == ids
+    assert table.schema.field("code").type == pa.list_(pa.float32(), 4)
+    codes = np.array(table["code"].to_pylist(), np.float32)
+    norms = np.linalg.norm(CODES[:, :4], axis=1, keepdims=True)
+    np.testing.assert_allclose(codes, CODES[:, :4] / np.where(norms == 0, 1, norms), atol=1e-6)
+    assert table.schema.metadata[b"eigenmap_fingerprint"] == b"abc"
+
+
+@pytest.mark.parametrize("metric", ["cosine", "inner"])
+@pytest.mark.parametrize("ids", [TEXTS, NUMBERS])
+def test_faiss_finds_what_the_index_finds(ids: list[str] | list[int], metric: str, tmp_path: Path) -> None:
+    index = made(ids, metric)
+    names = export_faiss(index, tmp_path / "codes.faiss", dim=4)
+    queries = CODES[:5, :4]
+    expected = index.search(queries, dim=4)
+    unit = queries / np.linalg.norm(queries, axis=1, keepdims=True) if metric == "cosine" else queries
+    scores, found = faiss.read_index(str(tmp_path / "codes.faiss")).search(unit, 10)
+    np.testing.assert_allclose(scores, expected.scores, atol=1e-5)
+    if ids is TEXTS:
+        assert names == tmp_path / "codes.ids.json"
+        texts = json.loads(names.read_text())
+        assert [[texts[row] for row in line] for line in found] == expected.ids
+    else:
+        assert names is None
+        assert found.tolist() == expected.ids
+    assert len(list(tmp_path.iterdir())) == (2 if names else 1)
+
+
+def test_a_length_that_no_code_has(tmp_path: Path) -> None:
+    for export in (export_parquet, export_faiss):
+        with pytest.raises(EigenmapError, match="dim must be"):
+            export(made(TEXTS), tmp_path / "codes", dim=7)
+    assert not list(tmp_path.iterdir())

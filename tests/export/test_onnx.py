@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+
+from eigenmap import Eigenmap, EigenmapError, fit_images
+from eigenmap.export import export_onnx
+from eigenmap.export import onnx as exporting
+from tests.end_to_end.photos import pictures
+
+
+def pixels(n: int, channels: int = 3) -> np.ndarray:
+    return np.random.default_rng(n).integers(0, 256, (n, channels, 16, 16), dtype=np.uint8)
+
+
+@pytest.mark.parametrize("dim", [None, 3])
+def test_codes_are_those_of_the_model_for_any_number_of_images(
+    run: Path, model: Eigenmap, tmp_path: Path, dim: int | None
+) -> None:
+    difference = export_onnx(run, tmp_path / "model.onnx", dim)
+    assert difference is not None and difference < 1e-5
+    session = onnxruntime.InferenceSession(tmp_path / "model.onnx")
+    for n in (1, 2, 7, 64):
+        (codes,) = session.run(None, {"pixels": pixels(n)})
+        assert codes.dtype == np.float32 and codes.shape == (n, dim or 8)
+        np.testing.assert_allclose(codes, model.encode(pixels(n), dim), atol=1e-5)
+        np.testing.assert_allclose(np.linalg.norm(codes, axis=1), 1, atol=1e-5)
+
+
+def test_the_file_says_what_it_is(run: Path, model: Eigenmap, tmp_path: Path) -> None:
+    export_onnx(run, tmp_path / "model.onnx", 3)
+    known = {entry.key: entry.value for entry in onnx.load(tmp_path / "model.onnx").metadata_props}
+    assert known["eigenmap_fingerprint"] == Eigenmap.fingerprint(run)
+    assert json.loads(known["eigenmap_eigenvalues"]) == model.eigenvalues_[:3].tolist()
+    onnx.checker.check_model(tmp_path / "model.onnx")
+    assert [path.name for path in tmp_path.iterdir()] == ["model.onnx"]
+
+
+def test_grey_images_a_resnet_and_codes_of_the_encoder(tmp_path: Path) -> None:
+    fit_images(
+        pictures(40)[..., :1], 4, steps=1, batch_size=16, encoder="resnet18", codes="encoder", hidden=16,
+        out=tmp_path / "run", device="cpu", progress=False,
+    )  # fmt: skip
+    difference = export_onnx(tmp_path / "run", tmp_path / "model.onnx")
+    assert difference is not None and difference < 1e-5
+
+
+def test_a_file_that_computes_something_else_is_not_written(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exporting, "unit_rows", lambda psi: psi.abs())
+    with pytest.raises(EigenmapError, match="computes other codes than the model"):
+        export_onnx(run, tmp_path / "model.onnx")
+    assert not list(tmp_path.iterdir())
+
+
+def test_onnx_is_an_extra(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exporting.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(EigenmapError, match=r'needs onnx: pip install "eigenmap\[onnx\]"'):
+        export_onnx(run, tmp_path / "model.onnx")
+    assert "onnx" in sys.modules and not list(tmp_path.iterdir())

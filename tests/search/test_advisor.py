@@ -1,0 +1,102 @@
+import json
+
+import numpy as np
+import pytest
+
+from eigenmap.errors import EigenmapError
+from eigenmap.search import CodeIndex
+from eigenmap.search.advisor import Advice, advise, as_text
+from eigenmap.search.backend import Stage
+
+K, N = 32, 1200
+
+
+def index_of(backend="flat", where=None, n=N):
+    rng = np.random.default_rng(0)
+    index = CodeIndex(K, backend=backend, where=where)
+    index.add(rng.standard_normal((n, K)) * np.arange(1, K + 1) ** -0.9, range(n))
+    return index
+
+
+@pytest.mark.parametrize("backend", ["flat", "faiss"])
+def test_what_is_recommended_is_the_fastest_that_is_good_enough(backend):
+    index = index_of(backend)
+    said = []
+    advice = advise(index, 0.95, queries=80, say=said.append)
+    assert advice.full.recall == 1 and advice.full.stages == (Stage(K, 10),)
+    lengths = [row for row in advice.rows[1:] if row.name.startswith("exact")]
+    assert [row.dim for row in lengths] == [4, 8, 16]
+    assert [row.recall for row in lengths] == sorted(row.recall for row in lengths)
+    good = [row for row in advice.rows if row.recall >= 0.95]
+    assert advice.chosen in good
+    assert advice.chosen.queries_per_second == max(row.queries_per_second for row in good)
+    assert any(row.name == "funnel" for row in advice.rows)
+    assert any(not row.exact for row in advice.rows) == (backend == "faiss")
+    assert len(said) == len(advice.rows) and advice.queries == 40
+
+
+def test_the_recall_of_a_length_is_that_of_brute_force():
+    index = index_of(n=300)
+    advice = advise(index, queries=300)
+    codes = index.codes(index.ids).astype(np.float64)
+    judged = index.backend.sample(300, 0).ids[150:]
+
+    def nearest(dim):
+        x = codes[:, :dim] / np.linalg.norm(codes[:, :dim], axis=1, keepdims=True)
+        scores = x[judged] @ x.T
+        scores[np.arange(len(judged)), judged] = -np.inf
+        return np.argsort(-scores, axis=1)[:, :10]
+
+    truth = nearest(K)
+    for row in advice.rows:
+        if row.name.startswith("exact, ") and row.dim < K:
+            found = nearest(row.dim)
+            expected = np.mean([len(set(a) & set(b)) / 10 for a, b in zip(truth, found, strict=True)])
+            assert row.recall == pytest.approx(expected, abs=1e-9)
+
+
+def test_auto_follows_the_advice_and_remembers_it(tmp_path, monkeypatch):
+    index = index_of(where=tmp_path / "a")
+    advice = index.advise(0.9, queries=60)
+    queries = np.random.default_rng(1).standard_normal((5, K))
+    again = CodeIndex.open(tmp_path / "a")
+    monkeypatch.setattr(CodeIndex, "advise", lambda self: pytest.fail("measured again"))
+    found = again.search(queries, dim="auto")
+    assert found.recall == advice.chosen.recall
+    assert found.ids == again.search(queries, funnel=advice.chosen.stages, exact=advice.chosen.exact).ids
+    assert [len(ids) for ids in again.search(queries, 30, dim="auto").ids] == [30] * 5
+
+
+def test_auto_measures_when_it_has_to():
+    index = index_of()
+    queries = np.random.default_rng(1).standard_normal((40, K)) * np.arange(1, K + 1) ** -0.9
+    found = index.search(queries, dim="auto")
+    assert found.recall >= 0.95
+    exact = index.search(queries)
+    assert np.mean([len(set(a) & set(b)) for a, b in zip(found.ids, exact.ids, strict=True)]) >= 9
+    few = index_of(n=50)
+    assert few.search(queries, dim="auto").ids == few.search(queries).ids
+
+
+def test_extrapolation_and_json():
+    advice = advise(index_of(), 0.95, queries=40)
+    assert Advice.from_json(json.loads(json.dumps(advice.as_json()))) == advice
+    at = advice.at(10 * N)
+    assert at["stored_bytes"] == 10 * N * 4 * K
+    assert at["queries_per_second_full_length"] == pytest.approx(advice.full.queries_per_second / 10)
+    assert as_text(advice.full.stages) == f"{K}:10"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"recall": 0}, "recall must be above 0"),
+        ({"top": 0}, "top must be"),
+        ({"queries": 1}, "queries must be a whole number of at least 2"),
+        ({"top": N}, f"the index has {N} items; it takes {N + 2} at least"),
+        ({"bytes_per_item": 3}, "3 bytes hold no prefix of these codes"),
+    ],
+)
+def test_what_cannot_be_asked_is_explained(options, message):
+    with pytest.raises(EigenmapError, match=message):
+        advise(index_of(), **{"queries": 20, **options})

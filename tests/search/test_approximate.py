@@ -1,0 +1,104 @@
+import numpy as np
+import pytest
+
+from eigenmap.errors import EigenmapError
+from eigenmap.search import Approximate, CodeIndex
+
+K, N = 24, 1500
+
+
+def codes(n, seed=0):
+    return (np.random.default_rng(seed).standard_normal((n, K)) * np.arange(1, K + 1) ** -0.8).astype(np.float32)
+
+
+def index_of(method="hnsw", where=None, metric="cosine", shortlist=60, effort=32):
+    index = CodeIndex(K, metric, backend="faiss", where=where, approximate=Approximate(method, 8, shortlist, effort))
+    index.add(codes(N), range(N), {"parity": [i % 2 for i in range(N)]})
+    return index
+
+
+def share(found, truth):
+    return np.mean([len(set(a) & set(b)) / len(b) for a, b in zip(found, truth, strict=True)])
+
+
+@pytest.mark.parametrize("metric", ["cosine", "inner"])
+@pytest.mark.parametrize("method", ["hnsw", "ivf", "sq8"])
+def test_most_of_the_exact_results_are_found_and_the_share_is_told(method, metric):
+    index, queries = index_of(method, metric=metric), codes(40, seed=1)
+    flat = CodeIndex(K, metric)
+    flat.add(codes(N), range(N))
+    exact = index.search(queries, exact=True)
+    assert exact.ids == flat.search(queries).ids and exact.recall == 1
+    found = index.search(queries)
+    assert found.recall is None
+    measured = index.recall()
+    assert index.search(queries).recall == measured
+    assert share(found.ids, exact.ids) > 0.8 and abs(measured - share(found.ids, exact.ids)) < 0.1
+    # what it returns is ranked by the full codes
+    scores = dict(zip(exact.ids[0], exact.scores[0].tolist(), strict=True))
+    for name, score in zip(found.ids[0], found.scores[0].tolist(), strict=True):
+        assert score == pytest.approx(scores.get(name, score), abs=1e-5)
+
+
+@pytest.mark.parametrize("method", ["hnsw", "ivf", "sq8"])
+def test_filters_deletions_and_additions(method):
+    index, queries = index_of(method, effort=64), codes(10, seed=1)
+    odd = index.search(queries, 20, where={"parity": 1})
+    assert all(name % 2 for ids in odd.ids for name in ids) and odd.scores.shape == (10, 20)
+    assert share(odd.ids, index.search(queries, 20, where={"parity": 1}, exact=True).ids) > 0.7
+    index.add(queries, range(N, N + 10))
+    assert [ids[0] for ids in index.search(queries, 1).ids] == list(range(N, N + 10))
+    index.delete(range(N, N + 10))
+    assert not {name for ids in index.search(queries, 50).ids for name in ids} & set(range(N, N + 10))
+
+
+def test_lengths_below_the_index_and_rare_filters_are_exact():
+    index, queries = index_of(), codes(5, seed=1)
+    index.update(codes(N)[:9], range(9), [{"parity": 7}] * 9)
+    for options in ({"dim": 4}, {"where": {"parity": 7}}, {"top": N}):
+        assert index.search(queries, **options).ids == index.search(queries, exact=True, **options).ids
+
+
+def test_a_wider_shortlist_finds_more():
+    index, queries = index_of(), codes(60, seed=1)
+    exact = index.search(queries, exact=True).ids
+    narrow, wide = (index.search(queries, funnel=[(8, s), (K, 10)]).ids for s in (12, 400))
+    assert share(narrow, exact) < share(wide, exact) and share(wide, exact) > 0.97
+
+
+def test_the_approximate_index_is_kept_on_disk_and_made_again_if_damaged(tmp_path):
+    index, queries = index_of(where=tmp_path / "a"), codes(5, seed=1)
+    found = index.search(queries).ids
+    file = tmp_path / "a" / "prefix-8.hnsw"
+    written = file.stat().st_mtime_ns
+    again = CodeIndex.open(tmp_path / "a")
+    assert again.about.approximate == Approximate("hnsw", 8, 60, 32)
+    assert again.search(queries).ids == found and file.stat().st_mtime_ns == written
+    again.add(queries, range(N, N + 5))
+    assert [ids[0] for ids in again.search(queries, 1).ids] == list(range(N, N + 5))
+    file.write_bytes(file.read_bytes()[:1000])
+    assert CodeIndex.open(tmp_path / "a").search(queries, 1).ids == again.search(queries, 1).ids
+    assert file.stat().st_size > 1000
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        (Approximate("annoy"), "method must be one of hnsw, ivf, sq8"),
+        (Approximate("hnsw", K + 1), f"dim of the approximate index must be a whole number from 1 to {K}"),
+        (Approximate("hnsw", 8, 0), "shortlist of the approximate index must be"),
+        (Approximate("hnsw", 8, 10, 0), "effort of the approximate index must be"),
+    ],
+)
+def test_an_approximate_index_that_cannot_be_made_says_why(how, message):
+    with pytest.raises(EigenmapError, match=message):
+        CodeIndex(K, backend="faiss", approximate=how)
+
+
+def test_an_unknown_back_end_or_place_is_explained():
+    with pytest.raises(EigenmapError, match="backend must be one of flat, faiss, postgres, not 'redis'"):
+        CodeIndex(K, backend="redis")
+    with pytest.raises(EigenmapError, match="needs where='postgresql://"):
+        CodeIndex(K, backend="postgres")
+    with pytest.raises(EigenmapError, match="is a database; say backend='postgres'"):
+        CodeIndex(K, where="postgresql://localhost/x")

@@ -1,0 +1,54 @@
+import pytest
+
+from eigenmap.errors import EigenmapError
+from eigenmap.search import checks
+from eigenmap.search.backend import Stage
+
+
+def test_a_funnel_becomes_stages():
+    assert checks.funnel([(8, 2000), (32, 200), (256, 10)], None, 256) == [
+        Stage(8, 2000),
+        Stage(32, 200),
+        Stage(256, 10),
+    ]
+    assert checks.funnel([(8, 20), (8, 20)], 5, 8) == [Stage(8, 20), Stage(8, 5)]
+
+
+@pytest.mark.parametrize(
+    ("stages", "top", "message"),
+    [
+        (5, None, "funnel must be a list"),
+        ([(8, 1, 2)], None, "funnel must be a list"),
+        ([], None, "funnel is empty"),
+        ([(16, 20), (8, 10)], None, "features of a stage of the funnel must be a whole number from 16 to 32, not 8"),
+        ([(8, 20), (64, 10)], None, "from 8 to 32, not 64"),
+        ([(8, 20), (32, 30)], None, "items kept by a stage of the funnel must be a whole number from 1 to 20, not 30"),
+        ([(8, 20), (32, 10)], 11, "keeps 10 items at its end, fewer than top = 11"),
+        ([("8", 20)], None, "must be a whole number"),
+    ],
+)
+def test_what_is_no_funnel_is_explained(stages, top, message):
+    with pytest.raises(EigenmapError, match=message):
+        checks.funnel(stages, top, 32)
+
+
+def test_metadata_by_item_and_by_column():
+    rows = [{"label": "a", "n": 1}, {"label": "b", "n": 2}]
+    assert checks.metadata(rows, 2) == checks.metadata({"label": ["a", "b"], "n": (1, 2)}, 2) == rows
+    assert checks.metadata(None, 2) is None
+    assert checks.metadata([{}, {}], 2) == [{}, {}]
+
+
+@pytest.mark.parametrize(
+    ("items", "message"),
+    [
+        ([{}], "2 items but metadata of 1"),
+        ({"label": ["a"]}, "metadata has 1 values of 'label' for 2 items"),
+        ([{}, "x"], "must be a mapping such as"),
+        ([{}, {1: 2}], "must be a mapping such as"),
+        ([{}, {"a": [1]}], "'a' must be a text, a finite number"),
+    ],
+)
+def test_metadata_that_cannot_be_stored_is_explained(items, message):
+    with pytest.raises(EigenmapError, match=message):
+        checks.metadata(items, 2)

@@ -1,0 +1,101 @@
+import json
+
+import numpy as np
+import pytest
+
+from eigenmap.errors import EigenmapError
+from eigenmap.search import codecs
+from eigenmap.search.backend import About
+from eigenmap.search.codecs import FloatCodec, blocks_of, levels_of, train
+
+K = 40
+SPREAD = np.arange(1, K + 1) ** -0.8
+
+
+def sample(n=3000, seed=0):
+    return (np.random.default_rng(seed).standard_normal((n, K)) * SPREAD).astype(np.float32)
+
+
+def through(codec, codes):
+    """Encoded and decoded again, block by block, and the bytes of a row."""
+    parts, width = [], 0
+    for b, (first, end) in enumerate(codec.blocks):
+        stored = codec.encode(b, codes[:, first:end])
+        assert stored.dtype == np.uint8 and stored.shape == (len(codes), codec.width(b))
+        parts.append(codec.decode(b, stored))
+        width += codec.width(b)
+    return np.hstack(parts), width
+
+
+@pytest.mark.parametrize(("k", "last"), [(1, (0, 1)), (8, (0, 8)), (9, (8, 9)), (256, (128, 256)), (300, (256, 300))])
+def test_blocks_cover_every_feature_once(k, last):
+    blocks = blocks_of(k)
+    assert blocks[-1] == last and blocks[0][0] == 0
+    assert [j for first, end in blocks for j in range(first, end)] == list(range(k))
+
+
+@pytest.mark.parametrize(
+    ("precision", "n_bytes", "width", "error"),
+    [
+        ("float32", None, 4 * K, 0),
+        ("float16", None, 2 * K, 1e-3),
+        ("int8", None, K, 2e-2),
+        ("bits", 40, 40, 5e-2),
+        ("bits", 8, 8, 0.6),
+    ],
+)
+def test_codes_come_back_as_exactly_as_their_bytes_allow(precision, n_bytes, width, error):
+    codes = sample()
+    codec = train(About(K, precision=precision, bytes_per_item=n_bytes), codes)
+    back, stored = through(codec, sample(500, seed=1))
+    assert stored == width
+    wanted = sample(500, seed=1)
+    assert np.linalg.norm(back - wanted) <= error * np.linalg.norm(wanted)
+    assert np.array_equal(back, through(codec, back)[0])  # storing again changes nothing
+    again = codecs.from_json(json.loads(json.dumps(codec.as_json())), K)
+    np.testing.assert_array_equal(through(again, wanted)[0], back)
+
+
+def test_signs_keep_the_signs_of_the_first_features():
+    codec = train(About(K, precision="signs", bytes_per_item=3), sample())
+    back, stored = through(codec, sample(50, seed=1))
+    assert stored == 3
+    np.testing.assert_array_equal(np.sign(back[:, :24]), np.sign(sample(50, seed=1)[:, :24]))
+    assert not back[:, 24:].any()
+
+
+def test_bits_follow_the_spectrum():
+    codec = train(About(K, precision="bits", bytes_per_item=8), sample())
+    assert (np.diff(codec.bits[:8]) <= 0).all() and codec.bits[0] >= 4 and codec.bits[-1] <= 1
+    assert len(codec.groups) == 8
+
+
+def test_levels_have_less_error_than_rounding_each_feature():
+    """A byte for two correlated features against four bits for each."""
+    rng = np.random.default_rng(0)
+    rows = (rng.standard_normal((5000, 2)) @ np.array([[1.0, 0.9], [0.0, 0.3]])).astype(np.float32)
+    levels = levels_of(rows)
+    assert levels.shape == (256, 2)
+    error = np.square(rows[:, None] - levels[None]).sum(2).min(1).mean()
+    edges = [np.quantile(rows[:, j], np.linspace(0, 1, 17)) for j in (0, 1)]
+    cell = [np.clip(np.searchsorted(edges[j], rows[:, j]) - 1, 0, 15) for j in (0, 1)]
+    means = [np.array([rows[cell[j] == c, j].mean() for c in range(16)]) for j in (0, 1)]
+    rounded = sum(np.square(rows[:, j] - means[j][cell[j]]).mean() for j in (0, 1))
+    assert error < 0.7 * rounded
+
+
+def test_few_distinct_rows_are_kept_as_they_are():
+    assert levels_of(np.array([[2.0], [1.0], [2.0]], np.float32)).tolist() == [[1.0], [2.0]]
+    codec = train(About(4, precision="bits", bytes_per_item=4), np.ones((3, 4), np.float32))
+    assert codec.groups == [] and through(codec, np.ones((2, 4), np.float32))[1] == 0
+
+
+def test_a_code_too_large_for_half_floats_is_refused():
+    with pytest.raises(EigenmapError, match="too large for float16"):
+        FloatCodec(4, "float16").encode(0, np.full((1, 4), 1e6, np.float32))
+
+
+@pytest.mark.parametrize("entries", [{}, {"kind": "zip"}, {"kind": "int8", "steps": [1.0]}, {"kind": "groups"}])
+def test_a_description_of_no_codec_is_refused(entries):
+    with pytest.raises((KeyError, ValueError)):
+        codecs.from_json(entries, K)

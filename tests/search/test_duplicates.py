@@ -1,0 +1,43 @@
+import numpy as np
+import pytest
+
+from eigenmap.errors import EigenmapError
+from eigenmap.search import CodeIndex
+from eigenmap.search.duplicates import duplicates
+
+K = 16
+
+
+def made(metric="cosine"):
+    """Items 0-99 at random; 100-129 near item 7, 130 and 131 near item 50."""
+    rng = np.random.default_rng(0)
+    codes = rng.standard_normal((132, K))
+    codes[100:130] = codes[7] + 0.01 * rng.standard_normal((30, K))
+    codes[130:] = 5 * codes[50] + 0.01 * rng.standard_normal((2, K))
+    index = CodeIndex(K, metric)
+    index.add(codes, [f"{i:03}" for i in range(132)])
+    return index, codes
+
+
+def test_groups_are_found_also_where_they_are_larger_than_the_neighbourhood():
+    index, _ = made()
+    seen = []
+    big, small = duplicates(index, 0.99, neighbours=5, progress=lambda done, total: seen.append((done, total)))
+    assert big.ids == ["007", *(f"{i}" for i in range(100, 130))]
+    assert small.ids == ["050", "130", "131"]
+    assert 0.99 <= big.lowest <= small.lowest <= 1
+    assert seen == [(132, 132)]
+
+
+def test_a_short_code_links_more():
+    index, _ = made()
+    assert len(duplicates(index, 0.9, dim=2)[0].ids) > 31
+    assert duplicates(index, 1.0) == []
+
+
+def test_what_cannot_be_asked_is_explained():
+    with pytest.raises(EigenmapError, match="duplicates are found by cosine"):
+        duplicates(made("inner")[0])
+    for threshold in (0, 1.1, float("nan")):
+        with pytest.raises(EigenmapError, match="threshold must be a cosine above 0 and at most 1"):
+            duplicates(made()[0], threshold)

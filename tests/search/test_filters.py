@@ -1,0 +1,88 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from eigenmap.errors import EigenmapError
+from eigenmap.search.filters import Condition, conditions, meets, parse
+
+ITEM = {"label": "cat", "year": 2021, "sharp": True, "score": 0.5, "owner": None}
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        None,
+        {},
+        {"label": "cat"},
+        {"label": ["dog", "cat"]},
+        {"year": {">=": 2021, "<": 2022.5}},
+        {"year": 2021.0, "label": {"!=": "dog"}},
+        {"year": {"in": (2020, 2021)}},
+        {"sharp": True, "owner": None},
+        {"score": np.float32(0.5)},
+        {"label": {">": "Cat", "<=": "cat"}},
+    ],
+)
+def test_conditions_that_an_item_meets(where):
+    assert meets(ITEM, conditions(where))
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        {"label": "dog"},
+        {"label": []},
+        {"colour": "red"},
+        {"colour": {"!=": "red"}},  # nothing is known of its colour
+        {"year": {">": 2021}},
+        {"year": "2021"},
+        {"year": {"!=": "2021"}},
+        {"sharp": 1},
+        {"owner": {"!=": None}},
+        {"owner": {"<": 3}},
+        {"label": "cat", "year": 1999},
+    ],
+)
+def test_conditions_that_an_item_does_not_meet(where):
+    assert not meets(ITEM, conditions(where))
+
+
+@pytest.mark.parametrize(
+    ("where", "message"),
+    [
+        ("label=cat", "where must be a mapping"),
+        ({1: "cat"}, "names a field by a text"),
+        ({"label": {}}, "the filter on 'label' is empty"),
+        ({"label": {"like": "c%"}}, "comparisons are ==, !=, <, <=, >, >=, in"),
+        ({"label": {"in": "cat"}}, 'needs a list for "in"'),
+        ({"score": float("nan")}, "must be a text, a finite number"),
+        ({"label": {"==": object()}}, "must be a text"),
+    ],
+)
+def test_what_is_no_filter_is_explained(where, message):
+    with pytest.raises(EigenmapError, match=message):
+        conditions(where)
+
+
+def test_conditions_as_words():
+    words = ["label=cat", "year>=2020", "year<2030", 'zip="04109"', "name!=x=y", "sharp==true", "owner=null"]
+    assert parse(words) == {
+        "label": {"==": "cat"},
+        "year": {">=": 2020, "<": 2030},
+        "zip": {"==": "04109"},
+        "name": {"!=": "x=y"},
+        "sharp": {"==": True},
+        "owner": {"==": None},
+    }
+    for word in ("cat", "=cat", ">=3", ""):
+        with pytest.raises(EigenmapError, match="is no condition"):
+            parse([word])
+
+
+@given(st.sampled_from([1, 2.5, True, None, "a", "b"]), st.sampled_from([1, 2.5, True, None, "a", "b"]))
+def test_comparisons_agree_with_each_other(value, other):
+    holds = {op: Condition("x", op, other).holds(value) for op in ("==", "!=", "<", "<=", ">", ">=")}
+    assert not (holds["=="] and holds["!="])
+    assert holds["<="] == (holds["<"] or (holds["=="] and holds["<="]))
+    assert Condition("x", "in", (other,)).holds(value) == holds["=="]
