@@ -207,7 +207,7 @@ class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         check_is_fitted(self)
         X = self._validated(X, reset=False)
         found = self._aligned()
-        parts = (self._solver.functions(part).cpu() for part in self._points(X).split(65536))
+        parts = (self._solver.functions(part).cpu() for part in torch.split(self._points(X), 65536))
         weights = found.eigenvalues.clamp_min(0).pow(self.t).cpu() if self.t else torch.tensor(1.0)
         codes = torch.cat([(part * weights).to(torch.from_numpy(np.empty(0, X.dtype)).dtype) for part in parts])
         result: Array = codes.numpy()

@@ -107,7 +107,7 @@ class Solver:
         n, size = len(relation), self.settings.batch_size
         assert relation.kernel is not None
         weights = relation.p * n
-        for rows in torch.randperm(n, generator=self.generator).to(relation.x.device).split(size):
+        for rows in torch.split(torch.randperm(n, generator=self.generator).to(relation.x.device), size):
             x, w = relation.x[rows].to(self.dtype), weights[rows].to(self.dtype)
             old = torch.randperm(len(self.reservoir), generator=self.generator)[: size - len(rows)]
             if len(old):
