@@ -18,7 +18,9 @@ def random(n: int, d: int = 2, seed: int = 0) -> Tensor:
 
 def dense(graph: NeighbourGraph) -> Tensor:
     """W, written out."""
-    return torch.sparse_coo_tensor(graph.edges, graph.weights, (len(graph), len(graph)), check_invariants=True).to_dense()
+    return torch.sparse_coo_tensor(
+        graph.edges, graph.weights, (len(graph), len(graph)), check_invariants=True
+    ).to_dense()
 
 
 def test_is_scikit_learns_graph() -> None:

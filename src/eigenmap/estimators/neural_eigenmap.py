@@ -337,8 +337,6 @@ class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         if sample_weight is None:
             return None
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        if not (weights > 0).any():
-            raise EigenmapError("sample_weight is zero for every sample; at least one has to be positive.")
         return torch.from_numpy(weights)
 
     def _settings(self) -> Settings:

@@ -91,7 +91,8 @@ def smallest_eigenvalue(operator: Operator) -> float:
         # An upper bound that converges from above, to the tolerance: subtract it.
         value = float(eigsh(symmetric, k=1, which="SA", tol=1e-3, return_eigenvectors=False, v0=np.ones(n))[0])
         lowest = value - 1e-3 * abs(value)
-    return lowest - noise_floor(operator) if lowest < 0 else lowest
+    # Rounding makes the zeros of a positive kernel negative; they are no reason for a shift.
+    return lowest - noise_floor(operator) if lowest < -1e-9 * float(operator.diagonal().abs().max()) else 0.0
 
 
 def groups(eigenvalues: Tensor, n: int) -> list[list[int]]:

@@ -167,7 +167,7 @@ class Solver:
     def _is_good(self, solution: Solution) -> bool:
         """Whether there is nothing left to train for; an objective of the user's choice is always trained."""
         auto = isinstance(self.settings.objective, str) and self.settings.objective == "auto"
-        return auto and self._badness(solution) < len(solution.residual) * self.settings.tol
+        return auto and float(solution.residual.mean()) < self.settings.tol
 
     def _objective_options(self, relation: Relation, trial: Operator, unit: float) -> dict[str, Any]:
         options = dict(self.settings.objective_params)
