@@ -98,7 +98,7 @@ class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         batch_size: int = 2048,
         max_steps: int | str = "auto",
         tol: float = 0.02,
-        learning_rate: float = 2e-3,
+        learning_rate: float = 5e-3,
         reference_size: int | str = "auto",
         device: str = "cpu",
         random_state: Any = None,

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from eigenmap.errors import EigenmapError
 from eigenmap.estimators.train import Batches
+from eigenmap.relations.batch import Batch
 from eigenmap.relations.kernel import Kernel, KernelBlocks, gram_matrix, kernel_function
 from eigenmap.relations.neighbours import NeighbourGraph
 from eigenmap.relations.operator import KernelOperator, MatrixOperator, Operator
@@ -59,11 +60,27 @@ class Relation:
         """Small random blocks of the points with the numbers `rows` (all for None); edges for a graph."""
         if self.graph is not None:
             return self.graph
-        half = max(2, min(batch_size // 2, len(self)))
         x, p = (self.x, self.p) if rows is None else (self.x[rows], self.p[rows])
         kernel: Any = self.gram if self.gram is not None else self.kernel
         weights = p if self.weighted else None
-        return KernelBlocks(x.to(dtype), kernel, half, seed, weights=weights, device=x.device)
+        return Blocks(KernelBlocks(x.to(dtype), kernel, min(batch_size, len(x)), seed, weights=weights, device=x.device))
+
+
+class Blocks:
+    """Blocks of a kernel between random points and themselves: all pairs of a batch count, and signs stay.
+
+    A block between two independent draws has no bias, but a quarter of the pairs for as many points; the pairs of a
+    point with itself only add a multiple of the identity, which changes no eigenfunction.
+    """
+
+    def __init__(self, blocks: KernelBlocks) -> None:
+        self.blocks = blocks
+
+    def batch(self, step: int) -> Batch:
+        """The block of this step; a function of the seed and the step."""
+        rows, _ = self.blocks.draw(step)
+        x, _, kernel = self.blocks.between(rows, rows)
+        return Batch(x, x, kernel)
 
 
 def make_relation(

@@ -139,7 +139,9 @@ def probes(operator: Operator, count: int, scale: Tensor, seed: int) -> Tensor:
 
 
 def _residual(span: Span, head: Tensor, mu: Tensor, operator: Operator, scale: Tensor, seed: int) -> Tensor:
-    z = probes(operator, 1024, 0.25 * scale, seed) if operator.extends else operator.x
+    # A quarter of a standard deviation away, in whatever direction: in many dimensions noise adds up.
+    near = 0.25 * scale / operator.x.shape[1] ** 0.5
+    z = probes(operator, 1024, near, seed) if operator.extends else operator.x
     phi = span(operator.x) @ head
     image = (operator.at(z, phi) if operator.extends else operator.apply(phi)) / mu
     valid = image.isfinite().all(1)

@@ -80,7 +80,8 @@ class Solver:
         self.dtype = _training_dtype(relation, standardise, settings.batch_size)
         self.reservoir = Reservoir(2 * settings.reference_size)
         unit = float(first.eigenvalues.abs().max())
-        objective = make_objective(settings.objective, self._objective_options(relation, trial, unit), self.dtype)
+        options, whole = self._objective_options(trial, unit), len(relation) <= settings.batch_size
+        objective = make_objective(settings.objective, options, self.dtype, whole)
         network = copy.deepcopy(self.functions.network).to(self.dtype)
         self.trainer = Trainer(network, objective, settings.learning_rate, unit)
 
@@ -169,7 +170,7 @@ class Solver:
         auto = isinstance(self.settings.objective, str) and self.settings.objective == "auto"
         return auto and float(solution.residual.mean()) < self.settings.tol
 
-    def _objective_options(self, relation: Relation, trial: Operator, unit: float) -> dict[str, Any]:
+    def _objective_options(self, trial: Operator, unit: float) -> dict[str, Any]:
         options = dict(self.settings.objective_params)
         if options.get("shift") == "auto":
             options["shift"] = shift_for(report.smallest_eigenvalue(trial) / unit)
@@ -206,7 +207,9 @@ class Solver:
         for step in range(steps):
             self.trainer.anneal(step / steps)
             x, x_plus, kernel = batches.batch(step)
-            batch = Batch(x.to(self.dtype), x_plus.to(self.dtype), kernel)
+            whole = x is x_plus
+            x = x.to(self.dtype)
+            batch = Batch(x, x if whole else x_plus.to(self.dtype), kernel)
             self.trainer.step(batch, self.functions.standardise)
         self._copy_trained()
 
