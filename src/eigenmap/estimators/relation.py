@@ -63,7 +63,9 @@ class Relation:
         x, p = (self.x, self.p) if rows is None else (self.x[rows], self.p[rows])
         kernel: Any = self.gram if self.gram is not None else self.kernel
         weights = p if self.weighted else None
-        return Blocks(KernelBlocks(x.to(dtype), kernel, min(batch_size, len(x)), seed, weights=weights, device=x.device))
+        return Blocks(
+            KernelBlocks(x.to(dtype), kernel, min(batch_size, len(x)), seed, weights=weights, device=x.device)
+        )
 
 
 class Blocks:

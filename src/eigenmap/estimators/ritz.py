@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from eigenmap.errors import EigenmapError
-from eigenmap.relations.operator import Operator
+from eigenmap.relations.operator import Operator, uniform
 
 Span = Callable[[Tensor], Tensor]
 """x (B, d) -> (B, m) functions, of which linear combinations are taken."""
@@ -111,7 +111,7 @@ def _fit_everywhere(
     z = probes(operator, min(max(4 * n, 2048), MOST_PROBES), scale, seed)
     targets = torch.cat([operator.apply(u), operator.at(z, u)]) / mu
     rows = torch.cat([H, span(z)])
-    weight = torch.cat([operator.p, torch.full((len(z),), PROBE_WEIGHT / len(z)).to(operator.p)]).sqrt()[:, None]
+    weight = torch.cat([operator.p, PROBE_WEIGHT * uniform(len(z)).to(operator.p)]).sqrt()[:, None]
     # A user's kernel may not be defined off the data; such probes do not count.
     valid = targets.isfinite().all(1)
     return least_squares(rows[valid] * weight[valid], targets[valid] * weight[valid])
