@@ -13,11 +13,22 @@ from eigenmap.errors import EigenmapError
 
 if TYPE_CHECKING:
     from eigenmap.embedding import embed_images
+    from eigenmap.estimators import NeuralEigenmap
     from eigenmap.fit import fit_images
     from eigenmap.model import Eigenmap
     from eigenmap.spectrum import Alignment, Moments, align, best_alignment
 
-__all__ = ["Alignment", "Eigenmap", "EigenmapError", "Moments", "align", "best_alignment", "embed_images", "fit_images"]
+__all__ = [
+    "Alignment",
+    "Eigenmap",
+    "EigenmapError",
+    "Moments",
+    "NeuralEigenmap",
+    "align",
+    "best_alignment",
+    "embed_images",
+    "fit_images",
+]
 __version__ = "0.1.0"
 
 # Found when asked for: torch takes seconds to import, and `eigenmap --help` does not need it.
@@ -25,6 +36,7 @@ _HOMES = {
     "embed_images": "eigenmap.embedding",
     "fit_images": "eigenmap.fit",
     "Eigenmap": "eigenmap.model",
+    "NeuralEigenmap": "eigenmap.estimators",
     **dict.fromkeys(["Alignment", "Moments", "align", "best_alignment"], "eigenmap.spectrum"),
 }
 

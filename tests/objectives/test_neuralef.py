@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from eigenmap.errors import EigenmapError
-from eigenmap.objectives import GramNeuralEF, NeuralEF
+from eigenmap.objectives import GramNeuralEF, NeuralEF, shift_for
 
 from .reference import (
     KERNELS,
@@ -191,3 +191,33 @@ def test_unbiased_gram_penalty_is_zero_in_the_mean_for_independent_features() ->
 def test_bad_options_are_named(constructor: Any, options: dict[str, Any]) -> None:
     with pytest.raises(EigenmapError, match=next(iter(options))):
         constructor(**options)
+
+
+# Strength
+
+
+def test_the_threshold_is_the_ordering_condition() -> None:
+    mu = torch.tensor([0.9, 0.7, 0.5, 0.3, 0.15], dtype=torch.float64)
+    by_hand = max((mu[i] - mu[j]) / mu[i] ** 2 for j in range(5) for i in range(j))
+    assert NeuralEF(alpha=1.0).ordering_threshold(mu) == pytest.approx(float(by_hand))
+    assert NeuralEF(alpha=1.0).ordering_threshold(mu.flip(0)) == pytest.approx(float(by_hand))
+    assert NeuralEF(alpha=1.0, ratio=True).ordering_threshold(mu) == pytest.approx(1 - 0.15 / 0.9)
+    shifted = [(m + 1) / 2 for m in mu.tolist()]
+    by_hand = max((shifted[i] - shifted[j]) / shifted[i] ** 2 for j in range(5) for i in range(j))
+    assert NeuralEF(alpha=1.0, shift=0.5).ordering_threshold(mu) == pytest.approx(by_hand)
+    assert NeuralEF(alpha=1.0).ordering_threshold(torch.tensor([0.5, 0.0, -0.2])) == float("inf")
+    assert NeuralEF(alpha=1.0).ordering_threshold(torch.tensor([])) == 0
+
+
+def test_the_strength_of_the_paper_depends_on_k() -> None:
+    assert NeuralEF().strength(2048) == pytest.approx(0.1)
+    assert NeuralEF(alpha=3.0).strength(2048) == 3.0
+
+
+@pytest.mark.parametrize("smallest", [0.3, 0.0, -0.2, -1.0])
+def test_the_shift_lifts_every_eigenvalue_to_the_margin(smallest: float) -> None:
+    c = shift_for(smallest)
+    lowest = (1 - c) * min(smallest, 0.0) + c
+    assert lowest == pytest.approx(0.5)
+    mu = torch.linspace(1, smallest, 40, dtype=torch.float64)
+    assert NeuralEF(shift=c).ordering_threshold(mu) <= 1 / (4 * 0.5) + 1e-9

@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import torch
+
+from eigenmap.estimators.relation import make_relation
+from eigenmap.estimators.solver import Settings, Solver
+
+X = torch.randn(300, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+
+
+def settings(**changes: object) -> Settings:
+    given: dict[str, object] = {
+        "n_components": 3,
+        "objective": "auto",
+        "objective_params": {},
+        "network": "auto",
+        "network_params": {"width": 32},
+        "batch_size": 128,
+        "max_steps": 5,
+        "tol": 0.0,
+        "learning_rate": 1e-3,
+        "reference_size": 100,
+    }
+    return Settings(**{**given, **changes})  # type: ignore[arg-type]
+
+
+def test_points_that_judge_are_neither_trained_on_nor_part_of_the_reference_block() -> None:
+    relation = make_relation(X, None, "rbf", None, None, seed=0, edges=8)
+    seen: list[torch.Tensor] = []
+
+    def kernel(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        seen.append(x)
+        return torch.exp(-torch.cdist(x.double(), y.double()).square() / 2).to(x)
+
+    relation = make_relation(X, None, kernel, None, None, seed=0, edges=8)
+    solver = Solver(settings(), relation, seed=0)
+    judged = []
+    align = solver.align
+
+    def spy(operator, judging):  # type: ignore[no-untyped-def]
+        trained = {tuple(row) for x in seen if x.dtype == torch.float32 for row in x.tolist()}
+        judged.append((trained, judging))
+        own = {tuple(row) for row in operator.x.tolist()}
+        assert not own & {tuple(row) for row in judging.x.tolist()}
+        return align(operator, judging)
+
+    solver.align = spy  # type: ignore[method-assign]
+    found = solver.fit(relation)
+    trained, judging = judged[0]
+    assert len(trained) > 100 and len(judging.x) == 100
+    assert not trained & {tuple(row) for row in judging.x.float().tolist()}
+    torch.testing.assert_close(found.eigenvalues, found.held_out_eigenvalues)
+
+
+def test_the_same_seed_gives_the_same_fit() -> None:
+    relation = make_relation(X, None, "rbf", None, None, seed=0, edges=8)
+    one, two, other = (Solver(settings(), relation, seed).fit(relation).eigenvalues for seed in (0, 0, 1))
+    assert torch.equal(one, two) and not torch.equal(one, other)
+
+
+def test_data_far_from_the_origin_is_trained_on_in_double_precision() -> None:
+    near, far = (make_relation(x, None, "rbf", None, None, seed=0, edges=8) for x in (X, X + 1e5))
+    assert Solver(settings(), near, 0).dtype == torch.float32
+    assert Solver(settings(), far, 0).dtype == torch.float64
+    assert Solver(settings(batch_size=300), near, 0).dtype == torch.float64
