@@ -12,7 +12,7 @@ gets the points and no settings. Functions are judged at quadrature nodes that n
 own features in its own order, "after" what the library's alignment makes of them on the training points.
 
 Each run is a process of its own: seconds are processor seconds of one thread, memory is what the process needs at most
-beyond what it started with. Results are one file a problem in benchmarks/results; a run that is there is not done again.
+beyond what it started with. Results are one file a problem in benchmarks/results; a run that is there is not repeated.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-import harness
 import torch
+
+import harness
 from eigenmethods import METHODS, Fit, Method, Settings
 from eigenproblems import PROBLEMS, Problem
 from eigenscores import GOOD, Found, aligned, held_out_score, rayleigh, scores
@@ -158,9 +159,9 @@ def line(name: str, seed: int, run: Run) -> str:
         if run[when] is not None:
             found = run[when]["alignment"]
             modes = " ".join(f"{value:.3f}" for value in found)
+            good = f"{sum(value >= GOOD for value in found):2d} of {len(found)} >= {GOOD}"
             rows.append(
-                f"{name:10} seed {seed} {when:6} {modes} | {sum(v >= GOOD for v in found):2d} of {len(found)} >= {GOOD}, "
-                f"eigenvalue error <= {max(run[when]['eigenvalue_error']):.2g}, "
+                f"{name:10} seed {seed} {when:6} {modes} | {good}, eigenvalue error <= {max(run[when]['eigenvalue_error']):.2g}, "
                 f"off-diagonal {run[when]['off_diagonal']:.2g}, {run['seconds']:.1f} s, {run['peak_mb']:.0f} MB"
             )
     return "\n".join(rows)

@@ -6,15 +6,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor, nn
+
+from eigenmap.networks import MLP
+from eigenmap.objectives import GramNeuralEF, NestedMoments, NeuralEF, RitzLogDet, RitzTrace
 from eigenproblems import Problem, Sample
 from rivals.eigengame import MuEigenGame
 from rivals.exact import kernel_pca, nystroem
 from rivals.grease import grease
 from rivals.spin import SpIN
-from torch import Tensor, nn
-
-from eigenmap.networks import MLP
-from eigenmap.objectives import GramNeuralEF, NestedMoments, NeuralEF, RitzLogDet, RitzTrace
 
 Functions = Callable[[Tensor], Tensor]
 
@@ -102,7 +102,7 @@ class Exact:
 
 @dataclass(frozen=True)
 class Grease:
-    """GrEASE with its own graph, schedule and stopping rule; the common width, and as many epochs as it has by default."""
+    """GrEASE with its own graph, schedule, stopping rule and default number of epochs, at the common width."""
 
     title: str = "GrEASE (its own graph)"
     epochs: int = 200

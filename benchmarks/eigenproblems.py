@@ -69,8 +69,8 @@ class Truth:
     def centred(self) -> Truth:
         r"""The eigenpairs of kappa - E_x kappa - E_x' kappa + E_xx' kappa, which methods that centre look for.
 
-        In the functions phi_l - m_l, m_l = E[phi_l], with G = I - m m^T their Gram matrix, it is diag(mu) G c = lambda c;
-        exact up to the modes that are left out.
+        In the functions phi_l - m_l, m_l = E[phi_l], with their Gram matrix G = I - m m^T, the eigenproblem is
+        diag(mu) G c = lambda c, exact up to the modes that are left out.
         """
         m = self.weights @ self.phi
         size, basis = torch.linalg.eigh(torch.eye(len(m)).to(m) - torch.outer(m, m))

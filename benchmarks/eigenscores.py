@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from eigenproblems import Truth
 from torch import Tensor
 
 from eigenmap.spectrum import Moments, align
+from eigenproblems import Truth
 
 GOOD = 0.95
 """A mode counts as found from this alignment on."""

@@ -21,7 +21,7 @@ from torch import Tensor
 def grease(
     x: Tensor, k: int, *, width: int, epochs: int, rate: float, seed: int
 ) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
-    """k functions, the trivial one first, and 1 minus the eigenvalues of the Laplacian; the package's defaults else."""
+    """Return k functions, the trivial one first, and 1 minus the eigenvalues of the Laplacian; all else is the package's."""
     torch.manual_seed(seed)
     model = GrEASE(
         n_components=k - 1,
@@ -37,7 +37,7 @@ def grease(
         model.fit(x.float().clone())  # it normalises in place
 
     def functions(new: Tensor) -> Tensor:
-        # Its own `transform` would standardise new points by their own mean and deviation; the training points' are meant.
+        # Its own `transform` would standardise new points by their own moments instead of the training points'.
         standard = ((new - x.mean(0)) / x.std(0)).float()
         return torch.from_numpy(model._predict(standard) @ model.ortho_matrix).double()
 
