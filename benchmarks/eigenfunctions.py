@@ -160,8 +160,9 @@ def line(name: str, seed: int, run: Run) -> str:
             found = run[when]["alignment"]
             modes = " ".join(f"{value:.3f}" for value in found)
             good = f"{sum(value >= GOOD for value in found):2d} of {len(found)} >= {GOOD}"
+            worst = max(run[when]["eigenvalue_error"])
             rows.append(
-                f"{name:10} seed {seed} {when:6} {modes} | {good}, eigenvalue error <= {max(run[when]['eigenvalue_error']):.2g}, "
+                f"{name:10} seed {seed} {when:6} {modes} | {good}, eigenvalue error <= {worst:.2g}, "
                 f"off-diagonal {run[when]['off_diagonal']:.2g}, {run['seconds']:.1f} s, {run['peak_mb']:.0f} MB"
             )
     return "\n".join(rows)

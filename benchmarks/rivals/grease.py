@@ -21,7 +21,7 @@ from torch import Tensor
 def grease(
     x: Tensor, k: int, *, width: int, epochs: int, rate: float, seed: int
 ) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
-    """Return k functions, the trivial one first, and 1 minus the eigenvalues of the Laplacian; all else is the package's."""
+    """Return k functions, the trivial one first, and 1 minus the eigenvalues of the Laplacian."""
     torch.manual_seed(seed)
     model = GrEASE(
         n_components=k - 1,
