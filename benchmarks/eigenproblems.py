@@ -56,11 +56,11 @@ class Truth:
     mu: Tensor  # (more than k,)
     phi: Tensor  # (m, more than k), orthonormal in the weights
 
-    def groups(self, k: int) -> list[list[int]]:
+    def groups(self, k: int, same: float = SAME) -> list[list[int]]:
         """Numbers of the modes that belong together, from 0; the last group may reach beyond the k asked for."""
         groups = [[0]]
         for i, j in pairwise(range(len(self.mu))):
-            close = float(self.mu[i] - self.mu[j]) < SAME * abs(float(self.mu[i]))
+            close = float(self.mu[i] - self.mu[j]) < same * abs(float(self.mu[i]))
             if not close and j >= k:
                 break
             groups = [*groups[:-1], [*groups[-1], j]] if close else [*groups, [j]]

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from eigenmap.spectrum import Moments, align
-from eigenproblems import Truth
+from eigenproblems import SAME, Truth
 
 GOOD = 0.95
 """A mode counts as found from this alignment on."""
@@ -23,14 +23,14 @@ class Found:
     mu: Tensor
 
 
-def scores(found: Found, truth: Truth, k: int) -> dict[str, Any]:
+def scores(found: Found, truth: Truth, k: int, same: float = SAME) -> dict[str, Any]:
     """Alignment and eigenvalue error of every mode, and the largest inner product of two different features."""
     mu = truth.mu[:k]
     unit = normalised(found.psi, truth.weights)
     estimates = torch.zeros(k, dtype=torch.float64)
     estimates[: len(found.mu)] = found.mu
     return {
-        "alignment": alignments(unit, truth, k).tolist(),
+        "alignment": alignments(unit, truth, k, same).tolist(),
         "eigenvalues": estimates.tolist(),
         "eigenvalue_error": ((estimates - mu).abs() / mu.abs()).tolist(),
         "off_diagonal": float((unit.T @ unit).fill_diagonal_(0).abs().max()),
@@ -43,7 +43,7 @@ def normalised(psi: Tensor, weights: Tensor) -> Tensor:
     return rooted / rooted.norm(dim=0).clamp_min(1e-300)
 
 
-def alignments(unit: Tensor, truth: Truth, k: int) -> Tensor:
+def alignments(unit: Tensor, truth: Truth, k: int, same: float = SAME) -> Tensor:
     """|<psi_j, phi_j>| of every j; in a group, cosines of the angles between the two spaces, the best first.
 
     Features in the places of a group are compared with the whole eigenspace, since any basis of it is right. They are
@@ -51,7 +51,7 @@ def alignments(unit: Tensor, truth: Truth, k: int) -> Tensor:
     """
     phi = normalised(truth.phi, truth.weights)
     cosines = torch.zeros(k, dtype=torch.float64)
-    for group in truth.groups(k):
+    for group in truth.groups(k, same):
         mine = unit[:, [j for j in group if j < unit.shape[1] and j < k]]
         if mine.shape[1] == 0:
             continue

@@ -110,7 +110,8 @@ def _functions(axes: Axes, found: Eigenfunctions) -> None:
         axes, 1.01, SPACING * 0.75, "|<ψ, φ>|", transform=axes.get_yaxis_transform(), va="center", ha="left", color=INK
     )
     axes.set_yticks(bases, [str(j + 1) for j in range(len(bases))])
-    axes.set_ylim(bases[-1] - 0.75 * SPACING, 0.95 * SPACING)
+    lowest = min(float((values[:, -1] + bases[-1]).min()) for values in (learned, true))
+    axes.set_ylim(min(bases[-1] - 0.5 * SPACING, lowest) - 0.1 * SPACING, 0.95 * SPACING)
     axes.margins(x=0.01)
     with styled():
         axes.legend(loc="upper left", ncols=2, handlelength=3.2, borderaxespad=0.0)
