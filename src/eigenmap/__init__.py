@@ -12,17 +12,19 @@ from typing import TYPE_CHECKING, Any
 from eigenmap.errors import EigenmapError
 
 if TYPE_CHECKING:
+    from eigenmap.estimators import NeuralEigenmap
     from eigenmap.fit import fit_images
     from eigenmap.model import Eigenmap
     from eigenmap.spectrum import Alignment, Moments, align, best_alignment
 
-__all__ = ["Alignment", "Eigenmap", "EigenmapError", "Moments", "align", "best_alignment", "fit_images"]
+__all__ = ["Alignment", "Eigenmap", "EigenmapError", "Moments", "NeuralEigenmap", "align", "best_alignment", "fit_images"]
 __version__ = "0.1.0"
 
 # Found when asked for: torch takes seconds to import, and `eigenmap --help` does not need it.
 _HOMES = {
     "fit_images": "eigenmap.fit",
     "Eigenmap": "eigenmap.model",
+    "NeuralEigenmap": "eigenmap.estimators",
     **dict.fromkeys(["Alignment", "Moments", "align", "best_alignment"], "eigenmap.spectrum"),
 }
 

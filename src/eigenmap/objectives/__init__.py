@@ -24,7 +24,7 @@ from eigenmap.errors import EigenmapError
 from eigenmap.objectives.barlow_twins import BarlowTwins
 from eigenmap.objectives.matryoshka import Matryoshka
 from eigenmap.objectives.nested import NestedMoments
-from eigenmap.objectives.neuralef import GramNeuralEF, NeuralEF
+from eigenmap.objectives.neuralef import GramNeuralEF, NeuralEF, shift_for
 from eigenmap.objectives.nt_logistic import NTLogistic
 from eigenmap.objectives.objective import Objective
 from eigenmap.objectives.ritz import RitzLogDet, RitzTrace
@@ -47,6 +47,7 @@ __all__ = [
     "SpectralContrastive",
     "VICReg",
     "build",
+    "shift_for",
 ]
 
 

@@ -75,7 +75,7 @@ class NeuralEF(Objective):
     def loss(self, psi: Tensor, psi_plus: Tensor, weights: Tensor | None, gram: Tensor | None) -> Tensor:
         """Return the value of the equation of the class."""
         k = psi.shape[1]
-        alpha = PAPER_STRENGTH / k if isinstance(self.alpha, str) else self.alpha
+        alpha = self.strength(k)
         psi, psi_plus = l2_normalise(psi, psi_plus, weights=weights)
         rows = join(psi, psi_plus, weights, gram)
         halves = self._factors(rows)
@@ -86,6 +86,21 @@ class NeuralEF(Objective):
         )
         return self.scale / k * (alpha / 2 * penalty - R_diagonal.sum())
 
+    def strength(self, k: int) -> float:
+        """The number alpha for k features."""
+        return PAPER_STRENGTH / k if isinstance(self.alpha, str) else self.alpha
+
+    def ordering_threshold(self, mu: Tensor) -> float:
+        """The alpha above which features with these eigenvalues are the solution, in order: see "Strength".
+
+        Infinite where an eigenvalue (after the shift) is zero and others come after it.
+        """
+        m = ((1 - self.shift) * mu.double() + self.shift).sort(descending=True).values
+        earlier, later = m[:, None], m[None, :]
+        divisor = earlier.square() / (earlier.clamp_min(self.small) if self.ratio else 1.0)
+        needed = torch.where(earlier > later, (earlier - later) / divisor, 0.0)
+        return float(needed.max()) if len(m) else 0.0
+
     def _factors(self, rows: Rows) -> list[tuple[Tensor, Tensor]]:
         """Factors (a, b) of R = a^T b, and those with the views exchanged; the shift's G comes as more rows."""
         psi, partner = rows.psi, rows.partner
@@ -95,6 +110,23 @@ class NeuralEF(Objective):
         pooled = rows.pooled() * math.sqrt(self.shift)
         a, b = torch.cat([psi * root, pooled]), torch.cat([partner * root, pooled])
         return [(a, b), (b, a)]
+
+
+def shift_for(smallest: float, margin: float = 0.5) -> float:
+    """The shift c that lifts a spectrum in [smallest, 1] to [margin, 1], so that no eigenvalue is near zero.
+
+        (1 - c) mu + c >= margin   for mu >= -b,   b = max(-smallest, 0):      c = (margin + b) / (1 + b)
+
+    Then alpha > 1 / (4 margin) orders every mode; alpha = 1 is twice that at margin = 1/2. A shift that only brings a
+    negative eigenvalue close to zero makes ordering harder, which is why c has to follow from a bound.
+
+    Example:
+        >>> shift_for(0.0), shift_for(-1.0)
+        (0.5, 0.75)
+
+    """
+    b = max(-smallest, 0.0)
+    return (margin + b) / (1 + b)
 
 
 class GramNeuralEF(Objective):

@@ -173,7 +173,7 @@ class KernelBlocks:
             self.kappa = kernel_function(kernel, kernel_params)
             self._probe()
         else:
-            self.gram = _gram_matrix(kernel, len(self.x)).to(self.device)
+            self.gram = gram_matrix(kernel, len(self.x)).to(self.device)
         _check_batch_size(batch_size, len(self.x), world_size, weighted=weights is not None)
         self.batch_size, self.seed, self.rank, self.world_size = batch_size, seed, rank, world_size
         self._cumulative = None if weights is None else _cumulative(weights, len(self.x))
@@ -236,7 +236,7 @@ def _points(x: Any) -> Tensor:
     return points
 
 
-def _gram_matrix(kernel: Matrix, n: int) -> Tensor:
+def gram_matrix(kernel: Matrix, n: int) -> Tensor:
     """A precomputed Gram matrix as a tensor, dense or sparse COO, checked as a whole."""
     if hasattr(kernel, "tocoo"):  # scipy's sparse matrices, without importing scipy
         coo = kernel.tocoo()

@@ -1,0 +1,370 @@
+"""The scikit-learn estimator of a kernel's eigenfunctions."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from torch import Tensor, nn
+
+from eigenmap.errors import EigenmapError
+from eigenmap.estimators import report
+from eigenmap.estimators.relation import NEIGHBOURS, PRECOMPUTED, make_relation, one_row_each
+from eigenmap.estimators.solver import Found, Settings, Solver
+from eigenmap.objectives.objective import number
+
+Array = np.ndarray[Any, Any]
+
+SCORED = 4096
+"""Points on which `score` measures, at most."""
+DENSE_ROWS = 10_000
+"""A sparse Gram matrix of more points than this needs features of them."""
+
+
+class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Ordered eigenfunctions of a kernel, as a network that can be evaluated anywhere.
+
+    For a kernel kappa and the measure p of the data,
+
+        E_{x' ~ p} kappa(x, x') phi_j(x') = mu_j phi_j(x),     E_p[phi_i phi_j] = delta_ij,     mu_1 >= mu_2 >= ...
+
+    `fit` learns phi_1 ... phi_k, `transform` evaluates them. It gives what `KernelPCA` and `Nystroem` give without
+    keeping the training points, and what `SpectralEmbedding` gives with a `transform`.
+
+    How. The hidden layers are trained on the log-determinant of the Rayleigh quotient. The last layer is solved for, in
+    float64, on one joint block of reference points (`eigenmap.estimators.ritz`). Data of up to `batch_size` points is
+    one batch: then training is exact, in float64, and does not happen at all if the first guess leaves a residual
+    below `tol`.
+
+    Args:
+        n_components: number k of functions.
+        kernel: "rbf", "matern", "laplacian", "polynomial", "cosine"; a function of two batches of points (torch
+            tensors) that returns their matrix, positive or indefinite; "precomputed"; or "neighbours", the normalised
+            graph of nearest neighbours.
+        kernel_params: parameters of the kernel, such as {"length_scale": 0.3}; {"n_neighbors": 15, "laplacian": False}
+            for "neighbours".
+        objective: "auto", a name of `eigenmap.objectives.OBJECTIVES`, or a module.
+        objective_params: options of the objective. {"shift": "auto"} for NeuralEF takes the shift from a bound on the
+            smallest eigenvalue.
+        network: "auto" or "shared" for one trunk, "separate" for one network a function, or a module that returns
+            features or (features, psi).
+        network_params: width, depth and activation of the network.
+        t: function j is multiplied by max(mu_j, 0)^t. With t = 1/2 inner products of codes approximate the kernel.
+        batch_size: points in a training batch.
+        max_iter: steps of training at most; "auto" is 300, or one pass over the data where that is more.
+        tol: training on all points stops when phi_j and T phi_j / mu_j differ by less, relatively.
+        learning_rate: of Adam.
+        reference_size: points in the joint block; "auto" is 4,096 to 8,192, growing with k.
+        device: where to compute.
+        random_state: seed of the network, the draws and the probes.
+
+    Attributes:
+        eigenvalues_: (r,) signed, largest first. Judged on points disjoint from the reference block where there are as
+            many of them; on the reference block itself where that is (nearly) all the data.
+        held_out_eigenvalues_: (r,) always judged on points that had no part in solving the last layer; for little data
+            they come from two halves and are cautious.
+        groups_: lists of components whose eigenvalues cannot be told apart; only their space is determined.
+        residual_: (r,) relative distance between phi_j and T phi_j / mu_j near the data.
+        rank_: number of non-zero eigenvalues found; below n_components, `transform` has so many columns.
+        n_iter_: steps of training taken.
+        network_: the trained network; `psi` evaluates it without the alignment.
+        n_features_in_, feature_names_in_: as everywhere in scikit-learn.
+
+    Example:
+        >>> X = np.random.default_rng(0).normal(size=(500, 2))
+        >>> model = NeuralEigenmap(5, kernel_params={"length_scale": 2.0}, random_state=0).fit(X)
+        >>> model.transform(X[:3]).shape
+        (3, 5)
+
+    """
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        kernel: Any = "rbf",
+        kernel_params: Mapping[str, Any] | None = None,
+        objective: Any = "auto",
+        objective_params: Mapping[str, Any] | None = None,
+        network: Any = "auto",
+        network_params: Mapping[str, Any] | None = None,
+        t: float = 0.0,
+        batch_size: int = 2048,
+        max_iter: int | str = "auto",
+        tol: float = 0.02,
+        learning_rate: float = 2e-3,
+        reference_size: int | str = "auto",
+        device: str = "cpu",
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.kernel = kernel
+        self.kernel_params = kernel_params
+        self.objective = objective
+        self.objective_params = objective_params
+        self.network = network
+        self.network_params = network_params
+        self.t = t
+        self.batch_size = batch_size
+        self.max_iter = max_iter
+        self.tol = tol
+        self.learning_rate = learning_rate
+        self.reference_size = reference_size
+        self.device = device
+        self.random_state = random_state
+
+    # Fitting
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, gram: Any = None) -> NeuralEigenmap:
+        """Learn the eigenfunctions of the kernel under the measure of the rows of X.
+
+        Args:
+            X: (n, d) points. With kernel="precomputed" and no `gram`, the (n, n) Gram matrix itself, as scikit-learn
+                has it; a point is then described by its similarities to these n.
+            y: ignored.
+            sample_weight: (n,) the measure p up to a factor; a weight of two is a point that comes twice.
+            gram: (n, n) Gram matrix, dense or sparse, of a precomputed kernel; X are then features of its nodes.
+
+        """
+        X = self._validated(X, reset=True, fewest=2)
+        if gram is not None and not self._is(PRECOMPUTED):
+            raise EigenmapError('gram is the matrix of kernel="precomputed"; leave it out for other kernels.')
+        settings = self._settings()
+        if settings.n_components > X.shape[0]:
+            raise EigenmapError(
+                f"n_components = {settings.n_components} is more than the {X.shape[0]} samples can have; "
+                "lower it or give more samples."
+            )
+        x, weights = self._points(X), self._weights(sample_weight, X)
+        seed = self._seed()
+        if not self._is(PRECOMPUTED) and not self._is(NEIGHBOURS) and len(x) <= settings.batch_size:
+            x, weights = one_row_each(x, weights)
+        matrix = X if gram is None else gram
+        relation = make_relation(x, weights, self.kernel, self.kernel_params, matrix, seed, settings.batch_size // 2)
+        self._solver = Solver(settings, relation, seed)
+        self._kernel_function = relation.kernel
+        if self._is(PRECOMPUTED):  # what `score` needs to know of the training points
+            self._known, self._diagonal = x, float(relation.p @ relation.operator().diagonal())
+        self._say(self._solver.fit(relation))
+        return self
+
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> NeuralEigenmap:
+        """One pass of training steps over the rows of X, beside random points seen before.
+
+        Inputs are standardised as the first batch says. A random sample of all points ever seen is kept as reference;
+        the last layer is solved on it when it is next asked for. Continues a model that was fitted.
+        """
+        if self._is(PRECOMPUTED) or self._is(NEIGHBOURS):
+            raise EigenmapError(f"partial_fit needs a kernel that is a function of two points, not {self.kernel!r}.")
+        first = not hasattr(self, "_solver")
+        X = self._validated(X, reset=first, fewest=2 if first else 1)
+        x, weights = self._points(X), self._weights(sample_weight, X)
+        settings = self._settings()
+        seed = self._seed() if first else self._solver.seed
+        relation = make_relation(x, weights, self.kernel, self.kernel_params, None, seed, settings.batch_size)
+        if first:
+            self._solver = Solver(settings, relation, seed)
+            self._kernel_function = relation.kernel
+        self._solver.partial(relation)
+        self._stale = True
+        return self
+
+    def _say(self, found: Found) -> None:
+        self._found, self._stale = found, False
+        if len(found.eigenvalues) < self.n_components:
+            warnings.warn(
+                f"The kernel has rank {found.rank} on this data: there are {len(found.eigenvalues)} eigenfunctions, "
+                f"not the {self.n_components} asked for.",
+                UserWarning,
+                stacklevel=3,
+            )
+
+    def _aligned(self) -> Found:
+        """What was found, brought up to date after `partial_fit`."""
+        check_is_fitted(self)
+        if self._stale:
+            if len(self._solver.reservoir) < max(2, self.n_components):
+                raise EigenmapError(
+                    f"{len(self._solver.reservoir)} points were seen so far, too few for n_components = "
+                    f"{self.n_components}; call partial_fit with more."
+                )
+            self._say(self._solver.align_reservoir(self._kernel_function))
+        return self._found
+
+    # Use
+
+    def transform(self, X: Any) -> Array:
+        """Evaluate the eigenfunctions: (n, r), the columns in order, each of unit second moment on the data (if t = 0).
+
+        float32 in, float32 out; the arithmetic is float64.
+        """
+        check_is_fitted(self)
+        X = self._validated(X, reset=False)
+        found = self._aligned()
+        parts = (self._solver.functions(part).cpu() for part in self._points(X).split(65536))
+        weights = found.eigenvalues.clamp_min(0).pow(self.t).cpu() if self.t else torch.tensor(1.0)
+        codes = torch.cat([(part * weights).to(torch.from_numpy(np.empty(0, X.dtype)).dtype) for part in parts])
+        result: Array = codes.numpy()
+        return result
+
+    def psi(self, X: Any) -> Array:
+        """What the network itself says, before alignment: (n, outputs)."""
+        check_is_fitted(self)
+        X = self._validated(X, reset=False)
+        self._aligned()
+        result: Array = self._solver.functions.psi(self._points(X)).cpu().numpy()
+        return result
+
+    def score(self, X: Any, y: Any = None, gram: Any = None) -> float:
+        """Share of the kernel's spectrum on X that the functions capture, from pairs of different points.
+
+            sum_j mu_j(X) / E[kappa(x, x)],    mu_j(X) the Rayleigh quotient of phi_j on X
+
+        Higher is better; at most about the share of the k largest eigenvalues for a positive kernel. For a precomputed
+        kernel give `gram`, the matrix between the rows of X, or (X being similarities to the training points) nothing.
+        """
+        check_is_fitted(self)
+        X = self._validated(X, reset=False)
+        self._aligned()
+        functions = self._solver.functions
+        x = self._points(X)
+        if self._is(PRECOMPUTED) and gram is None:
+            # Rows are the kernel between new points and the training points, whose functions are known there.
+            phi, known = functions(x), functions(self._known)
+            mu = (phi * (x.double() @ known / len(known))).mean(0) / phi.square().mean(0).clamp_min(1e-300)
+            return float(mu.sum()) / max(abs(self._diagonal), 1e-300)
+        rows = torch.randperm(len(x), generator=torch.Generator().manual_seed(self._solver.seed))[:SCORED]
+        if not self._is(PRECOMPUTED) and not self._is(NEIGHBOURS):
+            x = x[rows.to(x.device)]
+        relation = make_relation(x, None, self.kernel, self.kernel_params, gram, 0, 2)
+        operator = relation.operator()
+        total = float(operator.p @ operator.diagonal().abs()) if relation.graph is None else float(self.n_components)
+        return float(report.judge(functions, operator).sum()) / max(total, 1e-300)
+
+    @property
+    def eigenvalues_(self) -> Array:
+        """Signed eigenvalues, largest first; 1 - mu, smallest first, in the Laplacian convention."""
+        mu: Array = self._aligned().eigenvalues.cpu().numpy()
+        return 1 - mu if self._laplacian() else mu
+
+    @property
+    def held_out_eigenvalues_(self) -> Array:
+        """Eigenvalues judged on points that had no part in solving the last layer."""
+        mu: Array = self._aligned().held_out_eigenvalues.cpu().numpy()
+        return 1 - mu if self._laplacian() else mu
+
+    @property
+    def residual_(self) -> Array:
+        """Relative distance between phi_j and T phi_j / mu_j near the data."""
+        residual: Array = self._aligned().residual.cpu().numpy()
+        return residual
+
+    @property
+    def groups_(self) -> list[list[int]]:
+        """Components whose eigenvalues cannot be told apart."""
+        return self._aligned().groups
+
+    @property
+    def rank_(self) -> int:
+        """Number of non-zero eigenvalues found."""
+        return self._aligned().rank
+
+    @property
+    def n_iter_(self) -> int:
+        """Steps of training taken."""
+        check_is_fitted(self)
+        return int(self._solver.trainer.steps)
+
+    @property
+    def network_(self) -> nn.Module:
+        """The trained network, in float64."""
+        self._aligned()
+        network: nn.Module = self._solver.functions.network
+        return network
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self._aligned().eigenvalues)
+
+    # What scikit-learn asks
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_solver")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self._is(PRECOMPUTED)
+        tags.input_tags.sparse = self._is(PRECOMPUTED)
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+    # Reading the parameters
+
+    def _is(self, kernel: str) -> bool:
+        return isinstance(self.kernel, str) and self.kernel == kernel
+
+    def _laplacian(self) -> bool:
+        return self._is(NEIGHBOURS) and bool((self.kernel_params or {}).get("laplacian", False))
+
+    def _seed(self) -> int:
+        return int(check_random_state(self.random_state).randint(2**31 - 1))
+
+    def _validated(self, X: Any, *, reset: bool, fewest: int = 1) -> Any:
+        sparse = "csr" if self._is(PRECOMPUTED) else False
+        return validate_data(
+            self, X, reset=reset, dtype=[np.float64, np.float32], ensure_min_samples=fewest, accept_sparse=sparse
+        )
+
+    def _points(self, X: Any) -> Tensor:
+        """Rows of X as a tensor; those of a sparse Gram matrix are written out."""
+        if hasattr(X, "toarray"):
+            if X.shape[1] > DENSE_ROWS:
+                raise EigenmapError(
+                    f"A sparse Gram matrix of {X.shape[1]} points describes a point by {X.shape[1]} numbers; above "
+                    f"{DENSE_ROWS} give features of the points: fit(X, gram=matrix)."
+                )
+            X = X.toarray()
+        return torch.as_tensor(np.ascontiguousarray(X)).to(self.device)
+
+    def _weights(self, sample_weight: Any, X: Any) -> Tensor | None:
+        if sample_weight is None:
+            return None
+        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        if not (weights > 0).any():
+            raise EigenmapError("sample_weight is zero for every sample; at least one has to be positive.")
+        return torch.from_numpy(weights)
+
+    def _settings(self) -> Settings:
+        """The parameters, each checked: an estimator may have been given anything."""
+        k = whole("n_components", self.n_components)
+        batch_size = whole("batch_size", self.batch_size, least=4)
+        max_iter = None if self.max_iter == "auto" else whole('max_iter (or "auto")', self.max_iter, least=0)
+        if self.reference_size == "auto":
+            reference = min(8192, max(4096, 32 * k))
+        else:
+            reference = whole('reference_size (or "auto")', self.reference_size, least=max(2, k))
+        return Settings(
+            n_components=k,
+            objective=self.objective,
+            objective_params=dict(self.objective_params or {}),
+            network=self.network,
+            network_params=dict(self.network_params or {}),
+            batch_size=batch_size,
+            max_iter=max_iter,
+            tol=number("tol", self.tol),
+            learning_rate=number("learning_rate", self.learning_rate, zero=False),
+            reference_size=reference,
+        )
+
+
+def whole(name: str, value: Any, least: int = 1) -> int:
+    """`value` if it is a whole number of at least `least`; else an error that says so."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+        raise EigenmapError(f"{name} must be a whole number of at least {least}, not {value!r}.")
+    return int(value)

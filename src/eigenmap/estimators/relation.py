@@ -1,0 +1,102 @@
+"""What an estimator's `kernel` parameter means: operators for alignment and batches for training, from one place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from eigenmap.errors import EigenmapError
+from eigenmap.estimators.train import Batches
+from eigenmap.relations.kernel import Kernel, KernelBlocks, gram_matrix, kernel_function
+from eigenmap.relations.neighbours import NeighbourGraph
+from eigenmap.relations.operator import KernelOperator, MatrixOperator, Operator
+
+NEIGHBOURS = "neighbours"
+PRECOMPUTED = "precomputed"
+
+
+@dataclass(frozen=True)
+class Relation:
+    """Points, their measure, and how they are related: exactly one of `kernel`, `gram` and `graph`.
+
+    Attributes:
+        x: (n, d) points, as the user gave them.
+        p: (n,) probabilities.
+        weighted: whether those are unequal.
+        kernel: a function of two batches of points.
+        gram: a matrix between all points.
+        graph: of nearest neighbours.
+
+    """
+
+    x: Tensor
+    p: Tensor
+    weighted: bool
+    kernel: Kernel | None = None
+    gram: Tensor | None = None
+    graph: NeighbourGraph | None = None
+
+    def __len__(self) -> int:
+        """Count the points."""
+        return len(self.x)
+
+    def operator(self, rows: Tensor | None = None) -> Operator:
+        """T in float64 over all points, or over those with the numbers `rows` where the kernel is a function."""
+        if self.graph is not None:
+            return self.graph.operator()
+        if self.gram is not None:
+            return MatrixOperator(self.x.double(), self.gram.double(), self.p)
+        assert self.kernel is not None
+        if rows is None:
+            return KernelOperator(self.x.double(), self.kernel, self.p)
+        return KernelOperator(self.x[rows].double(), self.kernel, self.p[rows] / self.p[rows].sum())
+
+    def batches(self, rows: Tensor | None, batch_size: int, seed: int, dtype: torch.dtype) -> Batches:
+        """Small random blocks of the points with the numbers `rows` (all for None); edges for a graph."""
+        if self.graph is not None:
+            return self.graph
+        half = max(2, min(batch_size // 2, len(self)))
+        x, p = (self.x, self.p) if rows is None else (self.x[rows], self.p[rows])
+        kernel: Any = self.gram if self.gram is not None else self.kernel
+        weights = p if self.weighted else None
+        return KernelBlocks(x.to(dtype), kernel, half, seed, weights=weights, device=x.device)
+
+
+def make_relation(
+    x: Tensor, weights: Tensor | None, kernel: Any, kernel_params: Mapping[str, Any] | None, gram: Any, seed: int, edges: int
+) -> Relation:
+    """Read the parameters of an estimator; `gram` is the matrix of a precomputed kernel."""
+    n = len(x)
+    p = torch.full((n,), 1 / n, dtype=torch.float64) if weights is None else (weights / weights.sum()).double()
+    p = p.to(x.device)
+    weighted = weights is not None and bool((weights != weights[0]).any())
+    if isinstance(kernel, str) and kernel == PRECOMPUTED:
+        return Relation(x, p, weighted, gram=gram_matrix(gram, n).to(x.device))
+    if isinstance(kernel, str) and kernel == NEIGHBOURS:
+        if weighted:
+            raise EigenmapError('kernel="neighbours" has a measure of its own, the degrees; give no sample_weight.')
+        params = dict(kernel_params or {})
+        unknown = sorted(set(params) - {"n_neighbors", "laplacian"})
+        if unknown:
+            raise EigenmapError(f"The kernel neighbours has no {', '.join(unknown)}; it takes n_neighbors, laplacian.")
+        count = params.get("n_neighbors", min(15, n - 1))
+        graph = NeighbourGraph(x.double(), count, seed=seed, batch_size=edges)
+        return Relation(x, graph.operator().p, True, graph=graph)
+    function = kernel_function(kernel, kernel_params)
+    KernelBlocks(torch.cat([x[:65], x[:1]]).double(), function)  # tries the kernel and says what is wrong with it
+    return Relation(x, p, weighted, kernel=function)
+
+
+def one_row_each(x: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Different points in sorted order, each with the sum of its weights; none of weight zero.
+
+    So a fit to few points depends neither on their order nor on whether a point came twice or with weight two.
+    """
+    weights = torch.ones(len(x), dtype=torch.float64) if weights is None else weights.double().cpu()
+    kept = weights > 0
+    unique, inverse = torch.unique(x.cpu()[kept], dim=0, return_inverse=True)
+    return unique.to(x.device), torch.zeros(len(unique)).double().index_add_(0, inverse, weights[kept])

@@ -1,0 +1,106 @@
+"""What is said about the eigenvalues that were found: judged on other points, grouped, compared with the strength."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from eigenmap.estimators.ritz import Span, solve
+from eigenmap.objectives import NeuralEF
+from eigenmap.relations.operator import Operator
+
+
+def judge(functions: Callable[[Tensor], Tensor], operator: Operator) -> Tensor:
+    """Rayleigh quotients of given functions on points that had no part in choosing them.
+
+        mu_j = sum_{b != b'} p_b p_b' phi_j(x_b) kappa(x_b, x_b') phi_j(x_b') / (1 - sum_b p_b^2) / sum_b p_b phi_j(x_b)^2
+
+    Pairs of a point with itself are left out, which makes the numerator unbiased at any number of points. (With them
+    every eigenvalue of a kernel with kappa(x, x) = 1 would be 1/n too large.)
+    """
+    phi, p = functions(operator.x), operator.p[:, None]
+    own = (p.square() * phi.square() * operator.diagonal()[:, None]).sum(0)
+    across = ((p * phi * operator.apply(phi)).sum(0) - own) / (1 - p.square().sum()).clamp_min(1e-12)
+    return across / (p * phi.square()).sum(0).clamp_min(1e-300)
+
+
+def judge_by_halves(span: Span, operator: Operator, k: int, scale: Tensor, seed: int) -> Tensor:
+    """Eigenvalues of a last layer solved on one half of the points and judged on the other, both ways, averaged."""
+    order = torch.randperm(len(operator.x), generator=torch.Generator().manual_seed(seed)).to(operator.x.device)
+    halves = [operator.restrict(rows) for rows in order.tensor_split(2)]
+    total = torch.zeros(k, dtype=torch.float64)
+    for fitted, judged in (halves, halves[::-1]):
+        solution = solve(span, fitted, k, scale, seed)
+        mu = judge(lambda x, head=solution.head: span(x) @ head, judged)  # type: ignore[misc]
+        total[: len(mu)] += mu.cpu() / 2
+    return total
+
+
+def noise_floor(operator: Operator) -> float:
+    """About the standard error of a judged eigenvalue that is truly zero: the size of the kernel over n."""
+    return float(operator.p.square() @ operator.diagonal().abs())
+
+
+def smallest_eigenvalue(operator: Operator) -> float:
+    """A bound from below on the eigenvalues of T, as far as its points know: what the shift is chosen by.
+
+    The smallest eigenvalue of T over the points, less the noise floor: among more points there may be a smaller one.
+    """
+    from scipy.sparse.linalg import LinearOperator, eigsh
+
+    n, root = len(operator.x), operator.p.sqrt()[:, None]
+
+    def apply(v: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        f = torch.from_numpy(v.reshape(n, -1)).to(root) / root
+        return (root * operator.apply(f)).cpu().numpy()
+
+    if n <= 1024:
+        matrix = torch.from_numpy(apply(np.eye(n)))
+        lowest = float(torch.linalg.eigvalsh((matrix + matrix.T) / 2)[0])
+    else:
+        symmetric = LinearOperator((n, n), matvec=apply, matmat=apply, dtype=np.float64)
+        # An upper bound that converges from above, to the tolerance: subtract it.
+        value = float(eigsh(symmetric, k=1, which="SA", tol=1e-3, return_eigenvectors=False, v0=np.ones(n))[0])
+        lowest = value - 1e-3 * abs(value)
+    return lowest - noise_floor(operator) if lowest < 0 else lowest
+
+
+def groups(eigenvalues: Tensor, n: int) -> list[list[int]]:
+    """Numbers of the components whose eigenvalues n points cannot tell apart, a list for each group.
+
+    Neighbours in the spectrum belong together if they differ by less than 2 / sqrt(n) of the larger one (the standard
+    error of an eigenvalue is of the order of sqrt(2 / n)), and by 1 % at least. Inside a group only the space is
+    determined: its functions may come in any rotation.
+    """
+    tolerance = max(0.01, 2 / math.sqrt(n))
+    found: list[list[int]] = []
+    values = eigenvalues.tolist()
+    for j, mu in enumerate(values):
+        if found and abs(values[j - 1] - mu) <= tolerance * max(abs(values[j - 1]), abs(mu)):
+            found[-1].append(j)
+        else:
+            found.append([j])
+    return found
+
+
+def warn_of_weak_alpha(objective: nn.Module, eigenvalues: Tensor, floor: float, unit: float) -> None:
+    """Warn if a fixed alpha cannot order the modes that stand out of the noise, and say which number would."""
+    if not isinstance(objective, NeuralEF) or not objective.ordered:
+        return
+    real = eigenvalues[eigenvalues.abs() > floor] / unit
+    needed = objective.ordering_threshold(real)
+    alpha = objective.strength(len(eigenvalues))
+    if alpha < needed:
+        warnings.warn(
+            f"alpha = {alpha:.3g} is too small for this kernel: ordering the {len(real)} modes above the noise floor "
+            f"{floor:.2g} takes alpha > {needed:.3g} on the kernel in units of its largest eigenvalue. Features of the "
+            'network repeat each other; use objective "auto", "neuralef-ratio" or "neuralef-shifted", or that alpha.',
+            UserWarning,
+            stacklevel=3,
+        )

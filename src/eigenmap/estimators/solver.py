@@ -1,0 +1,216 @@
+"""The solver behind `NeuralEigenmap`: training of the hidden layers, then the last layer in closed form."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from eigenmap.estimators import report
+from eigenmap.estimators.functions import Functions, Standardise, make_network
+from eigenmap.estimators.relation import Relation
+from eigenmap.estimators.reservoir import Reservoir
+from eigenmap.estimators.ritz import Solution, solve
+from eigenmap.estimators.train import Batches, Trainer, WholeBatch, make_objective, takes_weights
+from eigenmap.objectives import shift_for
+from eigenmap.relations.batch import Batch
+from eigenmap.relations.operator import KernelOperator, Operator
+
+GAINS = (1.0, 3.0)
+"""Steepness of the first layer: both are tried before training, the better one stays. Few coordinates need more."""
+ROUND = 100
+"""Steps between two looks at the residual, where every step sees all points."""
+STEPS = 300
+"""Steps of training unless told otherwise."""
+TRIAL = 1024
+"""Points on which the first layer is chosen."""
+WIDEST_SPAN = 2**25
+"""Numbers in the span over all points of a Gram matrix (256 MB); beyond, psi stands in for the hidden layer."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Parameters of `NeuralEigenmap` that the solver needs, under the same names."""
+
+    n_components: int
+    objective: Any
+    objective_params: dict[str, Any]
+    network: Any
+    network_params: dict[str, Any]
+    batch_size: int
+    max_iter: int | None
+    tol: float
+    learning_rate: float
+    reference_size: int
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a fit reports: see the attributes of `NeuralEigenmap`."""
+
+    eigenvalues: Tensor
+    held_out_eigenvalues: Tensor
+    residual: Tensor
+    groups: list[list[int]]
+    rank: int
+
+
+class Solver:
+    """One fit: begin, train, align; or begin, and then steps on batches as they come."""
+
+    def __init__(self, settings: Settings, relation: Relation, seed: int) -> None:
+        self.settings, self.seed = settings, seed
+        self.generator = torch.Generator().manual_seed(seed)
+        standardise = Standardise(relation.x, relation.p)
+        # Probes of a graph stay as near to the points as its edges are long; else as far as the points are apart.
+        spacing = None if relation.graph is None else relation.graph.spacing / relation.x.shape[1] ** 0.5
+        self.scale = standardise.scale if spacing is None else torch.full_like(standardise.scale, spacing)
+        rows = torch.randperm(len(relation), generator=self.generator)[:TRIAL].to(relation.x.device)
+        trial = relation.operator(rows if relation.kernel is not None else None)
+        self.span_psi = settings.network == "separate" or (
+            relation.kernel is None and len(relation) * settings.network_params.get("width", 256) > WIDEST_SPAN
+        )
+        gains = (1.0,) if isinstance(settings.network, nn.Module) else GAINS
+        candidates = [self._candidate(standardise, trial, gain) for gain in gains]
+        self.functions, first = min(candidates, key=lambda pair: self._badness(pair[1]))
+        self.dtype = _training_dtype(relation, standardise, settings.batch_size)
+        self.reservoir = Reservoir(2 * settings.reference_size)
+        unit = float(first.eigenvalues.abs().max())
+        objective = make_objective(settings.objective, self._objective_options(relation, trial, unit), self.dtype)
+        network = copy.deepcopy(self.functions.network).to(self.dtype)
+        self.trainer = Trainer(network, objective, settings.learning_rate, unit)
+
+    def fit(self, relation: Relation) -> Found:
+        """Train on a relation and align."""
+        n, capacity = len(relation), self.settings.reference_size
+        order = torch.randperm(n, generator=self.generator).to(relation.x.device)
+        reference, judging, training = None, None, None
+        if relation.kernel is not None and n > capacity:
+            reference, judging = order[:capacity], order[capacity : 2 * capacity]
+            training = torch.cat([reference, order[2 * capacity :]])
+        operator = relation.operator(reference)
+        exact = takes_weights(self.trainer.objective) or not relation.weighted
+        if n <= self.settings.batch_size and exact:
+            self._train_on_all(operator)
+        else:
+            self._train_on_blocks(relation.batches(training, self.settings.batch_size, self.seed, self.dtype), n)
+        if relation.kernel is not None:
+            self.reservoir.add(relation.x, relation.p * n if relation.weighted else None, self.generator)
+        return self.align(operator, None if judging is None else relation.operator(judging))
+
+    def partial(self, relation: Relation) -> None:
+        """One pass of steps over new points, each together with as many old ones as fill a batch."""
+        n, size = len(relation), self.settings.batch_size
+        assert relation.kernel is not None
+        weights = relation.p * n
+        for rows in torch.randperm(n, generator=self.generator).to(relation.x.device).split(size):
+            x, w = relation.x[rows].to(self.dtype), weights[rows].to(self.dtype)
+            old = torch.randperm(len(self.reservoir), generator=self.generator)[: size - len(rows)]
+            if len(old):
+                x = torch.cat([x, self.reservoir.points[old.to(relation.x.device)].to(x)])
+                w = torch.cat([w, torch.ones(len(old)).to(w)])
+            if len(x) > 1:
+                whole = WholeBatch(KernelOperator(x, relation.kernel, w / w.sum()))
+                root = whole.root if takes_weights(self.trainer.objective) else None
+                self.trainer.step(whole.batch(0), self.functions.standardise, root)
+        self.reservoir.add(relation.x, weights if relation.weighted else None, self.generator)
+
+    def align_reservoir(self, kernel: Any) -> Found:
+        """Align on the points kept of all that came by; those beyond the reference block judge."""
+        capacity, points = self.settings.reference_size, self.reservoir.points.double()
+        self._copy_trained()
+        judging = KernelOperator(points[capacity:], kernel) if len(points) > capacity + 1 else None
+        return self.align(KernelOperator(points[:capacity], kernel), judging)
+
+    def align(self, operator: Operator, judging: Operator | None) -> Found:
+        """Solve the last layer on the reference block; judge it elsewhere."""
+        k, functions = self.settings.n_components, self.functions
+        solution = self._solve(operator)
+        functions.head, mu = solution.head, solution.eigenvalues
+        if judging is not None:
+            held_out = report.judge(functions, judging)
+            # As many points judge as solved: now they say more than those that were fitted.
+            mu = held_out if len(judging.x) >= len(operator.x) else mu
+        elif len(operator.x) >= 4:
+            held_out = report.judge_by_halves(functions.span, operator, k, self.scale, self.seed)[: len(mu)]
+        else:
+            held_out = mu
+        order = mu.argsort(descending=True, stable=True)
+        functions.head, mu = functions.head[:, order], mu[order]
+        report.warn_of_weak_alpha(self.trainer.objective, mu, report.noise_floor(operator), self.trainer.unit)
+        groups = report.groups(mu, len(operator.x))
+        return Found(mu, held_out.to(mu)[order], solution.residual[order], groups, solution.rank)
+
+    def _solve(self, operator: Operator) -> Solution:
+        return solve(self.functions.span, operator, self.settings.n_components, self.scale, self.seed)
+
+    def _candidate(self, standardise: Standardise, trial: Operator, gain: float) -> tuple[Functions, Solution]:
+        settings = self.settings
+        # More functions than asked for: the last ones of a span are always the worst.
+        outputs = settings.n_components + (0 if self.span_psi else max(8, settings.n_components // 2))
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(self.seed)
+            network = make_network(settings.network, settings.network_params, trial.x.shape[1], outputs, gain)
+        network = copy.deepcopy(network).to(device=trial.x.device, dtype=torch.float64)
+        functions = Functions(network, standardise, self.span_psi)
+        return functions, solve(functions.span, trial, settings.n_components, self.scale, self.seed)
+
+    def _badness(self, solution: Solution) -> float:
+        """Mean residual over the functions asked for; one that is missing counts 1."""
+        missing = self.settings.n_components - len(solution.residual)
+        return float(solution.residual.clamp_max(1.0).sum()) + missing
+
+    def _objective_options(self, relation: Relation, trial: Operator, unit: float) -> dict[str, Any]:
+        options = dict(self.settings.objective_params)
+        if options.get("shift") == "auto":
+            options["shift"] = shift_for(report.smallest_eigenvalue(trial) / unit)
+        return options
+
+    def _train_on_all(self, operator: Operator) -> None:
+        """Exact steps in float64, in rounds, until the residual is small; the best round stays.
+
+        With an objective of the user's choice all steps are taken, and the last ones stay.
+        """
+        functions, trainer, settings = self.functions, self.trainer, self.settings
+        auto = isinstance(settings.objective, str) and settings.objective == "auto"
+        limit = STEPS if settings.max_iter is None else settings.max_iter
+        best = self._solve(operator)
+        if limit == 0 or (auto and float(best.residual.max()) < settings.tol):
+            return
+        whole, kept = WholeBatch(operator), copy.deepcopy(functions.network.state_dict())
+        while trainer.steps < limit:
+            steps = min(ROUND if auto else limit, limit - trainer.steps)
+            for step in range(steps):
+                trainer.anneal(step / steps)
+                trainer.step(whole.batch(step), functions.standardise, whole.root)
+            self._copy_trained()
+            found = self._solve(operator)
+            if not auto or self._badness(found) < self._badness(best):
+                best, kept = found, copy.deepcopy(functions.network.state_dict())
+            if auto and float(found.residual.max()) < settings.tol:
+                break
+        functions.network.load_state_dict(kept)
+
+    def _train_on_blocks(self, batches: Batches, n: int) -> None:
+        limit = self.settings.max_iter
+        steps = max(STEPS, -(-n // self.settings.batch_size)) if limit is None else limit
+        for step in range(steps):
+            self.trainer.anneal(step / steps)
+            x, x_plus, kernel = batches.batch(step)
+            batch = Batch(x.to(self.dtype), x_plus.to(self.dtype), kernel)
+            self.trainer.step(batch, self.functions.standardise)
+        self._copy_trained()
+
+    def _copy_trained(self) -> None:
+        self.functions.network.load_state_dict(self.trainer.network.state_dict())
+
+
+def _training_dtype(relation: Relation, standardise: Standardise, batch_size: int) -> torch.dtype:
+    """float64 where all points are one batch, or where float32 would round away how they differ; else float32."""
+    rounding = standardise.mean.abs() / standardise.scale * torch.finfo(torch.float32).eps
+    if len(relation) <= batch_size or bool((rounding > 1e-4).any()):
+        return torch.float64
+    return torch.float32

@@ -1,0 +1,140 @@
+r"""The graph of nearest neighbours as a relation: spectral embedding that can be asked about new points.
+
+Every point is joined to its nearest others; the graph is made symmetric, W = (N + N^T) / 2 with N_ij = 1 if j is among
+the neighbours of i. With degrees d_i = sum_j W_ij, the normalised adjacency
+
+    A = D^-1/2 W D^-1/2
+
+has eigenvalues 1 = mu_1 >= mu_2 >= ... > = -1. Its eigenvectors divided by sqrt(d) are functions f of the points,
+W f = mu D f: eigenfunctions of the kernel W_ij / (p_i p_j vol) in the degree measure p_i = d_i / vol, vol = sum_i d_i,
+orthonormal there. In that form a smooth function of x is sought, which a network can be, and edges drawn at random are
+pairs (x, x+) of the relation: nothing else changes.
+
+Conventions. Largest eigenvalues of A (here) and smallest eigenvalues of the Laplacian L = I - A are the same
+functions in the same order, lambda_j = 1 - mu_j.
+
+[1] Belkin, Niyogi: Laplacian eigenmaps for dimensionality reduction and data representation, 2003.
+[2] von Luxburg: A tutorial on spectral clustering, 2007.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from eigenmap.errors import EigenmapError
+from eigenmap.relations.batch import Batch
+from eigenmap.relations.operator import MatrixOperator
+
+EXACT = 20_000
+"""Up to so many points all distances are computed; beyond, neighbours are found by a navigable graph (HNSW)."""
+LINKS, EFFORT = 32, 64
+"""Links of a point in that graph, and how many candidates a search keeps."""
+
+
+class NeighbourGraph:
+    """The symmetric graph of the `n_neighbors` nearest neighbours, its degree measure and its operator.
+
+    Args:
+        x: (n, d) points.
+        n_neighbors: neighbours of a point, itself not counted.
+        seed: of the edges drawn by `batch`.
+        batch_size: edges in a batch.
+
+    Example:
+        >>> graph = NeighbourGraph(torch.rand(200, 2).double(), n_neighbors=5)
+        >>> float(graph.operator().apply(torch.ones(200, 1).double()).mean())  # constants have eigenvalue 1
+        1.0
+
+    """
+
+    def __init__(self, x: Tensor, n_neighbors: int = 15, *, seed: int = 0, batch_size: int = 1024) -> None:
+        n = len(x)
+        valid = isinstance(n_neighbors, int) and not isinstance(n_neighbors, bool)
+        if not valid or not 1 <= n_neighbors < n:
+            raise EigenmapError(
+                f"n_neighbors must be a whole number from 1 to {n - 1}, one less than the number of points, "
+                f"not {n_neighbors!r}."
+            )
+        self.x, self.n_neighbors, self.seed, self.batch_size = x, n_neighbors, seed, batch_size
+        self._index = _index(x)
+        squares, found = self._search(x, n_neighbors + 1)
+        rows, columns, kept = _without_self(found, n_neighbors)
+        self.spacing = float(np.sqrt(np.maximum(squares[kept], 0).mean()))
+        half = torch.full((2 * len(rows),), 0.5, dtype=torch.float64)
+        indices = torch.from_numpy(np.stack([np.r_[rows, columns], np.r_[columns, rows]]))
+        adjacency = torch.sparse_coo_tensor(indices, half, (n, n), check_invariants=False).coalesce()
+        self.edges, self.weights = adjacency.indices(), adjacency.values()
+        self.degree = torch.zeros(n, dtype=torch.float64).index_add_(0, self.edges[0], self.weights)
+
+    def __len__(self) -> int:
+        """Count the points."""
+        return len(self.x)
+
+    def operator(self) -> MatrixOperator:
+        """T in the degree measure; elsewhere, T f is the mean of f over the nearest points."""
+        volume = self.degree.sum()
+        i, j = self.edges
+        values = self.weights * volume / (self.degree[i] * self.degree[j])
+        gram = torch.sparse_coo_tensor(
+            self.edges, values, (len(self), len(self)), is_coalesced=True, check_invariants=False
+        )
+        return MatrixOperator(self.x, gram, self.degree / volume, self._extend)
+
+    def batch(self, step: int) -> Batch:
+        """Both ends of edges drawn with probability in proportion to their weight; a function of seed and step."""
+        entropy = np.random.SeedSequence((self.seed % 2**64, step)).generate_state(1)
+        generator = torch.Generator().manual_seed(int(entropy[0]))
+        # All directed entries of W are 1/2 or 1: drawing uniformly and keeping by weight would waste half.
+        at = torch.rand(self.batch_size, generator=generator, dtype=torch.float64)
+        cumulated = self._cumulated()
+        drawn = torch.searchsorted(cumulated, at * cumulated[-1], right=True).clamp_max_(len(cumulated) - 1)
+        i, j = self.edges[:, drawn]
+        return Batch(self.x[i], self.x[j])
+
+    def _cumulated(self) -> Tensor:
+        if not hasattr(self, "_sums"):
+            self._sums = self.weights.cumsum(0)
+        return self._sums
+
+    def _search(self, z: Tensor, top: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+        found: tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]] = self._index.search(_single(z), top)
+        return found
+
+    def _extend(self, z: Tensor, f: Tensor) -> Tensor:
+        _, found = self._search(z, self.n_neighbors)
+        return f[torch.from_numpy(found)].mean(1)
+
+
+def _index(x: Tensor) -> Any:
+    import faiss
+
+    rows = _single(x)
+    if len(rows) <= EXACT:
+        index = faiss.IndexFlatL2(rows.shape[1])
+    else:
+        index = faiss.IndexHNSWFlat(rows.shape[1], LINKS)
+        index.hnsw.efSearch = EFFORT
+    index.add(rows)
+    return index
+
+
+def _single(x: Tensor) -> np.ndarray[Any, Any]:
+    """What faiss takes."""
+    return np.ascontiguousarray(x.detach().cpu().numpy(), dtype=np.float32)
+
+
+def _without_self(
+    found: np.ndarray[Any, Any], count: int
+) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Edges (i, j) to the first `count` of the found neighbours that are another point, and where they stood.
+
+    Among copies of one point the point itself need not come first, nor at all; HNSW marks what it missed by -1.
+    """
+    other = (found != np.arange(len(found))[:, None]) & (found >= 0)
+    kept = other & (np.cumsum(other, 1) <= count)
+    rows, places = np.nonzero(kept)
+    return rows.astype(np.int64), found[rows, places].astype(np.int64), kept
