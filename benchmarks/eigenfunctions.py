@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import multiprocessing
 import resource
 import time
@@ -41,7 +42,10 @@ def measure(problem: Problem, method: Method, seed: int, rate: float, settings: 
     """Fit a method once and judge it."""
     sample = problem.sample(settings.n, seed)
     began, memory = time.process_time(), _peak_mb()
-    fit = method.fit(problem, sample, seed, rate, settings)
+    try:
+        fit = method.fit(problem, sample, seed, rate, settings)
+    except torch.linalg.LinAlgError as error:  # GrEASE inverts a triangle that a collapsed network makes singular
+        return {"failed": str(error)}
     psi = fit.functions(sample.x)
     rotation, mu = (None, None) if fit.aligned else aligned(psi, sample.gram, problem.n_components)
     cost = {"seconds": time.process_time() - began, "peak_mb": _peak_mb() - memory}
@@ -121,8 +125,8 @@ class Results:
 def best(problem: Problem, method: Method, seed: int, rates: tuple[float, ...], settings: Settings) -> Run:
     """The run at the rate with the best held-out score."""
     runs = {rate: apart(problem, method, seed, rate, settings) for rate in rates}
-    tried = {f"{rate:g}": run["held_out"] for rate, run in runs.items()}
-    rate = max(runs, key=lambda each: runs[each]["held_out"])
+    tried = {f"{rate:g}": run.get("held_out") for rate, run in runs.items()}
+    rate = max(runs, key=lambda each: -math.inf if tried[f"{each:g}"] is None else tried[f"{each:g}"])
     return {"rate": rate, "tried": tried, **runs[rate]}
 
 
@@ -154,6 +158,8 @@ def warm_up() -> None:
 
 def line(name: str, seed: int, run: Run) -> str:
     """One row of the printed table: alignment of every mode, the worst eigenvalue, and what it cost."""
+    if "failed" in run:
+        return f"{name:10} seed {seed} failed: {run['failed']}"
     rows = []
     for when in ("before", "after"):
         if run[when] is not None:

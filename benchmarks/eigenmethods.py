@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from eigenmap.estimators import NeuralEigenmap
 from eigenmap.networks import MLP
 from eigenmap.objectives import GramNeuralEF, NestedMoments, NeuralEF, RitzLogDet, RitzTrace
-from eigenproblems import Problem, Sample
+from eigenproblems import BlockModel, Problem, Sample
 from rivals.eigengame import MuEigenGame
 from rivals.exact import kernel_pca, nystroem
 from rivals.grease import grease
@@ -117,9 +118,31 @@ class Grease:
         return Fit(functions, mu)
 
 
-Method = Trained | Exact | Grease
+@dataclass(frozen=True)
+class Default:
+    """The library's estimator as it comes: points and kernel, no settings."""
+
+    title: str = "**default estimator**"
+    tuned: bool = False
+
+    def applies(self, problem: Problem) -> bool:
+        return True
+
+    def fit(self, problem: Problem, sample: Sample, seed: int, rate: float, settings: Settings) -> Fit:
+        k, x = problem.n_components, sample.x.numpy()
+        if isinstance(problem, BlockModel):
+            model = NeuralEigenmap(k, kernel="precomputed", random_state=seed).fit(x, gram=sample.gram.numpy())
+        else:
+            kernel, params = problem.kernel, problem.kernel_params
+            model = NeuralEigenmap(k, kernel=kernel, kernel_params=params, random_state=seed).fit(x)
+        mu = torch.from_numpy(model.eigenvalues_).double()
+        return Fit(lambda new: torch.from_numpy(model.transform(new.numpy())).double(), mu, aligned=True)
+
+
+Method = Trained | Exact | Grease | Default
 
 METHODS: dict[str, Method] = {
+    "default": Default(),
     "alpha-1": Trained("paper's objective, alpha 1", lambda: NeuralEF(alpha=1.0)),
     "alpha-10": Trained("paper's objective, alpha 10", lambda: NeuralEF(alpha=10.0)),
     "alpha-100": Trained("paper's objective, alpha 100", lambda: NeuralEF(alpha=100.0)),

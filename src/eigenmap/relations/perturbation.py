@@ -1,7 +1,7 @@
 r"""Gram matrices with the same eigenfunctions and other eigenvalues: none of them small.
 
-The penalties of NeuralEF lose sight of eigenfunctions whose eigenvalues are small. Three perturbations of the kernel keep
-the eigenfunctions and their order and change the eigenvalues mu (of K / n, for n points of equal weight):
+The penalties of NeuralEF lose sight of eigenfunctions whose eigenvalues are small. Three perturbations of the kernel
+keep the eigenfunctions and their order and change the eigenvalues mu (of K / n, for n points of equal weight):
 
 - the shift, mu -> (1 - c) mu + c: needs no matrix, it is an option of the objective (`NeuralEF(shift=c)`);
 - `lifted`, mu -> mu / (mu + tau): everything well above tau becomes nearly 1;
