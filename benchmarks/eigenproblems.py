@@ -197,9 +197,10 @@ def hermite_truth(sigmas: Sequence[float], length_scale: float, counts: Sequence
     degrees = list(leading_degrees(len(sigmas), k))
     mu = torch.stack([torch.stack([pairs[a][0][i] for a, i in enumerate(d)]).prod() for d in degrees])
     order = mu.argsort(descending=True)[:k]
-    tables = [phi(nodes[:, a]) for a, (_, phi) in enumerate(pairs)]
+    tables = [phi(x) for (x, _), (_, phi) in zip(axes, pairs, strict=True)]  # on each axis alone
+    places = torch.cartesian_prod(*(torch.arange(count) for count in counts))
     phi = torch.stack(
-        [torch.stack([tables[a][:, i] for a, i in enumerate(degrees[n])]).prod(0) for n in order.tolist()], 1
+        [torch.stack([tables[a][places[:, a], i] for a, i in enumerate(degrees[n])]).prod(0) for n in order.tolist()], 1
     )
     return Truth(nodes, weights, mu[order], phi)
 

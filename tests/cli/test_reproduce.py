@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.run import refused, succeed
+
+
+def test_the_figure_of_the_gaussian_kernel(tmp_path: Path) -> None:
+    stem, numbers = tmp_path / "new" / "rbf", tmp_path / "rbf.json"
+    words = ("reproduce", "figure-rbf", "--out", stem, "--components", 5, "--points", 256, "--json", numbers)
+    printed = succeed(*words).out
+    assert (tmp_path / "new" / "rbf.svg").read_text().startswith("<?xml")
+    assert (tmp_path / "new" / "rbf.png").read_bytes().startswith(b"\x89PNG")
+    found = json.loads(numbers.read_text())
+    assert min(found["alignment"]) > 0.95 and max(found["relative_eigenvalue_error"]) < 0.2
+    assert found["points"] == 256 and found["seed"] == 0 and len(found["inner_products"]) == 5
+    assert "alignment |<psi_j, phi_j>|: 0.9" in printed and f"{stem}.svg, {stem}.png" in printed
+
+    assert "rbf.svg exists" in refused(*words)
+    succeed(*words, "--force", "--quiet")
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (("--components", "40"), "At length scale 1 only "),
+        (("--length-scale", "0"), "length_scale must be a positive number"),
+        (("--components", "6", "--points", "4"), "n_components = 6 is more than the 4 samples"),
+    ],
+)
+def test_what_cannot_be_is_said_and_nothing_written(tmp_path: Path, options: tuple[str, ...], sentence: str) -> None:
+    assert refused("reproduce", "figure-rbf", "--out", tmp_path / "rbf", "--quiet", *options).startswith(sentence)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_forgotten_word(tmp_path: Path) -> None:
+    assert "needs one more word, figure-rbf" in refused("reproduce", tmp_path)
