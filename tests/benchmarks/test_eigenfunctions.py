@@ -20,6 +20,12 @@ TINY = Settings(n=60, held_out=40, width=16, steps=20, rates=(0.003, 0.01), seed
 RBF = PROBLEMS["rbf-1d-1"]
 
 
+@pytest.fixture(scope="module", autouse=True)
+def warm() -> None:
+    """Runs are forks of this process: what it has loaded they need not load."""
+    eigenfunctions.warm_up()
+
+
 def runs(folder: Path, name: str = RBF.name) -> list[dict[str, Any]]:
     content = json.loads((folder / f"eigenfunctions-{name}.json").read_text())
     found: list[dict[str, Any]] = content["runs"]

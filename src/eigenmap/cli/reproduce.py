@@ -13,7 +13,7 @@ from eigenmap.cli.options import HOW, OUTPUT, WHAT, ForceOption, JsonOption, Qui
 from eigenmap.cli.outputs import check_file, write_json
 
 if TYPE_CHECKING:
-    from eigenmap.figures.eigenfunctions import Eigenfunctions
+    from eigenmap.figures.eigenfunctions import Eigenfunctions, Values
 
 reproduce = typer.Typer(cls=Kinds, no_args_is_help=True, rich_markup_mode="rich")
 app.add_typer(reproduce, name="reproduce", rich_help_panel=LEARN)
@@ -22,6 +22,8 @@ HALF = 2.0
 """Points lie in [-HALF, HALF]."""
 GRID = 2048
 """The functions are compared on this many evenly spaced positions."""
+NODES, FINEST = 500, 0.03
+"""Quadrature nodes for the true functions, and the smallest length scale for which they are enough."""
 
 
 @reproduce.callback()
@@ -93,29 +95,42 @@ def summary(found: Eigenfunctions) -> dict[str, object]:
 
 
 def learn_rbf(length_scale: float, n_components: int, points: int, seed: int) -> Eigenfunctions:
-    """Learned and true eigenfunctions of the Gaussian kernel under the uniform measure on [-2, 2].
+    """Learned and true eigenfunctions of the Gaussian kernel under the uniform measure on [-2, 2]."""
+    import numpy as np
 
-    The true ones are eigenvectors of the kernel between the grid's positions, in float64.
+    from eigenmap.estimators import NeuralEigenmap
+    from eigenmap.figures.eigenfunctions import Eigenfunctions
+
+    grid = HALF * (2 * np.arange(GRID, dtype=float)[:, None] + 1 - GRID) / GRID
+    mu, phi = true_rbf(grid, length_scale, n_components)
+    x = np.random.default_rng(seed).uniform(-HALF, HALF, (points, 1))
+    model = NeuralEigenmap(n_components, kernel="rbf", kernel_params={"length_scale": length_scale}, random_state=seed)
+    learned = model.fit(x).transform(grid)
+    k = learned.shape[1]  # the rank found, where that is below what was asked for
+    return Eigenfunctions(grid[:, 0], learned, phi[:, :k], model.eigenvalues_, mu[:k])
+
+
+def true_rbf(x: Values, length_scale: float, k: int) -> tuple[Values, Values]:
+    """The k leading eigenvalues, and the eigenfunctions at `x`, in float64.
+
+    The kernel at Gauss-Legendre nodes z of weights w gives mu and phi(z); phi(x) is sum_z w_z kappa(x, z) phi(z) / mu.
     """
     import numpy as np
     import torch
 
     from eigenmap.errors import EigenmapError
-    from eigenmap.estimators import NeuralEigenmap
-    from eigenmap.figures.eigenfunctions import Eigenfunctions
     from eigenmap.relations.kernel import rbf
 
-    grid = HALF * (2 * np.arange(GRID, dtype=float)[:, None] + 1 - GRID) / GRID
-    positions = torch.from_numpy(grid)
-    mu, vectors = torch.linalg.eigh(rbf(positions, positions, length_scale) / GRID)
-    mu, vectors = mu.flip(0)[:n_components], vectors.flip(1)[:, :n_components]
-    if not float(mu[-1]) > 1e-13 * float(mu[0]):
-        rank = int((mu > 1e-13 * mu[0]).sum())
+    if not length_scale >= FINEST:
+        raise EigenmapError(f"The length scale must be at least {FINEST:g}, not {length_scale:g}.")
+    nodes, weights = (torch.from_numpy(values) for values in np.polynomial.legendre.leggauss(NODES))
+    z, w = HALF * nodes[:, None], weights / 2
+    mu, vectors = torch.linalg.eigh(w.sqrt()[:, None] * rbf(z, z, length_scale) * w.sqrt())
+    mu, vectors = mu.flip(0), vectors.flip(1)
+    rank = int((mu > 1e-12 * mu[0]).sum())
+    if k > rank:
         raise EigenmapError(
-            f"At length scale {length_scale:g} only {rank} eigenvalues are above rounding; ask for fewer."
+            f"At length scale {length_scale:g} only {rank} eigenvalues are above rounding; ask for fewer components."
         )
-    x = np.random.default_rng(seed).uniform(-HALF, HALF, (points, 1))
-    model = NeuralEigenmap(n_components, kernel="rbf", kernel_params={"length_scale": length_scale}, random_state=seed)
-    learned = model.fit(x).transform(grid)
-    k = learned.shape[1]
-    return Eigenfunctions(grid[:, 0], learned, vectors.numpy()[:, :k], model.eigenvalues_, mu.numpy()[:k])
+    phi = rbf(torch.from_numpy(x), z, length_scale) @ (w.sqrt()[:, None] * vectors[:, :k]) / mu[:k]
+    return mu[:k].numpy(), phi.numpy()
