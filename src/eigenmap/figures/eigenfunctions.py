@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -62,7 +62,7 @@ class Eigenfunctions:
     def alignment(self) -> Values:
         """|<psi_j, phi_j>| of every j."""
         learned, true = self.pairs
-        return np.abs(np.mean(learned * true, axis=0))
+        return np.asarray(np.abs(np.mean(learned * true, axis=0)))
 
     @property
     def inner_products(self) -> Values:
@@ -87,7 +87,7 @@ def eigenfunction_figure(found: Eigenfunctions) -> Figure:
     height = max(4.6, 0.52 * k + 1.0)
     figure = new_figure(10.4, height)
     with styled():
-        left, right = figure.subfigures(1, 2, width_ratios=(1.45, 1.0))
+        left, right = cast(Any, figure.subfigures(1, 2, width_ratios=(1.45, 1.0)))
     for part in (left, right):
         part.set_facecolor("none")
     _functions(add_axes(left, title="Eigenfunctions, leading one on top", xlabel="x"), found)
@@ -133,14 +133,14 @@ def _inner_products(axes: Axes, found: Eigenfunctions) -> None:
     axes.set_yticks(ticks, [str(tick) for tick in ticks])
     with styled():
         bar = axes.figure.colorbar(mesh, ax=axes, shrink=0.9)
-    bar.outline.set_visible(False)  # type: ignore[operator]
+    bar.outline.set_visible(False)
     bar.ax.tick_params(length=0)
     axes.set_xlabel(f"largest off the diagonal: {found.off_diagonal:.3f}", color=MUTED)
 
 
 def _eigenvalues(axes: Axes, found: Eigenfunctions) -> None:
     place = np.arange(1, len(found.eigenvalues) + 1)
-    true = {"color": INK, "linewidth": 1.1, "linestyle": (0, (4.0, 2.4)), "label": "true"}
+    true: dict[str, Any] = {"color": INK, "linewidth": 1.1, "linestyle": (0, (4.0, 2.4)), "label": "true"}
     axes.plot(place, found.true_eigenvalues, **true)
     axes.plot(place, found.eigenvalues, label="learned", **(look("ours") | {"linestyle": ""}))
     if float(min(found.eigenvalues.min(), found.true_eigenvalues.min())) > 0:

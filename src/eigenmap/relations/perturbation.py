@@ -60,7 +60,8 @@ def truncated(gram: Tensor, floor: float) -> Tensor:
     kept = vectors[:, mu >= floor]
     if kept.shape[1] == 0:
         raise EigenmapError(f"No eigenvalue is as large as {floor:g}; the largest is {float(mu[-1]):.3g}.")
-    return n * (kept * mu[mu >= floor]) @ kept.T
+    without: Tensor = n * (kept * mu[mu >= floor]) @ kept.T
+    return without
 
 
 def _square(gram: Tensor) -> Tensor:
