@@ -4,8 +4,8 @@
     python benchmarks/perturbation.py --seconds 240      # as much of it as fits
 
 The exponential kernel exp(-|x - x'|) on [-2, 2] has eigenvalues that fall like 1/j^2: 256 of them are far from zero and
-none repeats. Points are a regular grid of 768, so that expectations are exact and the truth is the matrix's own; the
-network sees 512 random Fourier features of x, enough for all functions. What is left to fail is the objective. Two
+none repeats. Points are a regular grid of 512, so that expectations are exact and the truth is the matrix's own; the
+network sees 384 random Fourier features of x, enough for all functions. What is left to fail is the objective. Two
 rates, the one with the larger eigenvalues in its span is kept (no truth in that); at k = 256 the one of k = 64.
 """
 
@@ -34,7 +34,7 @@ from eigenscores import GOOD, Found, aligned, held_out_score, rayleigh, scores
 
 SIZES = (16, 64, 256)
 RATES = (0.001, 0.004)
-POINTS, FEATURES, WIDTH, STEPS = 768, 512, 384, 300
+POINTS, FEATURES, WIDTH, STEPS = 512, 384, 320, 300
 FILE = "perturbation.json"
 
 
