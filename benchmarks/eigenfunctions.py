@@ -2,7 +2,7 @@
 
     python benchmarks/eigenfunctions.py                          # run what is missing, print the table
     python benchmarks/eigenfunctions.py --seconds 240            # as much of it as fits
-    python benchmarks/eigenfunctions.py --problems rbf-2d --methods default nystroem
+    python benchmarks/eigenfunctions.py --problems rbf-2d --methods default nystroem --again
     python benchmarks/eigen_tables.py                            # docs/eigenfunctions.md
 
 Protocol. Every method gets the same n points and the kernel between them. Networks have the same shape, the same number
@@ -115,6 +115,11 @@ class Results:
     def has(self, name: str, seed: int) -> bool:
         return any((run["method"], run["seed"]) == (name, seed) for run in self.content["runs"])
 
+    def drop(self, names: list[str]) -> None:
+        """Forget the runs of these methods."""
+        self.content["runs"] = [run for run in self.content["runs"] if run["method"] not in names]
+        harness.write(self.path, self.content)
+
     def add(self, run: Run) -> None:
         order = list(METHODS)
         self.content["runs"].append(run | harness.environment())
@@ -188,6 +193,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--problems", nargs="+", choices=PROBLEMS, default=list(PROBLEMS))
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
+    parser.add_argument("--again", action="store_true", help="forget earlier runs of these methods on these problems")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="start no run after so many seconds")
     parser.add_argument("--folder", type=Path, default=harness.RESULTS, help="where results are kept")
     words = parser.parse_args()
@@ -195,6 +201,8 @@ def main() -> None:
     torch.set_num_threads(1)
     warm_up()
     settings = Settings()
+    for name in words.problems if words.again else []:
+        Results(PROBLEMS[name], settings, words.folder).drop(words.methods)
     for seed in settings.seeds:  # the first seed of everything before the second of anything
         for name in words.problems:
             run_missing(PROBLEMS[name], words.methods, seed, settings, words.folder, until)

@@ -107,6 +107,10 @@ def test_the_command_prints_the_table(
     words = ["--problems", "rbf-1d-1", "--methods", "nystroem", "kernel-pca", "--folder", str(tmp_path)]
     monkeypatch.setattr("sys.argv", ["eigenfunctions.py", *words])
     eigenfunctions.main()
+    first = runs(tmp_path)
+    monkeypatch.setattr("sys.argv", ["eigenfunctions.py", *words, "--again"])
+    eigenfunctions.main()
+    assert [run["method"] for run in runs(tmp_path)] == [run["method"] for run in first]
     printed = capsys.readouterr().out
     table = printed[printed.index("RBF, length scale 1") :]
     assert "nystroem   seed 0 after  0.99" in table and "kernel-pca seed 0" in table
