@@ -17,7 +17,16 @@ if TYPE_CHECKING:
     from eigenmap.model import Eigenmap
     from eigenmap.spectrum import Alignment, Moments, align, best_alignment
 
-__all__ = ["Alignment", "Eigenmap", "EigenmapError", "Moments", "NeuralEigenmap", "align", "best_alignment", "fit_images"]
+__all__ = [
+    "Alignment",
+    "Eigenmap",
+    "EigenmapError",
+    "Moments",
+    "NeuralEigenmap",
+    "align",
+    "best_alignment",
+    "fit_images",
+]
 __version__ = "0.1.0"
 
 # Found when asked for: torch takes seconds to import, and `eigenmap --help` does not need it.

@@ -57,7 +57,7 @@ class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         network_params: width, depth and activation of the network.
         t: function j is multiplied by max(mu_j, 0)^t. With t = 1/2 inner products of codes approximate the kernel.
         batch_size: points in a training batch.
-        max_iter: steps of training at most; "auto" is 300, or one pass over the data where that is more.
+        max_steps: steps of training at most; "auto" is 300, or one pass over the data where that is more.
         tol: training on all points stops when phi_j and T phi_j / mu_j differ by less, relatively.
         learning_rate: of Adam.
         reference_size: points in the joint block; "auto" is 4,096 to 8,192, growing with k.
@@ -72,7 +72,7 @@ class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         groups_: lists of components whose eigenvalues cannot be told apart; only their space is determined.
         residual_: (r,) relative distance between phi_j and T phi_j / mu_j near the data.
         rank_: number of non-zero eigenvalues found; below n_components, `transform` has so many columns.
-        n_iter_: steps of training taken.
+        n_steps_: steps of training taken.
         network_: the trained network; `psi` evaluates it without the alignment.
         n_features_in_, feature_names_in_: as everywhere in scikit-learn.
 
@@ -96,7 +96,7 @@ class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         network_params: Mapping[str, Any] | None = None,
         t: float = 0.0,
         batch_size: int = 2048,
-        max_iter: int | str = "auto",
+        max_steps: int | str = "auto",
         tol: float = 0.02,
         learning_rate: float = 2e-3,
         reference_size: int | str = "auto",
@@ -112,7 +112,7 @@ class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         self.network_params = network_params
         self.t = t
         self.batch_size = batch_size
-        self.max_iter = max_iter
+        self.max_steps = max_steps
         self.tol = tol
         self.learning_rate = learning_rate
         self.reference_size = reference_size
@@ -276,7 +276,7 @@ class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         return self._aligned().rank
 
     @property
-    def n_iter_(self) -> int:
+    def n_steps_(self) -> int:
         """Steps of training taken."""
         check_is_fitted(self)
         return int(self._solver.trainer.steps)
@@ -330,7 +330,8 @@ class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
                     f"{DENSE_ROWS} give features of the points: fit(X, gram=matrix)."
                 )
             X = X.toarray()
-        return torch.as_tensor(np.ascontiguousarray(X)).to(self.device)
+        X = np.ascontiguousarray(X)
+        return torch.from_numpy(X if X.flags.writeable else X.copy()).to(self.device)
 
     def _weights(self, sample_weight: Any, X: Any) -> Tensor | None:
         if sample_weight is None:
@@ -344,7 +345,7 @@ class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         """The parameters, each checked: an estimator may have been given anything."""
         k = whole("n_components", self.n_components)
         batch_size = whole("batch_size", self.batch_size, least=4)
-        max_iter = None if self.max_iter == "auto" else whole('max_iter (or "auto")', self.max_iter, least=0)
+        max_steps = None if self.max_steps == "auto" else whole('max_steps (or "auto")', self.max_steps, least=0)
         if self.reference_size == "auto":
             reference = min(8192, max(4096, 32 * k))
         else:
@@ -356,7 +357,7 @@ class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             network=self.network,
             network_params=dict(self.network_params or {}),
             batch_size=batch_size,
-            max_iter=max_iter,
+            max_steps=max_steps,
             tol=number("tol", self.tol),
             learning_rate=number("learning_rate", self.learning_rate, zero=False),
             reference_size=reference,

@@ -67,7 +67,13 @@ class Relation:
 
 
 def make_relation(
-    x: Tensor, weights: Tensor | None, kernel: Any, kernel_params: Mapping[str, Any] | None, gram: Any, seed: int, edges: int
+    x: Tensor,
+    weights: Tensor | None,
+    kernel: Any,
+    kernel_params: Mapping[str, Any] | None,
+    gram: Any,
+    seed: int,
+    edges: int,
 ) -> Relation:
     """Read the parameters of an estimator; `gram` is the matrix of a precomputed kernel."""
     n = len(x)

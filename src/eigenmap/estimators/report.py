@@ -15,19 +15,40 @@ from eigenmap.estimators.ritz import Span, solve
 from eigenmap.objectives import NeuralEF
 from eigenmap.relations.operator import Operator
 
+FEWEST_POINTS = 4
+"""Points for each function that it takes to judge all functions together."""
+
 
 def judge(functions: Callable[[Tensor], Tensor], operator: Operator) -> Tensor:
-    """Rayleigh quotients of given functions on points that had no part in choosing them.
+    """Eigenvalues of given functions on points that had no part in choosing them.
 
-        mu_j = sum_{b != b'} p_b p_b' phi_j(x_b) kappa(x_b, x_b') phi_j(x_b') / (1 - sum_b p_b^2) / sum_b p_b phi_j(x_b)^2
+    With C = E[phi phi^T] and A = E[phi T phi^T] on those points,
 
-    Pairs of a point with itself are left out, which makes the numerator unbiased at any number of points. (With them
-    every eigenvalue of a kernel with kappa(x, x) = 1 would be 1/n too large.)
+        mu_j = (C^-1 A C^-1)_jj C_jj
+
+    For true eigenfunctions A = C diag(mu) C + (the modes that are missing). So the ones that are there do not disturb
+    each other, though on n points they are orthogonal only up to n^-1/2: a plain Rayleigh quotient A_jj / C_jj adds
+    mu_1 / n to all of them. The missing modes add E[residual kernel(x, x)] / n, which is subtracted: pairs of a point
+    with itself.
     """
     phi, p = functions(operator.x), operator.p[:, None]
-    own = (p.square() * phi.square() * operator.diagonal()[:, None]).sum(0)
-    across = ((p * phi * operator.apply(phi)).sum(0) - own) / (1 - p.square().sum()).clamp_min(1e-12)
-    return across / (p * phi.square()).sum(0).clamp_min(1e-300)
+    C, A = (p * phi).T @ phi, (p * phi).T @ operator.apply(phi)
+    diagonal = operator.diagonal()
+    if len(phi) < FEWEST_POINTS * phi.shape[1]:  # too few to tell the functions apart: each by itself
+        own = (p.square() * phi.square() * diagonal[:, None]).sum(0)
+        across = (A.diagonal() - own) / (1 - p.square().sum()).clamp_min(1e-12)
+        return across / C.diagonal().clamp_min(1e-300)
+    size = C.diagonal().clamp_min(1e-300)
+    unit = size.rsqrt()
+    eye = torch.eye(len(C)).to(C)
+    inverse = torch.linalg.inv(unit[:, None] * C * unit + 1e-9 * eye)
+
+    def eigenvalues(A: Tensor) -> Tensor:
+        return (inverse @ (unit[:, None] * A * unit) @ inverse).diagonal()
+
+    explained = phi.square() @ (eigenvalues(A) / size)
+    own = p.square() * (diagonal - explained)[:, None]
+    return eigenvalues(A - (own * phi).T @ phi)
 
 
 def judge_by_halves(span: Span, operator: Operator, k: int, scale: Tensor, seed: int) -> Tensor:

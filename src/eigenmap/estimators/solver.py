@@ -41,7 +41,7 @@ class Settings:
     network: Any
     network_params: dict[str, Any]
     batch_size: int
-    max_iter: int | None
+    max_steps: int | None
     tol: float
     learning_rate: float
     reference_size: int
@@ -76,6 +76,7 @@ class Solver:
         gains = (1.0,) if isinstance(settings.network, nn.Module) else GAINS
         candidates = [self._candidate(standardise, trial, gain) for gain in gains]
         self.functions, first = min(candidates, key=lambda pair: self._badness(pair[1]))
+        self.good_enough = self._is_good(first)
         self.dtype = _training_dtype(relation, standardise, settings.batch_size)
         self.reservoir = Reservoir(2 * settings.reference_size)
         unit = float(first.eigenvalues.abs().max())
@@ -95,7 +96,7 @@ class Solver:
         exact = takes_weights(self.trainer.objective) or not relation.weighted
         if n <= self.settings.batch_size and exact:
             self._train_on_all(operator)
-        else:
+        elif not self.good_enough:
             self._train_on_blocks(relation.batches(training, self.settings.batch_size, self.seed, self.dtype), n)
         if relation.kernel is not None:
             self.reservoir.add(relation.x, relation.p * n if relation.weighted else None, self.generator)
@@ -163,6 +164,11 @@ class Solver:
         missing = self.settings.n_components - len(solution.residual)
         return float(solution.residual.clamp_max(1.0).sum()) + missing
 
+    def _is_good(self, solution: Solution) -> bool:
+        """Whether there is nothing left to train for; an objective of the user's choice is always trained."""
+        auto = isinstance(self.settings.objective, str) and self.settings.objective == "auto"
+        return auto and self._badness(solution) < len(solution.residual) * self.settings.tol
+
     def _objective_options(self, relation: Relation, trial: Operator, unit: float) -> dict[str, Any]:
         options = dict(self.settings.objective_params)
         if options.get("shift") == "auto":
@@ -176,9 +182,9 @@ class Solver:
         """
         functions, trainer, settings = self.functions, self.trainer, self.settings
         auto = isinstance(settings.objective, str) and settings.objective == "auto"
-        limit = STEPS if settings.max_iter is None else settings.max_iter
+        limit = STEPS if settings.max_steps is None else settings.max_steps
         best = self._solve(operator)
-        if limit == 0 or (auto and float(best.residual.max()) < settings.tol):
+        if limit == 0 or self._is_good(best):
             return
         whole, kept = WholeBatch(operator), copy.deepcopy(functions.network.state_dict())
         while trainer.steps < limit:
@@ -190,12 +196,12 @@ class Solver:
             found = self._solve(operator)
             if not auto or self._badness(found) < self._badness(best):
                 best, kept = found, copy.deepcopy(functions.network.state_dict())
-            if auto and float(found.residual.max()) < settings.tol:
+            if self._is_good(found):
                 break
         functions.network.load_state_dict(kept)
 
     def _train_on_blocks(self, batches: Batches, n: int) -> None:
-        limit = self.settings.max_iter
+        limit = self.settings.max_steps
         steps = max(STEPS, -(-n // self.settings.batch_size)) if limit is None else limit
         for step in range(steps):
             self.trainer.anneal(step / steps)
