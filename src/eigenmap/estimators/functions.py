@@ -46,18 +46,18 @@ class Functions:
     def span(self, x: Tensor) -> Tensor:
         """(B, m) the functions that are combined, in float64; the constant is the last of them."""
         with torch.no_grad():
-            parts = [self._outputs(part)[1 if self.span_psi else 0] for part in x.split(ROWS)]
+            parts = [self._outputs(part)[1 if self.span_psi else 0] for part in torch.split(x, ROWS)]
         h = torch.cat(parts)
         return torch.cat([h, torch.ones_like(h[:, :1])], 1)
 
     def psi(self, x: Tensor) -> Tensor:
         """(B, k) what the network itself says, before alignment."""
         with torch.no_grad():
-            return torch.cat([self._outputs(part)[1] for part in x.split(ROWS)])
+            return torch.cat([self._outputs(part)[1] for part in torch.split(x, ROWS)])
 
     def __call__(self, x: Tensor) -> Tensor:
         """(B, r) the ordered functions."""
-        return torch.cat([self.span(part) @ self.head for part in x.split(ROWS)])
+        return torch.cat([self.span(part) @ self.head for part in torch.split(x, ROWS)])
 
     def _outputs(self, x: Tensor) -> tuple[Tensor, Tensor]:
         dtype = next(self.network.parameters()).dtype

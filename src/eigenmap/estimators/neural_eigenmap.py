@@ -207,7 +207,7 @@ class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         check_is_fitted(self)
         X = self._validated(X, reset=False)
         found = self._aligned()
-        parts = (self._solver.functions(part).cpu() for part in self._points(X).split(65536))
+        parts = (self._solver.functions(part).cpu() for part in torch.split(self._points(X), 65536))
         weights = found.eigenvalues.clamp_min(0).pow(self.t).cpu() if self.t else torch.tensor(1.0)
         codes = torch.cat([(part * weights).to(torch.from_numpy(np.empty(0, X.dtype)).dtype) for part in parts])
         result: Array = codes.numpy()
@@ -337,8 +337,6 @@ class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         if sample_weight is None:
             return None
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        if not (weights > 0).any():
-            raise EigenmapError("sample_weight is zero for every sample; at least one has to be positive.")
         return torch.from_numpy(weights)
 
     def _settings(self) -> Settings:

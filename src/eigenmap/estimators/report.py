@@ -37,14 +37,16 @@ def judge(functions: Callable[[Tensor], Tensor], operator: Operator) -> Tensor:
     if len(phi) < FEWEST_POINTS * phi.shape[1]:  # too few to tell the functions apart: each by itself
         own = (p.square() * phi.square() * diagonal[:, None]).sum(0)
         across = (A.diagonal() - own) / (1 - p.square().sum()).clamp_min(1e-12)
-        return across / C.diagonal().clamp_min(1e-300)
+        quotients: Tensor = across / C.diagonal().clamp_min(1e-300)
+        return quotients
     size = C.diagonal().clamp_min(1e-300)
     unit = size.rsqrt()
     eye = torch.eye(len(C)).to(C)
     inverse = torch.linalg.inv(unit[:, None] * C * unit + 1e-9 * eye)
 
     def eigenvalues(A: Tensor) -> Tensor:
-        return (inverse @ (unit[:, None] * A * unit) @ inverse).diagonal()
+        whitened: Tensor = inverse @ (unit[:, None] * A * unit) @ inverse
+        return whitened.diagonal()
 
     explained = phi.square() @ (eigenvalues(A) / size)
     own = p.square() * (diagonal - explained)[:, None]
@@ -89,7 +91,8 @@ def smallest_eigenvalue(operator: Operator) -> float:
         # An upper bound that converges from above, to the tolerance: subtract it.
         value = float(eigsh(symmetric, k=1, which="SA", tol=1e-3, return_eigenvectors=False, v0=np.ones(n))[0])
         lowest = value - 1e-3 * abs(value)
-    return lowest - noise_floor(operator) if lowest < 0 else lowest
+    # Rounding makes the zeros of a positive kernel negative; they are no reason for a shift.
+    return lowest - noise_floor(operator) if lowest < -1e-9 * float(operator.diagonal().abs().max()) else 0.0
 
 
 def groups(eigenvalues: Tensor, n: int) -> list[list[int]]:

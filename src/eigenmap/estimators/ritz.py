@@ -5,8 +5,8 @@ best approximations of the eigenfunctions of T have a closed form. Two steps, in
 
 1. Rayleigh-Ritz. With an orthonormal basis Q of the hidden layer in L2(p), the eigenvectors of Q^T T Q give functions
    u_1, u_2, ... with signed eigenvalues mu_1 >= mu_2 >= ...
-2. An eigenfunction equals its own image: phi = T phi / mu, *everywhere*, also between the points and beyond them. So the
-   last layer is the least-squares fit of h(z) W to (T u_j)(z) / mu_j over the points and over probes z scattered
+2. An eigenfunction equals its own image: phi = T phi / mu, *everywhere*, also between the points and beyond them. So
+   the last layer is the least-squares fit of h(z) W to (T u_j)(z) / mu_j over the points and over probes z scattered
    around them. Without the probes the fit is perfect at the points and wild where there are few of them (2-D Gaussian
    measure, 20 modes: overlap with Nystroem's functions .93 without, .999 with).
 
@@ -124,7 +124,7 @@ def least_squares(rows: Tensor, targets: Tensor) -> Tensor:
     U, singular, Wt = torch.linalg.svd(R, full_matrices=False)
     keep = singular > FITTED * singular[0]
     solution: Tensor = Wt[keep].T @ ((U[:, keep].T @ (Q.T @ targets)) / singular[keep, None])
-    return solution / size[:, None]
+    return solution.div(size[:, None])
 
 
 def probes(operator: Operator, count: int, scale: Tensor, seed: int) -> Tensor:
@@ -144,7 +144,9 @@ def _residual(span: Span, head: Tensor, mu: Tensor, operator: Operator, scale: T
     image = (operator.at(z, phi) if operator.extends else operator.apply(phi)) / mu
     valid = image.isfinite().all(1)
     image = image[valid]
-    return (span(z[valid]) @ head - image).norm(dim=0) / image.norm(dim=0).clamp_min(torch.finfo(image.dtype).tiny)
+    error, size = (span(z[valid]) @ head - image).norm(dim=0), image.norm(dim=0)
+    residual: Tensor = error / size.clamp_min(torch.finfo(image.dtype).tiny)
+    return residual
 
 
 def _signs(values: Tensor) -> Tensor:

@@ -107,7 +107,7 @@ class Solver:
         n, size = len(relation), self.settings.batch_size
         assert relation.kernel is not None
         weights = relation.p * n
-        for rows in torch.randperm(n, generator=self.generator).to(relation.x.device).split(size):
+        for rows in torch.split(torch.randperm(n, generator=self.generator).to(relation.x.device), size):
             x, w = relation.x[rows].to(self.dtype), weights[rows].to(self.dtype)
             old = torch.randperm(len(self.reservoir), generator=self.generator)[: size - len(rows)]
             if len(old):
@@ -167,7 +167,7 @@ class Solver:
     def _is_good(self, solution: Solution) -> bool:
         """Whether there is nothing left to train for; an objective of the user's choice is always trained."""
         auto = isinstance(self.settings.objective, str) and self.settings.objective == "auto"
-        return auto and self._badness(solution) < len(solution.residual) * self.settings.tol
+        return auto and float(solution.residual.mean()) < self.settings.tol
 
     def _objective_options(self, relation: Relation, trial: Operator, unit: float) -> dict[str, Any]:
         options = dict(self.settings.objective_params)

@@ -93,7 +93,7 @@ class Trainer:
         psi = outputs(self.network, standardise(points))[1]
         if root is not None:
             psi = psi * root
-        first, second = (psi, psi) if whole else psi.split([len(batch.x), len(batch.x_plus)])
+        first, second = (psi, psi) if whole else torch.split(psi, [len(batch.x), len(batch.x_plus)])
         kernel = batch.kernel
         kernel = kernel / self.unit if kernel is not None and kernel.ndim == 2 else kernel
         loss: Tensor = self.objective(first, second, kernel)

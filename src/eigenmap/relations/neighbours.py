@@ -114,7 +114,7 @@ def _index(x: Tensor) -> Any:
 
     rows = _single(x)
     if len(rows) <= EXACT:
-        index = faiss.IndexFlatL2(rows.shape[1])
+        index: Any = faiss.IndexFlatL2(rows.shape[1])
     else:
         index = faiss.IndexHNSWFlat(rows.shape[1], LINKS)
         index.hnsw.efSearch = EFFORT

@@ -81,7 +81,7 @@ class KernelOperator:
     def at(self, z: Tensor, f: Tensor) -> Tensor:
         """T f at any points, strip by strip."""
         weighted = self.p[:, None] * f
-        strips = z.split(max(1, ENTRIES // len(self.x)))
+        strips = torch.split(z, max(1, ENTRIES // len(self.x)))
         return torch.cat([self.kernel(strip, self.x).to(weighted) @ weighted for strip in strips])
 
     def block(self) -> Tensor:
@@ -90,7 +90,7 @@ class KernelOperator:
 
     def diagonal(self) -> Tensor:
         """kappa(x_i, x_i), from small blocks, of which nothing else counts."""
-        return torch.cat([self.kernel(part, part).diagonal() for part in self.x.split(256)]).to(self.p)
+        return torch.cat([self.kernel(part, part).diagonal() for part in torch.split(self.x, 256)]).to(self.p)
 
     def restrict(self, rows: Tensor) -> KernelOperator:
         """T over some of the points only."""
