@@ -221,7 +221,7 @@ def perturbed(folder: Path) -> Iterator[str]:
         "Does lifting or removing small eigenvalues help to find their functions, as the paper suspects? The "
         f"exponential kernel on [-2, 2] at {perturbation.POINTS} grid points, eigenvalues falling like 1/j²; "
         "expectations are exact and the network is wide enough, so that only the objective can fail. Modes with "
-        f"alignment ≥ {GOOD} in their own place, before and after alignment; one seed. *Shift*: (1 - c) mu + c. "
+        f"alignment ≥ {GOOD} in their own place, before and after alignment; one rate, one seed. *Shift*: (1 - c) mu + c. "
         "*Lifted*: mu / (mu + tau). "
         "*Truncated*: eigenvalues below the k-th set to zero."
     )
@@ -241,8 +241,8 @@ def perturbed(folder: Path) -> Iterator[str]:
 def trunks(folder: Path) -> Iterator[str]:
     yield "## One trunk or k separate networks"
     yield (
-        "NeuralEF trains k networks, its successor one trunk with k outputs. Same points and steps as above, two "
-        "rates, one seed. Separate networks are as wide as the trunk, or so narrow that all together have about as "
+        "NeuralEF trains k networks, its successor one trunk with k outputs. Same points and steps as above, one "
+        "rate, one seed. Separate networks are as wide as the trunk, or so narrow that all together have about as "
         "many weights."
     )
     path = folder / layouts.FILE

@@ -3,7 +3,7 @@
     python benchmarks/layouts.py                    # run what is missing, print the table
     python benchmarks/layouts.py --seconds 240      # as much of it as fits
 
-Everything else is as in `eigenfunctions.py`, with two rates and one seed. Separate networks come twice: each as wide as
+Everything else is as in `eigenfunctions.py`, at one rate and with one seed. Separate networks come twice: each as wide as
 the shared trunk (k times the work), and each so narrow that all together have about as many weights.
 """
 
@@ -26,7 +26,7 @@ from eigenproblems import PROBLEMS, Problem
 
 FILE = "layouts.json"
 OBJECTIVES = ("alpha-10", "ratio", "trace")
-SETTINGS = Settings(rates=(0.003, 0.01), seeds=(0,))
+SETTINGS = Settings(rates=(0.01,), seeds=(0,))
 SHARED, WIDE, NARROW = "one trunk", "separate, as wide", "separate, as many weights"
 
 

@@ -130,7 +130,7 @@ def test_the_study_of_layouts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_the_study_of_perturbations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in {"POINTS": 64, "FEATURES": 32, "WIDTH": 32, "STEPS": 10, "RATES": (0.01,)}.items():
+    for name, value in {"POINTS": 64, "FEATURES": 32, "WIDTH": 32, "STEPS": 10}.items():
         monkeypatch.setattr(perturbation, name, value)
     results = perturbation.Results(tmp_path)
     perturbation.run_missing(results, (4,), float("inf"))
