@@ -221,9 +221,8 @@ def perturbed(folder: Path) -> Iterator[str]:
         "Does lifting or removing small eigenvalues help to find their functions, as the paper suspects? The "
         f"exponential kernel on [-2, 2] at {perturbation.POINTS} grid points, eigenvalues falling like 1/j²; "
         "expectations are exact and the network is wide enough, so that only the objective can fail. Modes with "
-        f"alignment ≥ {GOOD} in their own place, before and after alignment; one rate, one seed. *Shift*: (1 - c) mu + c. "
-        "*Lifted*: mu / (mu + tau). "
-        "*Truncated*: eigenvalues below the k-th set to zero."
+        f"alignment ≥ {GOOD} in their own place, before and after alignment; one rate, one seed. *Shift*: "
+        "(1 - c) mu + c. *Lifted*: mu / (mu + tau). *Truncated*: eigenvalues below the k-th set to zero."
     )
     runs = perturbation.Results(folder).runs
     rows = []

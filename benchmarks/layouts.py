@@ -3,8 +3,8 @@
     python benchmarks/layouts.py                    # run what is missing, print the table
     python benchmarks/layouts.py --seconds 240      # as much of it as fits
 
-Everything else is as in `eigenfunctions.py`, at one rate and with one seed. Separate networks come twice: each as wide as
-the shared trunk (k times the work), and each so narrow that all together have about as many weights.
+Everything else is as in `eigenfunctions.py`, at one rate and with one seed. Separate networks come twice: each as wide
+as the shared trunk (k times the work), and each so narrow that all together have about as many weights.
 """
 
 from __future__ import annotations
