@@ -68,7 +68,7 @@ def about(results: Results) -> Iterator[str]:
 def summary(results: Results) -> str:
     """One row a method: how many modes were found, and at what cost."""
     head = ["method", f"modes ≥ {GOOD}", "before", "worst mode", "before"]
-    head += ["eigenvalue error, median", "largest", "off-diagonal", "before", "seconds", "MB", "rate"]
+    head += ["eigenvalue error, median", "largest", "off-diagonal", "before", "seconds", "MB", "rate", "seeds"]
     rows = []
     for name, method in METHODS.items():
         runs = results.of(name)
@@ -109,6 +109,7 @@ def _cells(runs: Sequence[Run]) -> list[str]:
         f"{mean(run['seconds'] for run in runs):.2g}",
         f"{mean(run['peak_mb'] for run in runs):.0f}",
         NONE if rate is None else f"{rate:g}",
+        str(len(runs)),
     ]
 
 
@@ -168,22 +169,22 @@ def verdict(results: Results) -> str:
 
 
 def losses(results: Results) -> str:
-    """Trained rivals that beat the default somewhere, said plainly."""
+    """Methods that beat the default somewhere, on the seeds that both ran with, said plainly."""
     ours = results.of("default")
-    if not ours:
-        return ""
-    mine = averaged(ours, "after", "alignment")
     ahead = []
     for name, method in METHODS.items():
-        runs = results.of(name)
-        if name == "default" or not runs:
+        theirs = results.of(name)
+        seeds = {run["seed"] for run in ours} & {run["seed"] for run in theirs}
+        if name in ("default", "kernel-pca") or not seeds:  # KernelPCA has another truth
             continue
-        theirs = averaged(runs, "after", "alignment")
-        if len(theirs) != len(mine) or name == "kernel-pca":
-            continue
-        gains = [j + 1 for j, (a, b) in enumerate(zip(theirs, mine, strict=True)) if a > b + 0.01]
+        a, b = (
+            averaged([run for run in runs if run["seed"] in seeds], "after", "alignment") for runs in (theirs, ours)
+        )
+        gains = [j + 1 for j, (rival, default) in enumerate(zip(a, b, strict=True)) if rival > default + 0.01]
         if gains:
             ahead.append(f"{method.title} (mode {', '.join(map(str, gains))})")
+    if not ours:
+        return ""
     if not ahead:
         return "No method is ahead of the default by more than 0.01 in any mode, in the mean over the seeds."
     return "Ahead of the default by more than 0.01, in the mean over the seeds: " + "; ".join(ahead) + "."

@@ -54,7 +54,7 @@ def test_means_over_seeds_and_what_did_not_run(tmp_path: Path) -> None:
     )
     cells = row(page, "trace")
     assert cells[:6] == ["1.5 of 2", "0 of 2", "0.940 ± 0.057", "0.100 ± 0.000", "30 %", "30 %"]
-    assert cells[6:] == ["0.100", "0.100", "1.5", "20", "0.01"]
+    assert cells[6:] == ["0.100", "0.100", "1.5", "20", "0.01", "2"]
     assert row(page, "GrEASE (its own graph)")[0] == "failed"
     assert row(page, "SpIN")[0] == "not run"
     assert "Modes compared as eigenspaces: 2–3." in page and "seeds 0, 1" in page
@@ -70,5 +70,7 @@ def test_the_default_against_nystroem_is_said_plainly(tmp_path: Path) -> None:
     missed = write(tmp_path, exact, run("default", [0.99, 0.96], [0.01, 0.1]))
     assert "Missed in 1 of 2: mode 2 (seed 0)." in missed
     assert "Ahead of the default by more than 0.01, in the mean over the seeds: Nystroem, exact (mode 2)." in missed
+    other_seed = write(tmp_path, exact, run("default", [0.9, 0.9], [0.1, 0.1], seed=1))
+    assert "No method is ahead of the default" in other_seed and "exact Nystroem: not run" in other_seed
     worse = write(tmp_path, exact, run("default", [0.99, 0.98], [0.01, 0.12]))
     assert "Missed in 1 of 2: mode 2 (seed 0)." in worse
