@@ -1,0 +1,23 @@
+"""The examples of docs/kernels.md run, in order, as one program."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+PAGE = Path(__file__).parents[1] / "docs" / "kernels.md"
+
+
+def test_the_examples_run_and_do_what_the_page_says() -> None:
+    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    assert len(blocks) == 5
+    space: dict[str, Any] = {}
+    for block in blocks:
+        exec(compile(block, str(PAGE), "exec"), space)
+    codes, model = space["codes"], space["model"]
+    assert codes.shape == (500, 8)
+    assert abs(codes.T @ codes / 500 - space["np"].eye(8)).max() < 1e-6
+    assert model.score(space["X"]) > 0.99
+    assert len(space["waves"].eigenvalues_) == 2
+    assert space["stream"].n_steps_ == 3
