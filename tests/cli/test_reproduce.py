@@ -26,6 +26,13 @@ def test_the_figure_of_the_gaussian_kernel(tmp_path: Path) -> None:
     assert "rbf.png exists" in refused(*words)
 
 
+def test_a_name_with_a_dot_and_a_name_with_an_ending(tmp_path: Path) -> None:
+    words = ("reproduce", "figure-rbf", "--components", 2, "--points", 64, "--quiet", "--out")
+    succeed(*words, tmp_path / "rbf-0.3")
+    succeed(*words, tmp_path / "other.png")
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["other.png", "other.svg", "rbf-0.3.png", "rbf-0.3.svg"]
+
+
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [

@@ -67,13 +67,14 @@ def figure_rbf(
     from eigenmap.figures.eigenfunctions import eigenfunction_figure
     from eigenmap.figures.style import save
 
-    files = [out.with_name(f"{out.name}.{kind}") for kind in ("svg", "png")]
+    stem = out.with_suffix("") if out.suffix in (".svg", ".png") else out
+    files = [stem.with_name(f"{stem.name}.{kind}") for kind in ("svg", "png")]
     for file in [*files, *([] if json is None else [json])]:
         check_file(file, force)
     say = sayer(quiet)
     say(f"Learning {components} functions from {points:,} points ...")
     found = learn_rbf(length_scale, components, points, seed)
-    save(eigenfunction_figure(found), out)
+    save(eigenfunction_figure(found), stem)
     if json is not None:
         write_json(json, summary(found) | {"length_scale": length_scale, "points": points, "seed": seed})
     show(f"alignment |<psi_j, phi_j>|: {' '.join(f'{value:.3f}' for value in found.alignment)}")
