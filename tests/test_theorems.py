@@ -81,7 +81,8 @@ def play(objective: nn.Module, mu: tuple[float, ...], k: int) -> Tensor:
     for _ in range(k):
         start = torch.randn(STATES, 1, generator=generator, dtype=torch.float64)
         psi = descend(lambda free, held=held: loss_of(objective, torch.cat([held, free], 1), kernel), start)
-        psi = psi - P @ psi if isinstance(objective, GramNeuralEF) else psi  # it does not see the mean
+        sees_the_mean = not isinstance(objective, GramNeuralEF) or not objective.centre
+        psi = psi if sees_the_mean else psi - P @ psi
         held = torch.cat([held, psi / (P @ psi.square()).sqrt()], 1)
     return held
 
@@ -249,6 +250,12 @@ class TestGramPenalty:
     def test_zero_is_no_special_case(self) -> None:
         mu = (1.0, *SINGULAR[:5])
         assert_modes(play(GramNeuralEF(b=2.0), mu, 5), [2, 3, 4, 5, 6])
+
+    def test_without_centring_the_first_function_counts(self) -> None:
+        """The same condition for all of them: .8 + .3 at k = 4."""
+        largest = INDEFINITE[0] - INDEFINITE[3]
+        assert_modes(play(GramNeuralEF(b=1.05 * largest, centre=False), INDEFINITE, 4), [1, 2, 3, 4])
+        assert_modes(play(GramNeuralEF(b=0.95 * largest, centre=False), INDEFINITE, 4), [1, 2, 3, 1])
 
 
 class TestBarlowTwins:

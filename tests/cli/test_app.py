@@ -32,6 +32,8 @@ VERBS = {
     "recipes": ["--help"],
     "objectives": ["--help"],
     "demo": ["--out", "--force"],
+    "reproduce": ["figure-rbf"],
+    "reproduce figure-rbf": ["--out", "--length-scale", "--components", "--points", "--seed", "--force", "--json"],
 }
 
 

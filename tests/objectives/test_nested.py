@@ -21,9 +21,10 @@ def nested(
     rows: str = "normalised",
     scale: float = 10.0,
     unbiased: bool = False,
+    centre: bool = True,
 ) -> Tensor:
     """Prefix by prefix: w_d times the contrastive loss of the first d features."""
-    psi, psi_plus = normalised(psi, psi_plus, kernel, centre=True, scale=False)
+    psi, psi_plus = normalised(psi, psi_plus, kernel, centre=centre, scale=False)
     z, z_plus = normalised_rows(psi, rows, scale), normalised_rows(psi_plus, rows, scale)
     k = psi.shape[1]
     R = expectation(z, z_plus, kernel)
@@ -48,6 +49,12 @@ def nested(
 def test_is_its_equation(kernel: str, rows: str, unbiased: bool) -> None:
     reference = functools.partial(nested, rows=rows, scale=7.0, unbiased=unbiased)
     assert_matches(NestedMoments(rows=rows, scale=7.0, unbiased=unbiased), reference, kernel)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_without_centring_it_is_its_equation(kernel: str) -> None:
+    reference = functools.partial(nested, rows="raw", centre=False)
+    assert_matches(NestedMoments(rows="raw", centre=False), reference, kernel)
 
 
 def test_one_feature_is_the_spectral_contrastive_loss_of_centred_codes() -> None:

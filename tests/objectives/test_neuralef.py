@@ -60,8 +60,10 @@ def neuralef(
     return scale * loss / (2 * k)
 
 
-def gram_neuralef(psi: Tensor, psi_plus: Tensor, kernel: Tensor | None, b: float, unbiased: bool = False) -> Tensor:
-    psi, psi_plus = normalised(psi, psi_plus, kernel, centre=True)
+def gram_neuralef(
+    psi: Tensor, psi_plus: Tensor, kernel: Tensor | None, b: float, unbiased: bool = False, centre: bool = True
+) -> Tensor:
+    psi, psi_plus = normalised(psi, psi_plus, kernel, centre=centre)
     k = psi.shape[1]
     R = expectation(psi, psi_plus, kernel)
     total = sum(1 / (j + 1) for j in range(k))
@@ -112,9 +114,10 @@ def test_neuralef_is_its_equation(kernel: str, options: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("unbiased", [False, True])
-def test_gram_neuralef_is_its_equation(kernel: str, unbiased: bool) -> None:
-    reference = functools.partial(gram_neuralef, b=0.8, unbiased=unbiased)
-    assert_matches(GramNeuralEF(b=0.8, unbiased=unbiased), reference, kernel)
+@pytest.mark.parametrize("centre", [False, True])
+def test_gram_neuralef_is_its_equation(kernel: str, unbiased: bool, centre: bool) -> None:
+    reference = functools.partial(gram_neuralef, b=0.8, unbiased=unbiased, centre=centre)
+    assert_matches(GramNeuralEF(b=0.8, unbiased=unbiased, centre=centre), reference, kernel)
 
 
 @pytest.mark.parametrize(("k", "alpha"), [(2048, 0.1), (8, 25.6)])

@@ -7,7 +7,17 @@
 The modules import no more than the help texts need; what computes is imported when a verb runs.
 """
 
-from eigenmap.cli import advise, demo, embed, evaluate, export, fit, index, info  # noqa: F401 - they register verbs
+from eigenmap.cli import (  # noqa: F401 - they register their verbs
+    advise,
+    demo,
+    embed,
+    evaluate,
+    export,
+    fit,
+    index,
+    info,
+    reproduce,
+)
 from eigenmap.cli.app import app
 
 __all__ = ["app", "main"]

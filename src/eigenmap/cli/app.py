@@ -27,6 +27,7 @@ _ORDER = (
     "info",
     "recipes",
     "objectives",
+    "reproduce",
 )
 
 

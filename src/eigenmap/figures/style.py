@@ -189,7 +189,7 @@ def png(figure: Figure, dpi: int = 160) -> bytes:
 
 def save(figure: Figure, stem: Path) -> list[Path]:
     """Write `stem`.svg and `stem`.png; returns both paths."""
-    files = [stem.with_suffix(".svg"), stem.with_suffix(".png")]
+    files = [stem.with_name(f"{stem.name}.{kind}") for kind in ("svg", "png")]  # a stem may hold a dot: rbf-0.3
     try:
         stem.parent.mkdir(parents=True, exist_ok=True)
         # On white: a viewer in dark mode would show dark text on nothing.

@@ -28,7 +28,7 @@ class NestedMoments(Objective):
 
     C_ij C+_ij averages z_b z_b^T and z_plus_b' z_plus_b'^T over all b, b' including b = b'; `unbiased=True`
     leaves the pairs b = b' out, as the spectral contrastive loss does. Rows of a Gram block are not paired:
-    nothing is left out.
+    nothing is left out. `centre=False` subtracts no mean: for kernels whose leading eigenfunctions have one.
 
     Example::
 
@@ -38,15 +38,19 @@ class NestedMoments(Objective):
         loss.backward()
     """
 
-    def __init__(self, rows: str = "normalised", scale: float = 10.0, unbiased: bool = False) -> None:
+    def __init__(
+        self, rows: str = "normalised", scale: float = 10.0, unbiased: bool = False, centre: bool = True
+    ) -> None:
         super().__init__()
         self.rows = check_rows(rows)
         self.scale = number("scale", scale, zero=False)
         self.unbiased = unbiased
+        self.centre = centre
 
     def loss(self, psi: Tensor, psi_plus: Tensor, weights: Tensor | None, gram: Tensor | None) -> Tensor:
         """Return the value of the equation of the class."""
-        z, z_plus = (scale_rows(v, self.rows, self.scale) for v in centre(psi, psi_plus, weights=weights))
+        views = centre(psi, psi_plus, weights=weights) if self.centre else (psi, psi_plus)
+        z, z_plus = (scale_rows(v, self.rows, self.scale) for v in views)
         rows = join(z, z_plus, weights, gram)
         w = harmonic(psi.shape[1], psi)
         s = w.flip(0).cumsum(0).flip(0)

@@ -154,6 +154,9 @@ class GramNeuralEF(Objective):
 
         G_ij^2 ~ { (sum_b t_b)^2 - sum_b t_b^2 } / (B (B - 1)),   t_b = mean of psi_i psi_j over the views of b
 
+    `centre=False` subtracts nothing from the features (they keep their second moment 1): for kernels whose leading
+    eigenfunctions have a mean, such as the Gaussian kernel.
+
     Example::
 
         objective = GramNeuralEF()
@@ -163,14 +166,16 @@ class GramNeuralEF(Objective):
         optimizer.step()
     """
 
-    def __init__(self, b: float = 1.0, unbiased: bool = False) -> None:
+    def __init__(self, b: float = 1.0, unbiased: bool = False, centre: bool = True) -> None:
         super().__init__()
         self.b = number("b", b)
         self.unbiased = unbiased
+        self.centre = centre
 
     def loss(self, psi: Tensor, psi_plus: Tensor, weights: Tensor | None, gram: Tensor | None) -> Tensor:
         """Return the value of the equation of the class."""
-        psi, psi_plus = standardise(psi, psi_plus, weights=weights)
+        normalise = standardise if self.centre else l2_normalise
+        psi, psi_plus = normalise(psi, psi_plus, weights=weights)
         rows = join(psi, psi_plus, weights, gram)
         w = harmonic(psi.shape[1], psi)
         h = rows.pooled()

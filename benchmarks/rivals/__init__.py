@@ -1,0 +1,1 @@
+"""Rivals of the eigenfunction benchmark that the library does not have: small, as published, for full batches."""
