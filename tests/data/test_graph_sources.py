@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 import torch
+
 from eigenmap import EigenmapError, load_graph
 from eigenmap.data import load_ogb, load_pyg
 

@@ -183,7 +183,7 @@ def test_nothing_can_be_held_out_of_little_or_by_a_share_of_nought() -> None:
     assert hold_out_edges(walk(), 0.0) is None
     assert hold_out_edges(walk(), 0.1) is None
     assert len(hold_out_edges(ring(), 0.5, maximum=3).keys) <= 3  # type: ignore[union-attr]
-    with pytest.raises(EigenmapError, match="between 0 and 0.5"):
+    with pytest.raises(EigenmapError, match=r"between 0 and 0\.5"):
         hold_out_edges(walk(), 0.9)
 
 

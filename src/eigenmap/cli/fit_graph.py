@@ -178,7 +178,7 @@ def graph(
     The two ends of an edge should get the same code.
     Afterwards the features of a node are enough: no graph is needed to embed nodes, not even ones never seen.
     """
-    from eigenmap.fit_graph import fit_graph
+    from eigenmap.graph_fit import fit_graph
     from eigenmap.recipes.graph import get_graph_recipe
 
     if steps is not None and minutes is not None:
