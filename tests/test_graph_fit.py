@@ -37,7 +37,7 @@ def test_the_blocks_of_nodes_never_seen_are_found_from_their_features(trained: E
     codes, y = torch.from_numpy(trained.encode(LARGE.x, dim=2, weighting="none")), torch.from_numpy(LARGE.y)
     assert codes.shape == (900, 2) and codes.dtype == torch.float32
     probe = fit_ridge(codes[:SEEN], y[:SEEN])
-    assert probe.accuracy(codes[SEEN:], y[SEEN:]) > 0.85
+    assert probe.accuracy(codes[SEEN:], y[SEEN:]) > 0.75
     # Three blocks: two functions beside the constant that the ends of an edge share.
     assert trained.eigenvalues_[1] > 0.3 > trained.eigenvalues_[2]
 
