@@ -119,9 +119,8 @@ def learner_of(contestant: Contestant, data: Data, setting: Setting) -> tuple[Le
 
 
 def points() -> Iterator[int]:
-    """Numbers of steps at which the probe is taken: 0, 10, 15, 22, ..."""
-    yield 0
-    step = 10.0
+    """Numbers of steps at which the probe is taken: 20, 30, 45, ..."""
+    step = 20.0
     while True:
         yield round(step)
         step *= 1.5
@@ -132,6 +131,7 @@ def race(contestant: Contestant, data: Data, setting: Setting, seconds: float) -
     clock = Clock(data.x.device)
     learner, nodes = learner_of(contestant, data, setting)
     relation = contestant.relation(data, setting)
+    untrained = probe(nodes, data)
     step, evaluations, spent = 0, 0, 0.0
     curve: list[dict[str, float]] = []
     for point in points():
@@ -147,6 +147,7 @@ def race(contestant: Contestant, data: Data, setting: Setting, seconds: float) -
         if spent >= seconds:
             break
     return {
+        "untrained_accuracy": untrained,
         "curve": curve,
         "steps": step,
         "best_accuracy": max(each["accuracy"] for each in curve),
@@ -329,7 +330,10 @@ def _say(line: str) -> None:
 def _print_run(name: str, run: dict[str, Any]) -> None:
     memory = "" if run["peak_gb"] is None else f", {run['peak_gb']:.1f} GB at most"
     _say(f"{name}: {run['steps']:,} steps, {run['evaluations']:,} evaluations, {run['seconds']:.1f} s{memory}")
-    _say("  " + "  ".join(f"{each['seconds']:.1f}s {each['accuracy']:.3f}" for each in run["curve"]))
+    _say(
+        f"  untrained {run['untrained_accuracy']:.3f}  "
+        + "  ".join(f"{each['seconds']:.1f}s {each['accuracy']:.3f}" for each in run["curve"])
+    )
 
 
 def _print_target(target: float, reached: dict[str, Any]) -> None:
