@@ -45,10 +45,9 @@ class Kinds(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Find the kind; where a file or folder was given in its place, say which word is missing."""
         if args[0] not in self.commands and Path(args[0]).exists():
-            kinds, first = " or ".join(self.commands), next(iter(self.commands))
-            raise EigenmapError(
-                f"{ctx.command_path} needs one more word, {kinds}: {ctx.command_path} {first} {args[0]}"
-            )
+            kinds = " or ".join(self.commands)
+            example = f"{ctx.command_path} {next(iter(self.commands))} {args[0]}"
+            raise EigenmapError(f"{ctx.command_path} needs one more word, {kinds}: {example}")
         return super().resolve_command(ctx, args)
 
 
