@@ -31,6 +31,10 @@ STRAYS, THIN = 0.25, 0.3
 """Share of the nodes that lie in the block of another class, and their propensity for edges as a share of others'."""
 
 
+CHUNK = 1 << 26
+"""Edges drawn at once."""
+
+
 class Data(NamedTuple):
     """Nodes, edges and labels on one device."""
 
@@ -115,12 +119,17 @@ def _edges(block: Tensor, stray: Tensor, shape: Shape, generator: torch.Generato
         low, high = torch.minimum(source, target), torch.maximum(source, target)
         return (low * n + high)[low != high]
 
-    keys = torch.unique(draw(round(1.05 * shape.edges)))
+    def draw_many(count: int) -> Tensor:  # in pieces, which bounds the memory
+        return torch.cat([draw(min(CHUNK, count - start)) for start in range(0, count, CHUNK)])
+
+    keys = torch.unique(draw_many(round(1.05 * shape.edges)))
     while len(keys) < shape.edges:
-        keys = torch.unique(torch.cat([keys, draw(2 * (shape.edges - len(keys)) + 100)]))
-    surplus = torch.rand(len(keys), generator=generator, device=device)
-    keys = keys[surplus.argsort()[: shape.edges]] if len(keys) < 2**28 else keys[: shape.edges]
-    return symmetric(keys, n)
+        keys = torch.unique(torch.cat([keys, draw_many(2 * (shape.edges - len(keys)) + 100)]))
+    # Sorted keys begin with the first blocks: the surplus has to go at random.
+    surplus = torch.randperm(len(keys), generator=generator, device=device)[shape.edges :]
+    kept = torch.ones(len(keys), dtype=torch.bool, device=device)
+    kept[surplus] = False
+    return symmetric(keys[kept], n)
 
 
 def symmetric(keys: Tensor, n: int) -> Adjacency:
