@@ -140,7 +140,7 @@ def read_features(path: str | Path) -> Tensor | SparseRows:
         return _read(path).x
     if not is_zipfile(path):
         with _readable(path):
-            return as_features(np.load(path, mmap_mode="c", allow_pickle=False))
+            return as_features(np.lib.format.open_memmap(path, mode="c"))
     with _archive(path) as archive:
         names = set(archive.files)
         if {"indptr", "indices", "shape", "data"} <= names:
@@ -225,11 +225,10 @@ def _read(path: Path) -> Graph:
 @contextmanager
 def _archive(path: Path) -> Iterator[Any]:
     """An open .npz file."""
-    with _readable(path), path.open("rb") as file:
-        archive = np.load(file, allow_pickle=False)
-        if isinstance(archive, np.ndarray):
-            raise EigenmapError(f"{path} is one array; a graph is an .npz file with edge_index and x in it.")
-        with archive:
+    with _readable(path):
+        if not is_zipfile(path):
+            raise EigenmapError(f"{path} is no graph: that is an .npz file with edge_index and x in it.")
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             yield archive
 
 
@@ -237,6 +236,8 @@ def _archive(path: Path) -> Iterator[Any]:
 def _readable(path: Path) -> Iterator[None]:
     try:
         yield
+    except EigenmapError:
+        raise
     except (OSError, ValueError, EOFError, BadZipFile) as error:
         raise EigenmapError(f"{path} cannot be read: {str(error).rstrip('.')}.") from None
 
