@@ -43,6 +43,12 @@ def test_ritz_values_of_the_true_functions_are_true(ring: graphs.Truth) -> None:
     assert graphs.principal_angle(ring, functions, 8) < 0.1
 
 
+def test_learned_eigenvalues_are_within_a_tenth() -> None:
+    found = graphs.compare(graphs.solve(graphs_small), steps=200, batch_size=1024, lr=0.03)
+    assert found["goal_met"] and found["largest_relative_error"] < 0.1
+    assert found["principal_angle_degrees"] < 30
+
+
 def test_edges_are_unbiased_and_published_blocks_are_not(ring: graphs.Truth) -> None:
     found = graphs.samplers(ring, batch_size=8, draws=1000)
     assert abs(found["edges"]["relative_bias"]) < 0.1

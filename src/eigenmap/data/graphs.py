@@ -114,7 +114,7 @@ def load_graph(source: object, x: object = None) -> Graph:
     """A graph from a file, a folder, or an object of another library.
 
     Args:
-        source: a path to an .npz file or folder; a `Graph`; a tuple (x, edge_index) or (x, edge_index, edge_weight) of
+        source: a path to an .npz file or folder; "ogb:NAME" or "pyg:NAME" for a public data set; a `Graph`; a tuple (x, edge_index) or (x, edge_index, edge_weight) of
             arrays; a PyG `Data`; a scipy sparse adjacency matrix; a networkx graph.
         x: the features, where the source has none: an array, a tensor or a scipy sparse matrix.
 
@@ -129,6 +129,9 @@ def load_graph(source: object, x: object = None) -> Graph:
     if isinstance(source, Graph):
         return source
     if isinstance(source, (str, Path)):
+        library, _, name = str(source).partition(":")
+        if name and library in ("ogb", "pyg"):
+            return graph_sources.load_ogb(name) if library == "ogb" else graph_sources.load_pyg(name)
         return _read(Path(source))
     return graph_sources.from_object(source, x)
 
