@@ -114,8 +114,9 @@ def load_graph(source: object, x: object = None) -> Graph:
     """A graph from a file, a folder, or an object of another library.
 
     Args:
-        source: a path to an .npz file or folder; "ogb:NAME" or "pyg:NAME" for a public data set; a `Graph`; a tuple (x, edge_index) or (x, edge_index, edge_weight) of
-            arrays; a PyG `Data`; a scipy sparse adjacency matrix; a networkx graph.
+        source: a path to an .npz file or folder; "ogb:NAME" or "pyg:NAME" for a public data set; a `Graph`; a tuple
+            (x, edge_index) or (x, edge_index, edge_weight) of arrays; a PyG `Data`; a scipy sparse adjacency matrix; a
+            networkx graph.
         x: the features, where the source has none: an array, a tensor or a scipy sparse matrix.
 
     Example:
