@@ -185,7 +185,7 @@ def block_estimates(truth: Truth, phi: Tensor, blocks: NodeBlocks, step: int) ->
 
 
 def samplers(truth: Truth, batch_size: int, draws: int) -> dict[str, Any]:
-    """Relative bias and standard deviation of diag R: node blocks, and edges at either count of a block's evaluations."""
+    """Relative bias and deviation of diag R: node blocks, and edges at either count of a block's evaluations."""
     phi = torch.from_numpy(truth.phi[:, 1 : MODES + 1].copy())
     mu = torch.from_numpy(truth.mu[1 : MODES + 1].copy())
     blocks = NodeBlocks(truth.walk, batch_size)
