@@ -267,7 +267,7 @@ def _host_seconds(work: Callable[[], object], times: int) -> float:
     return (time.perf_counter() - began) / times
 
 
-def run(arguments: argparse.Namespace) -> dict[str, Any]:
+def run(arguments: argparse.Namespace) -> None:
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     if device.type == "cuda":
         torch.set_float32_matmul_precision("high")
@@ -313,6 +313,7 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
     reached = to_accuracy(runs, target)
     result |= {"runs": runs, "target": target, "to_target": reached}
     _print_target(target, reached)
+    _save(arguments, result)  # what comes next needs the most memory
 
     result["cost_of_edges"] = {"1x": edge_cost(data, setting, arguments.repeat)}
     del data
@@ -328,7 +329,12 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
             f"{1e6 * cost['draw_seconds_an_edge']:.3f} to draw it"
         )
     result["seconds"] = whole.seconds()
-    return result
+    _save(arguments, result)
+
+
+def _save(arguments: argparse.Namespace, result: dict[str, Any]) -> None:
+    if arguments.json:
+        harness.write(arguments.json, result)
 
 
 def _say(line: str) -> None:
@@ -377,10 +383,7 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=30)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", type=Path, help="also write the result as JSON")
-    arguments = parser.parse_args()
-    result = run(arguments)
-    if arguments.json:
-        harness.write(arguments.json, result)
+    run(parser.parse_args())
 
 
 if __name__ == "__main__":
