@@ -1,6 +1,7 @@
 """Are the eigenvalues right? Learned spectra of real graphs against a sparse eigensolver, and two ways to sample them.
 
     python benchmarks/graphs.py spectrum FILE.npz [FILE.npz ...] [--indefinite] [--steps 1000] [--folder RESULTS]
+    python benchmarks/graphs.py table          # what was found, as Markdown
 
 On the largest connected component of each graph (and, with `--indefinite`, on a random bipartite ring, whose spectrum
 is symmetric about zero), with one-hot features, for which the network is a table of free values: train, collect the
@@ -18,6 +19,7 @@ and on sampled edges, whose noise has to average out before modes on few nodes s
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import time
 from pathlib import Path
@@ -291,6 +293,30 @@ def _print(result: dict[str, Any]) -> None:
         )
 
 
+def table(arguments: argparse.Namespace) -> None:
+    """Print what was found as the table of docs/graphs.md."""
+    print("| graph | nodes | trained on | largest error of 1 - mu | median | largest principal angle |")
+    print("| --- | --- | --- | --- | --- | --- |")
+    for path in sorted(arguments.folder.glob("graphs-spectrum-*.json")):
+        result = json.loads(path.read_text(encoding="utf-8"))
+        for how, found in result["runs"].items():
+            drawn = f"{result['edges_drawn']:,} " if how == "sampled edges" else ""
+            print(
+                f"| {result['graph']} | {result['nodes']:,} | {drawn}{how} | {found['largest_relative_error']:.1%} "
+                f"| {found['median_relative_error']:.1%} "
+                f"| {found['principal_angle_degrees']:.1f} degrees of {found['cut']} functions |"
+            )
+    print("\n| diagonal of R | sampler | evaluations a draw | relative bias | relative deviation |")
+    print("| --- | --- | --- | --- | --- |")
+    for path in sorted(arguments.folder.glob("graphs-spectrum-*.json")):
+        result = json.loads(path.read_text(encoding="utf-8"))
+        for sampler, row in result["samplers"]["rows"].items():
+            print(
+                f"| {result['graph']} | {sampler} | {row['evaluations']} "
+                f"| {row['relative_bias']:+.0%} | {row['relative_deviation']:.0%} |"
+            )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     verbs = parser.add_subparsers(required=True)
@@ -304,6 +330,9 @@ def main() -> None:
     verb.add_argument("--draws", type=int, default=1000)
     verb.add_argument("--folder", type=Path, default=harness.RESULTS, help="where the results go")
     verb.set_defaults(run=spectrum)
+    verb = verbs.add_parser("table", help="the results as Markdown")
+    verb.add_argument("--folder", type=Path, default=harness.RESULTS, help="where the results are")
+    verb.set_defaults(run=table)
     arguments = parser.parse_args()
     arguments.run(arguments)
 

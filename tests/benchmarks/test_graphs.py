@@ -73,3 +73,12 @@ def test_the_command_writes_and_prints_its_result(
 
 
 graphs_small = graphs.bipartite_ring(side=100, degree=8)
+
+
+def test_the_table_in_the_docs_is_what_the_command_prints(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["graphs.py", "table"])
+    graphs.main()
+    page = Path(__file__).parents[2] / "docs" / "graphs.md"
+    assert capsys.readouterr().out.strip() in page.read_text(encoding="utf-8")
