@@ -19,13 +19,24 @@ PACKAGE = "eigenmap"
 # fmt: off
 ORDER = [
     "errors", "spectrum", "objectives", "networks", "data", "relations", "model", "embedding", "training", "evaluation",
-    "search", "export", "figures", "recipes", "alignment", "fit", "demo", "estimators", "service", "cli",
+    "search", "export", "figures", "recipes", "alignment", "fit", "graph_fit", "demo", "estimators", "service", "cli",
 ]
 # fmt: on
 
 # Slow or optional: imported inside the functions that need them.
-LAZY = ["lightning_fabric", "lightning", "faiss", "matplotlib", "sklearn", "scipy", "torchvision", "timm", "pyarrow",
-    "psycopg", "ray", "onnx",
+LAZY = [
+    "lightning_fabric",
+    "lightning",
+    "faiss",
+    "matplotlib",
+    "sklearn",
+    "scipy",
+    "torchvision",
+    "timm",
+    "pyarrow",
+    "psycopg",
+    "ray",
+    "onnx",
 ]
 
 # Written so that this file does not contain what it forbids.

@@ -12,9 +12,12 @@ from typing import TYPE_CHECKING, Any
 from eigenmap.errors import EigenmapError
 
 if TYPE_CHECKING:
+    from eigenmap.data.graphs import Graph, load_graph, save_graph
     from eigenmap.embedding import embed_images
     from eigenmap.estimators import NeuralEigenmap
+    from eigenmap.estimators.graph import GraphEigenmap
     from eigenmap.fit import fit_images
+    from eigenmap.graph_fit import fit_graph
     from eigenmap.model import Eigenmap
     from eigenmap.spectrum import Alignment, Moments, align, best_alignment
 
@@ -22,12 +25,17 @@ __all__ = [
     "Alignment",
     "Eigenmap",
     "EigenmapError",
+    "Graph",
+    "GraphEigenmap",
     "Moments",
     "NeuralEigenmap",
     "align",
     "best_alignment",
     "embed_images",
+    "fit_graph",
     "fit_images",
+    "load_graph",
+    "save_graph",
 ]
 __version__ = "0.1.0"
 
@@ -35,6 +43,9 @@ __version__ = "0.1.0"
 _HOMES = {
     "embed_images": "eigenmap.embedding",
     "fit_images": "eigenmap.fit",
+    "fit_graph": "eigenmap.graph_fit",
+    "GraphEigenmap": "eigenmap.estimators.graph",
+    **dict.fromkeys(["Graph", "load_graph", "save_graph"], "eigenmap.data.graphs"),
     "Eigenmap": "eigenmap.model",
     "NeuralEigenmap": "eigenmap.estimators",
     **dict.fromkeys(["Alignment", "Moments", "align", "best_alignment"], "eigenmap.spectrum"),

@@ -14,6 +14,7 @@ from eigenmap.cli import (  # noqa: F401 - they register their verbs
     evaluate,
     export,
     fit,
+    fit_graph,
     index,
     info,
     reproduce,

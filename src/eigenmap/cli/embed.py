@@ -1,4 +1,4 @@
-"""`eigenmap embed`: any number of images to codes on disk."""
+"""`eigenmap embed`: any number of images, or of nodes, to codes on disk."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ from eigenmap.cli.options import (
     StrictOption,
     check_device,
 )
-from eigenmap.cli.outputs import check_codes, check_file
+from eigenmap.cli.outputs import check_codes, check_file, written
+from eigenmap.cli.work import encode_nodes
 from eigenmap.errors import EigenmapError
 
 
@@ -51,6 +52,8 @@ Examples:
 [cyan]  eigenmap embed runs/mine PHOTOS/ --out codes.npy --dim 64[/cyan]
 
 [cyan]  eigenmap embed runs/mine PHOTOS/ --out codes/ --files parquet[/cyan]
+
+[cyan]  eigenmap embed runs/graph new_features.npy --out codes.npy[/cyan]
 
 [cyan]  torchrun --nproc-per-node 4 --no-python eigenmap embed runs/mine PHOTOS/ --out codes/[/cyan]
 """,
@@ -103,7 +106,7 @@ def embed(
     force: ForceOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Turn images into ordered codes: one row of norm 1 an image.
+    """Turn images, or the features of nodes, into ordered codes: one row of norm 1 each.
 
     A longer code holds the shorter ones: cut rows anywhere and divide them by their norm. Memory does not grow with
     the number of images, and after a stop or a kill the same command goes on where it was.
@@ -111,6 +114,7 @@ def embed(
     from eigenmap.embedding import embed_images
     from eigenmap.embedding.files import SUFFIXES, names_file
     from eigenmap.fit import say_left_out
+    from eigenmap.model import Eigenmap
 
     names = names_file(out)
     if out.suffix in SUFFIXES:
@@ -121,6 +125,9 @@ def embed(
     else:
         check_codes(out, force)
     place = check_device(device)
+    if Eigenmap.is_of_nodes(run):
+        _embed_nodes(run, source, out, dim, place, batch_size, quiet)
+        return
     with progress_bar("encoding", quiet) as tick:
         made = embed_images(
             run,
@@ -143,3 +150,24 @@ def embed(
         note(f"{made.kept:,} shards were there already, from a run that was stopped.")
     inside = {".npy": f"names of the images: {names}", ".npz": "arrays codes and ids", "": f"shards of {shard_size:,}"}
     note(f"{made.images:,} codes of {made.dim} features: {out} ({inside.get(out.suffix, 'columns id and code')})")
+
+
+def _embed_nodes(
+    run: Path, source: Path, out: Path, dim: int | None, device: str, batch_size: int, quiet: bool
+) -> None:
+    """Write the codes of nodes, in their order."""
+    import numpy as np
+
+    from eigenmap.model import Eigenmap
+
+    if out.suffix not in (".npy", ".npz"):
+        raise EigenmapError(f"{out} must end in .npy or .npz for codes of nodes, for example codes.npy.")
+    model = Eigenmap.load(run)
+    codes = encode_nodes(model, source, model.check_dim(dim), device, batch_size, quiet)
+    with written(out) as file:
+        if out.suffix == ".npz":
+            np.savez(file, codes=codes)
+        else:
+            np.save(file, codes)
+    if not quiet:
+        note(f"{len(codes):,} codes of {codes.shape[1]} features, in the order of the nodes: {out}")

@@ -1,10 +1,11 @@
-"""scikit-learn estimators.
+"""Front doors in the manner of scikit-learn.
 
-from eigenmap.estimators import NeuralEigenmap
+from eigenmap.estimators import GraphEigenmap, NeuralEigenmap
 
 codes = NeuralEigenmap(10, kernel="rbf", kernel_params={"length_scale": 0.3}).fit_transform(X)
 """
 
+from eigenmap.estimators.graph import GraphEigenmap
 from eigenmap.estimators.neural_eigenmap import NeuralEigenmap
 
-__all__ = ["NeuralEigenmap"]
+__all__ = ["GraphEigenmap", "NeuralEigenmap"]
