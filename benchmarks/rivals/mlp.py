@@ -1,0 +1,104 @@
+"""A plain MLP classifier: three layers of width 512, on raw features or on any codes.
+
+It is a rival of its own (raw features), the head of two more (Laplacian eigenmap + MLP, node2vec + MLP), and the head
+of ours, so that every row gets the same classifier.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+H, N = TypeVar("H"), TypeVar("N")
+
+
+@dataclass(frozen=True)
+class Fitting:
+    """How a classifier is trained: AdamW; the best epoch on the validation nodes is kept."""
+
+    width: int = 512
+    layers: int = 3
+    dropout: float = 0.5
+    learning_rate: float = 0.005
+    weight_decay: float = 5e-4
+    epochs: int = 200
+    batch_size: int = 1024
+    check_every: int = 2
+
+
+GRID = (Fitting(), Fitting(dropout=0.7, weight_decay=5e-2), Fitting(dropout=0.2, learning_rate=0.002))
+"""What is tried for every MLP; the validation nodes choose."""
+
+
+def network(in_features: int, n_classes: int, how: Fitting) -> nn.Sequential:
+    """`how.layers` linear layers with BN, ReLU and dropout between them."""
+    layers: list[nn.Module] = [nn.Dropout(how.dropout)]
+    for place in range(how.layers - 1):
+        width = in_features if place == 0 else how.width
+        layers += [nn.Linear(width, how.width), nn.BatchNorm1d(how.width), nn.ReLU(), nn.Dropout(how.dropout)]
+    return nn.Sequential(*layers, nn.Linear(how.width if how.layers > 1 else in_features, n_classes))
+
+
+def accuracy(scores: Tensor, y: Tensor) -> float:
+    return float((scores.argmax(1) == y).double().mean())
+
+
+@torch.no_grad()
+def predict(net: nn.Module, x: Tensor, block: int = 16_384) -> Tensor:
+    """Scores of all rows, in evaluation mode."""
+    net.eval()
+    return torch.cat([net(part) for part in torch.split(x, block)])
+
+
+def fit(
+    x: Tensor, y: Tensor, train: Tensor, validation: Tensor, *, n_classes: int, how: Fitting, seed: int = 0
+) -> tuple[nn.Sequential, float]:
+    """The network of the best validation epoch, and its accuracy there."""
+    torch.manual_seed(seed)
+    net = network(x.shape[1], n_classes, how).to(x.device)
+    optimizer = torch.optim.AdamW(net.parameters(), lr=how.learning_rate, weight_decay=how.weight_decay)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, how.epochs)
+    held_x, held_y = x[validation], y[validation]
+    best, kept = -1.0, net.state_dict()
+    for epoch in range(how.epochs):
+        net.train()
+        for batch in torch.split(torch.randperm(len(train), device=x.device), how.batch_size):
+            if len(batch) < 2:  # BN has no statistics of one row
+                continue
+            loss = F.cross_entropy(net(x[train[batch]]), y[train[batch]])
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        schedule.step()
+        if (epoch + 1) % how.check_every == 0:
+            score = accuracy(predict(net, held_x), held_y)
+            if score > best:
+                best, kept = score, copy.deepcopy(net.state_dict())
+    net.load_state_dict(kept)
+    return net.eval(), best
+
+
+def best_fit(
+    x: Tensor,
+    y: Tensor,
+    train: Tensor,
+    validation: Tensor,
+    *,
+    n_classes: int,
+    grid: Sequence[Fitting] = GRID,
+    seed: int = 0,
+) -> tuple[nn.Sequential, float, Fitting]:
+    """The best of a grid on the validation nodes."""
+    return pick(grid, lambda how: fit(x, y, train, validation, n_classes=n_classes, how=how, seed=seed))
+
+
+def pick(grid: Sequence[H], fitted: Callable[[H], tuple[N, float]]) -> tuple[N, float, H]:
+    """Fit every setting, keep the first of those with the best validation accuracy."""
+    tried = [(*fitted(how), how) for how in grid]
+    return max(tried, key=lambda result: result[1])
