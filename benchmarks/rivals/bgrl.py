@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +22,7 @@ from scipy import sparse
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from rivals.features import Features, FirstLayer, mask_columns, widths
 from rivals.propagation import csr_tensor, gcn_operator, propagate
 
 
@@ -47,13 +49,13 @@ GRID = (Settings(), Settings(learning_rate=1e-3, edge_drop=(0.2, 0.4), feature_d
 class Encoder(nn.Module):
     """Two graph convolutions with BN and PReLU."""
 
-    def __init__(self, in_features: int, hidden: int, dim: int) -> None:
+    def __init__(self, in_features: Sequence[int], hidden: int, dim: int) -> None:
         super().__init__()
-        self.first, self.second = nn.Linear(in_features, hidden), nn.Linear(hidden, dim)
+        self.first, self.second = FirstLayer(in_features, hidden), nn.Linear(hidden, dim)
         self.norm_first, self.norm_second = nn.BatchNorm1d(hidden, momentum=0.01), nn.BatchNorm1d(dim, momentum=0.01)
         self.act_first, self.act_second = nn.PReLU(), nn.PReLU()
 
-    def forward(self, x: Tensor, operator: Tensor) -> Tensor:
+    def forward(self, x: Features, operator: Tensor) -> Tensor:
         h = self.act_first(self.norm_first(propagate(operator, self.first(x))))
         return self.act_second(self.norm_second(propagate(operator, self.second(h))))
 
@@ -83,23 +85,24 @@ class EdgeDrop:
 
 
 def embed(
-    x: Tensor, matrix: sparse.csr_matrix, how: Settings | None = None, *, seed: int = 0
+    x: Features, matrix: sparse.csr_matrix, how: Settings | None = None, *, seed: int = 0
 ) -> tuple[Encoder, Tensor]:
     """The trained encoder, and the representations of all nodes of the graph it was trained on."""
     how = how or Settings()
     torch.manual_seed(seed)
-    drop = EdgeDrop(matrix, x.device)
-    online = Encoder(x.shape[1], how.hidden, how.dim).to(x.device)
+    device = x[0].device
+    drop = EdgeDrop(matrix, device)
+    online = Encoder(widths(x), how.hidden, how.dim).to(device)
     target = copy.deepcopy(online).requires_grad_(False)
     predictor = nn.Sequential(nn.Linear(how.dim, how.predictor), nn.PReLU(), nn.Linear(how.predictor, how.dim))
-    predictor.to(x.device)
+    predictor.to(device)
     parameters = [*online.parameters(), *predictor.parameters()]
     optimizer = torch.optim.AdamW(parameters, lr=how.learning_rate, weight_decay=how.weight_decay)
     for step in range(how.steps):
         for group in optimizer.param_groups:
             group["lr"] = how.learning_rate * _rate(step, how.steps, how.warmup)
         views = [
-            (mask_columns(x, feature), drop(edge))
+            (tuple(mask_columns(part, feature) for part in x), drop(edge))
             for feature, edge in zip(how.feature_drop, how.edge_drop, strict=True)
         ]
         guesses = [predictor(online(*view)) for view in views]
@@ -120,14 +123,9 @@ def embed(
 
 
 @torch.no_grad()
-def represent(encoder: Encoder, x: Tensor, operator: Tensor) -> Tensor:
+def represent(encoder: Encoder, x: Features, operator: Tensor) -> Tensor:
     encoder.eval()
     return encoder(x, operator)
-
-
-def mask_columns(x: Tensor, probability: float) -> Tensor:
-    """Whole features set to zero, the same for all nodes."""
-    return x * (torch.rand(x.shape[1], device=x.device) >= probability)
 
 
 def _rate(step: int, steps: int, warmup: int) -> float:

@@ -10,6 +10,7 @@ neighbours scaled by degree / sampled so that the expectation is that of S h.
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -19,6 +20,7 @@ from scipy import sparse
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from rivals.features import Features, FirstLayer, rows, widths
 from rivals.mlp import accuracy
 from rivals.propagation import propagate
 
@@ -50,16 +52,17 @@ GRID = (
 class GCN(nn.Module):
     """Graph convolutions; `operators` is one sparse matrix for all layers, or one a layer (sampled blocks)."""
 
-    def __init__(self, in_features: int, n_classes: int, how: Settings) -> None:
+    def __init__(self, in_features: Sequence[int], n_classes: int, how: Settings) -> None:
         super().__init__()
-        widths = [in_features, *[how.hidden] * (how.layers - 1), n_classes]
-        self.linears = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(widths))
-        self.norms = nn.ModuleList(nn.BatchNorm1d(w) if how.batch_norm else nn.Identity() for w in widths[1:-1])
+        sizes = [*[how.hidden] * (how.layers - 1), n_classes]
+        first = FirstLayer(in_features, sizes[0], how.dropout)
+        self.linears = nn.ModuleList([first, *(nn.Linear(a, b) for a, b in pairwise(sizes))])
+        self.norms = nn.ModuleList(nn.BatchNorm1d(size) if how.batch_norm else nn.Identity() for size in sizes[:-1])
         self.dropout = how.dropout
 
-    def forward(self, x: Tensor, operators: Tensor | list[Tensor]) -> Tensor:
+    def forward(self, x: Features, operators: Tensor | list[Tensor]) -> Tensor:
         """Class scores of all nodes (or of the last block's rows)."""
-        h = F.dropout(x, self.dropout, self.training)
+        h: Features | Tensor = x
         for place, linear in enumerate(self.linears):
             h = linear(h)
             h = operators[place] @ h if isinstance(operators, list) else propagate(operators, h)
@@ -69,7 +72,7 @@ class GCN(nn.Module):
 
 
 def fit(
-    x: Tensor,
+    x: Features,
     operator: Tensor,
     y: Tensor,
     train: Tensor,
@@ -81,7 +84,7 @@ def fit(
 ) -> tuple[GCN, float]:
     """Full-batch training; the network of the best validation epoch and its accuracy there."""
     torch.manual_seed(seed)
-    net = GCN(x.shape[1], n_classes, how).to(x.device)
+    net = GCN(widths(x), n_classes, how).to(y.device)
     optimizer = torch.optim.AdamW(net.parameters(), lr=how.learning_rate, weight_decay=how.weight_decay)
     best, kept = -1.0, net.state_dict()
     for epoch in range(how.epochs):
@@ -99,7 +102,7 @@ def fit(
 
 
 @torch.no_grad()
-def scores(net: GCN, x: Tensor, operator: Tensor) -> Tensor:
+def scores(net: GCN, x: Features, operator: Tensor) -> Tensor:
     """Scores of all nodes of the graph behind `operator`, in evaluation mode."""
     net.eval()
     return net(x, operator)
@@ -148,7 +151,7 @@ def block_tensor(block: sparse.csr_matrix, device: torch.device | str) -> Tensor
 
 
 def fit_sampled(
-    x: Tensor,
+    x: Features,
     matrix: sparse.csr_matrix,
     operator: Tensor,
     y: Tensor,
@@ -164,7 +167,7 @@ def fit_sampled(
 ) -> tuple[GCN, float]:
     """Training on sampled neighbourhoods; validated on the whole graph. Features stay where they are."""
     torch.manual_seed(seed)
-    net = GCN(x.shape[1], n_classes, how).to(x.device)
+    net = GCN(widths(x), n_classes, how).to(y.device)
     optimizer = torch.optim.AdamW(net.parameters(), lr=how.learning_rate, weight_decay=how.weight_decay)
     sampler = Neighbourhoods(matrix, fanout, seed)
     best, kept = -1.0, net.state_dict()
@@ -184,7 +187,8 @@ def fit_sampled(
     return net.eval(), best
 
 
-def sampled_scores(net: GCN, x: Tensor, sampler: Neighbourhoods, nodes: Tensor) -> Tensor:
+def sampled_scores(net: GCN, x: Features, sampler: Neighbourhoods, nodes: Tensor) -> Tensor:
     """Scores of some nodes from random neighbourhoods of theirs, in the mode the network is in."""
+    device = nodes.device
     inputs, blocks = sampler.blocks(nodes.cpu().numpy(), len(net.linears))
-    return net(x[torch.from_numpy(inputs).to(x.device)], [block_tensor(block, x.device) for block in blocks])
+    return net(rows(x, torch.from_numpy(inputs).to(device)), [block_tensor(block, device) for block in blocks])

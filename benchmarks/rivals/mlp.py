@@ -15,6 +15,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from rivals.features import Features, FirstLayer, rows, widths
+
 H, N = TypeVar("H"), TypeVar("N")
 
 
@@ -36,13 +38,16 @@ GRID = (Fitting(), Fitting(dropout=0.7, weight_decay=5e-2), Fitting(dropout=0.2,
 """What is tried for every MLP; the validation nodes choose."""
 
 
-def network(in_features: int, n_classes: int, how: Fitting) -> nn.Sequential:
+def network(in_features: Sequence[int], n_classes: int, how: Fitting) -> nn.Sequential:
     """`how.layers` linear layers with BN, ReLU and dropout between them."""
-    layers: list[nn.Module] = [nn.Dropout(how.dropout)]
-    for place in range(how.layers - 1):
-        width = in_features if place == 0 else how.width
-        layers += [nn.Linear(width, how.width), nn.BatchNorm1d(how.width), nn.ReLU(), nn.Dropout(how.dropout)]
-    return nn.Sequential(*layers, nn.Linear(how.width if how.layers > 1 else in_features, n_classes))
+    layers: list[nn.Module] = [FirstLayer(in_features, how.width, how.dropout)]
+    for _ in range(how.layers - 2):
+        layers += [*_between(how), nn.Linear(how.width, how.width)]
+    return nn.Sequential(*layers, *_between(how), nn.Linear(how.width, n_classes))
+
+
+def _between(how: Fitting) -> list[nn.Module]:
+    return [nn.BatchNorm1d(how.width), nn.ReLU(), nn.Dropout(how.dropout)]
 
 
 def accuracy(scores: Tensor, y: Tensor) -> float:
@@ -50,34 +55,33 @@ def accuracy(scores: Tensor, y: Tensor) -> float:
 
 
 @torch.no_grad()
-def predict(net: nn.Module, x: Tensor, block: int = 16_384) -> Tensor:
-    """Scores of all rows, in evaluation mode."""
+def predict(net: nn.Module, x: Features, nodes: Tensor, block: int = 16_384) -> Tensor:
+    """Scores of some nodes, in evaluation mode."""
     net.eval()
-    return torch.cat([net(part) for part in torch.split(x, block)])
+    return torch.cat([net(rows(x, part)) for part in torch.split(nodes, block)])
 
 
 def fit(
-    x: Tensor, y: Tensor, train: Tensor, validation: Tensor, *, n_classes: int, how: Fitting, seed: int = 0
+    x: Features, y: Tensor, train: Tensor, validation: Tensor, *, n_classes: int, how: Fitting, seed: int = 0
 ) -> tuple[nn.Sequential, float]:
     """The network of the best validation epoch, and its accuracy there."""
     torch.manual_seed(seed)
-    net = network(x.shape[1], n_classes, how).to(x.device)
+    net = network(widths(x), n_classes, how).to(y.device)
     optimizer = torch.optim.AdamW(net.parameters(), lr=how.learning_rate, weight_decay=how.weight_decay)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, how.epochs)
-    held_x, held_y = x[validation], y[validation]
     best, kept = -1.0, net.state_dict()
     for epoch in range(how.epochs):
         net.train()
-        for batch in torch.split(torch.randperm(len(train), device=x.device), how.batch_size):
+        for batch in torch.split(torch.randperm(len(train), device=y.device), how.batch_size):
             if len(batch) < 2:  # BN has no statistics of one row
                 continue
-            loss = F.cross_entropy(net(x[train[batch]]), y[train[batch]])
+            loss = F.cross_entropy(net(rows(x, train[batch])), y[train[batch]])
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
         schedule.step()
         if (epoch + 1) % how.check_every == 0:
-            score = accuracy(predict(net, held_x), held_y)
+            score = accuracy(predict(net, x, validation), y[validation])
             if score > best:
                 best, kept = score, copy.deepcopy(net.state_dict())
     net.load_state_dict(kept)
@@ -85,7 +89,7 @@ def fit(
 
 
 def best_fit(
-    x: Tensor,
+    x: Features,
     y: Tensor,
     train: Tensor,
     validation: Tensor,

@@ -29,7 +29,7 @@ def test_representations_hold_the_classes_better_than_features_do():
     matrix, y = two_blocks()
     x = noisy_features(y)
     how = Settings(hidden=32, dim=16, predictor=32, steps=60, warmup=5, learning_rate=5e-3)
-    encoder, codes = embed(x, matrix, how)
-    torch.testing.assert_close(codes, represent(encoder, x, gcn_operator(matrix)))
+    encoder, codes = embed((x,), matrix, how)
+    torch.testing.assert_close(codes, represent(encoder, (x,), gcn_operator(matrix)))
     ours, raw = (fit_ridge(z[:40], y[:40]).accuracy(z[40:], y[40:]) for z in (codes, x))
     assert ours > raw + 0.05 and ours > 0.85

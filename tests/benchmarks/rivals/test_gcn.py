@@ -14,22 +14,22 @@ def test_forward_is_the_dense_formula():
     """Two layers by hand in float64, with the BN of evaluation mode."""
     matrix, how = random_graph(), Settings(hidden=8)
     torch.manual_seed(0)
-    net, x = GCN(5, 3, how).eval(), torch.randn(40, 5)
+    net, x = GCN([5], 3, how).eval(), torch.randn(40, 5)
     norm = net.norms[0]
     norm.running_mean.normal_()
     norm.running_var.uniform_(0.5, 2.0)
     S = gcn_operator(matrix).to_dense().double()
-    (w1, b1), (w2, b2) = ((layer.weight.double(), layer.bias.double()) for layer in net.linears)
-    h = S @ (x.double() @ w1.T + b1)
+    first, second = net.linears
+    h = S @ (x.double() @ first.weights[0].double() + first.bias)
     h = (h - norm.running_mean) / (norm.running_var.double() + norm.eps).sqrt()
-    expected = S @ (h.relu() @ w2.T + b2)
-    torch.testing.assert_close(scores(net, x, gcn_operator(matrix)), expected.float(), rtol=1e-4, atol=1e-5)
+    expected = S @ (h.relu() @ second.weight.T.double() + second.bias)
+    torch.testing.assert_close(scores(net, (x,), gcn_operator(matrix)), expected.float(), rtol=1e-4, atol=1e-5)
 
 
 def test_whole_neighbourhoods_give_the_scores_of_the_whole_graph():
     matrix = random_graph()
     torch.manual_seed(0)
-    net, x = GCN(5, 3, Settings(hidden=8)).eval(), torch.randn(40, 5)
+    net, x = GCN([5], 3, Settings(hidden=8)).eval(), (torch.randn(40, 5),)
     nodes = torch.tensor([7, 3, 21])
     with torch.no_grad():
         sampled = sampled_scores(net, x, Neighbourhoods(matrix, fanout=100), nodes)
@@ -52,7 +52,7 @@ def test_sampled_neighbourhoods_are_right_on_average():
 
 def test_the_graph_helps_where_features_are_noisy():
     matrix, y = two_blocks()
-    x, train, validation = noisy_features(y), torch.arange(20), torch.arange(20, 60)
+    x, train, validation = (noisy_features(y),), torch.arange(20), torch.arange(20, 60)
     how, operator = Settings(hidden=16, epochs=40), gcn_operator(matrix)
     net, best = fit(x, operator, y, train, validation, n_classes=2, how=how)
     found = scores(net, x, operator)
@@ -60,7 +60,7 @@ def test_the_graph_helps_where_features_are_noisy():
     mlp, _ = fit_mlp(x, y, train, validation, n_classes=2, how=Fitting(width=32, epochs=40))
     test = slice(60, None)
     gcn_right = (found.argmax(1) == y)[test].double().mean()
-    assert gcn_right > (predict(mlp, x).argmax(1) == y)[test].double().mean() + 0.05
+    assert gcn_right > (predict(mlp, x, torch.arange(200)).argmax(1) == y)[test].double().mean() + 0.05
     sampled, _ = fit_sampled(
         x, matrix, operator, y, train, validation, n_classes=2, how=how, fanout=5, batch_size=10, epochs=20
     )
