@@ -220,8 +220,8 @@ def fixed_settings(trained: Trained, gallery: Outputs, query: Outputs, on: Targe
 
     60 codes at every length: most of the time of a measurement, so only where it is asked for.
     """
-    fit, _ = pair_moments(trained.network, trained.pairs, 1, seed=2)
-    held_out, _ = pair_moments(trained.network, trained.held_pairs, 1, seed=3)
+    fit, _ = pair_moments(trained.network, trained.pairs.pairs(torch.Generator().manual_seed(2), 512))
+    held_out, _ = pair_moments(trained.network, trained.held_pairs.pairs(torch.Generator().manual_seed(3), 512))
     top, found = on.top[1], {}
     for source in SOURCES:
         of_query, of_gallery = unit_rows(query[source]), unit_rows(gallery[source])

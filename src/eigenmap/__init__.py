@@ -12,16 +12,35 @@ from typing import TYPE_CHECKING, Any
 from eigenmap.errors import EigenmapError
 
 if TYPE_CHECKING:
+    from eigenmap.data.graphs import Graph, load_graph, save_graph
+    from eigenmap.estimators.graph import GraphEigenmap
     from eigenmap.fit import fit_images
+    from eigenmap.fit_graph import fit_graph
     from eigenmap.model import Eigenmap
     from eigenmap.spectrum import Alignment, Moments, align, best_alignment
 
-__all__ = ["Alignment", "Eigenmap", "EigenmapError", "Moments", "align", "best_alignment", "fit_images"]
+__all__ = [
+    "Alignment",
+    "Eigenmap",
+    "EigenmapError",
+    "Graph",
+    "GraphEigenmap",
+    "Moments",
+    "align",
+    "best_alignment",
+    "fit_graph",
+    "fit_images",
+    "load_graph",
+    "save_graph",
+]
 __version__ = "0.1.0"
 
 # Found when asked for: torch takes seconds to import, and `eigenmap --help` does not need it.
 _HOMES = {
     "fit_images": "eigenmap.fit",
+    "fit_graph": "eigenmap.fit_graph",
+    "GraphEigenmap": "eigenmap.estimators.graph",
+    **dict.fromkeys(["Graph", "load_graph", "save_graph"], "eigenmap.data.graphs"),
     "Eigenmap": "eigenmap.model",
     **dict.fromkeys(["Alignment", "Moments", "align", "best_alignment"], "eigenmap.spectrum"),
 }

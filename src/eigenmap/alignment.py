@@ -1,11 +1,11 @@
-"""Order what a trained network says about images: collect its moments over pairs, and align both of its outputs.
+"""Order what a trained network says about images or nodes: moments over pairs, and alignment of both of its outputs.
 
 `spectrum` does the mathematics; this module feeds it with training pairs, held-out pairs and the mean of plain images.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import torch
@@ -13,8 +13,13 @@ from torch import Tensor
 
 from eigenmap.model import Source
 from eigenmap.networks import Network
+from eigenmap.relations.batch import Batch
+from eigenmap.relations.graph import GraphPairs
 from eigenmap.relations.images import ImagePairs
 from eigenmap.spectrum import Alignment, Moments, best_alignment, unit_rows
+
+Outputs = Callable[[Tensor], tuple[Tensor, Tensor]]
+"""What a network is here: inputs -> (features, psi)."""
 
 ALIGNMENT_PAIRS = 20_000
 """Pairs from which the rotation is estimated, where the data set has fewer images than that."""
@@ -22,6 +27,9 @@ JUDGING_PAIRS = 5_000
 """Held-out pairs on which it is judged."""
 AGREEMENT_PAIRS = 2_000
 """Of those, as many are kept as codes, to compare neighbours."""
+EDGE_PAIRS = 50_000
+"""Walks from which the rotation on a graph is estimated."""
+BATCH = 512
 
 
 @torch.no_grad()
@@ -32,27 +40,65 @@ def align_outputs(
     network.eval()
     passes = max(1, min(8, ALIGNMENT_PAIRS // len(pairs)))
     judging = max(1, min(32, JUDGING_PAIRS // len(held_pairs)))
-    fit, _ = pair_moments(network, pairs, passes, seed + 2)
+    fit, _ = pair_moments(network, pairs.pairs(_generator(seed + 2), BATCH, passes))
     for moments in fit.values():
         moments.reduce()  # each process saw its share of the training images; held-out images are the same for all
-    held_out, codes = pair_moments(network, held_pairs, judging, seed + 3)
+    # Codes of the first pass only: two views of one image among the neighbours would make agreement too easy.
+    keep = min(AGREEMENT_PAIRS, len(held_pairs))
+    held_out, codes = pair_moments(network, held_pairs.pairs(_generator(seed + 3), BATCH, judging), keep)
     # Codes are made from plain images, whose mean differs from that of their augmented views.
     mean = _plain_means(network, pairs)
-    aligned = {}
-    for source in sources:
-        best = best_alignment(fit[source], held_out[source], codes[source], n_components=n_components)
-        aligned[source] = replace(best, mean=mean[source]).to("cpu")
-    return aligned
+    aligned = _aligned(fit, held_out, codes, sources, n_components)
+    return {source: replace(best, mean=mean[source]).to("cpu") for source, best in aligned.items()}
+
+
+@torch.no_grad()
+def align_nodes(
+    network: Network, pairs: GraphPairs, sources: Sequence[Source], n_components: int, seed: int
+) -> dict[Source, Alignment]:
+    """The alignment of each output on nodes: rotated on walks over training edges, judged on held-out edges.
+
+    Every process sees the same walks. Without held-out edges they are judged on other walks over the same edges: right
+    for a graph that is all there is, too good for one that is a sample.
+    """
+    network.eval()
+    # A walk visits two nodes: where the graph has fewer than that in all, each is evaluated once and looked up.
+    few = pairs.walk.n_nodes <= 2 * EDGE_PAIRS
+    outputs = _tabulated(network, pairs.walk.n_nodes, pairs.device) if few else network
+    fit, _ = pair_moments(outputs, pairs.pairs(_generator(seed + 2), BATCH, EDGE_PAIRS))
+    judging = pairs.held_out_pairs(_generator(seed + 3), BATCH, EDGE_PAIRS)
+    held_out, codes = pair_moments(outputs, judging, AGREEMENT_PAIRS)
+    aligned = _aligned(fit, held_out, codes, sources, n_components)
+    return {source: best.to("cpu") for source, best in aligned.items()}
+
+
+def _aligned(
+    fit: Mapping[Source, Moments],
+    held_out: Mapping[Source, Moments],
+    codes: Mapping[Source, tuple[Tensor, Tensor]],
+    sources: Sequence[Source],
+    n_components: int,
+) -> dict[Source, Alignment]:
+    return {
+        source: best_alignment(fit[source], held_out[source], codes[source], n_components=n_components)
+        for source in sources
+    }
+
+
+def _tabulated(network: Network, nodes: int, device: torch.device) -> Outputs:
+    """The outputs of a network on nodes, all computed now."""
+    parts = [network(chunk) for chunk in torch.split(torch.arange(nodes, device=device), BATCH)]
+    features, psi = (torch.cat(side) for side in zip(*parts, strict=True))
+    return lambda rows: (features[rows], psi[rows])
 
 
 def pair_moments(
-    network: Network, pairs: ImagePairs, passes: int, seed: int
+    network: Outputs, batches: Iterable[Batch], keep: int = 1
 ) -> tuple[dict[Source, Moments], dict[Source, tuple[Tensor, Tensor]]]:
-    """Moments of both outputs over all pairs, and the codes of the first few."""
-    generator = torch.Generator().manual_seed(seed)
+    """Moments of both outputs over all pairs, and the codes of the first `keep`."""
     moments: dict[Source, Moments] = {}
     kept: dict[Source, list[tuple[Tensor, Tensor]]] = {"encoder": [], "projector": []}
-    for batch in pairs.pairs(generator, 512, passes):
+    for batch in batches:
         (features, psi), (features_plus, psi_plus) = network(batch.x), network(batch.x_plus)
         outputs: dict[Source, tuple[Tensor, Tensor]] = {
             "encoder": (unit_rows(features), unit_rows(features_plus)),
@@ -61,11 +107,14 @@ def pair_moments(
         for source, (first, second) in outputs.items():
             if source not in moments:
                 moments[source] = Moments(first.shape[1], first.device)
-            moments[source].update(first, second)
-            # The first pass only: two views of one image among the neighbours would make agreement too easy.
-            if sum(len(part) for part, _ in kept[source]) < min(AGREEMENT_PAIRS, len(pairs)):
+            moments[source].update(first, second, batch.kernel)
+            if sum(len(part) for part, _ in kept[source]) < keep:
                 kept[source].append((first, second))
     return moments, {source: _joined(parts) for source, parts in kept.items()}
+
+
+def _generator(seed: int) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
 
 
 def _joined(parts: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:

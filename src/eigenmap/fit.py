@@ -103,12 +103,12 @@ def fit_images(
 
     """
     say = say or (lambda line: None)
-    folder = None if out is None else _prepare(Path(out), resume=resume, force=force)
+    folder = None if out is None else prepare(Path(out), resume=resume, force=force)
     chosen = (recipes.get(recipe) if isinstance(recipe, str) else recipe).but(n_components=n_components, **settings)
     if isinstance(encoder, str):
         chosen = chosen.but(encoder=encoder)
     # Whatever can be refused is refused before images are read, which may take long.
-    _check_length(steps, minutes)
+    check_length(steps, minutes)
     _check_names(chosen, encoder_weights, tensorboard)
     _training_config(chosen, steps or 1, seed, device, devices, tensorboard)
     objective = build(chosen.objective, **chosen.objective_options)
@@ -135,7 +135,7 @@ def fit_images(
 
     epoch = len(train_rows) // chosen.batch_size
     if minutes is not None and resume and folder is not None:
-        steps = _steps_of_run(folder)  # how many fit into the time was settled when the run began
+        steps = steps_of_run(folder)  # how many fit into the time was settled when the run began
     config = _training_config(chosen, steps or max(1, round(chosen.epochs * epoch)), seed, device, devices, tensorboard)
     fabric = start(config)
     views = TwoViews(chosen.views, image.size, image.standardisation)
@@ -183,7 +183,7 @@ def fit_images(
         "held_out_images": len(held_rows),
         "skipped": len(data.skipped),
         "final": result.history[-1] if result.history else {},
-        "device": _device_name(fabric.device),
+        "device": device_name(fabric.device),
         "torch": torch.__version__,
     }
     model = Eigenmap(network, alignment, source, image, spec, training)
@@ -192,7 +192,7 @@ def fit_images(
     return model
 
 
-def _prepare(folder: Path, *, resume: bool, force: bool) -> Path:
+def prepare(folder: Path, *, resume: bool, force: bool) -> Path:
     """The output folder, if it may be written to; nothing is created yet."""
     if folder.exists() and not folder.is_dir():
         raise EigenmapError(f"{folder} is a file; choose a folder for the output.")
@@ -212,7 +212,8 @@ def require_writable(path: Path) -> None:
         raise EigenmapError(f"{path} cannot be written: {nearest}: {error.strerror}.") from None
 
 
-def _check_length(steps: int | None, minutes: float | None) -> None:
+def check_length(steps: int | None, minutes: float | None) -> None:
+    """Refuse a length of training that is none, or is given twice."""
     if steps is not None and minutes is not None:
         raise EigenmapError("Give the length of training in steps or in minutes, not both.")
     if steps is not None and steps < 1:
@@ -280,7 +281,7 @@ def _fitted(recipe: Recipe, asked: Mapping[str, Any], train: int, held_out: int,
     return recipe.but(n_components=min(recipe.n_components, train), batch_size=min(recipe.batch_size, train))
 
 
-def _steps_of_run(folder: Path) -> int | None:
+def steps_of_run(folder: Path) -> int | None:
     """The number of steps of the run to go on with, None where there is none."""
     if not (folder / CHECKPOINT).is_file():
         return None
@@ -343,7 +344,8 @@ def _generator(seed: int) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
-def _device_name(device: torch.device) -> str:
+def device_name(device: torch.device) -> str:
+    """What a device is, for the record of a run."""
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
     return f"cpu ({platform.machine()}, {torch.get_num_threads()} threads)"

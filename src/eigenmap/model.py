@@ -1,4 +1,4 @@
-"""A trained model: images in, ordered codes of any length out; and its directory on disk.
+"""A trained model: images, or features of nodes, in, ordered codes of any length out; and its directory on disk.
 
     model = Eigenmap.load("runs/mine")
     codes = model.encode(images, dim=16)          # (n, 16) float32, rows of norm 1
@@ -23,8 +23,9 @@ import torch
 from torch import Tensor, nn
 
 from eigenmap.data import to_pixels
+from eigenmap.data.graphs import as_features, check_features
 from eigenmap.errors import EigenmapError
-from eigenmap.networks import Network, build_encoder
+from eigenmap.networks import Network, ResidualMLP, SparseRows, build_encoder
 from eigenmap.relations.augmentation import Standardisation, plain
 from eigenmap.spectrum import Alignment, unit_rows
 
@@ -46,9 +47,34 @@ class ImageInput:
     channels: int
     standardisation: Standardisation = field(default_factory=Standardisation)
 
+    def read(self, images: object) -> Tensor:
+        """Pixels of whatever images a caller has: uint8 (N, channels, size, size)."""
+        return to_pixels(images, self.size, self.channels)  # type: ignore[arg-type]
+
     def __call__(self, pixels: Tensor) -> Tensor:
         """Standardised floats (B, channels, size, size) from uint8 pixels."""
         return plain(pixels, self.size, self.standardisation)
+
+
+@dataclass(frozen=True)
+class NodeInput:
+    """What the network of a graph model sees: the features of a node, and nothing of the graph."""
+
+    n_features: int
+
+    def read(self, x: object) -> Tensor | SparseRows:
+        """Checked rows of features, dense or sparse, from whatever matrix a caller has."""
+        rows = as_features(x)
+        if isinstance(rows, Tensor) and rows.ndim == 2 and len(rows) == 0:
+            return rows
+        check_features(rows)
+        if rows.shape[1] != self.n_features:
+            raise EigenmapError(f"This model takes {self.n_features} features a node, not {rows.shape[1]}.")
+        return rows
+
+    def __call__(self, rows: Tensor) -> Tensor:
+        """The rows as they are: the network itself scales them."""
+        return rows
 
 
 @dataclass(frozen=True)
@@ -67,6 +93,18 @@ class EncoderSpec:
         return build_encoder(self.name, channels=image.channels, image_size=image.size, stem=self.stem)
 
 
+@dataclass(frozen=True)
+class NodeEncoderSpec:
+    """How to build the residual perceptron of a graph model again."""
+
+    width: int
+    blocks: int = 5
+
+    def build(self, node: NodeInput, feature_dropout: float = 0.0) -> ResidualMLP:
+        """A freshly initialised encoder of this shape."""
+        return ResidualMLP(node.n_features, self.width, self.blocks, feature_dropout)
+
+
 class Eigenmap:
     """A network, and the alignment that turns its outputs into ordered codes.
 
@@ -74,7 +112,7 @@ class Eigenmap:
         network: the trained encoder and projector.
         alignment: order, eigenvalues and weights, from `spectrum.best_alignment`.
         source: which of the network's two outputs the alignment belongs to.
-        image: what is done to images first.
+        input: what is done to images, or to the features of nodes, first.
         encoder: how to build the encoder again on load.
         training: what is worth knowing about how it was trained; stored, and otherwise left alone.
 
@@ -85,16 +123,23 @@ class Eigenmap:
         network: Network,
         alignment: Alignment,
         source: Source,
-        image: ImageInput,
-        encoder: EncoderSpec,
+        input: ImageInput | NodeInput,
+        encoder: EncoderSpec | NodeEncoderSpec,
         training: Mapping[str, Any] | None = None,
     ) -> None:
         self.network = network.eval()
         self.alignment = alignment
         self.source: Source = source
-        self.image = image
+        self.input = input
         self.encoder = encoder
         self.training = dict(training or {})
+
+    @property
+    def image(self) -> ImageInput:
+        """What is done to images; an error that says so if the model is one of nodes."""
+        if not isinstance(self.input, ImageInput):
+            raise EigenmapError("This is a model of the nodes of a graph: it takes rows of features, not images.")
+        return self.input
 
     @property
     def n_components(self) -> int:
@@ -103,7 +148,7 @@ class Eigenmap:
 
     @property
     def eigenvalues_(self) -> npt.NDArray[np.float64]:
-        """Held-out eigenvalue of each feature, largest first: its correlation between two views of one image."""
+        """Held-out eigenvalue of each feature, largest first: its correlation between two related things."""
         return cast(npt.NDArray[np.float64], self.alignment.eigenvalues.cpu().numpy())
 
     @property
@@ -126,12 +171,13 @@ class Eigenmap:
         device: torch.device | str | None = None,
         batch_size: int = 256,
     ) -> Codes:
-        """The ordered codes of images, cut at `dim` features (all of them by default).
+        """The ordered codes of images, or of nodes by their features, cut at `dim` features (all of them by default).
 
         Cutting a longer code gives the same numbers; only the norm of the rows has to be made 1 again.
 
         Args:
-            images: uint8 arrays or tensors (NHWC, NCHW, NHW), floats in [0, 1], a Pillow image, a list of images.
+            images: uint8 arrays or tensors (NHWC, NCHW, NHW), floats in [0, 1], a Pillow image, a list of images; for a
+                model of nodes their features, an array (n, d) or a scipy sparse matrix.
             dim: length of the codes, 1 ... `n_components`.
             weighting: "diffusion" weighs feature j by max(mu_j, 0)^t; "none" leaves features as they are.
             t: the exponent; by default the one chosen on held-out pairs.
@@ -147,19 +193,22 @@ class Eigenmap:
         if weighting not in get_args(Weighting):
             raise EigenmapError(f'weighting must be "diffusion" or "none", not {weighting!r}.')
         t = 0.0 if weighting == "none" else t
-        pixels = to_pixels(images, self.image.size, self.image.channels)  # type: ignore[arg-type]
+        rows = self.input.read(images)
         if device is not None:
             self.network.to(device)
-        codes = [self.alignment.apply(psi, dim, t, unit=normalize) for psi in self.raw(pixels, batch_size)]
+        codes = [self.alignment.apply(psi, dim, t, unit=normalize) for psi in self.raw(rows, batch_size)]
         return cast(Codes, torch.cat([torch.empty(0, dim), *codes]).numpy())
 
     @torch.inference_mode()
-    def raw(self, pixels: Tensor, batch_size: int = 256) -> Iterator[Tensor]:
-        """What the alignment applies to: unit rows of the network's output `source`, batch by batch, on the CPU."""
-        for start in range(0, len(pixels), batch_size):
-            batch = pixels[start : start + batch_size]
-            features, psi = self.network(self.image(batch.to(self.device)))
-            yield unit_rows(features if self.source == "encoder" else psi).cpu()
+    def raw(self, rows: Tensor | SparseRows, batch_size: int = 256, source: Source | None = None) -> Iterator[Tensor]:
+        """What the alignment applies to: unit rows of the network's output `source`, batch by batch, on the CPU.
+
+        `rows` are pixels, or features of nodes, as `input.read` makes them; `source` is by default the model's own.
+        """
+        for start in range(0, len(rows), batch_size):
+            batch = rows[start : start + batch_size].to(self.device)
+            features, psi = self.network(self.input(batch))  # type: ignore[arg-type]
+            yield unit_rows(features if (source or self.source) == "encoder" else psi).cpu()
 
     def check_dim(self, dim: object) -> int:
         """`dim` itself if a code can be cut there, all features for None, else an error that says what is allowed."""
@@ -195,7 +244,7 @@ class Eigenmap:
             "format": FORMAT,
             "version": VERSION,
             "weights_sha256": digest,
-            "input": asdict(self.image),
+            "input": asdict(self.input),
             "encoder": asdict(self.encoder),
             "network": {
                 "n_components": self.network.n_components,
@@ -214,10 +263,8 @@ class Eigenmap:
         about = _read_description(directory)
         tensors = _read_weights(directory / WEIGHTS, about["weights_sha256"])
         try:
-            given = about["input"]
-            image = ImageInput(given["size"], given["channels"], Standardisation(**given["standardisation"]))
-            spec = EncoderSpec(**about["encoder"])
-            network = Network(encoder if encoder is not None else spec.build(image), **about["network"])
+            input, spec, built = _input_and_encoder(about, encoder)
+            network = Network(built, **about["network"])
             parts: dict[str, Any] = {**about["alignment"], **_prefixed("alignment.", tensors)}
             parts["recall"] = {int(dim): share for dim, share in parts["recall"].items()}
             alignment = Alignment(**parts)
@@ -231,12 +278,25 @@ class Eigenmap:
         except RuntimeError as error:
             reason = str(error).splitlines()[-1].strip()
             raise EigenmapError(f"The encoder passed does not fit the weights in {directory}: {reason}") from error
-        return cls(network, alignment, source, image, spec, training)
+        return cls(network, alignment, source, input, spec, training)
 
     @staticmethod
     def fingerprint(directory: str | Path) -> str:
         """What tells one saved model from another: the digest of its weights, as its description has it."""
         return str(_read_description(Path(directory))["weights_sha256"])
+
+
+def _input_and_encoder(
+    about: Mapping[str, Any], encoder: nn.Module | None
+) -> tuple[ImageInput | NodeInput, EncoderSpec | NodeEncoderSpec, nn.Module]:
+    """What a description says of input and encoder; the encoder is built unless it is given."""
+    given = about["input"]
+    if "n_features" in given:
+        node, shape = NodeInput(**given), NodeEncoderSpec(**about["encoder"])
+        return node, shape, shape.build(node) if encoder is None else encoder
+    image = ImageInput(given["size"], given["channels"], Standardisation(**given["standardisation"]))
+    spec = EncoderSpec(**about["encoder"])
+    return image, spec, spec.build(image) if encoder is None else encoder
 
 
 def _is_tensor(value: object) -> bool:

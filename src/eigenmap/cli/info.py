@@ -105,18 +105,11 @@ def _facts(model: Eigenmap) -> Table:
 
     about = model.training
     recipe = about.get("recipe", {})
-    colour = "grey" if model.image.channels == 1 else "colour"
-    facts = {
-        "features": f"{model.n_components}, from the {model.source}",
-        "images": f"{model.image.size} x {model.image.size} pixels, {colour}",
-        "encoder": model.encoder.name or "your own",
-    }
+    facts = {"features": f"{model.n_components}, from the {model.source}", **_input_facts(model)}
     if about:
         facts |= {
             "objective": recipe.get("objective", "?"),
-            "views": recipe.get("views", "?"),
             "recipe": recipe.get("name", "?"),
-            "trained on": f"{about.get('images', 0):,} images, {about.get('held_out_images', 0):,} held out",
             "training": f"{about.get('steps', 0):,} steps in {duration(about.get('seconds', 0))}, "
             f"seed {about.get('seed', '?')}, on {about.get('device', '?')}",
         }
@@ -126,6 +119,32 @@ def _facts(model: Eigenmap) -> Table:
     for name, value in facts.items():
         table.add_row(name, value)
     return table
+
+
+def _input_facts(model: Eigenmap) -> dict[str, str]:
+    """What the model takes, and what it was trained on."""
+    from eigenmap.model import ImageInput, NodeEncoderSpec, NodeInput
+
+    about = model.training
+    if isinstance(model.input, NodeInput) and isinstance(model.encoder, NodeEncoderSpec):
+        graph, recipe = about.get("graph", {}), about.get("recipe", {})
+        return {
+            "nodes": f"by {model.input.n_features:,} features each",
+            "encoder": f"residual perceptron, width {model.encoder.width}, {model.encoder.blocks} blocks",
+            "relation": f"{recipe.get('sampler', '?')}, {recipe.get('hops', '?')} hops, "
+            f"start {recipe.get('start', '?')}, teleport {recipe.get('teleport', '?')}",
+            "trained on": f"{graph.get('nodes', 0):,} nodes, {graph.get('edges', 0):,} edges in "
+            f"{graph.get('components', 0):,} components, {about.get('held_out_edges', 0):,} edges held out",
+            "positive": f"{graph.get('positive_eigenvalues', '?')} eigenvalues",
+        }
+    assert isinstance(model.input, ImageInput)
+    colour = "grey" if model.input.channels == 1 else "colour"
+    name = getattr(model.encoder, "name", None)
+    facts = {"images": f"{model.input.size} x {model.input.size} pixels, {colour}", "encoder": name or "your own"}
+    if about:
+        facts["views"] = about.get("recipe", {}).get("views", "?")
+        facts["trained on"] = f"{about.get('images', 0):,} images, {about.get('held_out_images', 0):,} held out"
+    return facts
 
 
 def _spectrum(model: Eigenmap) -> Table:

@@ -1,21 +1,32 @@
-"""Images, their labels, and where both come from.
+"""Images and graphs, their labels, and where they come from.
 
 :func:`load_images` reads folders, files and arrays into an :class:`ImageSet`; :func:`to_pixels` takes images that
-are in memory already; :mod:`eigenmap.data.catalogue` is a small set that comes with the package.
+are in memory already; :mod:`eigenmap.data.catalogue` is a small set that comes with the package. :func:`load_graph`
+reads a :class:`Graph` from files and from the objects of other libraries.
 """
 
 from eigenmap.data import catalogue
+from eigenmap.data.adjacency import Adjacency, build_adjacency
 from eigenmap.data.arrays import to_pixels
+from eigenmap.data.graph_sources import load_ogb, load_pyg
+from eigenmap.data.graphs import Graph, load_graph, save_graph
 from eigenmap.data.imageset import ImageSet
 from eigenmap.data.labels import Labels, labels_from_csv, labels_from_folders
 from eigenmap.data.sources import load_images
 
 __all__ = [
+    "Adjacency",
+    "Graph",
     "ImageSet",
     "Labels",
+    "build_adjacency",
     "catalogue",
     "labels_from_csv",
     "labels_from_folders",
+    "load_graph",
     "load_images",
+    "load_ogb",
+    "load_pyg",
+    "save_graph",
     "to_pixels",
 ]

@@ -17,18 +17,25 @@ from torch import nn
 from eigenmap.errors import EigenmapError
 from eigenmap.networks.mlp import MLP
 from eigenmap.networks.network import Network, encoder_width, freeze, is_frozen
+from eigenmap.networks.nodes import NodeFeatures, NodeNetwork
 from eigenmap.networks.projector import Projector
+from eigenmap.networks.residual_mlp import ResidualMLP
 from eigenmap.networks.resnet import ResNet, Stem, resnet18, resnet34, resnet50
 from eigenmap.networks.small_cnn import SmallCNN
+from eigenmap.networks.sparse import SparseRows
 from eigenmap.networks.weights import load_encoder_weights, load_state
 
 __all__ = [
     "ENCODERS",
     "MLP",
     "Network",
+    "NodeFeatures",
+    "NodeNetwork",
     "Projector",
     "ResNet",
+    "ResidualMLP",
     "SmallCNN",
+    "SparseRows",
     "build_encoder",
     "encoder_width",
     "freeze",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from types import UnionType
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from eigenmap.errors import EigenmapError
 from eigenmap.training.config import Optimizer, Precision
@@ -57,28 +57,36 @@ class Recipe:
 
     def but(self, **settings: Any) -> Recipe:
         """This recipe with other values; those that are None stay as they are."""
-        known = [field.name for field in fields(self) if field.name != "name"]
-        for name in settings:
-            if name not in known:
-                close = difflib.get_close_matches(name, known, n=1)
-                hint = f"; did you mean {close[0]}?" if close else f"; there are {', '.join(known)}."
-                raise EigenmapError(f"A recipe has no setting {name!r}{hint}")
-        given = {name: value for name, value in settings.items() if value is not None}
-        kinds = get_type_hints(Recipe)
-        for name, value in given.items():
-            if not _fits(value, kinds[name]):
-                raise EigenmapError(f"{name} must be {_in_words(kinds[name])}, not {value!r}.")
-            if name in _POSITIVE and value <= 0:
-                raise EigenmapError(f"{name} must be above 0, not {value}.")
-        return replace(self, **given)
+        return changed(self, settings)
 
     def named(self, name: str) -> Recipe:
         """This recipe under another name."""
         return replace(self, name=name)
 
 
-_POSITIVE = ("image_size", "n_components", "hidden", "batch_size", "epochs")
+_POSITIVE = ("image_size", "n_components", "hidden", "batch_size", "epochs", "width", "steps")
 _WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a name", Mapping: "a mapping"}
+
+
+R = TypeVar("R")
+
+
+def changed(recipe: R, settings: Mapping[str, Any]) -> R:
+    """A recipe of any kind with other values, checked against its declared types; None leaves a value as it is."""
+    kinds = get_type_hints(type(recipe))
+    known = [name for name in kinds if name != "name"]
+    for name in settings:
+        if name not in known:
+            close = difflib.get_close_matches(name, known, n=1)
+            hint = f"; did you mean {close[0]}?" if close else f"; there are {', '.join(known)}."
+            raise EigenmapError(f"A recipe has no setting {name!r}{hint}")
+    given = {name: value for name, value in settings.items() if value is not None}
+    for name, value in given.items():
+        if not _fits(value, kinds[name]):
+            raise EigenmapError(f"{name} must be {_in_words(kinds[name])}, not {value!r}.")
+        if name in _POSITIVE and value <= 0:
+            raise EigenmapError(f"{name} must be above 0, not {value}.")
+    return replace(recipe, **given)  # type: ignore[type-var]
 
 
 def _fits(value: object, kind: Any) -> bool:

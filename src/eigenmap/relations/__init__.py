@@ -11,6 +11,7 @@ from eigenmap.relations.augmentation import (
     view,
 )
 from eigenmap.relations.batch import Batch
+from eigenmap.relations.graph import GraphPairs, NodeBlocks, hold_out_edges
 from eigenmap.relations.images import ImagePairs, split_held_out
 from eigenmap.relations.kernel import KERNELS, KernelBlocks, kernel_function
 
@@ -20,10 +21,13 @@ __all__ = [
     "RECIPES",
     "Augmentation",
     "Batch",
+    "GraphPairs",
     "ImagePairs",
     "KernelBlocks",
+    "NodeBlocks",
     "Standardisation",
     "TwoViews",
+    "hold_out_edges",
     "kernel_function",
     "plain",
     "recipe",

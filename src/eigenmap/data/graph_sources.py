@@ -1,0 +1,141 @@
+"""Graphs from the objects and data sets of other libraries, each imported only when its graphs are asked for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from eigenmap.data.graphs import Graph, as_features, as_tensor
+from eigenmap.errors import EigenmapError
+
+
+def from_object(source: Any, x: object = None) -> Graph:
+    """A graph from whatever is not a path: see `load_graph`."""
+    if isinstance(source, (tuple, list)) and len(source) in (2, 3):
+        return from_arrays(*source)
+    if hasattr(source, "edge_index"):
+        return from_pyg(source, x)
+    if hasattr(source, "tocoo"):
+        return from_scipy(source, x)
+    if hasattr(source, "adjacency") and hasattr(source, "nodes"):
+        return from_networkx(source, x)
+    raise EigenmapError(
+        "A graph must be a path, (x, edge_index), a PyG Data, a scipy sparse matrix or a networkx graph, "
+        f"not {type(source).__name__}."
+    )
+
+
+def from_arrays(x: object, edge_index: object, edge_weight: object = None) -> Graph:
+    """A graph from features and a list of edges."""
+    edges = as_tensor(np.asarray(edge_index) if not isinstance(edge_index, Tensor) else edge_index)
+    if edges.numel() == 0 and edges.ndim != 2:
+        edges = torch.empty(2, 0, dtype=torch.int64)
+    return Graph(as_features(x), edges, None if edge_weight is None else as_tensor(edge_weight))
+
+
+def from_pyg(data: Any, x: object = None) -> Graph:
+    """A graph from a PyG `Data`, with its labels, weights and masks."""
+    features = data.x if x is None else x
+    if features is None:
+        raise EigenmapError("The PyG Data has no features x; pass them as x=.")
+    weight = getattr(data, "edge_weight", None)
+    y = getattr(data, "y", None)
+    names = {"train": "train_mask", "validation": "val_mask", "test": "test_mask"}
+    masks = {split: getattr(data, name, None) for split, name in names.items()}
+    # Data sets with ten splits have masks (n, 10); the first is the one people report.
+    splits = {
+        split: (mask if mask.ndim == 1 else mask[:, 0]).nonzero()[:, 0]
+        for split, mask in masks.items()
+        if mask is not None
+    }
+    labels = None if y is None else y.reshape(len(y), -1)[:, 0].long().cpu()
+    return Graph(as_features(features).to("cpu"), data.edge_index.detach().cpu(), weight, labels, splits)
+
+
+def from_scipy(matrix: Any, x: object = None) -> Graph:
+    """A graph from a sparse adjacency matrix: its entries are the weights, which count only if they differ."""
+    if x is None:
+        raise EigenmapError("An adjacency matrix has no features; pass them as x=.")
+    if matrix.shape[0] != matrix.shape[1]:
+        raise EigenmapError(f"An adjacency matrix is square, not {matrix.shape[0]} x {matrix.shape[1]}.")
+    features = as_features(x)
+    if len(features) != matrix.shape[0]:
+        raise EigenmapError(f"There are {len(features):,} rows of features for {matrix.shape[0]:,} nodes.")
+    coo = matrix.tocoo()
+    stored = coo.data != 0
+    edges = np.stack([coo.row[stored], coo.col[stored]]).astype(np.int64)
+    values = coo.data[stored]
+    weighted = len(values) > 0 and bool((values != values[0]).any())
+    return Graph(features, torch.from_numpy(edges), as_tensor(values.astype(np.float64)) if weighted else None)
+
+
+def from_networkx(graph: Any, x: object = None) -> Graph:
+    """A graph from networkx: nodes in their own order, features from `x` or the node attribute "x"."""
+    places = {node: place for place, node in enumerate(graph.nodes)}
+    if x is None:
+        rows = [values.get("x") for _, values in graph.nodes(data=True)]
+        if not rows or any(row is None for row in rows):
+            raise EigenmapError(
+                'The networkx graph needs features: pass them as x=, or give every node an attribute "x".'
+            )
+        x = np.stack([np.atleast_1d(row) for row in rows])
+    features = as_features(x)
+    if len(features) != len(places):
+        raise EigenmapError(f"There are {len(features):,} rows of features for {len(places):,} nodes.")
+    pairs = [(places[a], places[b], values.get("weight")) for a, b, values in graph.edges(data=True)]
+    edges = torch.tensor([[a, b] for a, b, _ in pairs], dtype=torch.int64).reshape(-1, 2).T
+    weights = [weight for *_, weight in pairs]
+    weighted = bool(weights) and all(weight is not None for weight in weights)
+    return Graph(features, edges, torch.tensor(weights, dtype=torch.float64) if weighted else None)
+
+
+def load_ogb(name: str, root: str = "dataset") -> Graph:
+    """A node data set of the Open Graph Benchmark, "ogbn-products" or "ogbn-arxiv", with its official split.
+
+    Needs the package `ogb`, which downloads the data. The official evaluator of both is plain accuracy.
+
+    Example:
+        >>> graph = load_ogb("ogbn-arxiv")  # doctest: +SKIP
+
+    """
+    try:
+        from ogb.nodeproppred import NodePropPredDataset
+    except ImportError as error:
+        raise EigenmapError("The data sets of OGB need its package: pip install ogb.") from error
+    data = NodePropPredDataset(name=name, root=root)
+    parts, labels = data[0]
+    split = data.get_idx_split()
+    names = {"train": "train", "validation": "valid", "test": "test"}
+    return Graph(
+        as_features(parts["node_feat"]),
+        as_tensor(parts["edge_index"]),
+        None,
+        as_tensor(labels).reshape(-1).nan_to_num(-1).long(),
+        {ours: as_tensor(split[theirs]).long() for ours, theirs in names.items()},
+    )
+
+
+def load_pyg(name: str, root: str = "dataset") -> Graph:
+    """A node data set of PyG: Cora, CiteSeer, PubMed, Computers, Photo, CS or Physics.
+
+    Needs the package `torch_geometric`, which downloads the data.
+
+    Example:
+        >>> graph = load_pyg("Cora")  # doctest: +SKIP
+
+    """
+    try:
+        from torch_geometric.datasets import Amazon, Coauthor, Planetoid
+    except ImportError as error:
+        raise EigenmapError("The data sets of PyG need its package: pip install torch_geometric.") from error
+    homes = {
+        **dict.fromkeys(["Cora", "CiteSeer", "PubMed"], Planetoid),
+        **dict.fromkeys(["Computers", "Photo"], Amazon),
+        **dict.fromkeys(["CS", "Physics"], Coauthor),
+    }
+    if name not in homes:
+        raise EigenmapError(f"Unknown PyG data set {name!r}: choose one of {', '.join(homes)}.")
+    return from_pyg(homes[name](root=root, name=name)[0])

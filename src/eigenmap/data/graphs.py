@@ -1,0 +1,267 @@
+r"""Graphs with features: from files, arrays and the objects of other libraries.
+
+The file format is an .npz file, or a folder of .npy files of the same names, which is opened as a memory map:
+
+- `edge_index` (2, E) whole numbers: from node, to node; undirected edges in both directions. `edge_weight` (E,) is
+  optional.
+- `x` (n, d): a row of features a node; or, sparse, the CSR parts `x_indptr`, `x_indices`, `x_shape` and, unless all
+  values are 1, `x_data`.
+- `y` (n,) class numbers, -1 where there is none; optional, as are `train_idx`, `val_idx`, `test_idx`.
+- In a folder `indptr` and `indices` (and `weights`, a running sum) can stand in for `edge_index`: a symmetric CSR
+  matrix without repetitions and self-loops, as `save_graph` writes it. Edges are then drawn from disk.
+
+Nothing in either is executed when it is opened (`allow_pickle=False`).
+
+    graph = load_graph("cora.npz")
+    save_graph(graph, "cora/")                 # for memory-mapped use
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from eigenmap.data.adjacency import Adjacency, Directed, SelfLoops, build_adjacency, check_edges
+from eigenmap.errors import EigenmapError
+from eigenmap.networks.sparse import SparseRows
+
+SPLITS = {"train": "train_idx", "validation": "val_idx", "test": "test_idx"}
+"""Names of the splits, and of their arrays in a file."""
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Nodes with features, and edges between them.
+
+    Attributes:
+        x: features, (n, d) dense or sparse.
+        edge_index: (2, E) node numbers, or None if `adjacency` is given.
+        edge_weight: (E,) positive weights, or None if all are 1.
+        y: (n,) int64 class numbers, -1 where there is none; None without labels.
+        splits: "train", "validation" and "test" node numbers, where there are any.
+        adjacency: the walk's own form of the edges, where it was made before.
+
+    """
+
+    x: Tensor | SparseRows
+    edge_index: Tensor | None = None
+    edge_weight: Tensor | None = None
+    y: Tensor | None = None
+    splits: Mapping[str, Tensor] = field(default_factory=dict)
+    adjacency: Adjacency | None = None
+
+    def __post_init__(self) -> None:
+        n = check_features(self.x)
+        if self.adjacency is not None:
+            if self.adjacency.n_nodes != n:
+                raise EigenmapError(f"There are {n:,} rows of features for {self.adjacency.n_nodes:,} nodes.")
+        elif self.edge_index is None:
+            raise EigenmapError("A graph needs edge_index, the list of its edges.")
+        else:
+            check_edges(self.edge_index, n, self.edge_weight)
+        if self.y is not None and self.y.shape != (n,):
+            raise EigenmapError(f"There must be one label a node ({n:,}), not an array of {tuple(self.y.shape)}.")
+        for name, nodes in self.splits.items():
+            if nodes.ndim != 1 or (len(nodes) and not 0 <= int(nodes.min()) <= int(nodes.max()) < n):
+                raise EigenmapError(f"The {name} split must be a list of node numbers from 0 to {n - 1}.")
+
+    def __len__(self) -> int:
+        """Count the nodes."""
+        return len(self.x)
+
+    @property
+    def n_features(self) -> int:
+        """Features of a node."""
+        return self.x.shape[1]
+
+    def walk(self, directed: Directed = "symmetrise", self_loops: SelfLoops = "remove") -> Adjacency:
+        """The edges as a random walk sees them."""
+        if self.adjacency is not None:
+            if directed != "symmetrise" or self_loops != "remove":
+                raise EigenmapError("The edges of this graph were stored as symmetric and without self-loops.")
+            return self.adjacency
+        assert self.edge_index is not None
+        return build_adjacency(self.edge_index, len(self), self.edge_weight, directed, self_loops)
+
+
+def check_features(x: Tensor | SparseRows) -> int:
+    """The number of nodes that have features; an error if the features are no finite matrix."""
+    if isinstance(x, Tensor) and (x.ndim != 2 or x.is_complex()):
+        raise EigenmapError(f"Features must be a matrix (nodes, features), not an array of shape {tuple(x.shape)}.")
+    n, d = x.shape
+    if n == 0 or d == 0:
+        raise EigenmapError(f"The graph is empty: its features are {n} x {d}.")
+    values = x if isinstance(x, Tensor) else x.values
+    # By strips: a mask of the whole might not fit where the features are a memory map.
+    for start in range(0, 0 if values is None else len(values), 1 << 16):
+        finite = values[start : start + (1 << 16)].isfinite()  # type: ignore[index]
+        if not bool(finite.all()):
+            row = start + int((~finite.reshape(len(finite), -1).all(1)).int().argmax())
+            where = f", the first in row {row}" if isinstance(x, Tensor) else ""
+            raise EigenmapError(f"The features hold NaN or infinity{where}; remove or impute them.")
+    return n
+
+
+def load_graph(source: object, x: object = None) -> Graph:
+    """A graph from a file, a folder, or an object of another library.
+
+    Args:
+        source: a path to an .npz file or folder; a `Graph`; a tuple (x, edge_index) or (x, edge_index, edge_weight) of
+            arrays; a PyG `Data`; a scipy sparse adjacency matrix; a networkx graph.
+        x: the features, where the source has none: an array, a tensor or a scipy sparse matrix.
+
+    Example:
+        >>> graph = load_graph((np.eye(3), [[0, 1], [1, 2]]))
+        >>> len(graph)
+        3
+
+    """
+    from eigenmap.data import graph_sources
+
+    if isinstance(source, Graph):
+        return source
+    if isinstance(source, (str, Path)):
+        return _read(Path(source))
+    return graph_sources.from_object(source, x)
+
+
+def as_features(x: object) -> Tensor | SparseRows:
+    """Features of any kind: arrays, tensors, nested lists, scipy sparse matrices."""
+    if isinstance(x, SparseRows):
+        return x
+    if hasattr(x, "tocsr"):
+        return SparseRows.of(x)
+    if isinstance(x, Tensor):
+        return x.detach()
+    try:
+        array = np.asarray(x)
+    except ValueError as error:
+        raise EigenmapError(f"The features are not a matrix of numbers: {error}.") from None
+    if array.dtype.kind not in "biuf":
+        raise EigenmapError(f"Features must be numbers, not {array.dtype}.")
+    return as_tensor(array)
+
+
+def as_tensor(array: Any) -> Tensor:
+    """A tensor over the same memory where that can be written to, else over a copy."""
+    if isinstance(array, Tensor):
+        return array.detach()
+    array = np.asarray(array)
+    if array.dtype.kind == "u" and array.dtype.itemsize > 1:
+        array = array.astype(np.int64)
+    return torch.from_numpy(array if array.flags.writeable else array.copy())
+
+
+def save_graph(graph: Graph, path: str | Path) -> Path:
+    """Write a graph as an .npz file, or (any other name) as a folder of .npy files for memory-mapped use.
+
+    In the folder edges are symmetric, without repetitions and self-loops, ready to be drawn from.
+    """
+    path = Path(path)
+    arrays: dict[str, Tensor | None] = {"y": graph.y, **{SPLITS[name]: graph.splits[name] for name in graph.splits}}
+    if isinstance(graph.x, SparseRows):
+        shape = torch.tensor(graph.x.shape)
+        arrays |= {"x_indptr": graph.x.offsets, "x_indices": graph.x.columns, "x_data": graph.x.values}
+        arrays["x_shape"] = shape
+    else:
+        arrays["x"] = graph.x
+    folder = path.suffix != ".npz"
+    if folder:
+        walk = graph.walk()
+        arrays |= {"indptr": walk.indptr, "indices": walk.indices, "weights": walk.cumulative}
+    else:
+        edges = graph.edge_index if graph.edge_index is not None else graph.walk().edges()
+        arrays |= {"edge_index": edges, "edge_weight": graph.edge_weight}
+    plain = {name: value.cpu().numpy() for name, value in arrays.items() if value is not None}
+    try:
+        if folder:
+            path.mkdir(parents=True, exist_ok=True)
+            for name, array in plain.items():
+                np.save(path / f"{name}.npy", array)
+        else:
+            np.savez(path, **plain)  # type: ignore[arg-type]
+    except OSError as error:
+        raise EigenmapError(f"The graph cannot be written to {path}: {error.strerror}.") from error
+    return path
+
+
+def _read(path: Path) -> Graph:
+    """A graph in our own format."""
+    if path.is_dir():
+        files = {file.stem: file for file in path.glob("*.npy")}
+        # Copy on write: torch wants memory it may write to, and the file must stay as it is.
+        return _from_arrays(path, set(files), lambda name: np.load(files[name], mmap_mode="c", allow_pickle=False))
+    if not path.exists():
+        raise EigenmapError(f"There is no file or folder {path}.")
+    with _readable(path):
+        archive = np.load(path, allow_pickle=False)
+        if not isinstance(archive, np.lib.npyio.NpzFile):
+            raise EigenmapError(f"{path} is one array; a graph is an .npz file with edge_index and x in it.")
+        with archive:
+            return _from_arrays(path, set(archive.files), lambda name: archive[name])
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, ValueError, EOFError) as error:
+        raise EigenmapError(f"{path} cannot be read as an .npz file: {error}.") from None
+
+
+def _from_arrays(path: Path, names: set[str], array: Callable[[str], Any]) -> Graph:
+    def tensor(name: str) -> Tensor | None:
+        return as_tensor(array(name)) if name in names else None
+
+    x = _sparse_features(path, array, names) if "x" not in names else as_features(array("x"))
+    adjacency = None
+    if {"indptr", "indices"} <= names:
+        adjacency = _stored_adjacency(path, array("indptr"), array("indices"), tensor("weights"))
+    elif "edge_index" not in names:
+        raise EigenmapError(f"{path} has no edge_index: the format of graph files is in docs/graphs.md.")
+    y = tensor("y")
+    return Graph(
+        x,
+        tensor("edge_index"),
+        tensor("edge_weight"),
+        None if y is None else y.reshape(-1).long(),
+        {split: as_tensor(array(name)).long() for split, name in SPLITS.items() if name in names},
+        adjacency,
+    )
+
+
+def _sparse_features(path: Path, array: Callable[[str], Any], names: set[str]) -> SparseRows:
+    if not {"x_indptr", "x_indices", "x_shape"} <= names:
+        raise EigenmapError(f"{path} has neither x nor x_indptr, x_indices and x_shape: every node needs features.")
+    offsets, columns = as_tensor(array("x_indptr")).long(), as_tensor(array("x_indices"))
+    values = as_tensor(array("x_data")) if "x_data" in names else None
+    n, shape = len(offsets) - 1, [int(size) for size in array("x_shape")]
+    # Some writers store the transposed shape; the rows are what indptr says.
+    if n not in shape or len(shape) != 2:
+        raise EigenmapError(f"x_shape {tuple(shape)} does not fit the {n:,} rows of x_indptr in {path}.")
+    width = shape[1] if shape[0] == n else shape[0]
+    fits = bool((offsets.diff() >= 0).all()) and int(offsets[0]) == 0 and int(offsets[-1]) == len(columns)
+    if not fits or (values is not None and len(values) != len(columns)):
+        raise EigenmapError(f"The sparse features in {path} are damaged: x_indptr does not fit x_indices or x_data.")
+    if len(columns) and not 0 <= int(columns.min()) <= int(columns.max()) < width:
+        raise EigenmapError(f"The sparse features in {path} are damaged: a column is not in 0 ... {width - 1}.")
+    return SparseRows(offsets, columns, values, width)
+
+
+def _stored_adjacency(path: Path, indptr: Any, indices: Any, cumulative: Tensor | None) -> Adjacency:
+    walk = Adjacency(as_tensor(indptr).long(), as_tensor(indices), cumulative)
+    fits = bool((walk.indptr.diff() >= 0).all()) and int(walk.indptr[0]) == 0 and int(walk.indptr[-1]) == len(indices)
+    if not fits or (cumulative is not None and len(cumulative) != len(indices)):
+        raise EigenmapError(f"{path} is damaged: indptr does not fit indices or weights.")
+    if not len(indices):
+        raise EigenmapError(f"{path} has no edges, so there is nothing to learn from.")
+    if not 0 <= int(walk.indices.min()) <= int(walk.indices.max()) < walk.n_nodes:
+        raise EigenmapError(f"{path} is damaged: it names a node that is not in 0 ... {walk.n_nodes - 1}.")
+    return walk

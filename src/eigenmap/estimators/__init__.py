@@ -1,0 +1,1 @@
+"""Front doors in the manner of scikit-learn."""

@@ -1,0 +1,286 @@
+"""The front door for graphs: from nodes with features and edges to a trained, ordered model in one call.
+
+model = eigenmap.fit_graph("cora.npz", n_components=64)
+codes = model.encode(features_of_new_nodes, dim=16)
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from eigenmap.alignment import align_nodes
+from eigenmap.data.adjacency import Adjacency
+from eigenmap.data.graphs import load_graph
+from eigenmap.errors import EigenmapError
+from eigenmap.fit import check_length, device_name, prepare, steps_of_run
+from eigenmap.model import DESCRIPTION, Eigenmap, NodeEncoderSpec, NodeInput, Source
+from eigenmap.networks import Network, NodeFeatures, NodeNetwork, ResidualMLP, SparseRows
+from eigenmap.objectives import build
+from eigenmap.recipes.graph import GraphRecipe, get_graph_recipe, objective_options
+from eigenmap.relations.graph import GraphPairs, NodeBlocks, hold_out_edges
+from eigenmap.training import TrainingConfig, measure_step, show, start, steps_for_budget, train
+from eigenmap.training.config import Accelerator, Setting
+from eigenmap.training.progress import Progress
+
+FEWEST_NODES = 4
+"""Below this there is nothing to tell apart."""
+
+FEWEST_STEPS_TO_A_CHECK = 100
+"""Three bad checks stop a run."""
+
+RESIDENT = 0.5
+"""Edges and features go to the GPU where they need no more than this share of its free memory."""
+
+
+def fit_graph(
+    graph: object,
+    n_components: int | None = None,
+    *,
+    x: object = None,
+    recipe: str | GraphRecipe = "auto",
+    out: str | Path | None = None,
+    resume: bool = False,
+    force: bool = False,
+    minutes: float | None = None,
+    seed: int = 0,
+    device: Accelerator = "auto",
+    devices: int = 1,
+    tensorboard: bool = False,
+    progress: bool | Progress = True,
+    say: Callable[[str], None] | None = None,
+    **settings: Any,
+) -> Eigenmap:
+    """Learn ordered codes of nodes from a graph; afterwards features alone are enough, also for nodes never seen.
+
+    Args:
+        graph: an .npz file or a folder (see docs/graphs.md), a `Graph`, (x, edge_index), a PyG `Data`, a scipy sparse
+            adjacency matrix or a networkx graph.
+        n_components: how many features to learn; codes can be cut anywhere below.
+        x: features of the nodes, where the graph has none.
+        recipe: "auto", "paper", or a `GraphRecipe`.
+        out: folder for the model, checkpoints and metrics; without it nothing is written.
+        resume: go on from the last checkpoint in `out`.
+        force: write into `out` although there is a run in it.
+        minutes: length of training in minutes, in place of the recipe's steps.
+        seed: of everything random; on a CPU the same seed gives the same model.
+        device: "auto", "cpu" or "cuda"; `devices` of them.
+        tensorboard: write TensorBoard files beside metrics.jsonl.
+        progress: a progress bar (True), nothing (False), or an object of your own.
+        say: called with what is worth knowing in between (components, isolated nodes, rank found).
+        settings: any setting of the recipe, for example `steps=3000`, `objective="scl"`, `hops=2`, `width=512`.
+
+    Example:
+        >>> model = fit_graph((x, edge_index), n_components=32, steps=500)  # doctest: +SKIP
+        >>> model.training["graph"]["components"]  # doctest: +SKIP
+
+    """
+    say = say or (lambda line: None)
+    folder = None if out is None else prepare(Path(out), resume=resume, force=force)
+    chosen = get_graph_recipe(recipe) if isinstance(recipe, str) else recipe
+    chosen = chosen.but(n_components=n_components, **settings)
+    check_length(settings.get("steps"), minutes)
+    _training_config(chosen, chosen.steps, seed, device, devices, tensorboard)  # refused before anything is read
+    objective = build(chosen.objective, **objective_options(chosen))
+
+    data = load_graph(graph, x)
+    walk = data.walk(chosen.directed, chosen.self_loops)
+    about = describe(walk)
+    _report(about, say)
+    chosen = _fitted(chosen, len(data), n_components is not None, say)
+
+    node, spec = NodeInput(data.n_features), NodeEncoderSpec(chosen.width, chosen.blocks)
+    torch.manual_seed(seed)
+    network = Network(spec.build(node, chosen.feature_dropout), chosen.n_components, chosen.hidden)
+    if minutes is not None and resume and folder is not None:
+        chosen = chosen.but(steps=steps_of_run(folder))  # how many fit into the time was settled when the run began
+        minutes = None
+    config = _training_config(chosen, chosen.steps, seed, device, devices, tensorboard)
+    fabric = start(config)
+    walk, features = _placed(walk, data.x, fabric.device)
+    assert isinstance(network.encoder, ResidualMLP)
+    _standardise(network.encoder, features)
+    nodes = NodeNetwork(network, NodeFeatures(features))
+    held_out = hold_out_edges(walk, chosen.held_out, seed=seed)
+    pairs = GraphPairs(
+        walk,
+        chosen.batch_size,
+        seed,
+        hops=chosen.hops,
+        start=chosen.start,
+        teleport=chosen.teleport,
+        lazy=chosen.lazy,
+        held_out=held_out,
+        rank=fabric.global_rank,
+        world_size=fabric.world_size,
+    )
+    relation: GraphPairs | NodeBlocks = pairs
+    if chosen.sampler == "node-blocks":
+        if fabric.world_size > 1:
+            raise EigenmapError("Node blocks lose rows without an edge, so they need a single process; sample edges.")
+        relation = NodeBlocks(walk, chosen.batch_size, seed)
+    if minutes is not None:
+        seconds = measure_step(nodes, relation, objective, config, fabric)
+        steps = steps_for_budget(60 * minutes, seconds, least=20)
+        chosen = chosen.but(steps=steps)
+        config = _training_config(chosen, steps, seed, device, devices, tensorboard)
+        say(f"{steps:,} steps of {chosen.batch_size:,} edges fit into {minutes:g} minutes on this machine.")
+
+    if folder is not None and not resume:
+        # An old description beside new weights would make a damaged model.
+        (folder / DESCRIPTION).unlink(missing_ok=True)
+    result = train(
+        nodes,
+        relation,
+        objective,
+        config,
+        out=folder,
+        resume=resume,
+        held_out=lambda: pairs.held_out_pairs(torch.Generator().manual_seed(seed), 512, 1024),
+        progress=show() if progress is True else progress or None,
+        settings=_identity(chosen, about),
+        fabric=fabric,
+    )
+    began = time.perf_counter()
+    sources: Sequence[Source] = ("encoder", "projector") if chosen.codes == "auto" else (chosen.codes,)
+    aligned = align_nodes(nodes, pairs, sources, chosen.n_components, seed)
+    source = max(aligned, key=lambda name: aligned[name].quality)
+    alignment = aligned[source]
+    if alignment.n_components < chosen.n_components:
+        say(f"The rank found is {alignment.n_components}: the model has so many features, not {chosen.n_components}.")
+    positive = int((alignment.eigenvalues > 2 * alignment.noise).sum())
+    say(f"{positive} of {alignment.n_components} eigenvalues are positive beyond doubt on held-out edges.")
+    training = {
+        "recipe": {**asdict(chosen), "objective_options": dict(chosen.objective_options)},
+        "graph": {**about, "positive_eigenvalues": positive},
+        "seed": seed,
+        "steps": result.steps,
+        "seconds": round(result.seconds, 1),
+        "alignment_seconds": round(time.perf_counter() - began, 1),
+        "held_out_edges": 0 if held_out is None else len(held_out.keys),
+        "final": result.history[-1] if result.history else {},
+        "device": device_name(fabric.device),
+        "torch": torch.__version__,
+    }
+    model = Eigenmap(network, alignment, source, node, spec, training)
+    if folder is not None and fabric.is_global_zero:
+        model.save(folder)
+    return model
+
+
+def describe(walk: Adjacency) -> dict[str, int]:
+    """Nodes, edges, isolated nodes, connected components (isolated nodes aside) and what was merged or left out."""
+    from scipy.sparse import csr_matrix
+    from scipy.sparse.csgraph import connected_components
+
+    degrees = walk.indptr.diff().cpu()
+    indices = walk.indices.cpu().numpy()
+    matrix = csr_matrix((np.ones(len(indices), np.int8), indices, walk.indptr.cpu().numpy()), shape=2 * (walk.n_nodes,))
+    found, label = connected_components(matrix, directed=False)
+    isolated = int((np.bincount(label, minlength=found)[label] == 1)[(degrees == 0).numpy()].sum())
+    return {
+        "nodes": walk.n_nodes,
+        "edges": (walk.n_entries + int(_loops(walk))) // 2 if walk.symmetric else walk.n_entries,
+        "isolated": isolated,
+        "components": int(found) - isolated,
+        "largest_degree": int(degrees.max()),
+        "repeated_edges_merged": walk.merged,
+        "self_loops_left_out": walk.loops,
+    }
+
+
+def _loops(walk: Adjacency) -> int:
+    """Self-loops that were kept: they are stored once."""
+    entries = walk.edges()
+    return int((entries[0] == entries[1]).sum())
+
+
+def _report(about: dict[str, int], say: Callable[[str], None]) -> None:
+    say(
+        f"{about['nodes']:,} nodes, {about['edges']:,} edges, {about['components']:,} connected components, "
+        f"largest degree {about['largest_degree']:,}."
+    )
+    if about["isolated"]:
+        say(f"{about['isolated']:,} nodes have no edge: nothing is learned from them, but they get codes.")
+    if about["repeated_edges_merged"]:
+        say(f"{about['repeated_edges_merged']:,} edges are listed more than once and count once.")
+    if about["self_loops_left_out"]:
+        say(f"{about['self_loops_left_out']:,} self-loops are left out.")
+
+
+def _fitted(recipe: GraphRecipe, nodes: int, asked: bool, say: Callable[[str], None]) -> GraphRecipe:
+    """The recipe for so many nodes: as many components as there are nodes make no sense."""
+    if nodes < FEWEST_NODES:
+        raise EigenmapError(f"{nodes} nodes are too few to learn from; give at least {FEWEST_NODES}.")
+    if recipe.n_components < nodes:
+        return recipe
+    if asked:
+        raise EigenmapError(f"{recipe.n_components:,} components cannot be learned from {nodes:,} nodes.")
+    say(f"{nodes:,} nodes allow for {nodes - 1:,} components, not {recipe.n_components:,}.")
+    return recipe.but(n_components=nodes - 1)
+
+
+def _placed(walk: Adjacency, x: Tensor | SparseRows, device: torch.device) -> tuple[Adjacency, Tensor | SparseRows]:
+    """Edges and features on the GPU where they fit; else the features stay in memory or on disk, then the edges too."""
+    if device.type != "cuda":
+        return walk.to(device), x
+    room = RESIDENT * torch.cuda.mem_get_info(device)[0]
+    if walk.nbytes < room:
+        walk, room = walk.to(device), room - walk.nbytes
+    return walk, x.to(device) if x.nbytes < room else x
+
+
+def _standardise(encoder: ResidualMLP, x: Tensor | SparseRows) -> None:
+    """Give the encoder the scale of dense features; sparse ones keep theirs, or their zeros would be lost."""
+    if isinstance(x, SparseRows):
+        return
+    rows = torch.linspace(0, len(x) - 1, min(len(x), 100_000)).long().to(x.device)
+    sample = x[rows].double()
+    encoder.standardise(sample.mean(0).cpu(), sample.std(0, correction=0).cpu())
+
+
+def _identity(recipe: GraphRecipe, about: dict[str, int]) -> dict[str, Setting]:
+    """What has to be the same for a run to be resumed, beside the training configuration."""
+    known = asdict(recipe)
+    shape = ["width", "blocks", "feature_dropout", "n_components", "hidden", "objective"]
+    relation = ["sampler", "hops", "start", "teleport", "lazy", "directed", "self_loops", "held_out", "batch_size"]
+    return {
+        **{name: known[name] for name in shape + relation},
+        "objective_options": json.dumps(dict(recipe.objective_options), sort_keys=True, default=str),
+        "nodes": about["nodes"],
+        "edges": about["edges"],
+    }
+
+
+def _training_config(
+    recipe: GraphRecipe, steps: int, seed: int, device: Accelerator, devices: int, tensorboard: bool
+) -> TrainingConfig:
+    return TrainingConfig(
+        steps=steps,
+        optimizer=recipe.optimizer,
+        lr=recipe.lr,
+        weight_decay=recipe.weight_decay,
+        momentum=recipe.momentum,
+        warmup_steps=math.floor(recipe.warmup * steps),
+        final_lr_fraction=recipe.final_lr_fraction,
+        clip_norm=recipe.clip_norm,
+        projector_lr_scale=recipe.projector_lr_scale,
+        precision=recipe.precision,
+        compile=recipe.compile,
+        seed=seed,
+        log_every=max(1, steps // 100),
+        check_every=max(FEWEST_STEPS_TO_A_CHECK, steps // 10),
+        checkpoint_every=max(1, steps // 10),
+        tensorboard=tensorboard,
+        accelerator=device,
+        devices=devices,
+    )

@@ -1,0 +1,109 @@
+"""The residual perceptron of the paper's graph experiments, for feature vectors, dense or sparse."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from eigenmap.errors import EigenmapError
+from eigenmap.networks.sparse import SparseRows
+
+
+class ResidualMLP(nn.Module):
+    """h = relu(BN(W x)), then `blocks` times h = relu(h + BN(W2 relu(BN(W1 h)))): 1 + 2 * blocks linear layers.
+
+    The encoder of Neural Eigenmaps for graphs (Deng et al., ICLR 2024), which has 5 blocks of width 2048. Sparse rows
+    go through the first layer as a sum of the weights of their columns: nothing of the size of the input is made.
+
+    Args:
+        in_features: length of x.
+        width: units of every layer.
+        blocks: residual blocks of two layers each.
+        feature_dropout: probability with which an input feature is hidden in training, each node and feature by itself.
+
+    Example:
+        >>> ResidualMLP(100, width=64)(torch.rand(8, 100)).shape
+        torch.Size([8, 64])
+
+    """
+
+    shift: Tensor
+    scale: Tensor
+
+    def __init__(self, in_features: int, width: int = 256, blocks: int = 5, feature_dropout: float = 0.0) -> None:
+        super().__init__()
+        for name, size in {"in_features": in_features, "width": width, "blocks": blocks}.items():
+            if isinstance(size, bool) or not isinstance(size, int) or size < (0 if name == "blocks" else 1):
+                raise EigenmapError(f"{name} must be a positive whole number, not {size!r}.")
+        if not 0 <= feature_dropout < 1:
+            raise EigenmapError(f"feature_dropout must lie in [0, 1), not {feature_dropout!r}.")
+        self.in_features, self.out_features, self.feature_dropout = in_features, width, feature_dropout
+        self.register_buffer("shift", torch.zeros(in_features))
+        self.register_buffer("scale", torch.ones(in_features))
+        self.stem = InputLayer(in_features, width)
+        self.norm = nn.BatchNorm1d(width)
+        self.blocks = nn.ModuleList(ResidualBlock(width) for _ in range(blocks))
+
+    def standardise(self, mean: Tensor, deviation: Tensor) -> None:
+        """From now on a dense x is (x - mean) / deviation to the first layer; stored with the weights."""
+        self.shift.copy_(mean)
+        self.scale.copy_(torch.where(deviation > 1e-6 * deviation.max(), 1 / deviation.clamp(min=1e-30), 0.0))
+
+    def forward(self, x: Tensor | SparseRows) -> Tensor:
+        """Feature vectors (B, in_features) -> (B, width)."""
+        if x.shape[1] != self.in_features:
+            raise EigenmapError(f"The network takes {self.in_features} features a row, not {x.shape[1]}.")
+        if not isinstance(x, SparseRows):
+            x = (x.to(self.shift.dtype) - self.shift) * self.scale
+        h = F.relu(self.norm(self.stem(self._hide(x))))
+        for block in self.blocks:
+            h = block(h)
+        return h
+
+    def _hide(self, x: Tensor | SparseRows) -> Tensor | SparseRows:
+        """Dropout of inputs; only the entries of a sparse row can be hidden, and only they matter."""
+        if not self.training or self.feature_dropout == 0:
+            return x
+        if isinstance(x, Tensor):
+            return F.dropout(x, self.feature_dropout)
+        values = torch.ones(len(x.columns), device=x.device) if x.values is None else x.values.to(self.scale.dtype)
+        return SparseRows(x.offsets, x.columns, F.dropout(values, self.feature_dropout), x.width)
+
+
+class ResidualBlock(nn.Module):
+    """h -> relu(h + BN(W2 relu(BN(W1 h)))); no biases, BN would cancel them."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.Linear(width, width, bias=False),
+            nn.BatchNorm1d(width),
+            nn.ReLU(inplace=True),
+            nn.Linear(width, width, bias=False),
+            nn.BatchNorm1d(width),
+        )
+
+    def forward(self, h: Tensor) -> Tensor:
+        """Features of the same width."""
+        return F.relu(h + self.layers(h))
+
+
+class InputLayer(nn.Module):
+    """x W for dense rows or sparse ones; it starts as `nn.Linear` does, uniform in +- in_features^-1/2."""
+
+    def __init__(self, in_features: int, out_features: int) -> None:
+        super().__init__()
+        bound = 1 / math.sqrt(in_features)
+        self.weight = nn.Parameter(torch.empty(in_features, out_features).uniform_(-bound, bound))
+
+    def forward(self, x: Tensor | SparseRows) -> Tensor:
+        """Rows (B, in_features) -> (B, out_features)."""
+        if isinstance(x, Tensor):
+            return x @ self.weight
+        values = None if x.values is None else x.values.to(self.weight.dtype)
+        return F.embedding_bag(
+            x.columns.long(), self.weight, x.offsets, per_sample_weights=values, mode="sum", include_last_offset=True
+        )

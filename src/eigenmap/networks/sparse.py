@@ -1,0 +1,87 @@
+"""Rows of a sparse matrix as input of a network, never made dense."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class SparseRows:
+    """The rows of a sparse matrix in CSR form: row i has `values` at `columns` in the range offsets[i:i+2].
+
+    It behaves like a tensor where a network's caller needs it to: `len`, slices, rows by number, `to`. The tensors may
+    lie over memory-mapped files: taking rows reads no more than these rows.
+
+    Attributes:
+        offsets: (n + 1,) int64.
+        columns: (nonzeros,) whole numbers below `width`.
+        values: (nonzeros,), or None if all of them are 1.
+        width: number of columns.
+
+    Example:
+        >>> rows = SparseRows(torch.tensor([0, 1, 3]), torch.tensor([2, 0, 1]), None, width=4)
+        >>> rows[torch.tensor([1])].dense()
+        tensor([[1., 1., 0., 0.]])
+
+    """
+
+    offsets: Tensor
+    columns: Tensor
+    values: Tensor | None
+    width: int
+
+    @classmethod
+    def of(cls, matrix: Any) -> SparseRows:
+        """The rows of a scipy sparse matrix of any format."""
+        csr = matrix.tocsr()
+        return cls(
+            torch.from_numpy(csr.indptr).long(), torch.from_numpy(csr.indices), torch.as_tensor(csr.data), csr.shape[1]
+        )
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return len(self), self.width
+
+    @property
+    def device(self) -> torch.device:
+        """Where the columns are."""
+        return self.columns.device
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all tensors."""
+        return sum(part.nbytes for part in (self.offsets, self.columns, self.values) if part is not None)
+
+    def __getitem__(self, rows: slice | Tensor) -> SparseRows:
+        """Some rows, by slice or by number; each copy costs as much as these rows hold."""
+        if isinstance(rows, slice):
+            rows = torch.arange(*rows.indices(len(self)), device=self.offsets.device)
+        starts = self.offsets[rows]
+        lengths = self.offsets[rows + 1] - starts
+        offsets = torch.cat([lengths.new_zeros(1), lengths.cumsum(0)])
+        # Entry number p of the result, in row r, is entry starts[r] + (p - offsets[r]) of the whole.
+        places = torch.arange(int(offsets[-1]), device=offsets.device)
+        places += torch.repeat_interleave(starts - offsets[:-1], lengths)
+        return SparseRows(
+            offsets, self.columns[places], None if self.values is None else self.values[places], self.width
+        )
+
+    def to(self, device: torch.device | str) -> SparseRows:
+        """The same on another device."""
+        values = None if self.values is None else self.values.to(device)
+        return SparseRows(self.offsets.to(device), self.columns.to(device), values, self.width)
+
+    def dense(self) -> Tensor:
+        """An ordinary matrix, for small ones."""
+        values = torch.ones(len(self.columns)) if self.values is None else self.values.float()
+        rows = torch.repeat_interleave(torch.arange(len(self), device=self.device), self.offsets.diff())
+        matrix = torch.zeros(len(self), self.width, device=self.device)
+        return matrix.index_put_((rows, self.columns.long()), values.to(self.device), accumulate=True)

@@ -1,0 +1,314 @@
+r"""Graphs as relations: the two ends of an edge belong together.
+
+Draw an edge uniformly, in either direction: its ends (x, x+) are a step of the random walk P = D^-1 W started in the
+degree measure pi. Then R = E[psi(x) psi(x+)^T] and C = E[psi psi^T] are the moments of any relation, the eigenvalues of
+P are those of the normalised adjacency D^-1/2 W D^-1/2, and the first eigenfunction is constant: the case of two views
+of one image, with the same objectives and the same alignment.
+
+Variants of the walk:
+
+- `hops=2`: P^2, two independent neighbours of one node; all eigenvalues are squares, so none is negative.
+- `lazy=c`: (1 - c) P + c I, the same eigenfunctions, eigenvalues (1 - c) mu + c.
+- `teleport=e`: (1 - e) P + e 1 pi^T. The constant keeps the eigenvalue 1 and all others shrink by 1 - e: without it
+  every connected component has a constant of its own with eigenvalue 1.
+- `start="uniform"`: x is any node with the same probability, and x+ its neighbour. Hubs count less.
+
+`NodeBlocks` is the sampler of the paper, which looks at the few edges between two random blocks of nodes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Literal, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from eigenmap.data.adjacency import Adjacency
+from eigenmap.errors import EigenmapError
+from eigenmap.relations.batch import Batch
+
+Start = Literal["degree", "uniform"]
+Sampler = Literal["edges", "node-blocks"]
+
+# What a stream of random numbers is for; part of its seed.
+_PAIRS, _BLOCKS, _HELD_OUT = 0, 1, 2
+# Walks over a held-out edge are drawn again, so often at most.
+_ROUNDS = 4
+
+
+class HeldOutEdges(NamedTuple):
+    """Edges that are kept from training; `rows` and `columns` are their ends, `keys` sorted."""
+
+    rows: Tensor
+    columns: Tensor
+    weights: Tensor | None
+    keys: Tensor
+
+    def contain(self, keys: Tensor) -> Tensor:
+        """Which edges are among the held-out ones."""
+        places = torch.searchsorted(self.keys, keys).clamp_(max=len(self.keys) - 1)
+        return self.keys[places] == keys
+
+
+def hold_out_edges(walk: Adjacency, fraction: float = 0.1, maximum: int = 10_000, seed: int = 0) -> HeldOutEdges | None:
+    """Draw `fraction` of the edges, at most `maximum`, to be kept from training; None if that is no edge at all.
+
+    An edge is held out in both directions.
+    """
+    if not 0 <= fraction <= 0.5:
+        raise EigenmapError(f"held_out must be a share of the edges between 0 and 0.5, not {fraction!r}.")
+    edges = walk.n_entries // 2 if walk.symmetric else walk.n_entries
+    count = min(math.floor(edges * fraction), maximum)
+    if count == 0:
+        return None
+    uniform = torch.rand(count, generator=_generator(seed, _HELD_OUT, 0), dtype=torch.float64)
+    entries = (uniform * walk.n_entries).long().to(walk.device)
+    rows, columns = walk.rows_of(entries), walk.indices[entries].long()
+    keys, first = _unique(walk.keys(rows, columns))
+    weights = None if walk.cumulative is None else walk.weights(entries)[first]
+    return HeldOutEdges(rows[first], columns[first], weights, keys)
+
+
+class GraphPairs:
+    """Node numbers of the two ends of random walks, as a function of the step.
+
+    `batch(step)` depends on the seed and the step and on nothing that happened before, so that a run that was killed
+    goes on exactly where it was, and N processes together see the batch that one would: each takes its rows. Random
+    numbers come from the CPU and are the same for every device.
+
+    A graph that is not symmetric (`directed="bipartite"`) has rows of sources for each target; x and x+ are then two
+    sources of one target, and eigenvalues are the squared singular values of the normalised adjacency.
+
+    Args:
+        walk: the edges; on the device where batches are made.
+        batch_size: pairs in a batch, over all processes together.
+        seed: of the walks.
+        hops: 1 or 2 steps from x to x+.
+        start: the measure of x, "degree" or "uniform".
+        teleport: probability that x+ is any node of the degree measure.
+        lazy: probability that x+ is x.
+        held_out: edges that no walk may use.
+        rank: number of this process.
+        world_size: number of processes.
+
+    Example:
+        >>> pairs = GraphPairs(graph.walk(), batch_size=1024)
+        >>> nodes, neighbours, _ = pairs.batch(step=0)
+
+    """
+
+    def __init__(
+        self,
+        walk: Adjacency,
+        batch_size: int,
+        seed: int = 0,
+        *,
+        hops: int = 1,
+        start: Start = "degree",
+        teleport: float = 0.0,
+        lazy: float = 0.0,
+        held_out: HeldOutEdges | None = None,
+        rank: int = 0,
+        world_size: int = 1,
+    ) -> None:
+        if batch_size < 1 or batch_size % world_size:
+            raise EigenmapError(
+                f"The batch size {batch_size} must be a positive multiple of the number of processes, "
+                f"which is {world_size}."
+            )
+        if hops not in (1, 2):
+            raise EigenmapError(f"hops must be 1 or 2, not {hops!r}.")
+        if start not in ("degree", "uniform"):
+            raise EigenmapError(f'start must be "degree" or "uniform", not {start!r}.')
+        for name, share in {"teleport": teleport, "lazy": lazy}.items():
+            if not 0 <= share < 1:
+                raise EigenmapError(f"{name} must be a probability below 1, not {share!r}.")
+        self.walk, self.batch_size, self.seed = walk, batch_size, seed
+        # Two sources of a target are two steps from each other, there and back.
+        self.hops, self.start = hops if walk.symmetric else 2, start
+        self.teleport, self.lazy, self.held_out = teleport, lazy, held_out
+        self.rank, self.world_size = rank, world_size
+        self.centres = walk.indptr.diff().nonzero()[:, 0] if start == "uniform" else None
+
+    @property
+    def device(self) -> torch.device:
+        """Where batches are made."""
+        return self.walk.device
+
+    def batch(self, step: int) -> Batch:
+        """This process's part of batch number `step`: two tensors of node numbers."""
+        x, x_plus = self._draw(self.batch_size, _generator(self.seed, _PAIRS, step), self.teleport, self.lazy)
+        return Batch(x.chunk(self.world_size)[self.rank], x_plus.chunk(self.world_size)[self.rank])
+
+    def pairs(self, generator: torch.Generator, batch_size: int, count: int) -> Iterator[Batch]:
+        """`count` pairs of the walk itself, without teleport and laziness: what moments are collected from."""
+        for start in range(0, count, batch_size):
+            yield Batch(*self._draw(min(batch_size, count - start), generator, teleport=0.0, lazy=0.0))
+
+    def held_out_pairs(self, generator: torch.Generator, batch_size: int, count: int) -> Iterator[Batch]:
+        """Pairs over held-out edges, each edge in turn, `count` at least where there are fewer edges than that.
+
+        A pair of two hops goes over a held-out edge first and then over any.
+        """
+        if self.held_out is None:
+            yield from self.pairs(generator, batch_size, count)
+            return
+        edges = self.held_out
+        passes = 1 if self.hops == 1 else max(1, min(8, count // len(edges.keys)))
+        for _ in range(passes):
+            for start in range(0, len(edges.keys), batch_size):
+                part = slice(start, start + batch_size)
+                centre, x = edges.rows[part], edges.columns[part]
+                x_plus = (
+                    centre if self.hops == 1 else self.walk.neighbour(centre, self._uniform(1, len(x), generator)[0])
+                )
+                yield Batch(x, x_plus, None if edges.weights is None else edges.weights[part])
+
+    def _draw(self, count: int, generator: torch.Generator, teleport: float, lazy: float) -> tuple[Tensor, Tensor]:
+        rounds = 1 if self.held_out is None else _ROUNDS
+        uniform = self._uniform(3 * rounds + 2, count, generator)
+        x, x_plus, bad = self._walks(uniform[:3])
+        for again in range(1, rounds):
+            other, other_plus, still_bad = self._walks(uniform[3 * again : 3 * again + 3])
+            x, x_plus = torch.where(bad, other, x), torch.where(bad, other_plus, x_plus)
+            bad = bad & still_bad
+        # What is left over a held-out edge after all (one in 10,000) becomes a teleport.
+        what, where = uniform[-2], uniform[-1]
+        away = bad | (what < teleport)
+        x_plus = torch.where(away, self._independent(where), x_plus)
+        return x, torch.where(what > 1 - lazy, x, x_plus) if lazy else x_plus
+
+    def _walks(self, uniform: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Pairs, and which of them go over a held-out edge."""
+        if self.centres is None:
+            centre = self.walk.centre(uniform[0])
+        else:
+            centre = self.centres[(uniform[0] * len(self.centres)).long()]
+        first = self.walk.neighbour(centre, uniform[1])
+        bad = self._is_held_out(centre, first)
+        if self.hops == 1:
+            return centre, first, bad
+        second = self.walk.neighbour(centre, uniform[2])
+        return first, second, bad | self._is_held_out(centre, second)
+
+    def _independent(self, uniform: Tensor) -> Tensor:
+        """A node that knows nothing of x, of the measure that x+ has."""
+        if self.walk.symmetric:
+            return self.walk.centre(uniform)
+        return self.walk.indices[(uniform * self.walk.n_entries).long()].long()
+
+    def _is_held_out(self, rows: Tensor, columns: Tensor) -> Tensor:
+        if self.held_out is None:
+            return torch.zeros_like(rows, dtype=torch.bool)
+        return self.held_out.contain(self.walk.keys(rows, columns))
+
+    def _uniform(self, rows: int, count: int, generator: torch.Generator) -> Tensor:
+        numbers = torch.rand(rows, count, generator=generator, dtype=torch.float64)
+        if self.device.type != "cuda":
+            return numbers
+        return numbers.pin_memory().to(self.device, non_blocking=True)
+
+
+class NodeBlocks:
+    """The paper's sampler: the block of D^-1/2 W D^-1/2 between two random sets of nodes, as published.
+
+    Two independent permutations of the nodes are cut into blocks of `batch_size` (what is left over is dropped); an
+    epoch goes through all pairs of blocks. Rows and columns without an edge in the block are left out of it. On
+    OGBN-Products that is 149^2 steps of 16,384 nodes a side, of which more than 70 % have no edge in the block.
+
+    The kernel of a batch is sqrt(B B') times the block, B and B' being its rows and columns, so that an objective's
+    R = psi^T K psi+ / (B B') is the product of features of unit norm with the block, as in the published code. It
+    shrinks with the share of the edges that a block sees.
+
+    Args:
+        walk: the edges, symmetric.
+        batch_size: nodes on either side; at most the number of nodes.
+        seed: of the permutations.
+
+    Example:
+        >>> rows, columns, K = NodeBlocks(graph.walk(), batch_size=1024).batch(step=0)
+
+    """
+
+    def __init__(self, walk: Adjacency, batch_size: int, seed: int = 0) -> None:
+        if not walk.symmetric:
+            raise EigenmapError('Node blocks are blocks of a symmetric matrix: choose directed="symmetrise".')
+        if batch_size < 2:
+            raise EigenmapError(f"A block needs at least 2 nodes, not {batch_size}.")
+        self.walk, self.seed = walk, seed
+        self.batch_size = min(batch_size, walk.n_nodes)
+        self.blocks = walk.n_nodes // self.batch_size
+        self.scale = walk.degrees().clamp(min=1e-300).rsqrt()
+        self._epoch: tuple[int, Tensor, Tensor, Tensor] | None = None
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Pairs of blocks."""
+        return self.blocks**2
+
+    def nodes(self, step: int) -> tuple[Tensor, Tensor]:
+        """The nodes of the two blocks, those without an edge included."""
+        rows, columns, _ = self._order(step)
+        a, b = divmod(step % self.steps_per_epoch, self.blocks)
+        size = self.batch_size
+        return rows[a * size : (a + 1) * size], columns[b * size : (b + 1) * size]
+
+    def batch(self, step: int) -> Batch:
+        """The nodes of block number `step` that have an edge in it, and the kernel between them."""
+        rows, columns = self.nodes(step)
+        r, c, w = self._entries(step, rows)
+        if len(r) < 2:  # nothing to drop by; a zero block teaches nothing, and is nothing worse
+            return Batch(rows, columns, self._kernel(r, c, w, len(rows), len(columns)))
+        kept_rows, r = torch.unique(r, return_inverse=True)
+        kept_columns, c = torch.unique(c, return_inverse=True)
+        if min(len(kept_rows), len(kept_columns)) < 2:
+            return Batch(rows, columns, self._kernel(kept_rows[r], kept_columns[c], w, len(rows), len(columns)))
+        kernel = self._kernel(r, c, w, len(kept_rows), len(kept_columns))
+        return Batch(rows[kept_rows], columns[kept_columns], kernel)
+
+    def _entries(self, step: int, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Places (row, column) in the block and values of the entries of the normalised adjacency."""
+        _, _, places = self._order(step)
+        lengths = self.walk.indptr[rows + 1] - self.walk.indptr[rows]
+        r = torch.repeat_interleave(torch.arange(len(rows), device=rows.device), lengths)
+        before = lengths.cumsum(0) - lengths
+        entries = torch.arange(len(r), device=rows.device) + (self.walk.indptr[rows] - before)[r]
+        neighbours = self.walk.indices[entries].long()
+        first = (step % self.steps_per_epoch) % self.blocks * self.batch_size
+        c = places[neighbours] - first
+        inside = (c >= 0) & (c < self.batch_size)
+        entries, neighbours, r, c = entries[inside], neighbours[inside], r[inside], c[inside]
+        return r, c, self.walk.weights(entries) * self.scale[rows[r]] * self.scale[neighbours]
+
+    def _kernel(self, r: Tensor, c: Tensor, w: Tensor, rows: int, columns: int) -> Tensor:
+        values = (w * math.sqrt(rows * columns)).float()
+        return torch.sparse_coo_tensor(torch.stack([r, c]), values, (rows, columns), check_invariants=False).coalesce()
+
+    def _order(self, step: int) -> tuple[Tensor, Tensor, Tensor]:
+        """The two permutations of this epoch, and the place of every node in the second."""
+        epoch = step // self.steps_per_epoch
+        if self._epoch is None or self._epoch[0] != epoch:
+            generator = _generator(self.seed, _BLOCKS, epoch)
+            n, device = self.walk.n_nodes, self.walk.device
+            rows, columns = (torch.randperm(n, generator=generator).to(device) for _ in range(2))
+            places = torch.empty_like(columns)
+            places[columns] = torch.arange(n, device=device)
+            self._epoch = (epoch, rows, columns, places)
+        return self._epoch[1:]
+
+
+def _unique(keys: Tensor) -> tuple[Tensor, Tensor]:
+    """Sorted keys without repetitions, and where each of them stands first."""
+    ordered, order = keys.sort(stable=True)
+    first = torch.ones_like(ordered, dtype=torch.bool)
+    first[1:] = ordered[1:] != ordered[:-1]
+    return ordered[first], order[first]
+
+
+def _generator(seed: int, purpose: int, number: int) -> torch.Generator:
+    """An independent stream of random numbers for each (seed, purpose, number)."""
+    entropy = (seed % 2**64, 4 + purpose, number)
+    return torch.Generator().manual_seed(int(np.random.SeedSequence(entropy).generate_state(1)[0]))
