@@ -107,9 +107,7 @@ def make_task(
     matrix = whole[kept.numpy()][:, kept.numpy()]
     x = graph.x if isinstance(graph.x, SparseRows) else standardised(graph.x.float(), kept)
     splits = [Split(*(part.to(device) for part in split)) for split in splits]
-    return Task(
-        x.to(device), graph.y.to(device), whole, matrix.tocsr(), kept.to(device), unseen.to(device), splits
-    )
+    return Task(x.to(device), graph.y.to(device), whole, matrix.tocsr(), kept.to(device), unseen.to(device), splits)
 
 
 def _official(graph: Graph) -> Split:

@@ -34,7 +34,7 @@ class Fitting:
     check_every: int = 2
 
 
-GRID = (Fitting(), Fitting(dropout=0.7, weight_decay=5e-2), Fitting(dropout=0.2, learning_rate=0.002))
+GRID = (Fitting(), Fitting(dropout=0.7, weight_decay=5e-2))
 """What is tried for every MLP; the validation nodes choose."""
 
 
