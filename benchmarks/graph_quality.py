@@ -295,9 +295,8 @@ def by_length(task: Task, codes: Mapping[str, Tensor], n_splits: int = 3) -> lis
         if name == "PCA":
             code = code - code.mean(0)
             code = code @ torch.linalg.svd(code, full_matrices=False).Vh.T
-        found = evaluate_nodes(
-            code, task.seen_y, task.splits[:n_splits], shares=(1.0,), dims=default_dims(code.shape[1])
-        )
+        splits = [Split(*(part.cpu() for part in split)) for split in task.splits[:n_splits]]
+        found = evaluate_nodes(code, task.seen_y, splits, shares=(1.0,))
         rows += [{"code": name, **row} for row in found]
     return rows
 

@@ -1,0 +1,227 @@
+"""Which runs of the study of node codes are missing, highest value first, with the seconds each is likely to take.
+
+    python benchmarks/graph_plan.py list                 # what is missing
+    python benchmarks/graph_plan.py summary              # what the finished runs found, on validation labels
+    python benchmarks/graph_plan.py sweep --data FOLDER --seconds 560 --side-by-side 4
+    python benchmarks/graph_plan.py sweep --data FOLDER --seconds 280 --side-by-side 1 --device cpu
+
+Stages, in the order in which they are worth running:
+
+| stage   | runs |
+| ------- | --- |
+| screen  | our variants, seed 0, whole graph: validation labels choose the one that is "ours" on a set |
+| rivals  | every rival, seed 0, whole graph |
+| unseen  | ours, MLP, GCN, BGRL without a fifth of the nodes, seed 0 |
+| cost    | seconds of inference, ours and GCN |
+| seeds   | ours, the rivals and the unseen runs with seeds 1 and 2 |
+
+A run is finished if its file is in `benchmarks/results` or in `--results`. Unseen runs and further seeds of ours wait
+until the screening of a set is complete.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import graph_cost
+import graph_quality
+import harness
+from graph_jobs import RIVALS, SETS, STEPS, VARIANTS, Job, Setting
+
+SEEDS = (0, 1, 2)
+UNSEEN_RIVALS = ("mlp", "gcn", "bgrl")
+COST = "cost"
+
+# Seconds on one H200 that three or four jobs share, guessed from a CPU until they are measured; see `seconds`.
+START = 12.0
+SECONDS: Mapping[str, float] = {"mlp": 25, "laplacian": 60, "node2vec": 70, "gcn": 40, "gcn-sampled": 60, "bgrl": 90}
+OURS_PER_STEP, OURS_MEASURING = 0.015, 60.0
+SIZE: Mapping[str, float] = {
+    "amazon_computers": 1.0,
+    "coauthor_physics": 1.5,
+    "debian_bookworm": 2.0,
+    "planetoid_cora": 0.5,
+    "planetoid_citeseer": 0.5,
+}
+ON_A_CPU = 6.0
+"""How many times as long a job takes on one CPU core."""
+
+
+def seconds(job: Job, device: str = "cuda") -> float:
+    """How long a job is likely to take."""
+    if job.method == COST:
+        work = 20.0
+    elif job.ours:
+        work = STEPS[job.data] * OURS_PER_STEP + OURS_MEASURING * SIZE[job.data]
+    else:
+        work = SECONDS[job.method] * SIZE[job.data]
+    return START + work * (ON_A_CPU if device == "cpu" else 1.0)
+
+
+class Finished:
+    """The runs that have a result, in the repository or in further folders."""
+
+    def __init__(self, *folders: Path) -> None:
+        paths = {path.stem: path for folder in (harness.RESULTS, *folders) for path in folder.glob("graphs-*.json")}
+        self.results = {name: json.loads(path.read_text(encoding="utf-8")) for name, path in paths.items()}
+
+    def __contains__(self, job: Job) -> bool:
+        return file_name(job) in self.results
+
+    def validation(self, data: str, variant: str) -> float | None:
+        """What a screened variant is worth: mean validation accuracy with all training labels, linear and MLP head."""
+        result = self.results.get(Job(data, variant).name)
+        if result is None:
+            return None
+        runs = result.get("runs", [])
+        found = [run["validation"] for run in runs if run["share"] == 1.0 and run["head"] in ("logistic", "mlp")]
+        return sum(found) / len(found) if found else 0.0
+
+    def best(self, data: str) -> str | None:
+        """The variant that is "ours" on a set; None until all of them ran there."""
+        scores = {variant: self.validation(data, variant) for variant in VARIANTS}
+        known = {variant: score for variant, score in scores.items() if score is not None}
+        return max(known, key=lambda variant: known[variant]) if len(known) == len(VARIANTS) else None
+
+
+def file_name(job: Job) -> str:
+    """The stem of its result; costs have no setting and no seed."""
+    return f"graphs-{job.data}-{COST}" if job.method == COST else job.name
+
+
+def screen(finished: Finished) -> Iterator[Job]:
+    # The leading variants of every set first: if time runs out, every set has been looked at.
+    yield from (Job(data, variant) for variant in VARIANTS for data in SETS)
+
+
+def rivals(finished: Finished) -> Iterator[Job]:
+    yield from (Job(data, method) for method in RIVALS for data in SETS)
+
+
+def _withheld(finished: Finished, seed: int) -> Iterator[Job]:
+    setting: Setting = "unseen"
+    for data in SETS:
+        best = finished.best(data)
+        ours = [] if best is None else [best]
+        yield from (Job(data, method, setting, seed) for method in (*ours, *UNSEEN_RIVALS))
+
+
+def unseen(finished: Finished) -> Iterator[Job]:
+    yield from _withheld(finished, 0)
+
+
+def cost(finished: Finished) -> Iterator[Job]:
+    yield from (Job(data, COST) for data in SETS)
+
+
+def seeds(finished: Finished) -> Iterator[Job]:
+    for seed in SEEDS[1:]:
+        for data in SETS:
+            best = finished.best(data)
+            ours = [] if best is None else [best]
+            yield from (Job(data, method, "seen", seed) for method in (*ours, *RIVALS))
+        yield from _withheld(finished, seed)
+
+
+STAGES: Mapping[str, Callable[[Finished], Iterator[Job]]] = {
+    "screen": screen,
+    "rivals": rivals,
+    "unseen": unseen,
+    "cost": cost,
+    "seeds": seeds,
+}
+
+
+def missing(finished: Finished, stage: str = "all", only: str | None = None) -> list[Job]:
+    """Jobs without a result, in the order in which they should run."""
+    planned = [job for name, jobs in STAGES.items() if stage in ("all", name) for job in jobs(finished)]
+    return [job for job in dict.fromkeys(planned) if job not in finished and only in (None, job.data)]
+
+
+def sweep(given: argparse.Namespace) -> None:
+    """Run missing jobs, several side by side, as long as they are likely to finish in time."""
+    deadline = time.monotonic() + given.seconds
+    running: dict[Job, subprocess.Popen[bytes]] = {}
+    started: set[Job] = set()
+    threads = max(1, (os.cpu_count() or 1) // given.side_by_side)
+    environment = {"OMP_NUM_THREADS": str(threads)} | os.environ
+    given.results.mkdir(parents=True, exist_ok=True)
+    while True:
+        for job in [job for job, process in running.items() if process.poll() is not None]:
+            print("done " if running.pop(job).returncode == 0 else "FAILED", file_name(job), flush=True)
+        left = deadline - time.monotonic()
+        for job in missing(Finished(given.results), given.stage, given.only):
+            if len(running) >= given.side_by_side:
+                break
+            absent = not (given.data / f"{job.data}.npz").is_file()
+            if job in started or absent or seconds(job, given.device) > left:
+                continue
+            started.add(job)
+            with (given.results / f"{file_name(job)}.log").open("wb") as log:
+                running[job] = subprocess.Popen(command(given, job), stdout=log, stderr=log, env=environment)
+            print("start", file_name(job), flush=True)
+        if not running:
+            return
+        if left < 0:
+            for process in running.values():
+                process.kill()
+                process.wait()
+            print("out of time:", ", ".join(map(file_name, running)), flush=True)
+            return
+        time.sleep(0.5)
+
+
+def command(given: argparse.Namespace, job: Job) -> list[str]:
+    """The command that runs one job of a sweep."""
+    values = {"set": job.data, "data": given.data, "results": given.results, "device": given.device}
+    if job.method != COST:
+        values |= {"method": job.method, "setting": job.setting, "seed": job.seed, "splits": given.splits}
+    words = [word for name, value in values.items() for word in (f"--{name}", str(value))]
+    return [sys.executable, graph_quality.__file__, COST if job.method == COST else "run", *words]
+
+
+def show(result: dict[str, Any]) -> str:
+    return graph_cost.summary(result) if "timings" in result else graph_quality.summary(result)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("verb", choices=("list", "summary", "sweep"))
+    parser.add_argument("--results", type=Path, default=harness.RESULTS, help="a further folder of results")
+    parser.add_argument("--stage", choices=("all", *STAGES), default="all")
+    parser.add_argument("--only", choices=SETS, help="one data set")
+    parser.add_argument("--data", type=Path, help="folder with <set>.npz (sweep)")
+    parser.add_argument("--seconds", type=float, help="how long the sweep may take")
+    parser.add_argument("--side-by-side", type=int, default=4)
+    parser.add_argument("--splits", type=int, default=3)
+    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
+    given = parser.parse_args()
+    if given.verb == "sweep":
+        if given.data is None or given.seconds is None:
+            parser.error("a sweep needs --data and --seconds")
+        sweep(given)
+        return
+    finished = Finished(given.results)
+    if given.verb == "summary":
+        for name in sorted(finished.results):
+            print(show(finished.results[name]))
+        return
+    total = 0.0
+    for stage in STAGES if given.stage == "all" else (given.stage,):
+        for job in missing(finished, stage, given.only):
+            needed = seconds(job, given.device) / (given.side_by_side if given.device == "cuda" else 1)
+            total += needed
+            print(f"{needed:6.0f} s  {stage:7}  {file_name(job)}")
+    print(f"{total:6.0f} s of the machine in all")
+
+
+if __name__ == "__main__":
+    main()
