@@ -24,7 +24,7 @@ from torch import Tensor
 
 import graph_cost
 import harness
-from eigenmap import fit_graph
+from eigenmap import GraphEigenmap
 from eigenmap.evaluation.nodes import (
     PROBES,
     Labelled,
@@ -45,6 +45,7 @@ PROTOCOL = (
     "accuracy on test nodes; 10 / 10 / 80 % of the labelled nodes for training, validation, test; everything is chosen "
     "on validation labels; unseen: a fifth of the labelled nodes, without features and edges in training"
 )
+N_COMPONENTS = 128
 Run = dict[str, Any]
 
 
@@ -253,7 +254,8 @@ def measure_ours(task: Task, job: Job, steps: int | None = None) -> dict[str, An
     """Our encoder without a graph at inference: linear probes, an MLP head, and codes of every length."""
     settings = {"steps": steps or STEPS[job.data], **VARIANTS[job.method].settings}
     device = "cuda" if task.y.device.type == "cuda" else "cpu"
-    model = fit_graph(task.graph(), seed=job.seed, progress=False, device=device, **settings)
+    estimator = GraphEigenmap(N_COMPONENTS, settings=settings, random_state=job.seed, device=device)
+    model = estimator.fit(task.graph()).model_
     encoder = outputs(model, task, "encoder")
     runs = with_probes(task, encoder)
     code = standardised(encoder, task.kept)
