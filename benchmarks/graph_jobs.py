@@ -1,7 +1,8 @@
 """The runs of the study of node codes: data sets, methods and their settings, and how a run is named.
 
 A job is one representation (or one supervised method), trained on one graph with one seed, and everything that is
-measured on it: all label shares, several splits, seen and unseen nodes.
+measured on it: all label shares, several splits, seen and unseen nodes. Ours is a form (the objective) on a relation
+(which nodes belong together, and what is hidden of their features); both are screened on validation labels first.
 """
 
 from __future__ import annotations
@@ -34,34 +35,30 @@ Setting = Literal["seen", "unseen"]
 RIVALS = ("mlp", "laplacian", "node2vec", "gcn", "gcn-sampled", "bgrl")
 """Supervised: mlp, gcn, gcn-sampled. Codes with an MLP on top: laplacian, node2vec. Self-supervised: bgrl."""
 
-TRANSDUCTIVE = ("laplacian", "node2vec")
-"""Have nothing to say about a node that was not there."""
+BASE: Mapping[str, Any] = {"batch_size": 4096, "blocks": 1, "clip_norm": 1.0}
+"""What all of ours share, where it differs from the library's recipe."""
 
-
-@dataclass(frozen=True)
-class Variant:
-    """Settings of ours that differ from the library's recipe."""
-
-    settings: Mapping[str, Any]
-    note: str = ""
-
-
-BASE: Mapping[str, Any] = {"objective": "scl", "batch_size": 4096, "blocks": 1, "clip_norm": 1.0}
-
-VARIANTS: Mapping[str, Variant] = {
-    "scl": Variant({**BASE, "feature_dropout": 0.5}),
-    "scl-full": Variant({**BASE}, "no feature dropout"),
-    "scl-hops2": Variant({**BASE, "feature_dropout": 0.5, "hops": 2}, "two hops"),
-    "scl-uniform": Variant({**BASE, "feature_dropout": 0.5, "start": "uniform"}, "walks start at uniform nodes"),
-    "scl-deep": Variant({**BASE, "feature_dropout": 0.5, "blocks": 5}, "the paper's depth"),
-    "trace": Variant({**BASE, "objective": "ritz-trace", "feature_dropout": 0.5}),
-    "nested": Variant({**BASE, "objective": "nested", "feature_dropout": 0.5}, "ordered by its objective"),
-    "neuralef": Variant({**BASE, "objective": "neuralef", "feature_dropout": 0.5}, "the paper's, ordered"),
-    "neuralef-unordered": Variant(
-        {**BASE, "objective": "neuralef-unordered", "feature_dropout": 0.5}, "the paper's, unordered"
-    ),
+RELATIONS: Mapping[str, Mapping[str, Any]] = {
+    "plain": {},
+    "hidden": {"feature_dropout": 0.5},
+    "two-hops": {"hops": 2},
+    "two-hops-hidden": {"hops": 2, "feature_dropout": 0.5},
+    "uniform": {"start": "uniform"},
+    "uniform-hidden": {"start": "uniform", "feature_dropout": 0.5},
 }
-"""What is screened on the validation labels, seed 0; the best becomes "ours" on that data set."""
+"""Screened with the form "scl"; the best on a set's validation labels is used there for every form."""
+
+FORMS: Mapping[str, Mapping[str, Any]] = {
+    "scl": {"objective": "scl"},
+    "nested": {"objective": "nested"},
+    "trace": {"objective": "ritz-trace"},
+    "neuralef": {"objective": "neuralef"},
+    "neuralef-unordered": {"objective": "neuralef-unordered"},
+}
+"""Objectives. Unordered: scl, trace and the paper's unordered one; ordered by themselves: nested and the paper's."""
+
+CANDIDATES = ("scl", "nested", "trace")
+"""Forms that may become "ours"; the paper's are there for comparison."""
 
 STEPS: Mapping[str, int] = {
     "amazon_computers": 2000,
@@ -70,24 +67,38 @@ STEPS: Mapping[str, int] = {
     "planetoid_cora": 500,
     "planetoid_citeseer": 500,
 }
-"""Length of our training, the same for every variant."""
+"""Length of our training, the same for every form and relation."""
+
+SCREEN, COST = "screen", "cost"
 
 
 @dataclass(frozen=True)
 class Job:
-    """One run."""
+    """One run; `relation` is empty for rivals."""
 
     data: str
     method: str
     setting: Setting = "seen"
     seed: int = 0
+    relation: str = ""
+    screening: bool = False
 
     @property
     def name(self) -> str:
         """What its result is called; changing this makes every finished run look missing."""
-        return f"graphs-{self.data}-{self.method}-{self.setting}-s{self.seed}"
+        method = f"{self.method}-{self.relation}" if self.relation else self.method
+        if self.screening:
+            return f"graphs-{SCREEN}-{self.data}-{method}-s{self.seed}"
+        if self.method == COST:
+            return f"graphs-{COST}-{self.data}"
+        return f"graphs-{self.data}-{method}-{self.setting}-s{self.seed}"
 
     @property
     def ours(self) -> bool:
-        """Whether it is one of our variants."""
-        return self.method in VARIANTS
+        """Whether it is one of our forms."""
+        return self.method in FORMS
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What is passed to the fit."""
+        return {"steps": STEPS[self.data], **BASE, **RELATIONS[self.relation], **FORMS[self.method]}

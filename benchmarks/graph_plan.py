@@ -7,16 +7,19 @@
 
 Stages, in the order in which they are worth running:
 
-| stage   | runs |
-| ------- | --- |
-| screen  | our variants, seed 0, whole graph: validation labels choose the one that is "ours" on a set |
-| rivals  | every rival, seed 0, whole graph |
-| unseen  | ours, MLP, GCN, BGRL without a fifth of the nodes, seed 0 |
-| cost    | seconds of inference, ours and GCN |
-| seeds   | ours, the rivals and the unseen runs with seeds 1 and 2 |
+| stage     | runs |
+| --------- | --- |
+| relations | screening on validation labels: which relation suits a set, with the form "scl" |
+| forms     | screening: every form on that relation; the best of "scl", "nested" and "trace" is ours |
+| ours      | ours, seed 0, whole graph |
+| rivals    | every rival, seed 0, whole graph |
+| unseen    | ours, MLP, GCN and BGRL without a fifth of the nodes, seed 0 |
+| cost      | seconds of inference, ours and GCN |
+| others    | the forms that are not ours, seed 0, whole graph |
+| seeds     | ours, the rivals and the unseen runs with seeds 1 and 2 |
 
-A run is finished if its file is in `benchmarks/results` or in `--results`. Unseen runs and further seeds of ours wait
-until the screening of a set is complete.
+A run is finished if its file is in `benchmarks/results` or in `--results`. What needs a choice waits until the
+screening for it is complete on that set.
 """
 
 from __future__ import annotations
@@ -28,22 +31,22 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import graph_cost
 import graph_quality
 import harness
-from graph_jobs import RIVALS, SETS, STEPS, VARIANTS, Job, Setting
+from graph_jobs import CANDIDATES, COST, FORMS, RELATIONS, RIVALS, SETS, STEPS, Job, Setting
 
 SEEDS = (0, 1, 2)
 UNSEEN_RIVALS = ("mlp", "gcn", "bgrl")
-COST = "cost"
 
 # Seconds on one H200 that three or four jobs share, guessed from a CPU until they are measured; see `seconds`.
 START = 12.0
 SECONDS: Mapping[str, float] = {"mlp": 25, "laplacian": 60, "node2vec": 70, "gcn": 40, "gcn-sampled": 60, "bgrl": 90}
-OURS_PER_STEP, OURS_MEASURING = 0.015, 60.0
+OURS_PER_STEP, OURS_MEASURING, SCREENING = 0.015, 60.0, 10.0
 SIZE: Mapping[str, float] = {
     "amazon_computers": 1.0,
     "coauthor_physics": 1.5,
@@ -60,7 +63,8 @@ def seconds(job: Job, device: str = "cuda") -> float:
     if job.method == COST:
         work = 20.0
     elif job.ours:
-        work = STEPS[job.data] * OURS_PER_STEP + OURS_MEASURING * SIZE[job.data]
+        measuring = SCREENING if job.screening else OURS_MEASURING * SIZE[job.data]
+        work = STEPS[job.data] * OURS_PER_STEP + measuring
     else:
         work = SECONDS[job.method] * SIZE[job.data]
     return START + work * (ON_A_CPU if device == "cpu" else 1.0)
@@ -74,32 +78,53 @@ class Finished:
         self.results = {name: json.loads(path.read_text(encoding="utf-8")) for name, path in paths.items()}
 
     def __contains__(self, job: Job) -> bool:
-        return file_name(job) in self.results
+        return job.name in self.results
 
-    def validation(self, data: str, variant: str) -> float | None:
-        """What a screened variant is worth: mean validation accuracy with all training labels, linear and MLP head."""
-        result = self.results.get(Job(data, variant).name)
+    def validation(self, job: Job) -> float | None:
+        """What a screened job is worth: the mean of the linear probe and the better MLP head; None if it is missing."""
+        result = self.results.get(job.name)
         if result is None:
             return None
-        runs = result.get("runs", [])
-        found = [run["validation"] for run in runs if run["share"] == 1.0 and run["head"] in ("logistic", "mlp")]
-        return sum(found) / len(found) if found else 0.0
+        found = result.get("validation", {"logistic": 0.0, "mlp": 0.0, "mlp and raw": 0.0})  # it collapsed
+        return (found["logistic"] + max(found["mlp"], found["mlp and raw"])) / 2
 
-    def best(self, data: str) -> str | None:
-        """The variant that is "ours" on a set; None until all of them ran there."""
-        scores = {variant: self.validation(data, variant) for variant in VARIANTS}
-        known = {variant: score for variant, score in scores.items() if score is not None}
-        return max(known, key=lambda variant: known[variant]) if len(known) == len(VARIANTS) else None
+    def relation(self, data: str) -> str | None:
+        """The relation chosen for a set; None until all of them ran there."""
+        return self._best({name: Job(data, "scl", relation=name, screening=True) for name in RELATIONS})
+
+    def form(self, data: str) -> str | None:
+        """The form that is ours on a set; None until all candidates ran there."""
+        relation = self.relation(data)
+        if relation is None:
+            return None
+        return self._best({name: Job(data, name, relation=relation, screening=True) for name in CANDIDATES})
+
+    def _best(self, jobs: Mapping[str, Job]) -> str | None:
+        scores = {name: self.validation(job) for name, job in jobs.items()}
+        known = {name: score for name, score in scores.items() if score is not None}
+        return max(known, key=lambda name: known[name]) if len(known) == len(jobs) else None
+
+    def ours(self, data: str, setting: Setting = "seen", seed: int = 0) -> list[Job]:
+        """The job of ours on a set, if it is known."""
+        relation, form = self.relation(data), self.form(data)
+        return [] if relation is None or form is None else [Job(data, form, setting, seed, relation)]
 
 
-def file_name(job: Job) -> str:
-    """The stem of its result; costs have no setting and no seed."""
-    return f"graphs-{job.data}-{COST}" if job.method == COST else job.name
+def relations(finished: Finished) -> Iterator[Job]:
+    # The first relation on every set first: if time runs out, every set has been looked at.
+    yield from (Job(data, "scl", relation=name, screening=True) for name in RELATIONS for data in SETS)
 
 
-def screen(finished: Finished) -> Iterator[Job]:
-    # The leading variants of every set first: if time runs out, every set has been looked at.
-    yield from (Job(data, variant) for variant in VARIANTS for data in SETS)
+def forms(finished: Finished) -> Iterator[Job]:
+    for form, data in product(FORMS, SETS):
+        relation = finished.relation(data)
+        if relation is not None:
+            yield Job(data, form, relation=relation, screening=True)
+
+
+def ours(finished: Finished) -> Iterator[Job]:
+    for data in SETS:
+        yield from finished.ours(data)
 
 
 def rivals(finished: Finished) -> Iterator[Job]:
@@ -107,11 +132,9 @@ def rivals(finished: Finished) -> Iterator[Job]:
 
 
 def _withheld(finished: Finished, seed: int) -> Iterator[Job]:
-    setting: Setting = "unseen"
     for data in SETS:
-        best = finished.best(data)
-        ours = [] if best is None else [best]
-        yield from (Job(data, method, setting, seed) for method in (*ours, *UNSEEN_RIVALS))
+        yield from finished.ours(data, "unseen", seed)
+        yield from (Job(data, method, "unseen", seed) for method in UNSEEN_RIVALS)
 
 
 def unseen(finished: Finished) -> Iterator[Job]:
@@ -122,20 +145,29 @@ def cost(finished: Finished) -> Iterator[Job]:
     yield from (Job(data, COST) for data in SETS)
 
 
+def others(finished: Finished) -> Iterator[Job]:
+    for form, data in product(FORMS, SETS):
+        relation = finished.relation(data)
+        if relation is not None:
+            yield Job(data, form, relation=relation)
+
+
 def seeds(finished: Finished) -> Iterator[Job]:
     for seed in SEEDS[1:]:
         for data in SETS:
-            best = finished.best(data)
-            ours = [] if best is None else [best]
-            yield from (Job(data, method, "seen", seed) for method in (*ours, *RIVALS))
+            yield from finished.ours(data, "seen", seed)
+            yield from (Job(data, method, "seen", seed) for method in RIVALS)
         yield from _withheld(finished, seed)
 
 
 STAGES: Mapping[str, Callable[[Finished], Iterator[Job]]] = {
-    "screen": screen,
+    "relations": relations,
+    "forms": forms,
+    "ours": ours,
     "rivals": rivals,
     "unseen": unseen,
     "cost": cost,
+    "others": others,
     "seeds": seeds,
 }
 
@@ -156,7 +188,7 @@ def sweep(given: argparse.Namespace) -> None:
     given.results.mkdir(parents=True, exist_ok=True)
     while True:
         for job in [job for job, process in running.items() if process.poll() is not None]:
-            print("done " if running.pop(job).returncode == 0 else "FAILED", file_name(job), flush=True)
+            print("done " if running.pop(job).returncode == 0 else "FAILED", job.name, flush=True)
         left = deadline - time.monotonic()
         for job in missing(Finished(given.results), given.stage, given.only):
             if len(running) >= given.side_by_side:
@@ -165,16 +197,16 @@ def sweep(given: argparse.Namespace) -> None:
             if job in started or absent or seconds(job, given.device) > left:
                 continue
             started.add(job)
-            with (given.results / f"{file_name(job)}.log").open("wb") as log:
+            with (given.results / f"{job.name}.log").open("wb") as log:
                 running[job] = subprocess.Popen(command(given, job), stdout=log, stderr=log, env=environment)
-            print("start", file_name(job), flush=True)
+            print("start", job.name, flush=True)
         if not running:
             return
         if left < 0:
             for process in running.values():
                 process.kill()
                 process.wait()
-            print("out of time:", ", ".join(map(file_name, running)), flush=True)
+            print("out of time:", ", ".join(job.name for job in running), flush=True)
             return
         time.sleep(0.5)
 
@@ -184,7 +216,9 @@ def command(given: argparse.Namespace, job: Job) -> list[str]:
     values = {"set": job.data, "data": given.data, "results": given.results, "device": given.device}
     if job.method != COST:
         values |= {"method": job.method, "setting": job.setting, "seed": job.seed, "splits": given.splits}
+        values |= {"relation": job.relation}
     words = [word for name, value in values.items() for word in (f"--{name}", str(value))]
+    words += ["--screen"] if job.screening else []
     return [sys.executable, graph_quality.__file__, COST if job.method == COST else "run", *words]
 
 
@@ -219,7 +253,7 @@ def main() -> None:
         for job in missing(finished, stage, given.only):
             needed = seconds(job, given.device) / (given.side_by_side if given.device == "cuda" else 1)
             total += needed
-            print(f"{needed:6.0f} s  {stage:7}  {file_name(job)}")
+            print(f"{needed:6.0f} s  {stage:9}  {job.name}")
     print(f"{total:6.0f} s of the machine in all")
 
 

@@ -1,6 +1,6 @@
 """Train one job of the study of node codes, measure what it is worth, write one JSON file.
 
-    python benchmarks/graph_quality.py run --data FOLDER --set planetoid_cora --method scl --setting unseen --seed 0
+    python benchmarks/graph_quality.py run --data FOLDER --set planetoid_cora --method gcn --setting unseen --seed 0
     python benchmarks/graph_quality.py cost --data FOLDER --set planetoid_cora
     python benchmarks/graph_plan.py sweep --data FOLDER --seconds 560 --side-by-side 4
 
@@ -35,7 +35,7 @@ from eigenmap.evaluation.nodes import (
 from eigenmap.model import Eigenmap
 from eigenmap.networks import SparseRows
 from eigenmap.training import CollapseError, DivergedError
-from graph_jobs import RIVALS, SETS, SHARES, STEPS, TRANSDUCTIVE, VARIANTS, Job, Setting
+from graph_jobs import COST, FORMS, RELATIONS, RIVALS, SETS, SHARES, Job, Setting
 from graph_tasks import Task, load_task
 from rivals import bgrl, gcn, laplacian, mlp, node2vec
 from rivals.features import Features, standardised
@@ -49,8 +49,9 @@ N_COMPONENTS = 128
 Run = dict[str, Any]
 
 
-def run(job: Job, data: Path, *, n_splits: int = 3, device: str = "cpu", steps: int | None = None) -> dict[str, Any]:
+def run(job: Job, data: Path, *, n_splits: int = 3, device: str = "cpu") -> dict[str, Any]:
     """Train a job and measure it."""
+    n_splits = 1 if job.screening else n_splits
     task = load_task(data, job.data, job.setting, job.seed, n_splits, device)
     result: dict[str, Any] = {
         "benchmark": "graphs",
@@ -61,9 +62,9 @@ def run(job: Job, data: Path, *, n_splits: int = 3, device: str = "cpu", steps: 
         **harness.environment(),
     }
     began = time.perf_counter()
-    measure = measure_ours if job.ours else METHODS[job.method]
+    measure = METHODS[job.method] if not job.ours else screen if job.screening else measure_ours
     try:
-        result |= measure(task, job, steps) if job.ours else measure(task, job)
+        result |= measure(task, job)
     except (CollapseError, DivergedError) as error:
         return {**result, "collapsed": str(error)}
     return {**result, "seconds": time.perf_counter() - began}
@@ -237,7 +238,7 @@ METHODS: Mapping[str, Callable[[Task, Job], dict[str, Any]]] = {
     "gcn-sampled": measure_gcn,
     "bgrl": measure_bgrl,
 }
-assert set(METHODS) == set(RIVALS) and set(TRANSDUCTIVE) <= set(RIVALS)
+assert tuple(METHODS) == RIVALS
 
 
 def rival_features(task: Task) -> Tensor | SparseRows:
@@ -250,25 +251,45 @@ def rival_features(task: Task) -> Tensor | SparseRows:
 # Ours.
 
 
-def measure_ours(task: Task, job: Job, steps: int | None = None) -> dict[str, Any]:
-    """Our encoder without a graph at inference: linear probes, an MLP head, and codes of every length."""
-    settings = {"steps": steps or STEPS[job.data], **VARIANTS[job.method].settings}
+def fitted_model(task: Task, job: Job) -> tuple[Eigenmap, dict[str, Any]]:
+    """Our model, and how it was made."""
     device = "cuda" if task.y.device.type == "cuda" else "cpu"
-    estimator = GraphEigenmap(N_COMPONENTS, settings=settings, random_state=job.seed, device=device)
+    named = {name: job.settings[name] for name in ("steps", "objective")}
+    further = {name: value for name, value in job.settings.items() if name not in named}
+    estimator = GraphEigenmap(N_COMPONENTS, settings=further, random_state=job.seed, device=device, **named)
     model = estimator.fit(task.graph()).model_
-    encoder = outputs(model, task, "encoder")
-    runs = with_probes(task, encoder)
-    code = standardised(encoder, task.kept)
-    runs += with_mlp(task, {"codes": (code,), "codes and raw": (code, rival_features(task))}, seed=job.seed)
-    result = {
-        "runs": runs,
-        "settings": settings,
+    alignment = model.alignment
+    return model, {
+        "settings": job.settings,
         "source": model.source,
-        "alignment": {"t": model.alignment.t, "ridge": model.alignment.ridge, "own_order": model.alignment.own_order},
+        "alignment": {"t": alignment.t, "ridge": alignment.ridge, "own_order": alignment.own_order},
         "eigenvalues": model.eigenvalues_[:32].tolist(),
         "seconds_training": model.training["seconds"] + model.training["alignment_seconds"],
         "steps": model.training["steps"],
     }
+
+
+def screen(task: Task, job: Job) -> dict[str, Any]:
+    """What a form and a relation are worth: validation accuracy with all training labels; no test node is looked at."""
+    model, made = fitted_model(task, job)
+    encoder = outputs(model, task, "encoder")
+    split = task.splits[0]
+    parts = [Labelled(encoder[nodes], task.y[nodes]) for nodes in (split.train, split.validation)]
+    linear = PROBES["logistic"](*parts).accuracy(*parts[1])
+    x = (standardised(encoder), rival_features(task))
+    given = {"n_classes": task.n_classes, "how": mlp.GRID[0], "seed": job.seed}
+    heads = [mlp.fit(inputs, task.y, split.train, split.validation, **given)[1] for inputs in (x[:1], x)]
+    return {**made, "validation": {"logistic": linear, "mlp": heads[0], "mlp and raw": heads[1]}}
+
+
+def measure_ours(task: Task, job: Job) -> dict[str, Any]:
+    """Our encoder without a graph at inference: linear probes, an MLP head, and codes of every length."""
+    model, made = fitted_model(task, job)
+    encoder = outputs(model, task, "encoder")
+    runs = with_probes(task, encoder)
+    code = standardised(encoder, task.kept)
+    runs += with_mlp(task, {"codes": (code,), "codes and raw": (code, rival_features(task))}, seed=job.seed)
+    result = {"runs": runs, **made}
     if job.setting == "seen":
         features = task.x.to("cpu")
         codes = {
@@ -317,10 +338,13 @@ def mlp_by_length(task: Task, code: Tensor, seed: int, dims: Sequence[int] = (8,
 def summary(result: dict[str, Any]) -> str:
     """A few lines that say how a run went: validation accuracies, which choices may look at."""
     job = result["job"]
-    head = f"{job['data']} {job['method']} {job['setting']} seed {job['seed']}"
+    head = " ".join([job["data"], job["method"], job["relation"] or "-", job["setting"], f"seed {job['seed']}"])
     if "collapsed" in result:
         return f"{head}: {result['collapsed'][:150]}"
     lines = [f"{head}: {result['seconds']:.0f} s, training {result['seconds_training']:.1f} s"]
+    if "validation" in result:
+        found = ", ".join(f"{name} {100 * score:.1f}" for name, score in result["validation"].items())
+        return f"{lines[0]}; validation: {found}"
     for name in dict.fromkeys(run["head"] for run in result["runs"]):
         cells = []
         for share in SHARES:
@@ -343,20 +367,23 @@ def main() -> None:
         verb.add_argument("--set", choices=SETS, required=True)
         verb.add_argument("--results", type=Path, default=harness.RESULTS)
         verb.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
-    one.add_argument("--method", choices=(*RIVALS, *VARIANTS), required=True)
+    one.add_argument("--method", choices=(*RIVALS, *FORMS), required=True)
+    one.add_argument("--relation", choices=("", *RELATIONS), default="", help="of our forms")
+    one.add_argument("--screen", action="store_true", help="only validation accuracy, for choosing")
     one.add_argument("--setting", choices=get_args(Setting), default="seen")
     one.add_argument("--seed", type=int, default=0)
     one.add_argument("--splits", type=int, default=3)
-    one.add_argument("--steps", type=int, help="of ours, in place of the plan's")
     given = parser.parse_args()
     device = given.device if given.device != "auto" else "cuda" if torch.cuda.is_available() else "cpu"
     if given.verb == "cost":
         result = graph_cost.measure(given.data, given.set, device)
-        harness.write(given.results / f"graphs-{given.set}-cost.json", result)
+        harness.write(given.results / f"{Job(given.set, COST).name}.json", result)
         print(graph_cost.summary(result))
         return
-    job = Job(given.set, given.method, given.setting, given.seed)
-    result = run(job, given.data, n_splits=given.splits, device=device, steps=given.steps)
+    if (given.method in FORMS) != bool(given.relation):
+        parser.error("our forms need --relation, and rivals have none")
+    job = Job(given.set, given.method, given.setting, given.seed, given.relation, given.screen)
+    result = run(job, given.data, n_splits=given.splits, device=device)
     harness.write(given.results / f"{job.name}.json", result)
     print(summary(result))
 

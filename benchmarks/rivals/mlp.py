@@ -95,11 +95,11 @@ def best_fit(
     validation: Tensor,
     *,
     n_classes: int,
-    grid: Sequence[Fitting] = GRID,
+    grid: Sequence[Fitting] | None = None,
     seed: int = 0,
 ) -> tuple[nn.Sequential, float, Fitting]:
-    """The best of a grid on the validation nodes."""
-    return pick(grid, lambda how: fit(x, y, train, validation, n_classes=n_classes, how=how, seed=seed))
+    """The best of a grid (by default `GRID`) on the validation nodes."""
+    return pick(grid or GRID, lambda how: fit(x, y, train, validation, n_classes=n_classes, how=how, seed=seed))
 
 
 def pick(grid: Sequence[H], fitted: Callable[[H], tuple[N, float]]) -> tuple[N, float, H]:
