@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import harness
+
 SETS: Mapping[str, str] = {
     "amazon_computers": "Amazon Computers",
     "coauthor_physics": "Coauthor Physics",
@@ -70,6 +72,7 @@ STEPS: Mapping[str, int] = {
 """Length of our training, the same for every form and relation."""
 
 SCREEN, COST = "screen", "cost"
+RESULTS = harness.RESULTS / "graphs"
 
 
 @dataclass(frozen=True)
@@ -88,10 +91,10 @@ class Job:
         """What its result is called; changing this makes every finished run look missing."""
         method = f"{self.method}-{self.relation}" if self.relation else self.method
         if self.screening:
-            return f"graphs-{SCREEN}-{self.data}-{method}-s{self.seed}"
+            return f"{SCREEN}-{self.data}-{method}-s{self.seed}"
         if self.method == COST:
-            return f"graphs-{COST}-{self.data}"
-        return f"graphs-{self.data}-{method}-{self.setting}-s{self.seed}"
+            return f"{COST}-{self.data}"
+        return f"{self.data}-{method}-{self.setting}-s{self.seed}"
 
     @property
     def ours(self) -> bool:

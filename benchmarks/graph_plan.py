@@ -18,7 +18,7 @@ Stages, in the order in which they are worth running:
 | others    | the forms that are not ours, seed 0, whole graph |
 | seeds     | ours, the rivals and the unseen runs with seeds 1 and 2 |
 
-A run is finished if its file is in `benchmarks/results` or in `--results`. What needs a choice waits until the
+A run is finished if its file is in `--results` (benchmarks/results/graphs). What needs a choice waits until the
 screening for it is complete on that set.
 """
 
@@ -37,8 +37,7 @@ from typing import Any
 
 import graph_cost
 import graph_quality
-import harness
-from graph_jobs import CANDIDATES, COST, FORMS, RELATIONS, RIVALS, SETS, STEPS, Job, Setting
+from graph_jobs import CANDIDATES, COST, FORMS, RELATIONS, RESULTS, RIVALS, SETS, STEPS, Job, Setting
 
 SEEDS = (0, 1, 2)
 UNSEEN_RIVALS = ("mlp", "gcn", "bgrl")
@@ -71,10 +70,10 @@ def seconds(job: Job, device: str = "cuda") -> float:
 
 
 class Finished:
-    """The runs that have a result, in the repository or in further folders."""
+    """The runs that have a result."""
 
     def __init__(self, *folders: Path) -> None:
-        paths = {path.stem: path for folder in (harness.RESULTS, *folders) for path in folder.glob("graphs-*.json")}
+        paths = {path.stem: path for folder in (folders or (RESULTS,)) for path in folder.glob("*.json")}
         self.results = {name: json.loads(path.read_text(encoding="utf-8")) for name, path in paths.items()}
 
     def __contains__(self, job: Job) -> bool:
@@ -229,7 +228,7 @@ def show(result: dict[str, Any]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("verb", choices=("list", "summary", "sweep"))
-    parser.add_argument("--results", type=Path, default=harness.RESULTS, help="a further folder of results")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="where results are and go")
     parser.add_argument("--stage", choices=("all", *STAGES), default="all")
     parser.add_argument("--only", choices=SETS, help="one data set")
     parser.add_argument("--data", type=Path, help="folder with <set>.npz (sweep)")

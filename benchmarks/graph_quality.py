@@ -35,7 +35,7 @@ from eigenmap.evaluation.nodes import (
 from eigenmap.model import Eigenmap
 from eigenmap.networks import SparseRows
 from eigenmap.training import CollapseError, DivergedError
-from graph_jobs import COST, FORMS, RELATIONS, RIVALS, SETS, SHARES, Job, Setting
+from graph_jobs import COST, FORMS, RELATIONS, RESULTS, RIVALS, SETS, SHARES, Job, Setting
 from graph_tasks import Task, load_task
 from rivals import bgrl, gcn, laplacian, mlp, node2vec
 from rivals.features import Features, standardised
@@ -365,7 +365,7 @@ def main() -> None:
     for verb in (one, cost):
         verb.add_argument("--data", type=Path, required=True, help="folder with <set>.npz")
         verb.add_argument("--set", choices=SETS, required=True)
-        verb.add_argument("--results", type=Path, default=harness.RESULTS)
+        verb.add_argument("--results", type=Path, default=RESULTS)
         verb.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
     one.add_argument("--method", choices=(*RIVALS, *FORMS), required=True)
     one.add_argument("--relation", choices=("", *RELATIONS), default="", help="of our forms")
