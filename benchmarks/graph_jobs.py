@@ -37,18 +37,25 @@ Setting = Literal["seen", "unseen"]
 RIVALS = ("mlp", "laplacian", "node2vec", "gcn", "gcn-sampled", "bgrl")
 """Supervised: mlp, gcn, gcn-sampled. Codes with an MLP on top: laplacian, node2vec. Self-supervised: bgrl."""
 
-BASE: Mapping[str, Any] = {"batch_size": 4096, "blocks": 1, "clip_norm": 1.0}
+BASE: Mapping[str, Any] = {"blocks": 1, "clip_norm": 1.0}
 """What all of ours share, where it differs from the library's recipe."""
 
 RELATIONS: Mapping[str, Mapping[str, Any]] = {
+    "walks-hidden": {"go_on": 0.7, "feature_dropout": 0.5},
     "plain": {},
     "hidden": {"feature_dropout": 0.5},
-    "two-hops": {"hops": 2},
-    "two-hops-hidden": {"hops": 2, "feature_dropout": 0.5},
+    "walks": {"go_on": 0.7},
     "uniform": {"start": "uniform"},
-    "uniform-hidden": {"start": "uniform", "feature_dropout": 0.5},
+    "walks-uniform": {"go_on": 0.7, "start": "uniform"},
+    "two-hops-hidden": {"hops": 2, "feature_dropout": 0.5},
 }
-"""Screened with the form "scl"; the best on a set's validation labels is used there for every form."""
+"""Screened with the form "scl"; the best on a set's validation labels is used there for every form.
+
+`go_on`: pairs are the ends of random walks that go on with this probability (`eigenmap.relations.diffusion`).
+"""
+
+WALKS = 8
+"""Walks from each edge in each direction, where there are any."""
 
 FORMS: Mapping[str, Mapping[str, Any]] = {
     "scl": {"objective": "scl"},
@@ -62,14 +69,14 @@ FORMS: Mapping[str, Mapping[str, Any]] = {
 CANDIDATES = ("scl", "nested", "trace")
 """Forms that may become "ours"; the paper's are there for comparison."""
 
-STEPS: Mapping[str, int] = {
-    "amazon_computers": 2000,
-    "coauthor_physics": 1500,
-    "debian_bookworm": 3000,
-    "planetoid_cora": 500,
-    "planetoid_citeseer": 500,
+LENGTH: Mapping[str, tuple[int, int]] = {
+    "amazon_computers": (2000, 2048),
+    "coauthor_physics": (1500, 2048),
+    "debian_bookworm": (3000, 4096),
+    "planetoid_cora": (500, 1024),
+    "planetoid_citeseer": (500, 1024),
 }
-"""Length of our training, the same for every form and relation."""
+"""Steps and pairs in a step, the same for every form and relation."""
 
 SCREEN, COST = "screen", "cost"
 RESULTS = harness.RESULTS / "graphs"
@@ -103,5 +110,7 @@ class Job:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What is passed to the fit."""
-        return {"steps": STEPS[self.data], **BASE, **RELATIONS[self.relation], **FORMS[self.method]}
+        """Everything that differs from the library's recipe."""
+        steps, batch_size = LENGTH[self.data]
+        length = {"steps": steps, "batch_size": batch_size}
+        return {**length, **BASE, **RELATIONS[self.relation], **FORMS[self.method]}

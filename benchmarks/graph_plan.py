@@ -37,7 +37,7 @@ from typing import Any
 
 import graph_cost
 import graph_quality
-from graph_jobs import CANDIDATES, COST, FORMS, RELATIONS, RESULTS, RIVALS, SETS, STEPS, Job, Setting
+from graph_jobs import CANDIDATES, COST, FORMS, LENGTH, RELATIONS, RESULTS, RIVALS, SETS, Job, Setting
 
 SEEDS = (0, 1, 2)
 UNSEEN_RIVALS = ("mlp", "gcn", "bgrl")
@@ -63,7 +63,7 @@ def seconds(job: Job, device: str = "cuda") -> float:
         work = 20.0
     elif job.ours:
         measuring = SCREENING if job.screening else OURS_MEASURING * SIZE[job.data]
-        work = STEPS[job.data] * OURS_PER_STEP + measuring
+        work = LENGTH[job.data][0] * OURS_PER_STEP + measuring
     else:
         work = SECONDS[job.method] * SIZE[job.data]
     return START + work * (ON_A_CPU if device == "cpu" else 1.0)

@@ -34,8 +34,9 @@ from eigenmap.evaluation.nodes import (
 )
 from eigenmap.model import Eigenmap
 from eigenmap.networks import SparseRows
+from eigenmap.relations.diffusion import diffuse
 from eigenmap.training import CollapseError, DivergedError
-from graph_jobs import COST, FORMS, RELATIONS, RESULTS, RIVALS, SETS, SHARES, Job, Setting
+from graph_jobs import COST, FORMS, RELATIONS, RESULTS, RIVALS, SETS, SHARES, WALKS, Job, Setting
 from graph_tasks import Task, load_task
 from rivals import bgrl, gcn, laplacian, mlp, node2vec
 from rivals.features import Features, standardised
@@ -255,9 +256,12 @@ def fitted_model(task: Task, job: Job) -> tuple[Eigenmap, dict[str, Any]]:
     """Our model, and how it was made."""
     device = "cuda" if task.y.device.type == "cuda" else "cpu"
     named = {name: job.settings[name] for name in ("steps", "objective")}
-    further = {name: value for name, value in job.settings.items() if name not in named}
+    further = {name: value for name, value in job.settings.items() if name not in (*named, "go_on")}
     estimator = GraphEigenmap(N_COMPONENTS, settings=further, random_state=job.seed, device=device, **named)
-    model = estimator.fit(task.graph()).model_
+    graph = task.graph()
+    if "go_on" in job.settings:
+        graph = diffuse(graph, job.settings["go_on"], WALKS, seed=job.seed)
+    model = estimator.fit(graph).model_
     alignment = model.alignment
     return model, {
         "settings": job.settings,

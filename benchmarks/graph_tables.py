@@ -12,7 +12,7 @@ from statistics import mean
 from typing import Any
 
 from graph_goals import goals
-from graph_jobs import COST, FORMS, RELATIONS, RESULTS, SETS, SHARES, STEPS, Job, Setting
+from graph_jobs import COST, FORMS, LENGTH, RELATIONS, RESULTS, SETS, SHARES, Job, Setting
 from graph_plan import SEEDS, Finished
 from pages import NONE, NOT_RUN, emphasise, figure, made_by, table
 
@@ -125,7 +125,8 @@ def _relation(finished: Finished, data: str) -> str:
     settings = (
         ", ".join(f"{name} = {value}" for name, value in RELATIONS[relation].items()) or "one hop, degree measure"
     )
-    return f"Our relation, chosen on validation labels: {relation} ({settings}); {STEPS[data]:,} steps. "
+    steps, pairs = LENGTH[data]
+    return f"Our relation, chosen on validation labels: {relation} ({settings}); {steps:,} steps of {pairs:,} pairs. "
 
 
 def other_forms(finished: Finished) -> Iterator[str]:

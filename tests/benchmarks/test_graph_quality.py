@@ -44,8 +44,8 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bgrl, "GRID", (bgrl.Settings(hidden=16, dim=8, predictor=16, steps=5, warmup=1),))
     monkeypatch.setattr(node2vec.Settings, "__init__", _few_walks)
     monkeypatch.setattr(graph_quality, "N_COMPONENTS", 12)
-    monkeypatch.setattr(graph_jobs, "BASE", {**BASE, "width": 32, "batch_size": 256})
-    monkeypatch.setattr(graph_jobs, "STEPS", dict.fromkeys(graph_jobs.SETS, 30))
+    monkeypatch.setattr(graph_jobs, "BASE", {**BASE, "width": 32})
+    monkeypatch.setattr(graph_jobs, "LENGTH", dict.fromkeys(graph_jobs.SETS, (30, 256)))
 
 
 def _few_walks(self: node2vec.Settings) -> None:
@@ -54,7 +54,7 @@ def _few_walks(self: node2vec.Settings) -> None:
 
 def jobs() -> list[Job]:
     unseen = [Job("planetoid_cora", name, "unseen") for name in ("mlp", "laplacian", "gcn", "bgrl")]
-    ours = [Job("planetoid_cora", "scl", setting, relation="hidden") for setting in ("seen", "unseen")]
+    ours = [Job("planetoid_cora", "scl", setting, relation="walks-hidden") for setting in ("seen", "unseen")]
     return [*ours, *unseen, *(Job("planetoid_cora", name) for name in ("node2vec", "gcn-sampled"))]
 
 

@@ -6,8 +6,7 @@ A walk takes one step, and after each step goes on with probability a. Its ends 
 
 with the eigenfunctions and the degree measure of P: personalised PageRank without its first visit [1]. Large
 eigenvalues stay near 1, small and negative ones shrink, so that what a network learns of is less the single edge and
-more the neighbourhood. Where edges are few, or noisy, codes get better; and the edges that a fit holds out are no longer
-lost.
+more the neighbourhood. Where edges are few, or noisy, codes get better; and what a fit holds out is no longer lost.
 
 P_a itself is dense. `diffuse` draws walks instead and returns their ends as the weighted edges of an ordinary graph:
 `walks` from every edge in both directions, so that memory is that of the graph times `walks`.
