@@ -222,7 +222,8 @@ def measure_bgrl(task: Task, job: Job) -> dict[str, Any]:
         tried.append((first[0]["validation"], codes, seconds, how))
     _, codes, seconds, how = max(tried, key=lambda entry: entry[0])
     runs = with_probes(task, codes, ("logistic",))
-    runs += with_mlp(task, {"codes": (standardised(codes, task.kept),)}, seed=job.seed)
+    code = standardised(codes, task.kept)
+    runs += with_mlp(task, {"codes": (code,), "codes and raw": (code, x)}, seed=job.seed)
     return {
         "runs": runs,
         "settings": asdict(how),
