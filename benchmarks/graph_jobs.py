@@ -54,7 +54,7 @@ RELATIONS: Mapping[str, Mapping[str, Any]] = {
 `go_on`: pairs are the ends of random walks that go on with this probability (`eigenmap.relations.diffusion`).
 """
 
-WALKS = 8
+WALKS = 16
 """Walks from each edge in each direction, where there are any."""
 
 FORMS: Mapping[str, Mapping[str, Any]] = {
@@ -73,8 +73,8 @@ LENGTH: Mapping[str, tuple[int, int]] = {
     "amazon_computers": (2000, 2048),
     "coauthor_physics": (1500, 2048),
     "debian_bookworm": (3000, 4096),
-    "planetoid_cora": (500, 1024),
-    "planetoid_citeseer": (500, 1024),
+    "planetoid_cora": (250, 1024),
+    "planetoid_citeseer": (250, 1024),
 }
 """Steps and pairs in a step, the same for every form and relation."""
 
