@@ -19,7 +19,7 @@ PACKAGE = "eigenmap"
 # fmt: off
 ORDER = [
     "errors", "spectrum", "objectives", "networks", "data", "relations", "model", "training", "evaluation", "search",
-    "figures", "recipes", "alignment", "fit", "fit_graph", "demo", "estimators", "service", "cli",
+    "figures", "recipes", "alignment", "fit", "graph_fit", "demo", "estimators", "service", "cli",
 ]
 # fmt: on
 

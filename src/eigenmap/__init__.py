@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from eigenmap.data.graphs import Graph, load_graph, save_graph
     from eigenmap.estimators.graph import GraphEigenmap
     from eigenmap.fit import fit_images
-    from eigenmap.fit_graph import fit_graph
+    from eigenmap.graph_fit import fit_graph
     from eigenmap.model import Eigenmap
     from eigenmap.spectrum import Alignment, Moments, align, best_alignment
 
@@ -38,7 +38,7 @@ __version__ = "0.1.0"
 # Found when asked for: torch takes seconds to import, and `eigenmap --help` does not need it.
 _HOMES = {
     "fit_images": "eigenmap.fit",
-    "fit_graph": "eigenmap.fit_graph",
+    "fit_graph": "eigenmap.graph_fit",
     "GraphEigenmap": "eigenmap.estimators.graph",
     **dict.fromkeys(["Graph", "load_graph", "save_graph"], "eigenmap.data.graphs"),
     "Eigenmap": "eigenmap.model",

@@ -16,7 +16,7 @@ from eigenmap.networks import Network
 from eigenmap.relations.batch import Batch
 from eigenmap.relations.graph import GraphPairs
 from eigenmap.relations.images import ImagePairs
-from eigenmap.spectrum import Alignment, Moments, best_alignment, unit_rows
+from eigenmap.spectrum import EXPONENTS, Alignment, Moments, best_alignment, unit_rows
 
 Outputs = Callable[[Tensor], tuple[Tensor, Tensor]]
 """What a network is here: inputs -> (features, psi)."""
@@ -29,6 +29,8 @@ AGREEMENT_PAIRS = 2_000
 """Of those, as many are kept as codes, to compare neighbours."""
 EDGE_PAIRS = 50_000
 """Walks from which the rotation on a graph is estimated."""
+WALK_EXPONENTS = (0.0, 1.0, 2.0, 4.0)
+"""Candidates for t on graphs: eigenvalues of walks spread wide, so a large t would leave one feature of all."""
 BATCH = 512
 
 
@@ -68,7 +70,7 @@ def align_nodes(
     fit, _ = pair_moments(outputs, pairs.pairs(_generator(seed + 2), BATCH, EDGE_PAIRS))
     judging = pairs.held_out_pairs(_generator(seed + 3), BATCH, EDGE_PAIRS)
     held_out, codes = pair_moments(outputs, judging, AGREEMENT_PAIRS)
-    aligned = _aligned(fit, held_out, codes, sources, n_components)
+    aligned = _aligned(fit, held_out, codes, sources, n_components, WALK_EXPONENTS)
     return {source: best.to("cpu") for source, best in aligned.items()}
 
 
@@ -78,9 +80,12 @@ def _aligned(
     codes: Mapping[Source, tuple[Tensor, Tensor]],
     sources: Sequence[Source],
     n_components: int,
+    exponents: Sequence[float] = EXPONENTS,
 ) -> dict[Source, Alignment]:
     return {
-        source: best_alignment(fit[source], held_out[source], codes[source], n_components=n_components)
+        source: best_alignment(
+            fit[source], held_out[source], codes[source], n_components=n_components, exponents=exponents
+        )
         for source in sources
     }
 

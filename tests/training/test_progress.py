@@ -29,8 +29,8 @@ class Terminal(io.StringIO):
 
 
 def test_the_health_line() -> None:
-    assert summary(CHECK) == "loss -1.235  1,540 images/s  held-out rank 37.2 of 128  mu 0.98 0.91 0.50  knn 0.75"
-    assert summary(PLAIN) == "loss -2  900 images/s"
+    assert summary(CHECK) == "loss -1.235  1,540 pairs/s  held-out rank 37.2 of 128  mu 0.98 0.91 0.50  knn 0.75"
+    assert summary(PLAIN) == "loss -2  900 pairs/s"
 
 
 def test_lines_are_printed_at_checks_only() -> None:
@@ -53,7 +53,7 @@ def test_the_bar_shows_loss_speed_and_the_health_line() -> None:
     bar.report(PLAIN, check=False)
     bar.stop()
     shown = file.getvalue()
-    assert "held-out rank 37.2 of 128" in shown and "loss -2  900 images/s" in shown and "60/100" in shown
+    assert "held-out rank 37.2 of 128" in shown and "loss -2  900 pairs/s" in shown and "60/100" in shown
     assert "left" in shown
 
 

@@ -7,7 +7,16 @@
 The modules import no more than the help texts need; what computes is imported when a verb runs.
 """
 
-from eigenmap.cli import demo, embed, evaluate, evaluate_nodes, fit, index, info  # noqa: F401 - they register their verbs
+from eigenmap.cli import (  # noqa: F401 - they register their verbs
+    demo,
+    embed,
+    evaluate,
+    evaluate_nodes,
+    fit,
+    fit_graph,
+    index,
+    info,
+)
 from eigenmap.cli.app import app
 
 __all__ = ["app", "main"]

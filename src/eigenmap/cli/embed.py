@@ -1,4 +1,4 @@
-"""`eigenmap embed`: images to a file of codes."""
+"""`eigenmap embed`: images, or features of nodes, to a file of codes."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from eigenmap.cli.app import USE, app
 from eigenmap.cli.console import note
 from eigenmap.cli.options import (
     OUTPUT,
+    SOURCES,
     BatchOption,
     Device,
     DeviceOption,
@@ -18,12 +19,11 @@ from eigenmap.cli.options import (
     ForceOption,
     ModelArgument,
     QuietOption,
-    SourceArgument,
     StrictOption,
     check_device,
 )
 from eigenmap.cli.outputs import as_json, check_file, written
-from eigenmap.cli.work import encode_images, read_images
+from eigenmap.cli.work import encode_images, encode_nodes, read_images
 from eigenmap.errors import EigenmapError
 
 if TYPE_CHECKING:
@@ -39,11 +39,20 @@ Example:
 [cyan]  eigenmap embed runs/mine PHOTOS/ --out codes.npy --dim 64[/cyan]
 
 [cyan]  eigenmap embed runs/mine PHOTOS/ --out codes.npz[/cyan]
+
+[cyan]  eigenmap embed runs/graph new_features.npy --out codes.npy[/cyan]
 """,
 )
 def embed(
     run: ModelArgument,
-    source: SourceArgument,
+    source: Annotated[
+        Path,
+        typer.Argument(
+            metavar="SOURCE",
+            help=f"The images. {SOURCES} For a model of nodes: their features (.npy, a row a node) or a graph file.",
+            show_default=False,
+        ),
+    ],
     out: Annotated[
         Path,
         typer.Option(
@@ -62,18 +71,25 @@ def embed(
     force: ForceOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Turn images into ordered codes: one row of norm 1 an image.
+    """Turn images, or the features of nodes, into ordered codes: one row of norm 1 each.
 
     A longer code holds the shorter ones: cut rows anywhere and divide them by their norm.
     """
-    from eigenmap.model import Eigenmap
+    from eigenmap.model import Eigenmap, NodeInput
 
     names = _names_file(out)
-    for path in filter(None, (out, names)):
-        check_file(path, force)
+    check_file(out, force)
     place = check_device(device)
     model = Eigenmap.load(run)
     dim = model.check_dim(dim)
+    if isinstance(model.input, NodeInput):
+        codes = encode_nodes(model, source, dim, place, batch_size, quiet)
+        _write_codes(out, codes)
+        if not quiet:
+            note(f"{len(codes):,} codes of {dim} features, in the order of the nodes: {out}")
+        return
+    if names is not None:
+        check_file(names, force)
     images = read_images(model, source, strict=strict, quiet=quiet)
     codes = encode_images(model, images, dim, place, batch_size, quiet)
     _write(out, names, codes, images.ids)
@@ -89,6 +105,16 @@ def _names_file(out: Path) -> Path | None:
     if out.suffix != ".npy":
         raise EigenmapError(f"{out} must end in .npy or .npz, for example codes.npy.")
     return out.with_suffix(".ids.json")
+
+
+def _write_codes(out: Path, codes: Codes) -> None:
+    import numpy as np
+
+    with written(out) as file:
+        if out.suffix == ".npz":
+            np.savez(file, codes=codes)
+        else:
+            np.save(file, codes)
 
 
 def _write(out: Path, names: Path | None, codes: Codes, ids: list[str]) -> None:

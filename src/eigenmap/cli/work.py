@@ -1,4 +1,4 @@
-"""What several verbs do: read images for a model, and turn them into codes, with a bar for each."""
+"""What several verbs do: read images or features for a model, and turn them into codes, with a bar for each."""
 
 from __future__ import annotations
 
@@ -26,8 +26,9 @@ def read_images(
     from eigenmap.data import load_images
     from eigenmap.fit import say_skipped
 
+    size, channels = model.image.size, model.image.channels  # refused here if the model is one of nodes
     with progress_bar("reading", quiet) as tick:
-        images = load_images(source, model.image.size, model.image.channels, labels, strict, progress=tick)
+        images = load_images(source, size, channels, labels, strict, progress=tick)
     say_skipped(images, sayer(quiet))
     return images
 
@@ -45,4 +46,23 @@ def encode_images(
             codes[rows] = model.encode(images.pixels[rows], dim, device=device, batch_size=batch_size)
             if tick is not None:
                 tick(min(rows.stop, len(images)), len(images))
+    return codes
+
+
+def encode_nodes(
+    model: Eigenmap, source: Path, dim: int, device: str, batch_size: int = 256, quiet: bool = False
+) -> Codes:
+    """Codes of nodes by the features in a file, which stays on disk but for the rows at hand."""
+    import numpy as np
+
+    from eigenmap.data.graphs import read_features
+
+    rows = model.input.read(read_features(source))
+    codes = np.empty((len(rows), dim), np.float32)
+    with progress_bar("encoding", quiet) as tick:
+        for start in range(0, len(rows), batch_size):
+            part = slice(start, start + batch_size)
+            codes[part] = model.encode(rows[part], dim, device=device, batch_size=batch_size)
+            if tick is not None:
+                tick(min(part.stop, len(rows)), len(rows))
     return codes

@@ -23,6 +23,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile, is_zipfile
 
 import numpy as np
 import torch
@@ -132,6 +133,23 @@ def load_graph(source: object, x: object = None) -> Graph:
     return graph_sources.from_object(source, x)
 
 
+def read_features(path: str | Path) -> Tensor | SparseRows:
+    """Features of nodes from a file: an .npy matrix (memory-mapped), a scipy .npz matrix, or those of a graph file."""
+    path = Path(path)
+    if path.is_dir() or not path.exists():
+        return _read(path).x
+    if not is_zipfile(path):
+        with _readable(path):
+            return as_features(np.load(path, mmap_mode="c", allow_pickle=False))
+    with _archive(path) as archive:
+        names = set(archive.files)
+        if {"indptr", "indices", "shape", "data"} <= names:
+            return _scipy_rows(path)
+        if names == {"x"}:
+            return as_features(archive["x"])
+    return _read(path).x
+
+
 def as_features(x: object) -> Tensor | SparseRows:
     """Features of any kind: arrays, tensors, nested lists, scipy sparse matrices."""
     if isinstance(x, SparseRows):
@@ -200,20 +218,27 @@ def _read(path: Path) -> Graph:
         return _from_arrays(path, set(files), lambda name: np.load(files[name], mmap_mode="c", allow_pickle=False))
     if not path.exists():
         raise EigenmapError(f"There is no file or folder {path}.")
-    with _readable(path):
-        archive = np.load(path, allow_pickle=False)
-        if not isinstance(archive, np.lib.npyio.NpzFile):
+    with _archive(path) as archive:
+        return _from_arrays(path, set(archive.files), lambda name: archive[name])
+
+
+@contextmanager
+def _archive(path: Path) -> Iterator[Any]:
+    """An open .npz file."""
+    with _readable(path), path.open("rb") as file:
+        archive = np.load(file, allow_pickle=False)
+        if isinstance(archive, np.ndarray):
             raise EigenmapError(f"{path} is one array; a graph is an .npz file with edge_index and x in it.")
         with archive:
-            return _from_arrays(path, set(archive.files), lambda name: archive[name])
+            yield archive
 
 
 @contextmanager
 def _readable(path: Path) -> Iterator[None]:
     try:
         yield
-    except (OSError, ValueError, EOFError) as error:
-        raise EigenmapError(f"{path} cannot be read as an .npz file: {error}.") from None
+    except (OSError, ValueError, EOFError, BadZipFile) as error:
+        raise EigenmapError(f"{path} cannot be read: {str(error).rstrip('.')}.") from None
 
 
 def _from_arrays(path: Path, names: set[str], array: Callable[[str], Any]) -> Graph:
@@ -253,6 +278,13 @@ def _sparse_features(path: Path, array: Callable[[str], Any], names: set[str]) -
     if len(columns) and not 0 <= int(columns.min()) <= int(columns.max()) < width:
         raise EigenmapError(f"The sparse features in {path} are damaged: a column is not in 0 ... {width - 1}.")
     return SparseRows(offsets, columns, values, width)
+
+
+def _scipy_rows(path: Path) -> SparseRows:
+    """The matrix that scipy.sparse.save_npz wrote."""
+    from scipy.sparse import load_npz
+
+    return SparseRows.of(load_npz(path))
 
 
 def _stored_adjacency(path: Path, indptr: Any, indices: Any, cumulative: Tensor | None) -> Adjacency:

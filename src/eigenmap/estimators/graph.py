@@ -9,7 +9,7 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from eigenmap.errors import EigenmapError
-from eigenmap.fit_graph import fit_graph
+from eigenmap.graph_fit import fit_graph
 from eigenmap.model import Codes, Eigenmap
 
 

@@ -65,7 +65,7 @@ class Lines(Silent):
 
 
 class Bar(Silent):
-    """A bar with loss, images per second and time left; the line of each check scrolls above it."""
+    """A bar with loss, pairs per second and time left; the line of each check scrolls above it."""
 
     def __init__(self, console: Console | None = None) -> None:
         from rich.console import Console
@@ -116,7 +116,7 @@ def show(quiet: bool = False, file: TextIO | None = None) -> Progress:
 
 def speed(record: Record) -> str:
     """Loss and throughput of a record."""
-    return f"loss {record['loss']:.4g}  {record['images_per_second']:,.0f} images/s"
+    return f"loss {record['loss']:.4g}  {record['images_per_second']:,.0f} pairs/s"
 
 
 def summary(record: Record) -> str:

@@ -94,9 +94,9 @@ def fit_graph(
 
     data = load_graph(graph, x)
     walk = data.walk(chosen.directed, chosen.self_loops)
+    chosen = _fitted(chosen, len(data), n_components is not None, say)
     about = describe(walk)
     _report(about, say)
-    chosen = _fitted(chosen, len(data), n_components is not None, say)
 
     node, spec = NodeInput(data.n_features), NodeEncoderSpec(chosen.width, chosen.blocks)
     torch.manual_seed(seed)

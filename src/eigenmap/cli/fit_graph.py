@@ -1,0 +1,230 @@
+"""`eigenmap fit graph`: from nodes with features and edges to a model of ordered codes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from eigenmap.cli.console import duration, note, sayer
+from eigenmap.cli.fit import LENGTH, NETWORK, TRAINING, fit, parse_settings
+from eigenmap.cli.options import OUTPUT, Device, DeviceOption, QuietOption, check_device
+from eigenmap.errors import EigenmapError
+
+if TYPE_CHECKING:
+    from eigenmap.model import Eigenmap
+
+RELATION = "Relation"
+
+
+@fit.command(
+    no_args_is_help=True,
+    epilog="""
+Examples:
+
+[cyan]  eigenmap fit graph cora.npz --out runs/cora -k 64[/cyan]
+
+[cyan]  eigenmap fit graph cora.npz -o runs/cora --hops 2 --set feature_dropout=0.5[/cyan]
+
+[cyan]  eigenmap embed runs/cora new_features.npy --out codes.npy[/cyan]
+""",
+)
+def graph(
+    source: Annotated[
+        Path,
+        typer.Argument(
+            metavar="GRAPH",
+            help="An .npz file, or a folder of .npy files, with edge_index and x; the format is in docs/graphs.md.",
+            show_default=False,
+        ),
+    ],
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="RUN",
+            help="Folder for the model, its checkpoints and metrics.jsonl.",
+            show_default=False,
+            rich_help_panel=OUTPUT,
+        ),
+    ],
+    steps: Annotated[
+        int | None,
+        typer.Option(
+            "--steps", metavar="N", help="Steps of one batch each.", show_default=False, rich_help_panel=LENGTH
+        ),
+    ] = None,
+    minutes: Annotated[
+        float | None,
+        typer.Option(
+            "--minutes",
+            metavar="X",
+            help="As many steps as fit into this time on this machine.",
+            show_default=False,
+            rich_help_panel=LENGTH,
+        ),
+    ] = None,
+    n_components: Annotated[
+        int | None,
+        typer.Option(
+            "--components",
+            "-k",
+            metavar="N",
+            help="Features to learn: the longest code [dim](default: the recipe's)[/dim].",
+            show_default=False,
+            rich_help_panel=NETWORK,
+        ),
+    ] = None,
+    width: Annotated[
+        int | None,
+        typer.Option(
+            "--width",
+            metavar="N",
+            help="Units of each layer of the residual perceptron.",
+            show_default=False,
+            rich_help_panel=NETWORK,
+        ),
+    ] = None,
+    hops: Annotated[
+        int | None,
+        typer.Option(
+            "--hops",
+            metavar="N",
+            help="1: neighbours belong together; 2: nodes with a common neighbour.",
+            show_default=False,
+            rich_help_panel=RELATION,
+        ),
+    ] = None,
+    start: Annotated[
+        str | None,
+        typer.Option(
+            "--start",
+            metavar="NAME",
+            help="Measure of nodes: degree, or uniform, in which hubs count less.",
+            show_default=False,
+            rich_help_panel=RELATION,
+        ),
+    ] = None,
+    directed: Annotated[
+        str | None,
+        typer.Option(
+            "--directed",
+            metavar="NAME",
+            help="symmetrise, or bipartite: nodes that point to the same node belong together.",
+            show_default=False,
+            rich_help_panel=RELATION,
+        ),
+    ] = None,
+    sampler: Annotated[
+        str | None,
+        typer.Option(
+            "--sampler", metavar="NAME", help="edges or node-blocks.", show_default=False, rich_help_panel=RELATION
+        ),
+    ] = None,
+    recipe: Annotated[
+        str, typer.Option("--recipe", metavar="NAME", help="auto or paper.", rich_help_panel=TRAINING)
+    ] = "auto",
+    objective: Annotated[
+        str | None,
+        typer.Option(
+            "--objective",
+            metavar="NAME",
+            help="What to train for, see `eigenmap objectives`.",
+            show_default=False,
+            rich_help_panel=TRAINING,
+        ),
+    ] = None,
+    batch_size: Annotated[
+        int | None,
+        typer.Option("--batch-size", metavar="N", help="Edges a step.", show_default=False, rich_help_panel=TRAINING),
+    ] = None,
+    lr: Annotated[
+        float | None,
+        typer.Option("--lr", metavar="X", help="Peak learning rate.", show_default=False, rich_help_panel=TRAINING),
+    ] = None,
+    setting: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="Any other setting of the recipe, as often as needed: feature_dropout=0.5, teleport=0, held_out=0.05, "
+            "codes=projector.",
+            show_default=False,
+            rich_help_panel=TRAINING,
+        ),
+    ] = None,
+    seed: Annotated[
+        int,
+        typer.Option(
+            "--seed", metavar="N", help="Of everything random; on a CPU runs repeat exactly.", rich_help_panel=TRAINING
+        ),
+    ] = 0,
+    device: DeviceOption = Device.auto,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on from the last checkpoint in RUN.", rich_help_panel=OUTPUT)
+    ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", "-f", help="Replace the run that is there.", rich_help_panel=OUTPUT)
+    ] = False,
+    tensorboard: Annotated[
+        bool, typer.Option("--tensorboard", help="Also write TensorBoard files.", rich_help_panel=OUTPUT)
+    ] = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Learn ordered codes of the nodes of a graph, from their features and edges.
+
+    The two ends of an edge should get the same code.
+    Afterwards the features of a node are enough: no graph is needed to embed nodes, not even ones never seen.
+    """
+    from eigenmap.graph_fit import fit_graph
+    from eigenmap.recipes.graph import get_graph_recipe
+
+    if steps is not None and minutes is not None:
+        raise EigenmapError("Give only one of --steps and --minutes.")
+    if resume and force:
+        raise EigenmapError("Give --resume to go on with the run that is there or --force to replace it, not both.")
+    options = {
+        "n_components": n_components,
+        "steps": steps,
+        "width": width,
+        "hops": hops,
+        "start": start,
+        "directed": directed,
+        "sampler": sampler,
+        "objective": objective,
+        "batch_size": batch_size,
+        "lr": lr,
+    }
+    settings = parse_settings(setting or []) | {name: value for name, value in options.items() if value is not None}
+    get_graph_recipe(recipe).but(**settings)  # so that no other keyword of fit_graph can be set
+    check_device(device)
+    model = fit_graph(
+        source,
+        recipe=recipe,
+        out=out,
+        resume=resume,
+        force=force,
+        minutes=minutes,
+        seed=seed,
+        device=device.value,
+        tensorboard=tensorboard,
+        progress=not quiet,
+        say=sayer(quiet),
+        **settings,
+    )
+    if not quiet:
+        _summarise(model, out)
+
+
+def _summarise(model: Eigenmap, out: Path) -> None:
+    """Say what was made, and what to do with it."""
+    about = model.training
+    leading = " ".join(f"{mu:.2f}" for mu in model.eigenvalues_[:8])
+    note(
+        f"{out}: {model.n_components} ordered features from {about['graph']['edges']:,} edges, "
+        f"{about['steps']:,} steps in {duration(about['seconds'])}."
+    )
+    note(f"Eigenvalues (what the two ends of an edge share of each feature): {leading} ...")
+    note(f"Next: eigenmap embed {out} NEW_FEATURES.npy --out codes.npy")

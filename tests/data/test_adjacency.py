@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from eigenmap import EigenmapError
+from eigenmap.data import Adjacency, build_adjacency
+
+PATH = torch.tensor([[0, 1], [1, 2]])
+
+
+def dense(a: Adjacency) -> Tensor:
+    """The matrix, entry by entry."""
+    W = torch.zeros(a.n_nodes, a.n_nodes, dtype=torch.float64)
+    for row in range(a.n_nodes):
+        for entry in range(int(a.indptr[row]), int(a.indptr[row + 1])):
+            W[row, int(a.indices[entry])] += float(a.weights(torch.tensor([entry])))
+    return W
+
+
+edge_lists = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5), st.integers(1, 9)), min_size=1, max_size=30)
+
+
+@given(edge_lists, st.booleans(), st.sampled_from(["remove", "keep"]), st.sampled_from(["symmetrise", "bipartite"]))
+def test_it_is_the_matrix_of_a_slow_loop(
+    edges: list[tuple[int, int, int]], weighted: bool, self_loops: str, directed: str
+) -> None:
+    W = torch.zeros(6, 6, dtype=torch.float64)
+    for a, b, w in edges:
+        if a != b or self_loops == "keep":
+            W[a, b] = W[a, b] + w if weighted else 1.0
+    W = W.T if directed == "bipartite" else (W + W.T) / 2 if weighted else torch.maximum(W, W.T)
+    index = torch.tensor([[a, b] for a, b, _ in edges]).T
+    weights = torch.tensor([float(w) for *_, w in edges]) if weighted else None
+    if not bool(W.any()):
+        with pytest.raises(EigenmapError, match="no edges"):
+            build_adjacency(index, 6, weights, directed, self_loops)  # type: ignore[arg-type]
+        return
+    found = build_adjacency(index, 6, weights, directed, self_loops)  # type: ignore[arg-type]
+    torch.testing.assert_close(dense(found), W)
+    torch.testing.assert_close(found.degrees(), W.sum(1))
+    assert found.symmetric == (directed == "symmetrise")
+    assert found.loops == (0 if self_loops == "keep" else sum(a == b for a, b, _ in edges))
+    kept = [(a, b) for a, b, _ in edges if a != b or self_loops == "keep"]
+    assert found.merged == len(kept) - len(set(kept))
+    rows, columns = found.edges()
+    torch.testing.assert_close(found.rows_of(torch.arange(found.n_entries)), rows)
+    assert bool((W[rows, columns] > 0).all())
+
+
+def test_one_direction_or_both_give_the_same() -> None:
+    once, twice = build_adjacency(PATH, 3), build_adjacency(torch.cat([PATH, PATH.flip(0)], 1), 3)
+    torch.testing.assert_close(dense(once), dense(twice))
+    assert once.merged == twice.merged == 0
+
+
+def test_a_self_loop_counts_once() -> None:
+    a = build_adjacency(torch.tensor([[0, 0], [0, 1]]), 2, self_loops="keep")
+    assert a.degrees().tolist() == [2, 1]
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_draws_cover_the_ends_of_the_unit_interval(weighted: bool) -> None:
+    weights = torch.tensor([0.1, 1e-9]) if weighted else None
+    a = build_adjacency(PATH, 5, weights)
+    ends = torch.tensor([0.0, 0.5, 1 - 2**-53], dtype=torch.float64)
+    assert set(a.centre(ends).tolist()) <= {0, 1, 2}
+    for node, neighbours in {0: {1}, 1: {0, 2}, 2: {1}}.items():
+        assert set(a.neighbour(torch.full((3,), node), ends).tolist()) <= neighbours
+
+
+@pytest.mark.parametrize(
+    ("edges", "nodes", "message"),
+    [
+        (torch.tensor([[0, 3], [1, 0]]), 3, "names node 3, but there are features for nodes 0 to 2"),
+        (torch.tensor([[0, -1], [1, 0]]), 3, "names node -1"),
+        (torch.tensor([[0.5], [1.0]]), 3, "whole numbers"),
+        (torch.tensor([0, 1]), 3, r"must be \(2, edges\)"),
+        (torch.empty(2, 0, dtype=torch.int64), 3, "no edges"),
+        (torch.tensor([[0], [0]]), 3, "no edges"),
+        (torch.tensor([[0], [0]]), 0, "no nodes"),
+    ],
+)
+def test_bad_edges(edges: Tensor, nodes: int, message: str) -> None:
+    with pytest.raises(EigenmapError, match=message):
+        build_adjacency(edges, nodes)
+
+
+@pytest.mark.parametrize("weights", [[1.0], [1.0, 0.0], [1.0, -2.0], [1.0, float("nan")]])
+def test_bad_weights(weights: list[float]) -> None:
+    with pytest.raises(EigenmapError, match="weight"):
+        build_adjacency(PATH, 3, torch.tensor(weights))
+
+
+def test_an_unknown_kind_of_direction() -> None:
+    with pytest.raises(EigenmapError, match="symmetrise"):
+        build_adjacency(PATH, 3, directed="both")  # type: ignore[arg-type]

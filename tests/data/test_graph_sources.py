@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+import sys
+import types
+import warnings
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pytest
+import scipy.sparse
+import torch
+
+from eigenmap import EigenmapError, load_graph
+from eigenmap.data import load_ogb, load_pyg
+
+X = np.eye(4, 3, dtype=np.float32)
+EDGES = np.array([[0, 1, 2], [1, 2, 3]])
+DEGREES = [1, 2, 2, 1]
+
+with warnings.catch_warnings():  # its own, about torch.jit
+    warnings.simplefilter("ignore", DeprecationWarning)
+    from torch_geometric.data import Data
+
+
+def test_arrays_tensors_and_lists() -> None:
+    for x, edges in [(X, EDGES), (torch.from_numpy(X), torch.from_numpy(EDGES)), (X.tolist(), EDGES.tolist())]:
+        assert load_graph((x, edges)).walk().degrees().tolist() == DEGREES
+    assert load_graph((X, EDGES, [1.0, 2.0, 3.0])).walk().degrees().tolist() == [0.5, 1.5, 2.5, 1.5]
+    assert load_graph((scipy.sparse.csr_matrix(X), EDGES)).x.shape == (4, 3)
+
+
+def test_pyg_data_with_labels_and_masks() -> None:
+    mask = torch.tensor([True, False, True, False])
+    data = Data(
+        x=torch.from_numpy(X), edge_index=torch.from_numpy(EDGES), y=torch.tensor([[0], [1], [2], [1]]), train_mask=mask
+    )
+    graph = load_graph(data)
+    assert graph.walk().degrees().tolist() == DEGREES
+    assert graph.y is not None and graph.y.tolist() == [0, 1, 2, 1]
+    assert {name: nodes.tolist() for name, nodes in graph.splits.items()} == {"train": [0, 2]}
+    several = Data(x=data.x, edge_index=data.edge_index, test_mask=torch.stack([~mask, mask], 1))
+    assert load_graph(several).splits["test"].tolist() == [1, 3]
+    with pytest.raises(EigenmapError, match="no features"):
+        load_graph(Data(edge_index=data.edge_index, num_nodes=4))
+
+
+def test_scipy_matrices_of_any_format() -> None:
+    W = scipy.sparse.coo_matrix((np.ones(3), EDGES), shape=(4, 4))
+    for form in ("coo", "csr", "csc"):
+        graph = load_graph(W.asformat(form), X)
+        assert graph.walk().degrees().tolist() == DEGREES and graph.edge_weight is None
+    weighted = scipy.sparse.coo_matrix(([2.0, 4.0, 0.0], EDGES), shape=(4, 4))
+    graph = load_graph(weighted, X)
+    assert graph.walk().degrees().tolist() == [1, 3, 2, 0]  # a stored zero is no edge
+    with pytest.raises(EigenmapError, match="pass them as x="):
+        load_graph(W)
+    with pytest.raises(EigenmapError, match="3 rows of features for 4 nodes"):
+        load_graph(W, X[:3])
+    with pytest.raises(EigenmapError, match="square"):
+        load_graph(scipy.sparse.csr_matrix(X), X)
+
+
+def test_networkx_graphs_with_names_weights_and_attributes() -> None:
+    graph = nx.Graph()
+    for node, row in zip("dcba", X, strict=True):
+        graph.add_node(node, x=row)
+    graph.add_edges_from([("d", "c"), ("c", "b"), ("b", "a")])
+    assert load_graph(graph).walk().degrees().tolist() == DEGREES
+    np.testing.assert_array_equal(load_graph(graph, 2 * X).x, 2 * X)
+    graph.add_edge("d", "a", weight=2.0)
+    assert load_graph(graph).edge_weight is None  # not all edges have one
+    nx.set_edge_attributes(graph, 3.0, "weight")
+    assert load_graph(graph).walk().degrees().tolist() == [3, 3, 3, 3]
+    one_way = nx.DiGraph([(0, 2), (1, 2), (3, 2)])
+    walk = load_graph(one_way, X).walk("bipartite")
+    assert walk.degrees().tolist() == [0, 3, 0, 0]  # nodes in the order they were added: 0, 2, 1, 3
+    with pytest.raises(EigenmapError, match='attribute "x"'):
+        load_graph(one_way)
+    with pytest.raises(EigenmapError, match="3 rows of features for 4 nodes"):
+        load_graph(one_way, X[:3])
+    with pytest.raises(EigenmapError, match="no edges"):
+        load_graph(nx.empty_graph(4), X)
+
+
+@pytest.mark.parametrize("source", [3, None, "x y", {"edge": 1}, (1, 2, 3, 4)])
+def test_what_is_no_graph(source: Any) -> None:
+    with pytest.raises(EigenmapError, match=r"There is no file|A graph must be"):
+        load_graph(source)
+
+
+def test_ogb_brings_the_official_split(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Dataset:
+        def __init__(self, name: str, root: str) -> None:
+            assert (name, root) == ("ogbn-arxiv", "somewhere")
+
+        def __getitem__(self, place: int) -> tuple[dict[str, Any], Any]:
+            return {"node_feat": X, "edge_index": EDGES}, np.array([[0.0], [1.0], [np.nan], [1.0]])
+
+        def get_idx_split(self) -> dict[str, Any]:
+            return {"train": np.array([0]), "valid": np.array([1]), "test": np.array([3])}
+
+    module = types.ModuleType("ogb.nodeproppred")
+    module.NodePropPredDataset = Dataset  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "ogb", types.ModuleType("ogb"))
+    monkeypatch.setitem(sys.modules, "ogb.nodeproppred", module)
+    graph = load_ogb("ogbn-arxiv", "somewhere")
+    assert graph.y is not None and graph.y.tolist() == [0, 1, -1, 1]
+    assert {name: nodes.tolist() for name, nodes in graph.splits.items()} == {
+        "train": [0],
+        "validation": [1],
+        "test": [3],
+    }
+
+
+def test_what_is_not_installed_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ogb", None)
+    monkeypatch.setitem(sys.modules, "ogb.nodeproppred", None)
+    with pytest.raises(EigenmapError, match="pip install ogb"):
+        load_ogb("ogbn-products")
+    with pytest.raises(EigenmapError, match="Unknown PyG data set 'Corra'"):
+        load_pyg("Corra")
+    monkeypatch.setitem(sys.modules, "torch_geometric.datasets", None)
+    with pytest.raises(EigenmapError, match="pip install torch_geometric"):
+        load_pyg("Cora")

@@ -1,0 +1,172 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse
+import torch
+
+from eigenmap import EigenmapError, Graph, load_graph, save_graph
+from eigenmap.data.graphs import read_features
+from eigenmap.networks import SparseRows
+
+EDGES = np.array([[0, 1, 1, 2, 3, 2], [1, 0, 2, 1, 2, 3]], np.int32)
+X = np.arange(12, dtype=np.float32).reshape(4, 3)
+ARRAYS: dict[str, Any] = {
+    "edge_index": EDGES,
+    "x": X,
+    "y": np.array([0, 1, -1, 1], np.int16),
+    "train_idx": np.array([0]),
+    "val_idx": np.array([1]),
+    "test_idx": np.array([2, 3]),
+}
+
+
+def write(path: Path, **changes: Any) -> Path:
+    """A graph file with some arrays changed, or (None) left out."""
+    np.savez(path, **{name: value for name, value in {**ARRAYS, **changes}.items() if value is not None})
+    return path
+
+
+def sparse_parts(x: np.ndarray[Any, Any], transposed: bool = False) -> dict[str, Any]:
+    csr = scipy.sparse.csr_matrix(x)
+    shape = np.array(x.shape[::-1] if transposed else x.shape)
+    return {"x": None, "x_indptr": csr.indptr, "x_indices": csr.indices, "x_data": csr.data, "x_shape": shape}
+
+
+def dense(x: torch.Tensor | SparseRows) -> torch.Tensor:
+    return x.dense() if isinstance(x, SparseRows) else x
+
+
+def test_a_file_with_everything(tmp_path: Path) -> None:
+    graph = load_graph(write(tmp_path / "g.npz"))
+    assert len(graph) == 4 and graph.n_features == 3
+    torch.testing.assert_close(graph.x, torch.from_numpy(X))
+    assert graph.y is not None and graph.y.tolist() == [0, 1, -1, 1]
+    assert {name: nodes.tolist() for name, nodes in graph.splits.items()} == {
+        "train": [0],
+        "validation": [1],
+        "test": [2, 3],
+    }
+    assert graph.walk().degrees().tolist() == [1, 2, 2, 1]
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_sparse_features_whatever_way_round_their_shape_is_written(tmp_path: Path, transposed: bool) -> None:
+    graph = load_graph(write(tmp_path / "g.npz", **sparse_parts(X, transposed)))
+    assert isinstance(graph.x, SparseRows) and graph.x.shape == (4, 3)
+    torch.testing.assert_close(graph.x.dense(), torch.from_numpy(X))
+
+
+def test_binary_sparse_features_need_no_values(tmp_path: Path) -> None:
+    graph = load_graph(write(tmp_path / "g.npz", **{**sparse_parts(X), "x_data": None}))
+    torch.testing.assert_close(dense(graph.x), torch.from_numpy((X != 0).astype(np.float32)))
+
+
+@pytest.mark.parametrize("name", ["again.npz", "folder"])
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_saved_and_loaded_it_is_the_same(tmp_path: Path, name: str, sparse: bool, weighted: bool) -> None:
+    changes: dict[str, Any] = sparse_parts(X) if sparse else {}
+    if weighted:
+        changes["edge_weight"] = np.array([1.0, 1, 2, 2, 5, 5])
+    graph = load_graph(write(tmp_path / "g.npz", **changes))
+    again = load_graph(save_graph(graph, tmp_path / name))
+    torch.testing.assert_close(dense(again.x), dense(graph.x))
+    torch.testing.assert_close(again.y, graph.y)
+    torch.testing.assert_close(again.splits["test"], graph.splits["test"])
+    first, second = graph.walk(), again.walk()
+    torch.testing.assert_close(second.indices.long(), first.indices.long())
+    torch.testing.assert_close(second.degrees(), first.degrees())
+    assert (again.adjacency is not None) == (name == "folder")
+
+
+def test_a_folder_is_read_as_a_memory_map_and_never_written_to(tmp_path: Path) -> None:
+    folder = save_graph(load_graph(write(tmp_path / "g.npz")), tmp_path / "folder")
+    before = (folder / "x.npy").read_bytes()
+    graph = load_graph(folder)
+    assert isinstance(graph.x, torch.Tensor)
+    graph.x.zero_()
+    assert (folder / "x.npy").read_bytes() == before
+
+
+def test_the_stored_edges_of_a_folder_are_symmetric_already(tmp_path: Path) -> None:
+    graph = load_graph(save_graph(load_graph(write(tmp_path / "g.npz")), tmp_path / "folder"))
+    with pytest.raises(EigenmapError, match="stored as symmetric"):
+        graph.walk("bipartite")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"edge_index": None}, "has no edge_index"),
+        ({"x": None}, "has neither x nor x_indptr"),
+        ({"x": X[:3]}, "names node 3, but there are features for nodes 0 to 2 only"),
+        ({"x": np.where(X == 7, np.nan, X)}, "NaN or infinity, the first in row 2"),
+        ({"x": X[:, 0]}, "must be a matrix"),
+        ({"x": X[:, :0]}, "graph is empty"),
+        ({"x": X[:0]}, "graph is empty"),
+        ({"x": np.array([["a"]] * 4)}, "must be numbers"),
+        ({"edge_index": EDGES[:, :0]}, "no edges"),
+        ({"edge_index": EDGES.astype(float)}, "whole numbers"),
+        ({"y": np.array([0, 1])}, "one label a node"),
+        ({"train_idx": np.array([9])}, "train split must be"),
+        ({**sparse_parts(X), "x_shape": np.array([9, 9])}, "does not fit the 4 rows"),
+        ({**sparse_parts(X), "x_indices": np.array([0, 1])}, "does not fit x_indices"),
+        ({**sparse_parts(X), "x_indices": np.full(11, 7)}, "a column is not in"),
+        ({**sparse_parts(X), "x_data": np.full(11, np.inf)}, "NaN or infinity"),
+        ({"edge_weight": np.array([1.0])}, "one weight an edge"),
+    ],
+)
+def test_bad_files(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(EigenmapError, match=message):
+        load_graph(write(tmp_path / "g.npz", **changes))
+
+
+def test_what_is_no_graph_file(tmp_path: Path) -> None:
+    with pytest.raises(EigenmapError, match="There is no file or folder"):
+        load_graph(tmp_path / "none.npz")
+    (tmp_path / "broken.npz").write_bytes(b"PK\x03\x04 nothing")
+    with pytest.raises(EigenmapError, match="cannot be read"):
+        load_graph(tmp_path / "broken.npz")
+    np.save(tmp_path / "one.npy", X)
+    with pytest.raises(EigenmapError, match="is one array"):
+        load_graph(tmp_path / "one.npy")
+    with pytest.raises(EigenmapError, match="has neither x"):
+        load_graph(tmp_path)
+    np.savez(tmp_path / "pickled.npz", **{**ARRAYS, "y": np.array([0, "a", None, {}], dtype=object)})
+    with pytest.raises(EigenmapError, match="cannot be read"):
+        load_graph(tmp_path / "pickled.npz")
+
+
+@pytest.mark.parametrize("damage", ["indptr", "indices", "empty"])
+def test_a_damaged_folder(tmp_path: Path, damage: str) -> None:
+    folder = save_graph(load_graph(write(tmp_path / "g.npz")), tmp_path / "folder")
+    if damage == "indptr":
+        np.save(folder / "indptr.npy", np.array([0, 5, 2, 5, 6]))
+    elif damage == "indices":
+        np.save(folder / "indices.npy", np.full(6, 4))
+    else:
+        np.save(folder / "indices.npy", np.empty(0, np.int32))
+        np.save(folder / "indptr.npy", np.zeros(5, np.int64))
+    with pytest.raises(EigenmapError, match=r"is damaged|no edges"):
+        load_graph(folder)
+
+
+def test_features_alone(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", X)
+    torch.testing.assert_close(read_features(tmp_path / "x.npy"), torch.from_numpy(X))
+    np.savez(tmp_path / "x.npz", x=X)
+    torch.testing.assert_close(read_features(tmp_path / "x.npz"), torch.from_numpy(X))
+    scipy.sparse.save_npz(tmp_path / "sparse.npz", scipy.sparse.csr_matrix(X))
+    torch.testing.assert_close(dense(read_features(tmp_path / "sparse.npz")), torch.from_numpy(X))
+    torch.testing.assert_close(read_features(write(tmp_path / "g.npz")), torch.from_numpy(X))
+    with pytest.raises(EigenmapError, match="There is no file"):
+        read_features(tmp_path / "none.npy")
+
+
+def test_a_graph_needs_edges() -> None:
+    with pytest.raises(EigenmapError, match="needs edge_index"):
+        Graph(torch.from_numpy(X))

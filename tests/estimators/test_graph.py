@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import networkx as nx
+import numpy as np
+import pytest
+import scipy.sparse
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from eigenmap import EigenmapError, GraphEigenmap
+from tests.graphs import blocks
+
+GRAPH = blocks()
+SETTINGS = {"width": 16, "blocks": 1, "batch_size": 64}
+
+
+def estimator(**parameters: object) -> GraphEigenmap:
+    return GraphEigenmap(4, steps=10, settings=SETTINGS, device="cpu", **parameters)  # type: ignore[arg-type]
+
+
+def test_fit_and_transform_nodes_seen_and_unseen() -> None:
+    fitted = estimator().fit((GRAPH.x, GRAPH.edge_index))
+    codes = fitted.transform(GRAPH.x)
+    assert codes.shape == (120, 4) and fitted.n_features_in_ == 8 and fitted.graph_["nodes"] == 120
+    np.testing.assert_allclose(np.linalg.norm(codes, axis=1), 1, atol=1e-5)
+    assert bool((np.diff(fitted.eigenvalues_[:2]) <= 0).all())
+    assert fitted.transform(GRAPH.x[:1] + 1).shape == (1, 4)
+
+
+def test_other_ways_to_say_the_same_graph() -> None:
+    expected = estimator().fit_transform((GRAPH.x, GRAPH.edge_index))
+    np.testing.assert_array_equal(estimator().fit(GRAPH.x, edge_index=GRAPH.edge_index).transform(GRAPH.x), expected)
+    graph = nx.Graph()
+    graph.add_nodes_from((i, {"x": row}) for i, row in enumerate(GRAPH.x))
+    graph.add_edges_from(GRAPH.edge_index.T.tolist())
+    np.testing.assert_allclose(estimator().fit_transform(graph), expected, atol=1e-6)
+
+
+def test_it_is_a_well_behaved_estimator() -> None:
+    one = estimator(weighting="none", normalize=False)
+    assert clone(one).get_params() == one.get_params()
+    assert one.set_params(n_components=3).n_components == 3
+    with pytest.raises(EigenmapError, match="not fitted"):
+        one.transform(GRAPH.x)
+    codes = one.fit((scipy.sparse.csr_matrix(GRAPH.x), GRAPH.edge_index)).transform(GRAPH.x)
+    assert codes.shape == (120, 3)
+    pipeline = make_pipeline(one, StandardScaler())
+    np.testing.assert_allclose(pipeline[-1:].fit_transform(codes).std(0), 1, atol=1e-4)

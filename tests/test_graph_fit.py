@@ -1,0 +1,205 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse
+import torch
+
+import eigenmap as em
+from eigenmap import Eigenmap, EigenmapError, fit_graph
+from eigenmap.evaluation.probe import fit_ridge
+from eigenmap.graph_fit import describe
+from tests.graphs import blocks
+
+GRAPH = blocks()
+SMALL: dict[str, Any] = {"width": 16, "blocks": 1, "batch_size": 64, "device": "cpu", "progress": False}
+
+
+def fit(graph: object = (GRAPH.x, GRAPH.edge_index), n_components: int = 6, **settings: Any) -> Eigenmap:
+    return fit_graph(graph, n_components, **{**SMALL, "steps": 8, **settings})
+
+
+LARGE = blocks(900)
+SEEN = 600  # the rest is never shown to training
+
+
+@pytest.fixture(scope="module")
+def trained() -> Eigenmap:
+    edges = LARGE.edge_index[:, (LARGE.edge_index < SEEN).all(0)]
+    return fit((LARGE.x[:SEEN], edges), steps=150)
+
+
+def test_the_blocks_of_nodes_never_seen_are_found_from_their_features(trained: Eigenmap) -> None:
+    codes, y = torch.from_numpy(trained.encode(LARGE.x, dim=2, weighting="none")), torch.from_numpy(LARGE.y)
+    assert codes.shape == (900, 2) and codes.dtype == torch.float32
+    probe = fit_ridge(codes[:SEEN], y[:SEEN])
+    assert probe.accuracy(codes[SEEN:], y[SEEN:]) > 0.75
+    # Three blocks: two functions beside the constant that the ends of an edge share.
+    assert trained.eigenvalues_[1] > 0.3 > trained.eigenvalues_[2]
+
+
+def test_what_was_found_in_the_graph_is_reported_and_kept(trained: Eigenmap) -> None:
+    about = trained.training["graph"]
+    assert about["nodes"] == SEEN and about["components"] >= 1
+    assert 2 <= about["positive_eigenvalues"] <= 4
+    assert 60 < trained.training["held_out_edges"] < 180
+
+
+def test_sentences_about_the_graph() -> None:
+    x = np.eye(9, dtype=np.float32)
+    edges = np.array([[0, 0, 1, 1, 2, 4, 5, 6, 6], [1, 1, 2, 1, 0, 5, 6, 4, 4]])
+    said: list[str] = []
+    fit((x, edges), 2, say=said.append, steps=2)
+    assert said[0] == "9 nodes, 6 edges, 2 connected components, largest degree 2."
+    assert said[1].startswith("3 nodes have no edge") and said[2].startswith("2 edges are listed more than once")
+    assert said[3] == "1 self-loops are left out."
+    assert "eigenvalues are positive beyond doubt" in said[-1]
+
+
+def test_describe_counts_kept_self_loops_once() -> None:
+    walk = em.load_graph((np.eye(3), [[0, 0], [0, 1]])).walk(self_loops="keep")
+    assert describe(walk)["edges"] == 2
+    assert describe(walk)["isolated"] == 1
+
+
+def test_the_same_seed_gives_the_same_model() -> None:
+    first, second, third = fit(), fit(), fit(seed=1)
+    np.testing.assert_array_equal(first.encode(GRAPH.x), second.encode(GRAPH.x))
+    assert not np.array_equal(first.encode(GRAPH.x), third.encode(GRAPH.x))
+
+
+def test_saved_and_loaded_it_gives_the_same_codes(trained: Eigenmap, tmp_path: Path) -> None:
+    trained.save(tmp_path / "run")
+    loaded = Eigenmap.load(tmp_path / "run")
+    np.testing.assert_array_equal(loaded.encode(GRAPH.x), trained.encode(GRAPH.x))
+    assert (loaded.input, loaded.encoder, loaded.training) == (trained.input, trained.encoder, trained.training)
+    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == ["model.json", "model.safetensors"]
+    assert json.loads((tmp_path / "run" / "model.json").read_text())["input"] == {"n_features": 8}
+
+
+def test_sparse_and_dense_features_of_new_nodes(trained: Eigenmap) -> None:
+    kept = np.where(np.abs(GRAPH.x) > 1, GRAPH.x, 0).astype(np.float32)
+    model = fit((scipy.sparse.csr_matrix(kept), GRAPH.edge_index))
+    dense, sparse = model.encode(kept), model.encode(scipy.sparse.csr_matrix(kept))
+    np.testing.assert_allclose(dense, sparse, atol=1e-5)
+    assert trained.encode(np.empty((0, 8), np.float32)).shape == (0, 6)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"hops": 2},
+        {"start": "uniform"},
+        {"lazy": 0.3, "teleport": 0.0},
+        {"directed": "bipartite"},
+        {"self_loops": "keep"},
+        {"held_out": 0.0},
+        {"objective": "scl"},
+        {"objective": "nested", "codes": "projector"},
+        {"sampler": "node-blocks", "objective": "neuralef-unordered", "batch_size": 60},
+        {"sampler": "node-blocks", "objective": "neuralef", "objective_options": {"alpha": "paper"}, "batch_size": 60},
+        {"feature_dropout": 0.5},
+    ],
+)
+def test_every_variant_trains(settings: dict[str, Any]) -> None:
+    model = fit(**settings)
+    codes = model.encode(GRAPH.x)
+    assert codes.shape == (120, model.n_components) and bool(np.isfinite(codes).all())
+    recipe = model.training["recipe"]
+    assert all(recipe[name] == value for name, value in settings.items())
+
+
+def test_weighted_edges_count_by_their_weight() -> None:
+    weights = np.where(GRAPH.y[GRAPH.edge_index[0]] == GRAPH.y[GRAPH.edge_index[1]], 1.0, 0.05)
+    plain, weighted = fit(steps=100), fit((GRAPH.x, GRAPH.edge_index, weights), steps=100)
+    # Edges between blocks are nearly gone, so the ends of an edge share more.
+    assert weighted.eigenvalues_[:2].sum() > plain.eigenvalues_[:2].sum()
+
+
+def test_a_memory_mapped_folder_gives_the_model_of_the_file(tmp_path: Path) -> None:
+    graph = em.load_graph((GRAPH.x, GRAPH.edge_index))
+    folder = em.save_graph(graph, tmp_path / "graph")
+    np.testing.assert_allclose(fit(folder).encode(GRAPH.x), fit(graph).encode(GRAPH.x), atol=1e-6)
+
+
+def test_a_run_that_was_cut_off_goes_on(tmp_path: Path) -> None:
+    class Cut(Exception):
+        pass
+
+    class Stop:
+        def start(self, step: int, steps: int) -> None: ...
+        def stop(self) -> None: ...
+        def report(self, record: Any, check: bool) -> None: ...
+        def advance(self, step: int) -> None:
+            if step == 7:
+                raise Cut
+
+    with pytest.raises(Cut):
+        fit(out=tmp_path / "run", steps=10, progress=Stop())
+    resumed = fit(out=tmp_path / "run", steps=10, resume=True)
+    whole = fit(steps=10)
+    np.testing.assert_array_equal(resumed.encode(GRAPH.x), whole.encode(GRAPH.x))
+    with pytest.raises(EigenmapError, match=r"hops|another"):
+        fit(out=tmp_path / "run", steps=10, resume=True, hops=2)
+    with pytest.raises(EigenmapError, match="exists and is not empty"):
+        fit(out=tmp_path / "run")
+
+
+def test_minutes_become_steps() -> None:
+    said: list[str] = []
+    model = fit_graph((GRAPH.x, GRAPH.edge_index), 4, minutes=0.002, say=said.append, **SMALL)
+    assert model.training["steps"] >= 20
+    assert any("fit into 0.002 minutes" in line for line in said)
+
+
+@pytest.mark.parametrize(
+    ("graph", "settings", "message"),
+    [
+        ((GRAPH.x[:100], GRAPH.edge_index), {}, "but there are features for nodes 0 to 99 only"),
+        ((np.where(GRAPH.x > 2, np.nan, GRAPH.x), GRAPH.edge_index), {}, "NaN or infinity"),
+        ((GRAPH.x, np.empty((2, 0), np.int64)), {}, "no edges"),
+        ((GRAPH.x, np.array([[3], [3]])), {}, "no edges"),
+        ((np.empty((0, 3)), np.empty((2, 0), np.int64)), {}, "empty"),
+        ((GRAPH.x, GRAPH.edge_index), {"n_components": 500}, "500 components cannot be learned from 120 nodes"),
+        ((GRAPH.x[:2], np.array([[0], [1]])), {"n_components": 1}, "2 nodes are too few"),
+        ((GRAPH.x, GRAPH.edge_index), {"objective": "best"}, "no objective 'best'"),
+        ((GRAPH.x, GRAPH.edge_index), {"steps": 0}, "steps must be"),
+        ((GRAPH.x, GRAPH.edge_index), {"minutes": 1.0, "steps": 3}, "not both"),
+        ((GRAPH.x, GRAPH.edge_index), {"recipe": "gpu"}, "Unknown recipe"),
+        ((GRAPH.x, GRAPH.edge_index), {"teleport": 2.0}, "teleport must be a probability"),
+    ],
+)
+def test_bad_input_ends_in_one_sentence(graph: object, settings: dict[str, Any], message: str, tmp_path: Path) -> None:
+    with pytest.raises(EigenmapError, match=message):
+        fit(graph, out=tmp_path / "run", **settings)
+    assert not (tmp_path / "run").exists()
+
+
+def test_too_many_components_by_default_are_cut() -> None:
+    said: list[str] = []
+    model = fit_graph((GRAPH.x[:40], GRAPH.edge_index % 40), say=said.append, **{**SMALL, "steps": 3})
+    assert model.n_components <= 39
+    assert any("40 nodes allow for 39 components" in line for line in said)
+
+
+@pytest.mark.parametrize(
+    ("x", "message"),
+    [
+        (np.zeros((3, 9)), "takes 8 features a node, not 9"),
+        (np.full((3, 8), np.nan), "NaN"),
+        (np.zeros(8), "must be a matrix"),
+        ([["a"] * 8], "must be numbers"),
+    ],
+)
+def test_bad_features_of_new_nodes(trained: Eigenmap, x: object, message: str) -> None:
+    with pytest.raises(EigenmapError, match=message):
+        trained.encode(x)
+
+
+def test_a_model_of_nodes_takes_no_images(trained: Eigenmap) -> None:
+    with pytest.raises(EigenmapError, match="model of the nodes of a graph"):
+        trained.image  # noqa: B018
