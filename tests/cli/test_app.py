@@ -79,7 +79,7 @@ def test_a_verb_that_does_not_exist() -> None:
 
 def test_a_forgotten_word_is_named(tmp_path: Path) -> None:
     assert refused("fit", tmp_path, "--out", "x") == (
-        f"eigenmap fit needs one more word, images: eigenmap fit images {tmp_path}."
+        f"eigenmap fit needs one more word, images or graph: eigenmap fit images {tmp_path}."
     )
     assert "eigenmap evaluate retrieval" in refused("evaluate", tmp_path)
     result = run("fit", "imagse")

@@ -46,9 +46,8 @@ class Kinds(TyperGroup):
         """Find the kind; where a file or folder was given in its place, say which word is missing."""
         if args[0] not in self.commands and Path(args[0]).exists():
             kinds = " or ".join(self.commands)
-            raise EigenmapError(
-                f"{ctx.command_path} needs one more word, {kinds}: {ctx.command_path} {kinds} {args[0]}"
-            )
+            example = f"{ctx.command_path} {next(iter(self.commands))} {args[0]}"
+            raise EigenmapError(f"{ctx.command_path} needs one more word, {kinds}: {example}")
         return super().resolve_command(ctx, args)
 
 
