@@ -6,14 +6,13 @@ from collections.abc import Iterator
 from statistics import mean
 from typing import Any
 
-from graph_jobs import SETS, SHARES, Job, Setting
+from graph_jobs import SETS, SHARES, SHORT, Job, Setting
 from graph_plan import SEEDS, Finished
 from pages import NOT_RUN, table
 
 PILOT_GAPS = {"debian_bookworm": 75.2 - 72.6, "planetoid_cora": 82.8 - 70.4}
 """How far the first pilot was below GCN with all training labels, in points."""
 
-SHORT = (8, 16, 32)
 WITHIN = 3.0
 
 Scores = dict[str, list[float]]
@@ -90,20 +89,28 @@ def _gaps(finished: Finished) -> Iterator[str]:
 
 
 def _short(finished: Finished) -> str:
-    """Short codes on Computers against the whole code, by the same probe."""
+    """Short codes on Computers against the whole code, by the same probe; validation labels choose the order."""
     data, goal = "amazon_computers", f"Codes of 8, 16, 32 features within {WITHIN:g} points of full length on Computers"
     jobs = [job for seed in SEEDS for job in finished.ours(data, "seen", seed)]
     rows = [row for job in jobs for row in finished.results.get(job.name, {}).get("lengths", [])]
     said = []
     for probe in ("logistic", "mlp"):
-        some = [row for row in rows if row["code"] == "aligned" and row["probe"] == probe]
+        some = [row for row in rows if row["probe"] == probe]
         if not some:
             return f"{goal}: {NOT_RUN}."
-        full = max(row["dim"] for row in some)
-        whole, *cut = (100 * mean(row["accuracy"] for row in some if row["dim"] == dim) for dim in (full, *SHORT))
+        code = max(dict.fromkeys(row["code"] for row in some), key=lambda name: _curve(some, name, "validation")[0])
+        whole, *cut = _curve(some, code, "accuracy")[1:]
         each = ", ".join(
             f"{dim}: {value:.1f} {'(yes)' if whole - value <= WITHIN else '(missed)'}"
             for dim, value in zip(SHORT, cut, strict=True)
         )
-        said.append(f"{'MLP' if probe == 'mlp' else probe}: {each}, all {full}: {whole:.1f}")
+        said.append(f'{"MLP" if probe == "mlp" else probe} of the code "{code}": {each}, all: {whole:.1f}')
     return f"{goal}: {'; '.join(said)}."
+
+
+def _curve(rows: list[dict[str, Any]], code: str, column: str) -> list[float]:
+    """Percent: the mean over the short lengths, then at full length and at each short one."""
+    some = [row for row in rows if row["code"] == code]
+    full = max(row["dim"] for row in some)
+    values = [100 * mean(row[column] for row in some if row["dim"] == dim) for dim in (full, *SHORT)]
+    return [mean(values[1:]), *values]

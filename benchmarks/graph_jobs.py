@@ -28,6 +28,9 @@ OFFICIAL = ("debian_bookworm",)
 SHARES = (0.01, 0.1, 1.0)
 """Of the training labels."""
 
+SHORT = (8, 16, 32)
+"""Lengths of short codes."""
+
 WITHHELD = 0.2
 """Share of the labelled nodes that the setting "unseen" keeps from training, with all their edges."""
 

@@ -36,7 +36,7 @@ from eigenmap.model import Eigenmap
 from eigenmap.networks import SparseRows
 from eigenmap.relations.diffusion import diffuse
 from eigenmap.training import CollapseError, DivergedError
-from graph_jobs import COST, FORMS, RELATIONS, RESULTS, RIVALS, SETS, SHARES, WALKS, Job, Setting
+from graph_jobs import COST, FORMS, RELATIONS, RESULTS, RIVALS, SETS, SHARES, SHORT, WALKS, Job, Setting
 from graph_tasks import Task, load_task
 from rivals import bgrl, gcn, laplacian, mlp, node2vec
 from rivals.features import Features, standardised
@@ -228,7 +228,7 @@ def measure_bgrl(task: Task, job: Job) -> dict[str, Any]:
         "runs": runs,
         "settings": asdict(how),
         "seconds_training": seconds,
-        "lengths": by_length(task, {"PCA": codes}),
+        "lengths": by_length(task, {"PCA": principal(codes, task)}),
     }
 
 
@@ -301,11 +301,10 @@ def measure_ours(task: Task, job: Job) -> dict[str, Any]:
             "aligned": torch.from_numpy(model.encode(features, weighting="none", normalize=False, batch_size=4096)),
             "aligned, diffusion": torch.from_numpy(model.encode(features, normalize=False, batch_size=4096)),
             "own order": outputs(model, task, "projector"),
-            "PCA": encoder,
+            "PCA": principal(encoder, task),
         }
-        result["lengths"] = by_length(task, {name: code.to(task.y.device) for name, code in codes.items()})
-        short = codes["aligned"].to(task.y.device)
-        result["lengths"] += mlp_by_length(task, standardised(short, task.kept), job.seed)
+        codes = {name: code.to(task.y.device) for name, code in codes.items()}
+        result["lengths"] = by_length(task, codes) + mlp_by_length(task, codes, job.seed)
     return result
 
 
@@ -315,28 +314,35 @@ def outputs(model: Eigenmap, task: Task, source: Any) -> Tensor:
     return torch.cat(list(model.raw(rows, 4096, source=source))).to(task.y.device)
 
 
+def principal(codes: Tensor, task: Task) -> Tensor:
+    """Principal components of codes, centred; directions and mean are those of the kept nodes."""
+    seen = codes[task.kept]
+    return (codes - seen.mean(0)) @ torch.linalg.svd(seen - seen.mean(0), full_matrices=False).Vh.T
+
+
 def by_length(task: Task, codes: Mapping[str, Tensor], n_splits: int = 3) -> list[dict[str, Any]]:
-    """Accuracy of the logistic probe at every code length, all training labels; "PCA" is of the kept nodes, centred."""
+    """Accuracy of the logistic probe at every code length, all training labels."""
     rows: list[dict[str, Any]] = []
-    for name, whole in codes.items():
-        code = whole[task.kept]
-        if name == "PCA":
-            code = code - code.mean(0)
-            code = code @ torch.linalg.svd(code, full_matrices=False).Vh.T
-        splits = [Split(*(part.cpu() for part in split)) for split in task.splits[:n_splits]]
-        found = evaluate_nodes(code, task.seen_y, splits, shares=(1.0,))
+    splits = [Split(*(part.cpu() for part in split)) for split in task.splits[:n_splits]]
+    for name, code in codes.items():
+        found = evaluate_nodes(code[task.kept], task.seen_y, splits, shares=(1.0,))
         rows += [{"code": name, **row} for row in found]
     return rows
 
 
-def mlp_by_length(task: Task, code: Tensor, seed: int, dims: Sequence[int] = (8, 16, 32)) -> list[dict[str, Any]]:
-    """The same with an MLP head: short lengths and all features."""
+def mlp_by_length(task: Task, codes: Mapping[str, Tensor], seed: int) -> list[dict[str, Any]]:
+    """The same with an MLP head, for two orders: short lengths and all features, first split."""
     rows = []
-    once = replace(task, splits=task.splits[:1])
-    for dim in (*(dim for dim in dims if dim < code.shape[1]), code.shape[1]):
-        (run,) = (run for run in with_mlp(once, {"codes": (code[:, :dim],)}, seed=seed) if run["share"] == 1.0)
-        scores = {"validation": run["validation"], "accuracy": run["seen"], "spread": 0.0}
-        rows.append({"code": "aligned", "probe": "mlp", "dim": dim, "share": 1.0, "runs": 1, **scores})
+    split = task.splits[0]
+    given = {"n_classes": task.n_classes, "seed": seed}
+    for name in ("aligned", "PCA"):
+        code = standardised(codes[name], task.kept)
+        for dim in (*(dim for dim in SHORT if dim < code.shape[1]), code.shape[1]):
+            x = (code[:, :dim],)
+            net, validation, _ = mlp.best_fit(x, task.y, task.kept[split.train], task.kept[split.validation], **given)
+            test = task.kept[split.test]
+            scores = {"validation": validation, "accuracy": mlp.accuracy(mlp.predict(net, x, test), task.y[test])}
+            rows.append({"code": name, "probe": "mlp", "dim": dim, "share": 1.0, "runs": 1, "spread": 0.0, **scores})
     return rows
 
 
