@@ -47,10 +47,8 @@ RELATIONS: Mapping[str, Mapping[str, Any]] = {
     "walks-hidden": {"go_on": 0.7, "feature_dropout": 0.5},
     "plain": {},
     "hidden": {"feature_dropout": 0.5},
-    "walks": {"go_on": 0.7},
     "uniform": {"start": "uniform"},
     "walks-uniform": {"go_on": 0.7, "start": "uniform"},
-    "two-hops-hidden": {"hops": 2, "feature_dropout": 0.5},
 }
 """Screened with the form "scl"; the best on a set's validation labels is used there for every form.
 

@@ -2,7 +2,7 @@
 
     python benchmarks/graph_quality.py run --data FOLDER --set planetoid_cora --method gcn --setting unseen --seed 0
     python benchmarks/graph_quality.py cost --data FOLDER --set planetoid_cora
-    python benchmarks/graph_plan.py sweep --data FOLDER --seconds 560 --side-by-side 4
+    python benchmarks/graph_plan.py sweep --data FOLDER --seconds 560 --side-by-side 8
 
 FOLDER holds <set>.npz files in the format of docs/graphs.md. Nodes are split 10 / 10 / 80 for training, validation and
 test; 1, 10 or 100 % of the training labels are used, stratified, at least one of each class. Every choice (settings of
@@ -299,7 +299,6 @@ def measure_ours(task: Task, job: Job) -> dict[str, Any]:
         features = task.x.to("cpu")
         codes = {
             "aligned": torch.from_numpy(model.encode(features, weighting="none", normalize=False, batch_size=4096)),
-            "aligned, diffusion": torch.from_numpy(model.encode(features, normalize=False, batch_size=4096)),
             "own order": outputs(model, task, "projector"),
             "PCA": principal(encoder, task),
         }
@@ -320,8 +319,8 @@ def principal(codes: Tensor, task: Task) -> Tensor:
     return (codes - seen.mean(0)) @ torch.linalg.svd(seen - seen.mean(0), full_matrices=False).Vh.T
 
 
-def by_length(task: Task, codes: Mapping[str, Tensor], n_splits: int = 3) -> list[dict[str, Any]]:
-    """Accuracy of the logistic probe at every code length, all training labels."""
+def by_length(task: Task, codes: Mapping[str, Tensor], n_splits: int = 1) -> list[dict[str, Any]]:
+    """Accuracy of the logistic probe at every code length, all training labels, first split."""
     rows: list[dict[str, Any]] = []
     splits = [Split(*(part.cpu() for part in split)) for split in task.splits[:n_splits]]
     for name, code in codes.items():

@@ -69,30 +69,30 @@ def test_without_results_screening_rivals_and_costs_are_missing(tmp_path: Path) 
 
 
 def test_choices_open_what_waited_for_them(tmp_path: Path) -> None:
-    screened(tmp_path, "planetoid_cora", "walks", "nested")
+    screened(tmp_path, "planetoid_cora", "walks-uniform", "nested")
     finished = Finished(tmp_path)
-    assert (finished.relation("planetoid_cora"), finished.form("planetoid_cora")) == ("walks", "nested")
+    assert (finished.relation("planetoid_cora"), finished.form("planetoid_cora")) == ("walks-uniform", "nested")
     assert finished.relation("coauthor_physics") is None and finished.form("coauthor_physics") is None
     jobs = missing(finished, only="planetoid_cora")
-    ours = Job("planetoid_cora", "nested", relation="walks")
-    unseen = Job("planetoid_cora", "nested", "unseen", relation="walks")
+    ours = Job("planetoid_cora", "nested", relation="walks-uniform")
+    unseen = Job("planetoid_cora", "nested", "unseen", relation="walks-uniform")
     assert jobs.index(ours) < jobs.index(Job("planetoid_cora", "gcn")) < jobs.index(unseen)
-    assert Job("planetoid_cora", "nested", "unseen", 2, "walks") in jobs
-    assert Job("planetoid_cora", "neuralef", relation="walks", screening=True) in jobs
+    assert Job("planetoid_cora", "nested", "unseen", 2, "walks-uniform") in jobs
+    assert Job("planetoid_cora", "neuralef", relation="walks-uniform") in jobs
     write(tmp_path, ours, runs=runs("logistic", 0.5))
     assert ours not in missing(Finished(tmp_path))
 
 
 def test_a_collapse_is_never_chosen(tmp_path: Path) -> None:
-    screened(tmp_path, "planetoid_cora", "walks", "trace")
-    write(tmp_path, Job("planetoid_cora", "trace", relation="walks", screening=True), collapsed="it collapsed")
+    screened(tmp_path, "planetoid_cora", "walks-uniform", "trace")
+    write(tmp_path, Job("planetoid_cora", "trace", relation="walks-uniform", screening=True), collapsed="it collapsed")
     assert Finished(tmp_path).form("planetoid_cora") == "scl"
 
 
 def test_estimates_are_longer_on_a_cpu_and_shorter_for_screening() -> None:
-    job = Job("amazon_computers", "scl", relation="walks")
+    job = Job("amazon_computers", "scl", relation="walks-uniform")
     assert graph_plan.seconds(job, "cpu") > graph_plan.seconds(job) > 0
-    screen = Job("amazon_computers", "scl", relation="walks", screening=True)
+    screen = Job("amazon_computers", "scl", relation="walks-uniform", screening=True)
     assert graph_plan.seconds(screen) < graph_plan.seconds(job)
     assert all(graph_plan.seconds(Job(data, method)) > 0 for data in SETS for method in (*RIVALS, COST))
 
@@ -109,7 +109,7 @@ def test_the_command_of_a_job_is_understood(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(graph_quality, "run", pretend)
     jobs = [
         Job("planetoid_cora", "gcn", "unseen", 1),
-        Job("planetoid_cora", "nested", "seen", 2, "walks"),
+        Job("planetoid_cora", "nested", "seen", 2, "walks-uniform"),
         Job("planetoid_cora", "scl", relation="plain", screening=True),
     ]
     for job in jobs:
@@ -141,15 +141,17 @@ def test_without_results_the_page_says_so(tmp_path: Path) -> None:
 
 
 def test_rows_are_means_over_seeds_and_splits(tmp_path: Path) -> None:
-    screened(tmp_path, "planetoid_cora", "walks", "nested")
+    screened(tmp_path, "planetoid_cora", "walks-uniform", "nested")
     for seed in (0, 1):
-        ours = Job("planetoid_cora", "nested", "seen", seed, "walks")
+        ours = Job("planetoid_cora", "nested", "seen", seed, "walks-uniform")
         aligned = {"code": "aligned", "probe": "logistic", "share": 1.0, "validation": 0.5}
         curve = [{**aligned, "dim": 8, "accuracy": 0.7}, {**aligned, "dim": 128, "accuracy": 0.8}]
         made = [*runs("logistic", 0.80 + 0.1 * seed), *runs("mlp", 0.5), *runs("ridge", 0.4), *runs("paper", 0.3)]
         write(tmp_path, ours, runs=made, lengths=curve)
         write(tmp_path, Job("planetoid_cora", "gcn", "seen", seed), runs=runs("gcn", 0.9))
-    write(tmp_path, Job("planetoid_cora", "nested", "unseen", 0, "walks"), runs=runs("logistic", 0.6, unseen=0.55))
+    write(
+        tmp_path, Job("planetoid_cora", "nested", "unseen", 0, "walks-uniform"), runs=runs("logistic", 0.6, unseen=0.55)
+    )
     write(tmp_path, Job("planetoid_cora", "gcn", "unseen", 0), runs=runs("gcn", 0.9, unseen=0.8, unseen_alone=0.4))
     page = graph_tables.page(tmp_path)
     cora = next(part for part in page.split("\n### ") if part.startswith("Cora"))
@@ -157,7 +159,10 @@ def test_rows_are_means_over_seeds_and_splits(tmp_path: Path) -> None:
     assert ours == ["**no**", *["86.0 ± 5.9"] * 3, *["55.0 ± 0.0"] * 3, "2.0"]
     assert row(cora, "GCN, full batch") == ["yes", *["**91.0 ± 1.2**"] * 3, *["**80.0 ± 0.0**"] * 3, "2.0"]
     assert row(cora, "GCN, full batch, without edges at inference")[4:] == [*["40.0 ± 0.0"] * 3, "2.0"]
-    assert "Our relation, chosen on validation labels: walks (go_on = 0.7)" in cora and "6 runs." in cora
+    assert (
+        "Our relation, chosen on validation labels: walks-uniform (go_on = 0.7, start = uniform)" in cora
+        and "6 runs." in cora
+    )
     assert "at least halved: yes (86.0 against 91.0, a gap of +5.0)" in page
     lengths = page.split("## Accuracy against code length")[1].split("### Cora")[1]
     assert row(lengths, "ours, aligned") == ["70.0 ± 0.0", "–", "–", "–", "80.0 ± 0.0", "80.0 ± 0.0"]

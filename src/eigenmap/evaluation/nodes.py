@@ -108,14 +108,18 @@ def fit_probe_ridge(train: Labelled, validation: Labelled) -> LinearProbe:
 
 
 def fit_probe_logistic(
-    train: Labelled, validation: Labelled, strengths: Sequence[float] = STRENGTHS, iterations: int = 100
+    train: Labelled,
+    validation: Labelled,
+    strengths: Sequence[float] = STRENGTHS,
+    iterations: int = 100,
+    tolerance: float = 1e-7,
 ) -> UnitRowProbe:
     r"""One logistic regression a class on rows of norm 1; C is the smallest of those best on the validation nodes.
 
         minimise  |w|^2 / 2 + C sum_i log(1 + exp(-s_i (w . x_i + b))),   s_i = 1 in the class, -1 elsewhere
 
-    The bias is not penalised. All classes are solved together by L-BFGS, each C starting from the one before. A class
-    without a training node is never predicted.
+    The bias is not penalised. All classes are solved together by L-BFGS, each C starting from the one before, until the
+    mean loss changes by less than `tolerance`. A class without a training node is never predicted.
     """
     x = F.normalize(train.x, dim=1)
     n_classes = int(train.y.max()) + 1
@@ -124,7 +128,7 @@ def fit_probe_logistic(
     weight, bias = x.new_zeros(n_classes, x.shape[1]), x.new_zeros(n_classes)
     best, best_score = UnitRowProbe(weight, bias), -1.0
     for strength in sorted(strengths):
-        weight, bias = _one_against_rest(x, sign, strength, weight, bias, iterations)
+        weight, bias = _one_against_rest(x, sign, strength, weight, bias, iterations, tolerance)
         probe = UnitRowProbe(weight, bias.masked_fill(absent, -torch.inf))
         score = probe.accuracy(*validation)
         if score > best_score:
@@ -133,11 +137,16 @@ def fit_probe_logistic(
 
 
 def _one_against_rest(
-    x: Tensor, sign: Tensor, strength: float, weight: Tensor, bias: Tensor, iterations: int
+    x: Tensor, sign: Tensor, strength: float, weight: Tensor, bias: Tensor, iterations: int, tolerance: float
 ) -> tuple[Tensor, Tensor]:
     weight, bias = weight.clone().requires_grad_(True), bias.clone().requires_grad_(True)
     solver = torch.optim.LBFGS(
-        [weight, bias], max_iter=iterations, tolerance_grad=1e-6, tolerance_change=0.0, line_search_fn="strong_wolfe"
+        [weight, bias],
+        max_iter=iterations,
+        history_size=10,
+        tolerance_grad=1e-6,
+        tolerance_change=tolerance,
+        line_search_fn="strong_wolfe",
     )
 
     def objective() -> float:
