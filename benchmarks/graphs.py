@@ -246,7 +246,7 @@ def _print(name: str, found: dict[str, Any], of: dict[str, Any]) -> None:
         f"{found['principal_angle_degrees']:.1f} degrees"
     )
     print(
-        f"  diag R, {of['evaluations_a_draw']:,} evaluations a draw (blocks of {of['share_of_the_nodes']:.1%} of the nodes):"
+        f"  diag R, {of['evaluations_a_draw']:,} evaluations a draw, blocks of {of['share_of_the_nodes']:.1%} of nodes:"
     )
     for sampler in ("edges", "node blocks, rescaled", "node blocks, as published"):
         row = of[sampler]

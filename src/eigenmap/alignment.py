@@ -28,7 +28,7 @@ JUDGING_PAIRS = 5_000
 AGREEMENT_PAIRS = 2_000
 """Of those, as many are kept as codes, to compare neighbours."""
 EDGE_PAIRS = 50_000
-"""Walks from which the rotation on a graph is estimated."""
+"""Walks from which the rotation on a graph is estimated, fewer where there are few edges."""
 WALK_EXPONENTS = (0.0, 1.0, 2.0, 4.0)
 """Candidates for t on graphs: eigenvalues of walks spread wide, so a large t would leave one feature of all."""
 BATCH = 512
@@ -67,8 +67,9 @@ def align_nodes(
     # A walk visits two nodes: where the graph has fewer than that in all, each is evaluated once and looked up.
     few = pairs.walk.n_nodes <= 2 * EDGE_PAIRS
     outputs = _tabulated(network, pairs.walk.n_nodes, pairs.device) if few else network
-    fit, _ = pair_moments(outputs, pairs.pairs(_generator(seed + 2), BATCH, EDGE_PAIRS))
-    judging = pairs.held_out_pairs(_generator(seed + 3), BATCH, EDGE_PAIRS)
+    count = min(EDGE_PAIRS, max(10_000, 4 * pairs.walk.n_entries))
+    fit, _ = pair_moments(outputs, pairs.pairs(_generator(seed + 2), BATCH, count))
+    judging = pairs.held_out_pairs(_generator(seed + 3), BATCH, count)
     held_out, codes = pair_moments(outputs, judging, AGREEMENT_PAIRS)
     aligned = _aligned(fit, held_out, codes, sources, n_components, WALK_EXPONENTS)
     return {source: best.to("cpu") for source, best in aligned.items()}

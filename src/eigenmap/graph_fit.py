@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -31,6 +31,9 @@ from eigenmap.relations.graph import GraphPairs, NodeBlocks, hold_out_edges
 from eigenmap.training import TrainingConfig, measure_step, show, start, steps_for_budget, train
 from eigenmap.training.config import Accelerator, Setting
 from eigenmap.training.progress import Progress
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
 
 FEWEST_NODES = 4
 """Below this there is nothing to tell apart."""
@@ -110,24 +113,8 @@ def fit_graph(
     assert isinstance(network.encoder, ResidualMLP)
     _standardise(network.encoder, features)
     nodes = NodeNetwork(network, NodeFeatures(features))
-    held_out = hold_out_edges(walk, chosen.held_out, seed=seed)
-    pairs = GraphPairs(
-        walk,
-        chosen.batch_size,
-        seed,
-        hops=chosen.hops,
-        start=chosen.start,
-        teleport=chosen.teleport,
-        lazy=chosen.lazy,
-        held_out=held_out,
-        rank=fabric.global_rank,
-        world_size=fabric.world_size,
-    )
-    relation: GraphPairs | NodeBlocks = pairs
-    if chosen.sampler == "node-blocks":
-        if fabric.world_size > 1:
-            raise EigenmapError("Node blocks lose rows without an edge, so they need a single process; sample edges.")
-        relation = NodeBlocks(walk, chosen.batch_size, seed)
+    pairs = _pairs(chosen, walk, seed, fabric)
+    relation = pairs if chosen.sampler == "edges" else _blocks(chosen, walk, seed, fabric)
     if minutes is not None:
         seconds = measure_step(nodes, relation, objective, config, fabric)
         steps = steps_for_budget(60 * minutes, seconds, least=20)
@@ -166,7 +153,7 @@ def fit_graph(
         "steps": result.steps,
         "seconds": round(result.seconds, 1),
         "alignment_seconds": round(time.perf_counter() - began, 1),
-        "held_out_edges": 0 if held_out is None else len(held_out.keys),
+        "held_out_edges": 0 if pairs.held_out is None else len(pairs.held_out.keys),
         "final": result.history[-1] if result.history else {},
         "device": device_name(fabric.device),
         "torch": torch.__version__,
@@ -175,6 +162,28 @@ def fit_graph(
     if folder is not None and fabric.is_global_zero:
         model.save(folder)
     return model
+
+
+def _pairs(recipe: GraphRecipe, walk: Adjacency, seed: int, fabric: Fabric) -> GraphPairs:
+    """The walks of a recipe, some edges held out: what is trained on (but for node blocks) and aligned on."""
+    return GraphPairs(
+        walk,
+        recipe.batch_size,
+        seed,
+        hops=recipe.hops,
+        start=recipe.start,
+        teleport=recipe.teleport,
+        lazy=recipe.lazy,
+        held_out=hold_out_edges(walk, recipe.held_out, seed=seed),
+        rank=fabric.global_rank,
+        world_size=fabric.world_size,
+    )
+
+
+def _blocks(recipe: GraphRecipe, walk: Adjacency, seed: int, fabric: Fabric) -> NodeBlocks:
+    if fabric.world_size > 1:
+        raise EigenmapError("Node blocks lose rows without an edge, so they need a single process; sample edges.")
+    return NodeBlocks(walk, recipe.batch_size, seed)
 
 
 def describe(walk: Adjacency) -> dict[str, int]:
@@ -189,19 +198,14 @@ def describe(walk: Adjacency) -> dict[str, int]:
     isolated = int((np.bincount(label, minlength=found)[label] == 1)[(degrees == 0).numpy()].sum())
     return {
         "nodes": walk.n_nodes,
-        "edges": (walk.n_entries + int(_loops(walk))) // 2 if walk.symmetric else walk.n_entries,
+        # A self-loop is stored once, every other undirected edge twice.
+        "edges": (walk.n_entries + int(matrix.diagonal().sum())) // 2 if walk.symmetric else walk.n_entries,
         "isolated": isolated,
         "components": int(found) - isolated,
         "largest_degree": int(degrees.max()),
         "repeated_edges_merged": walk.merged,
         "self_loops_left_out": walk.loops,
     }
-
-
-def _loops(walk: Adjacency) -> int:
-    """Self-loops that were kept: they are stored once."""
-    entries = walk.edges()
-    return int((entries[0] == entries[1]).sum())
 
 
 def _report(about: dict[str, int], say: Callable[[str], None]) -> None:

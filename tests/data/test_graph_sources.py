@@ -92,7 +92,7 @@ def test_what_is_no_graph(source: Any) -> None:
 def test_ogb_brings_the_official_split(monkeypatch: pytest.MonkeyPatch) -> None:
     class Dataset:
         def __init__(self, name: str, root: str) -> None:
-            assert (name, root) == ("ogbn-arxiv", "somewhere")
+            assert name == "ogbn-arxiv" and root in ("somewhere", "dataset")
 
         def __getitem__(self, place: int) -> tuple[dict[str, Any], Any]:
             return {"node_feat": X, "edge_index": EDGES}, np.array([[0.0], [1.0], [np.nan], [1.0]])
@@ -104,6 +104,7 @@ def test_ogb_brings_the_official_split(monkeypatch: pytest.MonkeyPatch) -> None:
     module.NodePropPredDataset = Dataset  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "ogb", types.ModuleType("ogb"))
     monkeypatch.setitem(sys.modules, "ogb.nodeproppred", module)
+    assert len(load_ogb("ogbn-arxiv", "somewhere")) == len(load_graph("ogb:ogbn-arxiv")) == 4
     graph = load_ogb("ogbn-arxiv", "somewhere")
     assert graph.y is not None and graph.y.tolist() == [0, 1, -1, 1]
     assert {name: nodes.tolist() for name, nodes in graph.splits.items()} == {
@@ -118,8 +119,9 @@ def test_what_is_not_installed_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ogb.nodeproppred", None)
     with pytest.raises(EigenmapError, match="pip install ogb"):
         load_ogb("ogbn-products")
-    with pytest.raises(EigenmapError, match="Unknown PyG data set 'Corra'"):
-        load_pyg("Corra")
+    for attempt in (lambda: load_pyg("Corra"), lambda: load_graph("pyg:Corra")):
+        with pytest.raises(EigenmapError, match="Unknown PyG data set 'Corra'"):
+            attempt()
     monkeypatch.setitem(sys.modules, "torch_geometric.datasets", None)
     with pytest.raises(EigenmapError, match="pip install torch_geometric"):
         load_pyg("Cora")

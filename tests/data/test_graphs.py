@@ -129,11 +129,13 @@ def test_what_is_no_graph_file(tmp_path: Path) -> None:
     with pytest.raises(EigenmapError, match="There is no file or folder"):
         load_graph(tmp_path / "none.npz")
     (tmp_path / "broken.npz").write_bytes(b"PK\x03\x04 nothing")
-    with pytest.raises(EigenmapError, match="cannot be read"):
-        load_graph(tmp_path / "broken.npz")
     np.save(tmp_path / "one.npy", X)
-    with pytest.raises(EigenmapError, match="is one array"):
-        load_graph(tmp_path / "one.npy")
+    (tmp_path / "list.json").write_text("[1, 2]")
+    for name in ("broken.npz", "one.npy", "list.json"):
+        with pytest.raises(EigenmapError, match=rf"{name} is no graph: that is an \.npz file"):
+            load_graph(tmp_path / name)
+    with pytest.raises(EigenmapError, match=r"list\.json cannot be read"):
+        read_features(tmp_path / "list.json")
     with pytest.raises(EigenmapError, match="has neither x"):
         load_graph(tmp_path)
     np.savez(tmp_path / "pickled.npz", **{**ARRAYS, "y": np.array([0, "a", None, {}], dtype=object)})

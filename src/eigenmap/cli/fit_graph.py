@@ -35,7 +35,8 @@ def graph(
         Path,
         typer.Argument(
             metavar="GRAPH",
-            help="An .npz file, or a folder of .npy files, with edge_index and x; the format is in docs/graphs.md.",
+            help="An .npz file, or a folder of .npy files, with edge_index and x; the format is in docs/graphs.md. "
+            "Or ogb:NAME, pyg:NAME.",
             show_default=False,
         ),
     ],

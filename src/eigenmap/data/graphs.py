@@ -114,8 +114,9 @@ def load_graph(source: object, x: object = None) -> Graph:
     """A graph from a file, a folder, or an object of another library.
 
     Args:
-        source: a path to an .npz file or folder; a `Graph`; a tuple (x, edge_index) or (x, edge_index, edge_weight) of
-            arrays; a PyG `Data`; a scipy sparse adjacency matrix; a networkx graph.
+        source: a path to an .npz file or folder; "ogb:NAME" or "pyg:NAME" for a public data set; a `Graph`; a tuple
+            (x, edge_index) or (x, edge_index, edge_weight) of arrays; a PyG `Data`; a scipy sparse adjacency matrix; a
+            networkx graph.
         x: the features, where the source has none: an array, a tensor or a scipy sparse matrix.
 
     Example:
@@ -129,6 +130,9 @@ def load_graph(source: object, x: object = None) -> Graph:
     if isinstance(source, Graph):
         return source
     if isinstance(source, (str, Path)):
+        library, _, name = str(source).partition(":")
+        if name and library in ("ogb", "pyg"):
+            return graph_sources.load_ogb(name) if library == "ogb" else graph_sources.load_pyg(name)
         return _read(Path(source))
     return graph_sources.from_object(source, x)
 
@@ -140,7 +144,7 @@ def read_features(path: str | Path) -> Tensor | SparseRows:
         return _read(path).x
     if not is_zipfile(path):
         with _readable(path):
-            return as_features(np.load(path, mmap_mode="c", allow_pickle=False))
+            return as_features(np.lib.format.open_memmap(path, mode="c"))
     with _archive(path) as archive:
         names = set(archive.files)
         if {"indptr", "indices", "shape", "data"} <= names:
@@ -225,11 +229,10 @@ def _read(path: Path) -> Graph:
 @contextmanager
 def _archive(path: Path) -> Iterator[Any]:
     """An open .npz file."""
-    with _readable(path), path.open("rb") as file:
-        archive = np.load(file, allow_pickle=False)
-        if isinstance(archive, np.ndarray):
-            raise EigenmapError(f"{path} is one array; a graph is an .npz file with edge_index and x in it.")
-        with archive:
+    with _readable(path):
+        if not is_zipfile(path):
+            raise EigenmapError(f"{path} is no graph: that is an .npz file with edge_index and x in it.")
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             yield archive
 
 
@@ -237,6 +240,8 @@ def _archive(path: Path) -> Iterator[Any]:
 def _readable(path: Path) -> Iterator[None]:
     try:
         yield
+    except EigenmapError:
+        raise
     except (OSError, ValueError, EOFError, BadZipFile) as error:
         raise EigenmapError(f"{path} cannot be read: {str(error).rstrip('.')}.") from None
 

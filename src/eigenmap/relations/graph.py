@@ -175,10 +175,10 @@ class GraphPairs:
             other, other_plus, still_bad = self._walks(uniform[3 * again : 3 * again + 3])
             x, x_plus = torch.where(bad, other, x), torch.where(bad, other_plus, x_plus)
             bad = bad & still_bad
-        # What is left over a held-out edge after all (one in 10,000) becomes a teleport.
         what, where = uniform[-2], uniform[-1]
-        away = bad | (what < teleport)
-        x_plus = torch.where(away, self._independent(where), x_plus)
+        if teleport or self.held_out is not None:
+            # What is left over a held-out edge after all (one in 10,000) becomes a teleport too.
+            x_plus = torch.where(bad | (what < teleport), self._independent(where), x_plus)
         return x, torch.where(what > 1 - lazy, x, x_plus) if lazy else x_plus
 
     def _walks(self, uniform: Tensor) -> tuple[Tensor, Tensor, Tensor]:

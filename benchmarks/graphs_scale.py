@@ -1,0 +1,387 @@
+"""Millions of nodes: how long the edge sampler and the paper's node blocks take, and what an embedding costs.
+
+    python benchmarks/graphs_scale.py --seconds 420 --json FILE          # one GPU, a graph as large as OGBN-Products
+    python benchmarks/graphs_scale.py --scale 0.005 --seconds 60         # a small one, also without a GPU
+
+1. The graph (`graph_synthetic`), and what an MLP on features and a GCN score on it.
+2. To an accuracy: three trainings of one residual perceptron, each for the same share of the time, with a probe of the
+   encoder's output (linear discriminant, 8 % of the labels) at growing numbers of steps. `edges`: our default.
+   `node blocks, paper`: objective, strength, optimizer and block size as published. `node blocks, ours`: the paper's
+   sampler with our objective and optimizer. The rate is constant after a warm-up, so that every point is an end.
+   The target is the best accuracy the paper's blocks reach in their share of the time; evaluations are rows that went
+   through the network (a block's rows without an edge do not).
+3. Ten times the edges: seconds an edge of a training step, and of drawing alone.
+4. Test cost: features to classes, ours and the GCN's, for all test nodes and for one node at a time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+import harness
+from eigenmap.networks import Network, NodeFeatures, NodeNetwork, ResidualMLP
+from eigenmap.objectives import build
+from eigenmap.recipes.graph import PAPER_BLOCK_ALPHA
+from eigenmap.relations import GraphPairs, NodeBlocks
+from eigenmap.training import TrainingConfig, start
+from eigenmap.training.config import Optimizer
+from eigenmap.training.loop import Learner, Relation
+from graph_rivals import GCN, fit_gcn, fit_mlp
+from graph_synthetic import CLASSES, FEATURES, Data, Shape, generate
+
+SHARES = {"rivals": 0.2, "edges": 0.2, "node blocks, paper": 0.3, "node blocks, ours": 0.1}
+"""Of the seconds; the rest is for making graphs, ten times the edges and test cost."""
+PROBED = 50_000
+"""Nodes the probe is judged on."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Sizes of the training runs."""
+
+    width: int = 512
+    n_components: int = 256
+    edges: int = 8192
+    block: int = 16_384
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """A sampler with its objective and optimizer."""
+
+    sampler: str
+    objective: nn.Module
+    optimizer: Optimizer
+    lr: float
+    weight_decay: float
+    warmup: int
+
+    def relation(self, data: Data, setting: Setting) -> Relation:
+        if self.sampler == "edges":
+            return GraphPairs(data.walk, setting.edges, teleport=0.02)
+        return NodeBlocks(data.walk, setting.block)
+
+
+def contestants() -> dict[str, Contestant]:
+    paper = build("neuralef-unordered", alpha=PAPER_BLOCK_ALPHA, scale=20.0)
+    return {
+        "edges": Contestant("edges", build("ritz-trace"), "adamw", 2e-3, 1e-2, 50),
+        "node blocks, paper": Contestant("node blocks", paper, "lars", 0.3, 0.0, 0),
+        "node blocks, ours": Contestant("node blocks", build("ritz-trace"), "adamw", 2e-3, 1e-2, 50),
+    }
+
+
+class Clock:
+    """Seconds and peak memory of a piece of work; waits for the device."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self._wait()
+        if device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats()
+        self.began = time.perf_counter()
+
+    def _wait(self) -> None:
+        if self.device.type == "cuda":
+            torch.cuda.synchronize()
+
+    def seconds(self) -> float:
+        self._wait()
+        return time.perf_counter() - self.began
+
+    def peak_gb(self) -> float | None:
+        return torch.cuda.max_memory_allocated() / 1e9 if self.device.type == "cuda" else None
+
+
+def learner_of(contestant: Contestant, data: Data, setting: Setting) -> tuple[Learner, NodeNetwork]:
+    torch.manual_seed(0)
+    network = Network(ResidualMLP(FEATURES, setting.width), setting.n_components)
+    nodes = NodeNetwork(network, NodeFeatures(data.x))
+    config = TrainingConfig(
+        steps=1_000_000,
+        optimizer=contestant.optimizer,
+        lr=contestant.lr,
+        weight_decay=contestant.weight_decay,
+        warmup_steps=contestant.warmup,
+        final_lr_fraction=1.0,
+        accelerator="cuda" if data.x.is_cuda else "cpu",
+    )
+    return Learner(start(config), nodes, contestant.objective, config), nodes
+
+
+def points() -> Iterator[int]:
+    """Numbers of steps at which the probe is taken: 20, 30, 45, ..."""
+    step = 20.0
+    while True:
+        yield round(step)
+        step *= 1.5
+
+
+def race(contestant: Contestant, data: Data, setting: Setting, seconds: float) -> dict[str, Any]:
+    """Train for so many seconds (probes not counted), and say how accurate the probe was on the way."""
+    clock = Clock(data.x.device)
+    learner, nodes = learner_of(contestant, data, setting)
+    relation = contestant.relation(data, setting)
+    untrained = probe(nodes, data)
+    step, evaluations, spent = 0, 0, 0.0
+    curve: list[dict[str, float]] = []
+    for point in points():
+        lap = Clock(data.x.device)
+        while step < point and (step % 10 or spent + lap.seconds() < seconds):
+            batch = relation.batch(step)
+            learner.step(step, batch)
+            evaluations += len(batch.x) + len(batch.x_plus)
+            step += 1
+        spent += lap.seconds()
+        accuracy = probe(nodes, data)
+        curve.append({"steps": step, "evaluations": evaluations, "seconds": spent, "accuracy": accuracy})
+        if spent >= seconds:
+            break
+    return {
+        "untrained_accuracy": untrained,
+        "curve": curve,
+        "steps": step,
+        "best_accuracy": max(each["accuracy"] for each in curve),
+        "evaluations": evaluations,
+        "seconds": spent,
+        "peak_gb": clock.peak_gb(),
+    }
+
+
+@torch.no_grad()
+def probe(nodes: NodeNetwork, data: Data) -> float:
+    """Accuracy of a linear discriminant on the encoder's output: fitted on training nodes, judged on test nodes."""
+    nodes.eval()
+    classify = discriminant(outputs(nodes, data.train[: 4 * PROBED]), data.y[data.train[: 4 * PROBED]])
+    tested = data.test[:PROBED]
+    hits = classify(outputs(nodes, tested)).argmax(1) == data.y[tested]
+    nodes.train()
+    return float(hits.double().mean())
+
+
+@torch.no_grad()
+def outputs(nodes: NodeNetwork, chosen: Tensor) -> Tensor:
+    return torch.cat([nodes(part)[0] for part in chosen.split(65_536)])
+
+
+def discriminant(features: Tensor, labels: Tensor, ridge: float = 1e-3) -> Callable[[Tensor], Tensor]:
+    """Gaussian classes with one covariance S: score_c = m_c S^-1 x - m_c S^-1 m_c / 2 + log p_c, in closed form."""
+    features = features.double()
+    share = F.one_hot(labels, CLASSES).double()
+    count = share.sum(0).clamp(min=1)
+    means = (share.T @ features) / count[:, None]
+    residual = features - means[labels]
+    S = residual.T @ residual / len(features)
+    S += (ridge * S.diagonal().mean() + 1e-12) * torch.eye(len(S)).to(S)
+    weight = torch.linalg.solve(S, means.T)
+    bias = (count / count.sum()).log() - (means.T * weight).sum(0) / 2
+    return lambda x: x.double() @ weight + bias
+
+
+def to_accuracy(runs: dict[str, Any], target: float) -> dict[str, Any]:
+    """Steps, evaluations and seconds at which each run first reached the target; None where it did not."""
+    return {
+        name: next((each for each in run["curve"] if each["accuracy"] >= target), None) for name, run in runs.items()
+    }
+
+
+def edge_cost(data: Data, setting: Setting, repeat: int) -> dict[str, float]:
+    """Seconds an edge: of a whole training step, and of drawing it."""
+    contestant = contestants()["edges"]
+    learner, _ = learner_of(contestant, data, setting)
+    relation = contestant.relation(data, setting)
+
+    def seconds(work: Callable[[int], object]) -> float:
+        for step in range(3):
+            work(step)
+        clock = Clock(data.x.device)
+        for step in range(3, 3 + repeat):
+            work(step)
+        return clock.seconds() / repeat / setting.edges
+
+    return {
+        "step_seconds_an_edge": seconds(lambda step: learner.step(step, relation.batch(step))),
+        "draw_seconds_an_edge": seconds(relation.batch),
+    }
+
+
+@torch.no_grad()
+def test_cost(data: Data, setting: Setting, gcn: GCN, S: Tensor, repeat: int = 20) -> dict[str, Any]:
+    """Seconds from features (and, for the GCN, the graph) to class scores."""
+    torch.manual_seed(0)
+    network = Network(ResidualMLP(FEATURES, setting.width), setting.n_components).eval().to(data.x.device)
+    head = nn.Linear(setting.width, CLASSES).to(data.x.device)
+    test = data.test
+
+    def ours(nodes: Tensor) -> None:
+        for part in nodes.split(65_536):
+            head(network.encoder(data.x[part]))
+
+    def gcn_sampled(nodes: Tensor) -> None:
+        for part in nodes.split(8192):
+            gcn.sampled(data.x, data.walk, part)
+
+    def seconds(work: Callable[[], object], times: int) -> float:
+        work()
+        clock = Clock(data.x.device)
+        for _ in range(times):
+            work()
+        return clock.seconds() / times
+
+    one = test[:1]
+    found: dict[str, Any] = {
+        "test_nodes": len(test),
+        "ours": {"all": seconds(lambda: ours(test), 1), "one": seconds(lambda: ours(one), repeat)},
+        "GCN, full batch": {"all": seconds(lambda: gcn(data.x, S), 1), "one": seconds(lambda: gcn(data.x, S), 1)},
+        "GCN, 10 + 10 neighbours": {
+            "all": seconds(lambda: gcn_sampled(test), 1),
+            "one": seconds(lambda: gcn_sampled(one), repeat),
+        },
+    }
+    for row in ("ours", "GCN, full batch", "GCN, 10 + 10 neighbours"):
+        found[row]["a node of all"] = found[row]["all"] / len(test)
+    # One node on the CPU: the GCN needs the whole graph and all features there.
+    network, head, x = network.cpu(), head.cpu(), data.x.cpu()
+    walk, node, gcn = data.walk.to("cpu"), one.cpu(), copy.deepcopy(gcn).cpu()
+    found["ours"]["one, on the CPU"] = _host_seconds(lambda: head(network.encoder(x[node])), repeat)
+    found["GCN, 10 + 10 neighbours"]["one, on the CPU"] = _host_seconds(lambda: gcn.sampled(x, walk, node), repeat)
+    return found
+
+
+def _host_seconds(work: Callable[[], object], times: int) -> float:
+    for _ in range(3):
+        work()
+    began = time.perf_counter()
+    for _ in range(times):
+        work()
+    return (time.perf_counter() - began) / times
+
+
+def run(arguments: argparse.Namespace) -> dict[str, Any]:
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if device.type == "cuda":
+        torch.set_float32_matmul_precision("high")
+    setting = Setting(arguments.width, arguments.components, arguments.edges, arguments.block)
+    budget = {name: share * arguments.seconds for name, share in SHARES.items()}
+    whole = Clock(device)
+    clock = Clock(device)
+    data = generate(Shape.of(arguments.scale), arguments.seed, device)
+    result: dict[str, Any] = {
+        "protocol": f"synthetic graph of OGBN-Products' shape at scale {arguments.scale}, seed {arguments.seed}; "
+        f"residual perceptron of width {setting.width}, {setting.n_components} components",
+        **harness.environment(),
+        "graph": {
+            "nodes": len(data.y),
+            "edges": data.walk.n_entries // 2,
+            "homophily": data.homophily(),
+            "seconds": clock.seconds(),
+            "peak_gb": clock.peak_gb(),
+        },
+    }
+    _say(f"graph: {result['graph']}")
+    clock = Clock(device)
+    _, alone = fit_mlp(data, budget["rivals"] / 2)
+    result["MLP"] = {"accuracy": alone, "seconds": clock.seconds()}
+    clock = Clock(device)
+    gcn, S, with_neighbours, epochs = fit_gcn(data, budget["rivals"] / 2)
+    result["GCN"] = {
+        "accuracy": with_neighbours,
+        "epochs": epochs,
+        "seconds": clock.seconds(),
+        "peak_gb": clock.peak_gb(),
+    }
+    _say(f"MLP on features {alone:.3f}, GCN {with_neighbours:.3f} after {epochs} epochs")
+    result["test_cost_seconds"] = test_cost(data, setting, gcn, S)
+    _print_costs(result["test_cost_seconds"])
+    del gcn, S
+
+    runs: dict[str, Any] = {}
+    for name, contestant in contestants().items():
+        runs[name] = race(contestant, data, setting, budget[name])
+        _print_run(name, runs[name])
+    target = arguments.target or runs["node blocks, paper"]["best_accuracy"]
+    reached = to_accuracy(runs, target)
+    result |= {"runs": runs, "target": target, "to_target": reached}
+    _print_target(target, reached)
+
+    result["cost_of_edges"] = {"1x": edge_cost(data, setting, arguments.repeat)}
+    del data
+    clock = Clock(device)
+    more = generate(Shape.of(arguments.scale, edges=arguments.more), arguments.seed, device)
+    result["cost_of_edges"][f"{arguments.more:g}x"] = {
+        **edge_cost(more, setting, arguments.repeat),
+        "edges": more.walk.n_entries // 2,
+    }
+    for name, cost in result["cost_of_edges"].items():
+        _say(
+            f"{name} the edges: {1e6 * cost['step_seconds_an_edge']:.2f} microseconds an edge of a step, "
+            f"{1e6 * cost['draw_seconds_an_edge']:.3f} to draw it"
+        )
+    result["seconds"] = whole.seconds()
+    return result
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
+
+
+def _print_run(name: str, run: dict[str, Any]) -> None:
+    memory = "" if run["peak_gb"] is None else f", {run['peak_gb']:.1f} GB at most"
+    _say(f"{name}: {run['steps']:,} steps, {run['evaluations']:,} evaluations, {run['seconds']:.1f} s{memory}")
+    _say(
+        f"  untrained {run['untrained_accuracy']:.3f}  "
+        + "  ".join(f"{each['seconds']:.1f}s {each['accuracy']:.3f}" for each in run["curve"])
+    )
+
+
+def _print_target(target: float, reached: dict[str, Any]) -> None:
+    _say(f"to a probe accuracy of {target:.3f}:")
+    for name, each in reached.items():
+        _say(
+            f"  {name}: "
+            + ("not reached" if each is None else f"{each['evaluations']:,.0f} evaluations, {each['seconds']:.1f} s")
+        )
+    ours, paper = reached["edges"], reached["node blocks, paper"]
+    if ours and paper and ours["evaluations"]:
+        _say(f"  {paper['evaluations'] / ours['evaluations']:.1f} times fewer evaluations with edges")
+
+
+def _print_costs(costs: dict[str, Any]) -> None:
+    _say(f"test cost, {costs['test_nodes']:,} nodes:")
+    for name in ("ours", "GCN, full batch", "GCN, 10 + 10 neighbours"):
+        row = costs[name]
+        cpu = f", one on the CPU {1e3 * row['one, on the CPU']:.2f} ms" if "one, on the CPU" in row else ""
+        _say(f"  {name}: all {row['all']:.3f} s, one alone {1e3 * row['one']:.2f} ms{cpu}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--scale", type=float, default=1.0, help="share of OGBN-Products' nodes and edges")
+    parser.add_argument("--more", type=float, default=10.0, help="how many times the edges in part 3")
+    parser.add_argument("--seconds", type=float, default=420.0, help="about how long it may take")
+    parser.add_argument("--target", type=float, help="probe accuracy to reach; by default what the paper's blocks do")
+    parser.add_argument("--width", type=int, default=Setting.width)
+    parser.add_argument("--components", type=int, default=Setting.n_components)
+    parser.add_argument("--edges", type=int, default=Setting.edges, help="edges a step")
+    parser.add_argument("--block", type=int, default=Setting.block, help="nodes on a side of a block")
+    parser.add_argument("--repeat", type=int, default=30)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--json", type=Path, help="also write the result as JSON")
+    arguments = parser.parse_args()
+    result = run(arguments)
+    if arguments.json:
+        harness.write(arguments.json, result)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,72 @@
+"""The comparison of spectra and samplers runs, and finds what is known."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import graphs
+from eigenmap.data import build_adjacency
+
+
+@pytest.fixture(scope="module")
+def ring() -> graphs.Truth:
+    return graphs.solve(graphs.bipartite_ring(side=60, degree=6))
+
+
+def test_the_truth_has_unit_functions_and_honest_values(ring: graphs.Truth) -> None:
+    gram = ring.phi.T @ (ring.pi[:, None] * ring.phi)
+    np.testing.assert_allclose(gram, np.eye(len(gram)), atol=1e-10)
+    shared = ring.phi.T @ (ring.W @ ring.phi) / ring.W.sum()
+    np.testing.assert_allclose(shared, np.diag(ring.mu), atol=1e-10)
+    assert ring.mu[0] == pytest.approx(1) and bool((np.diff(ring.mu) <= 1e-12).all())
+
+
+def test_only_the_largest_component_counts() -> None:
+    n = 50
+    around = torch.stack([torch.arange(n), torch.arange(1, n + 1) % n])
+    truth = graphs.solve(build_adjacency(torch.cat([around, torch.tensor([[n], [n + 1]])], 1), n + 3))
+    assert truth.walk.n_nodes == n
+    expected = np.sort(np.cos(2 * np.pi * np.arange(n) / n))[::-1]
+    np.testing.assert_allclose(truth.mu, expected[: len(truth.mu)], atol=1e-8)
+
+
+def test_ritz_values_of_the_true_functions_are_true(ring: graphs.Truth) -> None:
+    mixed = ring.phi[:, 1:8] @ np.random.default_rng(0).normal(size=(7, 7))
+    mu, functions = graphs.ritz(ring, mixed)
+    np.testing.assert_allclose(mu[:8], ring.mu[:8], atol=1e-8)
+    assert graphs.principal_angle(ring, functions, 8) < 0.1
+
+
+def test_learned_eigenvalues_are_within_a_tenth() -> None:
+    found = graphs.compare(graphs.solve(graphs_small), steps=200, batch_size=1024, lr=0.03)
+    assert found["goal_met"] and found["largest_relative_error"] < 0.1
+    assert found["principal_angle_degrees"] < 30
+
+
+def test_edges_are_unbiased_and_published_blocks_are_not(ring: graphs.Truth) -> None:
+    found = graphs.samplers(ring, batch_size=8, draws=1000)
+    assert abs(found["edges"]["relative_bias"]) < 0.1
+    assert found["node blocks, as published"]["relative_bias"] < -0.4
+    assert found["edges"]["relative_deviation"] < found["node blocks, rescaled"]["relative_deviation"]
+
+
+def test_the_command_writes_and_prints_its_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(graphs, "bipartite_ring", lambda: graphs_small)
+    options = ["--indefinite", "--steps", "60", "--batch-size", "512", "--draws", "20", "--folder", str(tmp_path)]
+    monkeypatch.setattr(sys, "argv", ["graphs.py", "spectrum", *options])
+    graphs.main()
+    result = json.loads((tmp_path / "graphs-spectrum-bipartite-ring.json").read_text())
+    assert len(result["spectrum"]["relative_errors_of_1_minus_mu"]) == 31
+    assert result["spectrum"]["smallest_eigenvalue"] == pytest.approx(-1, abs=1e-4)
+    assert "relative error of 1 - mu_j" in capsys.readouterr().out
+
+
+graphs_small = graphs.bipartite_ring(side=100, degree=8)

@@ -1,0 +1,23 @@
+"""The examples in docs/graphs.md run, one after the other."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PAGE = Path(__file__).parents[1] / "docs" / "graphs.md"
+
+
+def test_the_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    examples = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    assert len(examples) == 3
+    names: dict[str, Any] = {}
+    for example in examples:
+        shorter = re.sub(r"steps=\d+", "steps=2", example)
+        exec(compile(shorter, str(PAGE), "exec"), names)
+    assert names["codes"].shape == (600, 4)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["graph", "graph.npz", "runs"]
