@@ -1,1 +1,4 @@
-"""Rivals of the eigenfunction benchmark that the library does not have: small, as published, for full batches."""
+"""Rivals that the library does not have, written here small and as published.
+
+Of eigenfunctions (full batches), and of node codes: every row of the paper's Table 6, and BGRL.
+"""

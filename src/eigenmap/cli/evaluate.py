@@ -63,7 +63,7 @@ def repeat_options(args: Sequence[str], options: Sequence[str]) -> list[str]:
         arg = left.popleft()
         option, equals, value = arg.partition("=")
         numbers = [value] if equals else []
-        while option in options and left and re.fullmatch(r"[\d,\s]*\d[\d,\s]*", left[0]):
+        while option in options and left and re.fullmatch(r"[\d.,\s]*\d[\d.,\s]*", left[0]):
             numbers.append(left.popleft())
         if option in options and numbers:
             spread += [part for number in re.findall(r"[^,\s]+", " ".join(numbers)) for part in (option, number)]
@@ -193,7 +193,7 @@ def retrieval(
             "ranking": "cosine of the first dim features; ties by position in the gallery",
             "relevant": "gallery images that share at least one label with the query",
         }
-        write_json(json, {**_circumstances(run, model, place), "protocol": protocol, "rows": rows})
+        write_json(json, {**circumstances(run, model, place, "retrieval"), "protocol": protocol, "rows": rows})
     _show(rows, cuts, len(asked), len(offered))
 
 
@@ -229,7 +229,7 @@ def _listed(names: list[str], at_most: int = 3) -> str:
     return ", ".join(names[:at_most]) + (", ..." if len(names) > at_most else "") if names else "none"
 
 
-def _circumstances(run: Path, model: Eigenmap, device: str) -> dict[str, Any]:
+def circumstances(run: Path, model: Eigenmap, device: str, measured: str) -> dict[str, Any]:
     """With what, where and when this was measured."""
     import numpy as np
     import torch
@@ -237,7 +237,7 @@ def _circumstances(run: Path, model: Eigenmap, device: str) -> dict[str, Any]:
     from eigenmap import __version__
 
     return {
-        "measured": "retrieval",
+        "measured": measured,
         "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "device": torch.cuda.get_device_name() if device == "cuda" else f"cpu ({platform.machine()})",
         "versions": {

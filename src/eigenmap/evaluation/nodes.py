@@ -1,0 +1,324 @@
+"""Node classification: what simple classifiers read from the frozen codes of a graph's nodes.
+
+Nodes are split into training, validation and test; a share of the training labels is used (1, 10, 100 %); a probe is
+fitted to the codes of those nodes, whatever it has to choose is chosen on the validation nodes, and the test nodes are
+classified once. Three probes, all of them linear:
+
+| name       | what it is | chosen on validation |
+| ---------- | --- | --- |
+| `ridge`    | closed form: least squares on one-hot labels | the penalty |
+| `logistic` | BGRL's [1]: rows of norm 1, one logistic regression a class | C = 2^-10 ... 2^10 |
+| `paper`    | Neural Eigenmap's [2]: softmax regression by SGD with label smoothing | the epoch |
+
+    split = random_split(labels, seed=0)                        # 10 % / 10 % / 80 % of the labelled nodes
+    rows = evaluate_nodes(codes, labels, [split], shares=(0.01, 0.1, 1.0), dims=[8, 64, 256])
+
+[1] Thakoor et al., Large-Scale Representation Learning on Graphs via Bootstrapping, ICLR 2022.
+[2] Deng, Shi, Zhang, Cui, Lu, Zhu, Neural Eigenfunctions Are Structured Representation Learners, ICLR 2024.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from statistics import mean, stdev
+from typing import NamedTuple, TypedDict
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from eigenmap.errors import EigenmapError
+from eigenmap.evaluation.checks import whole_number
+from eigenmap.evaluation.probe import LAMBDAS, LinearProbe, fit_ridge, fractions
+from eigenmap.evaluation.ranking import Codes, as_tensor, device_of
+
+STRENGTHS = tuple(2.0**power for power in range(-10, 11))
+"""Candidates for C of the logistic probe, as BGRL has them."""
+
+DIMS = (8, 16, 32, 64, 128, 256, 512, 1024)
+"""Code lengths to measure, as far as a code has them; its full length always is."""
+
+
+class Split(NamedTuple):
+    """Node numbers for training, for choosing, and for the final score."""
+
+    train: Tensor
+    validation: Tensor
+    test: Tensor
+
+
+class Labelled(NamedTuple):
+    """Codes of some nodes and their classes."""
+
+    x: Tensor
+    y: Tensor
+
+
+class UnitRowProbe(LinearProbe):
+    """A linear classifier of rows scaled to norm 1."""
+
+    def predict(self, features: Codes, block: int = 16_384) -> Tensor:
+        """Class number of each row; rows of any norm are taken."""
+        x = as_tensor(features, self.weight.device, self.weight.dtype)
+        return super().predict(F.normalize(x, dim=1), block)
+
+
+class NodeRow(TypedDict):
+    """The accuracy of one kind of probe at one code length with one share of the labels, over several runs."""
+
+    probe: str
+    dim: int
+    share: float
+    labels: int
+    runs: int
+    validation: float
+    accuracy: float
+    spread: float
+
+
+def random_split(labels: Codes, seed: int, train: float = 0.1, validation: float = 0.1) -> Split:
+    """Split the labelled nodes (class number 0 or above) at random; what is left after two parts is for testing.
+
+    >>> [len(part) for part in random_split(torch.arange(200) % 2, seed=0)]
+    [20, 20, 160]
+    """
+    for name, share in (("train", train), ("validation", validation)):
+        if not 0 < share < 1 or train + validation >= 1:
+            raise EigenmapError(f"{name} must be a share above 0, and both together below 1, not {share!r}")
+    nodes = torch.nonzero(torch.as_tensor(labels) >= 0).flatten().cpu()
+    if len(nodes) < 3:
+        raise EigenmapError(f"a split needs at least 3 labelled nodes, and here are {len(nodes)}")
+    nodes = nodes[torch.randperm(len(nodes), generator=torch.Generator().manual_seed(seed))]
+    first, second = max(1, round(train * len(nodes))), max(1, round(validation * len(nodes)))
+    parts = torch.split(nodes, [first, second, len(nodes) - first - second])
+    return Split(*(part.sort().values for part in parts))
+
+
+def few_labels(labels: Codes, train: Tensor, share: float, seed: int = 0) -> Tensor:
+    """The training nodes whose labels may be used: a stratified share, at least one of each class."""
+    numbers = torch.as_tensor(labels).cpu()
+    return train[fractions(numbers[train], (share,), seed)[share]]
+
+
+def fit_probe_ridge(train: Labelled, validation: Labelled) -> LinearProbe:
+    """Closed form; the penalty is the largest of those that are best on the validation nodes."""
+    probes = [fit_ridge(train.x, train.y, lambdas=[strength], held_out=0.5) for strength in LAMBDAS]
+    return max(reversed(probes), key=lambda probe: probe.accuracy(*validation))
+
+
+def fit_probe_logistic(
+    train: Labelled,
+    validation: Labelled,
+    strengths: Sequence[float] = STRENGTHS,
+    iterations: int = 100,
+    tolerance: float = 1e-7,
+) -> UnitRowProbe:
+    r"""One logistic regression a class on rows of norm 1; C is the smallest of those best on the validation nodes.
+
+        minimise  |w|^2 / 2 + C sum_i log(1 + exp(-s_i (w . x_i + b))),   s_i = 1 in the class, -1 elsewhere
+
+    The bias is not penalised. All classes are solved together by L-BFGS, each C starting from the one before, until the
+    mean loss changes by less than `tolerance`. A class without a training node is never predicted.
+    """
+    x = F.normalize(train.x, dim=1)
+    n_classes = int(train.y.max()) + 1
+    sign = 2.0 * F.one_hot(train.y, n_classes).to(x) - 1
+    absent = ~(sign > 0).any(0)
+    weight, bias = x.new_zeros(n_classes, x.shape[1]), x.new_zeros(n_classes)
+    best, best_score = UnitRowProbe(weight, bias), -1.0
+    for strength in sorted(strengths):
+        weight, bias = _one_against_rest(x, sign, strength, weight, bias, iterations, tolerance)
+        probe = UnitRowProbe(weight, bias.masked_fill(absent, -torch.inf))
+        score = probe.accuracy(*validation)
+        if score > best_score:
+            best, best_score = probe, score
+    return best
+
+
+def _one_against_rest(
+    x: Tensor, sign: Tensor, strength: float, weight: Tensor, bias: Tensor, iterations: int, tolerance: float
+) -> tuple[Tensor, Tensor]:
+    weight, bias = weight.clone().requires_grad_(True), bias.clone().requires_grad_(True)
+    solver = torch.optim.LBFGS(
+        [weight, bias],
+        max_iter=iterations,
+        history_size=10,
+        tolerance_grad=1e-6,
+        tolerance_change=tolerance,
+        line_search_fn="strong_wolfe",
+    )
+
+    def objective() -> float:
+        solver.zero_grad()
+        # Divided by n C, so that the tolerance of the solver means the same for every C.
+        loss = F.softplus(-sign * F.linear(x, weight, bias)).sum() + weight.square().sum() / (2 * strength)
+        loss = loss / len(x)
+        loss.backward()  # type: ignore[no-untyped-call]
+        return float(loss.detach())
+
+    solver.step(objective)  # type: ignore[no-untyped-call]
+    return weight.detach(), bias.detach()
+
+
+@torch.no_grad()
+def fit_probe_paper(
+    train: Labelled,
+    validation: Labelled,
+    *,
+    epochs: int = 100,
+    warmup: int = 10,
+    batch_size: int = 256,
+    learning_rate: float = 0.01,
+    momentum: float = 0.9,
+    weight_decay: float = 1e-3,
+    smoothing: float = 0.1,
+    seed: int = 0,
+) -> LinearProbe:
+    """Softmax regression by SGD, linear warm-up then a cosine, smoothed labels; the best epoch on the validation nodes.
+
+    Features are standardised first, with the training nodes' mean and spread; the probe returned takes them raw.
+    """
+    epochs, batch_size = whole_number(epochs, "epochs"), whole_number(batch_size, "batch_size")
+    x, y = train
+    centre, scale = x.mean(0), x.std(0, correction=0).clamp(min=1e-6)
+    x = (x - centre) / scale
+    n_classes = int(y.max()) + 1
+    target = F.one_hot(y, n_classes).to(x) * (1 - smoothing) + smoothing / n_classes
+    weight, bias = x.new_zeros(n_classes, x.shape[1]), x.new_zeros(n_classes)
+    velocity, bias_velocity = torch.zeros_like(weight), torch.zeros_like(bias)
+    generator = torch.Generator().manual_seed(seed)
+    best, best_score = LinearProbe(weight, bias), -1.0
+    for epoch in range(epochs):
+        rate = learning_rate * _warm_cosine(epoch, epochs, warmup)
+        for batch in torch.split(torch.randperm(len(x), generator=generator).to(x.device), batch_size):
+            error = (F.linear(x[batch], weight, bias).softmax(1) - target[batch]) / len(batch)
+            velocity.mul_(momentum).add_(error.T @ x[batch]).add_(weight, alpha=weight_decay)
+            bias_velocity.mul_(momentum).add_(error.sum(0)).add_(bias, alpha=weight_decay)
+            weight.sub_(velocity, alpha=rate)
+            bias.sub_(bias_velocity, alpha=rate)
+        raw = weight / scale
+        probe = LinearProbe(raw, bias - raw @ centre)
+        score = probe.accuracy(*validation)
+        if score > best_score:
+            best, best_score = probe, score
+    return best
+
+
+def _warm_cosine(epoch: int, epochs: int, warmup: int) -> float:
+    """Share of the full rate: linear from 1 / warmup to 1, then half a cosine to 0."""
+    if epoch < warmup:
+        return (epoch + 1) / warmup
+    return (1 + math.cos(math.pi * (epoch - warmup) / max(1, epochs - warmup))) / 2
+
+
+Probe = Callable[[Labelled, Labelled], LinearProbe]
+
+PROBES: Mapping[str, Probe] = {"ridge": fit_probe_ridge, "logistic": fit_probe_logistic, "paper": fit_probe_paper}
+"""Probes by name."""
+
+
+def evaluate_nodes(
+    codes: Codes,
+    labels: Codes,
+    splits: Sequence[Split],
+    *,
+    shares: Sequence[float] = (0.01, 0.1, 1.0),
+    dims: Sequence[int] | None = None,
+    probe: str = "logistic",
+    device: torch.device | str | None = None,
+) -> list[NodeRow]:
+    """Accuracy on the test nodes for every code length and share of the training labels.
+
+    A code is cut by taking its first `dim` features. Run number r uses `splits[r]`, and r draws which of the training
+    labels are used. The mean and the sample standard deviation are over the runs.
+
+    Args:
+        codes: (n, k), one row a node.
+        labels: (n,) class numbers; below 0 is not known, and such a node may be in no split.
+        splits: one a run, from `random_split` or given with the data.
+        shares: of the training labels, in (0, 1].
+        dims: code lengths; by default those of `DIMS` that the codes have, and all features.
+        probe: one of `PROBES`.
+        device: where to compute; by default where the codes are.
+
+    Returns:
+        One row for each share and length, shares first.
+
+    """
+    if probe not in PROBES:
+        raise EigenmapError(f"probe must be one of {', '.join(PROBES)}, not {probe!r}")
+    x, y = _checked(codes, labels, splits, device)
+    width = x.shape[1]
+    lengths = [whole_number(dim, "dim", 1, width) for dim in dims] if dims else default_dims(width)
+    rows: list[NodeRow] = []
+    for share in shares:
+        trains = [few_labels(y, split.train, share, seed=run) for run, split in enumerate(splits)]
+        for dim in lengths:
+            scores = list(_scores(x[:, :dim], y, splits, trains, PROBES[probe]))
+            accuracies = [accuracy for _, accuracy in scores]
+            rows.append(
+                NodeRow(
+                    probe=probe,
+                    dim=dim,
+                    share=share,
+                    labels=len(trains[0]),
+                    runs=len(splits),
+                    validation=mean(validation for validation, _ in scores),
+                    accuracy=mean(accuracies),
+                    spread=stdev(accuracies) if len(accuracies) > 1 else 0.0,
+                )
+            )
+    return rows
+
+
+def default_dims(n_components: int) -> list[int]:
+    """Those of `DIMS` that are shorter than the code, and the whole code.
+
+    >>> default_dims(20)
+    [8, 16, 20]
+    """
+    return [dim for dim in DIMS if dim < n_components] + [n_components]
+
+
+def _scores(
+    x: Tensor, y: Tensor, splits: Sequence[Split], trains: Sequence[Tensor], fit: Probe
+) -> Iterator[tuple[float, float]]:
+    """Accuracy on validation and test nodes of every run."""
+    for split, train in zip(splits, trains, strict=True):
+        parts = [Labelled(x[nodes], y[nodes]) for nodes in (train, split.validation, split.test)]
+        probe = fit(parts[0], parts[1])
+        yield probe.accuracy(*parts[1]), probe.accuracy(*parts[2])
+
+
+def _checked(
+    codes: Codes, labels: Codes, splits: Sequence[Split], device: torch.device | str | None
+) -> tuple[Tensor, Tensor]:
+    place = torch.device(device) if device is not None else device_of(codes)
+    if codes.ndim != 2 or len(codes) == 0:
+        raise EigenmapError("codes must be a matrix with one row per node")
+    x = as_tensor(codes, place, torch.float32)
+    if not bool(torch.isfinite(x).all()):
+        raise EigenmapError("codes hold NaN or infinite values; every feature must be a finite number")
+    y = torch.as_tensor(labels)
+    if y.shape != (len(x),) or y.is_floating_point():
+        raise EigenmapError(
+            f"labels must be whole class numbers, one for each of the {len(x)} nodes, not shape {tuple(y.shape)}"
+        )
+    y = y.to(place, torch.int64)
+    if not splits:
+        raise EigenmapError("evaluate_nodes needs at least one split; random_split makes them")
+    for split in splits:
+        for name, nodes in split._asdict().items():
+            _check_part(name, nodes, y)
+    return x, y
+
+
+def _check_part(name: str, nodes: Tensor, y: Tensor) -> None:
+    if len(nodes) == 0:
+        raise EigenmapError(f"the {name} part of a split is empty; every part needs a node")
+    if int(nodes.min()) < 0 or int(nodes.max()) >= len(y):
+        raise EigenmapError(f"the {name} part of a split names nodes outside 0 ... {len(y) - 1}")
+    unknown = int((y[nodes] < 0).sum())
+    if unknown:
+        raise EigenmapError(f"the {name} part of a split holds {unknown} nodes without a label; leave them out of it")

@@ -1,0 +1,73 @@
+r"""A graph of longer walks: two nodes belong together if a random walk leads from one to the other.
+
+A walk takes one step, and after each step goes on with probability a. Its ends are related by
+
+    P_a = (1 - a) sum_{h>=0} a^h P^{h+1},      eigenvalues  mu (1 - a) / (1 - a mu)
+
+with the eigenfunctions and the degree measure of P: personalised PageRank without its first visit [1]. Large
+eigenvalues stay near 1, small and negative ones shrink, so that what a network learns of is less the single edge and
+more the neighbourhood. Where edges are few, or noisy, codes get better; and what a fit holds out is no longer lost.
+
+P_a itself is dense. `diffuse` draws walks instead and returns their ends as the weighted edges of an ordinary graph:
+`walks` from every edge in both directions, so that memory is that of the graph times `walks`.
+
+    denser = diffuse(load_graph("cora.npz"), go_on=0.7, walks=8)
+    model = em.fit_graph(denser, n_components=64)
+
+[1] Gasteiger, Weissenberger, Günnemann, Diffusion Improves Graph Learning, NeurIPS 2019.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+
+from eigenmap.data.graphs import Graph
+from eigenmap.errors import EigenmapError
+
+_LONGEST = 100
+"""Steps after which a walk ends in any case; at a = 0.9 one in 40,000 gets there."""
+
+
+def diffuse(graph: Graph, go_on: float = 0.7, walks: int = 8, seed: int = 0) -> Graph:
+    """The same nodes with weighted edges between the ends of random walks.
+
+    Walks that end where they began are left out, as self-loops are. Directions are ignored.
+
+    Args:
+        graph: nodes with features and edges.
+        go_on: probability a of a further step; 0 gives the graph itself, up to weights.
+        walks: so many start at each edge, in each of its directions.
+        seed: of the walks; the same graph and seed give the same edges on every device.
+
+    Example:
+        >>> ring = load_graph((np.eye(5), [[0, 1, 2, 3, 4], [1, 2, 3, 4, 0]]))
+        >>> diffuse(ring, walks=2).edge_weight.sum() > 0
+        tensor(True)
+
+    """
+    if not isinstance(go_on, (int, float)) or not 0 <= go_on <= 0.9:
+        raise EigenmapError(f"go_on must be a probability from 0 to 0.9, not {go_on!r}.")
+    if isinstance(walks, bool) or not isinstance(walks, int) or walks < 1:
+        raise EigenmapError(f"walks must be a whole number of at least 1, not {walks!r}.")
+    walk = graph.walk()
+    start, end = (nodes.repeat(walks) for nodes in walk.edges())
+    if walk.cumulative is not None:
+        # Entries of a weighted graph are not equally likely: draw them.
+        generator = torch.Generator().manual_seed(seed + 1)
+        uniform = torch.rand(2, len(start), generator=generator, dtype=torch.float64).to(walk.device)
+        start = walk.centre(uniform[0])
+        end = walk.neighbour(start, uniform[1])
+    generator = torch.Generator().manual_seed(seed)
+    moving = torch.arange(len(end), device=walk.device)
+    for _ in range(_LONGEST):
+        moving = moving[torch.rand(len(moving), generator=generator).to(walk.device) < go_on]
+        if len(moving) == 0:
+            break
+        uniform = torch.rand(len(moving), generator=generator, dtype=torch.float64).to(walk.device)
+        end[moving] = walk.neighbour(end[moving], uniform)
+    apart = start != end
+    edges = torch.stack([start[apart], end[apart]])
+    weights = torch.ones(edges.shape[1], dtype=torch.float64, device=edges.device)
+    return replace(graph, edge_index=edges, edge_weight=weights, adjacency=None)
