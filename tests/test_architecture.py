@@ -24,8 +24,19 @@ ORDER = [
 # fmt: on
 
 # Slow or optional: imported inside the functions that need them.
-LAZY = ["lightning_fabric", "lightning", "faiss", "matplotlib", "sklearn", "scipy", "torchvision", "timm", "pyarrow",
-    "psycopg", "ray", "onnx",
+LAZY = [
+    "lightning_fabric",
+    "lightning",
+    "faiss",
+    "matplotlib",
+    "sklearn",
+    "scipy",
+    "torchvision",
+    "timm",
+    "pyarrow",
+    "psycopg",
+    "ray",
+    "onnx",
 ]
 
 # Written so that this file does not contain what it forbids.
