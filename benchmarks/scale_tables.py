@@ -72,7 +72,7 @@ def stored(pattern: str) -> list[Result]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True)
-    text = page(stored("embedding.json"), stored("search-postgres-*.json"))
+    text = page(stored("embedding.json"), stored("postgres-*.json"))
     parser.parse_args().out.write_text(text, encoding="utf-8")
 
 

@@ -1,6 +1,6 @@
 """PostgreSQL with pgvector: HNSW on a prefix and a rerank in the same statement, at several prefixes and precisions.
 
-    python benchmarks/search_postgres.py --codes codes.npy --items 200000 --out benchmarks/results/search-postgres.json
+    python benchmarks/search_postgres.py --codes codes.npy --items 200000 --out benchmarks/results/postgres-mine.json
 
 `pgvector_rows` measures given codes, for the table of `benchmarks/search.py`. Without `--codes` the codes are drawn
 from a mixture of 1,000 Gaussians whose features fall in size as those of ordered codes do, and the result says so.

@@ -28,6 +28,6 @@ def test_every_figure_is_on_the_page() -> None:
 
 
 def test_the_page_is_that_of_the_stored_results() -> None:
-    expected = scale_tables.page(scale_tables.stored("embedding.json"), scale_tables.stored("search-postgres-*.json"))
+    expected = scale_tables.page(scale_tables.stored("embedding.json"), scale_tables.stored("postgres-*.json"))
     page = Path(scale_tables.__file__).parents[1] / "docs" / "scale-figures.md"
     assert page.read_text(encoding="utf-8") == expected

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -314,3 +315,10 @@ def test_an_empty_table_says_so(database: str) -> None:
     index = CodeIndex(2, backend="postgres", where=database)
     with pytest.raises(EigenmapError, match="the index is empty"):
         index.search([[1, 0]])
+
+
+def test_searches_from_several_threads(database: str, codes: Floats, queries: Floats, ids: list[str]) -> None:
+    flat, table = pair(database, codes, ids, approximate=Approximate(dim=4, shortlist=300))
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda query: table.search(query, 5).ids, [*queries] * 10))
+    assert found == [flat.search(query, 5).ids for query in [*queries] * 10]

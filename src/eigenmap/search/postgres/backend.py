@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 import weakref
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -26,6 +28,7 @@ class PostgresBackend:
         self.url = url
         self.connection = connection
         self.table = table
+        self._turn = threading.RLock()
         weakref.finalize(self, connection.close)
 
     @classmethod
@@ -74,7 +77,7 @@ class PostgresBackend:
 
     def write(self, mode: Mode, codes: Floats, ids: Sequence[Id], metadata: Sequence[Metadata] | None) -> None:
         """Add or replace items, all or none."""
-        with speaking(), self.connection.transaction():
+        with self._asking(), self.connection.transaction():
             self._settle_id_type(ids)
             id_type = self._id_type()
             with staged(self.connection, self.table, id_type) as staging:
@@ -88,7 +91,7 @@ class PostgresBackend:
 
     def delete(self, ids: Sequence[Id]) -> None:
         """Remove items, all or none."""
-        with speaking(), self.connection.transaction():
+        with self._asking(), self.connection.transaction():
             self._require_type(ids)
             gone = self._rows("DELETE FROM {} WHERE id = ANY(%s) RETURNING id", [list(ids)])
             self._require_all(ids, {name for (name,) in gone})
@@ -139,19 +142,25 @@ class PostgresBackend:
 
     def write_note(self, name: str, content: dict[str, Any]) -> None:
         """Keep a note in the comment of the table."""
-        with speaking(), self.connection.transaction():
+        with self._asking(), self.connection.transaction():
             notes = {**said_by(self.connection, self.table)["notes"], name: content}
             self.connection.execute(self.table.comment(notes=notes))
 
     def read_note(self, name: str) -> dict[str, Any] | None:
         """What `write_note` kept, or None."""
-        with speaking():
+        with self._asking():
             note: dict[str, Any] | None = said_by(self.connection, self.table)["notes"].get(name)
             return note
 
     def close(self) -> None:
         """End the connection."""
         self.connection.close()
+
+    @contextmanager
+    def _asking(self) -> Iterator[None]:
+        """One thread at a time: a connection has one transaction."""
+        with self._turn, speaking():
+            yield
 
     def _search(
         self, queries: Floats, stages: Sequence[Stage], where: Sequence[Condition], effort: int | None
@@ -163,7 +172,7 @@ class PostgresBackend:
             chosen["hnsw.ef_search"] = str(min(1000, max(effort, stages[0].keep)))
             chosen["hnsw.iterative_scan"] = "relaxed_order"
         # All in one journey to the server and back.
-        with speaking(), self.connection.pipeline(), self.connection.transaction():
+        with self._asking(), self.connection.pipeline(), self.connection.transaction():
             self.connection.execute(
                 "SELECT set_config(name, value, true) FROM unnest(%s::text[], %s::text[]) AS s(name, value)",
                 [list(chosen), list(chosen.values())],
@@ -173,7 +182,7 @@ class PostgresBackend:
 
     def _rows(self, statement: str, values: Sequence[Any] = (), *, binary: bool = False) -> list[Any]:
         composed = sql.SQL(statement).format(self.table.identifier)
-        with speaking():
+        with self._asking():
             return self.connection.execute(composed, values, binary=binary).fetchall()
 
     def _batch(self, rows: Sequence[tuple[Id, bytes, dict[str, Any]]]) -> Batch:
