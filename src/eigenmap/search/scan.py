@@ -98,8 +98,8 @@ class Scanner:
             yield 0, kept[1]
             return
         count = self.columns.count if rows is None else len(rows)
-        # All at once if that fits; else half, since one part is still held while the next is read.
-        at_once = count if 4 * dim * count <= self.memory_bytes else max(1, self.memory_bytes // (8 * dim))
+        # All at once if that fits; else half, since one part is still held while the next is read and has its norms.
+        at_once = count if 4 * dim * count <= self.memory_bytes else max(1, self.memory_bytes // (8 * dim + 32))
         for start in range(0, count, max(1, at_once)):
             stop = min(start + at_once, count)
             prefix = self.columns.read(start, stop, dim) if rows is None else self.columns.take(rows[start:stop], dim)
