@@ -19,6 +19,7 @@ from eigenmap.search.columns import Columns
 FEW_QUERIES = 8
 _ROWS_AT_ONCE = 65_536
 _GATHERED_BYTES = 1 << 20
+_ODD_AT_ONCE = 4096
 
 
 class Scanner:
@@ -97,8 +98,8 @@ class Scanner:
             yield 0, kept[1]
             return
         count = self.columns.count if rows is None else len(rows)
-        # All at once if that fits; else half, since one part is still held while the next is read.
-        at_once = count if 4 * dim * count <= self.memory_bytes else max(1, self.memory_bytes // (8 * dim))
+        # All at once if that fits; else half, since one part is still held while the next is read and has its norms.
+        at_once = count if 4 * dim * count <= self.memory_bytes else max(1, self.memory_bytes // (8 * dim + 32))
         for start in range(0, count, max(1, at_once)):
             stop = min(start + at_once, count)
             prefix = self.columns.read(start, stop, dim) if rows is None else self.columns.take(rows[start:stop], dim)
@@ -180,9 +181,11 @@ def norms(rows: Floats) -> Floats:
     squares = np.einsum("ij,ij->i", rows, rows)
     odd = ~((squares > 1e-30) & (squares < 1e30))  # beyond what float32 can square
     norm: Floats = np.sqrt(squares)
-    if odd.any():
-        exact = np.linalg.norm(rows[odd].astype(np.float64), axis=1)
-        norm[odd] = np.where(exact == 0, 1, exact)
+    places = np.flatnonzero(odd)
+    for start in range(0, len(places), _ODD_AT_ONCE):
+        part = places[start : start + _ODD_AT_ONCE]
+        exact = np.linalg.norm(rows[part].astype(np.float64), axis=1)
+        norm[part] = np.where(exact == 0, 1, exact)
     return norm
 
 
