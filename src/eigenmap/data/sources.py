@@ -1,8 +1,7 @@
-"""From anything that holds images to one :class:`ImageSet` in memory."""
+"""From anything that holds images to one :class:`ImageSet`."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -28,6 +27,7 @@ from eigenmap.data.images import (
 from eigenmap.data.imageset import ImageSet
 from eigenmap.data.labels import Labels, labels_from_csv, labels_from_folders
 from eigenmap.data.parquet import open_parquet
+from eigenmap.data.room import room_for
 from eigenmap.errors import EigenmapError
 
 Source: TypeAlias = str | Path | Sequence[str | Path] | Images
@@ -49,7 +49,7 @@ def load_images(
     progress: Progress | None = None,
     workers: int | None = None,
 ) -> ImageSet:
-    """Read images from a folder, files or arrays into one uint8 tensor.
+    """Read images from a folder, files or arrays into one uint8 tensor, in memory or (where too large) in a file.
 
     Args:
         source: a folder (any depth, with or without class folders, links followed, hidden files ignored), an
@@ -258,7 +258,7 @@ def _decode_all(
 ) -> tuple[Tensor, dict[int, str]]:
     """Decode into one tensor, allocated once; also return {position: reason} of what could not be read."""
     total = len(stored.ids)
-    pixels = _allocate(total, channels, size)
+    pixels = room_for(total, channels, size)
     rows = pixels.numpy()
     skipped: dict[int, str] = {}
     square = partial(decode_image, size=size, channels=channels)
@@ -272,18 +272,6 @@ def _decode_all(
         if progress is not None:
             progress(i + 1, total)
     return pixels[: total - len(skipped)], skipped
-
-
-def _allocate(n: int, channels: int, size: int) -> Tensor:
-    """Room for all pixels, or a sentence that says how much is missing, before anything is decoded."""
-    needed = n * channels * size * size
-    present = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else needed
-    if needed > present:
-        raise EigenmapError(
-            f"{n:,} images of {size} pixels need {needed / 1e9:,.0f} GB of memory and this machine has "
-            f"{present / 1e9:,.0f}; choose a smaller size"
-        )
-    return torch.empty(n, channels, size, size, dtype=torch.uint8)
 
 
 def _resolve_labels(labels: LabelSource | None, ids: list[str]) -> Labels | None:
