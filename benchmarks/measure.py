@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 import sets
-from eigenmap.alignment import align_outputs, pair_moments
+from eigenmap.alignment import AGREEMENT_PAIRS, align_outputs, pair_moments
 from eigenmap.evaluation.neighbours import knn_accuracy
 from eigenmap.evaluation.probe import fit_ridge, fit_sgd
 from eigenmap.evaluation.retrieval import PCA, Row, lengths, pca, project, random_features, retrieval
@@ -249,7 +249,8 @@ def agreements(trained: Trained, bases: Bases) -> dict[str, dict[str, float]]:
 
     What the choice of t rests on; to be set beside the retrieval of `fixed_settings`.
     """
-    _, codes = pair_moments(trained.network, trained.held_pairs, 1, seed=3)
+    views_of_held = trained.held_pairs.pairs(torch.Generator().manual_seed(3), 512)
+    _, codes = pair_moments(trained.network, views_of_held, min(AGREEMENT_PAIRS, len(trained.held_pairs)))
     found: dict[str, dict[str, float]] = {}
     for source, alignment in bases.aligned.items():
         on_cpu = alignment.to("cpu")

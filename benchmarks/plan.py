@@ -10,11 +10,13 @@ Stages, in the order in which they are worth running:
 | screening      | 5 methods x 3 rates, 20 epochs, CIFAR-10: finds each method's rate by kNN on held-out images |
 | finals-cifar10 | the trainings behind the leading four rows, 50 epochs, 3 seeds |
 | finals-coco    | the same on COCO |
-| robustness     | batch x k x optimiser, 10 epochs; k = 2,048 here |
+| robustness     | batch x optimiser at k = 2,048, 10 epochs: the default and the paper's objective |
 | tiny           | the leading four on Tiny-ImageNet-100, 1 seed; each is measured on COCO too, without fine-tuning |
 | accuracy       | the default, 200 epochs, CIFAR-10 |
 | others         | every other row, 1 seed, CIFAR-10 |
+| wide           | the Gram penalty and the paper's objective at k = 8,192, 20 epochs |
 | robustness-k   | the robustness runs at k = 128 and 8,192 |
+| robustness-gram | the Gram penalty over all of that |
 
 The leading four are three trainings: SCL's serves our default (aligned) and SCL with PCA. Whatever needs a method's
 rate waits until the screening of that method is complete. A run is finished if its file is in `benchmarks/results` or
@@ -40,18 +42,19 @@ DEFAULT = "scl"
 SCREENED = ("scl", "matryoshka-scl", "gram", "nested", "paper")
 LEADING = ("scl", "matryoshka-scl", "paper")
 OTHERS = ("gram", "nested", "paper-unordered", "barlow-twins", "vicreg", "simclr")
-ROBUST = ("scl", "paper", "gram", "scl-lars", "gram-lars", "paper-sgd")
+ROBUST = ("scl", "scl-lars", "paper", "paper-sgd")
+ROBUST_ORDERED = ("gram", "gram-lars")
 SCREENING_EPOCHS, FINAL_EPOCHS, ROBUSTNESS_EPOCHS, ACCURACY_EPOCHS = 20, 50, 10, 200
 SEEDS = (0, 1, 2)
 BATCHES, WIDTHS = (512, 256, 2048), (2048, 128, 8192)
 
-IMAGES_PER_SECOND = float(os.environ.get("EIGENMAP_IMAGES_PER_SECOND", 27_000))
-"""Of the whole card at 32 pixels, all processes together: measured on one H200, three side by side, eager."""
-SIDE_BY_SIDE = 3
+IMAGES_PER_SECOND = float(os.environ.get("EIGENMAP_IMAGES_PER_SECOND", 50_000))
+"""Of the whole card at 32 pixels, all processes together: measured on one H200, four side by side, compiled."""
+SIDE_BY_SIDE = 4
 VIEWS_SHARE = 0.25
 """Of a step at 32 pixels that is spent on the views (`speed-resnet18-32.json`)."""
-START, MEASURING, ACCURACY_ONLY = 10.0, 40.0, 10.0
-"""Seconds of a job that are not training, with three side by side: starting; measuring all codes; kNN and linear."""
+START, MEASURING, ACCURACY_ONLY = 15.0, 30.0, 5.0
+"""Seconds of a job that are not training, with four side by side: starting; measuring all codes; kNN and linear."""
 
 
 def training_seconds(job: Job) -> float:
@@ -124,14 +127,21 @@ def _finals(data: str, methods: tuple[str, ...], seeds: tuple[int, ...]) -> Call
     return jobs
 
 
-def _robustness(widths: tuple[int, ...]) -> Callable[[Finished], Iterator[Job]]:
+def _robustness(methods: tuple[str, ...], widths: tuple[int, ...]) -> Callable[[Finished], Iterator[Job]]:
     def jobs(finished: Finished) -> Iterator[Job]:
-        for width, batch, method in product(widths, BATCHES, ROBUST):
+        for width, batch, method in product(widths, BATCHES, methods):
             rate = finished.rate(method)
             if rate is not None:
                 yield Job("cifar10", method, rate, ROBUSTNESS_EPOCHS, 0, width, batch, part="robustness")
 
     return jobs
+
+
+def _wide(finished: Finished) -> Iterator[Job]:
+    for method in ("gram", "paper"):
+        rate = finished.rate(method)
+        if rate is not None:
+            yield Job("cifar10", method, rate, SCREENING_EPOCHS, n_components=WIDTHS[-1])
 
 
 def _accuracy(finished: Finished) -> Iterator[Job]:
@@ -144,11 +154,13 @@ STAGES: Mapping[str, Callable[[Finished], Iterator[Job]]] = {
     "screening": screening,
     "finals-cifar10": _finals("cifar10", LEADING, SEEDS),
     "finals-coco": _finals("coco", LEADING, SEEDS),
-    "robustness": _robustness(WIDTHS[:1]),
+    "robustness": _robustness(ROBUST, WIDTHS[:1]),
     "tiny": _finals("tiny", LEADING, SEEDS[:1]),
     "accuracy": _accuracy,
     "others": _finals("cifar10", OTHERS, SEEDS[:1]),
-    "robustness-k": _robustness(WIDTHS[1:]),
+    "wide": _wide,
+    "robustness-k": _robustness(ROBUST, WIDTHS[1:]),
+    "robustness-gram": _robustness(ROBUST_ORDERED, WIDTHS),
 }
 
 

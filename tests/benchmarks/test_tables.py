@@ -115,7 +115,7 @@ def test_robustness_and_accuracy_are_found_by_their_parts(tmp_path: Path) -> Non
     page = tables.page(tmp_path)
     cells = row(page, "neuralef-gram, LARS")
     assert cells[6] == "0.610" and cells.count("not run") == 8
-    assert row(page, "scl, rate 0.3") == ["0.910", "0.920", "0.500", "1.0"]
+    assert row(page, "scl, rate 0.3") == ["10%", "0.910", "not run", "0.920", "0.500", "1.0"]
 
 
 def test_repeats_are_one_line_and_nothing_else(tmp_path: Path) -> None:
