@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import torch
 
+import eigen_layouts as layouts
 import eigenfunctions
-import layouts
 import perturbation
 from eigenmethods import METHODS, Default, Exact, Fit, Grease, Settings, Trained
 from eigenproblems import PROBLEMS, Problem, Sample

@@ -1,7 +1,7 @@
 """One shared trunk or k separate networks? The two layouts of the papers, on the intervals of the main table.
 
-    python benchmarks/layouts.py                    # run what is missing, print the table
-    python benchmarks/layouts.py --seconds 240      # as much of it as fits
+    python benchmarks/eigen_layouts.py                    # run what is missing, print the table
+    python benchmarks/eigen_layouts.py --seconds 240      # as much of it as fits
 
 Everything else is as in `eigenfunctions.py`, at one rate and with one seed. Separate networks come twice: each as wide
 as the shared trunk (k times the work), and each so narrow that all together have about as many weights.
@@ -24,7 +24,7 @@ from eigenfunctions import best, line, warm_up
 from eigenmethods import METHODS, Settings, Trained
 from eigenproblems import PROBLEMS, Problem
 
-FILE = "layouts.json"
+FILE = "eigen-layouts.json"
 OBJECTIVES = ("alpha-10", "ratio", "trace")
 SETTINGS = Settings(rates=(0.01,), seeds=(0,))
 SHARED, WIDE, NARROW = "one trunk", "separate, as wide", "separate, as many weights"
