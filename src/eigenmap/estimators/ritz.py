@@ -35,7 +35,8 @@ FITTED = 1e-8
 """Singular values of the least-squares problem that count, in shares of the largest."""
 PROBE_WEIGHT = 0.4
 """Weight of all probes together; that of all points is 1."""
-MOST_PROBES = 16_384
+FEWEST_PROBES, MOST_PROBES = 1024, 16_384
+"""Four for each point, within these bounds."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,7 @@ def _fit_everywhere(
 ) -> Tensor:
     """Least squares of span(z) W against (T u)(z) / mu over the points and over probes around them."""
     n = len(H)
-    z = probes(operator, min(max(4 * n, 2048), MOST_PROBES), scale, seed)
+    z = probes(operator, min(max(4 * n, FEWEST_PROBES), MOST_PROBES), scale, seed)
     targets = torch.cat([operator.apply(u), operator.at(z, u)]) / mu
     rows = torch.cat([H, span(z)])
     weight = torch.cat([operator.p, PROBE_WEIGHT * uniform(len(z)).to(operator.p)]).sqrt()[:, None]
