@@ -102,3 +102,16 @@ def test_least_squares_is_the_smallest_solution() -> None:
     rows = torch.cat([rows, rows[:, :1]], 1)
     targets = random(30, 2, seed=1)
     torch.testing.assert_close(least_squares(rows, targets), torch.linalg.pinv(rows, rtol=1e-8) @ targets)
+
+
+def test_functions_that_only_fit_the_points_are_kept_where_the_probes_are_out_of_reach() -> None:
+    """The first four eigenfunctions near the points, nonsense far away: least squares over probes would bend them."""
+    _, vectors = exact(4)
+    mu = exact(4)[0]
+
+    def near_only(z: Tensor) -> Tensor:
+        functions = rbf(z, X) @ (P[:, None] * vectors) / mu
+        return torch.where(z.abs() > float(X.abs().max()) + 0.3, 50.0, functions)
+
+    solution = solve(near_only, T, 4, torch.ones(1).double(), seed=0)
+    torch.testing.assert_close(solution.eigenvalues, mu, rtol=1e-6, atol=0)

@@ -37,12 +37,12 @@ def test_points_that_judge_are_neither_trained_on_nor_part_of_the_reference_bloc
     judged = []
     align = solver.align
 
-    def spy(operator, judging):  # type: ignore[no-untyped-def]
+    def spy(operator, judging, solution=None):  # type: ignore[no-untyped-def]
         trained = {tuple(row) for x in seen if x.dtype == torch.float32 for row in x.tolist()}
         judged.append((trained, judging))
         own = {tuple(row) for row in operator.x.tolist()}
         assert not own & {tuple(row) for row in judging.x.tolist()}
-        return align(operator, judging)
+        return align(operator, judging, solution)
 
     solver.align = spy  # type: ignore[method-assign]
     found = solver.fit(relation)

@@ -68,8 +68,9 @@ class Solver:
         # Probes of a graph stay as near to the points as its edges are long; else as far as the points are apart.
         spacing = None if relation.graph is None else relation.graph.spacing / relation.x.shape[1] ** 0.5
         self.scale = standardise.scale if spacing is None else torch.full_like(standardise.scale, spacing)
+        some = relation.kernel is not None and len(relation) > TRIAL
         rows = torch.randperm(len(relation), generator=self.generator)[:TRIAL].to(relation.x.device)
-        trial = relation.operator(rows if relation.kernel is not None else None)
+        trial = relation.operator(rows if some else None)
         self.span_psi = settings.network == "separate" or (
             relation.kernel is None and len(relation) * settings.network_params.get("width", 256) > WIDEST_SPAN
         )
@@ -77,6 +78,7 @@ class Solver:
         candidates = [self._candidate(standardise, trial, gain) for gain in gains]
         self.functions, first = min(candidates, key=lambda pair: self._badness(pair[1]))
         self.good_enough = self._is_good(first)
+        self.first = None if some else first  # already the solution on all points, unless there is training
         self.dtype = _training_dtype(relation, standardise, settings.batch_size)
         self.reservoir = Reservoir(2 * settings.reference_size)
         unit = float(first.eigenvalues.abs().max())
@@ -95,13 +97,14 @@ class Solver:
             training = torch.cat([reference, order[2 * capacity :]])
         operator = relation.operator(reference)
         exact = takes_weights(self.trainer.objective) or not relation.weighted
+        solution = None
         if n <= self.settings.batch_size and exact:
-            self._train_on_all(operator)
+            solution = self._train_on_all(operator)
         elif not self.good_enough:
             self._train_on_blocks(relation.batches(training, self.settings.batch_size, self.seed, self.dtype), n)
         if relation.kernel is not None:
             self.reservoir.add(relation.x, relation.p * n if relation.weighted else None, self.generator)
-        return self.align(operator, None if judging is None else relation.operator(judging))
+        return self.align(operator, None if judging is None else relation.operator(judging), solution)
 
     def partial(self, relation: Relation) -> None:
         """One pass of steps over new points, each together with as many old ones as fill a batch."""
@@ -127,10 +130,10 @@ class Solver:
         judging = KernelOperator(points[capacity:], kernel) if len(points) > capacity + 1 else None
         return self.align(KernelOperator(points[:capacity], kernel), judging)
 
-    def align(self, operator: Operator, judging: Operator | None) -> Found:
-        """Solve the last layer on the reference block; judge it elsewhere."""
+    def align(self, operator: Operator, judging: Operator | None, solution: Solution | None = None) -> Found:
+        """Solve the last layer on the reference block, unless that was done; judge it elsewhere."""
         k, functions = self.settings.n_components, self.functions
-        solution = self._solve(operator)
+        solution = solution or self._solve(operator)
         functions.head, mu = solution.head, solution.eigenvalues
         if judging is not None:
             held_out = report.judge(functions, judging)
@@ -176,17 +179,17 @@ class Solver:
             options["shift"] = shift_for(report.smallest_eigenvalue(trial) / unit)
         return options
 
-    def _train_on_all(self, operator: Operator) -> None:
-        """Exact steps in float64, in rounds, until the residual is small; the best round stays.
+    def _train_on_all(self, operator: Operator) -> Solution:
+        """Exact steps in float64, in rounds, until the residual is small; the best round stays and is solved.
 
         With an objective of the user's choice all steps are taken, and the last ones stay.
         """
         functions, trainer, settings = self.functions, self.trainer, self.settings
         auto = isinstance(settings.objective, str) and settings.objective == "auto"
         limit = STEPS if settings.max_steps is None else settings.max_steps
-        best = self._solve(operator)
+        best = self.first or self._solve(operator)
         if limit == 0 or self._is_good(best):
-            return
+            return best
         whole, kept = WholeBatch(operator), copy.deepcopy(functions.network.state_dict())
         while trainer.steps < limit:
             steps = min(ROUND if auto else limit, limit - trainer.steps)
@@ -200,6 +203,7 @@ class Solver:
             if self._is_good(found):
                 break
         functions.network.load_state_dict(kept)
+        return best
 
     def _train_on_blocks(self, batches: Batches, n: int) -> None:
         limit = self.settings.max_steps
