@@ -22,7 +22,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -112,23 +112,31 @@ class Task:
 
 
 def task(codes: Path, items: str, work: Path) -> Task:
-    """Codes as they are or drawn, with the truth; kept in `work`, since every way needs the same."""
+    """Codes as they are or drawn, with the truth; each array is kept in `work` as soon as it is there."""
     work.mkdir(parents=True, exist_ok=True)
-    names = [field.name for field in fields(Task)]
-    files = [work / f"{codes.stem}-{items}-{name}.npy" for name in names]
-    if not all(file.exists() for file in files):
-        real = Codes.load(codes)
-        gallery, queries = real.gallery, real.queries[:QUERIES]
-        if items != "real":
-            mixture = Mixture.fit(real.gallery)
-            gallery, queries = mixture.items(int(float(items))), mixture.queries(QUERIES)
-        tune = np.sort(np.random.default_rng(3).permutation(len(gallery))[:TUNE])
-        with threads(cores()):
-            baseline = exact(unit(gallery))
-            arrays = (gallery, queries, baseline(queries), tune, baseline(gallery[tune]))
-        for file, array in zip(files, arrays, strict=True):
-            np.save(file, array)
-    return Task(*(np.load(file) for file in files))
+
+    def kept(name: str, make: Callable[[], Any]) -> Any:
+        file = work / f"{codes.stem}-{items}-{name}.npy"
+        if not file.exists():
+            partial = file.with_suffix(".partial.npy")
+            np.save(partial, make())
+            partial.replace(file)
+        return np.load(file)
+
+    def drawn() -> Mixture:
+        return Mixture.fit(Codes.load(codes).gallery)
+
+    if items == "real":
+        gallery = kept("gallery", lambda: Codes.load(codes).gallery)
+        queries = kept("queries", lambda: Codes.load(codes).queries[:QUERIES])
+    else:
+        gallery = kept("gallery", lambda: drawn().items(int(float(items))))
+        queries = kept("queries", lambda: drawn().queries(QUERIES))
+    tune = kept("tune", lambda: np.sort(np.random.default_rng(3).permutation(len(gallery))[:TUNE]))
+    with threads(cores()):
+        truth = kept("truth", lambda: exact(unit(gallery))(queries))
+        tune_truth = kept("tune_truth", lambda: exact(unit(gallery))(gallery[tune]))
+    return Task(gallery, queries, truth, tune, tune_truth)
 
 
 def measure(way_name: str, of: Task, postgres: str | None) -> Result:
