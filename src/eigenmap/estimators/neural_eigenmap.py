@@ -208,7 +208,8 @@ class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         X = self._validated(X, reset=False)
         found = self._aligned()
         parts = (self._solver.functions(part).cpu() for part in torch.split(self._points(X), 65536))
-        weights = found.eigenvalues.clamp_min(0).pow(self.t).cpu() if self.t else torch.tensor(1.0)
+        t = number("t", self.t)
+        weights = found.eigenvalues.clamp_min(0).pow(t).cpu() if t else torch.tensor(1.0)
         codes = torch.cat([(part * weights).to(torch.from_numpy(np.empty(0, X.dtype)).dtype) for part in parts])
         result: Array = codes.numpy()
         return result
@@ -331,7 +332,11 @@ class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
                 )
             X = X.toarray()
         X = np.ascontiguousarray(X)
-        return torch.from_numpy(X if X.flags.writeable else X.copy()).to(self.device)
+        x = torch.from_numpy(X if X.flags.writeable else X.copy())
+        try:
+            return x.to(self.device)
+        except (RuntimeError, AssertionError) as error:
+            raise EigenmapError(f'The device {self.device!r} cannot be used here; try device="cpu".') from error
 
     def _weights(self, sample_weight: Any, X: Any) -> Tensor | None:
         if sample_weight is None:
@@ -341,6 +346,7 @@ class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
     def _settings(self) -> Settings:
         """The parameters, each checked: an estimator may have been given anything."""
+        number("t", self.t)
         k = whole("n_components", self.n_components)
         batch_size = whole("batch_size", self.batch_size, least=4)
         max_steps = None if self.max_steps == "auto" else whole('max_steps (or "auto")', self.max_steps, least=0)

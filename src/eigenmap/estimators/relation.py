@@ -12,7 +12,7 @@ from torch import Tensor
 from eigenmap.errors import EigenmapError
 from eigenmap.estimators.train import Batches
 from eigenmap.relations.batch import Batch
-from eigenmap.relations.kernel import Kernel, KernelBlocks, gram_matrix, kernel_function
+from eigenmap.relations.kernel import KERNELS, Kernel, KernelBlocks, gram_matrix, kernel_function
 from eigenmap.relations.neighbours import NeighbourGraph
 from eigenmap.relations.operator import KernelOperator, MatrixOperator, Operator
 
@@ -111,6 +111,9 @@ def make_relation(
         count = params.get("n_neighbors", min(15, n - 1))
         graph = NeighbourGraph(x.double(), count, seed=seed, batch_size=edges)
         return Relation(x, graph.operator().p, True, graph=graph)
+    if not callable(kernel) and kernel not in KERNELS:
+        known = ", ".join([*KERNELS, PRECOMPUTED, NEIGHBOURS])
+        raise EigenmapError(f"There is no kernel {kernel!r}; choose one of {known} or give a function.")
     function = kernel_function(kernel, kernel_params)
     KernelBlocks(torch.cat([x[:65], x[:1]]).double(), function)  # tries the kernel and says what is wrong with it
     return Relation(x, p, weighted, kernel=function)

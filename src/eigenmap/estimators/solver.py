@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from eigenmap.errors import EigenmapError
 from eigenmap.estimators import report
 from eigenmap.estimators.functions import Functions, Standardise, make_network
 from eigenmap.estimators.relation import Relation
@@ -161,6 +162,10 @@ class Solver:
             network = make_network(settings.network, settings.network_params, trial.x.shape[1], outputs, gain)
         network = copy.deepcopy(network).to(device=trial.x.device, dtype=torch.float64)
         functions = Functions(network, standardise, self.span_psi)
+        try:
+            functions.span(trial.x[:2])
+        except RuntimeError as error:
+            raise EigenmapError(f"The network does not take {trial.x.shape[1]} features: {error}.") from error
         return functions, solve(functions.span, trial, settings.n_components, self.scale, self.seed)
 
     def _badness(self, solution: Solution) -> float:

@@ -106,7 +106,7 @@ class NeighbourGraph:
 
     def _extend(self, z: Tensor, f: Tensor) -> Tensor:
         _, found = self._search(z, self.n_neighbors)
-        return f[torch.from_numpy(found)].mean(1)
+        return f[torch.from_numpy(found.clip(0))].mean(1)  # HNSW marks what it missed by -1
 
 
 def _index(x: Tensor) -> Any:
