@@ -74,7 +74,7 @@ def write(page: Page, path: Path) -> Path:
     partial = path.with_name(f".{path.name}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        partial.write_text(page.html(), encoding="utf-8")
+        partial.write_text(page.html(), encoding="utf-8", errors="replace")  # odd bytes of file names
         partial.replace(path)
     except OSError as error:
         raise EigenmapError(f"The report {path} cannot be written: {error.strerror}.") from error
@@ -144,17 +144,19 @@ def _answers(query: Answers) -> Html:
 
 
 def _answer_row(length: int, hits: Sequence[Hit]) -> Html:
-    right = sum(hit.right for hit in hits)
-    pictures = "".join(
-        f'<span class="{"right" if hit.right else "wrong"}">'
-        f"{_picture(hit.picture, f'{hit.label}, ' + ('right' if hit.right else 'wrong'))}"
-        f'<i aria-hidden="true">{"✓" if hit.right else "✗"}</i></span>'
-        for hit in hits
-    )
+    known = [hit.right for hit in hits if hit.right is not None]
+    count = f"<small>{sum(known)} of {len(hits)}</small>" if known else ""
+    pictures = "".join(map(_hit, hits))
     return (
-        f'<div class="hits"><span class="length"><b>{length}</b><small>{right} of {len(hits)}</small></span>'
-        f'<div class="strip">{pictures}</div></div>'
+        f'<div class="hits"><span class="length"><b>{length}</b>{count}</span><div class="strip">{pictures}</div></div>'
     )
+
+
+def _hit(hit: Hit) -> Html:
+    kind = {True: "right", False: "wrong", None: "unknown"}[hit.right]
+    words = hit.label if hit.right is None else f"{hit.label}, {kind}"
+    mark = '<i aria-hidden="true">✗</i>' if hit.right is False else ""
+    return f'<span class="{kind}">{_picture(hit.picture, words)}{mark}</span>'
 
 
 def _picture(picture: Picture, alt: str) -> Html:
@@ -169,4 +171,4 @@ def _picture(picture: Picture, alt: str) -> Html:
 def _css() -> str:
     sheet = resources.files("eigenmap.figures").joinpath("report.css").read_text(encoding="utf-8")
     light, dark = css_variables(), css_variables(dark=True)
-    return f":root{{{light}}}\n@media (prefers-color-scheme: dark){{:root{{{dark}}}}}\n{sheet}"
+    return f":root{{{light}}}\n@media screen and (prefers-color-scheme: dark){{:root{{{dark}}}}}\n{sheet}"
