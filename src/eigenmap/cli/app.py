@@ -14,7 +14,7 @@ from eigenmap.errors import EigenmapError
 LEARN, USE, ABOUT = "Learn", "Use", "Look up"
 """Headings in the list of verbs."""
 
-_ORDER = ("demo", "fit", "embed", "index", "search", "evaluate", "info", "recipes", "objectives")
+_ORDER = ("demo", "fit", "embed", "index", "search", "evaluate", "info", "report", "figures", "recipes", "objectives")
 
 
 class Verbs(TyperGroup):

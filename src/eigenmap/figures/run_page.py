@@ -17,7 +17,8 @@ from eigenmap.evaluation.retrieval import Row
 from eigenmap.figures import report
 from eigenmap.figures.report import Html, Page, Section
 from eigenmap.figures.scores import default_metrics, panels, words_for
-from eigenmap.figures.study import BASELINES, Study, TrainedRun, comparison_panels
+from eigenmap.figures.study import BASELINES, Study, TrainedRun, comparison_metrics
+from eigenmap.model import Eigenmap
 from eigenmap.training.health import lowest_rank
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def retrieval_section(study: Study, figures: Figures) -> Section | None:
         ),
         *(
             report.table(*comparison_rows(study.comparison, metric), words_for(metric), strong=0)
-            for metric in _metrics_of(study.comparison)
+            for metric in comparison_metrics(study.comparison)
         ),
         report.paragraph(study.protocol),
     ]
@@ -130,14 +131,22 @@ def features_section(figures: Figures) -> Section | None:
 
 def spectrum_section(runs: Sequence[TrainedRun], figures: Figures) -> Section:
     """Eigenvalues, and where to cut."""
-    rows = [[run.title or "this run", *suggestions(run).values(), str(run.model.n_components)] for run in runs]
+    kinds = (_SPECTRUM, _NEIGHBOURS)
+    rows = [
+        [
+            run.title or "this run",
+            *(_known(suggestions(run.model).get(kind)) for kind in kinds),
+            f"{run.model.n_components}",
+        ]
+        for run in runs
+    ]
     blocks = [
         report.figure(
             figures["spectrum"],
             "The eigenvalue of a feature is its correlation between two random views of one picture: 1 if views do not "
             "change it, 0 if they share nothing. Measured on pictures held out of training.",
         ),
-        report.table(["suggested length", *suggestions(runs[0]), "all"], rows, "Where to cut"),
+        report.table(["suggested length", *kinds, "all"], rows, "Where to cut"),
     ]
     if "lengths" in figures:
         text = "Of the ten nearest neighbours by the full code, the share that a code cut at each length finds too."
@@ -168,13 +177,15 @@ def training_section(runs: Sequence[TrainedRun], figures: Figures, numbers: Sequ
 def usage_section(run: TrainedRun) -> Section:
     """How to load the model, in Python and on the command line."""
     folder, dim = run.folder.as_posix(), min(8, run.model.n_components)
-    keep = suggestions(run)[_NEIGHBOURS]
+    lengths = suggestions(run.model)
+    share = "recall" if _NEIGHBOURS in lengths else "spectrum"
+    keep = lengths.get(_NEIGHBOURS, lengths[_SPECTRUM])
     python = (
         "import eigenmap as em\n\n"
         f"model = em.Eigenmap.load({folder!r})\n"
         f"codes = model.encode(images, dim={dim})         # one row of {dim} numbers an image\n"
         f"model.eigenvalues_[:{dim}]                      # how much of each feature two views share\n"
-        f"model.suggest_dim(recall=0.95)              # {keep}\n"
+        f"model.suggest_dim({share}=0.95)              # {keep}\n"
     )
     path = shlex.quote(folder)
     shell = (
@@ -198,14 +209,10 @@ def configuration_section(runs: Sequence[TrainedRun], machine: Mapping[str, obje
 _SPECTRUM, _NEIGHBOURS = "95 % of the spectrum", "95 % of the neighbours"
 
 
-def suggestions(run: TrainedRun) -> dict[str, str]:
-    """The lengths that the model itself suggests."""
-    model = run.model
-    known = bool(model.alignment.recall)
-    return {
-        _SPECTRUM: str(model.suggest_dim(spectrum=0.95)),
-        _NEIGHBOURS: str(model.suggest_dim(recall=0.95)) if known else "not known",
-    }
+def suggestions(model: Eigenmap) -> dict[str, int]:
+    """The lengths that the model itself suggests; the second only where it knows its recall."""
+    lengths = {_SPECTRUM: model.suggest_dim(spectrum=0.95)}
+    return lengths | ({_NEIGHBOURS: model.suggest_dim(recall=0.95)} if model.alignment.recall else {})
 
 
 def health_row(run: TrainedRun) -> list[str]:
@@ -263,9 +270,9 @@ def _glance(run: TrainedRun, comparison: Mapping[str, Sequence[Row]]) -> list[tu
     about = run.model.training
     numbers = [(str(run.model.n_components), "ordered features")]
     if run.model.alignment.recall:
-        numbers.append((suggestions(run)[_NEIGHBOURS], "of them keep 95 % of the nearest neighbours"))
+        numbers.append((str(suggestions(run.model)[_NEIGHBOURS]), "of them keep 95 % of the nearest neighbours"))
     if comparison:
-        metric = _metrics_of(comparison)[0]
+        metric = comparison_metrics(comparison)[0]
         row = next((row for row in comparison["ours"] if row["dim"] >= 8), comparison["ours"][-1])
         numbers.append((f"{row[metric]:.3f}", f"{words_for(metric)}, with {int(row['dim'])} features"))
     if "steps" in about:
@@ -275,10 +282,8 @@ def _glance(run: TrainedRun, comparison: Mapping[str, Sequence[Row]]) -> list[tu
     return numbers
 
 
-def _metrics_of(comparison: Mapping[str, Sequence[Row]]) -> list[str]:
-    """What the panels of the figure show: the same metrics go into the tables."""
-    words = [panel.metric for panel in comparison_panels(comparison)]
-    return [metric for metric in comparison["ours"][0] if words_for(metric) in words]
+def _known(length: int | None) -> str:
+    return "not known" if length is None else str(length)
 
 
 def _environment(about: Mapping[str, Any]) -> dict[str, Any]:

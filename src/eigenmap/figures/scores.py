@@ -1,6 +1,6 @@
 """Curves from the files that `eigenmap evaluate ... --json FILE` writes, one or several seeds a series.
 
-    series = [read_scores(Path("a.json"), "ordered"), read_scores(Path("b.json"), "ordered"), read_scores(Path("c.json"))]
+    series = [read_scores(Path(file), "ordered") for file in ("seed-0.json", "seed-1.json", "seed-2.json")]
     save(length_curves(panels(series, "map_over_found@1000")), Path("figures/scores"))
 
 Any JSON file with a list `rows` of objects that hold a whole number `dim` and measured numbers can be drawn. Files of
@@ -95,10 +95,7 @@ def panels(series: Sequence[Scores], metric: str, words: str | None = None) -> l
         Panel(
             "" if share is None else f"{100 * share:g} % of the labels",
             words or words_for(metric),
-            [
-                _curve(name, files, metric, share, first=number == 0)
-                for number, (name, files) in enumerate(named.items())
-            ],
+            [_curve(name, files, metric, share, first=name == series[0].name) for name, files in named.items()],
         )
         for share in shares
     ]

@@ -1,23 +1,23 @@
 """Everything known about a run, and all figures that can be drawn from it.
 
 run = read_run(Path("runs/mine"))
-study = Study(run, **look_closer(run.model, gallery, queries))
-for name, figure in draw(study).items():
-    save(figure, Path("figures") / name)
+figures = draw(Study(run, exciting=excited_by(run.model, images)))
+save(figures["exciting"], Path("figures/exciting"))
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from eigenmap.errors import EigenmapError
 from eigenmap.evaluation.retrieval import Row
 from eigenmap.figures.curves import Curve, Panel, length_curves
 from eigenmap.figures.excitation import ExcitedFeature, MadeFeature, exciting_figure, made_figure
 from eigenmap.figures.gallery import Answers, answer_grid
+from eigenmap.figures.names import FIGURES
 from eigenmap.figures.scores import Scores, default_metrics, panels, words_for
 from eigenmap.figures.spectrum import spectrum_figure
 from eigenmap.figures.training import training_figure
@@ -28,25 +28,6 @@ from eigenmap.training.run import METRICS
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-
-class About(NamedTuple):
-    """What a figure shows, and what it needs."""
-
-    shows: str
-    needs: str
-
-
-FIGURES = {
-    "spectrum": About("the eigenvalue of every feature", "RUN"),
-    "lengths": About("neighbours that a cut code keeps", "RUN"),
-    "training": About("loss and health at every step", "RUN with its metrics.jsonl"),
-    "exciting": About("images that excite the first features", "RUN, --data"),
-    "queries": About("what some images find at 4 ... 64 features", "RUN, --data"),
-    "retrieval": About("mAP and precision against length, baselines", "RUN, --data with labels"),
-    "scores": About("quality against length, from files", "--scores"),
-    "optimised": About("images made to excite features; slow, only if named", "RUN"),
-}
-"""By the name of the file, in the order in which they are drawn."""
 
 BASELINES = {
     "ours": "ordered code (ours)",
@@ -95,10 +76,31 @@ def read_run(folder: Path, name: str = "run", title: str = "") -> TrainedRun:
     return TrainedRun(model, read(metrics) if metrics.is_file() else [], folder, name, title)
 
 
-def draw(study: Study) -> dict[str, Figure]:
-    """Every figure there is something to draw for, by its name in `FIGURES`."""
-    drawn = {name: drawer(study) for name, drawer in _DRAWERS.items()}
+def draw(study: Study, wanted: Collection[str] = FIGURES) -> dict[str, Figure]:
+    """Those of the wanted figures there is something to draw for, by their names in `FIGURES`."""
+    drawn = {name: _DRAWERS[name](study) for name in FIGURES if name in wanted}
     return {name: figure for name, figure in drawn.items() if figure is not None}
+
+
+def numbers(study: Study) -> dict[str, Any]:
+    """What the figures show that was measured for them, as JSON holds it."""
+    return {
+        "run": None if study.run is None else str(study.run.folder),
+        "protocol": study.protocol,
+        "retrieval": study.comparison,
+        "exciting": [
+            {
+                "feature": feature.number,
+                "eigenvalue": feature.eigenvalue,
+                "largest": [hit.label for hit in feature.most],
+                "smallest": [hit.label for hit in feature.least],
+            }
+            for feature in study.exciting
+        ],
+        "optimised": [
+            {"feature": made.number, "largest": made.values[0], "smallest": made.values[1]} for made in study.made
+        ],
+    }
 
 
 def runs_spectrum(runs: Sequence[TrainedRun]) -> Figure:
@@ -128,7 +130,6 @@ def runs_training(runs: Sequence[TrainedRun]) -> Figure | None:
 
 def comparison_panels(comparison: Mapping[str, Sequence[Row]]) -> list[Panel]:
     """MAP and precision of the ordered code and its baselines, each at the longest ranking that was scored."""
-    metrics = default_metrics([Scores("", comparison["ours"], Path())])
     return [
         Panel(
             "",
@@ -144,8 +145,13 @@ def comparison_panels(comparison: Mapping[str, Sequence[Row]]) -> list[Panel]:
                 if key in comparison
             ],
         )
-        for metric in metrics
+        for metric in comparison_metrics(comparison)
     ]
+
+
+def comparison_metrics(comparison: Mapping[str, Sequence[Row]]) -> list[str]:
+    """What figures and tables show of a comparison."""
+    return default_metrics([Scores("ours", comparison["ours"], Path())])
 
 
 def _retrieval(study: Study) -> Figure | None:
