@@ -107,6 +107,7 @@ def made_figure(features: Sequence[MadeFeature]) -> Figure:
             axes = add_axes(figure, (2, len(features), place), title="" if row else str(feature.number))
             axes.imshow(feature.pictures[row], cmap="gray", vmin=0, vmax=255, interpolation="nearest")
             axes.grid(False)
+            axes.spines[:].set_visible(False)
             axes.set_xticks([])
             axes.set_yticks([])
             axes.set_xlabel(f"{feature.values[row]:+.2f}", fontsize=8, color=MUTED)

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Html = str
+_REM_PER_INCH = 6.1
+"""Size of figures on the page: one of 9.4 inches fills it."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,11 @@ def numbers(items: Iterable[tuple[str, str]]) -> Html:
 def figure(content: Figure, caption: str, label: str | None = None) -> Html:
     """A figure drawn with the colours of the page; wide ones scroll sideways on a phone."""
     drawing = inline(content, label or caption)
-    return f'<figure><div class="scroll">{drawing}</div><figcaption>{escape(caption)}</figcaption></figure>'
+    widest = f"--widest:{_REM_PER_INCH * content.get_figwidth():.1f}rem"  # or the text of a small one would be huge
+    return (
+        f'<figure><div class="scroll" style="{widest}">{drawing}</div>'
+        f"<figcaption>{escape(caption)}</figcaption></figure>"
+    )
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], caption: str = "", strong: int | None = None) -> Html:

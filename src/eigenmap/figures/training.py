@@ -24,7 +24,7 @@ def training_figure(runs: Mapping[str, Sequence[Record]]) -> Figure:
         raise EigenmapError("There is nothing to draw: give at least one run with a line of metrics.")
     monitors = sorted({name for records in runs.values() for record in records for name in record.get("monitor", {})})
     columns = 2 + len(monitors)
-    figure = new_figure(4.7 * columns, 3.4)
+    figure = new_figure(9.4 if columns == 2 else 3.5 * columns, 3.4)
     loss = add_axes(figure, (1, columns, 1), title="objective", xlabel="step", ylabel="loss")
     rank = add_axes(figure, (1, columns, 2), title="health", xlabel="step", ylabel="held-out effective rank")
     watched = [
