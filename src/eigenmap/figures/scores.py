@@ -21,6 +21,7 @@ from typing import Any
 
 from eigenmap.errors import EigenmapError
 from eigenmap.figures.curves import Curve, Panel
+from eigenmap.figures.style import numbered_key
 
 NOT_METRICS = {"dim", "share", "labels", "spread", "runs", "seed"}
 PREFERRED = ("map_over_found@", "precision@", "accuracy")
@@ -95,7 +96,11 @@ def panels(series: Sequence[Scores], metric: str, words: str | None = None) -> l
         Panel(
             "" if share is None else f"{100 * share:g} % of the labels",
             words or words_for(metric),
-            [_curve(name, files, metric, share, first=name == series[0].name) for name, files in named.items()],
+            [
+                _curve(numbered_key(number), name, files, metric, share)
+                for number, (name, files) in enumerate(named.items())
+                if any(share in scores.shares for scores in files)
+            ],
         )
         for share in shares
     ]
@@ -119,9 +124,8 @@ def words_for(metric: str) -> str:
     return known.get(kind, f"{kind.replace('_', ' ')}, top {count}")
 
 
-def _curve(name: str, files: Sequence[Scores], metric: str, share: float | None, *, first: bool) -> Curve:
-    """The first series is the one to look at."""
-    key = "ours" if first else name
+def _curve(key: str, name: str, files: Sequence[Scores], metric: str, share: float | None) -> Curve:
+    """One series: a file as it is, or the mean of several."""
     if len(files) == 1:
         return Curve(key, name, files[0].values(metric, share), files[0].spread(metric, share))
     measured = [scores.values(metric, share) for scores in files]

@@ -20,6 +20,7 @@ from eigenmap.figures.gallery import Answers, answer_grid
 from eigenmap.figures.names import FIGURES
 from eigenmap.figures.scores import Scores, default_metrics, panels, words_for
 from eigenmap.figures.spectrum import spectrum_figure
+from eigenmap.figures.style import numbered_key
 from eigenmap.figures.training import training_figure
 from eigenmap.model import DESCRIPTION, Eigenmap
 from eigenmap.training.metrics import Record, read
@@ -116,7 +117,7 @@ def runs_lengths(runs: Sequence[TrainedRun]) -> Figure | None:
     if not known:
         return None
     curves = [
-        Curve(*(("ours", "") if len(known) == 1 else (f"run {number}", run.name)), run.model.alignment.recall)
+        Curve(numbered_key(number), run.name if len(known) > 1 else "", run.model.alignment.recall)
         for number, run in enumerate(known)
     ]
     return length_curves([Panel("", "recall@10 of full length", curves)])

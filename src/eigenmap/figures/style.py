@@ -185,8 +185,13 @@ def look(name: str, number: int = 0) -> dict[str, Any]:
 
 def numbered_look(number: int) -> dict[str, Any]:
     """The same for series that have no names of their own, such as several runs of one method."""
+    return look(numbered_key(number), number)
+
+
+def numbered_key(number: int) -> str:
+    """The name of a look for the series with this number: seven that differ, then from the spare ones again."""
     names = [name for name, each in LOOKS.items() if each.marker]
-    return look(names[number % len(names)])
+    return names[number] if number < len(names) else f"series {number}"
 
 
 def svg(figure: Figure) -> str:
