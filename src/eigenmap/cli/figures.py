@@ -39,7 +39,6 @@ from eigenmap.cli.studies import (
     look,
 )
 from eigenmap.errors import EigenmapError
-from eigenmap.figures.names import DATA_FIGURES, FIGURES
 
 
 @app.command(
@@ -112,6 +111,7 @@ def figures(
     scores     quality by length, from files                  --scores
     optimised  images made to excite features, slowly         RUN, --only optimised
     """
+    from eigenmap.figures.names import FIGURES
     from eigenmap.figures.study import draw, numbers, read_run
     from eigenmap.figures.style import save
 
@@ -212,6 +212,8 @@ def report(
 
 def only_names(given: Sequence[str]) -> list[str]:
     """The names in `--only a,b --only c`, each known."""
+    from eigenmap.figures.names import FIGURES
+
     names = [name for text in given for name in text.replace(",", " ").split()]
     for name in names:
         if name not in FIGURES:
@@ -221,6 +223,7 @@ def only_names(given: Sequence[str]) -> list[str]:
 
 def choose(only: Sequence[str], *, has_run: bool, has_data: bool, has_scores: bool) -> list[str]:
     """Figures to draw: those named, if there is enough for them, or all there is enough for but the slow one."""
+    from eigenmap.figures.names import DATA_FIGURES, FIGURES
 
     def possible(name: str) -> bool:
         if name == "scores":
