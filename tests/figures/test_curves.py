@@ -67,3 +67,11 @@ def test_names_are_taken_literally() -> None:
 
 def test_a_single_curve_without_a_name_needs_no_legend() -> None:
     assert not length_curves([Panel("", "recall", [Curve("ours", "", {1: 0.2, 2: 0.4})])]).legends
+
+
+def test_a_legend_of_long_names_stays_inside_the_figure() -> None:
+    names = ["a code with quite a long name, 3 runs", "another one that is as long as the first", "short"]
+    figure = length_curves([Panel("", "mAP", [Curve(name, name, {2: 0.1, 4: 0.2}) for name in names])])
+    png(figure)  # lays it out
+    box = figure.legends[0].get_window_extent()
+    assert box.x1 <= figure.bbox.x1 and box.x0 >= figure.bbox.x0

@@ -49,7 +49,7 @@ def length_curves(panels: Sequence[Panel], longest: int | None = None) -> Figure
     """Panels side by side; those of one metric share the vertical axis. Lengths beyond `longest` are left out."""
     if not panels or not any(curve.values for panel in panels for curve in panel.curves):
         raise EigenmapError("There is nothing to draw: give at least one curve with a value.")
-    figure = new_figure(4.7 * len(panels) + 0.5, 4.2)
+    figure = new_figure(max(7.0, 4.7 * len(panels) + 0.5), 4.2)
     leaders: dict[str, Axes] = {}
     for number, panel in enumerate(panels, start=1):
         leader = leaders.get(panel.metric)
@@ -65,14 +65,21 @@ def length_curves(panels: Sequence[Panel], longest: int | None = None) -> Figure
         for spare, curve in enumerate(panel.curves):
             _draw(axes, curve, spare, longest)
         leaders.setdefault(panel.metric, axes)
-    if any(curve.name for curve in panels[0].curves):
-        add_legend(figure, figure.axes[0], columns=min(3, len(panels[0].curves)))
+    names = [curve.name for curve in panels[0].curves if curve.name]
+    if names:
+        add_legend(figure, figure.axes[0], columns=_columns(names, figure.get_figwidth()))
     return figure
 
 
 def retrieval_curves(panels: Mapping[str, Sequence[Curve]], metric: str, longest: int | None = None) -> Figure:
     """The same metric in every panel, each with a title."""
     return length_curves([Panel(title, metric, curves) for title, curves in panels.items()], longest)
+
+
+def _columns(names: Sequence[str], inches: float) -> int:
+    """As many columns as a legend of these names has room for, three at most."""
+    widest = 0.066 * max(map(len, names)) + 0.6
+    return max(1, min(3, len(names), int(inches / widest)))
 
 
 def _length_axis(axes: Axes, curves: Sequence[Curve], longest: int | None) -> None:
