@@ -118,13 +118,13 @@ def figures(
     chosen = choose(only or (), has_run=run is not None, has_data=data is not None, has_scores=bool(scores))
     asked = Asked(chosen, data, labels, queries, query_labels, scores or (), metric or (), top, features, steps, seed)
     check_asked(asked)
+    trained = None if run is None else read_run(run)
     folder = out or (Path("figures") if run is None else run / "figures")
     for file in (folder / f"{name}.{kind}" for name in chosen for kind in ("svg", "png")):
         check_file(file, force)
     if json is not None:
         check_file(json, force)
-    place = check_device(device)
-    study = look(None if run is None else read_run(run), asked, place, strict=strict, quiet=quiet)
+    study = look(trained, asked, check_device(device), strict=strict, quiet=quiet)
     drawn = draw(study, chosen)
     for name in only_names(only or ()):
         if name not in drawn:

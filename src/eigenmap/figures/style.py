@@ -17,6 +17,7 @@ from __future__ import annotations
 import html
 import io
 import re
+import warnings
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -248,6 +249,8 @@ def _variable(color: str) -> str:
 
 def _render(figure: Figure, kind: str, **options: Any) -> bytes:
     buffer = io.BytesIO()
-    with styled():
+    with styled(), warnings.catch_warnings():
+        # An SVG keeps the text, whatever script it is in; in a PNG a box stands for what the font lacks.
+        warnings.filterwarnings("ignore", message=r"Glyph .* missing from")
         figure.savefig(buffer, format=kind, **options)
     return buffer.getvalue()
