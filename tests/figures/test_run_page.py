@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from eigenmap import EigenmapError
+from eigenmap import Eigenmap, EigenmapError
 from eigenmap.data import ImageSet
 from eigenmap.data.labels import Labels
 from eigenmap.evaluation.baselines import compare, compare_random, split_queries
 from eigenmap.figures.answers import find_answers
 from eigenmap.figures.excitation import excited_by, make_exciting
-from eigenmap.figures.run_page import comparison_rows, health_row, run_page, suggestions
+from eigenmap.figures.run_page import comparison_rows, health_row, run_page, suggestions, usage_section
 from eigenmap.figures.scores import read_scores
 from eigenmap.figures.study import Study, draw, read_run
 from tests.figures.test_report import Checker
@@ -117,6 +117,19 @@ def test_models_that_know_less(study: Study) -> None:
     assert "not known" in text and "not recorded" in text and "There is no metrics.jsonl" in text
     assert list(suggestions(model)) == ["95 % of the spectrum"]
     assert "suggest_dim(spectrum=0.95)" in text
+
+
+def test_how_to_use_a_model_of_something_else_than_images(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert study.run is not None
+    assert "eigenmap index" in usage_section(study.run).blocks[1]
+
+    def none(model: Eigenmap) -> None:
+        raise EigenmapError("This is a model of nodes.")
+
+    monkeypatch.setattr(Eigenmap, "image", property(none), raising=False)
+    python, shell = usage_section(study.run).blocks
+    assert "model.encode(x, dim=8)" in python
+    assert "FEATURES.npy" in shell and "eigenmap index" not in shell
 
 
 def test_a_collapsed_run_is_called_so(study: Study) -> None:

@@ -143,8 +143,8 @@ def spectrum_section(runs: Sequence[TrainedRun], figures: Figures) -> Section:
     blocks = [
         report.figure(
             figures["spectrum"],
-            "The eigenvalue of a feature is its correlation between two random views of one picture: 1 if views do not "
-            "change it, 0 if they share nothing. Measured on pictures held out of training.",
+            "The eigenvalue of a feature is its correlation between the two sides of a pair, such as two random views "
+            "of one picture: 1 if both agree in it, 0 if they share nothing. Measured on pairs held out of training.",
         ),
         report.table(["suggested length", *kinds, "all"], rows, "Where to cut"),
     ]
@@ -180,19 +180,21 @@ def usage_section(run: TrainedRun) -> Section:
     lengths = suggestions(run.model)
     share = "recall" if _NEIGHBOURS in lengths else "spectrum"
     keep = lengths.get(_NEIGHBOURS, lengths[_SPECTRUM])
-    python = (
-        "import eigenmap as em\n\n"
-        f"model = em.Eigenmap.load({folder!r})\n"
-        f"codes = model.encode(images, dim={dim})         # one row of {dim} numbers an image\n"
-        f"model.eigenvalues_[:{dim}]                      # how much of each feature two views share\n"
-        f"model.suggest_dim({share}=0.95)              # {keep}\n"
+    images = takes_images(run.model)
+    items, source = ("images", "PHOTOS/") if images else ("x", "FEATURES.npy")
+    lines = {
+        f"codes = model.encode({items}, dim={dim})": f"one row of {dim} numbers an item",
+        f"model.eigenvalues_[:{dim}]": "how much of each feature the two sides of a pair share",
+        f"model.suggest_dim({share}=0.95)": str(keep),
+    }
+    widest = max(map(len, lines))
+    python = f"import eigenmap as em\n\nmodel = em.Eigenmap.load({folder!r})\n" + "".join(
+        f"{line:{widest}}  # {remark}\n" for line, remark in lines.items()
     )
     path = shlex.quote(folder)
-    shell = (
-        f"eigenmap info {path}\n"
-        f"eigenmap embed {path} PHOTOS/ --out codes.npy --dim {dim}\n"
-        f"eigenmap index {path} PHOTOS/ --out photos.index\n"
-    )
+    shell = f"eigenmap info {path}\neigenmap embed {path} {source} --out codes.npy --dim {dim}\n"
+    if images:
+        shell += f"eigenmap index {path} {source} --out photos.index\n"
     return Section("Use it", [report.code(python), report.code(shell)])
 
 
@@ -204,6 +206,14 @@ def configuration_section(runs: Sequence[TrainedRun], machine: Mapping[str, obje
     ]
     known = dict(machine or _environment(runs[0].model.training))
     return Section("Configuration", [*blocks, report.folded("Environment", [report.facts(known)])])
+
+
+def takes_images(model: Eigenmap) -> bool:
+    """Whether a model is one of images; another kind has no size of images, and says so."""
+    try:
+        return model.image.size > 0
+    except EigenmapError:
+        return False
 
 
 _SPECTRUM, _NEIGHBOURS = "95 % of the spectrum", "95 % of the neighbours"
