@@ -74,7 +74,7 @@ _IN_ORDER = ("demo", "fit", "embed", "index", "search", "evaluate", "info", "rep
 
 def test_the_first_page_names_every_verb_in_the_order_of_use() -> None:
     text = succeed("--help").out
-    places = [text.index(f" {verb} ") for verb in _IN_ORDER]
+    places = [text.index(f"│ {verb} ") for verb in _IN_ORDER]
     assert places == sorted(places)
     bare = run()
     assert (bare.out + bare.err).split() == text.split()
