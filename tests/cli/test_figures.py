@@ -116,7 +116,8 @@ def test_mistakes_are_named_before_anything_is_written(
 
 def test_the_report_is_one_page_beside_the_model(model_dir: Path, photos: Path, tmp_path: Path) -> None:
     page = tmp_path / "report.html"
-    result = succeed("report", model_dir, "--data", photos, "--optimise", 2, "--out", page)
+    numbers = tmp_path / "numbers.json"
+    result = succeed("report", model_dir, "--data", photos, "--optimise", 2, "--out", page, "--json", numbers)
     assert result.out.strip() == str(page)
     text = page.read_text(encoding="utf-8")
     assert re.findall(r"<h2>(.*?)</h2>", text) == [
@@ -125,6 +126,8 @@ def test_the_report_is_one_page_beside_the_model(model_dir: Path, photos: Path, 
     ]
     assert "3 queries (a random part of the data, taken out of the gallery) against 12 images" in text
     assert "<script" not in text
+    measured = json.loads(numbers.read_text())["retrieval"]["ours"][0]
+    assert f"{measured['map_over_found@6']:.3f}" in text
 
 
 def test_the_report_goes_beside_the_model(model_dir: Path) -> None:

@@ -41,7 +41,9 @@ def test_pixels_can_be_left_out(model: Eigenmap, images: ImageSet) -> None:
 
 
 def test_random_order_has_a_spread(model: Eigenmap, images: ImageSet) -> None:
-    rows = compare_random(model, *split_queries(images), top=[10], draws=3)
+    parts = split_queries(images)
+    rows = compare_random(model, *parts, top=[10], draws=3)
+    assert compare(model, *parts, top=[10], pixels=False, draws=3)["random"] == rows
     assert [row["dim"] for row in rows] == [2, 4, 8, 16]
     assert rows[0]["precision@10_spread"] > 0 and rows[-1]["precision@10_spread"] == 0
 

@@ -184,6 +184,7 @@ def report(
             rich_help_panel=OUTPUT,
         ),
     ] = None,
+    json: JsonOption = None,
     force: ForceOption = False,
     quiet: QuietOption = False,
 ) -> None:
@@ -194,7 +195,7 @@ def report(
     """
     from eigenmap.figures.report import write
     from eigenmap.figures.run_page import run_page
-    from eigenmap.figures.study import draw, read_run
+    from eigenmap.figures.study import draw, numbers, read_run
 
     chosen = choose((), has_run=True, has_data=data is not None, has_scores=bool(scores))
     chosen += ["optimised"] if optimise else []
@@ -204,10 +205,13 @@ def report(
     check_asked(asked)
     page = out or run / "report.html"
     trained = read_run(run)
-    check_file(page, force)
+    for file in filter(None, (page, json)):
+        check_file(file, force)
     study = look(trained, asked, check_device(device), strict=strict, quiet=quiet)
     sayer(quiet)("Drawing ...")
     show(str(write(run_page(study, draw(study, chosen)), page)))
+    if json is not None:
+        write_json(json, numbers(study))
 
 
 def only_names(given: Sequence[str]) -> list[str]:

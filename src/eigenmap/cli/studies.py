@@ -186,11 +186,10 @@ def _look_at_data(model: Eigenmap, asked: Asked, read: Callable[..., ImageSet], 
 
 
 def _compare(model: Eigenmap, gallery: ImageSet, queries: ImageSet, asked: Asked) -> dict[str, list[Row]]:
-    from eigenmap.evaluation.baselines import affordable_pixels, compare, compare_random
+    from eigenmap.evaluation.baselines import DRAWS, affordable_pixels, compare
 
     top = [asked.top or default_top(len(gallery))]
-    scores = compare(model, gallery, queries, top, pixels=affordable_pixels(gallery))
-    return scores | {"random": compare_random(model, gallery, queries, top, seed=asked.seed)}
+    return compare(model, gallery, queries, top, pixels=affordable_pixels(gallery), draws=DRAWS, seed=asked.seed)
 
 
 def default_top(images: int) -> int:

@@ -1,6 +1,6 @@
 """A model's ordered code beside what else one could cut: four baselines, each scored at every length it has.
 
-    scores = compare(model, gallery, queries)
+    scores = compare(model, gallery, queries, draws=10)
     scores["ours"][0]    # {"dim": 2, "map_over_found@100": ..., ...}, a row of `retrieval`
 
 - ours: the ordered code of the model.
@@ -23,6 +23,7 @@ from eigenmap.errors import EigenmapError
 from eigenmap.evaluation.ranking import Codes
 from eigenmap.evaluation.retrieval import Row, lengths, pca, project, random_features, retrieval
 from eigenmap.model import Eigenmap
+from eigenmap.spectrum import unit_rows
 
 TOP = (100, 1000)
 DRAWS = 10
@@ -31,23 +32,43 @@ MOST_PIXELS = 4096
 
 
 def compare(
-    model: Eigenmap, gallery: ImageSet, queries: ImageSet, top: Sequence[int] = TOP, *, pixels: bool = True
+    model: Eigenmap,
+    gallery: ImageSet,
+    queries: ImageSet,
+    top: Sequence[int] = TOP,
+    *,
+    pixels: bool = True,
+    draws: int = 0,
+    seed: int = 0,
 ) -> dict[str, list[Row]]:
-    """Score the ordered code, and the baselines that need no draws; `pixels=False` leaves those of pixels out."""
-    (features, _), (query_features, _) = outputs(model, gallery.pixels), outputs(model, queries.pixels)
+    """Score the ordered code and the baselines; the network sees every image once.
+
+    Args:
+        model: a model of images.
+        gallery: labelled images to search in.
+        queries: labelled images to search for.
+        top: how many results count.
+        pixels: whether to score pixels and their principal components, which large images make slow.
+        draws: random orders of the projector's outputs to average over; 0 leaves this baseline out.
+        seed: of the draws.
+
+    """
+    truth = same_classes(queries, gallery)
+    (query_features, query_psi), (features, psi) = outputs(model, queries.pixels), outputs(model, gallery.pixels)
     axes = pca(features)
     codes: dict[str, tuple[Codes, Codes]] = {
-        "ours": (model.encode(queries.pixels), model.encode(gallery.pixels)),
+        "ours": (_ordered(model, query_features, query_psi), _ordered(model, features, psi)),
         "encoder-pca": (project(query_features, axes), project(features, axes)),
     }
-    truth = same_classes(queries, gallery)
     if pixels:
-        flat, query_flat = (images.pixels.flatten(1).float() / 255 for images in (gallery, queries))
+        query_flat, flat = (images.pixels.flatten(1).float() / 255 for images in (queries, gallery))
         axes = pca(flat)
         codes["pixel-pca"] = (project(query_flat, axes), project(flat, axes))
     scores = {key: retrieval(*pair, *truth, lengths(pair[1].shape[1]), top) for key, pair in codes.items()}
     if pixels:
         scores["pixels"] = retrieval(query_flat, flat, *truth, [flat.shape[1]], top)
+    if draws:
+        scores["random"] = random_features(query_psi, psi, *truth, lengths(psi.shape[1]), top, draws=draws, seed=seed)
     return scores
 
 
@@ -59,7 +80,7 @@ def compare_random(
     draws: int = DRAWS,
     seed: int = 0,
 ) -> list[Row]:
-    """Score the projector's raw outputs in random order, with the spread over draws."""
+    """Score the projector's raw outputs in random order alone, with the spread over draws."""
     (_, psi), (_, query_psi) = outputs(model, gallery.pixels), outputs(model, queries.pixels)
     truth = same_classes(queries, gallery)
     return random_features(query_psi, psi, *truth, lengths(psi.shape[1]), top, draws=draws, seed=seed)
@@ -71,6 +92,12 @@ def outputs(model: Eigenmap, pixels: Tensor, batch_size: int = 256) -> tuple[Ten
     parts = [model.network(model.image(batch.to(model.device))) for batch in torch.split(pixels, batch_size)]
     features, psi = (torch.cat(side).float().cpu() for side in zip(*parts, strict=True))
     return features, psi
+
+
+def _ordered(model: Eigenmap, features: Tensor, psi: Tensor, batch_size: int = 256) -> Tensor:
+    """The codes that `model.encode` makes of the images with these outputs."""
+    raw = features if model.source == "encoder" else psi
+    return torch.cat([model.alignment.apply(unit_rows(part)) for part in torch.split(raw, batch_size)])
 
 
 def split_queries(images: ImageSet, most: int = 1000, share: float = 0.2, seed: int = 0) -> tuple[ImageSet, ImageSet]:
