@@ -18,8 +18,14 @@ from eigenmap.demo import METRICS, Demo, Method, run
 from eigenmap.demo.methods import NAMES, stored_rival, where_pixels_are_level
 from eigenmap.demo.page import score_rows
 
-FIGURES = ("retrieval", "retrieval-top100", "spectrum", "training", "gallery-clean", "gallery-posed")
-SECTIONS = ("Retrieval", "What a query finds", "Spectrum", "Training", "All measurements", "Use it", "Configuration")
+FIGURES = (
+    *("retrieval", "retrieval-top100", "spectrum", "lengths", "training", "exciting"),
+    *("gallery-clean", "gallery-posed"),
+)
+SECTIONS = (
+    *("Retrieval", "What a query finds", "Eigenfunctions", "Spectrum", "Training", "All measurements"),
+    *("Use it", "Configuration"),
+)
 
 
 def few(split: Split, posed: bool) -> ImageSet:

@@ -14,6 +14,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +35,7 @@ from eigenmap.relations.augmentation import recipe as two_views
 from eigenmap.relations.images import ImagePairs, split_held_out
 from eigenmap.training import TrainingConfig, checkpoint, measure_step, show, start, steps_for_budget, train
 from eigenmap.training.config import Accelerator, Setting
+from eigenmap.training.environment import environment
 from eigenmap.training.progress import Progress
 from eigenmap.training.run import CHECKPOINT
 
@@ -185,6 +187,8 @@ def fit_images(
         "final": result.history[-1] if result.history else {},
         "device": device_name(fabric.device),
         "torch": torch.__version__,
+        "finished": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "environment": environment(),
     }
     model = Eigenmap(network, alignment, source, image, spec, training)
     if folder is not None and fabric.is_global_zero:

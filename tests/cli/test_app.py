@@ -29,6 +29,19 @@ VERBS = {
         *("RUN", "--gallery", "--query", "--gallery-labels", "--query-labels", "--dims", "--top", "--json"),
     ],
     "info": ["RUN"],
+    "report": ["RUN", "--data", "--queries", "--labels", "--scores", "--optimise", "--out", "--force"],
+    "figures": [
+        "RUN",
+        "--only",
+        "--data",
+        "--queries",
+        "--scores",
+        "--metric",
+        "--steps",
+        "--out",
+        "--json",
+        "--force",
+    ],
     "recipes": ["--help"],
     "objectives": ["--help"],
     "demo": ["--out", "--force"],
@@ -60,9 +73,12 @@ def test_help_of_verbs_that_work_has_an_example(verb: str) -> None:
     assert re.search(rf"Examples?:\s+eigenmap {verb} ", text), text
 
 
+_IN_ORDER = ("demo", "fit", "embed", "index", "search", "evaluate", "info", "report", "figures")
+
+
 def test_the_first_page_names_every_verb_in_the_order_of_use() -> None:
     text = succeed("--help").out
-    places = [text.index(f" {verb} ") for verb in ("demo", "fit", "embed", "index", "search", "evaluate", "info")]
+    places = [text.index(f"│ {verb} ") for verb in _IN_ORDER]
     assert places == sorted(places)
     bare = run()
     assert (bare.out + bare.err).split() == text.split()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from eigenmap.errors import EigenmapError
-from eigenmap.figures.curves import Curve, retrieval_curves
+from eigenmap.figures.curves import Curve, Panel, length_curves, retrieval_curves
 from eigenmap.figures.style import png, svg
 
 OURS = Curve("ours", "ordered code", {2: 0.5, 4: 0.6, 8: 0.65, 48: 0.66})
@@ -48,3 +48,30 @@ def test_lengths_beyond_the_longest_are_left_out() -> None:
 def test_nothing_to_draw(panels: dict[str, list[Curve]]) -> None:
     with pytest.raises(EigenmapError, match="nothing to draw"):
         retrieval_curves(panels, "mAP")
+
+
+def test_panels_of_different_metrics_have_their_own_axes() -> None:
+    high = Curve("ours", "ours", {2: 0.9, 4: 0.95})
+    figure = length_curves([Panel("", "mAP", [OURS]), Panel("", "precision", [high]), Panel("", "mAP", [OURS])])
+    first, second, third = figure.axes
+    assert first.get_ylim() == third.get_ylim() != second.get_ylim()
+    assert [axes.get_ylabel() for axes in figure.axes] == ["mAP", "precision", ""]
+
+
+def test_names_are_taken_literally() -> None:
+    strange = [Curve("ours", "_hidden", {2: 0.1, 4: 0.2}), Curve("random", r"5$ <b> $\frac$", {2: 0.1, 4: 0.2})]
+    figure = length_curves([Panel("a $x$ title", "mAP", strange)])
+    text = svg(figure)
+    assert "_hidden" in text and r"5$ &lt;b&gt; $\frac$" in text and "a $x$ title" in text
+
+
+def test_a_single_curve_without_a_name_needs_no_legend() -> None:
+    assert not length_curves([Panel("", "recall", [Curve("ours", "", {1: 0.2, 2: 0.4})])]).legends
+
+
+def test_a_legend_of_long_names_stays_inside_the_figure() -> None:
+    names = ["a code with quite a long name, 3 runs", "another one that is as long as the first", "short"]
+    figure = length_curves([Panel("", "mAP", [Curve(name, name, {2: 0.1, 4: 0.2}) for name in names])])
+    png(figure)  # lays it out
+    box = figure.legends[0].get_window_extent()
+    assert box.x1 <= figure.bbox.x1 and box.x0 >= figure.bbox.x0

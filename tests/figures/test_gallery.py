@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from eigenmap.errors import EigenmapError
-from eigenmap.figures.gallery import Answers, Hit, answer_grid
+from eigenmap.figures.gallery import LARGEST, Answers, Hit, Row, answer_grid, feature_grid, picture_of
 from eigenmap.figures.style import png
 
 GREY = np.arange(64, dtype=np.uint8).reshape(8, 8)
@@ -43,3 +43,23 @@ def test_wrong_results_have_another_frame_and_a_mark() -> None:
 def test_nothing_to_draw(queries: list[Answers]) -> None:
     with pytest.raises(EigenmapError, match="nothing to draw"):
         answer_grid(queries)
+
+
+def test_where_nobody_knows_what_is_right_there_are_no_frames() -> None:
+    axes = answer_grid([Answers(GREY, "a.png", {2: [Hit(GREY, "b.png"), Hit(GREY, "c.png")]})]).axes[0]
+    assert not axes.patches and not axes.get_lines()
+
+
+def test_features_stand_in_rows_with_a_remark() -> None:
+    figure = feature_grid([Row("1", "0.9", [[GREY, GREY], [GREY]]), Row("2", "0.8", [[GREY], [GREY]])], ["+", "-"])
+    left, right = figure.axes
+    assert [text.get_text() for text in left.texts] == ["1", "0.9", "2", "0.8"] and not right.texts
+    assert [(np.asarray(axes.get_images()[0].get_array())[..., 3] == 255).sum() // 64 for axes in figure.axes] == [3, 2]
+    with pytest.raises(EigenmapError, match="nothing to draw"):
+        feature_grid([Row("1", "", [[], []])], ["+", "-"])
+
+
+def test_large_pictures_are_shrunk_and_small_ones_left_alone() -> None:
+    large = np.random.default_rng(0).integers(0, 255, (3, 300, 300), dtype=np.uint8)
+    assert picture_of(large).shape == (LARGEST, LARGEST, 3)
+    assert picture_of(GREY[None]) is not None and (picture_of(GREY[None]) == GREY).all()

@@ -84,3 +84,18 @@ def test_an_unwritable_place_is_one_clear_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(EigenmapError, match="cannot be written"):
         style.save(drawing(), tmp_path / "file" / "curve")
+
+
+def test_text_of_users_is_taken_literally_in_any_script() -> None:
+    figure = style.new_figure(3, 2)
+    axes = style.add_axes(figure, title="5$ and 6$", xlabel="猫", ylabel="caf\udce9")
+    style.write_text(axes, 0, 0, r"$\frac$ <b>")
+    text = style.svg(figure)
+    for part in ("5$ and 6$", "猫", "caf?", r"$\frac$ &lt;b&gt;"):
+        assert part in text
+    assert len(style.png(figure)) > 1_000
+
+
+def test_seven_numbered_series_differ() -> None:
+    looks = [style.numbered_look(number) for number in range(7)]
+    assert len({(str(look["linestyle"]), look["marker"], look["color"]) for look in looks}) == 7

@@ -31,3 +31,20 @@ def test_loss_and_health() -> None:
 def test_nothing_to_draw(runs: dict[str, list[Record]]) -> None:
     with pytest.raises(EigenmapError, match="nothing to draw"):
         training_figure(runs)
+
+
+def test_monitors_get_a_panel_and_the_limit_a_band() -> None:
+    watched: list[Record] = [
+        {**record, "n_components": 128, "monitor": {"knn": record["step"] / 100}}
+        if "effective_rank" in record
+        else record
+        for record in HISTORY
+    ]
+    watched.append({"step": 50, "loss": -3.0, "effective_rank": 9.5, "n_components": 128, "monitor": {"knn": None}})
+    figure = training_figure({"run": watched})
+    _, rank, knn = figure.axes
+    assert list(knn.get_lines()[0].get_xdata()) == [20, 40] and list(knn.get_lines()[0].get_ydata()) == [0.2, 0.4]
+    assert knn.get_ylabel() == "knn, held out"
+    (band,) = rank.patches
+    assert band.get_y() == 0 and band.get_height() == 2
+    assert not figure.legends

@@ -14,6 +14,7 @@ from eigenmap.cli import (  # noqa: F401 - they register their verbs
     evaluate,
     evaluate_nodes,
     export,
+    figures,
     fit,
     fit_graph,
     index,

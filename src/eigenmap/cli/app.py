@@ -25,6 +25,8 @@ _ORDER = (
     "export",
     "evaluate",
     "info",
+    "report",
+    "figures",
     "recipes",
     "objectives",
     "reproduce",

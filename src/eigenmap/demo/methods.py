@@ -20,14 +20,9 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
-import torch
-from torch import Tensor
-
 from eigenmap.data import ImageSet
-from eigenmap.data.labels import Labels
-from eigenmap.errors import EigenmapError
-from eigenmap.evaluation.ranking import Codes
-from eigenmap.evaluation.retrieval import Row, lengths, pca, project, random_features, retrieval
+from eigenmap.evaluation import baselines
+from eigenmap.evaluation.retrieval import Row
 from eigenmap.model import Eigenmap
 
 METRICS = {
@@ -85,36 +80,12 @@ class Method:
 
 def compare(model: Eigenmap, gallery: ImageSet, queries: ImageSet) -> dict[str, Method]:
     """Score our code and the rivals that can be made here."""
-    (features, _), (query_features, _) = outputs(model, gallery.pixels), outputs(model, queries.pixels)
-    pixels, query_pixels = (images.pixels.flatten(1).float() / 255 for images in (gallery, queries))
-    encoder_axes, pixel_axes = pca(features), pca(pixels)
-    codes: dict[str, tuple[Codes, Codes]] = {
-        "ours": (model.encode(queries.pixels), model.encode(gallery.pixels)),
-        "encoder-pca": (project(query_features, encoder_axes), project(features, encoder_axes)),
-        "pixel-pca": (project(query_pixels, pixel_axes), project(pixels, pixel_axes)),
-    }
-    truth = (labels_of(queries).matrix, labels_of(gallery).matrix)
-    methods = {
-        key: Method(key, retrieval(*pair, *truth, lengths(pair[1].shape[1]), TOP)) for key, pair in codes.items()
-    }
-    methods["pixels"] = Method("pixels", retrieval(query_pixels, pixels, *truth, [pixels.shape[1]], TOP))
-    return methods
+    return {key: Method(key, rows) for key, rows in baselines.compare(model, gallery, queries, TOP).items()}
 
 
 def compare_random(model: Eigenmap, gallery: ImageSet, queries: ImageSet, draws: int = DRAWS, seed: int = 0) -> Method:
     """Score the projector's raw outputs in random order: the rival, given an unordered model."""
-    (_, psi), (_, query_psi) = outputs(model, gallery.pixels), outputs(model, queries.pixels)
-    truth = (labels_of(queries).matrix, labels_of(gallery).matrix)
-    rows = random_features(query_psi, psi, *truth, lengths(psi.shape[1]), TOP, draws=draws, seed=seed)
-    return Method("random", rows)
-
-
-@torch.inference_mode()
-def outputs(model: Eigenmap, pixels: Tensor, batch_size: int = 256) -> tuple[Tensor, Tensor]:
-    """What the encoder and the projector return for images, on the CPU."""
-    parts = [model.network(model.image(batch.to(model.device))) for batch in torch.split(pixels, batch_size)]
-    features, psi = (torch.cat(side).float().cpu() for side in zip(*parts, strict=True))
-    return features, psi
+    return Method("random", baselines.compare_random(model, gallery, queries, TOP, draws, seed))
 
 
 def stored_rival() -> dict[str, Any]:
@@ -143,10 +114,3 @@ def where_pixels_are_level(methods: Mapping[str, Method]) -> str:
         f"On mAP over the top 100, PCA of pixels is {word} {where}: "
         f"{pixels[best]:.3f} against our {ours[best]:.3f} at {best}."
     )
-
-
-def labels_of(images: ImageSet) -> Labels:
-    """The labels that scoring needs."""
-    if images.labels is None:
-        raise EigenmapError("These images have no labels, so retrieval cannot be scored.")
-    return images.labels

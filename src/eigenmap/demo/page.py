@@ -11,11 +11,19 @@ from eigenmap.demo.methods import METRICS, NAMES, Method, where_pixels_are_level
 from eigenmap.errors import EigenmapError
 from eigenmap.figures import report
 from eigenmap.figures.curves import Curve, retrieval_curves
+from eigenmap.figures.excitation import exciting_figure
 from eigenmap.figures.gallery import answer_grid
 from eigenmap.figures.report import Html, Page, Section
-from eigenmap.figures.spectrum import spectrum_figure
+from eigenmap.figures.run_page import (
+    configuration_section,
+    features_section,
+    spectrum_section,
+    suggestions,
+    training_section,
+    usage_section,
+)
+from eigenmap.figures.study import TrainedRun, runs_lengths, runs_spectrum, runs_training
 from eigenmap.figures.style import save
-from eigenmap.figures.training import training_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -32,7 +40,7 @@ _TITLES = {"clean": "The catalogue as it is", "posed": "The catalogue posed"}
 
 def write_all(demo: Demo, out: Path) -> None:
     """Write the figures (SVG and PNG), demo.json, and the report last."""
-    figures = draw(demo)
+    figures = draw(demo, out)
     for name, figure in figures.items():
         save(figure, out / "figures" / name)
     try:
@@ -42,19 +50,26 @@ def write_all(demo: Demo, out: Path) -> None:
     report.write(page(demo, figures, out), out / "report.html")
 
 
-def draw(demo: Demo) -> dict[str, Figure]:
+def runs_of(demo: Demo, out: Path) -> list[TrainedRun]:
+    """The two runs, as the report of any run takes them."""
+    return [
+        TrainedRun(scene.model, scene.history, out / name, name, _TITLES[name]) for name, scene in demo.scenes.items()
+    ]
+
+
+def draw(demo: Demo, out: Path) -> dict[str, Figure]:
     """All figures, by the name of their files."""
-    scenes = demo.scenes
-    return {
+    scenes, runs = demo.scenes, runs_of(demo, out)
+    drawn = {
         "retrieval": retrieval_curves(_curves(scenes, MAIN), "mAP, found in the top 1,000", LONGEST_DRAWN),
         "retrieval-top100": retrieval_curves(_curves(scenes, STRICT), "mAP, found in the top 100", LONGEST_DRAWN),
-        "spectrum": spectrum_figure(
-            {name: scene.model.eigenvalues_ for name, scene in scenes.items()},
-            noise=max(scene.model.alignment.noise for scene in scenes.values()),
-        ),
-        "training": training_figure({name: scene.history for name, scene in scenes.items()}),
+        "spectrum": runs_spectrum(runs),
+        "lengths": runs_lengths(runs),
+        "training": runs_training(runs),
+        "exciting": exciting_figure(scenes["clean"].exciting),
         **{f"gallery-{name}": answer_grid(scene.answers) for name, scene in scenes.items()},
     }
+    return {name: figure for name, figure in drawn.items() if figure is not None}
 
 
 def as_json(demo: Demo) -> dict[str, Any]:
@@ -75,7 +90,7 @@ def as_json(demo: Demo) -> dict[str, Any]:
                 "ridge": scene.model.alignment.ridge,
                 "own_order": scene.model.alignment.own_order,
                 "eigenvalues": scene.model.eigenvalues_.tolist(),
-                "suggested_dim": suggestions(scene),
+                "suggested_dim": suggestions(scene.model),
                 "training": scene.model.training,
             }
             for name, scene in demo.scenes.items()
@@ -94,14 +109,6 @@ def protocol(demo: Demo) -> str:
     )
 
 
-def suggestions(scene: Scene) -> dict[str, int]:
-    """The lengths that the model itself suggests."""
-    return {
-        "95 % of the spectrum": scene.model.suggest_dim(spectrum=0.95),
-        "95 % of the neighbours": scene.model.suggest_dim(recall=0.95),
-    }
-
-
 def score_rows(methods: Mapping[str, Method], metric: str) -> tuple[list[str], list[list[str]]]:
     """Head and rows of a table: one row a method (and one for its spread), one column a length, the full one last."""
     dims = [dim for dim in LENGTHS if any(dim in method.values(metric) for method in methods.values())]
@@ -118,7 +125,7 @@ def score_rows(methods: Mapping[str, Method], metric: str) -> tuple[list[str], l
 
 def page(demo: Demo, figures: Mapping[str, Figure], out: Path) -> Page:
     """The report."""
-    clean = demo.scenes["clean"]
+    runs = runs_of(demo, out)
     return Page(
         title="One code, cut at any length",
         lead=(
@@ -128,11 +135,12 @@ def page(demo: Demo, figures: Mapping[str, Figure], out: Path) -> Page:
         sections=[
             Section("Retrieval", _retrieval(demo, figures)),
             Section("What a query finds", _gallery(demo)),
-            Section("Spectrum", _spectrum(demo, figures)),
-            Section("Training", _training(demo, figures)),
+            *filter(None, [features_section(figures)]),
+            spectrum_section(runs, figures),
+            training_section(runs, figures, _speed(demo)),
             Section("All measurements", _tables(demo)),
-            Section("Use it", [report.code(_usage(out, clean))]),
-            Section("Configuration", _configuration(demo)),
+            usage_section(runs[0]),
+            configuration_section(runs, _machine(demo)),
         ],
         footer="Made by eigenmap demo. The pictures are a sample of Fashion-MNIST (Zalando SE, MIT licence).",
     )
@@ -189,42 +197,16 @@ def _gallery(demo: Demo) -> list[Html]:
     ]
 
 
-def _spectrum(demo: Demo, figures: Mapping[str, Figure]) -> list[Html]:
-    rows = [
-        [_TITLES[name], *(str(length) for length in suggestions(scene).values()), str(scene.model.n_components)]
-        for name, scene in demo.scenes.items()
-    ]
-    return [
-        report.figure(
-            figures["spectrum"],
-            "The eigenvalue of a feature is its correlation between two random views of one picture: 1 if views do not "
-            "change it, 0 if they share nothing. Measured on pictures held out of training.",
-        ),
-        report.table(
-            ["suggested length", "95 % of the spectrum", "95 % of the neighbours", "all"], rows, "Where to cut"
-        ),
-    ]
-
-
-def _training(demo: Demo, figures: Mapping[str, Figure]) -> list[Html]:
+def _speed(demo: Demo) -> list[tuple[str, str]]:
+    """What training cost."""
     seconds = sum(scene.model.training["seconds"] for scene in demo.scenes.values())
-    last = {name: scene.history[-1] for name, scene in demo.scenes.items()}
-    speed = max(record["images_per_second"] for record in last.values())
+    speed = max(scene.history[-1]["images_per_second"] for scene in demo.scenes.values())
     memory = demo.environment["peak_memory_mb"]
     return [
-        report.numbers(
-            [
-                (f"{demo.steps:,}", "steps for each of the two models"),
-                (f"{seconds:.0f} s", "of training"),
-                (f"{speed:,.0f}", "pictures a second, two views each"),
-                ("unknown" if memory is None else f"{memory:,} MB", "of memory at most"),
-            ]
-        ),
-        report.figure(
-            figures["training"],
-            "The objective, and the effective rank of the features on held-out pairs: a rank that falls towards 1 "
-            "would mean that features have become copies of each other.",
-        ),
+        (f"{demo.steps:,}", "steps for each of the two models"),
+        (f"{seconds:.0f} s", "of training"),
+        (f"{speed:,.0f}", "pictures a second, two views each"),
+        ("unknown" if memory is None else f"{memory:,} MB", "of memory at most"),
     ]
 
 
@@ -260,49 +242,9 @@ def _tables(demo: Demo) -> list[Html]:
     ]
 
 
-def _configuration(demo: Demo) -> list[Html]:
-    blocks = []
-    for name, scene in demo.scenes.items():
-        settings = scene.model.training["recipe"].items()
-        # How long it trained is in the steps; the recipe's epochs were not used.
-        recipe = {key: value for key, value in settings if value not in (None, {}) and key != "epochs"}
-        alignment = scene.model.alignment
-        blocks.append(
-            report.folded(
-                f"Recipe: {_TITLES[name].lower()}",
-                [
-                    report.facts(
-                        recipe
-                        | {
-                            "steps": demo.steps,
-                            "code made from": scene.model.source,
-                            "own order kept": alignment.own_order,
-                            "ridge": alignment.ridge,
-                            "diffusion time t": alignment.t,
-                            "training images": scene.model.training["images"],
-                            "held-out images": scene.model.training["held_out_images"],
-                        }
-                    )
-                ],
-            )
-        )
-    machine = {name.replace("_", " "): value for name, value in demo.environment.items()}
-    return [*blocks, report.folded("Environment", [report.facts(machine | {"device": _device(demo)})])]
-
-
-def _device(demo: Demo) -> str:
-    return str(demo.scenes["clean"].model.training["device"])
-
-
-def _usage(out: Path, scene: Scene) -> str:
-    dim = scene.model.suggest_dim(recall=0.95)
-    return (
-        "import eigenmap as em\n\n"
-        f'model = em.Eigenmap.load("{(out / scene.name).as_posix()}")\n'
-        f"codes = model.encode(images, dim=8)         # uint8 arrays, tensors or Pillow images -> (n, 8)\n"
-        f"model.eigenvalues_[:8]                      # how much of each feature two views share\n"
-        f"model.suggest_dim(recall=0.95)              # {dim}\n"
-    )
+def _machine(demo: Demo) -> dict[str, object]:
+    known = {name.replace("_", " "): value for name, value in demo.environment.items()}
+    return known | {"device": demo.scenes["clean"].model.training["device"]}
 
 
 def _curves(scenes: Mapping[str, Scene], metric: str) -> dict[str, Sequence[Curve]]:

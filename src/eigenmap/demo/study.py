@@ -6,24 +6,21 @@ time there is. Settings were chosen on the catalogue's validation images; the qu
 
 from __future__ import annotations
 
-import os
-import platform
-import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from eigenmap import recipes
 from eigenmap.data import ImageSet, catalogue
 from eigenmap.data.catalogue import Split
-from eigenmap.demo.methods import Method, compare, labels_of, stored_rival
+from eigenmap.demo.methods import Method, compare, stored_rival
 from eigenmap.errors import EigenmapError
-from eigenmap.evaluation.ranking import nearest
-from eigenmap.figures.gallery import Answers, Hit, Picture
+from eigenmap.evaluation.baselines import labels_of
+from eigenmap.figures.answers import find_answers
+from eigenmap.figures.excitation import ExcitedFeature, excited_by
+from eigenmap.figures.gallery import Answers
 from eigenmap.fit import fit_images, require_writable
 from eigenmap.model import Eigenmap
 from eigenmap.networks import Network, build_encoder
@@ -31,6 +28,7 @@ from eigenmap.objectives import build
 from eigenmap.relations.augmentation import TwoViews
 from eigenmap.relations.images import ImagePairs
 from eigenmap.training import TrainingConfig, measure_step, steps_for_budget
+from eigenmap.training.environment import environment
 from eigenmap.training.metrics import Record, read
 from eigenmap.training.run import METRICS as METRICS_FILE
 
@@ -39,7 +37,6 @@ STEPS = 450
 """Training steps of each model, and of the rival: the same budget."""
 SHOWN_LENGTHS = (2, 4, 8, 16, 32)
 SHOWN_CLASSES = ("t-shirt", "coat", "sandal", "bag")
-SHOWN_RESULTS = 10
 FEWEST_STEPS = 200
 """A slow machine takes longer rather than fewer steps than this: with less there is nothing to see."""
 RECIPE = recipes.get("catalogue")
@@ -51,13 +48,17 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Scene:
-    """The catalogue as it is ("clean") or posed: its model, how training went, every method's scores, examples."""
+    """The catalogue as it is ("clean") or posed: its model, how training went, every method's scores, examples.
+
+    `exciting` are the pictures of the gallery that excite the first features most and least.
+    """
 
     name: str
     model: Eigenmap
     history: list[Record]
     methods: Mapping[str, Method]
     answers: list[Answers]
+    exciting: list[ExcitedFeature]
 
 
 @dataclass(frozen=True)
@@ -138,29 +139,14 @@ def measure(
     """Score a model and its rivals on the queries, and look up a few examples."""
     methods = compare(model, gallery, queries)
     methods["random"] = Method("random", rival["scenes"][name])
-    return Scene(name, model, history, methods, examples(model, gallery, queries))
+    return Scene(name, model, history, methods, examples(model, gallery, queries), excited_by(model, gallery))
 
 
 def examples(model: Eigenmap, gallery: ImageSet, queries: ImageSet) -> list[Answers]:
     """What the first query of some classes finds, at several lengths; chosen by class, not by result."""
-    asked, offered = (labels_of(images).matrix.int().argmax(1).tolist() for images in (queries, gallery))
-    names = labels_of(queries).names
+    asked, names = labels_of(queries).matrix.int().argmax(1).tolist(), labels_of(queries).names
     chosen = [asked.index(names.index(label)) for label in SHOWN_CLASSES if names.index(label) in asked]
-    codes, gallery_codes = (model.encode(pixels) for pixels in (queries.pixels[chosen], gallery.pixels))
-    dims = [dim for dim in SHOWN_LENGTHS if dim <= model.n_components]
-    ranked = {dim: nearest(codes, gallery_codes, SHOWN_RESULTS, dim).indices.tolist() for dim in dims}
-
-    def hit(item: int, query: int) -> Hit:
-        return Hit(_picture(gallery, item), names[offered[item]], offered[item] == asked[query])
-
-    return [
-        Answers(
-            _picture(queries, query),
-            names[asked[query]],
-            {dim: [hit(item, query) for item in ranked[dim][number]] for dim in dims},
-        )
-        for number, query in enumerate(chosen)
-    ]
+    return find_answers(model, gallery, queries.subset(chosen), SHOWN_LENGTHS)
 
 
 def affordable_steps(images: ImageSet, seconds: float, most: int) -> int:
@@ -175,31 +161,6 @@ def affordable_steps(images: ImageSet, seconds: float, most: int) -> int:
     return steps_for_budget(seconds, step_seconds, least=min(FEWEST_STEPS, most), most=most)
 
 
-def environment() -> dict[str, Any]:
-    """The machine and the software, and how much memory this process has needed at most."""
-    from eigenmap import __version__
-
-    return {
-        "eigenmap": __version__,
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "system": f"{platform.system()} {platform.machine()}",
-        "cores": os.cpu_count(),
-        "threads": torch.get_num_threads(),
-        "peak_memory_mb": peak_memory_mb(),
-    }
-
-
-def peak_memory_mb() -> int | None:
-    """The most memory this process ever held, in MB; None where the system does not say (Windows)."""
-    if sys.platform == "win32":
-        return None
-    import resource
-
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return round(peak / (1e6 if sys.platform == "darwin" else 1e3))  # macOS counts bytes, others kilobytes
-
-
 def _check(out: Path, force: bool, minutes: float, steps: int | None) -> None:
     """Refuse what cannot work before anything is computed."""
     if out.exists() and not out.is_dir():
@@ -211,9 +172,3 @@ def _check(out: Path, force: bool, minutes: float, steps: int | None) -> None:
     if steps is not None and steps < 1:
         raise EigenmapError(f"steps must be at least 1, not {steps}.")
     require_writable(out / "report.html")
-
-
-def _picture(images: ImageSet, row: int) -> Picture:
-    """One image as (height, width) or (height, width, 3)."""
-    pixels = images.pixels[row].numpy()
-    return pixels[0] if len(pixels) == 1 else pixels.transpose(1, 2, 0)

@@ -1,9 +1,11 @@
 """Quality against code length, for one or several rankings and their rivals.
 
-ours = Curve("ours", "ordered code", {2: 0.49, 8: 0.65, 128: 0.66})
-pixels = Curve("pixels", "raw pixels", {784: 0.62})
-figure = retrieval_curves({"clean": [ours, pixels]}, metric="mAP, found in the top 1,000")
-save(figure, Path("figures/retrieval"))
+    ours = Curve("ours", "ordered code", {2: 0.49, 8: 0.65, 128: 0.66})
+    pixels = Curve("pixels", "raw pixels", {784: 0.62})
+    figure = length_curves([Panel("clean", "mAP, found in the top 1,000", [ours, pixels])])
+    save(figure, Path("figures/retrieval"))
+
+Whatever is measured at several lengths can be drawn: mAP, precision, the accuracy of a probe, recall.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from eigenmap.errors import EigenmapError
-from eigenmap.figures.style import add_axes, add_legend, look, new_figure
+from eigenmap.figures.style import add_axes, add_legend, legend_label, look, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,7 +26,8 @@ if TYPE_CHECKING:
 class Curve:
     """One series: `values` by length, with a `spread` (a standard deviation) where there is one.
 
-    `key` picks its look from `style.LOOKS`; a series with a single length is drawn as a level line.
+    `key` picks its look from `style.LOOKS`; a series with a single length is drawn as a level line, and one without a
+    name is left out of the legend.
     """
 
     key: str
@@ -33,35 +36,57 @@ class Curve:
     spread: Mapping[int, float] = field(default_factory=dict)
 
 
-def retrieval_curves(panels: Mapping[str, Sequence[Curve]], metric: str, longest: int | None = None) -> Figure:
-    """One panel a title, side by side with a common vertical axis; lengths beyond `longest` are left out."""
-    if not panels or not any(curve.values for curves in panels.values() for curve in curves):
+@dataclass(frozen=True)
+class Panel:
+    """One part of a figure: its title, what is measured, and the curves."""
+
+    title: str
+    metric: str
+    curves: Sequence[Curve]
+
+
+def length_curves(panels: Sequence[Panel], longest: int | None = None) -> Figure:
+    """Panels side by side; those of one metric share the vertical axis. Lengths beyond `longest` are left out."""
+    if not panels or not any(curve.values for panel in panels for curve in panel.curves):
         raise EigenmapError("There is nothing to draw: give at least one curve with a value.")
-    figure = new_figure(4.7 * len(panels) + 0.5, 4.2)
-    first: Axes | None = None
-    for number, (title, curves) in enumerate(panels.items(), start=1):
+    figure = new_figure(max(7.0, 4.7 * len(panels) + 0.5), 4.2)
+    leaders: dict[str, Axes] = {}
+    for number, panel in enumerate(panels, start=1):
+        leader = leaders.get(panel.metric)
         axes = add_axes(
             figure,
             (1, len(panels), number),
-            title=title,
+            title=panel.title,
             xlabel="features kept",
-            ylabel="" if first else metric,
-            share_y=first,
+            ylabel="" if leader else panel.metric,
+            share_y=leader,
         )
-        _length_axis(axes, curves, longest)
-        for spare, curve in enumerate(curves):
+        _length_axis(axes, panel.curves, longest)
+        for spare, curve in enumerate(panel.curves):
             _draw(axes, curve, spare, longest)
-        first = first or axes
-    assert first is not None
-    add_legend(figure, first, columns=min(3, len(next(iter(panels.values())))))
+        leaders.setdefault(panel.metric, axes)
+    names = [curve.name for curve in panels[0].curves if curve.name]
+    if names:
+        add_legend(figure, figure.axes[0], columns=_columns(names, figure.get_figwidth()))
     return figure
+
+
+def retrieval_curves(panels: Mapping[str, Sequence[Curve]], metric: str, longest: int | None = None) -> Figure:
+    """The same metric in every panel, each with a title."""
+    return length_curves([Panel(title, metric, curves) for title, curves in panels.items()], longest)
+
+
+def _columns(names: Sequence[str], inches: float) -> int:
+    """As many columns as a legend of these names has room for, three at most."""
+    widest = 0.066 * max(map(len, names)) + 0.6
+    return max(1, min(3, len(names), int(inches / widest)))
 
 
 def _length_axis(axes: Axes, curves: Sequence[Curve], longest: int | None) -> None:
     """Lengths on a logarithmic axis, with a tick at every power of two."""
     lengths = sorted({dim for curve in curves if len(curve.values) > 1 for dim in _kept(curve, longest)}) or [1]
     axes.set_xscale("log", base=2)
-    ticks = [dim for dim in lengths if dim & (dim - 1) == 0]
+    ticks = [dim for dim in lengths if dim & (dim - 1) == 0] or lengths
     axes.set_xticks(ticks, [str(dim) for dim in ticks])
     axes.minorticks_off()
     axes.set_xlim(lengths[0] / 1.15, lengths[-1] * 1.15)
@@ -72,11 +97,11 @@ def _draw(axes: Axes, curve: Curve, number: int, longest: int | None) -> None:
     if len(curve.values) == 1:
         (level,) = curve.values.values()
         del style["marker"], style["markeredgecolor"], style["markeredgewidth"]
-        axes.axhline(level, label=curve.name, **style)
+        axes.axhline(level, label=legend_label(curve.name), **style)
         return
     lengths = _kept(curve, longest)
     values = [curve.values[dim] for dim in lengths]
-    axes.plot(lengths, values, label=curve.name, **style)
+    axes.plot(lengths, values, label=legend_label(curve.name), **style)
     if curve.spread:
         low, high = ([curve.values[dim] + sign * curve.spread.get(dim, 0.0) for dim in lengths] for sign in (-1.0, 1.0))
         axes.fill_between(lengths, low, high, color=style["color"], alpha=0.15, linewidth=0)

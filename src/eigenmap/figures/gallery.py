@@ -1,7 +1,8 @@
-"""What a query finds at different code lengths, as a grid of pictures.
+"""What a query finds at different code lengths, and what excites a feature, as grids of pictures.
 
     answers = Answers(image, "coat", {2: [Hit(picture, "coat", True), ...], 8: [...]})
     save(answer_grid([answers]), Path("figures/gallery"))
+    save(feature_grid([Row("1", "0.93", [most, least])], ["largest", "smallest"]), Path("figures/exciting"))
 
 Right and wrong differ in colour, in the line of the frame and in a mark, so that the grid can be read in grey.
 """
@@ -16,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from eigenmap.errors import EigenmapError
-from eigenmap.figures.style import INK, OKABE_ITO, PAPER, add_axes, new_figure, write_text
+from eigenmap.figures.style import INK, OKABE_ITO, PAPER, add_axes, new_figure, styled, write_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,15 +31,17 @@ _INCHES = 0.42
 """Side of a picture."""
 _GAP, _MARGIN = 0.12, 1.9
 """Room between pictures, and at the left for the query and the lengths, in sides of a picture."""
+LARGEST = 96
+"""Side of a picture in pixels, at most: more would not be seen, and would make pages of many megabytes."""
 
 
 @dataclass(frozen=True)
 class Hit:
-    """One result: its picture, what it shows, and whether that is what was asked for."""
+    """One result: its picture, what it shows, and whether that is what was asked for (None: not known)."""
 
     picture: Picture
     label: str
-    right: bool
+    right: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,15 @@ class Answers:
     picture: Picture
     label: str
     hits: Mapping[int, Sequence[Hit]]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One feature: its name, a remark under it, and groups of pictures (largest values, smallest values)."""
+
+    name: str
+    remark: str
+    groups: Sequence[Sequence[Picture]]
 
 
 def answer_grid(queries: Sequence[Answers], columns: int = 2) -> Figure:
@@ -90,6 +102,57 @@ def _block(axes: Axes, query: Answers, lengths: int, results: int) -> None:
     axes.set_ylim(sheet.shape[0], -2)
 
 
+def feature_grid(rows: Sequence[Row], titles: Sequence[str]) -> Figure:
+    """One row a feature, one panel a group of pictures, with titles."""
+    if not rows or not all(pictures for row in rows for pictures in row.groups):
+        raise EigenmapError("There is nothing to draw: give at least one feature with pictures.")
+    widths = [max(len(row.groups[group]) for row in rows) for group in range(len(titles))]
+    inches = [_INCHES * (width * (1 + _GAP) + (_MARGIN if group == 0 else 0.4)) for group, width in enumerate(widths)]
+    figure = new_figure(sum(inches) + 0.3, _INCHES * len(rows) * (1 + _GAP) + 0.5)
+    with styled():
+        grid = figure.add_gridspec(1, len(titles), width_ratios=inches)
+    for group, title in enumerate(titles):
+        axes = add_axes(figure, grid[0, group], title=title)
+        axes.set_axis_off()
+        _feature_block(axes, rows, group, widths[group], named=group == 0)
+    return figure
+
+
+def _feature_block(axes: Axes, rows: Sequence[Row], group: int, width: int, *, named: bool) -> None:
+    side = len(rows[0].groups[0][0])
+    pitch = round(side * (1 + _GAP))
+    left = round(side * (_MARGIN if named else 0.4))
+    sheet = np.zeros((len(rows) * pitch, left + width * pitch, 4), np.uint8)
+    for number, row in enumerate(rows):
+        y = number * pitch
+        for place, picture in enumerate(row.groups[group]):
+            _put(sheet, picture, left + place * pitch, y)
+        if named:
+            write_text(
+                axes, left - side / 4, y + 0.36 * side, row.name, ha="right", va="center", color=INK, fontsize=10
+            )
+            write_text(axes, left - side / 4, y + 0.76 * side, row.remark, ha="right", va="center", fontsize=7.5)
+    axes.imshow(sheet, interpolation="nearest")
+    axes.set_xlim(-1, sheet.shape[1])
+    axes.set_ylim(sheet.shape[0], -2)
+
+
+def picture_of(pixels: Picture) -> Picture:
+    """A picture from pixels (channels, height, width), as large as figures need it.
+
+    >>> picture_of(np.zeros((1, 8, 8), np.uint8)).shape, picture_of(np.zeros((3, 224, 224), np.uint8)).shape
+    ((8, 8), (96, 96, 3))
+    """
+    from PIL import Image
+
+    picture = pixels[0] if len(pixels) == 1 else pixels.transpose(1, 2, 0)
+    if max(picture.shape[:2]) <= LARGEST:
+        return picture
+    small = Image.fromarray(picture)
+    small.thumbnail((LARGEST, LARGEST), Image.Resampling.LANCZOS)
+    return np.asarray(small)
+
+
 def _put(sheet: Picture, picture: Picture, x: int, y: int) -> None:
     height, width = picture.shape[:2]
     area = sheet[y : y + height, x : x + width]
@@ -100,11 +163,14 @@ def _put(sheet: Picture, picture: Picture, x: int, y: int) -> None:
 def _frame(axes: Axes, hit: Hit, x: float, y: float, side: int) -> None:
     from matplotlib.patches import Rectangle
 
-    frame = Rectangle((x, y), side, side, fill=False, edgecolor=RIGHT if hit.right else WRONG, zorder=3)
-    frame.set_linewidth(1.1 if hit.right else 1.6)
-    frame.set_linestyle("-" if hit.right else (0, (2.0, 1.2)))
+    if hit.right is None:
+        return
+    wrong = not hit.right
+    frame = Rectangle((x, y), side, side, fill=False, edgecolor=WRONG if wrong else RIGHT, zorder=3)
+    frame.set_linewidth(1.6 if wrong else 1.1)
+    frame.set_linestyle((0, (2.0, 1.2)) if wrong else "-")
     axes.add_patch(frame)
-    if not hit.right:
+    if wrong:
         corner = ([x + 0.86 * side], [y + 0.14 * side])
         axes.plot(*corner, marker="s", markersize=6, color=WRONG, zorder=4, linestyle="none")
         axes.plot(*corner, marker="x", markersize=3.2, color=PAPER, zorder=5, linestyle="none")

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Html = str
+_REM_PER_INCH = 6.1
+"""Size of figures on the page: one of 9.4 inches fills it."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ def write(page: Page, path: Path) -> Path:
     partial = path.with_name(f".{path.name}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        partial.write_text(page.html(), encoding="utf-8")
+        partial.write_text(page.html(), encoding="utf-8", errors="replace")  # odd bytes of file names
         partial.replace(path)
     except OSError as error:
         raise EigenmapError(f"The report {path} cannot be written: {error.strerror}.") from error
@@ -95,7 +97,11 @@ def numbers(items: Iterable[tuple[str, str]]) -> Html:
 def figure(content: Figure, caption: str, label: str | None = None) -> Html:
     """A figure drawn with the colours of the page; wide ones scroll sideways on a phone."""
     drawing = inline(content, label or caption)
-    return f'<figure><div class="scroll">{drawing}</div><figcaption>{escape(caption)}</figcaption></figure>'
+    widest = f"--widest:{_REM_PER_INCH * content.get_figwidth():.1f}rem"  # or the text of a small one would be huge
+    return (
+        f'<figure><div class="scroll" style="{widest}">{drawing}</div>'
+        f"<figcaption>{escape(caption)}</figcaption></figure>"
+    )
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], caption: str = "", strong: int | None = None) -> Html:
@@ -144,17 +150,19 @@ def _answers(query: Answers) -> Html:
 
 
 def _answer_row(length: int, hits: Sequence[Hit]) -> Html:
-    right = sum(hit.right for hit in hits)
-    pictures = "".join(
-        f'<span class="{"right" if hit.right else "wrong"}">'
-        f"{_picture(hit.picture, f'{hit.label}, ' + ('right' if hit.right else 'wrong'))}"
-        f'<i aria-hidden="true">{"✓" if hit.right else "✗"}</i></span>'
-        for hit in hits
-    )
+    known = [hit.right for hit in hits if hit.right is not None]
+    count = f"<small>{sum(known)} of {len(hits)}</small>" if known else ""
+    pictures = "".join(map(_hit, hits))
     return (
-        f'<div class="hits"><span class="length"><b>{length}</b><small>{right} of {len(hits)}</small></span>'
-        f'<div class="strip">{pictures}</div></div>'
+        f'<div class="hits"><span class="length"><b>{length}</b>{count}</span><div class="strip">{pictures}</div></div>'
     )
+
+
+def _hit(hit: Hit) -> Html:
+    kind = {True: "right", False: "wrong", None: "unknown"}[hit.right]
+    words = hit.label if hit.right is None else f"{hit.label}, {kind}"
+    mark = '<i aria-hidden="true">✗</i>' if hit.right is False else ""
+    return f'<span class="{kind}">{_picture(hit.picture, words)}{mark}</span>'
 
 
 def _picture(picture: Picture, alt: str) -> Html:
@@ -169,4 +177,4 @@ def _picture(picture: Picture, alt: str) -> Html:
 def _css() -> str:
     sheet = resources.files("eigenmap.figures").joinpath("report.css").read_text(encoding="utf-8")
     light, dark = css_variables(), css_variables(dark=True)
-    return f":root{{{light}}}\n@media (prefers-color-scheme: dark){{:root{{{dark}}}}}\n{sheet}"
+    return f":root{{{light}}}\n@media screen and (prefers-color-scheme: dark){{:root{{{dark}}}}}\n{sheet}"

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from eigenmap.errors import EigenmapError
-from eigenmap.figures.style import GRID, add_axes, add_legend, new_figure, numbered_look, write_text
+from eigenmap.figures.style import GRID, add_axes, add_legend, legend_label, new_figure, numbered_look, write_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -30,7 +30,7 @@ def spectrum_figure(spectra: Mapping[str, Values], noise: float = 0.0) -> Figure
     ticks = [2**power for power in range(longest.bit_length())]
     for number, (name, values) in enumerate(spectra.items()):
         marks = [tick - 1 for tick in ticks if tick <= len(values)]
-        axes.plot(range(1, len(values) + 1), values, label=name, markevery=marks, **numbered_look(number))
+        axes.plot(range(1, len(values) + 1), values, label=legend_label(name), markevery=marks, **numbered_look(number))
     if noise > 0:
         axes.axhspan(-2 * noise, 2 * noise, color=GRID, alpha=0.9, linewidth=0, zorder=1)
         write_text(axes, 1, 2.4 * noise, "noise: two standard errors of a feature that shares nothing", va="bottom")

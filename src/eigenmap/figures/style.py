@@ -17,6 +17,7 @@ from __future__ import annotations
 import html
 import io
 import re
+import warnings
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +28,7 @@ from eigenmap.errors import EigenmapError
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.gridspec import SubplotSpec
 
 INK, MUTED, GRID, PAPER = "#1b1f24", "#5b6370", "#dde1e6", "#ffffff"
 
@@ -128,19 +130,20 @@ def new_figure(width: float = 6.4, height: float = 3.6) -> Figure:
 
 def add_axes(
     figure: Figure,
-    position: tuple[int, int, int] = (1, 1, 1),
+    position: tuple[int, int, int] | SubplotSpec = (1, 1, 1),
     *,
     title: str = "",
     xlabel: str = "",
     ylabel: str = "",
     share_y: Axes | None = None,
 ) -> Axes:
-    """Styled axes at (rows, columns, number) of the figure."""
+    """Styled axes at (rows, columns, number) of the figure, or at a place of a grid."""
     with styled():
-        axes = figure.add_subplot(*position, sharey=share_y, facecolor="none")
-        axes.set_title(title, pad=8)
-        axes.set_xlabel(xlabel)
-        axes.set_ylabel(ylabel)
+        place = position if isinstance(position, tuple) else (position,)
+        axes = figure.add_subplot(*place, sharey=share_y, facecolor="none")
+        axes.set_title(literal(title), pad=8)
+        axes.set_xlabel(literal(xlabel))
+        axes.set_ylabel(literal(ylabel))
         axes.tick_params(length=0)
     return axes
 
@@ -154,7 +157,17 @@ def add_legend(figure: Figure, axes: Axes, columns: int) -> None:
 def write_text(axes: Axes, x: float, y: float, text: str, **options: Any) -> None:
     """A quiet remark inside the axes."""
     with styled():
-        axes.text(x, y, text, **{"color": MUTED, "fontsize": 9, **options})
+        axes.text(x, y, literal(text), **{"color": MUTED, "fontsize": 9, **options})
+
+
+def literal(text: str) -> str:
+    """The text as it is to be read: no formula between two dollar signs, no odd bytes of a file name."""
+    return text.encode("utf-8", "replace").decode("utf-8").replace("$", r"\$")
+
+
+def legend_label(name: str) -> str:
+    """The name of a series, also of one that begins with an underscore, which matplotlib would keep to itself."""
+    return literal(f" {name}" if name.startswith("_") else name)
 
 
 def look(name: str, number: int = 0) -> dict[str, Any]:
@@ -173,8 +186,13 @@ def look(name: str, number: int = 0) -> dict[str, Any]:
 
 def numbered_look(number: int) -> dict[str, Any]:
     """The same for series that have no names of their own, such as several runs of one method."""
+    return look(numbered_key(number), number)
+
+
+def numbered_key(number: int) -> str:
+    """The name of a look for the series with this number: seven that differ, then from the spare ones again."""
     names = [name for name, each in LOOKS.items() if each.marker]
-    return look(names[number % len(names)])
+    return names[number] if number < len(names) else f"series {number}"
 
 
 def svg(figure: Figure) -> str:
@@ -231,6 +249,8 @@ def _variable(color: str) -> str:
 
 def _render(figure: Figure, kind: str, **options: Any) -> bytes:
     buffer = io.BytesIO()
-    with styled():
+    with styled(), warnings.catch_warnings():
+        # An SVG keeps the text, whatever script it is in; in a PNG a box stands for what the font lacks.
+        warnings.filterwarnings("ignore", message=r"Glyph .* missing from")
         figure.savefig(buffer, format=kind, **options)
     return buffer.getvalue()

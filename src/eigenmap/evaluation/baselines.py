@@ -1,0 +1,135 @@
+"""A model's ordered code beside what else one could cut: four baselines, each scored at every length it has.
+
+    scores = compare(model, gallery, queries, draws=10)
+    scores["ours"][0]    # {"dim": 2, "map_over_found@100": ..., ...}, a row of `retrieval`
+
+- ours: the ordered code of the model.
+- random: the projector's outputs in random order, mean and spread over draws.
+- encoder-pca: principal components of the encoder's output, centred.
+- pixel-pca: principal components of the pixels, centred.
+- pixels: the pixels as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from eigenmap.data import ImageSet
+from eigenmap.data.labels import Labels
+from eigenmap.errors import EigenmapError
+from eigenmap.evaluation.ranking import Codes
+from eigenmap.evaluation.retrieval import Row, lengths, pca, project, random_features, retrieval
+from eigenmap.model import Eigenmap
+from eigenmap.spectrum import unit_rows
+
+TOP = (100, 1000)
+DRAWS = 10
+MOST_PIXELS = 4096
+"""Values of an image up to which its principal components are computed: the matrix has this many rows."""
+
+
+def compare(
+    model: Eigenmap,
+    gallery: ImageSet,
+    queries: ImageSet,
+    top: Sequence[int] = TOP,
+    *,
+    pixels: bool = True,
+    draws: int = 0,
+    seed: int = 0,
+) -> dict[str, list[Row]]:
+    """Score the ordered code and the baselines; the network sees every image once.
+
+    Args:
+        model: a model of images.
+        gallery: labelled images to search in.
+        queries: labelled images to search for.
+        top: how many results count.
+        pixels: whether to score pixels and their principal components, which large images make slow.
+        draws: random orders of the projector's outputs to average over; 0 leaves this baseline out.
+        seed: of the draws.
+
+    """
+    truth = same_classes(queries, gallery)
+    (query_features, query_psi), (features, psi) = outputs(model, queries.pixels), outputs(model, gallery.pixels)
+    axes = pca(features)
+    codes: dict[str, tuple[Codes, Codes]] = {
+        "ours": (_ordered(model, query_features, query_psi), _ordered(model, features, psi)),
+        "encoder-pca": (project(query_features, axes), project(features, axes)),
+    }
+    if pixels:
+        query_flat, flat = (images.pixels.flatten(1).float() / 255 for images in (queries, gallery))
+        axes = pca(flat)
+        codes["pixel-pca"] = (project(query_flat, axes), project(flat, axes))
+    scores = {key: retrieval(*pair, *truth, lengths(pair[1].shape[1]), top) for key, pair in codes.items()}
+    if pixels:
+        scores["pixels"] = retrieval(query_flat, flat, *truth, [flat.shape[1]], top)
+    if draws:
+        scores["random"] = random_features(query_psi, psi, *truth, lengths(psi.shape[1]), top, draws=draws, seed=seed)
+    return scores
+
+
+def compare_random(
+    model: Eigenmap,
+    gallery: ImageSet,
+    queries: ImageSet,
+    top: Sequence[int] = TOP,
+    draws: int = DRAWS,
+    seed: int = 0,
+) -> list[Row]:
+    """Score the projector's raw outputs in random order alone, with the spread over draws."""
+    (_, psi), (_, query_psi) = outputs(model, gallery.pixels), outputs(model, queries.pixels)
+    truth = same_classes(queries, gallery)
+    return random_features(query_psi, psi, *truth, lengths(psi.shape[1]), top, draws=draws, seed=seed)
+
+
+@torch.inference_mode()
+def outputs(model: Eigenmap, pixels: Tensor, batch_size: int = 256) -> tuple[Tensor, Tensor]:
+    """What the encoder and the projector return for images, on the CPU."""
+    parts = [model.network(model.image(batch.to(model.device))) for batch in torch.split(pixels, batch_size)]
+    features, psi = (torch.cat(side).float().cpu() for side in zip(*parts, strict=True))
+    return features, psi
+
+
+def _ordered(model: Eigenmap, features: Tensor, psi: Tensor, batch_size: int = 256) -> Tensor:
+    """The codes that `model.encode` makes of the images with these outputs."""
+    raw = features if model.source == "encoder" else psi
+    return torch.cat([model.alignment.apply(unit_rows(part)) for part in torch.split(raw, batch_size)])
+
+
+def split_queries(images: ImageSet, most: int = 1000, share: float = 0.2, seed: int = 0) -> tuple[ImageSet, ImageSet]:
+    """Gallery and queries from one set: a random fifth of it asks, at most 1,000 images, and the others are searched.
+
+    >>> images = ImageSet(torch.zeros(10, 1, 8, 8, dtype=torch.uint8), [str(i) for i in range(10)])
+    >>> [len(part) for part in split_queries(images)]
+    [8, 2]
+    """
+    if len(images) < 2:
+        raise EigenmapError("One image has nothing to be searched in: give more images.")
+    asking = min(most, max(1, round(share * len(images))))
+    order = torch.randperm(len(images), generator=torch.Generator().manual_seed(seed))
+    return images.subset(order[asking:].sort().values), images.subset(order[:asking].sort().values)
+
+
+def same_classes(queries: ImageSet, gallery: ImageSet) -> tuple[Tensor, Tensor]:
+    """The labels of both as matrices with the columns of the gallery."""
+    asked, offered = labels_of(queries), labels_of(gallery)
+    theirs = asked.in_classes(offered.names).matrix
+    if not bool(theirs.any()):
+        raise EigenmapError("Queries and gallery share no class, so retrieval cannot be scored.")
+    return theirs, offered.matrix
+
+
+def labels_of(images: ImageSet) -> Labels:
+    """The labels that scoring needs."""
+    if images.labels is None:
+        raise EigenmapError("These images have no labels, so retrieval cannot be scored.")
+    return images.labels
+
+
+def affordable_pixels(images: ImageSet) -> bool:
+    """Whether principal components of pixels are worth their time: up to 64 x 64 pixels, or 36 x 36 in colour."""
+    return images.pixels[0].numel() <= MOST_PIXELS

@@ -1,0 +1,169 @@
+"""Curves from the files that `eigenmap evaluate ... --json FILE` writes, one or several seeds a series.
+
+    series = [read_scores(Path(file), "ordered") for file in ("seed-0.json", "seed-1.json", "seed-2.json")]
+    save(length_curves(panels(series, "map_over_found@1000")), Path("figures/scores"))
+
+Any JSON file with a list `rows` of objects that hold a whole number `dim` and measured numbers can be drawn. Files of
+one name are runs of one method: their mean is drawn, with the standard deviation over them as a band. A single file
+shows the spread it holds itself (`<metric>_spread`, or `spread` beside `accuracy`). Rows that differ in `share`, the
+part of the labels a probe was fitted to, become a panel each.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import mean, stdev
+from typing import Any
+
+from eigenmap.errors import EigenmapError
+from eigenmap.figures.curves import Curve, Panel
+from eigenmap.figures.style import numbered_key
+
+NOT_METRICS = {"dim", "share", "labels", "spread", "runs", "seed"}
+PREFERRED = ("map_over_found@", "precision@", "accuracy")
+"""What is drawn where nothing was asked for, each where it was measured; of several tops the largest."""
+
+
+@dataclass(frozen=True)
+class Scores:
+    """One file: the name of its series, and its rows, one a length."""
+
+    name: str
+    rows: Sequence[Mapping[str, float]]
+    path: Path
+
+    @property
+    def metrics(self) -> list[str]:
+        """What was measured."""
+        names = dict.fromkeys(name for row in self.rows for name in row)
+        return [name for name in names if name not in NOT_METRICS and not name.endswith("_spread")]
+
+    @property
+    def shares(self) -> list[float | None]:
+        """The parts of the labels that probes were fitted to; [None] where rows do not say."""
+        return list(dict.fromkeys(row.get("share") for row in self.rows))
+
+    def values(self, metric: str, share: float | None) -> dict[int, float]:
+        """The metric by length."""
+        return {int(row["dim"]): row[metric] for row in self.rows if row.get("share") == share and metric in row}
+
+    def spread(self, metric: str, share: float | None) -> dict[int, float]:
+        """Its spread by length, where the file has one."""
+        name = "spread" if metric == "accuracy" else f"{metric}_spread"
+        return self.values(name, share)
+
+
+def read_scores(path: Path, name: str | None = None) -> Scores:
+    """Read one file; its series is called `name`, or like the file."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise EigenmapError(f"{path} cannot be read: {error.strerror}.") from error
+    except ValueError as error:
+        raise EigenmapError(
+            f"{path} is not a JSON file; give what `eigenmap evaluate ... --json FILE` wrote."
+        ) from error
+    rows = content.get("rows") if isinstance(content, dict) else None
+    if not isinstance(rows, list) or not rows or not all(map(_is_row, rows)):
+        raise EigenmapError(
+            f"{path} holds no scores by length: it needs a list `rows` whose objects each have a `dim`, "
+            "as `eigenmap evaluate ... --json FILE` writes it."
+        )
+    return Scores(name or path.stem, [_numbers(row) for row in rows], path)
+
+
+def default_metrics(series: Sequence[Scores]) -> list[str]:
+    """What to draw where nothing was asked for: mAP and precision, or accuracy; else the first metric there is."""
+    known = _common_metrics(series)
+    chosen = [max(found, key=_top) for prefix in PREFERRED if (found := [m for m in known if m.startswith(prefix)])]
+    return chosen or known[:1]
+
+
+def panels(series: Sequence[Scores], metric: str, words: str | None = None) -> list[Panel]:
+    """The curves of one metric, a panel for each share of the labels; `words` is what the axis says."""
+    known = _common_metrics(series)
+    if metric not in known:
+        raise EigenmapError(f"There is no {metric} in all of these files; they hold {', '.join(known) or 'nothing'}.")
+    named: dict[str, list[Scores]] = {}
+    for scores in series:
+        named.setdefault(scores.name, []).append(scores)
+    shares = dict.fromkeys(share for scores in series for share in scores.shares)
+    return [
+        Panel(
+            "" if share is None else f"{100 * share:g} % of the labels",
+            words or words_for(metric),
+            [
+                _curve(numbered_key(number), name, files, metric, share)
+                for number, (name, files) in enumerate(named.items())
+                if any(share in scores.shares for scores in files)
+            ],
+        )
+        for share in shares
+    ]
+
+
+def words_for(metric: str) -> str:
+    """What an axis calls a metric; the denominator stays in its name.
+
+    >>> words_for("map_over_found@1000"), words_for("precision@100"), words_for("accuracy")
+    ('mAP, over found in the top 1,000', 'precision of the top 100', 'accuracy')
+    """
+    kind, _, top = metric.partition("@")
+    if not top.isdigit():
+        return metric.replace("_", " ")
+    count = f"{int(top):,}"
+    known = {
+        "map_over_found": f"mAP, over found in the top {count}",
+        "map_over_relevant": f"mAP, over all relevant, top {count}",
+        "precision": f"precision of the top {count}",
+    }
+    return known.get(kind, f"{kind.replace('_', ' ')}, top {count}")
+
+
+def _curve(key: str, name: str, files: Sequence[Scores], metric: str, share: float | None) -> Curve:
+    """One series: a file as it is, or the mean of several."""
+    if len(files) == 1:
+        return Curve(key, name, files[0].values(metric, share), files[0].spread(metric, share))
+    measured = [scores.values(metric, share) for scores in files]
+    # A length that one file lacks would be the mean of other runs than its neighbours.
+    dims = [dim for dim in measured[0] if all(dim in values for values in measured)]
+    if not dims:
+        raise EigenmapError(f"The files of {name} share no length, so that they cannot be averaged.")
+    drawn = {dim: [values[dim] for values in measured] for dim in dims}
+    return Curve(
+        key,
+        f"{name} ({len(files)} runs)",
+        {dim: mean(values) for dim, values in drawn.items()},
+        {dim: stdev(values) for dim, values in drawn.items()},
+    )
+
+
+def _common_metrics(series: Sequence[Scores]) -> list[str]:
+    if not series:
+        raise EigenmapError("There is nothing to draw: give at least one file of scores.")
+    return [metric for metric in series[0].metrics if all(metric in scores.metrics for scores in series)]
+
+
+def _top(metric: str) -> int:
+    top = metric.partition("@")[2]
+    return int(top) if top.isdigit() else 0
+
+
+def _is_row(row: object) -> bool:
+    if not isinstance(row, dict):
+        return False
+    dim = row.get("dim")
+    return isinstance(dim, (int, float)) and not isinstance(dim, bool) and dim >= 1 and dim == int(dim)
+
+
+def _numbers(row: Mapping[str, Any]) -> dict[str, float]:
+    """The numbers of a row; words beside them are left out."""
+    return {
+        name: value
+        for name, value in row.items()
+        if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    }

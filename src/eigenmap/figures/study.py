@@ -1,0 +1,181 @@
+"""Everything known about a run, and all figures that can be drawn from it.
+
+run = read_run(Path("runs/mine"))
+figures = draw(Study(run, exciting=excited_by(run.model, images)))
+save(figures["exciting"], Path("figures/exciting"))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from eigenmap.errors import EigenmapError
+from eigenmap.evaluation.retrieval import Row
+from eigenmap.figures.curves import Curve, Panel, length_curves
+from eigenmap.figures.excitation import ExcitedFeature, MadeFeature, exciting_figure, made_figure
+from eigenmap.figures.gallery import Answers, answer_grid
+from eigenmap.figures.names import FIGURES
+from eigenmap.figures.scores import Scores, default_metrics, panels, words_for
+from eigenmap.figures.spectrum import spectrum_figure
+from eigenmap.figures.style import numbered_key
+from eigenmap.figures.training import training_figure
+from eigenmap.model import DESCRIPTION, Eigenmap
+from eigenmap.training.metrics import Record, read
+from eigenmap.training.run import METRICS
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+BASELINES = {
+    "ours": "ordered code (ours)",
+    "random": "projector, random order",
+    "encoder-pca": "PCA of the encoder",
+    "pixel-pca": "PCA of pixels",
+    "pixels": "raw pixels",
+}
+"""What figures call the codes of `evaluation.baselines`."""
+
+
+@dataclass(frozen=True)
+class TrainedRun:
+    """What `eigenmap fit` left: the model, its metrics, and where it is; `name` stands in legends."""
+
+    model: Eigenmap
+    history: Sequence[Record]
+    folder: Path
+    name: str = "run"
+    title: str = ""
+
+
+@dataclass(frozen=True)
+class Study:
+    """What figures and the report are made from; whatever was not looked at is empty."""
+
+    run: TrainedRun | None
+    comparison: Mapping[str, Sequence[Row]] = field(default_factory=dict)
+    answers: Sequence[Answers] = ()
+    exciting: Sequence[ExcitedFeature] = ()
+    made: Sequence[MadeFeature] = ()
+    scores: Sequence[Scores] = ()
+    metrics: Sequence[str] = ()
+    """What to draw of the scores; nothing means mAP and precision, or accuracy."""
+    protocol: str = ""
+
+
+def read_run(folder: Path, name: str = "run", title: str = "") -> TrainedRun:
+    """Read a run; without metrics its history is empty."""
+    metrics = folder / METRICS
+    if metrics.is_file() and not (folder / DESCRIPTION).is_file():
+        raise EigenmapError(
+            f"{folder} has metrics but no model: its training has not ended. Go on with `eigenmap fit ... --resume`."
+        )
+    model = Eigenmap.load(folder)
+    return TrainedRun(model, read(metrics) if metrics.is_file() else [], folder, name, title)
+
+
+def draw(study: Study, wanted: Collection[str] = FIGURES) -> dict[str, Figure]:
+    """Those of the wanted figures there is something to draw for, by their names in `FIGURES`."""
+    drawn = {name: _DRAWERS[name](study) for name in FIGURES if name in wanted}
+    return {name: figure for name, figure in drawn.items() if figure is not None}
+
+
+def numbers(study: Study) -> dict[str, Any]:
+    """What the figures show that was measured for them, as JSON holds it."""
+    return {
+        "run": None if study.run is None else str(study.run.folder),
+        "protocol": study.protocol,
+        "retrieval": study.comparison,
+        "exciting": [
+            {
+                "feature": feature.number,
+                "eigenvalue": feature.eigenvalue,
+                "largest": [hit.label for hit in feature.most],
+                "smallest": [hit.label for hit in feature.least],
+            }
+            for feature in study.exciting
+        ],
+        "optimised": [
+            {"feature": made.number, "largest": made.values[0], "smallest": made.values[1]} for made in study.made
+        ],
+    }
+
+
+def runs_spectrum(runs: Sequence[TrainedRun]) -> Figure:
+    """The spectra of runs in one figure."""
+    return spectrum_figure(
+        {run.name: run.model.eigenvalues_ for run in runs}, noise=max(run.model.alignment.noise for run in runs)
+    )
+
+
+def runs_lengths(runs: Sequence[TrainedRun]) -> Figure | None:
+    """Recall of the full-length neighbours against length; None where no run knows it."""
+    known = [run for run in runs if run.model.alignment.recall]
+    if not known:
+        return None
+    curves = [
+        Curve(numbered_key(number), run.name if len(known) > 1 else "", run.model.alignment.recall)
+        for number, run in enumerate(known)
+    ]
+    return length_curves([Panel("", "recall@10 of full length", curves)])
+
+
+def runs_training(runs: Sequence[TrainedRun]) -> Figure | None:
+    """Loss and health of runs; None where no run has metrics."""
+    known = {run.name: run.history for run in runs if run.history}
+    return training_figure(known) if known else None
+
+
+def comparison_panels(comparison: Mapping[str, Sequence[Row]]) -> list[Panel]:
+    """MAP and precision of the ordered code and its baselines, each at the longest ranking that was scored."""
+    return [
+        Panel(
+            "",
+            words_for(metric),
+            [
+                Curve(
+                    key,
+                    BASELINES[key],
+                    {int(row["dim"]): row[metric] for row in comparison[key]},
+                    {int(row["dim"]): row[s] for row in comparison[key] if (s := f"{metric}_spread") in row},
+                )
+                for key in BASELINES
+                if key in comparison
+            ],
+        )
+        for metric in comparison_metrics(comparison)
+    ]
+
+
+def comparison_metrics(comparison: Mapping[str, Sequence[Row]]) -> list[str]:
+    """What figures and tables show of a comparison."""
+    return default_metrics([Scores("ours", comparison["ours"], Path())])
+
+
+def _retrieval(study: Study) -> Figure | None:
+    if not study.comparison:
+        return None
+    longest = max(int(row["dim"]) for row in study.comparison["ours"])
+    return length_curves(comparison_panels(study.comparison), longest=2 * longest)
+
+
+def _scores(study: Study) -> Figure | None:
+    if not study.scores:
+        return None
+    metrics = study.metrics or default_metrics(study.scores)
+    return length_curves([panel for metric in metrics for panel in panels(study.scores, metric)])
+
+
+_DRAWERS: dict[str, Callable[[Study], Figure | None]] = {
+    "spectrum": lambda study: runs_spectrum([study.run]) if study.run else None,
+    "lengths": lambda study: runs_lengths([study.run]) if study.run else None,
+    "training": lambda study: runs_training([study.run]) if study.run else None,
+    "exciting": lambda study: exciting_figure(study.exciting) if study.exciting else None,
+    "queries": lambda study: answer_grid(study.answers) if study.answers else None,
+    "retrieval": _retrieval,
+    "scores": _scores,
+    "optimised": lambda study: made_figure(study.made) if study.made else None,
+}
