@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -143,11 +144,12 @@ def measure(
     probes: tuple[Probe, ...] = ("ridge",),
     transfer: Target | None = None,
     study: bool = False,
+    codes: Path | None = None,
 ) -> dict[str, Any]:
     """Everything about a network on the set it was trained on, whose images `held` were not.
 
     On `transfer` retrieval is measured too, without fine-tuning: PCA and alignment stay those of the first set.
-    `study` adds the codes of fixed ridges and exponents.
+    `study` adds the codes of fixed ridges and exponents. `codes` is a file to which the chosen codes are written.
     """
     clock = Clock()
     with clock.part("outputs"):
@@ -161,6 +163,10 @@ def measure(
     result["chosen_source"] = max(bases.aligned, key=lambda source: bases.aligned[source].quality)
     result["alignment"] = {source: described(alignment) for source, alignment in bases.aligned.items()}
     query = {source: rows[: on.queries] for source, rows in query.items()}
+    if codes is not None:
+        save_codes(
+            codes, bases.aligned[result["chosen_source"]], *(x[result["chosen_source"]] for x in (gallery, query)), on
+        )
     with clock.part("retrieval"):
         result["retrieval"] = ordered_tables(bases, gallery, query, on)
     with clock.part("random features"):
@@ -174,6 +180,23 @@ def measure(
             ordered = ordered_tables(bases, gallery, query, transfer)
             result["transfer"] = {transfer.name: ordered | random_tables(gallery, query, transfer)}
     return result | {"seconds_of_parts": clock.seconds}
+
+
+@torch.no_grad()
+def save_codes(path: Path, alignment: Alignment, gallery: Tensor, query: Tensor, on: Target, dim: int = 256) -> None:
+    """Write the first features of all codes, for the benchmarks of search, which do not train."""
+    arrays = {
+        name: alignment.apply(unit_rows(rows), dim=min(dim, alignment.n_components), unit=False).half().cpu().numpy()
+        for name, rows in (("gallery", gallery), ("queries", query))
+    }
+    query_labels, gallery_labels = (labels.numpy() for labels in on.labels)
+    np.savez(
+        path,
+        **arrays,
+        gallery_labels=gallery_labels,
+        query_labels=query_labels,
+        eigenvalues=alignment.eigenvalues[:dim].cpu().numpy(),
+    )
 
 
 def measure_accuracy(trained: Trained, on: Target, held: Tensor) -> dict[str, float]:

@@ -41,7 +41,9 @@ PROTOCOL = (
 )
 
 
-def run(job: Job, data: Path, *, compiled: bool = True, study: bool = False) -> dict[str, Any]:
+def run(
+    job: Job, data: Path, *, compiled: bool = True, study: bool = False, codes: Path | None = None
+) -> dict[str, Any]:
     """Train a job and measure what it is for."""
     on = target(data, job.data)
     images = on.train.images
@@ -54,7 +56,7 @@ def run(job: Job, data: Path, *, compiled: bool = True, study: bool = False) -> 
     views = TwoViews(recipe.views, size)
     torch.manual_seed(job.seed)
     network = Network(build_encoder(recipe.encoder, image_size=size, stem=recipe.stem), job.n_components)
-    pairs = ImagePairs(images[rows], views, job.batch_size, job.seed, fabric.device)
+    pairs = ImagePairs(images[rows], views, job.batch_size, job.seed, fabric.device, compile=recipe.compile)
     held_batch = min(job.batch_size, len(held))
     held_pairs = ImagePairs(images[held], views, held_batch, job.seed + 1, fabric.device)
     queries = f"{'all' if on.queries == len(on.test) else 'the first'} {on.queries:,} test images"
@@ -83,7 +85,7 @@ def run(job: Job, data: Path, *, compiled: bool = True, study: bool = False) -> 
     else:
         probes: tuple[Probe, ...] = ("ridge", "sgd") if job.part == "accuracy" else ("ridge",)
         elsewhere = None if job.set.transfer is None else target(data, job.set.transfer)
-        result |= measure(trained, on, held, probes=probes, transfer=elsewhere, study=study)
+        result |= measure(trained, on, held, probes=probes, transfer=elsewhere, study=study, codes=codes)
     result["seconds_measuring"] = time.perf_counter() - began
     return result
 
@@ -154,6 +156,8 @@ def command(given: argparse.Namespace, job: Job) -> list[str]:
     values |= {"data": given.data, "results": given.results}
     words = [word for name, value in values.items() for word in (f"--{name}", str(value))]
     words += [f"--{name}" for name in ("eager", "study") if getattr(given, name)]
+    if given.codes and (job.method, job.seed, job.epochs) == (plan.DEFAULT, 0, plan.FINAL_EPOCHS):
+        words += ["--codes", str(given.codes)]
     return [sys.executable, __file__, "run", *words]
 
 
@@ -166,6 +170,7 @@ def main() -> None:
         verb.add_argument("--results", type=Path, default=harness.RESULTS)
         verb.add_argument("--eager", action="store_true", help="do not compile the network")
         verb.add_argument("--study", action="store_true", help="measure fixed ridges and exponents too (slow)")
+        verb.add_argument("--codes", type=Path, help="folder for the codes (in a sweep: the default's, seed 0)")
     one.add_argument("--set", choices=sets.SETS, default="cifar10")
     one.add_argument("--method", choices=METHODS, required=True)
     one.add_argument("--rate", type=float, required=True)
@@ -184,7 +189,8 @@ def main() -> None:
         return
     size = given.components, given.batch_size
     job = Job(given.set, given.method, given.rate, given.epochs, given.seed, *size, part=given.part)
-    result = run(job, given.data, compiled=not given.eager, study=given.study)
+    codes = given.codes and given.codes / f"{job.name}.npz"
+    result = run(job, given.data, compiled=not given.eager, study=given.study, codes=codes)
     harness.write(given.results / f"{job.name}.json", result)
     print(plan.summary(result))
 

@@ -90,7 +90,7 @@ class Bench:
         shape = (2 * setting.batch_size, 3, setting.size, setting.size)
         self.pixels = torch.randint(256, shape, dtype=torch.uint8)
         views = TwoViews(setting.views, setting.size)
-        self.pairs = ImagePairs(self.pixels, views, setting.batch_size, device=self.device)
+        self.pairs = ImagePairs(self.pixels, views, setting.batch_size, device=self.device, compile=compiled)
         network = Network(build_encoder(setting.encoder, image_size=setting.size), setting.components)
         self.learner = Learner(fabric, network, build(setting.objective), config)
 
@@ -99,6 +99,7 @@ class Bench:
         batch = self.pairs.batch(0, slice(0, self.setting.batch_size // self.chunks))
 
         def work(step: int) -> None:
+            self.learner.optimizer.zero_grad()
             first, second = self.learner.codes(0, batch.x, batch.x_plus)
             self.learner.fabric.backward(first.sum() + second.sum())
 

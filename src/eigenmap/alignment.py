@@ -75,10 +75,10 @@ def _joined(parts: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
 
 def _plain_means(network: Network, pairs: ImagePairs, at_most: int = 10_000) -> dict[Source, Tensor]:
     """Mean of both outputs over plain training images, up to `at_most` of them spread over the set."""
-    rows = torch.linspace(0, len(pairs) - 1, min(len(pairs), at_most), device=pairs.device).long()
+    rows = torch.linspace(0, len(pairs) - 1, min(len(pairs), at_most), device=pairs.store.index_device).long()
     totals: dict[Source, list[Tensor]] = {"encoder": [], "projector": []}
     for chunk in torch.split(rows, 512):
-        features, psi = network(pairs.views.plain(pairs.pixels[chunk]))
+        features, psi = network(pairs.views.plain(pairs.store.take(chunk)))
         totals["encoder"].append(unit_rows(features).double().sum(0))
         totals["projector"].append(unit_rows(psi).double().sum(0))
     return {source: torch.stack(parts).sum(0) / len(rows) for source, parts in totals.items()}

@@ -139,8 +139,8 @@ def fit_images(
     config = _training_config(chosen, steps or max(1, round(chosen.epochs * epoch)), seed, device, devices, tensorboard)
     fabric = start(config)
     views = TwoViews(chosen.views, image.size, image.standardisation)
-    pairs = _pairs(data.pixels[train_rows], views, chosen.batch_size, seed, fabric)
-    held_pairs = _pairs(data.pixels[held_rows], views, len(held_rows), seed + 1, fabric, whole=True)
+    pairs = _pairs(data.pixels, train_rows, views, chosen.batch_size, seed, fabric, compile=chosen.compile)
+    held_pairs = _pairs(data.pixels, held_rows, views, len(held_rows), seed + 1, fabric, whole=True)
     if minutes is not None and steps is None:
         seconds = measure_step(network, pairs, objective, config, fabric)
         config = _training_config(
@@ -332,11 +332,20 @@ def _training_config(
 
 
 def _pairs(
-    pixels: Tensor, views: TwoViews, batch_size: int, seed: int, fabric: Fabric, *, whole: bool = False
+    pixels: Tensor,
+    rows: Tensor,
+    views: TwoViews,
+    batch_size: int,
+    seed: int,
+    fabric: Fabric,
+    *,
+    whole: bool = False,
+    compile: bool = False,
 ) -> ImagePairs:
     """Pairs on this process's device: its share of them, or (`whole`) all."""
     rank, world_size = (0, 1) if whole else (fabric.global_rank, fabric.world_size)
-    return ImagePairs(pixels, views, batch_size, seed, fabric.device, rank, world_size)
+    compile = compile and fabric.device.type == "cuda"
+    return ImagePairs(pixels, views, batch_size, seed, fabric.device, rank, world_size, compile, rows)
 
 
 def _generator(seed: int) -> torch.Generator:

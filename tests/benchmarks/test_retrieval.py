@@ -36,7 +36,7 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_job_measures_every_code_and_what_else_it_is_for(data: Path) -> None:
     job = Job("tiny", "scl", 0.01, 1, n_components=8, batch_size=32)
-    result = retrieval.run(job, data, compiled=False, study=True)
+    result = retrieval.run(job, data, compiled=False, study=True, codes=data / "codes.npz")
     own = [f"{source} {kind}" for source in ("encoder", "projector") for kind in ("PCA centred", "PCA uncentred")]
     own += ["projector own order", "encoder aligned", "projector aligned"]
     own += ["encoder random features", "projector random features"]
@@ -49,6 +49,9 @@ def test_a_job_measures_every_code_and_what_else_it_is_for(data: Path) -> None:
     assert {0 <= result[name] <= 1 for name in ("knn_held_out", "knn_test", "linear_ridge_test")} == {True}
     assert result["protocol"].startswith("mAP and precision of the first 10 test images")
     assert "study" in result["seconds_of_parts"]
+    codes = np.load(data / "codes.npz")
+    assert codes["gallery"].shape == (TRAIN, len(codes["eigenvalues"])) and len(codes["queries"]) == 10
+    assert codes["gallery_labels"].shape == (TRAIN,)
     harness.write(data / "results" / f"{job.name}.json", result)
     assert not list((data / "results").glob("*.partial"))
 
@@ -84,13 +87,13 @@ def test_a_job_waits_for_all_sets_it_needs(data: Path) -> None:
 
 
 def test_the_command_of_a_job_describes_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    given = argparse.Namespace(data=tmp_path, results=tmp_path / "results", eager=True, study=False)
+    given = argparse.Namespace(data=tmp_path, results=tmp_path / "results", eager=True, study=False, codes=tmp_path)
     job = Job("cifar10", "paper", 0.6, 10, 1, 128, 256, part="robustness")
     done: list[Job] = []
 
-    def run(job: Job, data: Path, *, compiled: bool, study: bool) -> dict[str, object]:
+    def run(job: Job, data: Path, *, compiled: bool, study: bool, codes: Path | None) -> dict[str, object]:
         done.append(job)
-        assert (data, compiled, study) == (tmp_path, False, False)
+        assert (data, compiled, study, codes) == (tmp_path, False, False, None)
         return {"job": vars(job), "collapsed": "not run"}
 
     monkeypatch.setattr(retrieval, "run", run)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, replace
+from functools import partial
 
 import pytest
 import torch
@@ -122,6 +123,17 @@ def test_working_in_pieces_changes_nothing(name: str, monkeypatch: pytest.Monkey
     whole = torch.cat(TwoViews(name, 16)(photos(7), generator()))
     monkeypatch.setattr(augmentation, "_CACHED_VALUES", 3 * 3 * 16 * 16)
     torch.testing.assert_close(torch.cat(TwoViews(name, 16)(photos(7), generator())), whole, rtol=0, atol=1e-5)
+
+
+def test_compiled_views_are_the_same_views(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Through the tracer, which must not break the graph; what inductor makes of it is torch's business."""
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="aot_eager", fullgraph=True))
+    eager = TwoViews("barlow_twins", 16)
+    compiled = eager.compiled()
+    images = photos()
+    for seed in range(3):
+        first, second = (views(images, generator(seed)) for views in (eager, compiled))
+        torch.testing.assert_close(first, second, rtol=0, atol=1e-5)
 
 
 def test_draws_replay_any_part_of_a_batch() -> None:

@@ -217,7 +217,8 @@ def test_compiled_channels_last_and_mixed_precision_give_the_same_network_with_p
     compiled: list[nn.Module] = []
     inductor = torch.compile
 
-    def traced(network: nn.Module, backend: str = "eager") -> Any:
+    def traced(network: nn.Module, backend: str = "eager", mode: str = "default") -> Any:
+        assert mode == "default"  # no CUDA graphs on a CPU
         compiled.append(network)
         return inductor(network, backend=backend)  # generating code would take a minute
 

@@ -11,6 +11,7 @@ from torch import Tensor
 from eigenmap.errors import EigenmapError
 from eigenmap.relations.augmentation import TwoViews
 from eigenmap.relations.batch import Batch
+from eigenmap.relations.store import PixelStore
 
 # What a stream of random numbers is for; part of its seed.
 _ORDER, _VIEWS, _SPLIT = 0, 1, 2
@@ -24,13 +25,16 @@ class ImagePairs:
     An epoch visits every image once, in a new order, and drops the last incomplete batch.
 
     Args:
-        pixels: uint8 (N, C, H, W); moved to `device` once.
+        pixels: uint8 (N, C, H, W); moved to `device` once if they fit there, else sent batch by batch.
         views: how to make the two views.
         batch_size: images in a batch, over all processes together.
         seed: of the order and of the views.
         device: where batches are made.
         rank: number of this process.
         world_size: number of processes.
+        compile: whether to fuse the pixel operations of training batches; pays on a GPU.
+        rows: which of the images to use; all of them if not given.
+        streamed: whether pixels stay on the host; None lets their size decide.
 
     Example:
         >>> pairs = ImagePairs(pixels, TwoViews("cifar", 32), batch_size=256, seed=0)
@@ -47,6 +51,9 @@ class ImagePairs:
         device: torch.device | str = "cpu",
         rank: int = 0,
         world_size: int = 1,
+        compile: bool = False,
+        rows: Tensor | None = None,
+        streamed: bool | None = None,
     ) -> None:
         if pixels.dtype != torch.uint8 or pixels.ndim != 4:
             raise EigenmapError(
@@ -57,14 +64,16 @@ class ImagePairs:
                 f"The batch size {batch_size} must be a positive multiple of the number of processes, "
                 f"which is {world_size}."
             )
-        if batch_size > len(pixels):
+        count = len(pixels) if rows is None else len(rows)
+        if batch_size > count:
             raise EigenmapError(
-                f"The batch size {batch_size} is larger than the data set, which has {len(pixels)} training "
+                f"The batch size {batch_size} is larger than the data set, which has {count} training "
                 "images; choose a smaller batch size."
             )
         self.device = torch.device(device)
-        self.pixels = pixels.to(self.device)
+        self.store = PixelStore(pixels, rows, self.device, streamed)
         self.views = views
+        self._batch_views = views.compiled() if compile else views
         self.batch_size = batch_size
         self.seed = seed
         self.rank = rank
@@ -73,20 +82,20 @@ class ImagePairs:
 
     def __len__(self) -> int:
         """Count the images."""
-        return len(self.pixels)
+        return len(self.store)
 
     @property
     def steps_per_epoch(self) -> int:
         """Number of whole batches in the data set."""
-        return len(self.pixels) // self.batch_size
+        return len(self) // self.batch_size
 
     def indices(self, step: int) -> Tensor:
-        """Which images are in this process's part of the batch, in order; on `device`."""
+        """Which images are in this process's part of the batch, in order; where the store wants to be asked."""
         epoch, place = divmod(step, self.steps_per_epoch)
         if self._order is None or self._order[0] != epoch:
             generator = _generator(self.seed, _ORDER, epoch)
-            order = torch.randperm(len(self.pixels), generator=generator)
-            self._order = (epoch, order.to(self.device))
+            order = torch.randperm(len(self), generator=generator)
+            self._order = (epoch, order.to(self.store.index_device))
         start = place * self.batch_size
         mine = self._share(self.batch_size)
         return self._order[1][start + mine.start : start + mine.stop]
@@ -97,26 +106,26 @@ class ImagePairs:
         Taken in pieces the batch is the same as at once, which lets a large batch be replayed chunk by chunk.
         """
         mine = range(self.batch_size)[self._share(self.batch_size)][rows]
-        draws = self.views.draw(self.batch_size, self._image_shape, _generator(self.seed, _VIEWS, step))
+        draws = self.views.draw(self.batch_size, self.store.shape, _generator(self.seed, _VIEWS, step))
         first, second = (each[mine.start : mine.stop] for each in draws)
-        images = self.pixels.index_select(0, self.indices(step)[rows])
-        return Batch(*self.views.apply(images, (first, second)))
+        if rows == slice(None):
+            images = self.store.take_prefetched(step, self.indices(step))
+            if self.store.streamed:
+                self.store.prefetch(step + 1, self.indices(step + 1))
+        else:
+            images = self.store.take(self.indices(step)[rows])
+        return Batch(*self._batch_views.apply(images, (first, second)))
 
     def pairs(self, generator: torch.Generator, batch_size: int, passes: int = 1) -> Iterator[Batch]:
         """Go through all images in order, `passes` times with new views, the last incomplete batch included.
 
         The processes divide the images between them: moments merged over processes count each once a pass.
         """
-        share = self._share(len(self.pixels))
+        share = self._share(len(self))
         for _ in range(passes):
             for start in range(share.start, share.stop, batch_size):
-                images = self.pixels[start : min(start + batch_size, share.stop)]
-                yield Batch(*self.views(images, generator))
-
-    @property
-    def _image_shape(self) -> tuple[int, int, int]:
-        _, channels, height, width = self.pixels.shape
-        return channels, height, width
+                numbers = torch.arange(start, min(start + batch_size, share.stop), device=self.store.index_device)
+                yield Batch(*self.views(self.store.take(numbers), generator))
 
     def _share(self, count: int) -> slice:
         """Cut the range of `count` into equal parts and take this process's."""

@@ -74,8 +74,11 @@ class Learner:
         self.fabric, self.config = fabric, config
         self.network = network.train()
         self.objective = objective.to(fabric.device)
+        # One process that passes its batch through whole can replay the network as a CUDA graph: two launches a step.
+        self.graphs = config.compile and config.accumulate == 1 and _alone_on_gpu(fabric)
+        mode = "reduce-overhead" if self.graphs else "default"
         # `module` is the same network as Fabric runs it: compiled, in mixed precision, on several processes.
-        runner = cast(nn.Module, torch.compile(network)) if config.compile else network
+        runner = cast(nn.Module, torch.compile(network, mode=mode)) if config.compile else network
         self.module, self.optimizer = fabric.setup(runner, build_optimizer(network, config))
 
     def step(self, step: int, batch: Batch) -> tuple[Tensor, Tensor]:
@@ -98,6 +101,8 @@ class Learner:
         views = torch.cat([x, x_plus])
         if self.config.channels_last and views.ndim == 4:
             views = views.contiguous(memory_format=torch.channels_last)
+        if self.graphs:
+            torch.compiler.cudagraph_mark_step_begin()  # type: ignore[no-untyped-call]
         _, psi = self.module(views)
         return psi[: len(x)], psi[len(x) :]
 
@@ -114,6 +119,10 @@ class Learner:
         torch.default_generator.manual_seed(seed)
         if self.fabric.device.type == "cuda":
             torch.cuda.manual_seed(seed)
+
+
+def _alone_on_gpu(fabric: Fabric) -> bool:
+    return fabric.device.type == "cuda" and fabric.world_size == 1
 
 
 def train(
