@@ -255,7 +255,7 @@ def main() -> None:
             one.add_argument("--one", help=argparse.SUPPRESS)
             one.add_argument("--postgres", help="address of a database, for the row of pgvector")
         if verb == "quality":
-            one.add_argument("--queries", type=int, default=2000)
+            one.add_argument("--queries", type=int, default=1000)
         if verb == "large":
             one.add_argument("--items", default="10000000")
             one.add_argument("--work", type=Path, required=True, help="where the index is made; it is large")

@@ -80,8 +80,9 @@ def _quality(found: dict[str, Result]) -> Iterator[str]:
     yield "### Retrieval quality at equal bytes"
     yield (
         "mAP over the relevant items found in the top 1,000 (`map_over_found@1000`), the stored items compressed to so "
-        "many bytes each and the queries not. PQ is faiss's product quantiser on the full vector; PCA + PQ keeps four "
-        "axes a byte; OPQ learns a rotation first."
+        "many bytes each and the queries not. Quantised vectors are ranked by inner product, as faiss does it and as "
+        "our index does at full length; prefixes and sign bits by cosine. PQ is faiss's product quantiser on the full "
+        "vector; PCA + PQ keeps four axes a byte; OPQ learns a rotation first."
     )
     for name, title in SETS.items():
         result = found.get(f"search-{name}-quality")

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigenmap.search import Approximate, CodeIndex
+from eigenmap.search.advisor import Measure
 from search_data import unit
 
 Floats = NDArray[np.float32]
@@ -43,7 +44,7 @@ def recall(found: Ids, truth: Ids) -> float:
 
 
 class Ours:
-    """CodeIndex, in memory; `funnel` None leaves the stages to be chosen."""
+    """CodeIndex, in memory; with `auto` its stages are chosen as the advisor does, among all or only of one kind."""
 
     def __init__(self, dim: int | None = None, auto: str | None = None, **options: Any) -> None:
         self.dim, self.auto, self.options = dim, auto, options
@@ -67,9 +68,12 @@ class Ours:
     def tune(self, queries: Floats, truth: Ids) -> None:
         if self.auto is None:
             return
-        advice = self.index.advise(WANTED, queries=200)
-        rows = [row for row in advice.rows if self.auto in ("default", row.name)]
-        good = [row for row in rows if row.recall >= WANTED] or rows
+        measure = Measure(self.index.backend, TOP, len(queries), seed=0)
+        settings = [(stages, True) for stages in measure.funnels(WANTED)] if self.auto != "approximate" else []
+        if self.index.about.approximate is not None:
+            settings += [(stages, False) for stages in measure.approximate(WANTED)]
+        rows = [measure.row("", stages, exact) for stages, exact in settings]
+        good = [row for row in rows if row.recall >= WANTED] or [max(rows, key=lambda row: row.recall)]
         best = max(good, key=lambda row: row.queries_per_second)
         self.arguments = {"funnel": list(best.stages), "exact": best.exact}
         self.setting = ("" if best.exact else "approximate ") + " > ".join(f"{d}:{s}" for d, s in best.stages)
@@ -202,10 +206,10 @@ def ways(postgres: str | None = None) -> dict[str, Callable[[], Way]]:
         "exact, prefix 64": lambda: Ours(dim=64),
         "funnel": lambda: Ours(auto="funnel"),
         "HNSW on prefix + refine": lambda: Ours(
-            auto="approximate index", backend="faiss", approximate=Approximate("hnsw", 32, 200, 64)
+            auto="approximate", backend="faiss", approximate=Approximate("hnsw", 32, 200, 64)
         ),
         "IVF on prefix + refine": lambda: Ours(
-            auto="approximate index", backend="faiss", approximate=Approximate("ivf", 32, 200, 64)
+            auto="approximate", backend="faiss", approximate=Approximate("ivf", 32, 200, 64)
         ),
         "default (dim = auto)": lambda: Ours(auto="default", backend="faiss", approximate=Approximate("hnsw", 32)),
         "int8": lambda: Ours(precision="int8"),

@@ -108,3 +108,16 @@ def test_the_best_are_sorted_and_ties_go_to_the_first_row():
     rows = np.array([[5, 9, 4, 1, 10, 11, 12, 13, 14]])
     assert best(scores, rows, 2)[1].tolist() == [[4, 9]]
     assert best(scores, rows, 4)[1].tolist() == [[4, 9, 1, 5]]
+
+
+def test_means_of_unit_codes_are_not_divided_by_their_norm_at_full_length():
+    columns = Columns(FloatCodec(K, "float16"))
+    rows = (codes(N) * np.linspace(0.1, 1, N)[:, None]).astype(np.float16).astype(np.float32)
+    columns.append(columns.encoded(rows))
+    of, queries = Scanner(columns, "cosine", 2**20, means=True), codes(12, seed=1)
+    products = comparable(queries, "cosine") @ rows.T
+    for scores, found in (of.scan(queries, 5, None), of.rerank(queries, np.tile(np.arange(N), (12, 1)), 5)):
+        np.testing.assert_array_equal(found, np.argsort(-products, axis=1, kind="stable")[:, :5])
+        np.testing.assert_allclose(scores, -np.sort(-products, axis=1)[:, :5], atol=1e-5)
+    cut = comparable(queries[:, :9], "cosine") @ comparable(rows[:, :9], "cosine").T
+    assert of.scan(queries[:, :9].copy(), 5, None)[1].tolist() == np.argsort(-cut, axis=1)[:, :5].tolist()

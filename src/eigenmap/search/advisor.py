@@ -119,7 +119,7 @@ def advise(
         raise EigenmapError(f"recall must be above 0 and at most 1, not {recall!r}")
     if len(index) < top + 2:
         raise EigenmapError(f"the index has {len(index)} items; it takes {top + 2} at least to judge {top} results")
-    measure = _Measure(index.backend, top, whole_number(queries, "queries", 2), seed)
+    measure = Measure(index.backend, top, whole_number(queries, "queries", 2), seed)
     say("exact search at full length")
     stored = _bytes_of(index)
     full = measure.row("exact, full length", [Stage(index.n_components, top)], exact=True)
@@ -165,7 +165,7 @@ def as_text(stages: Sequence[Stage]) -> str:
     return " > ".join(f"{dim}:{keep}" for dim, keep in stages)
 
 
-class _Measure:
+class Measure:
     """Queries with their true results, and what a setting finds of them."""
 
     def __init__(self, backend: Backend, top: int, queries: int, seed: int) -> None:

@@ -19,7 +19,7 @@ from eigenmap.search.backend import About, Backend, Batch, Floats, Found, Id, Me
 from eigenmap.search.columns import Columns
 from eigenmap.search.directory import ID_TYPES, Directory, replaced
 from eigenmap.search.filters import Condition, meets
-from eigenmap.search.scan import Scanner
+from eigenmap.search.scan import Scanner, comparable
 from eigenmap.search.texts import Texts, ends_of
 
 
@@ -71,8 +71,11 @@ class FlatBackend:
         """Begin an empty store that writes features this way."""
         self.codec = codec
         self._columns = Columns(codec)
-        self._scanner = Scanner(self._columns, self.about.metric, self.memory_bytes)
+        self._scanner = Scanner(self._columns, self.about.metric, self.memory_bytes, means=self._stores_means())
         return codec
+
+    def _stores_means(self) -> bool:
+        return self.about.metric == "cosine" and self.about.precision in ("bits", "signs")
 
     def _map(self, directory: Directory) -> None:
         assert self._columns is not None
@@ -131,6 +134,8 @@ class FlatBackend:
         """Add or replace items, all or none."""
         with self._changing():
             self._check_type(ids)
+            if self._stores_means():
+                codes = comparable(codes, "cosine")
             old = self._replaced(mode, ids)
             if self.codec is None:
                 codec = self.start(codecs.train(self.about, codes))

@@ -21,12 +21,18 @@ _GATHERED_BYTES = 1 << 20
 
 
 class Scanner:
-    """Ranks the rows of `columns`, with copies of at most about `memory_bytes`."""
+    """Ranks the rows of `columns`, with copies of at most about `memory_bytes`.
 
-    def __init__(self, columns: Columns, metric: str, memory_bytes: int) -> None:
+    `means` says that what is stored is the mean of the unit codes it may stand for, as a vector quantiser's levels
+    are. At full length the product with it is then the expected cosine, and dividing by its norm would undo just what
+    it says about how much of the code is known.
+    """
+
+    def __init__(self, columns: Columns, metric: str, memory_bytes: int, means: bool = False) -> None:
         self.columns = columns
         self.metric = metric
         self.memory_bytes = memory_bytes
+        self.means = means
         self._kept: tuple[int, Floats] | None = None
         self._squares: dict[int, Floats] = {}
 
@@ -59,9 +65,13 @@ class Scanner:
             codes = self.columns.take(own.reshape(-1), dim)
             products = codes.reshape(*own.shape, dim) @ q[start : start + at_once, :, None]
             scores[start : start + at_once] = products[:, :, 0]
-            if self.metric == "cosine":
+            if self._divides(dim):
                 scores[start : start + at_once] /= norms(codes).reshape(own.shape)
         return best(scores, candidates, keep)
+
+    def _divides(self, dim: int) -> bool:
+        """Whether products with stored prefixes of this length become cosines by division."""
+        return self.metric == "cosine" and not (self.means and dim == self.columns.n_components)
 
     def _lies_as_float32(self) -> bool:
         codec = self.columns.codec
@@ -88,7 +98,7 @@ class Scanner:
         for start in range(0, count, max(1, at_once)):
             stop = min(start + at_once, count)
             prefix = self.columns.read(start, stop, dim) if rows is None else self.columns.take(rows[start:stop], dim)
-            if self.metric == "cosine":
+            if self._divides(dim):
                 prefix /= norms(prefix)[:, None]  # in place: a second copy would double the memory
             if keepable and len(prefix) == count:
                 self._kept = (dim, prefix)
