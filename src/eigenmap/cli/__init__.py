@@ -7,7 +7,7 @@
 The modules import no more than the help texts need; what computes is imported when a verb runs.
 """
 
-from eigenmap.cli import advise, demo, embed, evaluate, fit, index, info  # noqa: F401 - they register their verbs
+from eigenmap.cli import advise, demo, embed, evaluate, fit, index, info, serve  # noqa: F401 - they register their verbs
 from eigenmap.cli.app import app
 
 __all__ = ["app", "main"]
