@@ -133,6 +133,14 @@ class Explorer:
         except ValueError:
             raise Refused(404, "there is no item with this id; ids of this index are whole numbers") from None
 
+    def item(self, name: Id) -> Item:
+        """An item and what is known of it; to itself it is as alike as can be."""
+        try:
+            (known,) = self.index.metadata([name])
+        except EigenmapError:
+            raise Refused(404, "there is no item with this id") from None
+        return Item(name, known, 1.0)
+
     def answer(self, ask: Ask, queries: Sequence[Query]) -> list[list[Item] | Exception]:
         """The best items of each query, without the query itself where it is an item."""
         index = self.index
