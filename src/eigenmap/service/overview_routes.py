@@ -9,8 +9,10 @@ from fastapi import APIRouter, Query, Response
 
 from eigenmap import __version__
 from eigenmap.service import quality, schemas
+from eigenmap.service.overview import FEATURES
 from eigenmap.service.runtime import BUSY, NONE, WRONG, Json, Service
 from eigenmap.service.schemas import MOST_NUMBERS, MOST_RESULTS
+from eigenmap.service.search_routes import PicturesQuery
 from eigenmap.service.state import Explorer
 from eigenmap.service.uploads import Refused
 
@@ -44,6 +46,7 @@ def overview_routes(service: Service) -> APIRouter:
         "suggested_dims": _suggested(explorer),
         "fields": explorer.fields(),
         "classes": view.classes,
+        "large_pictures": explorer.has_large,
         "can_encode": explorer.model is not None,
         "upload_bytes": service.limits.upload_bytes,
         "upload_pixels": service.limits.upload_pixels,
@@ -72,10 +75,20 @@ def overview_routes(service: Service) -> APIRouter:
             return Json({"state": "ready", "metric": quality.METRIC, **known._asdict()})
         return Json({"state": "unlabelled" if explorer.quality_known else "computing", "metric": quality.METRIC})
 
-    @app.get("/api/features", response_model=list[schemas.FeatureOut], tags=["overview"])
-    async def features() -> Response:
+    @app.get("/api/features", response_model=list[schemas.FeatureOut], responses=WRONG | BUSY, tags=["overview"])
+    async def features(
+        first: Annotated[int, Query(ge=1, le=10**6)] = 1,
+        count: Annotated[int, Query(ge=1, le=FEATURES)] = FEATURES,
+        pictures: PicturesQuery = False,
+    ) -> Response:
         """The first eigenfunctions: the items each excites most and least, and how its values are distributed."""
-        return Json(gallery)
+        some = [
+            {**feature, "most": [*map(dict, feature["most"])], "least": [*map(dict, feature["least"])]}
+            for feature in gallery[first - 1 : first - 1 + count]
+        ]
+        if pictures:
+            await service.pictured([item for feature in some for end in ("most", "least") for item in feature[end]])
+        return Json(some)
 
     @app.get(
         "/api/features/{number}/items", response_model=schemas.Page, responses=NONE | WRONG | BUSY, tags=["overview"]
@@ -85,11 +98,15 @@ def overview_routes(service: Service) -> APIRouter:
         offset: Annotated[int, Query(ge=0, le=10**9)] = 0,
         limit: Annotated[int, Query(ge=1, le=MOST_RESULTS)] = 48,
         first: Annotated[Literal["most", "least"], Query(description="Which end comes first.")] = "most",
+        pictures: PicturesQuery = False,
     ) -> Response:
         """The collection sorted by one eigenfunction, a page at a time."""
         order = await service.others.run(view.sorted_by, service.check_feature(number))
         numbers = (order if first == "most" else order[::-1])[offset : offset + limit].tolist()
-        return Json({"total": len(view), "offset": offset, "items": service.numbered(numbers, number)})
+        items = service.numbered(numbers, number)
+        if pictures:
+            await service.pictured(items)
+        return Json({"total": len(view), "offset": offset, "items": items})
 
     @app.get("/api/map", response_model=schemas.MapOut, responses=NONE | WRONG | BUSY, tags=["overview"])
     async def places(x: int = 1, y: int = 2) -> Response:
@@ -98,14 +115,18 @@ def overview_routes(service: Service) -> APIRouter:
         content = {"x": x, "y": y, "count": len(view), "classes": view.class_codes(), **points._asdict()}
         return Json(content, headers={"Cache-Control": "private, max-age=60"})
 
-    @app.get("/api/items", response_model=schemas.Items, responses=NONE | WRONG, tags=["items"])
+    @app.get("/api/items", response_model=schemas.Items, responses=NONE | WRONG | BUSY, tags=["items"])
     async def items(
         number: Annotated[list[int], Query(max_length=MOST_NUMBERS, description="Numbers on the map, from 0.")] = [],  # noqa: B006
+        pictures: PicturesQuery = False,
     ) -> Response:
         """Items by their number on the map; they are in random order, so that the first few are a sample."""
         if any(not 0 <= one < len(view) for one in number):
             raise Refused(404, f"item numbers run from 0 to {len(view) - 1}")
-        return Json({"items": service.numbered(number)})
+        found = service.numbered(number)
+        if pictures:
+            await service.pictured(found)
+        return Json({"items": found})
 
     return app
 

@@ -27,6 +27,7 @@ class ItemOut(BaseModel):
     key: str = Field(description="The id as a word that a URL can hold; /api/images/KEY is its picture.")
     score: float = Field(description="Cosine to the query, or what the item has of a feature.")
     metadata: dict[str, Value]
+    picture: str | None = Field(None, description="A small picture as a data: URL, if asked for and there is one.")
 
 
 class Found(BaseModel):
@@ -52,6 +53,7 @@ class SearchRequest(BaseModel):
     features: Literal["ordered", "random"] = Field(
         "ordered", description="random: as many features taken without regard to their order, to compare."
     )
+    pictures: bool = Field(False, description="Send a small picture along with every item.")
     where: dict[str, Any] | None = Field(
         None, description='A filter on metadata, such as {"label": "cat", "year": {">=": 2020}}.'
     )
@@ -81,6 +83,7 @@ class About(BaseModel):
     suggested_dims: dict[str, int] = Field(description="The shortest code that keeps so much of the neighbours.")
     fields: dict[str, list[Value]] = Field(description="Metadata, and their values where there are few.")
     classes: list[str]
+    large_pictures: bool = Field(description="Whether /api/images has larger pictures than those sent along.")
     can_encode: bool = Field(description="Whether a picture can be searched by.")
     upload_bytes: int
     upload_pixels: int

@@ -21,6 +21,7 @@ TopQuery = Annotated[int, Query(ge=1, le=MOST_RESULTS, description="Results.")]
 WhereQuery = Annotated[
     list[str], Query(max_length=16, description="Conditions such as label=cat or year>=2020; all must hold.")
 ]
+PicturesQuery = Annotated[bool, Query(description="Send a small picture along with every item.")]
 FeaturesQuery = Annotated[Features, Query(description="random: features taken without regard to their order.")]
 
 
@@ -36,13 +37,14 @@ def search_routes(service: Service) -> APIRouter:
         dim: DimQuery = None,
         top: TopQuery = 10,
         features: FeaturesQuery = "ordered",
+        pictures: PicturesQuery = False,
         where: WhereQuery = [],  # noqa: B006 - FastAPI copies it
     ) -> Response:
         """Items most like one of the index."""
         if (id is None) == (key is None):
             raise Refused(422, "search by an id or by a key: give one of them")
         name = explorer.item_id(id if id is not None else id_of(key or ""))
-        return Json(await service.search(name, dim, top, features, parse(where)))
+        return Json(await service.search(name, dim, top, features, parse(where), pictures))
 
     @app.post("/api/search", response_model=schemas.Found, responses=WRONG | NONE | BUSY | BODY, tags=["search"])
     async def search(request: SearchRequest) -> Response:
@@ -55,7 +57,8 @@ def search_routes(service: Service) -> APIRouter:
             query = tuple(request.vector)
         else:
             query = explorer.item_id(str(request.id) if request.id is not None else id_of(request.key or ""))
-        return Json(await service.search(query, request.dim, request.top, request.features, request.where))
+        found = await service.search(query, request.dim, request.top, request.features, request.where, request.pictures)
+        return Json(found)
 
     @app.post(
         UPLOADS,
@@ -74,13 +77,14 @@ def search_routes(service: Service) -> APIRouter:
         dim: DimQuery = None,
         top: TopQuery = 10,
         features: FeaturesQuery = "ordered",
+        pictures: PicturesQuery = False,
         where: WhereQuery = [],  # noqa: B006
     ) -> Response:
         """Items most like a picture: the body is a JPEG, PNG, WebP, GIF or BMP file, which is not kept."""
         async with service.uploads.taking():
             body = await read_body(request.stream(), limits.upload_bytes, limits.upload_seconds)
             code = await service.uploads.run_taken(explorer.encode, body, limits.upload_pixels)
-        found = await service.search(code, dim, top, features, parse(where))
+        found = await service.search(code, dim, top, features, parse(where), pictures)
         return Json(found | {"vector": code})
 
     @app.get("/api/items/{key}", response_model=schemas.ItemOut, responses=NONE | WRONG | BUSY, tags=["items"])

@@ -81,13 +81,23 @@ class Explorer:
     Searches of all kinds belong on one thread, since an index remembers the last one.
     """
 
-    def __init__(self, index: CodeIndex, model: Eigenmap | None, pictures: Pictures, name: str) -> None:
+    def __init__(
+        self,
+        index: CodeIndex,
+        model: Eigenmap | None,
+        name: str,
+        small: Pictures,
+        large: Pictures | None = None,
+    ) -> None:
         if not len(index):
             raise EigenmapError("the index is empty; add codes before serving it")
         self.index = index
         self.model = model
-        self.pictures = pictures
         self.name = name
+        self.small = small
+        """Pictures that take no time to read, sent along with items."""
+        self.pictures = small if large is None else FirstOf([large, small])
+        self.has_large = large is not None
         drawn = sample(index)
         self.overview = Overview(drawn)
         self._whole_ids = isinstance(drawn.ids[0], int)
@@ -107,9 +117,8 @@ class Explorer:
         if (path / "model").is_dir():
             model = Eigenmap.load(path / "model")
             index.require_model(Eigenmap.fingerprint(path / "model"))
-        stored = StoredPictures(path)
-        pictures: Pictures = stored if images is None else FirstOf([FolderPictures(images), stored])
-        return cls(index, model, pictures, path.resolve().name)
+        large = None if images is None else FolderPictures(images)
+        return cls(index, model, path.resolve().name, StoredPictures(path), large)
 
     def prepare(self) -> None:
         """What can wait until the service answers: random features, quality against length."""

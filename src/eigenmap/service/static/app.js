@@ -39,7 +39,7 @@ function applyTheme() {
   const chosen = localStorage.getItem("eigenmap-theme") || "auto";
   const dark = chosen === "dark" || (chosen === "auto" && matchMedia("(prefers-color-scheme: dark)").matches);
   document.documentElement.dataset.theme = dark ? "dark" : "light";
-  find("theme").textContent = THEMES[chosen];
+  find("theme").textContent = `◐ ${THEMES[chosen]}`;
   find("theme").setAttribute("aria-label", `Colours: ${THEMES[chosen]}`);
 }
 

@@ -1,6 +1,6 @@
 // Small charts, drawn by hand as SVG: length on a logarithmic axis, the current length marked.
 
-const WIDTH = 300, HEIGHT = 118, LEFT = 26, RIGHT = 10, TOP = 14, BOTTOM = 18;
+const WIDTH = 300, HEIGHT = 150, LEFT = 26, RIGHT = 10, TOP = 14, BOTTOM = 18;
 
 export function svg(tag, attributes = {}, ...children) {
   const made = document.createElementNS("http://www.w3.org/2000/svg", tag);

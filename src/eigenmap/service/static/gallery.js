@@ -4,7 +4,7 @@ import { element, get, number, picture } from "./api.js";
 import { histogram } from "./charts.js";
 
 const find = (id) => document.getElementById(id);
-const PAGE = 96;
+const PAGE = 96, AT_ONCE = 16;
 
 export class GalleryView {
   constructor(about, state) {
@@ -23,9 +23,15 @@ export class GalleryView {
     find("features").hidden = open;
     find("sorted").hidden = !open;
     if (open) return this.sort(feature, this.state.get("first") === "least" ? "least" : "most");
-    this.loaded ||= get("api/features").then((features) =>
-      find("feature-list").replaceChildren(...features.map((each) => this.card(each))));
+    this.loaded ||= this.load();
     return this.loaded;
+  }
+
+  async load() {
+    for (let first = 1; first <= this.about.gallery_features; first += AT_ONCE) {
+      const features = await get("api/features", { first, count: AT_ONCE, pictures: true });
+      find("feature-list").append(...features.map((each) => this.card(each)));
+    }
   }
 
   card(feature) {
@@ -69,7 +75,7 @@ export class GalleryView {
 
   async more() {
     const { feature, first, shown } = this.sorted;
-    const page = await get(`api/features/${feature}/items`, { offset: shown, limit: PAGE, first });
+    const page = await get(`api/features/${feature}/items`, { offset: shown, limit: PAGE, first, pictures: true });
     if (feature !== this.sorted.feature || first !== this.sorted.first) return;
     this.sorted.shown = shown + page.items.length;
     find("sorted-items").append(...page.items.map((item) => this.item(item)));

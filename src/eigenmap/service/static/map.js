@@ -152,15 +152,15 @@ export class MapView {
     const wanted = this.visible.map((place) => place.number);
     const unknown = wanted.filter((n) => !this.items.has(n));
     if (unknown.length) {
-      const { items } = await get("api/items", { number: unknown });
+      const { items } = await get("api/items", { number: unknown, pictures: true });
       items.forEach((item, i) => this.items.set(unknown[i], item));
     }
     if (this.images.size > KEPT_PICTURES) this.images.clear();
     for (const n of wanted) {
-      const { key } = this.items.get(n);
+      const { key, picture } = this.items.get(n);
       if (this.images.has(key)) continue;
       const image = new Image();
-      image.src = imageUrl(key);
+      image.src = picture || imageUrl(key);
       image.addEventListener("load", () => this.drawSoon(), { once: true });
       this.images.set(key, image);
     }

@@ -1,12 +1,13 @@
 // Search: what is searched by, the length, the results, and a second panel to compare with.
 
-import { bytes, element, get, imageUrl, newest, number, packVector, picture, post, unpackVector, upload } from "./api.js";
+import { bytes, element, get, newest, number, packVector, picture, post, unpackVector, upload } from "./api.js";
 import { powers, qualityChart, spectrumChart } from "./charts.js";
 
 const find = (id) => document.getElementById(id);
 const PREVIEW = "eigenmap-preview";
+const FINE = 1000; // places on a slider
 
-// Lengths on the slider: every one at first, then eight to a doubling.
+// Lengths on the slider: every one at first, then eight to a doubling. Their places are logarithmic.
 export function stepsOf(most) {
   const steps = new Set([most]);
   for (let i = 0; 2 ** (i / 8) < most; i += 1) steps.add(Math.round(2 ** (i / 8)));
@@ -35,19 +36,22 @@ export class SearchView {
     return Number.isInteger(dim) && dim >= 1 && dim <= this.about.n_components ? dim : fallback;
   }
 
+  place(dim) { return (FINE * Math.log(dim)) / Math.log(Math.max(2, this.about.n_components)); }
+
+  lengthAt(place) { return this.steps[this.nearestStep(Math.exp((place / FINE) * Math.log(Math.max(2, this.about.n_components))))]; }
+
+  stepped(dim, by) { return this.steps[Math.min(this.steps.length - 1, Math.max(0, this.nearestStep(dim) + by))]; }
+
   nearestStep(dim) {
     return this.steps.reduce((best, each, i) => (Math.abs(each - dim) < Math.abs(this.steps[best] - dim) ? i : best), 0);
   }
 
   prepare() {
     const { state, about } = this;
-    for (const [id, name] of [["dim", "dim"], ["dim2", "dim2"]]) {
-      find(id).max = this.steps.length - 1;
-      find(id).addEventListener("input", (event) => state.set({ [name]: this.steps[event.target.value] }));
-    }
+    for (const name of ["dim", "dim2"]) this.prepareSlider(name);
     for (const dim of powers(about.n_components)) {
       const tick = element("span", {}, String(dim));
-      tick.style.left = `${(100 * this.steps.indexOf(dim)) / (this.steps.length - 1 || 1)}%`;
+      tick.style.left = `${(100 * this.place(dim)) / FINE}%`;
       find("ticks").append(tick);
     }
     find("compare").addEventListener("change", (event) => state.set({ compare: event.target.value === "off" ? null : event.target.value }));
@@ -67,6 +71,18 @@ export class SearchView {
       event.target.value = "";
     });
     if (about.can_encode) this.prepareDropping();
+  }
+
+  prepareSlider(name) {
+    const slider = find(name);
+    slider.max = FINE;
+    slider.addEventListener("input", () => this.state.set({ [name]: this.lengthAt(slider.value) }));
+    slider.addEventListener("keydown", (event) => {
+      const by = { ArrowRight: 1, ArrowUp: 1, PageUp: 8, End: 1e9, ArrowLeft: -1, ArrowDown: -1, PageDown: -8, Home: -1e9 }[event.key];
+      if (!by) return;
+      event.preventDefault();
+      this.state.set({ [name]: this.stepped(this[name], by) });
+    });
   }
 
   prepareDropping() {
@@ -102,10 +118,7 @@ export class SearchView {
     this.state.go({ view: null, key: item.key, vector: null });
   }
 
-  step(by) {
-    const at = Math.min(this.steps.length - 1, Math.max(0, this.nearestStep(this.dim) + by));
-    this.state.set({ dim: this.steps[at] });
-  }
+  step(by) { this.state.set({ dim: this.stepped(this.dim, by) }); }
 
   async upload(file) {
     try {
@@ -125,16 +138,19 @@ export class SearchView {
   // Everything that follows from the state; called whenever it has changed.
   show() {
     const { dim, about } = this;
-    find("dim").value = this.nearestStep(dim);
+    find("dim").value = this.place(dim);
     find("dim").setAttribute("aria-valuetext", `${dim} of ${about.n_components} features`);
     find("dim-text").replaceChildren(String(dim), element("small", {}, ` of ${about.n_components} features`));
     const each = about.bytes_per_item[dim - 1], full = about.bytes_per_item.at(-1);
     const smaller = full / each;
-    find("memory").textContent = `${number(each)} ${each === 1 ? "byte" : "bytes"} an item · ${bytes(each * about.items)} in all`
-      + (smaller > 1.05 ? ` · ${smaller >= 10 ? Math.round(smaller) : smaller.toFixed(1)}× smaller` : "");
+    find("memory").replaceChildren(
+      element("span", {}, `${number(each)} ${each === 1 ? "byte" : "bytes"} an item`),
+      element("span", {}, `${bytes(each * about.items)} in all`
+        + (smaller > 1.05 ? `, ${smaller >= 10 ? Math.round(smaller) : smaller.toFixed(1)}× smaller` : "")),
+    );
     find("compare").value = this.compare;
     find("dim2-box").hidden = this.compare !== "length";
-    find("dim2").value = this.nearestStep(this.dim2);
+    find("dim2").value = this.place(this.dim2);
     find("dim2").setAttribute("aria-valuetext", `${this.dim2} features`);
     find("dim2-text").textContent = this.dim2;
     find("top").value = this.top;
@@ -172,8 +188,8 @@ export class SearchView {
   }
 
   ask(by, dim, features, filter) {
-    if (by.key) return get("api/search", { key: by.key, dim, top: this.top, features, where: filter ? conditionsOf(filter) : [] });
-    return post("api/search", { ...by, dim, top: this.top, features, where: filter ? asMapping(conditionsOf(filter)) : null });
+    if (by.key) return get("api/search", { key: by.key, dim, top: this.top, features, pictures: !this.about.large_pictures, where: filter ? conditionsOf(filter) : [] });
+    return post("api/search", { ...by, dim, top: this.top, features, pictures: !this.about.large_pictures, where: filter ? asMapping(conditionsOf(filter)) : null });
   }
 
   async surpriseQuietly() {
@@ -221,7 +237,7 @@ export class SearchView {
     const fresh = others ? found.items.filter((item) => !others.includes(item.key)).length : 0;
     const facts = [];
     if (label !== null) facts.push(`${alike} of ${found.items.length} are ${label}`);
-    if (others) facts.push(compared ? `${found.items.length - fresh} in both` : `${fresh} new at this length`);
+    if (others) facts.push(compared ? `${fresh} only here (+)` : `${fresh} new at this length (+)`);
     if (!found.items.length) facts.push("nothing found");
     find(`facts-${panel}`).textContent = facts.join(" · ");
     find(`results-${panel}`).replaceChildren(...found.items.map((item, rank) => this.card(item, rank, others, compared)));
@@ -233,22 +249,20 @@ export class SearchView {
     const moved = was - rank;
     const text = item.metadata.label;
     const alike = text !== undefined && text === this.query.label;
-    const mark = fresh ? (compared ? "only here" : "new") : moved > 0 ? `↑${moved}` : moved < 0 ? `↓${-moved}` : "";
-    const said = `${rank + 1}. ${item.id}${text === undefined ? "" : `, ${text}`}, similarity ${item.score.toFixed(3)}${mark ? `, ${mark}` : ""}`;
+    const mark = fresh ? "+" : moved > 0 ? `↑${moved}` : moved < 0 ? `↓${-moved}` : "";
+    const said = `${rank + 1}. ${item.id}${text === undefined ? "" : `, ${text}`}, similarity ${item.score.toFixed(3)}${fresh ? (compared ? ", only here" : ", new at this length") : ""}`;
     return element(
       "button",
       { type: "button", class: `item${fresh ? " fresh" : ""}`, title: said, "aria-label": said, "data-key": item.key,
         onclick: () => this.state.go({ key: item.key, vector: null }) },
-      element("span", { class: "thumb" }, picture(item)),
+      element("span", { class: "thumb" }, picture(item, this.about.large_pictures)),
       element("span", { class: "caption" },
         element("span", { class: `label${alike ? " alike" : ""}` }, text === undefined ? "" : `${alike ? "✓ " : ""}${text}`),
-        element("span", {}, item.score.toFixed(2))),
+        element("span", {}, item.score.toFixed(3))),
       ...(mark ? [element("span", { class: "mark" }, mark)] : []),
     );
   }
 }
-
-export { imageUrl };
 
 const quoted = (value) => (typeof value === "string" && !/\s/.test(value) ? value : JSON.stringify(value));
 
