@@ -15,7 +15,7 @@ from PIL import Image, UnidentifiedImageError
 from eigenmap.data.images import Pixels, fit_image
 from eigenmap.errors import EigenmapError
 
-FORMATS = ("JPEG", "MPO", "PNG", "WEBP", "GIF", "BMP")
+FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP")
 """What may be uploaded: the formats that browsers show, whose decoders see the most scrutiny."""
 _NAMES = "JPEG, PNG, WebP, GIF or BMP"
 
