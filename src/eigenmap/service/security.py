@@ -109,6 +109,8 @@ class Guard:
                 for name, value in _HEADERS.items():
                     headers.setdefault(name, value)
                 headers.setdefault("Cache-Control", "no-store")
+                if message["status"] in (408, 413):
+                    headers["Connection"] = "close"  # nobody reads the rest of the body
                 route = getattr(scope.get("route"), "path", "none")
                 self._count(route, message["status"], time.perf_counter() - began)
             await send(message)

@@ -29,6 +29,8 @@ def check_address(host: str, token: str | None) -> None:
 
 def listen(host: str, port: int) -> socket.socket:
     """A socket at this address; port 0 takes a free one."""
+    if not 0 <= port <= 65_535:
+        raise EigenmapError(f"a port is a whole number from 0 to 65535, not {port}")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host.strip("[]"), port), family=family, backlog=2048)
@@ -36,8 +38,6 @@ def listen(host: str, port: int) -> socket.socket:
         raise EigenmapError(
             f"cannot listen on {host}, port {port}: {error.strerror or error}; --port names another"
         ) from error
-    except OverflowError:
-        raise EigenmapError(f"a port is a whole number from 0 to 65535, not {port}") from None
 
 
 def url(host: str, listening: socket.socket, token: str | None) -> str:
