@@ -28,8 +28,8 @@ def closed(explorer: Explorer) -> Iterator[httpx.Client]:
     ("host", "loopback"),
     [
         ("localhost", True), ("LOCALHOST", True), ("127.0.0.1", True), ("127.9.9.9", True), ("::1", True),
-        ("[::1]", True), ("0.0.0.0", False), ("::", False), ("192.168.1.2", False), ("evil.example", False), ("", False),
-        ("127.0.0.1.evil.example", False), ("localhost.evil.example", False),
+        ("[::1]", True), ("0.0.0.0", False), ("::", False), ("192.168.1.2", False), ("evil.example", False),
+        ("127.0.0.1.evil.example", False), ("localhost.evil.example", False), ("", False),
     ],
 )  # fmt: skip
 def test_what_is_this_machine(host: str, loopback: bool) -> None:

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, TypeAlias
 
-from starlette.responses import Response
+from starlette.responses import JSONResponse
 
 from eigenmap.search.filters import conditions
 from eigenmap.service import schemas
@@ -41,10 +41,8 @@ UPLOAD: Responses = {
 }
 
 
-class Json(Response):
+class Json(JSONResponse):
     """ASCII JSON: a file name that is not UTF-8 arrives as it is."""
-
-    media_type = "application/json"
 
     def render(self, content: Any) -> bytes:
         """The content as bytes."""

@@ -127,8 +127,8 @@ class MapOut(BaseModel):
 
     x: int
     y: int
-    x_range: tuple[float, float]
-    y_range: tuple[float, float]
+    x_range: list[float] = Field(min_length=2, max_length=2)
+    y_range: list[float] = Field(min_length=2, max_length=2)
     count: int
     points: str
     classes: str | None = Field(description="A byte an item: its label's place in `classes` of /api/about, or 255.")
