@@ -10,13 +10,17 @@ body); every answer must be one that the schema announces, and none may be a 5xx
 from __future__ import annotations
 
 import argparse
+import json
+import sys
 import time
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import httpx
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, seed, settings
+from requests import Session
 
 import harness
 
@@ -32,38 +36,36 @@ RESULT = harness.RESULTS / "serve-fuzz.json"
 
 
 def fuzz_schema(url: str, requests: int, number: int = 0) -> Counter[int]:
-    """Generated requests to every operation, the same number each; how often each status was the answer."""
+    """So many generated requests, spread over all operations; how often each status was the answer."""
     schema = schemathesis.openapi.from_url(f"{url}/openapi.json")
     operations = [found.ok() for found in schema.get_all_operations()]
     statuses: Counter[int] = Counter()
-    session = requests_session()
-    checks = schemathesis.checks.CHECKS.get_by_names(list(CHECKS))
-    for operation in operations:
-
-        @seed(number)
-        @settings(
-            max_examples=-(-requests // len(operations)),
-            deadline=None,
-            database=None,
-            derandomize=False,
-            phases=[Phase.generate],
-            suppress_health_check=list(HealthCheck),
-        )
-        @given(case=operation.as_strategy())
-        def attack(case: schemathesis.Case) -> None:
-            response = case.call(session=session)
-            statuses[response.status_code] += 1
-            case.validate_response(response, checks=checks)
-
-        attack()
+    with Session() as session:
+        while statuses.total() < requests:  # an operation without parameters has one request only
+            for operation in operations:
+                _fuzz_operation(operation, session, -(-requests // len(operations)), number, statuses)
+            number += 1
     return statuses
 
 
-def requests_session():  # type: ignore[no-untyped-def]
-    """One connection for all requests."""
-    import requests
+def _fuzz_operation(operation: Any, session: Session, requests: int, number: int, statuses: Counter[int]) -> None:
+    checks = schemathesis.checks.CHECKS.get_by_names(list(CHECKS))
 
-    return requests.Session()
+    @seed(number)
+    @settings(
+        max_examples=requests,
+        deadline=None,
+        database=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(case=operation.as_strategy())
+    def attack(case: schemathesis.Case) -> None:
+        response = case.call(session=session)
+        statuses[response.status_code] += 1
+        case.validate_response(response, checks=checks)
+
+    attack()
 
 
 def fuzz_pictures(url: str, bodies: list[bytes]) -> Counter[int]:
@@ -77,8 +79,6 @@ def fuzz_pictures(url: str, bodies: list[bytes]) -> Counter[int]:
 
 
 def main() -> None:
-    import sys
-
     sys.path.insert(0, str(Path(__file__).parents[1]))
     from tests.service.pictures import mutants
 
@@ -86,19 +86,20 @@ def main() -> None:
     parser.add_argument("url")
     parser.add_argument("--requests", type=int, default=10_000)
     parser.add_argument("--pictures", type=int, default=2000)
-    given_ = parser.parse_args()
+    parser.add_argument("--seed", type=int, default=0, help="runs with other seeds add up in the result")
+    options = parser.parse_args()
     began = time.perf_counter()
-    requests = fuzz_schema(given_.url, given_.requests)
-    pictures = fuzz_pictures(given_.url, list(mutants(given_.pictures)))
-    result = {
-        "protocol": {"requests": sum(requests.values()), "pictures": given_.pictures, "seed": 0},
-        "requests_by_status": dict(sorted(requests.items())),
-        "pictures_by_status": dict(sorted(pictures.items())),
+    requests = fuzz_schema(options.url, options.requests, options.seed)
+    pictures = fuzz_pictures(options.url, list(mutants(options.pictures, options.seed)))
+    run = {
+        "requests": dict(sorted(requests.items())),
+        "pictures": dict(sorted(pictures.items())),
         "seconds": time.perf_counter() - began,
         **harness.environment(),
     }
-    harness.write(RESULT, result)
-    print(result)
+    runs = json.loads(RESULT.read_text(encoding="utf-8"))["runs"] if RESULT.exists() else {}
+    harness.write(RESULT, {"runs": runs | {str(options.seed): run}})
+    print(run)
 
 
 if __name__ == "__main__":

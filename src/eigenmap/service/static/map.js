@@ -90,7 +90,7 @@ export class MapView {
     this.drawPoints(pen, width, height);
     this.visible = this.choose(width, height);
     for (const { number: n, x, y } of this.visible) this.drawPicture(pen, n, x, y);
-    if (document.activeElement === this.canvas) this.drawMiddle(pen, width, height);
+    if (this.canvas.matches(":focus-visible")) this.drawMiddle(pen, width, height);
   }
 
   drawPoints(pen, width, height) {
