@@ -202,6 +202,7 @@ def save_codes(path: Path, alignment: Alignment, gallery: Tensor, query: Tensor,
         gallery_labels=gallery_labels,
         query_labels=query_labels,
         eigenvalues=alignment.eigenvalues[:dim].cpu().numpy(),
+        t=alignment.t,
     )
 
 

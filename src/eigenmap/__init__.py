@@ -19,10 +19,12 @@ if TYPE_CHECKING:
     from eigenmap.fit import fit_images
     from eigenmap.graph_fit import fit_graph
     from eigenmap.model import Eigenmap
+    from eigenmap.search import CodeIndex
     from eigenmap.spectrum import Alignment, Moments, align, best_alignment
 
 __all__ = [
     "Alignment",
+    "CodeIndex",
     "Eigenmap",
     "EigenmapError",
     "Graph",
@@ -41,6 +43,7 @@ __version__ = "0.1.0"
 
 # Found when asked for: torch takes seconds to import, and `eigenmap --help` does not need it.
 _HOMES = {
+    "CodeIndex": "eigenmap.search",
     "embed_images": "eigenmap.embedding",
     "fit_images": "eigenmap.fit",
     "fit_graph": "eigenmap.graph_fit",

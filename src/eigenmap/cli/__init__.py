@@ -20,6 +20,7 @@ from eigenmap.cli import (  # noqa: F401 - they register their verbs
     index,
     info,
     reproduce,
+    serve,
 )
 from eigenmap.cli.app import app
 

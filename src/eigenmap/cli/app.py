@@ -20,6 +20,7 @@ _ORDER = (
     "embed",
     "index",
     "search",
+    "serve",
     "advise",
     "duplicates",
     "export",

@@ -140,6 +140,14 @@ def index(
             "--backend", help="faiss adds an approximate index, for a million items and more.", rich_help_panel=HOW
         ),
     ] = Store.flat,
+    thumbnails: Annotated[
+        bool,
+        typer.Option(
+            "--thumbnails/--no-thumbnails",
+            help="Store small pictures for `eigenmap serve`, 1 to 3 kB each.",
+            rich_help_panel=HOW,
+        ),
+    ] = True,
     add: Annotated[
         bool,
         typer.Option("--add", help="Add to an index that is there; images with a known name are replaced."),
@@ -191,6 +199,8 @@ def index(
     images = read_images(model, source, strict=strict, quiet=quiet)
     codes = encode_images(model, images, dim, place, batch_size, quiet)
     if add:
+        if thumbnails:
+            _store_thumbnails(out, images)
         made.upsert(codes, images.ids, _labels(images))
         if not quiet:
             note(f"{out}: {len(made):,} images, {dim} features each.")
@@ -199,6 +209,9 @@ def index(
     with tempfile.TemporaryDirectory() as folder:
         # Of a run only the model: checkpoints are many times as large.
         made.save(out, overwrite=force, model_dir=_copy_model(run, Path(folder) / "model"))
+    if thumbnails:
+        _store_thumbnails(out, images)
+    _note_several_labels(out, images)
     if not quiet:
         note(f"{out}: {len(made):,} images, {dim} features each.")
 
@@ -298,6 +311,24 @@ def _labels(images: ImageSet) -> list[dict[str, str]] | None:
     names = images.labels.names
     rows = [[names[c] for c in row.nonzero()[:, 0].tolist()] for row in images.labels.matrix]
     return [{"label": " ".join(row)} if row else {} for row in rows]
+
+
+def _store_thumbnails(index: Path, images: ImageSet) -> None:
+    from eigenmap.service.thumbnails import store
+
+    store(index, images.ids, (pixels.numpy() for pixels in images.pixels))
+
+
+def _note_several_labels(index: Path, images: ImageSet) -> None:
+    """Say in the index that a label may be several, since a class folder may have spaces in its name too."""
+    from eigenmap.search import CodeIndex
+    from eigenmap.search.backend import KeepsNotes
+    from eigenmap.service.quality import SEVERAL
+
+    if images.labels is not None and int(images.labels.matrix.sum(1).max()) > 1:
+        backend = CodeIndex.open(index).backend
+        assert isinstance(backend, KeepsNotes)
+        backend.write_note(SEVERAL, {"separator": " "})
 
 
 def _copy_model(run: Path, to: Path) -> Path:

@@ -27,7 +27,14 @@ class Device(str, Enum):
 ModelArgument = Annotated[
     Path, typer.Argument(metavar="RUN", help="The model: what `eigenmap fit` wrote.", show_default=False)
 ]
-SourceArgument = Annotated[Path, typer.Argument(metavar="SOURCE", help=f"The images. {SOURCES}", show_default=False)]
+SourceArgument = Annotated[
+    Path,
+    typer.Argument(
+        metavar="SOURCE",
+        help=f"The images. {SOURCES} The word catalogue: the pictures that `eigenmap demo` learns from.",
+        show_default=False,
+    ),
+]
 
 DimOption = Annotated[
     int | None,

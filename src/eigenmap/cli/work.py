@@ -22,13 +22,18 @@ def read_images(
     strict: bool = False,
     quiet: bool = False,
 ) -> ImageSet:
-    """Images as the model takes them; says which files were left out."""
-    from eigenmap.data import load_images
+    """Images as the model takes them; says which files were left out.
+
+    The word `catalogue`, where no file has that name, is the embedded catalogue.
+    """
+    from eigenmap.data import catalogue, load_images
     from eigenmap.fit import say_skipped
 
     size, channels = model.image.size, model.image.channels  # refused here if the model is one of nodes
+    embedded = source == Path("catalogue") and not Path("catalogue").exists()
     with progress_bar("reading", quiet) as tick:
-        images = load_images(source, size, channels, labels, strict, progress=tick)
+        given = catalogue.load("train") if embedded else source
+        images = load_images(given, size, channels, labels, strict, progress=tick)
     say_skipped(images, sayer(quiet))
     return images
 

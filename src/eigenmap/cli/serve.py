@@ -1,0 +1,83 @@
+"""`eigenmap serve`: look at an index in a browser."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from eigenmap.cli.app import USE, app
+from eigenmap.cli.console import note, show
+from eigenmap.cli.options import HOW, QuietOption
+
+
+@app.command(
+    rich_help_panel=USE,
+    no_args_is_help=True,
+    epilog="""
+Examples:
+
+[cyan]  eigenmap serve photos.index[/cyan]
+
+[cyan]  eigenmap serve photos.index --images PHOTOS/[/cyan]
+
+[cyan]  eigenmap serve photos.index --host 0.0.0.0 --token "$(openssl rand -hex 16)"[/cyan]
+""",
+)
+def serve(
+    index: Annotated[Path, typer.Argument(metavar="INDEX", help="What `eigenmap index` wrote.", show_default=False)],
+    images: Annotated[
+        Path | None,
+        typer.Option(
+            "--images",
+            metavar="FOLDER",
+            help="The folder that was indexed, for larger pictures than the index holds.",
+            show_default=False,
+        ),
+    ] = None,
+    port: Annotated[int, typer.Option("--port", "-p", metavar="N", help="0 takes a free one.")] = 8000,
+    host: Annotated[
+        str,
+        typer.Option(
+            "--host", metavar="ADDRESS", help="0.0.0.0 for all networks, with --token only.", rich_help_panel=HOW
+        ),
+    ] = "127.0.0.1",
+    token: Annotated[
+        str | None,
+        typer.Option(
+            "--token",
+            metavar="SECRET",
+            envvar="EIGENMAP_TOKEN",
+            help="Who has it may look, 16 characters or more.",
+            show_default=False,
+            rich_help_panel=HOW,
+        ),
+    ] = None,
+    quiet: QuietOption = False,
+) -> None:
+    """Explore an index in the browser: search by pictures, move the code length, see what each feature is.
+
+    Only this machine can reach the page unless --host says otherwise. Uploads are never written to disk.
+    """
+    from eigenmap.service.server import check_address, listen, url
+
+    check_address(host, token)
+    with listen(host, port) as listening:
+        from eigenmap.service.app import create_app
+        from eigenmap.service.server import serve as answer
+        from eigenmap.service.state import Explorer
+
+        explorer = Explorer.open(index, images)
+        address = url(host, listening, token)
+
+        def announce() -> None:
+            if not quiet:
+                note(f"{len(explorer.overview):,} items. Open the page below; Ctrl+C stops.")
+            show(address)
+
+        try:
+            answer(create_app(explorer, token=token), listening, announce)
+        except KeyboardInterrupt:
+            if not quiet:
+                note("Stopped.")

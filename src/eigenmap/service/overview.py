@@ -1,0 +1,127 @@
+"""The collection as a whole: the gallery of eigenfunctions, the collection sorted by one, the map by two.
+
+Made once, when the service starts, from all items or, where there are very many, from a sample; searches always see
+all of them.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections import Counter
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eigenmap.search.backend import Batch, Floats, Id, Metadata
+from eigenmap.search.index import CodeIndex
+
+FEATURES = 64
+"""Eigenfunctions in the gallery."""
+SHOWN = 8
+"""Items at each end of an eigenfunction."""
+MOST_ITEMS = 100_000
+MOST_BYTES = 512 * 2**20
+"""Of the sample's codes."""
+BINS = 48
+LABEL = "label"
+OTHER = 255
+"""Class of a point on the map whose label is none of the most frequent ones."""
+_NAMED_CLASSES = 10
+_STEPS = 65_535
+
+
+def sample(index: CodeIndex, most_items: int = MOST_ITEMS, most_bytes: int = MOST_BYTES) -> Batch:
+    """All items in a random order, or as many of them as are looked at."""
+    most = max(1, min(most_items, most_bytes // (4 * index.n_components)))
+    drawn = index.backend.sample(most, seed=0)
+    order = np.random.default_rng(0).permutation(len(drawn.ids))
+    return Batch([drawn.ids[i] for i in order], drawn.codes[order], [drawn.metadata[i] for i in order])
+
+
+class Feature(NamedTuple):
+    """One eigenfunction: its range, how its values are distributed, and the items (by number) at both ends."""
+
+    number: int
+    low: float
+    high: float
+    counts: list[int]
+    most: list[int]
+    least: list[int]
+
+
+class MapPoints(NamedTuple):
+    """Places of all items by two features, in steps of 1/65535 of each range."""
+
+    x_range: tuple[float, float]
+    y_range: tuple[float, float]
+    points: str
+    """Base64 of x, y pairs: little-endian uint16."""
+
+
+class Overview:
+    """Items by number, 0 ... n - 1, and their first features."""
+
+    def __init__(self, items: Batch, features: int = FEATURES) -> None:
+        self.ids: list[Id] = items.ids
+        self.metadata: list[Metadata] = items.metadata
+        # Column by column, as they are read; a copy, so that the rest of the codes can go.
+        self._values: Floats = np.array(items.codes[:, :features], order="F")
+        self.classes, self._class_of = _classes(items.metadata)
+        self.sorted_by = lru_cache(maxsize=16)(self._sorted_by)
+        self.map = lru_cache(maxsize=8)(self._map)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def features(self) -> int:
+        """How many features the gallery has."""
+        return int(self._values.shape[1])
+
+    def values(self, numbers: Sequence[int], feature: int) -> list[float]:
+        """What these items have in a feature, counted from 1."""
+        return [float(value) for value in self._values[list(numbers), feature - 1]]
+
+    def gallery(self, shown: int = SHOWN) -> list[Feature]:
+        """Every eigenfunction of the gallery."""
+        return [self._feature(number, shown) for number in range(1, self.features + 1)]
+
+    def _feature(self, number: int, shown: int) -> Feature:
+        column = self._values[:, number - 1]
+        counts, edges = np.histogram(column, BINS)
+        shown = min(shown, len(column))
+        ends = np.argpartition(column, [shown - 1, len(column) - shown])
+        least = sorted(ends[:shown].tolist(), key=lambda i: (column[i], i))
+        most = sorted(ends[len(column) - shown :].tolist(), key=lambda i: (-column[i], i))
+        return Feature(number, float(edges[0]), float(edges[-1]), counts.tolist(), most, least)
+
+    def _sorted_by(self, feature: int) -> NDArray[np.int64]:
+        """Numbers of all items, the most excited first."""
+        return np.argsort(-self._values[:, feature - 1], kind="stable")
+
+    def _map(self, x: int, y: int) -> MapPoints:
+        """Where the items lie by two features, counted from 1."""
+        places = np.empty((len(self), 2), "<u2")
+        ranges = []
+        for axis, feature in enumerate((x, y)):
+            column = self._values[:, feature - 1].astype(np.float64)
+            low, high = float(column.min()), float(column.max())
+            places[:, axis] = np.rint((column - low) / ((high - low) or 1.0) * _STEPS)
+            ranges.append((low, high))
+        return MapPoints(ranges[0], ranges[1], base64.b64encode(places.tobytes()).decode("ascii"))
+
+    def class_codes(self) -> str | None:
+        """Base64 of one byte an item: the place of its label in `classes`, 255 for others; None if no item has one."""
+        return base64.b64encode(self._class_of.tobytes()).decode("ascii") if self.classes else None
+
+
+def _classes(metadata: Sequence[Metadata]) -> tuple[list[str], NDArray[np.uint8]]:
+    """The most frequent labels, and which of them each item has."""
+    labels = [str(item[LABEL]) if LABEL in item else None for item in metadata]
+    frequent = Counter(label for label in labels if label is not None).most_common(_NAMED_CLASSES)
+    names = sorted(label for label, _ in frequent)
+    place = {name: i for i, name in enumerate(names)}
+    return names, np.array([place.get(label, OTHER) if label is not None else OTHER for label in labels], np.uint8)

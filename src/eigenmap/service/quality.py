@@ -1,0 +1,61 @@
+"""How well codes of each length retrieve what is labelled alike, and how well as many features taken at random do."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eigenmap.search.backend import Batch
+from eigenmap.service.overview import LABEL
+
+QUERIES = 500
+GALLERY = 10_000
+TOP = 100
+METRIC = f"map_over_found@{TOP}"
+DRAWS = 3
+SEVERAL = "several_labels"
+"""Name of the note in an index that says that a label may be several, separated by spaces."""
+
+
+class Quality(NamedTuple):
+    """mAP at each length, of the first features and of random ones (mean over draws)."""
+
+    dims: list[int]
+    ordered: list[float]
+    random: list[float]
+    queries: int
+    gallery: int
+
+
+def measure(items: Batch, several: bool) -> Quality | None:
+    """Take some items as queries among others; None where fewer than two labels, or too few items, are known.
+
+    `items` are in random order. With `several`, a label is a list of labels separated by spaces, and two items belong
+    together if they share one.
+    """
+    from eigenmap.evaluation.retrieval import lengths, random_features, retrieval
+
+    rows = [i for i, item in enumerate(items.metadata) if item.get(LABEL) is not None][: QUERIES + GALLERY]
+    labels = _matrix([str(items.metadata[i][LABEL]) for i in rows], several)
+    if len(rows) < 4 or labels.shape[1] < 2:
+        return None
+    codes = items.codes[rows]
+    asked = min(QUERIES, len(rows) // 4)
+    given = (codes[:asked], codes[asked:], labels[:asked], labels[asked:])
+    dims = lengths(codes.shape[1], first=1)
+    ordered = retrieval(*given, dims, (TOP,))
+    random = random_features(*given, dims, (TOP,), draws=DRAWS)
+    return Quality(dims, [row[METRIC] for row in ordered], [row[METRIC] for row in random], asked, len(rows) - asked)
+
+
+def _matrix(labels: list[str], several: bool) -> NDArray[np.bool_]:
+    """Which item (row) has which label (column)."""
+    sets = [set(label.split()) if several else {label} for label in labels]
+    names = sorted(set().union(*sets)) if sets else []
+    place = {name: column for column, name in enumerate(names)}
+    matrix = np.zeros((len(labels), len(names)), bool)
+    for row, own in enumerate(sets):
+        matrix[row, [place[name] for name in own]] = True
+    return matrix

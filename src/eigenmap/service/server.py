@@ -1,0 +1,70 @@
+"""Listening: one process, one event loop, a socket that is there before anything is announced."""
+
+from __future__ import annotations
+
+import socket
+import warnings
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from eigenmap.errors import EigenmapError
+from eigenmap.service.security import is_loopback
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+SHORTEST_TOKEN = 16
+
+
+def check_address(host: str, token: str | None) -> None:
+    """Refuse to be reachable from elsewhere without a token, or with one that can be guessed."""
+    if token is not None and (len(token) < SHORTEST_TOKEN or not token.isascii() or not token.isprintable()):
+        raise EigenmapError(f"a token has {SHORTEST_TOKEN} characters or more, all of them printable ASCII")
+    if token is None and not is_loopback(host):
+        raise EigenmapError(
+            f"{host} can be reached from other machines, so that --token is needed; "
+            "without --host the page is served to this machine only"
+        )
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket at this address; port 0 takes a free one."""
+    if not 0 <= port <= 65_535:
+        raise EigenmapError(f"a port is a whole number from 0 to 65535, not {port}")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host.strip("[]"), port), family=family, backlog=2048)
+    except OSError as error:
+        raise EigenmapError(
+            f"cannot listen on {host}, port {port}: {error.strerror or error}; --port names another"
+        ) from error
+
+
+def url(host: str, listening: socket.socket, token: str | None) -> str:
+    """What to open in a browser."""
+    name = host if is_loopback(host) else socket.gethostname()
+    name = f"[{name}]" if ":" in name and not name.startswith("[") else name
+    return f"http://{name}:{listening.getsockname()[1]}/" + ("" if token is None else f"?token={token}")
+
+
+def serve(app: FastAPI, listening: socket.socket, ready: Callable[[], None]) -> None:
+    """Answer until SIGINT or SIGTERM; then take no more requests and finish those that were accepted."""
+    import uvicorn
+
+    # Odd pictures make Pillow warn; whatever matters becomes an answer.
+    warnings.filterwarnings("ignore", module=r"PIL\.")
+
+    class Server(uvicorn.Server):
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            ready()
+
+    config = uvicorn.Config(
+        app,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=30,
+        timeout_keep_alive=15,
+    )
+    Server(config).run(sockets=[listening])

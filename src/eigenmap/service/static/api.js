@@ -1,0 +1,97 @@
+// Talking to the service. A busy server says when to come back, and we do.
+
+export class ApiError extends Error {
+  constructor(status, message) { super(message); this.status = status; }
+}
+
+const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
+
+async function request(path, options = {}, attempt = 0) {
+  const response = await fetch(path, options);
+  if ((response.status === 429 || response.status === 503) && attempt < 4) {
+    await sleep(1000 * Number(response.headers.get("Retry-After") || 1));
+    return request(path, options, attempt + 1);
+  }
+  const content = await response.json();
+  if (!response.ok) throw new ApiError(response.status, content.detail || response.statusText);
+  return content;
+}
+
+export const get = (path, parameters = {}) => request(path + query(parameters));
+
+export const post = (path, content) =>
+  request(path, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(content) });
+
+export const upload = (path, file, parameters = {}) =>
+  request(path + query(parameters), { method: "POST", headers: { "Content-Type": "application/octet-stream" }, body: file });
+
+export const imageUrl = (key) => `api/images/${key}`;
+
+function query(parameters) {
+  const words = new URLSearchParams();
+  for (const [name, value] of Object.entries(parameters)) {
+    for (const one of Array.isArray(value) ? value : [value]) if (one !== null && one !== undefined) words.append(name, one);
+  }
+  const text = words.toString();
+  return text ? `?${text}` : "";
+}
+
+// A code fits into the address of the page as 16-bit steps, so that a search by an upload survives a reload.
+
+export function packVector(vector) {
+  const largest = Math.max(...vector.map(Math.abs)) || 1;
+  const steps = Int16Array.from(vector, (value) => Math.round((value / largest) * 32767));
+  const text = String.fromCharCode(...new Uint8Array(steps.buffer));
+  return btoa(text).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
+}
+
+export function unpackVector(word) {
+  const text = atob(word.replaceAll("-", "+").replaceAll("_", "/"));
+  const bytes = Uint8Array.from(text, (letter) => letter.charCodeAt(0));
+  return Array.from(new Int16Array(bytes.buffer, 0, bytes.length >> 1), (step) => step / 32767);
+}
+
+// Only the newest of a row of requests matters: while one is under way, later ones replace each other.
+
+export function newest(work) {
+  let running = false, next = null;
+  return async function ask(...given) {
+    next = given;
+    if (running) return;
+    running = true;
+    try {
+      while (next) {
+        const now = next;
+        next = null;
+        await work(...now);
+      }
+    } finally { running = false; }
+  };
+}
+
+export function element(tag, attributes = {}, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
+    else if (value !== null && value !== undefined && value !== false) made.setAttribute(name, value);
+  }
+  made.append(...children);
+  return made;
+}
+
+// The picture of an item, or its name where there is none. Small ones come along with items.
+export function picture(item, large = false) {
+  const name = String(item.id);
+  const image = element("img", { src: (!large && item.picture) || imageUrl(item.key), alt: name, loading: "lazy", decoding: "async", draggable: "false" });
+  image.addEventListener("error", () => image.replaceWith(element("span", { class: "no-picture" }, name)), { once: true });
+  return image;
+}
+
+export const number = (value) => value.toLocaleString("en");
+
+export function bytes(value) {
+  const units = ["bytes", "kB", "MB", "GB", "TB"];
+  let unit = 0;
+  while (value >= 1000 && unit < units.length - 1) { value /= 1000; unit += 1; }
+  return `${unit && value < 100 ? value.toPrecision(2) : Math.round(value)} ${unit || value !== 1 ? units[unit] : "byte"}`;
+}

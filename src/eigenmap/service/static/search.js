@@ -1,0 +1,290 @@
+// Search: what is searched by, the length, the results, and a second panel to compare with.
+
+import { bytes, element, get, newest, number, packVector, picture, post, unpackVector, upload } from "./api.js";
+import { powers, qualityChart, spectrumChart } from "./charts.js";
+
+const find = (id) => document.getElementById(id);
+const PREVIEW = "eigenmap-preview";
+const FINE = 1000; // places on a slider
+
+// Lengths on the slider: every one at first, then eight to a doubling. Their places are logarithmic.
+export function stepsOf(most) {
+  const steps = new Set([most]);
+  for (let i = 0; 2 ** (i / 8) < most; i += 1) steps.add(Math.round(2 ** (i / 8)));
+  return [...steps].filter((dim) => dim <= most).sort((a, b) => a - b);
+}
+
+export class SearchView {
+  constructor(about, state) {
+    this.about = about;
+    this.state = state;
+    this.steps = stepsOf(about.n_components);
+    this.quality = null;
+    this.query = null; // the item searched by, as the server describes it
+    this.shown = new Map(); // results on display before, to mark what is new: panel -> [keys]
+    this.refresh = newest(() => this.search());
+    this.prepare();
+  }
+
+  get dim() { return this.within(this.state.get("dim"), this.about.n_components); }
+  get dim2() { return this.within(this.state.get("dim2"), this.about.n_components); }
+  get compare() { return ["length", "random"].includes(this.state.get("compare")) ? this.state.get("compare") : "off"; }
+  get top() { const top = Number(this.state.get("top")); return [12, 24, 48, 96].includes(top) ? top : 24; }
+
+  within(value, fallback) {
+    const dim = Number(value);
+    return Number.isInteger(dim) && dim >= 1 && dim <= this.about.n_components ? dim : fallback;
+  }
+
+  place(dim) { return (FINE * Math.log(dim)) / Math.log(Math.max(2, this.about.n_components)); }
+
+  lengthAt(place) { return this.steps[this.nearestStep(Math.exp((place / FINE) * Math.log(Math.max(2, this.about.n_components))))]; }
+
+  stepped(dim, by) { return this.steps[Math.min(this.steps.length - 1, Math.max(0, this.nearestStep(dim) + by))]; }
+
+  nearestStep(dim) {
+    return this.steps.reduce((best, each, i) => (Math.abs(each - dim) < Math.abs(this.steps[best] - dim) ? i : best), 0);
+  }
+
+  prepare() {
+    const { state, about } = this;
+    for (const name of ["dim", "dim2"]) this.prepareSlider(name);
+    for (const dim of powers(about.n_components)) {
+      const tick = element("span", {}, String(dim));
+      tick.style.left = `${(100 * this.place(dim)) / FINE}%`;
+      find("ticks").append(tick);
+    }
+    find("compare").addEventListener("change", (event) => state.set({ compare: event.target.value === "off" ? null : event.target.value }));
+    find("top").addEventListener("change", (event) => state.set({ top: event.target.value }));
+    find("where").addEventListener("change", (event) => state.set({ where: event.target.value.trim() || null }));
+    for (const [field, values] of Object.entries(about.fields)) {
+      for (const value of values) find("conditions").append(element("option", { value: `${field}=${quoted(value)}` }));
+    }
+    const [field, values] = Object.entries(about.fields).find(([, some]) => some.length) || [];
+    find("where").placeholder = field ? `${field}=${quoted(values[0])}` : "";
+    find("where-box").hidden = !Object.keys(about.fields).length;
+    find("surprise").addEventListener("click", () => this.surprise());
+    find("pick").hidden = find("drop-hint").hidden = !about.can_encode;
+    find("pick").addEventListener("click", () => find("file").click());
+    find("file").addEventListener("change", (event) => {
+      if (event.target.files[0]) this.upload(event.target.files[0]);
+      event.target.value = "";
+    });
+    if (about.can_encode) this.prepareDropping();
+  }
+
+  prepareSlider(name) {
+    const slider = find(name);
+    slider.max = FINE;
+    slider.addEventListener("input", () => this.state.set({ [name]: this.lengthAt(slider.value) }));
+    slider.addEventListener("keydown", (event) => {
+      const by = { ArrowRight: 1, ArrowUp: 1, PageUp: 8, End: 1e9, ArrowLeft: -1, ArrowDown: -1, PageDown: -8, Home: -1e9 }[event.key];
+      if (!by) return;
+      event.preventDefault();
+      this.state.set({ [name]: this.stepped(this[name], by) });
+    });
+  }
+
+  prepareDropping() {
+    const files = (event) => [...(event.dataTransfer?.types || [])].includes("Files");
+    document.addEventListener("dragover", (event) => { if (files(event)) { event.preventDefault(); find("dropping").hidden = false; } });
+    document.addEventListener("dragleave", (event) => { if (!event.relatedTarget) find("dropping").hidden = true; });
+    document.addEventListener("drop", (event) => {
+      find("dropping").hidden = true;
+      if (!files(event)) return;
+      event.preventDefault();
+      this.upload(event.dataTransfer.files[0]);
+    });
+    document.addEventListener("paste", (event) => {
+      const file = [...(event.clipboardData?.files || [])][0];
+      if (file) this.upload(file);
+    });
+  }
+
+  async measureQuality() {
+    const quality = await get("api/quality");
+    if (quality.state === "computing") { setTimeout(() => this.measureQuality(), 1000); return; }
+    this.quality = quality.state === "ready" ? quality : null;
+    find("quality-title").textContent = this.quality
+      ? `mAP against length, ${number(quality.queries)} queries` : "mAP against length needs labels";
+    find("quality-title").title = this.quality
+      ? `${quality.metric}: ${number(quality.queries)} items as queries among ${number(quality.gallery)} others` : "";
+    this.drawCharts();
+  }
+
+  async surprise() {
+    const pick = Math.floor(Math.random() * this.about.overview_items);
+    const [item] = (await get("api/items", { number: pick })).items;
+    this.state.go({ view: null, key: item.key, vector: null });
+  }
+
+  step(by) { this.state.set({ dim: this.stepped(this.dim, by) }); }
+
+  async upload(file) {
+    try {
+      this.say("Reading the picture …");
+      const found = await upload("api/search/image", file, { top: 1 });
+      const preview = await smallPicture(file);
+      sessionStorage.setItem(PREVIEW, JSON.stringify({ name: file.name || "pasted picture", preview }));
+      this.state.go({ view: null, key: null, vector: packVector(found.vector) });
+    } catch (error) { this.say(error.message, true); }
+  }
+
+  say(text, problem = false) {
+    find("said").textContent = text;
+    find("said").classList.toggle("problem", problem);
+  }
+
+  // Everything that follows from the state; called whenever it has changed.
+  show() {
+    const { dim, about } = this;
+    find("dim").value = this.place(dim);
+    find("dim").setAttribute("aria-valuetext", `${dim} of ${about.n_components} features`);
+    find("dim-text").replaceChildren(String(dim), element("small", {}, ` of ${about.n_components} features`));
+    const each = about.bytes_per_item[dim - 1], full = about.bytes_per_item.at(-1);
+    const smaller = full / each;
+    find("memory").replaceChildren(
+      element("span", {}, `${number(each)} ${each === 1 ? "byte" : "bytes"} an item`),
+      element("span", {}, `${bytes(each * about.items)} in all`
+        + (smaller > 1.05 ? `, ${smaller >= 10 ? Math.round(smaller) : smaller.toFixed(1)}× smaller` : "")),
+    );
+    find("compare").value = this.compare;
+    find("dim2-box").hidden = this.compare !== "length";
+    find("dim2").value = this.place(this.dim2);
+    find("dim2").setAttribute("aria-valuetext", `${this.dim2} features`);
+    find("dim2-text").textContent = this.dim2;
+    find("top").value = this.top;
+    if (document.activeElement !== find("where")) find("where").value = this.state.get("where") || "";
+    find("second").hidden = this.compare === "off";
+    find("panels").classList.toggle("two", this.compare !== "off");
+    this.drawCharts();
+    return this.refresh();
+  }
+
+  drawCharts() {
+    const other = { off: null, length: { dim: this.dim2 }, random: { dim: this.dim, random: true } }[this.compare];
+    if (this.quality) find("quality").replaceChildren(qualityChart(this.quality, this.about.n_components, this.dim, other));
+    if (this.about.eigenvalues) find("spectrum").replaceChildren(spectrumChart(this.about.eigenvalues, this.dim));
+    else find("spectrum").replaceChildren(element("p", { class: "quiet" }, "The index has no model in it."));
+  }
+
+  async search() {
+    const key = this.state.get("key"), word = this.state.get("vector");
+    if (!key && !word) return this.surpriseQuietly();
+    const by = word ? { vector: unpackVector(word) } : { key };
+    const filter = this.state.get("where");
+    const ask = (dim, features) => this.ask(by, dim, features, filter);
+    const began = performance.now();
+    try {
+      const wanted = [ask(this.dim, "ordered")];
+      if (this.compare === "length") wanted.push(ask(this.dim2, "ordered"));
+      if (this.compare === "random") wanted.push(ask(this.dim, "random"));
+      const [first, second] = await Promise.all(wanted);
+      await this.showQuery(key, word);
+      this.display(first, second || null);
+      this.say(`${Math.max(1, Math.round(performance.now() - began))} ms`);
+    } catch (error) { this.say(error.message, true); }
+    return null;
+  }
+
+  ask(by, dim, features, filter) {
+    if (by.key) return get("api/search", { key: by.key, dim, top: this.top, features, pictures: !this.about.large_pictures, where: filter ? conditionsOf(filter) : [] });
+    return post("api/search", { ...by, dim, top: this.top, features, pictures: !this.about.large_pictures, where: filter ? asMapping(conditionsOf(filter)) : null });
+  }
+
+  async surpriseQuietly() {
+    const [item] = (await get("api/items", { number: 0 })).items;
+    this.state.set({ key: item.key });
+  }
+
+  async showQuery(key, word) {
+    const asked = word || key;
+    if (this.query?.asked === asked) return;
+    if (word) {
+      const kept = JSON.parse(sessionStorage.getItem(PREVIEW) || "null") || { name: "uploaded picture" };
+      this.query = { asked, key: null, label: null };
+      find("query-picture").replaceChildren(kept.preview ? element("img", { src: kept.preview, alt: kept.name }) : "?");
+      find("query-name").textContent = find("query-name").title = kept.name;
+      find("query-label").textContent = "uploaded, not stored";
+      return;
+    }
+    const item = await get(`api/items/${key}`);
+    this.query = { asked, key, label: item.metadata.label ?? null };
+    find("query-picture").replaceChildren(picture(item));
+    find("query-name").textContent = find("query-name").title = String(item.id);
+    find("query-label").textContent = Object.entries(item.metadata).map(([name, value]) => `${name} ${value}`).join(" · ");
+  }
+
+  display(first, second) {
+    const keys = (found) => found.items.map((item) => item.key);
+    const before = this.shown.get("a");
+    const sameQuery = before && before.asked === this.query.asked;
+    const words = (found) => (found.features === "random" ? `${found.dim} random features` : `${found.dim} ${found.dim === 1 ? "feature" : "features"}`);
+    find("panel-a").textContent = words(first);
+    this.fill("a", first, second ? keys(second) : sameQuery && before.dim !== first.dim ? before.keys : null, Boolean(second));
+    if (second) {
+      find("panel-b").textContent = words(second);
+      this.fill("b", second, keys(first), true);
+    }
+    if (!sameQuery || before.dim !== first.dim || before.top !== this.top) {
+      this.shown.set("a", { asked: this.query.asked, dim: first.dim, top: this.top, keys: keys(first) });
+    }
+  }
+
+  fill(panel, found, others, compared) {
+    const label = this.query.label;
+    const alike = found.items.filter((item) => label !== null && item.metadata.label === label).length;
+    const fresh = others ? found.items.filter((item) => !others.includes(item.key)).length : 0;
+    const facts = [];
+    if (label !== null) facts.push(`${alike} of ${found.items.length} are ${label}`);
+    if (others) facts.push(compared ? `${fresh} only here (+)` : `${fresh} new at this length (+)`);
+    if (!found.items.length) facts.push("nothing found");
+    find(`facts-${panel}`).textContent = facts.join(" · ");
+    find(`results-${panel}`).replaceChildren(...found.items.map((item, rank) => this.card(item, rank, others, compared)));
+  }
+
+  card(item, rank, others, compared) {
+    const was = others ? others.indexOf(item.key) : rank;
+    const fresh = was < 0;
+    const moved = was - rank;
+    const text = item.metadata.label;
+    const alike = text !== undefined && text === this.query.label;
+    const mark = fresh ? "+" : moved > 0 ? `↑${moved}` : moved < 0 ? `↓${-moved}` : "";
+    const said = `${rank + 1}. ${item.id}${text === undefined ? "" : `, ${text}`}, similarity ${item.score.toFixed(3)}${fresh ? (compared ? ", only here" : ", new at this length") : ""}`;
+    return element(
+      "button",
+      { type: "button", class: `item${fresh ? " fresh" : ""}`, title: said, "aria-label": said, "data-key": item.key,
+        onclick: () => this.state.go({ key: item.key, vector: null }) },
+      element("span", { class: "thumb" }, picture(item, this.about.large_pictures)),
+      element("span", { class: "caption" },
+        element("span", { class: `label${alike ? " alike" : ""}` }, text === undefined ? "" : `${alike ? "✓ " : ""}${text}`),
+        element("span", {}, item.score.toFixed(3))),
+      ...(mark ? [element("span", { class: "mark" }, mark)] : []),
+    );
+  }
+}
+
+const quoted = (value) => (typeof value === "string" && !/\s/.test(value) ? value : JSON.stringify(value));
+
+// `label=coat year>=2020`: conditions are separated by spaces, and quotes keep spaces together.
+export const conditionsOf = (text) => text.match(/(?:[^\s"]|"(?:[^"\\]|\\.)*")+/g) || [];
+
+function asMapping(conditions) {
+  const where = {};
+  for (const each of conditions) {
+    const [, field, operator, text] = /^([^=<>!]+)(<=|>=|!=|==|=|<|>)(.*)$/s.exec(each) || [];
+    if (!field) throw new Error(`${each} is no condition; write one as label=cat or year>=2020`);
+    let value = text;
+    try { value = JSON.parse(text); } catch { /* a plain word */ }
+    where[field] = { ...where[field], [operator === "=" ? "==" : operator]: value };
+  }
+  return where;
+}
+
+async function smallPicture(file) {
+  const bitmap = await createImageBitmap(file);
+  const canvas = element("canvas", { width: 128, height: 128 });
+  const side = Math.min(bitmap.width, bitmap.height);
+  canvas.getContext("2d").drawImage(bitmap, (bitmap.width - side) / 2, (bitmap.height - side) / 2, side, side, 0, 0, 128, 128);
+  return canvas.toDataURL("image/jpeg", 0.85);
+}

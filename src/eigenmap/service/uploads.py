@@ -1,0 +1,69 @@
+"""Pictures from strangers: bounded in bytes before they are read and in pixels before they are decoded.
+
+Nothing is written to disk. The body of the request is the file itself, since a form would be spooled to a temporary
+file on its way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from collections.abc import AsyncIterator
+
+from PIL import Image, UnidentifiedImageError
+
+from eigenmap.data.images import Pixels, fit_image
+from eigenmap.errors import EigenmapError
+
+FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP")
+"""What may be uploaded: the formats that browsers show, whose decoders see the most scrutiny."""
+_NAMES = "JPEG, PNG, WebP, GIF or BMP"
+
+
+class Refused(EigenmapError):
+    """A request that is not answered, and the HTTP status that says why."""
+
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+
+
+async def read_body(chunks: AsyncIterator[bytes], most_bytes: int, seconds: float) -> bytes:
+    """The whole body, unless it is too long or takes too long to arrive."""
+    try:
+        return await asyncio.wait_for(_joined(chunks, most_bytes), seconds)
+    except asyncio.TimeoutError:
+        raise Refused(408, f"the upload took longer than {seconds:g} seconds to arrive") from None
+
+
+async def _joined(chunks: AsyncIterator[bytes], most_bytes: int) -> bytes:
+    body = bytearray()
+    async for chunk in chunks:
+        body += chunk
+        if len(body) > most_bytes:
+            raise Refused(413, f"an upload may have {most_bytes:,} bytes at most")
+    return bytes(body)
+
+
+def decode_upload(body: bytes, size: int, channels: int, most_pixels: int) -> Pixels:
+    """Pixels (channels, size, size) of an uploaded picture.
+
+    Raises `Refused` with 415 for what is no picture, 413 for one with too many pixels, 422 for a damaged one.
+    """
+    if not body:
+        raise Refused(415, f"the request has no body; send the bytes of a {_NAMES} file")
+    try:
+        with Image.open(io.BytesIO(body), formats=FORMATS) as image:
+            width, height = image.size
+            if width * height > most_pixels:
+                raise Refused(413, f"a picture may have {most_pixels:,} pixels at most, and this one has more")
+            draft = image.draft("L" if channels == 1 else "RGB", (2 * size, 2 * size))
+            return fit_image(image, size, channels, extent=draft[1][2:] if draft else None)
+    except Refused:
+        raise
+    except UnidentifiedImageError:
+        raise Refused(415, f"this is no {_NAMES} file, or a damaged one") from None
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning):
+        raise Refused(413, f"a picture may have {most_pixels:,} pixels at most, and this one has more") from None
+    except Exception as error:  # on a corrupt file Pillow's plug-ins raise almost anything
+        raise Refused(422, f"the picture cannot be decoded ({type(error).__name__})") from None
