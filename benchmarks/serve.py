@@ -282,8 +282,8 @@ def _load(result: dict[str, Any]) -> str:
             f"{over['p50_ms']:,.0f} ms, p99 {over['p99_ms']:,.0f} ms; others: "
             + (", ".join(f"{count:,} x {status}" for status, count in refused.items()) or "none")
             + f". Answers that are not announced: {over['unannounced']}. Memory {memory['first']:,.0f} MB at the "
-            f"start, {memory['lowest']:,.0f} to {memory['highest']:,.0f} MB in the last three quarters. The first answers "
-            f"afterwards took {', '.join(f'{ms:,.0f}' for ms in over['first_answers_after_ms'])} ms.",
+            f"start, {memory['lowest']:,.0f} to {memory['highest']:,.0f} MB in the last three quarters. The first "
+            f"answers afterwards took {', '.join(f'{ms:,.0f}' for ms in over['first_answers_after_ms'])} ms.",
             made_by([result]),
         ]
     )
