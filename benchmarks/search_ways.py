@@ -206,12 +206,12 @@ def ways(postgres: str | None = None) -> dict[str, Callable[[], Way]]:
         "exact, prefix 64": lambda: Ours(dim=64),
         "funnel": lambda: Ours(auto="funnel"),
         "HNSW on prefix + refine": lambda: Ours(
-            auto="approximate", backend="faiss", approximate=Approximate("hnsw", 32, 200, 64)
+            auto="approximate", backend="faiss", approximate=Approximate("hnsw", 64, 200, 64)
         ),
         "IVF on prefix + refine": lambda: Ours(
-            auto="approximate", backend="faiss", approximate=Approximate("ivf", 32, 200, 64)
+            auto="approximate", backend="faiss", approximate=Approximate("ivf", 64, 200, 64)
         ),
-        "default (dim = auto)": lambda: Ours(auto="default", backend="faiss", approximate=Approximate("hnsw", 32)),
+        "default (dim = auto)": lambda: Ours(auto="default", backend="faiss"),
         "int8": lambda: Ours(precision="int8"),
         "bit budget, 16 bytes": lambda: Ours(precision="bits", bytes_per_item=16),
         "bit budget, 64 bytes": lambda: Ours(precision="bits", bytes_per_item=64),

@@ -1,5 +1,7 @@
 """Changes, metadata and filters; the same for memory, disk and the approximate back end in exact mode."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
@@ -178,3 +180,13 @@ def test_an_empty_index_on_disk_is_opened_and_filled(tmp_path):
         index.search(codes(1))
     index.add(codes(3), ["a", "b", "c"])
     assert CodeIndex.open(tmp_path / "a").ids == ["a", "b", "c"]
+
+
+def test_threads_search_one_index(index):
+    """As a service does: every thread gets what a search alone gets, at any length."""
+    queries = codes(8, seed=1)
+    asked = [(dim, n) for dim in (3, 5, 9, K) for n in (1, 8)] * 5
+    alone = {(dim, n): index.search(queries[:n], 6, dim, exact=True).ids for dim, n in asked}
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda one: index.search(queries[: one[1]], 6, one[0], exact=True).ids, asked))
+    assert found == [alone[one] for one in asked]

@@ -80,7 +80,7 @@ def test_a_search_holds_no_more_than_the_memory_given(dtype, n_queries):
     of.scan(rows[:n_queries], 5, None)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak < 2 * memory_bytes
+    assert peak < memory_bytes + 2**20  # and what is decoded or compared at a time
 
 
 @pytest.mark.parametrize("metric", ["cosine", "inner"])

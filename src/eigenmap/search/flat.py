@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -39,6 +40,7 @@ class FlatBackend:
         self.codec = codec
         self.durable = True
         self._notes: dict[str, dict[str, Any]] = {}
+        self._lock = threading.RLock()  # threads of a service may search at the same time
         self._load()
 
     @classmethod
@@ -98,8 +100,9 @@ class FlatBackend:
 
     def _refresh(self) -> None:
         """See what other processes have changed."""
-        if self.directory is not None and self.directory.refresh():
-            self._load()
+        with self._lock:
+            if self.directory is not None and self.directory.refresh():
+                self._load()
 
     @property
     def rows(self) -> int:
@@ -162,7 +165,7 @@ class FlatBackend:
     @contextmanager
     def _changing(self) -> Iterator[None]:
         """Nobody else changes the index meanwhile, and all that others did before is seen."""
-        with nullcontext() if self.directory is None else self.directory.locked():
+        with self._lock, nullcontext() if self.directory is None else self.directory.locked():
             self._refresh()
             yield
 

@@ -89,7 +89,8 @@ class CodeIndex:
     ) -> None:
         about = described(n_components, metric, fingerprint, precision, bytes_per_item, approximate)
         if about.approximate is None and backend == "faiss":
-            about = replace(about, approximate=Approximate(dim=min(32, about.n_components)))
+            # IVF: made in seconds where HNSW takes minutes, and level with it where the refinement decides.
+            about = replace(about, approximate=Approximate("ivf", dim=min(64, about.n_components)))
         self._use(create(backend, about, where, table, whole_number(memory_bytes, "memory_bytes")))
 
     @classmethod

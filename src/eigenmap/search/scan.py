@@ -7,6 +7,7 @@ the column blocks as they lie, so that a length never used before costs no copy.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 
 import numpy as np
@@ -18,6 +19,7 @@ from eigenmap.search.columns import Columns
 FEW_QUERIES = 8
 _ROWS_AT_ONCE = 65_536
 _GATHERED_BYTES = 1 << 20
+_ODD_AT_ONCE = 4096
 
 
 class Scanner:
@@ -35,6 +37,7 @@ class Scanner:
         self.means = means
         self._kept: tuple[int, Floats] | None = None
         self._squares: dict[int, Floats] = {}
+        self._lock = threading.Lock()  # threads of a service may search at the same time
 
     def forget(self) -> None:
         """Drop what was kept from earlier searches: the rows have changed."""
@@ -47,7 +50,8 @@ class Scanner:
         `keepable` says that the next search will probably ask for the same rows.
         """
         q = comparable(queries, self.metric)
-        kept = self._kept is not None and self._kept[0] == q.shape[1] and keepable
+        before = self._kept
+        kept = before is not None and before[0] == q.shape[1] and keepable
         many = rows is None or 4 * len(rows) > self.columns.count
         if len(q) <= FEW_QUERIES and many and not kept and self._lies_as_float32():
             return self._scan_blocks(q, keep, rows)
@@ -89,12 +93,13 @@ class Scanner:
 
     def _prefixes(self, dim: int, rows: Rows | None, keepable: bool) -> Iterator[tuple[int, Floats]]:
         """(place of the first, comparable prefixes) of the rows asked for, within `memory_bytes`."""
-        if keepable and self._kept is not None and self._kept[0] == dim:
-            yield 0, self._kept[1]
+        kept = self._kept
+        if keepable and kept is not None and kept[0] == dim:
+            yield 0, kept[1]
             return
         count = self.columns.count if rows is None else len(rows)
-        # All at once if that fits; else half, since one part is still held while the next is read.
-        at_once = count if 4 * dim * count <= self.memory_bytes else max(1, self.memory_bytes // (8 * dim))
+        # All at once if that fits; else half, since one part is still held while the next is read and has its norms.
+        at_once = count if 4 * dim * count <= self.memory_bytes else max(1, self.memory_bytes // (8 * dim + 32))
         for start in range(0, count, max(1, at_once)):
             stop = min(start + at_once, count)
             prefix = self.columns.read(start, stop, dim) if rows is None else self.columns.take(rows[start:stop], dim)
@@ -137,9 +142,11 @@ class Scanner:
 
     def _norms(self, dim: int, start: int, stop: int) -> Floats:
         """Norms of the first `dim` features of rows [start, stop); 1 for a zero row, which then scores 0."""
-        if dim not in self._squares and 16 * self.columns.count <= self.memory_bytes:
-            self._keep_squares(dim)
-        squares = self._squares[dim][start:stop] if dim in self._squares else self._sum_squares(0, dim, start, stop)
+        with self._lock:
+            if dim not in self._squares and 16 * self.columns.count <= self.memory_bytes:
+                self._keep_squares(dim)
+            kept = self._squares.get(dim)
+        squares = self._sum_squares(0, dim, start, stop) if kept is None else kept[start:stop]
         return np.sqrt(np.where(squares > 0, squares, np.float32(1)))
 
     def _keep_squares(self, dim: int) -> None:
@@ -174,9 +181,11 @@ def norms(rows: Floats) -> Floats:
     squares = np.einsum("ij,ij->i", rows, rows)
     odd = ~((squares > 1e-30) & (squares < 1e30))  # beyond what float32 can square
     norm: Floats = np.sqrt(squares)
-    if odd.any():
-        exact = np.linalg.norm(rows[odd].astype(np.float64), axis=1)
-        norm[odd] = np.where(exact == 0, 1, exact)
+    places = np.flatnonzero(odd)
+    for start in range(0, len(places), _ODD_AT_ONCE):
+        part = places[start : start + _ODD_AT_ONCE]
+        exact = np.linalg.norm(rows[part].astype(np.float64), axis=1)
+        norm[part] = np.where(exact == 0, 1, exact)
     return norm
 
 
