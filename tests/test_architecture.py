@@ -24,7 +24,10 @@ ORDER = [
 # fmt: on
 
 # Slow or optional: imported inside the functions that need them.
-LAZY = ["lightning_fabric", "lightning", "faiss", "matplotlib", "sklearn", "scipy", "torchvision", "timm", "pyarrow"]
+LAZY = [
+    *("lightning_fabric", "lightning", "faiss", "matplotlib", "sklearn", "scipy", "torchvision", "timm", "pyarrow"),
+    *("fastapi", "uvicorn", "pydantic"),
+]
 
 # Written so that this file does not contain what it forbids.
 FORBIDDEN = {
