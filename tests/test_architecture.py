@@ -37,6 +37,9 @@ LAZY = [
     "psycopg",
     "ray",
     "onnx",
+    "fastapi",
+    "uvicorn",
+    "pydantic",
 ]
 
 # Written so that this file does not contain what it forbids.

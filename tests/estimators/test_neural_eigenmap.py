@@ -276,6 +276,7 @@ def test_layouts(network: str) -> None:
 
 
 def test_a_network_of_ones_own() -> None:
+    torch.manual_seed(0)
     network = nn.Sequential(nn.Linear(2, 40), nn.Tanh())
     before = network[0].weight.clone()
     model = NeuralEigenmap(3, network=network, max_steps=50, random_state=0).fit(X)

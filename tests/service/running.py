@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -12,11 +11,13 @@ import httpx
 import uvicorn
 from fastapi import FastAPI
 
+from eigenmap.service.server import listen
+
 
 @contextmanager
 def serving(app: FastAPI) -> Iterator[httpx.Client]:
     """A client of the application, which runs until the block ends."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
+    with listen("127.0.0.1", 0) as listening:
         server = uvicorn.Server(uvicorn.Config(app, log_level="error", access_log=False))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
         thread.start()

@@ -23,7 +23,7 @@ FEATURES = 64
 SHOWN = 8
 """Items at each end of an eigenfunction."""
 MOST_ITEMS = 100_000
-MOST_BYTES = 512 * 2**20
+MOST_BYTES = 256 * 2**20
 """Of the sample's codes."""
 BINS = 48
 LABEL = "label"

@@ -144,4 +144,3 @@ class Health(BaseModel):
     """The service lives."""
 
     status: Literal["ok"]
-    items: int

@@ -33,7 +33,10 @@ def listen(host: str, port: int) -> socket.socket:
         raise EigenmapError(f"a port is a whole number from 0 to 65535, not {port}")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        return socket.create_server((host.strip("[]"), port), family=family, backlog=2048)
+        listening = socket.create_server((host.strip("[]"), port), family=family, backlog=2048)
+        # Connections inherit it. Without it an answer of two packets waits 40 ms for the client's acknowledgement.
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return listening
     except OSError as error:
         raise EigenmapError(
             f"cannot listen on {host}, port {port}: {error.strerror or error}; --port names another"

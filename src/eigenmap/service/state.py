@@ -130,8 +130,10 @@ class Explorer:
         self._shuffled = shuffled
         notes = self.index.backend
         several = isinstance(notes, KeepsNotes) and notes.read_note(quality.SEVERAL) is not None
-        self.quality = quality.measure(drawn, several)
-        self.quality_known = True
+        try:
+            self.quality = quality.measure(drawn, several)
+        finally:
+            self.quality_known = True
 
     def item_id(self, text: str) -> Id:
         """An id from its text, which for whole numbers is not the id itself."""

@@ -124,9 +124,9 @@ export class SearchView {
     try {
       this.say("Reading the picture …");
       const found = await upload("api/search/image", file, { top: 1 });
-      const preview = await smallPicture(file);
-      sessionStorage.setItem(PREVIEW, JSON.stringify({ name: file.name || "pasted picture", preview }));
-      this.state.go({ view: null, key: null, vector: packVector(found.vector) });
+      const word = packVector(found.vector);
+      await remember(word, file);
+      this.state.go({ view: null, key: null, vector: word });
     } catch (error) { this.say(error.message, true); }
   }
 
@@ -201,7 +201,7 @@ export class SearchView {
     const asked = word || key;
     if (this.query?.asked === asked) return;
     if (word) {
-      const kept = JSON.parse(sessionStorage.getItem(PREVIEW) || "null") || { name: "uploaded picture" };
+      const kept = JSON.parse(sessionStorage.getItem(placeOf(word)) || "null") || { name: "uploaded picture" };
       this.query = { asked, key: null, label: null };
       find("query-picture").replaceChildren(kept.preview ? element("img", { src: kept.preview, alt: kept.name }) : "?");
       find("query-name").textContent = find("query-name").title = kept.name;
@@ -279,6 +279,16 @@ function asMapping(conditions) {
     where[field] = { ...where[field], [operator === "=" ? "==" : operator]: value };
   }
   return where;
+}
+
+const placeOf = (word) => `${PREVIEW}-${word.slice(0, 64)}`;
+
+// Name and preview of an upload stay in this tab, for a reload. Without them the search works all the same.
+async function remember(word, file) {
+  try {
+    const preview = await smallPicture(file).catch(() => null);
+    sessionStorage.setItem(placeOf(word), JSON.stringify({ name: file.name || "pasted picture", preview }));
+  } catch { /* no room, or not allowed */ }
 }
 
 async function smallPicture(file) {
