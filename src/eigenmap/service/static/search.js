@@ -238,6 +238,7 @@ export class SearchView {
     const facts = [];
     if (label !== null) facts.push(`${alike} of ${found.items.length} are ${label}`);
     if (others) facts.push(compared ? `${fresh} only here (+)` : `${fresh} new at this length (+)`);
+    if (found.features === "random" && this.about.overview_items < this.about.items) facts.push(`among ${number(this.about.overview_items)} items`);
     if (!found.items.length) facts.push("nothing found");
     find(`facts-${panel}`).textContent = facts.join(" · ");
     find(`results-${panel}`).replaceChildren(...found.items.map((item, rank) => this.card(item, rank, others, compared)));
