@@ -145,8 +145,8 @@ export class SearchView {
     const smaller = full / each;
     find("memory").replaceChildren(
       element("span", {}, `${number(each)} ${each === 1 ? "byte" : "bytes"} an item`),
-      element("span", {}, `${bytes(each * about.items)} in all`
-        + (smaller > 1.05 ? `, ${smaller >= 10 ? Math.round(smaller) : smaller.toFixed(1)}× smaller` : "")),
+      element("span", {}, `${bytes(each * about.items)} in all`),
+      element("span", {}, smaller > 1.05 ? `${Number(smaller.toPrecision(smaller < 10 ? 2 : 3))}× smaller` : "full length"),
     );
     find("compare").value = this.compare;
     find("dim2-box").hidden = this.compare !== "length";
