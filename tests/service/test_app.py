@@ -13,6 +13,7 @@ from PIL import Image
 
 from eigenmap.service.app import create_app
 from eigenmap.service.state import Explorer
+from eigenmap.service.thumbnails import StoredPictures
 from eigenmap.service.work import Limits
 from tests.service.running import serving
 
@@ -235,3 +236,11 @@ def test_more_uploads_than_fit_get_429_and_recover(explorer: Explorer, monkeypat
         held.go.set()
         assert first.result().status_code == 200
         assert client.post("/api/search/image", content=b"x").status_code == 200
+
+
+def test_an_item_without_a_picture_says_so(explorer: Explorer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(explorer, "small", StoredPictures(tmp_path))
+    with serving(create_app(explorer)) as client:
+        asked = {"id": "disc/1.png", "top": 1}
+        assert "picture" not in client.get("/api/search", params=asked).json()["items"][0]
+        assert client.get("/api/search", params=asked | {"pictures": True}).json()["items"][0]["picture"] is None

@@ -119,7 +119,10 @@ class Service:
     def _add_pictures(self, items: Sequence[dict[str, Any]]) -> None:
         for item in items:
             image = self.explorer.small.read(str(item["id"]))
-            if image is not None:
+            if image is None:
+                if not self.explorer.has_large:
+                    item["picture"] = None  # there is none to ask for either
+            else:
                 item["picture"] = f"data:{media_type(image)};base64,{base64.b64encode(image).decode('ascii')}"
 
     def check_feature(self, number: int) -> int:

@@ -82,6 +82,7 @@ export function element(tag, attributes = {}, ...children) {
 // The picture of an item, or its name where there is none. Small ones come along with items.
 export function picture(item, large = false) {
   const name = String(item.id);
+  if (item.picture === null) return element("span", { class: "no-picture" }, name);
   const image = element("img", { src: (!large && item.picture) || imageUrl(item.key), alt: name, loading: "lazy", decoding: "async", draggable: "false" });
   image.addEventListener("error", () => image.replaceWith(element("span", { class: "no-picture" }, name)), { once: true });
   return image;

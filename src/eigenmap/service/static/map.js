@@ -158,7 +158,7 @@ export class MapView {
     if (this.images.size > KEPT_PICTURES) this.images.clear();
     for (const n of wanted) {
       const { key, picture } = this.items.get(n);
-      if (this.images.has(key)) continue;
+      if (this.images.has(key) || picture === null) continue;
       const image = new Image();
       image.src = picture || imageUrl(key);
       image.addEventListener("load", () => this.drawSoon(), { once: true });

@@ -145,8 +145,8 @@ export class SearchView {
     const smaller = full / each;
     find("memory").replaceChildren(
       element("span", {}, `${number(each)} ${each === 1 ? "byte" : "bytes"} an item`),
-      element("span", {}, `${bytes(each * about.items)} in all`
-        + (smaller > 1.05 ? `, ${smaller >= 10 ? Math.round(smaller) : smaller.toFixed(1)}× smaller` : "")),
+      element("span", {}, `${bytes(each * about.items)} in all`),
+      element("span", {}, smaller > 1.05 ? `${Number(smaller.toPrecision(smaller < 10 ? 2 : 3))}× smaller` : "full length"),
     );
     find("compare").value = this.compare;
     find("dim2-box").hidden = this.compare !== "length";
@@ -238,6 +238,7 @@ export class SearchView {
     const facts = [];
     if (label !== null) facts.push(`${alike} of ${found.items.length} are ${label}`);
     if (others) facts.push(compared ? `${fresh} only here (+)` : `${fresh} new at this length (+)`);
+    if (found.features === "random" && this.about.overview_items < this.about.items) facts.push(`among ${number(this.about.overview_items)} items`);
     if (!found.items.length) facts.push("nothing found");
     find(`facts-${panel}`).textContent = facts.join(" · ");
     find(`results-${panel}`).replaceChildren(...found.items.map((item, rank) => this.card(item, rank, others, compared)));
