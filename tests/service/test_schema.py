@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 
 import httpx
-import pytest
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 
@@ -14,7 +13,6 @@ import serve_fuzz
 from tests.service.pictures import mutants
 
 
-@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning", "ignore::ResourceWarning")
 def test_generated_requests_get_announced_answers(client: httpx.Client) -> None:
     statuses = serve_fuzz.fuzz_schema(str(client.base_url).rstrip("/"), 200)
     assert sum(statuses.values()) >= 200

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Iterator
 from typing import Any
 
@@ -104,6 +105,18 @@ def test_a_long_body_is_given_up(client: httpx.Client) -> None:
         assert client.post("/api/search", content=long()).status_code == 413
     except httpx.TransportError:
         assert client.get("/api/health").status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/api/search", "/api/search/image"])
+def test_a_body_that_does_not_arrive_is_given_up(explorer: Explorer, path: str) -> None:
+    with serving(create_app(explorer, Limits(upload_seconds=0.2))) as client:
+        place = (client.base_url.host, client.base_url.port or 80)
+        with socket.create_connection(place, timeout=20) as connection:
+            connection.sendall(f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{{".encode())
+            answer = b""
+            while chunk := connection.recv(65_536):  # until the server closes the connection
+                answer += chunk
+    assert answer.startswith(b"HTTP/1.1 408 ") and b"to arrive" in answer
 
 
 def test_more_requests_than_fit_are_told_to_come_back() -> None:

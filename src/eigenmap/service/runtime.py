@@ -31,6 +31,7 @@ BUSY: Responses = {
 }
 BODY: Responses = {
     400: PROBLEM | {"description": "The body is no JSON."},
+    408: PROBLEM | {"description": "The body took too long to arrive."},
     413: PROBLEM | {"description": "Too large."},
 }
 UPLOAD: Responses = {

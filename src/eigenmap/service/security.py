@@ -7,6 +7,7 @@ as `Authorization: Bearer ...`, or as the cookie that the address `/?token=...` 
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import ipaddress
@@ -139,14 +140,17 @@ class Guard:
         return COOKIE in cookies and self._cookie is not None and _same(cookies[COOKIE].value, self._cookie)
 
     def _bounded(self, scope: Scope, receive: Receive) -> Receive:
-        """`receive` that gives up on a body that is too long; uploads have a limit of their own."""
+        """`receive` that gives up on a body that is too long or too slow; uploads have limits of their own."""
         if scope["path"] == UPLOADS:
             return receive
-        seen = 0
+        seen, last = 0, time.monotonic() + self._limits.upload_seconds
 
         async def bounded() -> Message:
             nonlocal seen
-            message = await receive()
+            try:
+                message = await asyncio.wait_for(receive(), last - time.monotonic())
+            except asyncio.TimeoutError:
+                raise HTTPException(408, "the body of the request took too long to arrive") from None
             seen += len(message.get("body", b""))
             if seen > self._limits.body_bytes:
                 raise HTTPException(413, f"the body of a request may have {self._limits.body_bytes:,} bytes at most")
