@@ -11,6 +11,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,7 @@ from eigenmap.recipes.graph import GraphRecipe, get_graph_recipe, objective_opti
 from eigenmap.relations.graph import GraphPairs, NodeBlocks, hold_out_edges
 from eigenmap.training import TrainingConfig, measure_step, show, start, steps_for_budget, train
 from eigenmap.training.config import Accelerator, Setting
+from eigenmap.training.environment import environment
 from eigenmap.training.progress import Progress
 
 if TYPE_CHECKING:
@@ -157,6 +159,8 @@ def fit_graph(
         "final": result.history[-1] if result.history else {},
         "device": device_name(fabric.device),
         "torch": torch.__version__,
+        "finished": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "environment": environment(),
     }
     model = Eigenmap(network, alignment, source, node, spec, training)
     if folder is not None and fabric.is_global_zero:
