@@ -30,6 +30,7 @@ from eigenmap.model import DESCRIPTION, Eigenmap, EncoderSpec, ImageInput, Sourc
 from eigenmap.networks import ENCODERS, Network, build_encoder, freeze, load_encoder_weights
 from eigenmap.objectives import build
 from eigenmap.recipes import Recipe
+from eigenmap.recipes.graph import GraphRecipe
 from eigenmap.relations.augmentation import Standardisation, TwoViews
 from eigenmap.relations.augmentation import recipe as two_views
 from eigenmap.relations.images import ImagePairs, split_held_out
@@ -112,7 +113,7 @@ def fit_images(
     # Whatever can be refused is refused before images are read, which may take long.
     check_length(steps, minutes)
     _check_names(chosen, encoder_weights, tensorboard)
-    _training_config(chosen, steps or 1, seed, device, devices, tensorboard)
+    training_config(chosen, steps or 1, seed, device, devices, tensorboard)
     objective = build(chosen.objective, **chosen.objective_options)
 
     data = _load(images, chosen.image_size, strict, reading, say)
@@ -138,14 +139,14 @@ def fit_images(
     epoch = len(train_rows) // chosen.batch_size
     if minutes is not None and resume and folder is not None:
         steps = steps_of_run(folder)  # how many fit into the time was settled when the run began
-    config = _training_config(chosen, steps or max(1, round(chosen.epochs * epoch)), seed, device, devices, tensorboard)
+    config = training_config(chosen, steps or max(1, round(chosen.epochs * epoch)), seed, device, devices, tensorboard)
     fabric = start(config)
     views = TwoViews(chosen.views, image.size, image.standardisation)
     pairs = _pairs(data.pixels, train_rows, views, chosen.batch_size, seed, fabric, compile=chosen.compile)
     held_pairs = _pairs(data.pixels, held_rows, views, len(held_rows), seed + 1, fabric, whole=True)
     if minutes is not None and steps is None:
         seconds = measure_step(network, pairs, objective, config, fabric)
-        config = _training_config(
+        config = training_config(
             chosen, steps_for_budget(60 * minutes, seconds, least=20), seed, device, devices, tensorboard
         )
         say(f"{config.steps:,} steps of {chosen.batch_size} images fit into {minutes:g} minutes on this machine.")
@@ -316,9 +317,16 @@ def _identity(recipe: Recipe, image: ImageInput, images: int) -> dict[str, Setti
     }
 
 
-def _training_config(
-    recipe: Recipe, steps: int, seed: int, device: Accelerator, devices: int, tensorboard: bool
+def training_config(
+    recipe: Recipe | GraphRecipe,
+    steps: int,
+    seed: int,
+    device: Accelerator,
+    devices: int,
+    tensorboard: bool,
+    fewest_steps_to_a_check: int = FEWEST_STEPS_TO_A_CHECK,
 ) -> TrainingConfig:
+    """What a recipe says of training, for so many steps."""
     return TrainingConfig(
         steps=steps,
         optimizer=recipe.optimizer,
@@ -330,12 +338,12 @@ def _training_config(
         clip_norm=recipe.clip_norm,
         projector_lr_scale=recipe.projector_lr_scale,
         precision=recipe.precision,
-        channels_last=recipe.channels_last,
+        channels_last=isinstance(recipe, Recipe) and recipe.channels_last,
         compile=recipe.compile,
-        accumulate=recipe.accumulate,
+        accumulate=recipe.accumulate if isinstance(recipe, Recipe) else 1,
         seed=seed,
         log_every=max(1, steps // 100),
-        check_every=max(FEWEST_STEPS_TO_A_CHECK, steps // 10),
+        check_every=max(fewest_steps_to_a_check, steps // 10),
         checkpoint_every=max(1, steps // 10),
         tensorboard=tensorboard,
         accelerator=device,

@@ -7,7 +7,6 @@ codes = model.encode(features_of_new_nodes, dim=16)
 from __future__ import annotations
 
 import json
-import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -23,13 +22,13 @@ from eigenmap.alignment import align_nodes
 from eigenmap.data.adjacency import Adjacency
 from eigenmap.data.graphs import load_graph
 from eigenmap.errors import EigenmapError
-from eigenmap.fit import check_length, device_name, prepare, steps_of_run
+from eigenmap.fit import check_length, device_name, prepare, steps_of_run, training_config
 from eigenmap.model import DESCRIPTION, Eigenmap, NodeEncoderSpec, NodeInput, Source
 from eigenmap.networks import Network, NodeFeatures, NodeNetwork, ResidualMLP, SparseRows
 from eigenmap.objectives import build
 from eigenmap.recipes.graph import GraphRecipe, get_graph_recipe, objective_options
 from eigenmap.relations.graph import GraphPairs, NodeBlocks, hold_out_edges
-from eigenmap.training import TrainingConfig, measure_step, show, start, steps_for_budget, train
+from eigenmap.training import measure_step, show, start, steps_for_budget, train
 from eigenmap.training.config import Accelerator, Setting
 from eigenmap.training.environment import environment
 from eigenmap.training.progress import Progress
@@ -94,7 +93,9 @@ def fit_graph(
     chosen = get_graph_recipe(recipe) if isinstance(recipe, str) else recipe
     chosen = chosen.but(n_components=n_components, **settings)
     check_length(settings.get("steps"), minutes)
-    _training_config(chosen, chosen.steps, seed, device, devices, tensorboard)  # refused before anything is read
+    training_config(
+        chosen, chosen.steps, seed, device, devices, tensorboard, FEWEST_STEPS_TO_A_CHECK
+    )  # refused before anything is read
     objective = build(chosen.objective, **objective_options(chosen))
 
     data = load_graph(graph, x)
@@ -109,7 +110,7 @@ def fit_graph(
     if minutes is not None and resume and folder is not None:
         chosen = chosen.but(steps=steps_of_run(folder))  # how many fit into the time was settled when the run began
         minutes = None
-    config = _training_config(chosen, chosen.steps, seed, device, devices, tensorboard)
+    config = training_config(chosen, chosen.steps, seed, device, devices, tensorboard, FEWEST_STEPS_TO_A_CHECK)
     fabric = start(config)
     walk, features = _placed(walk, data.x, fabric.device)
     assert isinstance(network.encoder, ResidualMLP)
@@ -121,7 +122,7 @@ def fit_graph(
         seconds = measure_step(nodes, relation, objective, config, fabric)
         steps = steps_for_budget(60 * minutes, seconds, least=20)
         chosen = chosen.but(steps=steps)
-        config = _training_config(chosen, steps, seed, device, devices, tensorboard)
+        config = training_config(chosen, steps, seed, device, devices, tensorboard, FEWEST_STEPS_TO_A_CHECK)
         say(f"{steps:,} steps of {chosen.batch_size:,} edges fit into {minutes:g} minutes on this machine.")
 
     if folder is not None and not resume:
@@ -267,28 +268,3 @@ def _identity(recipe: GraphRecipe, about: dict[str, int]) -> dict[str, Setting]:
         "nodes": about["nodes"],
         "edges": about["edges"],
     }
-
-
-def _training_config(
-    recipe: GraphRecipe, steps: int, seed: int, device: Accelerator, devices: int, tensorboard: bool
-) -> TrainingConfig:
-    return TrainingConfig(
-        steps=steps,
-        optimizer=recipe.optimizer,
-        lr=recipe.lr,
-        weight_decay=recipe.weight_decay,
-        momentum=recipe.momentum,
-        warmup_steps=math.floor(recipe.warmup * steps),
-        final_lr_fraction=recipe.final_lr_fraction,
-        clip_norm=recipe.clip_norm,
-        projector_lr_scale=recipe.projector_lr_scale,
-        precision=recipe.precision,
-        compile=recipe.compile,
-        seed=seed,
-        log_every=max(1, steps // 100),
-        check_every=max(FEWEST_STEPS_TO_A_CHECK, steps // 10),
-        checkpoint_every=max(1, steps // 10),
-        tensorboard=tensorboard,
-        accelerator=device,
-        devices=devices,
-    )

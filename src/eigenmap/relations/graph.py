@@ -22,19 +22,19 @@ import math
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from eigenmap.data.adjacency import Adjacency
 from eigenmap.errors import EigenmapError
 from eigenmap.relations.batch import Batch
+from eigenmap.relations.seeds import stream
 
 Start = Literal["degree", "uniform"]
 Sampler = Literal["edges", "node-blocks"]
 
 # What a stream of random numbers is for; part of its seed.
-_PAIRS, _BLOCKS, _HELD_OUT = 0, 1, 2
+_PAIRS, _BLOCKS, _HELD_OUT = 4, 5, 6
 # Walks over a held-out edge are drawn again, so often at most.
 _ROUNDS = 4
 
@@ -64,7 +64,7 @@ def hold_out_edges(walk: Adjacency, fraction: float = 0.1, maximum: int = 10_000
     count = min(math.floor(edges * fraction), maximum)
     if count == 0:
         return None
-    uniform = torch.rand(count, generator=_generator(seed, _HELD_OUT, 0), dtype=torch.float64)
+    uniform = torch.rand(count, generator=stream(seed, _HELD_OUT, 0), dtype=torch.float64)
     entries = (uniform * walk.n_entries).long().to(walk.device)
     rows, columns = walk.rows_of(entries), walk.indices[entries].long()
     keys, first = _unique(walk.keys(rows, columns))
@@ -140,7 +140,7 @@ class GraphPairs:
 
     def batch(self, step: int) -> Batch:
         """This process's part of batch number `step`: two tensors of node numbers."""
-        x, x_plus = self._draw(self.batch_size, _generator(self.seed, _PAIRS, step), self.teleport, self.lazy)
+        x, x_plus = self._draw(self.batch_size, stream(self.seed, _PAIRS, step), self.teleport, self.lazy)
         return Batch(x.chunk(self.world_size)[self.rank], x_plus.chunk(self.world_size)[self.rank])
 
     def pairs(self, generator: torch.Generator, batch_size: int, count: int) -> Iterator[Batch]:
@@ -291,7 +291,7 @@ class NodeBlocks:
         """The two permutations of this epoch, and the place of every node in the second."""
         epoch = step // self.steps_per_epoch
         if self._epoch is None or self._epoch[0] != epoch:
-            generator = _generator(self.seed, _BLOCKS, epoch)
+            generator = stream(self.seed, _BLOCKS, epoch)
             n, device = self.walk.n_nodes, self.walk.device
             rows, columns = (torch.randperm(n, generator=generator).to(device) for _ in range(2))
             places = torch.empty_like(columns)
@@ -306,9 +306,3 @@ def _unique(keys: Tensor) -> tuple[Tensor, Tensor]:
     first = torch.ones_like(ordered, dtype=torch.bool)
     first[1:] = ordered[1:] != ordered[:-1]
     return ordered[first], order[first]
-
-
-def _generator(seed: int, purpose: int, number: int) -> torch.Generator:
-    """An independent stream of random numbers for each (seed, purpose, number)."""
-    entropy = (seed % 2**64, 4 + purpose, number)
-    return torch.Generator().manual_seed(int(np.random.SeedSequence(entropy).generate_state(1)[0]))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from eigenmap.errors import EigenmapError
 from eigenmap.relations.augmentation import TwoViews
 from eigenmap.relations.batch import Batch
+from eigenmap.relations.seeds import stream
 from eigenmap.relations.store import PixelStore
 
 # What a stream of random numbers is for; part of its seed.
@@ -93,7 +93,7 @@ class ImagePairs:
         """Which images are in this process's part of the batch, in order; where the store wants to be asked."""
         epoch, place = divmod(step, self.steps_per_epoch)
         if self._order is None or self._order[0] != epoch:
-            generator = _generator(self.seed, _ORDER, epoch)
+            generator = stream(self.seed, _ORDER, epoch)
             order = torch.randperm(len(self), generator=generator)
             self._order = (epoch, order.to(self.store.index_device))
         start = place * self.batch_size
@@ -106,7 +106,7 @@ class ImagePairs:
         Taken in pieces the batch is the same as at once, which lets a large batch be replayed chunk by chunk.
         """
         mine = range(self.batch_size)[self._share(self.batch_size)][rows]
-        draws = self.views.draw(self.batch_size, self.store.shape, _generator(self.seed, _VIEWS, step))
+        draws = self.views.draw(self.batch_size, self.store.shape, stream(self.seed, _VIEWS, step))
         first, second = (each[mine.start : mine.stop] for each in draws)
         if rows == slice(None):
             images = self.store.take_prefetched(step, self.indices(step))
@@ -147,11 +147,5 @@ def split_held_out(
         raise EigenmapError(f"At least 2 samples are needed to hold some out, and there are only {count}.")
     held = max(round(count * fraction), minimum, 1)
     held = min(held, count // 2, count if maximum is None else maximum)
-    order = torch.randperm(count, generator=_generator(seed, _SPLIT, 0))
+    order = torch.randperm(count, generator=stream(seed, _SPLIT, 0))
     return order[held:].sort().values, order[:held].sort().values
-
-
-def _generator(seed: int, purpose: int, number: int) -> torch.Generator:
-    """Make an independent stream of random numbers for each (seed, purpose, number)."""
-    entropy = (seed % 2**64, purpose, number)
-    return torch.Generator().manual_seed(int(np.random.SeedSequence(entropy).generate_state(1)[0]))
