@@ -10,13 +10,27 @@ import typer
 
 from eigenmap.cli.app import LEARN, Kinds, app
 from eigenmap.cli.console import duration, note, progress_bar, sayer
+from eigenmap.cli.fit_options import (
+    LENGTH,
+    NETWORK,
+    TRAINING,
+    ComponentsOption,
+    MinutesOption,
+    ObjectiveOption,
+    OverwriteOption,
+    RateOption,
+    ResumeOption,
+    RunOption,
+    StepsOption,
+    TensorboardOption,
+    TrainingSeedOption,
+)
 from eigenmap.cli.options import OUTPUT, SOURCES, Device, DeviceOption, QuietOption, StrictOption, check_device
 from eigenmap.errors import EigenmapError
 
 if TYPE_CHECKING:
     from eigenmap.model import Eigenmap
 
-NETWORK, TRAINING, LENGTH = "Network", "Training", "Length of training (one of these)"
 
 fit = typer.Typer(cls=Kinds, no_args_is_help=True, rich_markup_mode="rich")
 app.add_typer(fit, name="fit", rich_help_panel=LEARN)
@@ -41,17 +55,7 @@ Examples:
 )
 def images(
     source: Annotated[Path, typer.Argument(metavar="SOURCE", help=f"The images. {SOURCES}", show_default=False)],
-    out: Annotated[
-        Path,
-        typer.Option(
-            "--out",
-            "-o",
-            metavar="RUN",
-            help="Folder for the model, its checkpoints and metrics.jsonl.",
-            show_default=False,
-            rich_help_panel=OUTPUT,
-        ),
-    ],
+    out: RunOption,
     epochs: Annotated[
         float | None,
         typer.Option(
@@ -62,33 +66,9 @@ def images(
             rich_help_panel=LENGTH,
         ),
     ] = None,
-    steps: Annotated[
-        int | None,
-        typer.Option(
-            "--steps", metavar="N", help="Steps of one batch each.", show_default=False, rich_help_panel=LENGTH
-        ),
-    ] = None,
-    minutes: Annotated[
-        float | None,
-        typer.Option(
-            "--minutes",
-            metavar="X",
-            help="As many steps as fit into this time on this machine.",
-            show_default=False,
-            rich_help_panel=LENGTH,
-        ),
-    ] = None,
-    n_components: Annotated[
-        int | None,
-        typer.Option(
-            "--components",
-            "-k",
-            metavar="N",
-            help="Features to learn: the longest code [dim](default: the recipe's)[/dim].",
-            show_default=False,
-            rich_help_panel=NETWORK,
-        ),
-    ] = None,
+    steps: StepsOption = None,
+    minutes: MinutesOption = None,
+    n_components: ComponentsOption = None,
     encoder: Annotated[
         str | None,
         typer.Option(
@@ -134,16 +114,7 @@ def images(
             "--recipe", metavar="NAME", help="Settings to start from, see `eigenmap recipes`.", rich_help_panel=TRAINING
         ),
     ] = "auto",
-    objective: Annotated[
-        str | None,
-        typer.Option(
-            "--objective",
-            metavar="NAME",
-            help="What to train for, see `eigenmap objectives`.",
-            show_default=False,
-            rich_help_panel=TRAINING,
-        ),
-    ] = None,
+    objective: ObjectiveOption = None,
     views: Annotated[
         str | None,
         typer.Option(
@@ -158,10 +129,7 @@ def images(
         int | None,
         typer.Option("--batch-size", metavar="N", help="Images a step.", show_default=False, rich_help_panel=TRAINING),
     ] = None,
-    lr: Annotated[
-        float | None,
-        typer.Option("--lr", metavar="X", help="Peak learning rate.", show_default=False, rich_help_panel=TRAINING),
-    ] = None,
+    lr: RateOption = None,
     optimizer: Annotated[
         str | None,
         typer.Option(
@@ -179,23 +147,12 @@ def images(
             rich_help_panel=TRAINING,
         ),
     ] = None,
-    seed: Annotated[
-        int,
-        typer.Option(
-            "--seed", metavar="N", help="Of everything random; on a CPU runs repeat exactly.", rich_help_panel=TRAINING
-        ),
-    ] = 0,
+    seed: TrainingSeedOption = 0,
     device: DeviceOption = Device.auto,
     strict: StrictOption = False,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on from the last checkpoint in RUN.", rich_help_panel=OUTPUT)
-    ] = False,
-    force: Annotated[
-        bool, typer.Option("--force", "-f", help="Replace the run that is there.", rich_help_panel=OUTPUT)
-    ] = False,
-    tensorboard: Annotated[
-        bool, typer.Option("--tensorboard", help="Also write TensorBoard files.", rich_help_panel=OUTPUT)
-    ] = False,
+    resume: ResumeOption = False,
+    force: OverwriteOption = False,
+    tensorboard: TensorboardOption = False,
     monitor: Annotated[
         bool,
         typer.Option(

@@ -8,8 +8,22 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from eigenmap.cli.console import duration, note, sayer
-from eigenmap.cli.fit import LENGTH, NETWORK, TRAINING, fit, parse_settings
-from eigenmap.cli.options import OUTPUT, Device, DeviceOption, QuietOption, check_device
+from eigenmap.cli.fit import fit, parse_settings
+from eigenmap.cli.fit_options import (
+    NETWORK,
+    TRAINING,
+    ComponentsOption,
+    MinutesOption,
+    ObjectiveOption,
+    OverwriteOption,
+    RateOption,
+    ResumeOption,
+    RunOption,
+    StepsOption,
+    TensorboardOption,
+    TrainingSeedOption,
+)
+from eigenmap.cli.options import Device, DeviceOption, QuietOption, check_device
 from eigenmap.errors import EigenmapError
 
 if TYPE_CHECKING:
@@ -40,44 +54,10 @@ def graph(
             show_default=False,
         ),
     ],
-    out: Annotated[
-        Path,
-        typer.Option(
-            "--out",
-            "-o",
-            metavar="RUN",
-            help="Folder for the model, its checkpoints and metrics.jsonl.",
-            show_default=False,
-            rich_help_panel=OUTPUT,
-        ),
-    ],
-    steps: Annotated[
-        int | None,
-        typer.Option(
-            "--steps", metavar="N", help="Steps of one batch each.", show_default=False, rich_help_panel=LENGTH
-        ),
-    ] = None,
-    minutes: Annotated[
-        float | None,
-        typer.Option(
-            "--minutes",
-            metavar="X",
-            help="As many steps as fit into this time on this machine.",
-            show_default=False,
-            rich_help_panel=LENGTH,
-        ),
-    ] = None,
-    n_components: Annotated[
-        int | None,
-        typer.Option(
-            "--components",
-            "-k",
-            metavar="N",
-            help="Features to learn: the longest code [dim](default: the recipe's)[/dim].",
-            show_default=False,
-            rich_help_panel=NETWORK,
-        ),
-    ] = None,
+    out: RunOption,
+    steps: StepsOption = None,
+    minutes: MinutesOption = None,
+    n_components: ComponentsOption = None,
     width: Annotated[
         int | None,
         typer.Option(
@@ -127,24 +107,12 @@ def graph(
     recipe: Annotated[
         str, typer.Option("--recipe", metavar="NAME", help="auto or paper.", rich_help_panel=TRAINING)
     ] = "auto",
-    objective: Annotated[
-        str | None,
-        typer.Option(
-            "--objective",
-            metavar="NAME",
-            help="What to train for, see `eigenmap objectives`.",
-            show_default=False,
-            rich_help_panel=TRAINING,
-        ),
-    ] = None,
+    objective: ObjectiveOption = None,
     batch_size: Annotated[
         int | None,
         typer.Option("--batch-size", metavar="N", help="Edges a step.", show_default=False, rich_help_panel=TRAINING),
     ] = None,
-    lr: Annotated[
-        float | None,
-        typer.Option("--lr", metavar="X", help="Peak learning rate.", show_default=False, rich_help_panel=TRAINING),
-    ] = None,
+    lr: RateOption = None,
     setting: Annotated[
         list[str] | None,
         typer.Option(
@@ -156,22 +124,11 @@ def graph(
             rich_help_panel=TRAINING,
         ),
     ] = None,
-    seed: Annotated[
-        int,
-        typer.Option(
-            "--seed", metavar="N", help="Of everything random; on a CPU runs repeat exactly.", rich_help_panel=TRAINING
-        ),
-    ] = 0,
+    seed: TrainingSeedOption = 0,
     device: DeviceOption = Device.auto,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on from the last checkpoint in RUN.", rich_help_panel=OUTPUT)
-    ] = False,
-    force: Annotated[
-        bool, typer.Option("--force", "-f", help="Replace the run that is there.", rich_help_panel=OUTPUT)
-    ] = False,
-    tensorboard: Annotated[
-        bool, typer.Option("--tensorboard", help="Also write TensorBoard files.", rich_help_panel=OUTPUT)
-    ] = False,
+    resume: ResumeOption = False,
+    force: OverwriteOption = False,
+    tensorboard: TensorboardOption = False,
     quiet: QuietOption = False,
 ) -> None:
     """Learn ordered codes of the nodes of a graph, from their features and edges.
