@@ -110,7 +110,7 @@ def test_the_command_of_a_job_is_understood(tmp_path: Path, monkeypatch: pytest.
     jobs = [
         Job("planetoid_cora", "gcn", "unseen", 1),
         Job("planetoid_cora", "nested", "seen", 2, "walks-uniform"),
-        Job("planetoid_cora", "scl", relation="plain", screening=True),
+        Job("planetoid_cora", "scl", relation="uniform", screening=True),
     ]
     for job in jobs:
         monkeypatch.setattr(sys, "argv", graph_plan.command(given, job)[1:])
@@ -172,7 +172,7 @@ def test_rows_are_means_over_seeds_and_splits(tmp_path: Path) -> None:
 
 
 def test_missed_goals_are_said(tmp_path: Path) -> None:
-    screened(tmp_path, "amazon_computers", "plain", "scl")
+    screened(tmp_path, "amazon_computers", "uniform", "scl")
     curve = ((8, 0.7), (16, 0.85), (32, 0.88), (128, 0.9))
     rows = [
         {"code": code, "probe": probe, "share": 1.0, "dim": dim, "accuracy": accuracy, "validation": validation}
@@ -180,7 +180,7 @@ def test_missed_goals_are_said(tmp_path: Path) -> None:
         for code, validation in (("aligned", 0.8), ("PCA", 0.7))  # better on test nodes does not count
         for dim, accuracy in (curve if code == "aligned" else [(dim, 0.95) for dim, _ in curve])
     ]
-    ours = Job("amazon_computers", "scl", relation="plain")
+    ours = Job("amazon_computers", "scl", relation="uniform")
     write(tmp_path, ours, runs=runs("logistic", 0.8) + runs("mlp", 0.85), lengths=rows)
     write(tmp_path, Job("amazon_computers", "gcn"), runs=runs("gcn", 0.9))
     page = graph_tables.page(tmp_path)
