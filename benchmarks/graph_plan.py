@@ -19,7 +19,7 @@ Stages, in the order in which they are worth running:
 | seeds     | ours, the rivals and the unseen runs with seeds 1 and 2 |
 
 A run is finished if its file is in `--results` (benchmarks/results/graphs). What needs a choice waits until the
-screening for it is complete on that set.
+screening for it is complete on that set. Costs are times, so they are measured one job at a time (`--side-by-side 1`).
 """
 
 from __future__ import annotations
@@ -194,7 +194,8 @@ def sweep(given: argparse.Namespace) -> None:
             if len(running) >= given.side_by_side:
                 break
             absent = not (given.data / f"{job.data}.npz").is_file()
-            if job in started or absent or seconds(job, given.device) > left:
+            disturbed = job.method == COST and given.side_by_side > 1
+            if job in started or absent or disturbed or seconds(job, given.device) > left:
                 continue
             started.add(job)
             with (given.results / f"{job.name}.log").open("wb") as log:

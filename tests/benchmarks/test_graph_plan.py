@@ -124,10 +124,15 @@ def test_a_sweep_runs_what_fits_and_leaves_the_rest(tmp_path: Path) -> None:
     edges = random.integers(0, 60, (2, 200))
     np.savez(tmp_path / "planetoid_cora.npz", x=random.random((60, 3)), edge_index=edges, y=np.arange(60) % 3)
     command = [sys.executable, graph_plan.__file__, "sweep", "--data", tmp_path, "--results", tmp_path / "results"]
-    command += ["--stage", "cost", "--device", "cpu", "--side-by-side", "2", "--seconds"]
-    nothing = subprocess.run([*map(str, command), "1"], capture_output=True, text=True, check=True)
-    assert nothing.stdout == ""
-    done = subprocess.run([*map(str, command), "300"], capture_output=True, text=True, check=True)
+    command += ["--stage", "cost", "--device", "cpu", "--side-by-side"]
+
+    def sweep(side_by_side: int, seconds: int) -> subprocess.CompletedProcess[str]:
+        words = [*map(str, command), str(side_by_side), "--seconds", str(seconds)]
+        return subprocess.run(words, capture_output=True, text=True, check=True)
+
+    assert sweep(1, 1).stdout == ""  # no time
+    assert sweep(2, 300).stdout == ""  # a cost beside other jobs means little
+    done = sweep(1, 300)
     assert done.stdout.splitlines() == ["start cost-planetoid_cora", "done  cost-planetoid_cora"]
     result = json.loads((tmp_path / "results" / "cost-planetoid_cora.json").read_text())
     assert result["test_nodes"] == 48
