@@ -77,9 +77,9 @@ class Contestant:
 def contestants() -> dict[str, Contestant]:
     paper = build("neuralef-unordered", alpha=PAPER_BLOCK_ALPHA, scale=20.0)
     return {
-        "edges": Contestant("edges", build("ritz-trace"), "adamw", 2e-3, 1e-2, 50),
+        "edges": Contestant("edges", build("scl"), "adamw", 2e-3, 1e-2, 50),
         "node blocks, paper": Contestant("node blocks", paper, "lars", 0.3, 0.0, 0),
-        "node blocks, ours": Contestant("node blocks", build("ritz-trace"), "adamw", 2e-3, 1e-2, 50),
+        "node blocks, ours": Contestant("node blocks", build("scl"), "adamw", 2e-3, 1e-2, 50),
     }
 
 
