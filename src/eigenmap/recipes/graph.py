@@ -24,7 +24,7 @@ class GraphRecipe:
         objective: name of the objective, with `objective_options` for its constructor.
         sampler: "edges", or the paper's "node-blocks".
         hops: 1 or 2 steps of the walk between the two nodes of a pair.
-        start: measure of the first node, "degree" or "uniform".
+        start: measure of the first node, "degree" or "uniform"; "balanced" is "degree" drawn with less noise.
         teleport: probability that the second node is any node.
         lazy: probability that the second node is the first.
         directed: "symmetrise", or "bipartite": two nodes belong together that point to the same node.
