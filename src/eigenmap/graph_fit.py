@@ -20,13 +20,14 @@ from torch import Tensor
 
 from eigenmap.alignment import align_nodes
 from eigenmap.data.adjacency import Adjacency
-from eigenmap.data.graphs import load_graph
+from eigenmap.data.graphs import Graph, load_graph
 from eigenmap.errors import EigenmapError
 from eigenmap.fit import check_length, device_name, prepare, steps_of_run, training_config
 from eigenmap.model import DESCRIPTION, Eigenmap, NodeEncoderSpec, NodeInput, Source
 from eigenmap.networks import Network, NodeFeatures, NodeNetwork, ResidualMLP, SparseRows
 from eigenmap.objectives import build
 from eigenmap.recipes.graph import GraphRecipe, get_graph_recipe, objective_options
+from eigenmap.relations.diffusion import diffuse
 from eigenmap.relations.graph import GraphPairs, NodeBlocks, hold_out_edges
 from eigenmap.training import measure_step, show, start, steps_for_budget, train
 from eigenmap.training.config import Accelerator, Setting
@@ -103,6 +104,8 @@ def fit_graph(
     chosen = _fitted(chosen, len(data), n_components is not None, say)
     about = describe(walk)
     _report(about, say)
+    if chosen.go_on:
+        walk = _longer_walks(data, chosen, seed).walk()
 
     node, spec = NodeInput(data.n_features), NodeEncoderSpec(chosen.width, chosen.blocks)
     torch.manual_seed(seed)
@@ -167,6 +170,15 @@ def fit_graph(
     if folder is not None and fabric.is_global_zero:
         model.save(folder)
     return model
+
+
+def _longer_walks(data: Graph, recipe: GraphRecipe, seed: int) -> Graph:
+    """The graph whose edges join the ends of longer walks."""
+    if recipe.directed != "symmetrise" or recipe.sampler != "edges" or recipe.self_loops != "remove":
+        raise EigenmapError(
+            'Longer walks (go_on above 0) need directed="symmetrise", self_loops="remove" and sampler="edges".'
+        )
+    return diffuse(data, recipe.go_on, recipe.walks, seed)
 
 
 def _pairs(recipe: GraphRecipe, walk: Adjacency, seed: int, fabric: Fabric) -> GraphPairs:
@@ -261,9 +273,9 @@ def _identity(recipe: GraphRecipe, about: dict[str, int]) -> dict[str, Setting]:
     """What has to be the same for a run to be resumed, beside the training configuration."""
     known = asdict(recipe)
     shape = ["width", "blocks", "feature_dropout", "n_components", "hidden", "objective"]
-    relation = ["sampler", "hops", "start", "teleport", "lazy", "directed", "self_loops", "held_out", "batch_size"]
+    relation = ["sampler", "hops", "start", "go_on", "walks", "teleport", "lazy", "directed", "self_loops", "held_out"]
     return {
-        **{name: known[name] for name in shape + relation},
+        **{name: known[name] for name in [*shape, *relation, "batch_size"]},
         "objective_options": json.dumps(dict(recipe.objective_options), sort_keys=True, default=str),
         "nodes": about["nodes"],
         "edges": about["edges"],

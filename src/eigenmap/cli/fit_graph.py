@@ -83,7 +83,19 @@ def graph(
         typer.Option(
             "--start",
             metavar="NAME",
-            help="Measure of nodes: degree, or uniform, in which hubs count less.",
+            help="Measure of nodes: degree; uniform, in which hubs count less; or balanced, which is degree drawn so "
+            "that small parts of the graph are seen more often.",
+            show_default=False,
+            rich_help_panel=RELATION,
+        ),
+    ] = None,
+    go_on: Annotated[
+        float | None,
+        typer.Option(
+            "--go-on",
+            metavar="P",
+            help="Pairs are the ends of random walks that go on with this probability after each step, 0 to 0.9. "
+            "Worth trying (0.7) where edges are few or noisy.",
             show_default=False,
             rich_help_panel=RELATION,
         ),
@@ -149,6 +161,7 @@ def graph(
         "width": width,
         "hops": hops,
         "start": start,
+        "go_on": go_on,
         "directed": directed,
         "sampler": sampler,
         "objective": objective,

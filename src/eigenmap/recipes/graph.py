@@ -25,6 +25,8 @@ class GraphRecipe:
         sampler: "edges", or the paper's "node-blocks".
         hops: 1 or 2 steps of the walk between the two nodes of a pair.
         start: measure of the first node, "degree" or "uniform"; "balanced" is "degree" drawn with less noise.
+        go_on: probability of a further step after each step of the walk; above 0, pairs are the ends of longer walks
+            (`relations.diffusion`), `walks` of them from each edge in each direction.
         teleport: probability that the second node is any node.
         lazy: probability that the second node is the first.
         directed: "symmetrise", or "bipartite": two nodes belong together that point to the same node.
@@ -48,6 +50,8 @@ class GraphRecipe:
     sampler: Sampler = "edges"
     hops: int = 1
     start: Start = "degree"
+    go_on: float = 0.0
+    walks: int = 16
     teleport: float = 0.02
     lazy: float = 0.0
     directed: Directed = "symmetrise"
