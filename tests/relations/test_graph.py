@@ -107,13 +107,13 @@ def test_a_balanced_start_has_the_expectations_of_the_degree_measure(weighted: b
     found, drawn = torch.zeros(N * N, dtype=torch.float64), torch.zeros(N)
     for step in range(40):
         x, x_plus, weights = pairs.batch(step)
-        assert weights is not None and float(weights.min()) > 0 and float(weights.max()) <= 2
+        assert weights is not None and float(weights.min()) > 0 and float(weights.max()) <= 10
         found += torch.bincount(x * N + x_plus, weights.double(), minlength=N * N)
         drawn += torch.bincount(x, minlength=N)
-    error = (found.view(N, N) / 200_000 - expected).abs() / (2 * expected / 200_000).sqrt().clamp(min=1e-9)
+    error = (found.view(N, N) / 200_000 - expected).abs() / (3 * expected / 200_000).sqrt().clamp(min=1e-9)
     assert float(error[expected > 0].max()) < 5 and bool((found.view(N, N)[expected == 0] == 0).all())
     if hops == 1:
-        start = (pi + (pi > 0) / (pi > 0).sum()) / 2
+        start = 0.1 * pi + 0.9 * (pi > 0) / (pi > 0).sum()
         torch.testing.assert_close(drawn.double() / 200_000, start, atol=0.005, rtol=0)
     parts = [GraphPairs(a, 10, start="balanced", rank=rank, world_size=2).batch(7) for rank in (0, 1)]
     whole = GraphPairs(a, 10, start="balanced").batch(7)

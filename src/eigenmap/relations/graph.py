@@ -12,8 +12,8 @@ Variants of the walk:
 - `teleport=e`: (1 - e) P + e 1 pi^T. The constant keeps the eigenvalue 1 and all others shrink by 1 - e: without it
   every connected component has a constant of its own with eigenvalue 1.
 - `start="uniform"`: x is any node with the same probability, and x+ its neighbour. Hubs count less.
-- `start="balanced"`: half of the x by degree and half uniformly, and pairs weighted so that every expectation is that
-  of the degree measure. Eigenfunctions on a few nodes of low degree are seen much more often that way.
+- `start="balanced"`: most x uniformly and some by degree, and pairs weighted so that every expectation is that of the
+  degree measure. Eigenfunctions on a few nodes of low degree are seen much more often that way.
 
 `NodeBlocks` is the sampler of the paper, which looks at the few edges between two random blocks of nodes.
 """
@@ -39,6 +39,8 @@ Sampler = Literal["edges", "node-blocks"]
 _PAIRS, _BLOCKS, _HELD_OUT = 4, 5, 6
 # Walks over a held-out edge are drawn again, so often at most.
 _ROUNDS = 4
+# Share of the pairs of a balanced start that start uniformly: hubs weigh at most ten times as much as they are drawn.
+_UNIFORMLY = 0.9
 
 
 class HeldOutEdges(NamedTuple):
@@ -206,10 +208,12 @@ class GraphPairs:
             return self.walk.centre(uniform)
         if self.start == "uniform":
             return self.centres[(uniform * len(self.centres)).long()]
-        # The lower half of the numbers draws from one measure, the upper half from the other.
-        again = (2 * uniform) % 1
-        equally = self.centres[(again * len(self.centres)).long()]
-        return torch.where(uniform < 0.5, equally, self.walk.centre(again))
+        # Numbers below the share draw from one measure, the others from the other; both are stretched to (0, 1).
+        below = uniform < _UNIFORMLY
+        stretched = torch.where(below, uniform / _UNIFORMLY, (uniform - _UNIFORMLY) / (1 - _UNIFORMLY))
+        stretched = stretched.clamp_(0, 1 - 2**-53)  # rounding
+        equally = self.centres[(stretched * len(self.centres)).long()]
+        return torch.where(below, equally, self.walk.centre(stretched))
 
     def _independent(self, uniform: Tensor) -> Tensor:
         """A node that knows nothing of x, of the measure that x+ has."""
@@ -318,10 +322,11 @@ class NodeBlocks:
 
 
 def _balancing_weights(walk: Adjacency) -> Tensor:
-    """Pi / (pi / 2 + u / 2) of every node, u uniform over the nodes with an edge: at most 2, float32."""
+    """Every node's pi over the measure that is drawn from, float32; 0 for nodes without an edge."""
     degrees = walk.degrees()
     pi, u = degrees / degrees.sum(), (degrees > 0) / (degrees > 0).sum()
-    return torch.where(degrees > 0, 2 * pi / (pi + u).clamp(min=1e-300), 0.0).float()
+    drawn = _UNIFORMLY * u + (1 - _UNIFORMLY) * pi
+    return torch.where(degrees > 0, pi / drawn.clamp(min=1e-300), 0.0).float()
 
 
 def _unique(keys: Tensor) -> tuple[Tensor, Tensor]:
