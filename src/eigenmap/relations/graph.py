@@ -155,6 +155,28 @@ class GraphPairs:
         for start in range(0, count, batch_size):
             yield self._draw(min(batch_size, count - start), generator, teleport=0.0, lazy=0.0)
 
+    def transitions(self) -> tuple[Tensor, Tensor]:
+        """What `pairs` draws from, exactly: the measure m (n,) of centres, and the steps P (n, n) from them, sparse.
+
+        For one hop (x, x+) = (centre, step), for two hops both are steps. Held-out edges are left out.
+        """
+        rows, columns = self.walk.edges()
+        values = self.walk.weights(torch.arange(len(rows), device=self.device))
+        kept = ~self._is_held_out(rows, columns)
+        values = values * kept
+        before, after = self.walk.degrees(), self._row_sums(values)
+        start = (before > 0).double() if self.start == "uniform" else before
+        # A walk over a held-out edge is drawn again from its start: so often does one get away with `hops` steps.
+        m = start * (after / before.clamp(min=1e-300)) ** self.hops
+        steps = values / after.clamp(min=1e-300)[rows]
+        places, shape = torch.stack([rows, columns]), 2 * (self.walk.n_nodes,)
+        P = torch.sparse_coo_tensor(places, steps, shape, is_coalesced=True, check_invariants=False)
+        return m / m.sum(), P
+
+    def _row_sums(self, values: Tensor) -> Tensor:
+        sums = torch.cat([values.new_zeros(1), values.cumsum(0)])
+        return sums[self.walk.indptr].diff()
+
     def held_out_pairs(self, generator: torch.Generator, batch_size: int, count: int) -> Iterator[Batch]:
         """Pairs over held-out edges, each edge in turn, `count` at least where there are fewer edges than that.
 
