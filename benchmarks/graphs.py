@@ -324,7 +324,7 @@ def main() -> None:
     verb = verbs.add_parser("spectrum", help="learned eigenvalues against a sparse eigensolver")
     verb.add_argument("files", nargs="*", type=Path, metavar="FILE", help="graph files, see docs/graphs.md")
     verb.add_argument("--indefinite", action="store_true", help="also a random bipartite ring")
-    verb.add_argument("--whole-steps", type=int, default=120, help="on the whole graph")
+    verb.add_argument("--whole-steps", type=int, default=500, help="on the whole graph")
     verb.add_argument("--steps", type=int, default=1600, help="on sampled edges")
     verb.add_argument("--batch-size", type=int, default=16_384)
     verb.add_argument("--lr", type=float, default=0.03)
