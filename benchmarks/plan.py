@@ -61,7 +61,7 @@ def training_seconds(job: Job) -> float:
     """How long the training would take with the card to itself: images over speed, by pixels and by width."""
     like = recipes.get(job.set.recipe)
     pixels = ((like.image_size or 32) / 32) ** 2
-    stem = 1 / 16 if like.stem == "imagenet" else 1.0  # its stride is four times that of the small stem
+    stem = {"imagenet": 1 / 16, "medium": 1 / 4}.get(like.stem, 1.0)  # by the square of its stride
     by_size = pixels * (VIEWS_SHARE + (1 - VIEWS_SHARE) * stem)
     # A guess until measured: at k = 8,192 projector and objective cost about as much again as the rest.
     by_width = (1 + (job.n_components / 8192) ** 2) / (1 + (2048 / 8192) ** 2)
