@@ -97,7 +97,7 @@ def embed(
     predictor = nn.Sequential(nn.Linear(how.dim, how.predictor), nn.PReLU(), nn.Linear(how.predictor, how.dim))
     predictor.to(device)
     parameters = [*online.parameters(), *predictor.parameters()]
-    optimizer = torch.optim.AdamW(parameters, lr=how.learning_rate, weight_decay=how.weight_decay)
+    optimizer = torch.optim.AdamW(parameters, lr=how.learning_rate, weight_decay=how.weight_decay, fused=True)
     for step in range(how.steps):
         for group in optimizer.param_groups:
             group["lr"] = how.learning_rate * _rate(step, how.steps, how.warmup)

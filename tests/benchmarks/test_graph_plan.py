@@ -110,7 +110,7 @@ def test_the_command_of_a_job_is_understood(tmp_path: Path, monkeypatch: pytest.
     jobs = [
         Job("planetoid_cora", "gcn", "unseen", 1),
         Job("planetoid_cora", "nested", "seen", 2, "walks-uniform"),
-        Job("planetoid_cora", "scl", relation="plain", screening=True),
+        Job("planetoid_cora", "scl", relation="uniform", screening=True),
     ]
     for job in jobs:
         monkeypatch.setattr(sys, "argv", graph_plan.command(given, job)[1:])
@@ -124,10 +124,15 @@ def test_a_sweep_runs_what_fits_and_leaves_the_rest(tmp_path: Path) -> None:
     edges = random.integers(0, 60, (2, 200))
     np.savez(tmp_path / "planetoid_cora.npz", x=random.random((60, 3)), edge_index=edges, y=np.arange(60) % 3)
     command = [sys.executable, graph_plan.__file__, "sweep", "--data", tmp_path, "--results", tmp_path / "results"]
-    command += ["--stage", "cost", "--device", "cpu", "--side-by-side", "2", "--seconds"]
-    nothing = subprocess.run([*map(str, command), "1"], capture_output=True, text=True, check=True)
-    assert nothing.stdout == ""
-    done = subprocess.run([*map(str, command), "300"], capture_output=True, text=True, check=True)
+    command += ["--stage", "cost", "--device", "cpu", "--side-by-side"]
+
+    def sweep(side_by_side: int, seconds: int) -> subprocess.CompletedProcess[str]:
+        words = [*map(str, command), str(side_by_side), "--seconds", str(seconds)]
+        return subprocess.run(words, capture_output=True, text=True, check=True)
+
+    assert sweep(1, 1).stdout == ""  # no time
+    assert sweep(2, 300).stdout == ""  # a cost beside other jobs means little
+    done = sweep(1, 300)
     assert done.stdout.splitlines() == ["start cost-planetoid_cora", "done  cost-planetoid_cora"]
     result = json.loads((tmp_path / "results" / "cost-planetoid_cora.json").read_text())
     assert result["test_nodes"] == 48
@@ -172,7 +177,7 @@ def test_rows_are_means_over_seeds_and_splits(tmp_path: Path) -> None:
 
 
 def test_missed_goals_are_said(tmp_path: Path) -> None:
-    screened(tmp_path, "amazon_computers", "plain", "scl")
+    screened(tmp_path, "amazon_computers", "uniform", "scl")
     curve = ((8, 0.7), (16, 0.85), (32, 0.88), (128, 0.9))
     rows = [
         {"code": code, "probe": probe, "share": 1.0, "dim": dim, "accuracy": accuracy, "validation": validation}
@@ -180,7 +185,7 @@ def test_missed_goals_are_said(tmp_path: Path) -> None:
         for code, validation in (("aligned", 0.8), ("PCA", 0.7))  # better on test nodes does not count
         for dim, accuracy in (curve if code == "aligned" else [(dim, 0.95) for dim, _ in curve])
     ]
-    ours = Job("amazon_computers", "scl", relation="plain")
+    ours = Job("amazon_computers", "scl", relation="uniform")
     write(tmp_path, ours, runs=runs("logistic", 0.8) + runs("mlp", 0.85), lengths=rows)
     write(tmp_path, Job("amazon_computers", "gcn"), runs=runs("gcn", 0.9))
     page = graph_tables.page(tmp_path)

@@ -82,7 +82,7 @@ def test_a_run_holds_every_split_and_share(folder: Path, job: Job) -> None:
 
 
 def test_screening_looks_at_no_test_label(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    job = Job("planetoid_cora", "nested", relation="plain", screening=True)
+    job = Job("planetoid_cora", "nested", relation="uniform", screening=True)
     result = graph_quality.run(job, folder)
     assert "runs" not in result and set(result["validation"]) == {"logistic", "mlp", "mlp and raw"}
 

@@ -72,7 +72,9 @@ def test_it_runs_on_a_small_graph(
     sizes = ["--width", "16", "--components", "8", "--edges", "64", "--block", "256", "--repeat", "1", "--more", "2"]
     file = tmp_path / "scale.json"
     monkeypatch.setattr(sys, "argv", ["x", "--scale", "0.0005", "--seconds", "2", *sizes, "--json", str(file)])
-    graphs_scale.main()
+    with pytest.raises(SystemExit) as end:
+        graphs_scale.main()
+    assert end.value.code == 0
     result = json.loads(file.read_text())
     assert set(result["runs"]) == {"edges", "node blocks, paper", "node blocks, ours"}
     for run in result["runs"].values():
@@ -82,3 +84,21 @@ def test_it_runs_on_a_small_graph(
     assert result["cost_of_edges"]["2x"]["edges"] == 61_859
     assert result["to_target"]["node blocks, paper"] is not None
     assert "test cost" in capsys.readouterr().out
+
+
+def test_a_part_that_fails_is_recorded_and_the_others_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("out of memory")
+
+    file = tmp_path / "scale.json"
+    sizes = ["--width", "8", "--components", "4", "--edges", "32", "--block", "64", "--repeat", "1", "--more", "2"]
+    monkeypatch.setattr(sys, "argv", ["x", "--scale", "0.0005", "--seconds", "1", *sizes, "--json", str(file)])
+    monkeypatch.setattr(graphs_scale, "fit_gcn", broken)
+    with pytest.raises(SystemExit) as end:
+        graphs_scale.main()
+    result = json.loads(file.read_text())
+    assert end.value.code == 1 and result["failed"] == {"GCN and test cost": "RuntimeError: out of memory"}
+    assert "GCN" not in result and set(result["runs"]) and set(result["cost_of_edges"]) == {"1x", "2x"}
+    assert "FAILED GCN and test cost" in capsys.readouterr().out

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import torch
 
-from rivals.mlp import Fitting, best_fit, fit, network, pick, predict
+from rivals.mlp import Fitting, fit, network, pick, predict
 
 
 def rings(n: int = 400) -> tuple[torch.Tensor, torch.Tensor]:
@@ -36,5 +36,6 @@ def test_the_validation_nodes_choose():
     assert pick([1, 2, 3], lambda how: (f"net {how}", {1: 0.5, 2: 0.7, 3: 0.7}[how])) == ("net 2", 0.7, 2)
     x, y = rings(120)
     grid = (Fitting(width=4, epochs=2), Fitting(width=32, dropout=0.0, epochs=40))
-    _, _, how = best_fit((x,), y, torch.arange(60), torch.arange(60, 120), n_classes=2, grid=grid)
+    parts = torch.arange(60), torch.arange(60, 120)
+    _, _, how = pick(grid, lambda how: fit((x,), y, *parts, n_classes=2, how=how))
     assert how == grid[1]
