@@ -44,6 +44,19 @@ def check_views(size: int, device: torch.device) -> Iterator[Case]:
         yield f"views {name}, {size} pixels", worst, 1e-3
 
 
+def check_ahead(size: int, device: torch.device) -> Iterator[Case]:
+    """Batches made one step early on a second stream, while a large product keeps the first one busy."""
+    pairs = ImagePairs(photos(512, size), TwoViews("cifar", size), 128, 0, device, compile=True)
+    busy = torch.randn(8192, 8192, device=device)
+    worst = 0.0
+    for step in (*range(12), 3, 4, 20, 21):
+        early = pairs.batch(step)
+        busy = (busy @ busy).clamp_(-1, 1)
+        direct = pairs.batch(step, slice(0, 128))
+        worst = max(worst, _apart(early.x, direct.x), _apart(early.x_plus, direct.x_plus))
+    yield f"batches one step early, {size} pixels", worst, 0.0
+
+
 def check_steps(size: int, stem: str, device: torch.device, steps: int = 30) -> Iterator[Case]:
     """The losses of a short training, compiled against plain, in float32: they drift apart slowly, never to nan."""
     losses = {}
@@ -85,7 +98,8 @@ def main() -> None:
     device = torch.device("cuda")
     wrong = 0
     for size in given.sizes:
-        for cases in (check_views(size, device), check_steps(size, "imagenet" if size > 64 else "small", device)):
+        stem = "imagenet" if size > 64 else "small"
+        for cases in (check_views(size, device), check_ahead(size, device), check_steps(size, stem, device)):
             for name, apart, allowed in cases:
                 wrong += apart > allowed
                 print(f"{'ok   ' if apart <= allowed else 'WRONG'} {name}: {apart:.2g} apart", flush=True)

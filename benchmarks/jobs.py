@@ -30,6 +30,8 @@ class Method:
     objective: str
     optimizer: Literal["sgd", "lars"] = "sgd"
     options: Mapping[str, Any] = field(default_factory=dict)
+    views: str | None = None
+    """In place of those of the set's recipe."""
 
     @property
     def rates(self) -> tuple[float, float, float]:
@@ -58,6 +60,10 @@ METHODS: dict[str, Method] = {
     "scl-lars": Method("scl", "lars"),
     "gram-lars": Method("neuralef-gram", "lars"),
     "paper-sgd": Method("neuralef"),
+    # Other settings of the default, for the search behind the accuracy part.
+    "scl-wide": Method("scl", views="cifar-wide"),
+    "scl-scale5": Method("scl", options={"scale": 5.0}),
+    "scl-scale20": Method("scl", options={"scale": 20.0}),
 }
 
 
@@ -98,7 +104,7 @@ class Job:
             n_components=self.n_components,
             objective=method.objective,
             objective_options=method.options,
-            views=like.views,
+            views=method.views or like.views,
             epochs=self.epochs,
             batch_size=self.batch_size,
             optimizer=method.optimizer,

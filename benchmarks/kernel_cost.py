@@ -2,6 +2,7 @@
 
     python benchmarks/kernel_cost.py                       # two CPU cores, up to 1,000,000 points in 16 dimensions
     python benchmarks/kernel_cost.py --device cuda         # streams 100 million generated points at k = 256
+    python benchmarks/kernel_cost.py --device cuda --smoke # the same with two million
 
 Every fit runs in a process of its own, whose peak memory is read when it ends. The points lie near a curved surface of
 four dimensions in sixteen, with noise; the kernel is Gaussian with length scale 2. Quality is the share of the kernel's
@@ -18,41 +19,17 @@ import resource
 import subprocess
 import sys
 import time
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
-from eigenmap.networks import MLP
-from eigenmap.objectives import RitzTrace
-from eigenmap.relations.kernel import rbf
-from eigenmap.relations.operator import KernelOperator
+import kernel_stream
 from harness import RESULTS, environment, write
+from kernel_stream import DIMENSIONS, LENGTH_SCALE, captured, points
 
-DIMENSIONS, LATENT, LENGTH_SCALE = 16, 4, 2.0
 LANDMARKS = (1024, 2048, 4096, 8192)
-PEAK = {"H200": 989e12, "H100": 989e12, "A100": 312e12}
-"""bf16 matrix products a second without sparsity, from the vendor's data sheets."""
-
-
-def points(n: int, seed: int, device: str = "cpu", dtype: torch.dtype = torch.float32) -> Tensor:
-    """Draw n points near a curved surface."""
-    generator = torch.Generator(device).manual_seed(seed)
-    surface = torch.randn(LATENT, DIMENSIONS, generator=torch.Generator().manual_seed(7)).to(device)
-    latent = torch.randn(n, LATENT, generator=generator, device=device)
-    noise = torch.randn(n, DIMENSIONS, generator=generator, device=device)
-    return (torch.sin(latent @ surface) + 0.1 * noise).to(dtype)
-
-
-def captured(functions: Tensor, x: Tensor) -> float:
-    """Share of the spectrum on x that functions with these values capture."""
-    from eigenmap.estimators.report import judge
-
-    operator = KernelOperator(x.double(), partial(rbf, length_scale=LENGTH_SCALE))
-    return float(judge(lambda _: functions, operator).sum())
 
 
 def rate(transform: Any, x: np.ndarray[Any, Any]) -> float:
@@ -150,67 +127,6 @@ def on_cpu(k: int, sizes: list[int], memory_gb: float, minutes: float) -> dict[s
     return {"fits": rows, "transform": {"eigenmap": ours, "nystroem": rivals}}
 
 
-# A stream on a GPU
-
-
-def on_gpu(k: int, total: int, batch: int, width: int, device: str) -> dict[str, Any]:
-    """Train on `total` generated points, every batch new, products in bf16 with float32 sums.
-
-    Products counted: forward and backward of the network (six operations a weight and point), the kernel block, and
-    its product with psi. Everything else (the exponential, the factorisation of C, Adam) takes time and counts nothing.
-    """
-    torch.set_float32_matmul_precision("high")
-    network = MLP(DIMENSIONS, k, width=width).to(device)
-    objective = RitzTrace(1e-4, centre=False)
-    optimizer = torch.optim.Adam(network.parameters(), lr=1e-3)
-    standard = points(100_000, 1, device)
-    mean, scale = standard.mean(0), standard.std(0)
-
-    def step(seed: int) -> Tensor:
-        x = points(batch, seed, device)
-        with torch.autocast(torch.device(device).type, dtype=torch.bfloat16):
-            psi = network((x - mean) / scale)[1]
-        K = rbf(x, x, LENGTH_SCALE)
-        loss: Tensor = objective(psi, psi, K)
-        optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        optimizer.step()
-        return loss.detach()
-
-    for seed in range(5):
-        step(10_000_000 + seed)
-    _wait(device)
-    steps, began = -(-total // batch), time.perf_counter()
-    losses = [step(seed) for seed in range(steps)]
-    _wait(device)
-    seconds = time.perf_counter() - began
-    weights = sum(p.numel() for p in network.parameters() if p.ndim > 1)
-    operations = steps * (6 * weights * batch + 2 * batch**2 * DIMENSIONS + 2 * 2 * batch**2 * k + 12 * batch * k**2)
-    name = torch.cuda.get_device_name() if device.startswith("cuda") else "cpu"
-    peak = next((value for key, value in PEAK.items() if key in name), None)
-    fresh = points(4096, 1, device)
-    with torch.no_grad():
-        psi = network((fresh - mean) / scale)[1].double()
-    basis = torch.linalg.qr(psi).Q * len(psi) ** 0.5
-    return {
-        "points": steps * batch,
-        "k": k,
-        "batch": batch,
-        "width": width,
-        "seconds": seconds,
-        "points_per_s": steps * batch / seconds,
-        "operations_per_s": operations / seconds,
-        "share_of_matrix_product_peak": None if peak is None else operations / seconds / peak,
-        "loss_first_last": [float(losses[0]), float(losses[-1])],
-        "captured": captured(basis.cpu(), fresh.cpu()),
-    }
-
-
-def _wait(device: str) -> None:
-    if device.startswith("cuda"):
-        torch.cuda.synchronize()
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cpu")
@@ -218,9 +134,15 @@ def main() -> None:
     parser.add_argument("--sizes", type=int, nargs="+", default=[1_000, 4_000, 16_000, 64_000, 250_000, 1_000_000])
     parser.add_argument("--memory-gb", type=float, default=2.0, help="of each fit's process")
     parser.add_argument("--minutes", type=float, default=15.0, help="of each fit")
-    parser.add_argument("--points", type=int, default=100_000_000, help="streamed on a GPU")
-    parser.add_argument("--batch", type=int, default=8192)
-    parser.add_argument("--width", type=int, default=1024)
+    stream = parser.add_argument_group("stream", "of points made on the device; what --device cuda measures")
+    stream.add_argument("--stream", action="store_true", help="measure the stream on a CPU too")
+    stream.add_argument("--points", type=int, default=100_000_000, help="in bf16; a fifth of them in TF32")
+    stream.add_argument("--seconds", type=float, default=25.0, help="of bf16 at most; a fifth of it for TF32")
+    stream.add_argument("--block", type=int, default=4096, help="points on either side of a kernel block")
+    stream.add_argument("--blocks", type=int, default=16, help="blocks in a step")
+    stream.add_argument("--width", type=int, default=1024)
+    stream.add_argument("--eager", action="store_true", help="do not compile the kernel block")
+    stream.add_argument("--smoke", action="store_true", help="2 million points: does it run?")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--one", choices=["eigenmap", "kernel-pca", "nystroem"], help=argparse.SUPPRESS)
     parser.add_argument("--n", type=int, help=argparse.SUPPRESS)
@@ -229,11 +151,13 @@ def main() -> None:
     if given.one:
         print(json.dumps(run(given.one, given.n, given.k, given.landmarks)))
         return
-    if given.device == "cpu":
+    if given.device == "cpu" and not given.stream:
         result = on_cpu(given.k or 32, given.sizes, given.memory_gb, given.minutes)
     else:
-        result = on_gpu(given.k or 256, given.points, given.batch, given.width, given.device)
-        print(json.dumps(result, indent=1))
+        total = 2_000_000 if given.smoke else given.points
+        shape = {"k": given.k or 256, "block": given.block, "blocks": given.blocks, "width": given.width}
+        settings = kernel_stream.Stream(total=total, seconds=given.seconds, **shape)
+        result = kernel_stream.measure(settings, given.device, compile_kernel=not given.eager)
     protocol = {"dimensions": DIMENSIONS, "kernel": f"rbf, length scale {LENGTH_SCALE:g}", "memory_gb": given.memory_gb}
     write(
         given.json or RESULTS / f"kernel-cost-{given.device.split(':')[0]}.json",

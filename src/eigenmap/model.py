@@ -82,7 +82,7 @@ class EncoderSpec:
     """How to build the encoder again; `name` is None for a module of the user's own."""
 
     name: str | None
-    stem: Literal["auto", "imagenet", "small"] = "auto"
+    stem: Literal["auto", "imagenet", "medium", "small"] = "auto"
 
     def build(self, image: ImageInput) -> nn.Module:
         """A freshly initialised encoder of this kind."""

@@ -114,7 +114,9 @@ def test_convolutions_have_the_variance_of_fan_out() -> None:
     assert weight.std().item() == pytest.approx((2 / (512 * 9)) ** 0.5, rel=0.01)
 
 
-@pytest.mark.parametrize(("stem", "size", "side"), [("small", 32, 32), ("imagenet", 32, 8), ("imagenet", 64, 16)])
+@pytest.mark.parametrize(
+    ("stem", "size", "side"), [("small", 32, 32), ("medium", 64, 32), ("imagenet", 32, 8), ("imagenet", 64, 16)]
+)
 def test_stems(stem: str, size: int, side: int) -> None:
     encoder = build_encoder("resnet18", image_size=size, stem=stem)
     assert isinstance(encoder, ResNet)
@@ -131,7 +133,7 @@ def test_auto_stem_is_small_up_to_64_pixels(size: int, kernel: int) -> None:
 
 @pytest.mark.parametrize("name", DEPTHS)
 @pytest.mark.parametrize("channels", [1, 3])
-@pytest.mark.parametrize("stem", ["small", "imagenet"])
+@pytest.mark.parametrize("stem", ["small", "medium", "imagenet"])
 @pytest.mark.parametrize("size", [1, 8, 33, 256])
 def test_output_shape(name: str, channels: int, stem: str, size: int) -> None:
     with torch.device("meta"):
@@ -140,7 +142,7 @@ def test_output_shape(name: str, channels: int, stem: str, size: int) -> None:
     assert encoder.out_features == (2048 if name == "resnet50" else 512)
 
 
-@pytest.mark.parametrize("stem", ["small", "imagenet"])
+@pytest.mark.parametrize("stem", ["small", "medium", "imagenet"])
 def test_features_of_tiny_images_are_finite(stem: str) -> None:
     encoder = build_encoder("resnet18", stem=stem)
     for size in (1, 5):

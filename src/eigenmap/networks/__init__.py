@@ -58,7 +58,7 @@ _LARGEST_SMALL_IMAGE = 64
 
 
 def build_encoder(
-    name: str, channels: int = 3, image_size: int = 32, stem: Literal["auto", "imagenet", "small"] = "auto"
+    name: str, channels: int = 3, image_size: int = 32, stem: Literal["auto", "imagenet", "medium", "small"] = "auto"
 ) -> nn.Module:
     """Build a randomly initialised encoder with an integer attribute `out_features`.
 
@@ -67,21 +67,22 @@ def build_encoder(
             timm's version of a name known here).
         channels: channels of the images.
         image_size: their side in pixels.
-        stem: first layers of a ResNet: "small" (3x3, stride 1, no pooling), "imagenet" (7x7 and max-pool,
-            stride 4) or "auto": small up to 64 pixels.
+        stem: first layers of a ResNet: "small" (3x3, stride 1, no pooling), "medium" (the same, stride 2),
+            "imagenet" (7x7 and max-pool, stride 4) or "auto": small up to 64 pixels, then imagenet.
 
     Example:
         >>> build_encoder("small-cnn", channels=1, image_size=28).out_features
         256
 
     """
-    if stem not in ("auto", "imagenet", "small"):
-        raise EigenmapError(f'The stem must be "auto", "imagenet" or "small", not {stem!r}.')
+    if stem not in ("auto", "imagenet", "medium", "small"):
+        raise EigenmapError(f'The stem must be "auto", "imagenet", "medium" or "small", not {stem!r}.')
     if name == "small-cnn":
         return SmallCNN(channels)
     if name in _RESNETS:
-        small = stem == "small" or (stem == "auto" and image_size <= _LARGEST_SMALL_IMAGE)
-        return _RESNETS[name](channels, "small" if small else "imagenet")
+        if stem == "auto":
+            stem = "small" if image_size <= _LARGEST_SMALL_IMAGE else "imagenet"
+        return _RESNETS[name](channels, stem)
     return _timm_encoder(name, channels, image_size)
 
 

@@ -16,7 +16,7 @@ from typing import Literal
 
 from torch import Tensor, nn
 
-Stem = Literal["imagenet", "small"]
+Stem = Literal["imagenet", "medium", "small"]
 
 
 def _conv(in_channels: int, out_channels: int, kernel: int, stride: int = 1) -> nn.Conv2d:
@@ -88,7 +88,8 @@ class ResNet(nn.Module):
         depths: blocks in each stage, e.g. (2, 2, 2, 2) for ResNet-18.
         channels: channels of the image.
         stem: "imagenet" is the 7x7 convolution of stride 2 and the max-pool of [1]; "small" is a 3x3
-            convolution of stride 1 without pooling, for images of a few dozen pixels.
+            convolution of stride 1 without pooling, for images of a few dozen pixels; "medium" is that with
+            stride 2: a quarter of the cost, for images of 64 pixels or so.
 
     Example:
         >>> encoder = resnet18(stem="small")
@@ -105,11 +106,11 @@ class ResNet(nn.Module):
         stem: Stem = "imagenet",
     ) -> None:
         super().__init__()
-        small = stem == "small"
-        self.conv1 = _conv(channels, 64, 3) if small else _conv(channels, 64, 7, stride=2)
+        large = stem == "imagenet"
+        self.conv1 = _conv(channels, 64, 7 if large else 3, stride=1 if stem == "small" else 2)
         self.bn1 = nn.BatchNorm2d(64)
         self.relu = nn.ReLU(inplace=True)
-        self.maxpool = nn.Identity() if small else nn.MaxPool2d(3, stride=2, padding=1)
+        self.maxpool = nn.MaxPool2d(3, stride=2, padding=1) if large else nn.Identity()
         self.layer1 = _stage(block, 64, 64, depths[0], stride=1)
         self.layer2 = _stage(block, 64 * block.expansion, 128, depths[1], stride=2)
         self.layer3 = _stage(block, 128 * block.expansion, 256, depths[2], stride=2)

@@ -57,15 +57,22 @@ class RitzTrace(Objective):
         psi, psi_plus = normalise(psi, psi_plus, weights=weights)
         rows = join(psi, psi_plus, weights, gram)
         h = rows.pooled()
-        C, R = h.T @ h, rows.psi.T @ rows.partner
-        k = len(C)
-        ridge = max(self.ridge, k * torch.finfo(C.dtype).eps)
-        C, R = C.double(), R.double()
-        # The variant without an error check does not wait for the device; the ridge keeps C positive definite.
-        L, _ = torch.linalg.cholesky_ex(C + ridge * torch.eye(k).to(C))
-        half = torch.linalg.solve_triangular(L, (R + R.T) / 2, upper=False)
-        quotient: Tensor = torch.linalg.solve_triangular(L, half.T, upper=False)
-        return quotient
+        return ritz_quotient(h.T @ h, rows.psi.T @ rows.partner, self.ridge)
+
+
+def ritz_quotient(C: Tensor, R: Tensor, ridge: float) -> Tensor:
+    """L^-1 A L^-T with C + ridge I = L L^T and A = sym R, from the moments of any number of blocks.
+
+    The ridge is never below the rounding of C.
+    """
+    k = len(C)
+    ridge = max(ridge, k * torch.finfo(C.dtype).eps)
+    C, R = C.double(), R.double()
+    # The variant without an error check does not wait for the device; the ridge keeps C positive definite.
+    L, _ = torch.linalg.cholesky_ex(C + ridge * torch.eye(k, dtype=C.dtype, device=C.device))
+    half = torch.linalg.solve_triangular(L, (R + R.T) / 2, upper=False)
+    quotient: Tensor = torch.linalg.solve_triangular(L, half.T, upper=False)
+    return quotient
 
 
 class RitzLogDet(RitzTrace):

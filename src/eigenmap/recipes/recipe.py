@@ -32,7 +32,7 @@ class Recipe:
 
     name: str
     encoder: str = "small-cnn"
-    stem: Literal["auto", "imagenet", "small"] = "auto"
+    stem: Literal["auto", "imagenet", "medium", "small"] = "auto"
     image_size: int | None = None
     n_components: int = 256
     hidden: int | None = None

@@ -25,8 +25,8 @@ CIFAR10_RESNET18 = Recipe(
 )
 """Small pictures, 32 pixels."""
 
-TINY_RESNET18 = CIFAR10_RESNET18.but(image_size=64).named("tiny-resnet18")
-"""Tiny-ImageNet: 64 pixels, the same 3x3 stem."""
+TINY_RESNET18 = CIFAR10_RESNET18.but(image_size=64, stem="medium").named("tiny-resnet18")
+"""Tiny-ImageNet: 64 pixels; the 3x3 stem with stride 2 makes a step as cheap as at 32 pixels."""
 
 COCO_RESNET18 = CIFAR10_RESNET18.but(image_size=96, views="barlow_twins", stem="imagenet", lr=0.3).named(
     "coco-resnet18"

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from eigenmap.errors import EigenmapError
+from eigenmap.relations.ahead import Ahead
 from eigenmap.relations.augmentation import TwoViews
 from eigenmap.relations.batch import Batch
 from eigenmap.relations.seeds import stream
@@ -79,6 +80,7 @@ class ImagePairs:
         self.rank = rank
         self.world_size = world_size
         self._order: tuple[int, Tensor] | None = None
+        self._ahead = Ahead(self._make, self.device) if self.device.type == "cuda" else None
 
     def __len__(self) -> int:
         """Count the images."""
@@ -103,8 +105,12 @@ class ImagePairs:
     def batch(self, step: int, rows: slice = slice(None)) -> Batch:
         """Make this process's part of batch number `step`, or only some rows of that part.
 
-        Taken in pieces the batch is the same as at once, which lets a large batch be replayed chunk by chunk.
+        Taken in pieces the batch is the same as at once, which lets a large batch be replayed chunk by chunk. A whole
+        batch on a GPU is made one step ahead.
         """
+        return self._ahead(step) if self._ahead is not None and rows == slice(None) else self._make(step, rows)
+
+    def _make(self, step: int, rows: slice = slice(None)) -> Batch:
         mine = range(self.batch_size)[self._share(self.batch_size)][rows]
         draws = self.views.draw(self.batch_size, self.store.shape, stream(self.seed, _VIEWS, step))
         first, second = (each[mine.start : mine.stop] for each in draws)

@@ -106,6 +106,7 @@ _CATALOGUE = replace(_WEAK, rotation=10.0, brightness=0.9, contrast=0.9)
 RECIPES: dict[str, ViewPair] = {
     "weak": (_WEAK, _WEAK),
     "cifar": (_BYOL, replace(_BYOL, solarise=0.2)),
+    "cifar-wide": (replace(_BYOL, scale=(0.2, 1.0)), replace(_BYOL, scale=(0.2, 1.0), solarise=0.2)),
     "simclr": (_SIMCLR, _SIMCLR),
     "barlow_twins": (replace(_BYOL, blur=1.0), replace(_BYOL, blur=0.1, solarise=0.2)),
     "catalogue": (_CATALOGUE, _CATALOGUE),
@@ -114,6 +115,7 @@ RECIPES: dict[str, ViewPair] = {
 
 - `weak`: for small, centred, aligned pictures, where strong crops destroy what matters.
 - `cifar`: the asymmetric views of Barlow Twins without blur, as solo-learn [1] has them for 32-pixel images.
+- `cifar-wide`: the same with crops of at least a fifth of the image.
 - `simclr`: Chen et al. [2], colour strength 1.
 - `barlow_twins`: Zbontar et al. [3], which are BYOL's: the first view is always blurred, the second sometimes
   solarised.
