@@ -173,6 +173,8 @@ def test_minutes_become_steps() -> None:
         ((np.where(GRAPH.x > 2, np.nan, GRAPH.x), GRAPH.edge_index), {}, "NaN or infinity"),
         ((GRAPH.x, np.empty((2, 0), np.int64)), {}, "no edges"),
         ((GRAPH.x, np.array([[3], [3]])), {}, "no edges"),
+        ((np.ones((120, 3)), GRAPH.edge_index), {}, "All nodes have the same features"),
+        ((GRAPH.x, GRAPH.edge_index.T), {}, "transpose it"),
         ((np.empty((0, 3)), np.empty((2, 0), np.int64)), {}, "empty"),
         ((GRAPH.x, GRAPH.edge_index), {"n_components": 500}, "500 components cannot be learned from 120 nodes"),
         ((GRAPH.x[:2], np.array([[0], [1]])), {"n_components": 1}, "2 nodes are too few"),

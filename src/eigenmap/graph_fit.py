@@ -20,14 +20,14 @@ from torch import Tensor
 
 from eigenmap.alignment import align_nodes
 from eigenmap.data.adjacency import Adjacency
-from eigenmap.data.graphs import Graph, load_graph
+from eigenmap.data.graphs import load_graph
 from eigenmap.errors import EigenmapError
 from eigenmap.fit import check_length, device_name, prepare, steps_of_run, training_config
 from eigenmap.model import DESCRIPTION, Eigenmap, NodeEncoderSpec, NodeInput, Source
 from eigenmap.networks import Network, NodeFeatures, NodeNetwork, ResidualMLP, SparseRows
 from eigenmap.objectives import build
 from eigenmap.recipes.graph import GraphRecipe, get_graph_recipe, objective_options
-from eigenmap.relations.diffusion import diffuse
+from eigenmap.relations.diffusion import check_walks, diffuse
 from eigenmap.relations.graph import GraphPairs, NodeBlocks, hold_out_edges
 from eigenmap.training import measure_step, show, start, steps_for_budget, train
 from eigenmap.training.config import Accelerator, Setting
@@ -99,13 +99,15 @@ def fit_graph(
     )  # refused before anything is read
     objective = build(chosen.objective, **objective_options(chosen))
 
+    _check_walks(chosen)
     data = load_graph(graph, x)
+    _check_variety(data.x)
     walk = data.walk(chosen.directed, chosen.self_loops)
     chosen = _fitted(chosen, len(data), n_components is not None, say)
     about = describe(walk)
     _report(about, say)
     if chosen.go_on:
-        walk = _longer_walks(data, chosen, seed).walk()
+        walk = diffuse(data, chosen.go_on, chosen.walks, seed).walk()
 
     node, spec = NodeInput(data.n_features), NodeEncoderSpec(chosen.width, chosen.blocks)
     torch.manual_seed(seed)
@@ -172,13 +174,25 @@ def fit_graph(
     return model
 
 
-def _longer_walks(data: Graph, recipe: GraphRecipe, seed: int) -> Graph:
-    """The graph whose edges join the ends of longer walks."""
+def _check_walks(recipe: GraphRecipe) -> None:
+    """Refuse longer walks that cannot be, before anything is read."""
+    if not recipe.go_on:
+        return
+    check_walks(recipe.go_on, recipe.walks)
     if recipe.directed != "symmetrise" or recipe.sampler != "edges" or recipe.self_loops != "remove":
         raise EigenmapError(
             'Longer walks (go_on above 0) need directed="symmetrise", self_loops="remove" and sampler="edges".'
         )
-    return diffuse(data, recipe.go_on, recipe.walks, seed)
+
+
+def _check_variety(x: Tensor | SparseRows) -> None:
+    """Codes are functions of features: features that are the same for all nodes give one code."""
+    if isinstance(x, SparseRows) or any(bool((part != x[:1]).any()) for part in torch.split(x, 1 << 16)):
+        return
+    raise EigenmapError(
+        "All nodes have the same features, so that no code could tell them apart; give features that differ (to embed "
+        "one fixed graph, one-hot ones: scipy.sparse.identity(n))."
+    )
 
 
 def _pairs(recipe: GraphRecipe, walk: Adjacency, seed: int, fabric: Fabric) -> GraphPairs:

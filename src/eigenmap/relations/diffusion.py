@@ -33,6 +33,14 @@ MOST = 500_000_000
 """Walks in all; a walk takes about 80 bytes while the new edges are counted."""
 
 
+def check_walks(go_on: object, walks: object) -> None:
+    """Refuse settings of `diffuse` that are out of range."""
+    if not isinstance(go_on, (int, float)) or not 0 <= go_on <= 0.9:
+        raise EigenmapError(f"go_on must be a probability from 0 to 0.9, not {go_on!r}.")
+    if isinstance(walks, bool) or not isinstance(walks, int) or walks < 1:
+        raise EigenmapError(f"walks must be a whole number of at least 1, not {walks!r}.")
+
+
 def diffuse(graph: Graph, go_on: float = 0.7, walks: int = 16, seed: int = 0) -> Graph:
     """The same nodes with weighted edges between the ends of random walks.
 
@@ -50,10 +58,7 @@ def diffuse(graph: Graph, go_on: float = 0.7, walks: int = 16, seed: int = 0) ->
         tensor(True)
 
     """
-    if not isinstance(go_on, (int, float)) or not 0 <= go_on <= 0.9:
-        raise EigenmapError(f"go_on must be a probability from 0 to 0.9, not {go_on!r}.")
-    if isinstance(walks, bool) or not isinstance(walks, int) or walks < 1:
-        raise EigenmapError(f"walks must be a whole number of at least 1, not {walks!r}.")
+    check_walks(go_on, walks)
     walk = graph.walk()
     if walk.n_entries * walks > MOST:
         raise EigenmapError(
