@@ -54,6 +54,14 @@ RELATIONS: Mapping[str, Mapping[str, Any]] = {
 `go_on`: pairs are the ends of random walks that go on with this probability (`eigenmap.relations.diffusion`).
 """
 
+FURTHER: Mapping[str, Mapping[str, Any]] = {
+    "walks": {"go_on": 0.7},
+    "walks-uniform-wide": {"go_on": 0.7, "start": "uniform", "width": 1024},
+}
+"""Tried where the features are dense (there is no point in hiding a hundred of them) and the graph is large."""
+
+DENSE = ("debian_bookworm",)
+
 WALKS = 16
 """Walks from each edge in each direction, where there are any."""
 
@@ -113,4 +121,4 @@ class Job:
         """Everything that differs from the library's recipe."""
         steps, batch_size = LENGTH[self.data]
         length = {"steps": steps, "batch_size": batch_size}
-        return {**length, **BASE, **RELATIONS[self.relation], **FORMS[self.method]}
+        return {**length, **BASE, **{**RELATIONS, **FURTHER}[self.relation], **FORMS[self.method]}

@@ -38,7 +38,20 @@ from typing import Any
 
 import graph_cost
 import graph_quality
-from graph_jobs import CANDIDATES, COST, FORMS, LENGTH, RELATIONS, RESULTS, RIVALS, SETS, Job, Setting
+from graph_jobs import (
+    CANDIDATES,
+    COST,
+    DENSE,
+    FORMS,
+    FURTHER,
+    LENGTH,
+    RELATIONS,
+    RESULTS,
+    RIVALS,
+    SETS,
+    Job,
+    Setting,
+)
 
 SEEDS = (0, 1, 2)
 UNSEEN_RIVALS = ("mlp", "gcn", "bgrl")
@@ -92,8 +105,10 @@ class Finished:
         return (found["logistic"] + max(found["mlp"], found["mlp and raw"])) / 2
 
     def relation(self, data: str) -> str | None:
-        """The relation chosen for a set; None until all of them ran there."""
-        return self._best({name: Job(data, "scl", relation=name, screening=True) for name in RELATIONS})
+        """The relation chosen for a set; None until all of `RELATIONS` ran there."""
+        jobs = {name: Job(data, "scl", relation=name, screening=True) for name in (*RELATIONS, *FURTHER)}
+        needed = all(jobs[name] in self for name in RELATIONS)
+        return self._best({name: job for name, job in jobs.items() if job in self}) if needed else None
 
     def form(self, data: str) -> str | None:
         """The form that is ours on a set; None until all candidates ran there."""
@@ -116,6 +131,7 @@ class Finished:
 def relations(finished: Finished) -> Iterator[Job]:
     # The first relation on every set first: if time runs out, every set has been looked at.
     yield from (Job(data, "scl", relation=name, screening=True) for name in RELATIONS for data in SETS)
+    yield from (Job(data, "scl", relation=name, screening=True) for name in FURTHER for data in DENSE)
 
 
 def forms(finished: Finished) -> Iterator[Job]:

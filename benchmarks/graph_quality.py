@@ -37,7 +37,7 @@ from eigenmap.model import Eigenmap
 from eigenmap.networks import SparseRows
 from eigenmap.relations.diffusion import diffuse
 from eigenmap.training import CollapseError, DivergedError
-from graph_jobs import COST, FORMS, RELATIONS, RESULTS, RIVALS, SETS, SHARES, SHORT, WALKS, Job, Setting
+from graph_jobs import COST, FORMS, FURTHER, RELATIONS, RESULTS, RIVALS, SETS, SHARES, SHORT, WALKS, Job, Setting
 from graph_tasks import Task, load_task
 from rivals import bgrl, gcn, laplacian, mlp, node2vec
 from rivals.features import Features, standardised
@@ -385,7 +385,7 @@ def main() -> None:
         verb.add_argument("--results", type=Path, default=RESULTS)
         verb.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
     one.add_argument("--method", choices=(*RIVALS, *FORMS), required=True)
-    one.add_argument("--relation", choices=("", *RELATIONS), default="", help="of our forms")
+    one.add_argument("--relation", choices=("", *RELATIONS, *FURTHER), default="", help="of our forms")
     one.add_argument("--screen", action="store_true", help="only validation accuracy, for choosing")
     one.add_argument("--setting", choices=get_args(Setting), default="seen")
     one.add_argument("--seed", type=int, default=0)

@@ -12,8 +12,9 @@ from statistics import mean
 from typing import Any
 
 from graph_goals import goals
-from graph_jobs import COST, FORMS, LENGTH, RELATIONS, RESULTS, SETS, SHARES, Job, Setting
+from graph_jobs import COST, FORMS, FURTHER, LENGTH, RELATIONS, RESULTS, SETS, SHARES, Job, Setting
 from graph_plan import SEEDS, Finished
+from graph_scale_page import scale
 from pages import NONE, NOT_RUN, emphasise, figure, made_by, table
 
 PAGE = Path(__file__).parents[1] / "docs" / "graph-benchmarks.md"
@@ -123,7 +124,8 @@ def _relation(finished: Finished, data: str) -> str:
     if relation is None:
         return "The screening of our relation is not complete. "
     settings = (
-        ", ".join(f"{name} = {value}" for name, value in RELATIONS[relation].items()) or "one hop, degree measure"
+        ", ".join(f"{name} = {value}" for name, value in {**RELATIONS, **FURTHER}[relation].items())
+        or "one hop, degree measure"
     )
     steps, pairs = LENGTH[data]
     return f"Our relation, chosen on validation labels: {relation} ({settings}); {steps:,} steps of {pairs:,} pairs. "
@@ -215,7 +217,9 @@ def screening(finished: Finished) -> Iterator[str]:
 
         return job
 
-    yield table(["relation, with SCL", *SETS.values()], rows_of({name: relation(name) for name in RELATIONS}))
+    yield table(
+        ["relation, with SCL", *SETS.values()], rows_of({name: relation(name) for name in (*RELATIONS, *FURTHER)})
+    )
     yield table(
         ["form, on that relation", *SETS.values()], rows_of({label: form(n) for n, label in FORM_NAMES.items()})
     )
@@ -265,7 +269,8 @@ def page(folder: Path) -> str:
     """The whole page."""
     finished = Finished(folder)
     parts = (goals, quality, other_forms, lengths, probes, cost, screening)
-    return "\n\n".join([HEAD.strip(), *(block for part in parts for block in part(finished))]) + "\n"
+    blocks = [block for part in parts for block in part(finished)]
+    return "\n\n".join([HEAD.strip(), *blocks, *scale(folder.parent)]) + "\n"
 
 
 def main() -> None:
