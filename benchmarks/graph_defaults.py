@@ -59,16 +59,17 @@ def score(task: Task, settings: dict[str, Any], steps: int, seed: int) -> float:
     return PROBES["logistic"](train, validation).accuracy(*validation)
 
 
-def missing(rows: list[dict[str, Any]], sets: list[str]) -> Iterator[tuple[str, str, int]]:
-    done = {(row["data"], row["variant"], row["seed"]) for row in rows}
-    yield from (case for case in product(sets, VARIANTS, SEEDS) if case not in done)
+def missing(rows: list[dict[str, Any]], sets: list[str]) -> Iterator[tuple[int, str, str]]:
+    """What has not run yet, the first seed of everything first."""
+    done = {(row["seed"], row["data"], row["variant"]) for row in rows}
+    yield from (case for case in product(SEEDS, sets, VARIANTS) if case not in done)
 
 
 def run(given: argparse.Namespace) -> None:
     protocol = {"steps": STEPS, "split": "10 / 10 / 80", "probe": "logistic, all training labels"}
     rows = harness.stored_rows(FILE, protocol)
     began = time.monotonic()
-    for data, variant, seed in missing(rows, given.sets):
+    for seed, data, variant in missing(rows, given.sets):
         if time.monotonic() - began > given.seconds:
             return
         task = load_task(given.data, data, "seen", seed, 1)

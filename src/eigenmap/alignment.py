@@ -17,7 +17,7 @@ from eigenmap.networks import Network
 from eigenmap.relations.batch import Batch
 from eigenmap.relations.graph import GraphPairs
 from eigenmap.relations.images import ImagePairs
-from eigenmap.spectrum import EXPONENTS, Alignment, Moments, best_alignment, unit_rows
+from eigenmap.spectrum import Alignment, Moments, best_alignment, unit_rows
 
 Outputs = Callable[[Tensor], tuple[Tensor, Tensor]]
 """What a network is here: inputs -> (features, psi)."""
@@ -32,6 +32,9 @@ EDGE_PAIRS = 50_000
 """Walks from which the rotation on a large graph is estimated, and on which any is judged without held-out edges."""
 TABLE_NODES, TABLE_ENTRIES = 100_000, 50_000_000
 """Graphs of so many nodes and entries of the adjacency matrix are small: moments are those of all walks, exactly."""
+WALK_RIDGES = (0.0, 0.01, 0.1, 1.0, 10.0, 100.0)
+"""Candidates for the ridge on graphs. Leading eigenfunctions of a walk often live on a handful of nodes, and a large
+ridge leaves them behind: with it features are the principal components of what the ends of edges share."""
 WALK_EXPONENTS = (0.0, 1.0, 2.0, 4.0)
 """Candidates for t on graphs: eigenvalues of walks spread wide, so a large t would leave one feature of all."""
 BATCH = 512
@@ -53,7 +56,10 @@ def align_outputs(
     held_out, codes = pair_moments(network, held_pairs.pairs(_generator(seed + 3), BATCH, judging), keep)
     # Codes are made from plain images, whose mean differs from that of their augmented views.
     mean = _plain_means(network, pairs)
-    aligned = _aligned(fit, held_out, codes, sources, n_components)
+    aligned = {
+        source: best_alignment(fit[source], held_out[source], codes[source], n_components=n_components)
+        for source in sources
+    }
     return {source: replace(best, mean=mean[source]).to("cpu") for source, best in aligned.items()}
 
 
@@ -82,8 +88,18 @@ def align_nodes(
         fit, _ = pair_moments(outputs, pairs.pairs(_generator(seed + 2), BATCH, count))
     judging = pairs.held_out_pairs(_generator(seed + 3), BATCH, count)
     held_out, codes = pair_moments(outputs, judging, AGREEMENT_PAIRS)
-    aligned = _aligned(fit, held_out, codes, sources, n_components, WALK_EXPONENTS)
-    return {source: best.to("cpu") for source, best in aligned.items()}
+    return {
+        source: best_alignment(
+            fit[source],
+            held_out[source],
+            codes[source],
+            n_components=n_components,
+            ridges=WALK_RIDGES,
+            exponents=WALK_EXPONENTS,
+            judge="agreement",
+        ).to("cpu")
+        for source in sources
+    }
 
 
 def all_moments(psi: Tensor, pairs: GraphPairs) -> Moments:
@@ -108,22 +124,6 @@ def all_moments(psi: Tensor, pairs: GraphPairs) -> Moments:
     moments.across += (rows if pairs.hops == 1 else ahead).T @ (m[:, None] * ahead)
     moments.squares += 1 / pairs.walk.n_entries  # as many independent walks as there are entries
     return moments
-
-
-def _aligned(
-    fit: Mapping[Source, Moments],
-    held_out: Mapping[Source, Moments],
-    codes: Mapping[Source, tuple[Tensor, Tensor]],
-    sources: Sequence[Source],
-    n_components: int,
-    exponents: Sequence[float] = EXPONENTS,
-) -> dict[Source, Alignment]:
-    return {
-        source: best_alignment(
-            fit[source], held_out[source], codes[source], n_components=n_components, exponents=exponents
-        )
-        for source in sources
-    }
 
 
 def _table(network: Network, nodes: int, device: torch.device) -> tuple[Tensor, Tensor]:

@@ -69,7 +69,7 @@ class GraphRecipe:
     projector_lr_scale: float = 1.0
     precision: Precision = "32-true"
     compile: bool = False
-    codes: Literal["auto", "encoder", "projector"] = "auto"
+    codes: Literal["auto", "encoder", "projector"] = "encoder"
 
     def but(self, **settings: Any) -> GraphRecipe:
         """This recipe with other values; those that are None stay as they are."""
