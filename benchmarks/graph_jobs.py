@@ -40,8 +40,8 @@ Setting = Literal["seen", "unseen"]
 RIVALS = ("mlp", "gcn", "node2vec", "laplacian", "gcn-sampled", "bgrl")
 """Supervised: mlp, gcn, gcn-sampled. Codes with an MLP on top: laplacian, node2vec. Self-supervised: bgrl."""
 
-BASE: Mapping[str, Any] = {"blocks": 1, "clip_norm": 1.0}
-"""What all of ours share, where it differs from the library's recipe."""
+BASE: Mapping[str, Any] = {"blocks": 1, "clip_norm": 1.0, "feature_dropout": 0.0}
+"""What all of ours share, whatever the library's defaults become."""
 
 RELATIONS: Mapping[str, Mapping[str, Any]] = {
     "walks-hidden": {"go_on": 0.7, "feature_dropout": 0.5},

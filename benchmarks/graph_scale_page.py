@@ -30,8 +30,8 @@ def scale(folder: Path) -> Iterator[str]:
     yield (
         f"A synthetic graph of {graph['nodes']:,} nodes and {graph['edges']:,} edges (degree-corrected blocks, 47 "
         f"classes, homophily {graph['homophily']:.2f}), made on the card in {graph['seconds']:.1f} s. An MLP on "
-        f"features scores {100 * result['MLP']['accuracy']:.1f} % on it, a GCN {100 * result['GCN']['accuracy']:.1f} %. "
-        + made_by([result])
+        f"features scores {100 * result['MLP']['accuracy']:.1f} % on it, a GCN "
+        f"{100 * result['GCN']['accuracy']:.1f} %. {made_by([result])}"
     )
     yield "### To a given accuracy"
     yield (

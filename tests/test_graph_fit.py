@@ -116,6 +116,17 @@ def test_every_variant_trains(settings: dict[str, Any]) -> None:
     assert all(recipe[name] == value for name, value in settings.items())
 
 
+def test_half_of_the_features_are_hidden_where_most_are_zero() -> None:
+    words = scipy.sparse.random(120, 60, 0.05, "csr", random_state=0) + scipy.sparse.eye(120, 60, format="csr")
+    full = scipy.sparse.csr_matrix(GRAPH.x)
+    edges = GRAPH.edge_index
+    found = [
+        fit(graph).training["recipe"]["feature_dropout"] for graph in ((words, edges), (full, edges), (GRAPH.x, edges))
+    ]
+    assert found == [0.5, 0.0, 0.0]
+    assert fit((words, edges), feature_dropout=0.1).training["recipe"]["feature_dropout"] == 0.1
+
+
 def test_longer_walks_are_those_of_the_diffused_graph_and_the_graph_itself_is_described() -> None:
     model = fit(go_on=0.6, walks=2)
     same = fit(diffuse(em.load_graph((GRAPH.x, GRAPH.edge_index)), 0.6, 2))

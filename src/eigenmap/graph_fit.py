@@ -104,6 +104,8 @@ def fit_graph(
     _check_variety(data.x)
     walk = data.walk(chosen.directed, chosen.self_loops)
     chosen = _fitted(chosen, len(data), n_components is not None, say)
+    if chosen.feature_dropout is None:
+        chosen = chosen.but(feature_dropout=0.5 if _mostly_zero(data.x) else 0.0)
     about = describe(walk)
     _report(about, say)
     if chosen.go_on:
@@ -111,7 +113,7 @@ def fit_graph(
 
     node, spec = NodeInput(data.n_features), NodeEncoderSpec(chosen.width, chosen.blocks)
     torch.manual_seed(seed)
-    network = Network(spec.build(node, chosen.feature_dropout), chosen.n_components, chosen.hidden)
+    network = Network(spec.build(node, chosen.feature_dropout or 0.0), chosen.n_components, chosen.hidden)
     if minutes is not None and resume and folder is not None:
         chosen = chosen.but(steps=steps_of_run(folder))  # how many fit into the time was settled when the run began
         minutes = None
@@ -193,6 +195,11 @@ def _check_variety(x: Tensor | SparseRows) -> None:
         "All nodes have the same features, so that no code could tell them apart; give features that differ (to embed "
         "one fixed graph, one-hot ones: scipy.sparse.identity(n))."
     )
+
+
+def _mostly_zero(x: Tensor | SparseRows) -> bool:
+    """Whether features are like bags of words: sparse, and with fewer than one in ten that is not zero."""
+    return isinstance(x, SparseRows) and len(x.columns) < x.shape[0] * x.shape[1] / 10
 
 
 def _pairs(recipe: GraphRecipe, walk: Adjacency, seed: int, fabric: Fabric) -> GraphPairs:

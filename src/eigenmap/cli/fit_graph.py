@@ -39,7 +39,7 @@ Examples:
 
 [cyan]  eigenmap fit graph cora.npz --out runs/cora -k 64[/cyan]
 
-[cyan]  eigenmap fit graph cora.npz -o runs/cora --hops 2 --set feature_dropout=0.5[/cyan]
+[cyan]  eigenmap fit graph cora.npz -o runs/cora --go-on 0.7 --set feature_dropout=0.3[/cyan]
 
 [cyan]  eigenmap embed runs/cora new_features.npy --out codes.npy[/cyan]
 """,

@@ -19,7 +19,8 @@ class GraphRecipe:
 
     Attributes:
         width: units of every layer of the residual perceptron; `blocks` of two layers each after the first.
-        feature_dropout: probability with which an input feature is hidden in training.
+        feature_dropout: probability with which an input feature is hidden in training; None for 0.5 where features are
+            sparse (fewer than one in ten is not zero), else 0.
         n_components: width of psi, and the most features a code can have; `hidden` is the projector's width.
         objective: name of the objective, with `objective_options` for its constructor.
         sampler: "edges", or the paper's "node-blocks".
@@ -41,11 +42,11 @@ class GraphRecipe:
 
     name: str = "graph"
     width: int = 256
-    blocks: int = 5
-    feature_dropout: float = 0.0
+    blocks: int = 1
+    feature_dropout: float | None = None
     n_components: int = 128
     hidden: int | None = None
-    objective: str = "ritz-trace"
+    objective: str = "scl"
     objective_options: Mapping[str, Any] = field(default_factory=dict)
     sampler: Sampler = "edges"
     hops: int = 1
@@ -65,7 +66,7 @@ class GraphRecipe:
     momentum: float = 0.9
     warmup: float = 0.05
     final_lr_fraction: float = 0.001
-    clip_norm: float | None = None
+    clip_norm: float | None = 1.0
     projector_lr_scale: float = 1.0
     precision: Precision = "32-true"
     compile: bool = False
@@ -77,11 +78,13 @@ class GraphRecipe:
 
 
 GRAPH = GraphRecipe()
-"""Edges in the degree measure, the sum of the eigenvalues inside the span, order by alignment."""
+"""Edges in the degree measure, spectral contrastive loss, order by alignment."""
 
 PAPER = GraphRecipe(
     name="paper",
     width=2048,
+    blocks=5,
+    feature_dropout=0.0,
     n_components=8192,
     objective="neuralef-unordered",
     objective_options={"alpha": "paper", "scale": 20.0},
@@ -95,6 +98,7 @@ PAPER = GraphRecipe(
     weight_decay=0.0,
     warmup=0.0,
     final_lr_fraction=0.0,
+    clip_norm=None,
     codes="projector",
 )
 """The published run on OGBN-Products (Deng et al., ICLR 2024): 20 epochs of 149^2 blocks. For comparison only."""
