@@ -58,7 +58,8 @@ UNSEEN_RIVALS = ("mlp", "gcn", "bgrl")
 LATE = ("gcn-sampled", "bgrl")
 """The slowest, of which the least depends."""
 
-# Seconds on one H200 that eight jobs and others share, from the first sweep: many small kernels that wait for each other.
+# Seconds on one H200 that eight jobs and others share, as the first sweep took: many small kernels that wait for each
+# other.
 START = 12.0
 SECONDS: Mapping[str, float] = {"mlp": 15, "laplacian": 30, "node2vec": 90, "gcn": 45, "gcn-sampled": 60, "bgrl": 230}
 OURS_PER_STEP, OURS_MEASURING, SCREENING = 0.03, 60.0, 20.0
