@@ -40,7 +40,7 @@ Setting = Literal["seen", "unseen"]
 RIVALS = ("mlp", "gcn", "node2vec", "laplacian", "gcn-sampled", "bgrl")
 """Supervised: mlp, gcn, gcn-sampled. Codes with an MLP on top: laplacian, node2vec. Self-supervised: bgrl."""
 
-BASE: Mapping[str, Any] = {"blocks": 1, "clip_norm": 1.0, "feature_dropout": 0.0}
+BASE: Mapping[str, Any] = {"blocks": 1, "clip_norm": 1.0, "feature_dropout": 0.0, "walks": 16}
 """What all of ours share, whatever the library's defaults become."""
 
 RELATIONS: Mapping[str, Mapping[str, Any]] = {
@@ -61,9 +61,6 @@ FURTHER: Mapping[str, Mapping[str, Any]] = {
 """Tried where the features are dense (there is no point in hiding a hundred of them) and the graph is large."""
 
 DENSE = ("debian_bookworm",)
-
-WALKS = 16
-"""Walks from each edge in each direction, where there are any."""
 
 FORMS: Mapping[str, Mapping[str, Any]] = {
     "scl": {"objective": "scl"},
