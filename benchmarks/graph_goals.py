@@ -70,7 +70,7 @@ def goals(finished: Finished) -> Iterator[str]:
 
 
 def _without_graph(finished: Finished) -> str:
-    """Whether ours is above the three rivals without a graph at inference, on seen nodes, at every share of the labels."""
+    """Whether ours is above the three rivals without a graph at inference: seen nodes, every share of the labels."""
     rivals = {"mlp": "MLP", "laplacian": "Laplacian + MLP", "node2vec": "node2vec + MLP"}
     said = []
     for data, label in SETS.items():
