@@ -22,8 +22,9 @@ from typing import Any
 import torch
 
 import harness
-from eigenmap import EigenmapError, fit_graph
+from eigenmap import fit_graph
 from eigenmap.evaluation.nodes import PROBES, Labelled
+from eigenmap.training import CollapseError, DivergedError
 from graph_jobs import SETS
 from graph_tasks import Task, load_task
 from pages import table
@@ -76,7 +77,7 @@ def run(given: argparse.Namespace) -> None:
         row: dict[str, Any] = {"data": data, "variant": variant, "seed": seed}
         try:
             row["validation"] = score(task, VARIANTS[variant], STEPS[data], seed)
-        except EigenmapError as error:  # it collapsed or diverged: that is a result too
+        except (CollapseError, DivergedError) as error:  # that is a result too
             row |= {"validation": 0.0, "failed": str(error)}
         rows.append(row)
         print(data, variant, seed, f"{row['validation']:.3f}", flush=True)
