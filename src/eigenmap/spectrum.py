@@ -158,6 +158,7 @@ class Alignment:
     quality: float = float("nan")
     noise: float = 0.0  # one standard error of a held-out eigenvalue that is truly zero
     recall: dict[int, float] = field(default_factory=dict)  # length -> recall@10 of the full-length neighbours
+    agreement: dict[float, float] = field(default_factory=dict)  # exponent -> how far two views agree on neighbours
 
     @property
     def n_components(self) -> int:
@@ -174,7 +175,8 @@ class Alignment:
             rotation=self.rotation[:, columns],
             eigenvalues=self.eigenvalues[columns],
             power=self.power[columns],
-            recall={},  # it was about the full length
+            recall={},  # they were about the full length
+            agreement={},
         )
 
     def to(self, device: torch.device | str) -> Alignment:
@@ -376,13 +378,14 @@ def best_alignment(
 
     def agreement(t: float) -> float:
         code, code_plus = (best.apply(psi, t=t, unit=False) for psi in held_out_pairs)
+        lengths = _damped_lengths(best)
         return sum(
-            neighbour_agreement(normalize(code[:, :d], dim=1), normalize(code_plus[:, :d], dim=1))
-            for d in _damped_lengths(best)
-        )
+            neighbour_agreement(normalize(code[:, :d], dim=1), normalize(code_plus[:, :d], dim=1)) for d in lengths
+        ) / len(lengths)
 
-    t = max(exponents, key=agreement) if len(held_out_pairs[0]) >= FEWEST_PAIRS else 1.0
-    best = replace(best, t=t, quality=quality)
+    enough = len(held_out_pairs[0]) >= FEWEST_PAIRS
+    found = {float(t): agreement(t) for t in exponents} if enough else {}
+    best = replace(best, t=max(found, key=lambda t: found[t]) if found else 1.0, quality=quality, agreement=found)
     return replace(best, recall=_recall_curve(best, held_out_pairs))
 
 
