@@ -150,9 +150,7 @@ def fit_images(
         config = training_config(
             chosen, steps_for_budget(60 * minutes, seconds, least=20), seed, device, devices, tensorboard
         )
-        say(
-            f"{config.steps:,} steps of {chosen.batch_size} images fit into {minutes:g} minute{'' if minutes == 1 else 's'}."
-        )
+        say(f"{config.steps:,} steps of {chosen.batch_size} images fit into {minutes:g} min.")
 
     if folder is not None and not resume:
         # An old description beside new weights would make a damaged model.

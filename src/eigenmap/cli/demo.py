@@ -70,9 +70,8 @@ def demo(
     memory = result.environment["peak_memory_mb"]
     say(f"{seconds:.0f} seconds in all" + ("." if memory is None else f", {memory:,} MB of memory at most."))
     show(f"Report: {out / 'report.html'}    All figures: {out / 'demo.json'}    Model: {out / 'clean'}")
-    say(
-        f"To look around: eigenmap index {shlex.quote(str(out / 'clean'))} catalogue --out demo.index; eigenmap serve demo.index"
-    )
+    model = shlex.quote(str(out / "clean"))
+    say(f"To look around: eigenmap index {model} catalogue --out demo.index; eigenmap serve demo.index")
 
 
 def _table(scene: Scene) -> Table:
