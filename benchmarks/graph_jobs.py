@@ -40,8 +40,8 @@ Setting = Literal["seen", "unseen"]
 RIVALS = ("mlp", "gcn", "node2vec", "laplacian", "gcn-sampled", "bgrl")
 """Supervised: mlp, gcn, gcn-sampled. Codes with an MLP on top: laplacian, node2vec. Self-supervised: bgrl."""
 
-BASE: Mapping[str, Any] = {"blocks": 1, "clip_norm": 1.0}
-"""What all of ours share, where it differs from the library's recipe."""
+BASE: Mapping[str, Any] = {"blocks": 1, "clip_norm": 1.0, "feature_dropout": 0.0, "walks": 16}
+"""What all of ours share, whatever the library's defaults become."""
 
 RELATIONS: Mapping[str, Mapping[str, Any]] = {
     "walks-hidden": {"go_on": 0.7, "feature_dropout": 0.5},
@@ -54,8 +54,13 @@ RELATIONS: Mapping[str, Mapping[str, Any]] = {
 `go_on`: pairs are the ends of random walks that go on with this probability (`eigenmap.relations.diffusion`).
 """
 
-WALKS = 16
-"""Walks from each edge in each direction, where there are any."""
+FURTHER: Mapping[str, Mapping[str, Any]] = {
+    "walks": {"go_on": 0.7},
+    "walks-uniform-wide": {"go_on": 0.7, "start": "uniform", "width": 1024},
+}
+"""Tried where the features are dense (there is no point in hiding a hundred of them) and the graph is large."""
+
+DENSE = ("debian_bookworm",)
 
 FORMS: Mapping[str, Mapping[str, Any]] = {
     "scl": {"objective": "scl"},
@@ -113,4 +118,4 @@ class Job:
         """Everything that differs from the library's recipe."""
         steps, batch_size = LENGTH[self.data]
         length = {"steps": steps, "batch_size": batch_size}
-        return {**length, **BASE, **RELATIONS[self.relation], **FORMS[self.method]}
+        return {**length, **BASE, **{**RELATIONS, **FURTHER}[self.relation], **FORMS[self.method]}

@@ -35,9 +35,8 @@ from eigenmap.evaluation.nodes import (
 )
 from eigenmap.model import Eigenmap
 from eigenmap.networks import SparseRows
-from eigenmap.relations.diffusion import diffuse
 from eigenmap.training import CollapseError, DivergedError
-from graph_jobs import COST, FORMS, RELATIONS, RESULTS, RIVALS, SETS, SHARES, SHORT, WALKS, Job, Setting
+from graph_jobs import COST, FORMS, FURTHER, RELATIONS, RESULTS, RIVALS, SETS, SHARES, SHORT, Job, Setting
 from graph_tasks import Task, load_task
 from rivals import bgrl, gcn, laplacian, mlp, node2vec
 from rivals.features import Features, standardised
@@ -263,12 +262,9 @@ def fitted_model(task: Task, job: Job) -> tuple[Eigenmap, dict[str, Any]]:
     """Our model, and how it was made."""
     device = "cuda" if task.y.device.type == "cuda" else "cpu"
     named = {name: job.settings[name] for name in ("steps", "objective")}
-    further = {name: value for name, value in job.settings.items() if name not in (*named, "go_on")}
+    further = {name: value for name, value in job.settings.items() if name not in named}
     estimator = GraphEigenmap(N_COMPONENTS, settings=further, random_state=job.seed, device=device, **named)
-    graph = task.graph()
-    if "go_on" in job.settings:
-        graph = diffuse(graph, job.settings["go_on"], WALKS, seed=job.seed)
-    model = estimator.fit(graph).model_
+    model = estimator.fit(task.graph()).model_
     alignment = model.alignment
     return model, {
         "settings": job.settings,
@@ -385,7 +381,7 @@ def main() -> None:
         verb.add_argument("--results", type=Path, default=RESULTS)
         verb.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
     one.add_argument("--method", choices=(*RIVALS, *FORMS), required=True)
-    one.add_argument("--relation", choices=("", *RELATIONS), default="", help="of our forms")
+    one.add_argument("--relation", choices=("", *RELATIONS, *FURTHER), default="", help="of our forms")
     one.add_argument("--screen", action="store_true", help="only validation accuracy, for choosing")
     one.add_argument("--setting", choices=get_args(Setting), default="seen")
     one.add_argument("--seed", type=int, default=0)

@@ -17,7 +17,6 @@
 from __future__ import annotations
 
 import argparse
-import copy
 import sys
 import time
 import traceback
@@ -38,7 +37,8 @@ from eigenmap.relations import GraphPairs, NodeBlocks
 from eigenmap.training import TrainingConfig, start
 from eigenmap.training.config import Optimizer
 from eigenmap.training.loop import Learner, Relation
-from graph_rivals import GCN, fit_gcn, fit_mlp
+from graph_rivals import fit_gcn, fit_mlp
+from graph_scale_cost import Clock, cost_lines, test_cost
 from graph_synthetic import CLASSES, FEATURES, Data, Shape, generate
 
 SHARES = {"rivals": 0.16, "edges": 0.15, "node blocks, paper": 0.25, "node blocks, ours": 0.1}
@@ -77,32 +77,10 @@ class Contestant:
 def contestants() -> dict[str, Contestant]:
     paper = build("neuralef-unordered", alpha=PAPER_BLOCK_ALPHA, scale=20.0)
     return {
-        "edges": Contestant("edges", build("ritz-trace"), "adamw", 2e-3, 1e-2, 50),
+        "edges": Contestant("edges", build("scl"), "adamw", 2e-3, 1e-2, 50),
         "node blocks, paper": Contestant("node blocks", paper, "lars", 0.3, 0.0, 0),
-        "node blocks, ours": Contestant("node blocks", build("ritz-trace"), "adamw", 2e-3, 1e-2, 50),
+        "node blocks, ours": Contestant("node blocks", build("scl"), "adamw", 2e-3, 1e-2, 50),
     }
-
-
-class Clock:
-    """Seconds and peak memory of a piece of work; waits for the device."""
-
-    def __init__(self, device: torch.device) -> None:
-        self.device = device
-        self._wait()
-        if device.type == "cuda":
-            torch.cuda.reset_peak_memory_stats()
-        self.began = time.perf_counter()
-
-    def _wait(self) -> None:
-        if self.device.type == "cuda":
-            torch.cuda.synchronize()
-
-    def seconds(self) -> float:
-        self._wait()
-        return time.perf_counter() - self.began
-
-    def peak_gb(self) -> float | None:
-        return torch.cuda.max_memory_allocated() / 1e9 if self.device.type == "cuda" else None
 
 
 def learner_of(contestant: Contestant, data: Data, setting: Setting) -> tuple[Learner, NodeNetwork]:
@@ -220,58 +198,6 @@ def edge_cost(data: Data, setting: Setting, repeat: int) -> dict[str, float]:
     }
 
 
-@torch.no_grad()
-def test_cost(data: Data, setting: Setting, gcn: GCN, S: Tensor, repeat: int = 20) -> dict[str, Any]:
-    """Seconds from features (and, for the GCN, the graph) to class scores."""
-    torch.manual_seed(0)
-    network = Network(ResidualMLP(FEATURES, setting.width), setting.n_components).eval().to(data.x.device)
-    head = nn.Linear(setting.width, CLASSES).to(data.x.device)
-    test = data.test
-
-    def ours(nodes: Tensor) -> None:
-        for part in nodes.split(65_536):
-            head(network.encoder(data.x[part]))
-
-    def gcn_sampled(nodes: Tensor) -> None:
-        for part in nodes.split(8192):
-            gcn.sampled(data.x, data.walk, part)
-
-    def seconds(work: Callable[[], object], times: int) -> float:
-        work()
-        clock = Clock(data.x.device)
-        for _ in range(times):
-            work()
-        return clock.seconds() / times
-
-    one = test[:1]
-    found: dict[str, Any] = {
-        "test_nodes": len(test),
-        "ours": {"all": seconds(lambda: ours(test), 1), "one": seconds(lambda: ours(one), repeat)},
-        "GCN, full batch": {"all": seconds(lambda: gcn(data.x, S), 1), "one": seconds(lambda: gcn(data.x, S), 1)},
-        "GCN, 10 + 10 neighbours": {
-            "all": seconds(lambda: gcn_sampled(test), 1),
-            "one": seconds(lambda: gcn_sampled(one), repeat),
-        },
-    }
-    for row in ("ours", "GCN, full batch", "GCN, 10 + 10 neighbours"):
-        found[row]["a node of all"] = found[row]["all"] / len(test)
-    # One node on the CPU: the GCN needs the whole graph and all features there.
-    network, head, x = network.cpu(), head.cpu(), data.x.cpu()
-    walk, node, gcn = data.walk.to("cpu"), one.cpu(), copy.deepcopy(gcn).cpu()
-    found["ours"]["one, on the CPU"] = _host_seconds(lambda: head(network.encoder(x[node])), repeat)
-    found["GCN, 10 + 10 neighbours"]["one, on the CPU"] = _host_seconds(lambda: gcn.sampled(x, walk, node), repeat)
-    return found
-
-
-def _host_seconds(work: Callable[[], object], times: int) -> float:
-    for _ in range(3):
-        work()
-    began = time.perf_counter()
-    for _ in range(times):
-        work()
-    return (time.perf_counter() - began) / times
-
-
 class Parts:
     """The parts of the benchmark, run one after the other: a failed one is recorded, and the next one runs.
 
@@ -361,8 +287,8 @@ def _gcn(result: dict[str, Any], data: Data, setting: Setting, seconds: float) -
     made = {"accuracy": accuracy, "epochs": epochs, "seconds": clock.seconds(), "peak_gb": clock.peak_gb()}
     result["GCN"] = made
     _say(f"GCN {accuracy:.3f} after {epochs} epochs")
-    result["test_cost_seconds"] = test_cost(data, setting, gcn, S)
-    _print_costs(result["test_cost_seconds"])
+    result["test_cost_seconds"] = test_cost(data, setting.width, gcn, S)
+    _say(cost_lines(result["test_cost_seconds"]))
 
 
 def _race(result: dict[str, Any], name: str, data: Data, setting: Setting, seconds: float) -> None:
@@ -414,14 +340,6 @@ def _print_target(target: float, reached: dict[str, Any]) -> None:
             f"  {paper['evaluations'] / ours['evaluations']:.1f} times fewer evaluations with edges "
             f"({paper['rows_drawn'] / ours['rows_drawn']:.1f} times, if a block's empty rows are evaluated too)"
         )
-
-
-def _print_costs(costs: dict[str, Any]) -> None:
-    _say(f"test cost, {costs['test_nodes']:,} nodes:")
-    for name in ("ours", "GCN, full batch", "GCN, 10 + 10 neighbours"):
-        row = costs[name]
-        cpu = f", one on the CPU {1e3 * row['one, on the CPU']:.2f} ms" if "one, on the CPU" in row else ""
-        _say(f"  {name}: all {row['all']:.3f} s, one alone {1e3 * row['one']:.2f} ms{cpu}")
 
 
 def main() -> None:

@@ -13,6 +13,7 @@ import eigenmap as em
 from eigenmap import Eigenmap, EigenmapError, fit_graph
 from eigenmap.evaluation.probe import fit_ridge
 from eigenmap.graph_fit import describe
+from eigenmap.relations.diffusion import diffuse
 from tests.graphs import blocks
 
 GRAPH = blocks()
@@ -94,6 +95,8 @@ def test_sparse_and_dense_features_of_new_nodes(trained: Eigenmap) -> None:
     [
         {"hops": 2},
         {"start": "uniform"},
+        {"start": "balanced"},
+        {"go_on": 0.6, "walks": 3},
         {"lazy": 0.3, "teleport": 0.0},
         {"directed": "bipartite"},
         {"self_loops": "keep"},
@@ -111,6 +114,24 @@ def test_every_variant_trains(settings: dict[str, Any]) -> None:
     assert codes.shape == (120, model.n_components) and bool(np.isfinite(codes).all())
     recipe = model.training["recipe"]
     assert all(recipe[name] == value for name, value in settings.items())
+
+
+def test_half_of_the_features_are_hidden_where_most_are_zero() -> None:
+    words = scipy.sparse.random(120, 60, 0.05, "csr", random_state=0) + scipy.sparse.eye(120, 60, format="csr")
+    full = scipy.sparse.csr_matrix(GRAPH.x)
+    edges = GRAPH.edge_index
+    found = [
+        fit(graph).training["recipe"]["feature_dropout"] for graph in ((words, edges), (full, edges), (GRAPH.x, edges))
+    ]
+    assert found == [0.5, 0.0, 0.0]
+    assert fit((words, edges), feature_dropout=0.1).training["recipe"]["feature_dropout"] == 0.1
+
+
+def test_longer_walks_are_those_of_the_diffused_graph_and_the_graph_itself_is_described() -> None:
+    model = fit(go_on=0.6, walks=2)
+    same = fit(diffuse(em.load_graph((GRAPH.x, GRAPH.edge_index)), 0.6, 2))
+    np.testing.assert_array_equal(model.encode(GRAPH.x), same.encode(GRAPH.x))
+    assert model.training["graph"]["edges"] == fit().training["graph"]["edges"] < same.training["graph"]["edges"]
 
 
 def test_weighted_edges_count_by_their_weight() -> None:
@@ -163,6 +184,8 @@ def test_minutes_become_steps() -> None:
         ((np.where(GRAPH.x > 2, np.nan, GRAPH.x), GRAPH.edge_index), {}, "NaN or infinity"),
         ((GRAPH.x, np.empty((2, 0), np.int64)), {}, "no edges"),
         ((GRAPH.x, np.array([[3], [3]])), {}, "no edges"),
+        ((np.ones((120, 3)), GRAPH.edge_index), {}, "All nodes have the same features"),
+        ((GRAPH.x, GRAPH.edge_index.T), {}, "transpose it"),
         ((np.empty((0, 3)), np.empty((2, 0), np.int64)), {}, "empty"),
         ((GRAPH.x, GRAPH.edge_index), {"n_components": 500}, "500 components cannot be learned from 120 nodes"),
         ((GRAPH.x[:2], np.array([[0], [1]])), {"n_components": 1}, "2 nodes are too few"),
@@ -171,6 +194,8 @@ def test_minutes_become_steps() -> None:
         ((GRAPH.x, GRAPH.edge_index), {"minutes": 1.0, "steps": 3}, "not both"),
         ((GRAPH.x, GRAPH.edge_index), {"recipe": "gpu"}, "Unknown recipe"),
         ((GRAPH.x, GRAPH.edge_index), {"teleport": 2.0}, "teleport must be a probability"),
+        ((GRAPH.x, GRAPH.edge_index), {"go_on": 1.0}, "go_on must be a probability from 0 to 0.9"),
+        ((GRAPH.x, GRAPH.edge_index), {"go_on": 0.5, "directed": "bipartite"}, "Longer walks .* need directed"),
     ],
 )
 def test_bad_input_ends_in_one_sentence(graph: object, settings: dict[str, Any], message: str, tmp_path: Path) -> None:

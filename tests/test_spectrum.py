@@ -19,6 +19,7 @@ from eigenmap.spectrum import (
     EXPONENTS,
     Alignment,
     Moments,
+    agreement,
     align,
     best_alignment,
     captured,
@@ -625,3 +626,25 @@ def test_suggest_dim_refuses_what_is_no_share(alignment: Alignment, share: Any) 
 def test_suggest_dim_wants_exactly_one_share(alignment: Alignment, asked: dict[str, float]) -> None:
     with pytest.raises(EigenmapError, match="exactly one"):
         alignment.suggest_dim(**asked)
+
+
+def test_neighbours_leave_behind_what_only_a_few_items_share() -> None:
+    """Eight features of all items, and eight faint ones that are not zero for one item in a hundred, but never lie."""
+    generator = torch.Generator().manual_seed(0)
+
+    def pairs(n: int) -> tuple[Tensor, Tensor]:
+        shared = torch.randn(n, 8, generator=generator)
+        broad = [shared + 0.6 * torch.randn(n, 8, generator=generator) for _ in range(2)]
+        rare = 0.5 * torch.randn(n, 8, generator=generator) * (torch.rand(n, 8, generator=generator) < 0.01)
+        return torch.cat([broad[0], rare], 1), torch.cat([broad[1], rare], 1)
+
+    fit, held_out = Moments(16), Moments(16)
+    fit.update(*pairs(20_000))
+    held = pairs(2_000)
+    held_out.update(*held)
+    ridges = (0.0, 0.1, 10.0)
+    by_eigenvalue = best_alignment(fit, held_out, held, ridges=ridges)
+    by_neighbours = best_alignment(fit, held_out, held, ridges=ridges, judge="agreement")
+    assert by_eigenvalue.ridge == 0.0 < by_neighbours.ridge
+    cuts = [agreement(alignment, held, 0.0, [8, 16]) for alignment in (by_eigenvalue, by_neighbours)]
+    assert cuts[0] < cuts[1]

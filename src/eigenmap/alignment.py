@@ -10,13 +10,14 @@ from dataclasses import replace
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from eigenmap.model import Source
 from eigenmap.networks import Network
 from eigenmap.relations.batch import Batch
 from eigenmap.relations.graph import GraphPairs
 from eigenmap.relations.images import ImagePairs
-from eigenmap.spectrum import EXPONENTS, Alignment, Moments, best_alignment, unit_rows
+from eigenmap.spectrum import Alignment, Moments, best_alignment, unit_rows
 
 Outputs = Callable[[Tensor], tuple[Tensor, Tensor]]
 """What a network is here: inputs -> (features, psi)."""
@@ -28,7 +29,12 @@ JUDGING_PAIRS = 5_000
 AGREEMENT_PAIRS = 2_000
 """Of those, as many are kept as codes, to compare neighbours."""
 EDGE_PAIRS = 50_000
-"""Walks from which the rotation on a graph is estimated, fewer where there are few edges."""
+"""Walks from which the rotation on a large graph is estimated, and on which any is judged without held-out edges."""
+TABLE_NODES, TABLE_ENTRIES = 100_000, 50_000_000
+"""Graphs of so many nodes and entries of the adjacency matrix are small: moments are those of all walks, exactly."""
+WALK_RIDGES = (0.0, 0.01, 0.1, 1.0, 10.0, 100.0)
+"""Candidates for the ridge on graphs. Leading eigenfunctions of a walk often live on a handful of nodes, and a large
+ridge leaves them behind: with it features are the principal components of what the ends of edges share."""
 WALK_EXPONENTS = (0.0, 1.0, 2.0, 4.0)
 """Candidates for t on graphs: eigenvalues of walks spread wide, so a large t would leave one feature of all."""
 BATCH = 512
@@ -50,7 +56,10 @@ def align_outputs(
     held_out, codes = pair_moments(network, held_pairs.pairs(_generator(seed + 3), BATCH, judging), keep)
     # Codes are made from plain images, whose mean differs from that of their augmented views.
     mean = _plain_means(network, pairs)
-    aligned = _aligned(fit, held_out, codes, sources, n_components)
+    aligned = {
+        source: best_alignment(fit[source], held_out[source], codes[source], n_components=n_components)
+        for source in sources
+    }
     return {source: replace(best, mean=mean[source]).to("cpu") for source, best in aligned.items()}
 
 
@@ -60,42 +69,68 @@ def align_nodes(
 ) -> dict[Source, Alignment]:
     """The alignment of each output on nodes: rotated on walks over training edges, judged on held-out edges.
 
-    Every process sees the same walks. Without held-out edges they are judged on other walks over the same edges: right
-    for a graph that is all there is, too good for one that is a sample.
+    On a small graph every node is evaluated once, and the rotation comes from all walks. Every process sees the same.
+    Without held-out edges it is judged on walks over the same edges: right for a graph that is all there is, too good
+    for one that is a sample.
     """
     network.eval()
-    # A walk visits two nodes: where the graph has fewer than that in all, each is evaluated once and looked up.
-    few = pairs.walk.n_nodes <= 2 * EDGE_PAIRS
-    outputs = _tabulated(network, pairs.walk.n_nodes, pairs.device) if few else network
+    small = pairs.walk.n_nodes <= TABLE_NODES and pairs.walk.n_entries <= TABLE_ENTRIES
     count = min(EDGE_PAIRS, max(10_000, 4 * pairs.walk.n_entries))
-    fit, _ = pair_moments(outputs, pairs.pairs(_generator(seed + 2), BATCH, count))
+    if small:
+        table = _table(network, pairs.walk.n_nodes, pairs.device)
+        outputs: Outputs = lambda rows: (table[0][rows], table[1][rows])  # noqa: E731
+        fit: Mapping[Source, Moments] = {
+            "encoder": all_moments(table[0], pairs),
+            "projector": all_moments(table[1], pairs),
+        }
+    else:
+        outputs = network
+        fit, _ = pair_moments(outputs, pairs.pairs(_generator(seed + 2), BATCH, count))
     judging = pairs.held_out_pairs(_generator(seed + 3), BATCH, count)
     held_out, codes = pair_moments(outputs, judging, AGREEMENT_PAIRS)
-    aligned = _aligned(fit, held_out, codes, sources, n_components, WALK_EXPONENTS)
-    return {source: best.to("cpu") for source, best in aligned.items()}
-
-
-def _aligned(
-    fit: Mapping[Source, Moments],
-    held_out: Mapping[Source, Moments],
-    codes: Mapping[Source, tuple[Tensor, Tensor]],
-    sources: Sequence[Source],
-    n_components: int,
-    exponents: Sequence[float] = EXPONENTS,
-) -> dict[Source, Alignment]:
     return {
         source: best_alignment(
-            fit[source], held_out[source], codes[source], n_components=n_components, exponents=exponents
-        )
+            fit[source],
+            held_out[source],
+            codes[source],
+            n_components=n_components,
+            ridges=WALK_RIDGES,
+            exponents=WALK_EXPONENTS,
+            judge="agreement",
+        ).to("cpu")
         for source in sources
     }
 
 
-def _tabulated(network: Network, nodes: int, device: torch.device) -> Outputs:
-    """The outputs of a network on nodes, all computed now."""
+def all_moments(psi: Tensor, pairs: GraphPairs) -> Moments:
+    r"""Moments over every walk of a graph, weighted by its probability, from psi (n, k) of every node.
+
+        one hop:   R = psi^T diag(m) P psi        two hops:   R = (P psi)^T diag(m) (P psi)
+
+    with m the measure of the centres and P their steps (`GraphPairs.transitions`): one sparse product, where drawing
+    walks would need many and stay noisy.
+    """
+    m, P = pairs.transitions()
+    rows = pad(unit_rows(psi).double(), (0, 1), value=1.0)
+    ahead = P @ rows
+    arrived = P.transpose(0, 1) @ m[:, None]  # the measure of the steps
+
+    def within(measure: Tensor) -> Tensor:
+        return rows.T @ (measure.view(-1, 1) * rows)
+
+    moments = Moments(psi.shape[1], psi.device)
+    moments.within += within(m if pairs.hops == 1 else arrived)
+    moments.within_plus += within(arrived)
+    moments.across += (rows if pairs.hops == 1 else ahead).T @ (m[:, None] * ahead)
+    moments.squares += 1 / pairs.walk.n_entries  # as many independent walks as there are entries
+    return moments
+
+
+def _table(network: Network, nodes: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Both outputs of a network on all nodes."""
     parts = [network(chunk) for chunk in torch.split(torch.arange(nodes, device=device), BATCH)]
     features, psi = (torch.cat(side) for side in zip(*parts, strict=True))
-    return lambda rows: (features[rows], psi[rows])
+    return features, psi
 
 
 def pair_moments(

@@ -27,6 +27,7 @@ from eigenmap.model import DESCRIPTION, Eigenmap, NodeEncoderSpec, NodeInput, So
 from eigenmap.networks import Network, NodeFeatures, NodeNetwork, ResidualMLP, SparseRows
 from eigenmap.objectives import build
 from eigenmap.recipes.graph import GraphRecipe, get_graph_recipe, objective_options
+from eigenmap.relations.diffusion import check_walks, diffuse
 from eigenmap.relations.graph import GraphPairs, NodeBlocks, hold_out_edges
 from eigenmap.training import measure_step, show, start, steps_for_budget, train
 from eigenmap.training.config import Accelerator, Setting
@@ -98,15 +99,21 @@ def fit_graph(
     )  # refused before anything is read
     objective = build(chosen.objective, **objective_options(chosen))
 
+    _check_walks(chosen)
     data = load_graph(graph, x)
+    _check_variety(data.x)
     walk = data.walk(chosen.directed, chosen.self_loops)
     chosen = _fitted(chosen, len(data), n_components is not None, say)
+    if chosen.feature_dropout is None:
+        chosen = chosen.but(feature_dropout=0.5 if _mostly_zero(data.x) else 0.0)
     about = describe(walk)
     _report(about, say)
+    if chosen.go_on:
+        walk = diffuse(data, chosen.go_on, chosen.walks, seed).walk()
 
     node, spec = NodeInput(data.n_features), NodeEncoderSpec(chosen.width, chosen.blocks)
     torch.manual_seed(seed)
-    network = Network(spec.build(node, chosen.feature_dropout), chosen.n_components, chosen.hidden)
+    network = Network(spec.build(node, chosen.feature_dropout or 0.0), chosen.n_components, chosen.hidden)
     if minutes is not None and resume and folder is not None:
         chosen = chosen.but(steps=steps_of_run(folder))  # how many fit into the time was settled when the run began
         minutes = None
@@ -167,6 +174,32 @@ def fit_graph(
     if folder is not None and fabric.is_global_zero:
         model.save(folder)
     return model
+
+
+def _check_walks(recipe: GraphRecipe) -> None:
+    """Refuse longer walks that cannot be, before anything is read."""
+    if not recipe.go_on:
+        return
+    check_walks(recipe.go_on, recipe.walks)
+    if recipe.directed != "symmetrise" or recipe.sampler != "edges" or recipe.self_loops != "remove":
+        raise EigenmapError(
+            'Longer walks (go_on above 0) need directed="symmetrise", self_loops="remove" and sampler="edges".'
+        )
+
+
+def _check_variety(x: Tensor | SparseRows) -> None:
+    """Codes are functions of features: features that are the same for all nodes give one code."""
+    if isinstance(x, SparseRows) or any(bool((part != x[:1]).any()) for part in torch.split(x, 1 << 16)):
+        return
+    raise EigenmapError(
+        "All nodes have the same features, so that no code could tell them apart; give features that differ (to embed "
+        "one fixed graph, one-hot ones: scipy.sparse.identity(n))."
+    )
+
+
+def _mostly_zero(x: Tensor | SparseRows) -> bool:
+    """Whether features are like bags of words: sparse, and with fewer than one in ten that is not zero."""
+    return isinstance(x, SparseRows) and len(x.columns) < x.shape[0] * x.shape[1] / 10
 
 
 def _pairs(recipe: GraphRecipe, walk: Adjacency, seed: int, fabric: Fabric) -> GraphPairs:
@@ -261,9 +294,9 @@ def _identity(recipe: GraphRecipe, about: dict[str, int]) -> dict[str, Setting]:
     """What has to be the same for a run to be resumed, beside the training configuration."""
     known = asdict(recipe)
     shape = ["width", "blocks", "feature_dropout", "n_components", "hidden", "objective"]
-    relation = ["sampler", "hops", "start", "teleport", "lazy", "directed", "self_loops", "held_out", "batch_size"]
+    relation = ["sampler", "hops", "start", "go_on", "walks", "teleport", "lazy", "directed", "self_loops", "held_out"]
     return {
-        **{name: known[name] for name in shape + relation},
+        **{name: known[name] for name in [*shape, *relation, "batch_size"]},
         "objective_options": json.dumps(dict(recipe.objective_options), sort_keys=True, default=str),
         "nodes": about["nodes"],
         "edges": about["edges"],

@@ -31,7 +31,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -50,6 +50,9 @@ FEWEST_PAIRS = 100
 
 PREFIXES = (1, 2, 4, 8, 16, 32, 64)
 """The lengths at which prefixes are judged."""
+
+SHORT = (8, 16, 32)
+"""Those at which neighbours are compared; shorter codes have too many ties, longer ones differ little."""
 
 
 def unit_rows(psi: Tensor) -> Tensor:
@@ -349,6 +352,13 @@ def neighbour_agreement(code: Tensor, code_plus: Tensor, top: int = 10) -> float
     return float(shared.sum((1, 2)).double().mean() / top)
 
 
+def agreement(alignment: Alignment, pairs: tuple[Tensor, Tensor], t: float, lengths: Sequence[int]) -> float:
+    """`neighbour_agreement` of the codes of pairs, weighted by t, averaged over the lengths they are cut at."""
+    code, code_plus = (alignment.apply(psi, t=t, unit=False) for psi in pairs)
+    cuts = [neighbour_agreement(normalize(code[:, :d], dim=1), normalize(code_plus[:, :d], dim=1)) for d in lengths]
+    return sum(cuts) / len(cuts)
+
+
 def best_alignment(
     fit: Moments,
     held_out: Moments,
@@ -358,33 +368,34 @@ def best_alignment(
     ridges: Sequence[float] = RIDGES,
     exponents: Sequence[float] = EXPONENTS,
     centre: bool = True,
+    judge: Literal["captured", "agreement"] = "captured",
 ) -> Alignment:
     """The alignment whose prefixes are best on held-out pairs.
 
-    Rotations for every ridge compete with the network's own order by `captured`; the winner's exponent t is the
-    one under which two views of a held-out item agree best about its neighbours. A few thousand rows are enough
-    for `held_out_pairs`, the raw outputs (psi, psi_plus) of which `held_out` holds the moments.
+    Rotations for every ridge compete with the network's own order by `captured`, or by how well the two sides of a
+    pair agree about their neighbours (`judge="agreement"`: for graphs, where large eigenvalues may belong to a handful
+    of nodes). The winner's exponent t is the one under which they agree best. A few thousand rows are enough for
+    `held_out_pairs`, the raw outputs (psi, psi_plus) of which `held_out` holds the moments.
     """
     candidates = [own_order(fit, held_out, centre=centre)]
     principal = _principal(fit, centre)
     candidates += [_ritz(principal, held_out, ridge) for ridge in ridges]
     candidates = [candidate.cut(n_components) for candidate in candidates]
-    lengths = _lengths(min(candidates, key=lambda candidate: candidate.n_components), PREFIXES)
-    judged = [(candidate, captured(candidate, held_out, lengths)) for candidate in candidates]
+    shortest = min(candidates, key=lambda candidate: candidate.n_components)
+    enough = len(held_out_pairs[0]) >= FEWEST_PAIRS
+    # Cosines that differ in the last digits would tie in the TF32 products of a GPU.
+    pairs = held_out_pairs[0].cpu(), held_out_pairs[1].cpu()
+
+    def quality_of(candidate: Alignment) -> float:
+        if judge == "captured" or not enough:
+            return captured(candidate, held_out, _lengths(shortest, PREFIXES))
+        return agreement(candidate.to("cpu"), pairs, 0.0, _lengths(shortest, SHORT))
+
+    judged = [(candidate, quality_of(candidate)) for candidate in candidates]
     # Python's max keeps the first of equals (but for rounding): the network's own order, then the smaller ridge.
     best, quality = max(judged, key=lambda pair: round(pair[1], 6))
-    # Cosines that differ in the last digits would tie in the TF32 products of a GPU.
-    best, held_out_pairs = best.to("cpu"), (held_out_pairs[0].cpu(), held_out_pairs[1].cpu())
-
-    def agreement(t: float) -> float:
-        code, code_plus = (best.apply(psi, t=t, unit=False) for psi in held_out_pairs)
-        lengths = _damped_lengths(best)
-        return sum(
-            neighbour_agreement(normalize(code[:, :d], dim=1), normalize(code_plus[:, :d], dim=1)) for d in lengths
-        ) / len(lengths)
-
-    enough = len(held_out_pairs[0]) >= FEWEST_PAIRS
-    found = {float(t): agreement(t) for t in exponents} if enough else {}
+    best, held_out_pairs = best.to("cpu"), pairs
+    found = {float(t): agreement(best, pairs, t, _damped_lengths(best)) for t in exponents} if enough else {}
     best = replace(best, t=max(found, key=lambda t: found[t]) if found else 1.0, quality=quality, agreement=found)
     return replace(best, recall=_recall_curve(best, held_out_pairs))
 

@@ -14,7 +14,7 @@ import pytest
 import graph_plan
 import graph_quality
 import graph_tables
-from graph_jobs import CANDIDATES, COST, FORMS, RELATIONS, RESULTS, RIVALS, SETS, Job
+from graph_jobs import CANDIDATES, COST, DENSE, FORMS, FURTHER, RELATIONS, RESULTS, RIVALS, SETS, Job
 from graph_plan import Finished, missing
 
 ABOUT = {"device": "a card", "torch": "2", "commit": "abc", "date": "2026-01-01"}
@@ -65,7 +65,7 @@ def test_without_results_screening_rivals_and_costs_are_missing(tmp_path: Path) 
     assert kinds.index((True, False, False)) == 0 and (False, True, False) in kinds and (False, False, True) in kinds
     # What needs a choice waits.
     assert all(job.screening for job in jobs if job.ours)
-    assert len([job for job in jobs if job.screening]) == len(RELATIONS) * len(SETS)
+    assert len([job for job in jobs if job.screening]) == len(RELATIONS) * len(SETS) + len(FURTHER) * len(DENSE)
 
 
 def test_choices_open_what_waited_for_them(tmp_path: Path) -> None:
@@ -81,6 +81,14 @@ def test_choices_open_what_waited_for_them(tmp_path: Path) -> None:
     assert Job("planetoid_cora", "neuralef", relation="walks-uniform") in jobs
     write(tmp_path, ours, runs=runs("logistic", 0.5))
     assert ours not in missing(Finished(tmp_path))
+
+
+def test_further_relations_are_chosen_from_where_they_ran(tmp_path: Path) -> None:
+    screened(tmp_path, "debian_bookworm", "walks-uniform", "nested")
+    assert Finished(tmp_path).relation("debian_bookworm") == "walks-uniform"
+    write_screen(tmp_path, Job("debian_bookworm", "scl", relation="walks", screening=True), 0.9)
+    assert Finished(tmp_path).relation("debian_bookworm") == "walks"
+    assert Finished(tmp_path).form("debian_bookworm") is None  # not screened on that relation yet
 
 
 def test_a_collapse_is_never_chosen(tmp_path: Path) -> None:

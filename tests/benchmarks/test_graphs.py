@@ -45,7 +45,7 @@ def test_ritz_values_of_the_true_functions_are_true(ring: graphs.Truth) -> None:
 
 def test_learned_eigenvalues_are_within_a_tenth() -> None:
     truth = graphs.solve(graphs_small)
-    for psi, _ in (graphs.learn_edges(truth, 200, 1024, 0.03), graphs.learn_whole(truth, 60)):
+    for psi, _ in (graphs.learn_edges(truth, 200, 1024, 0.03, "balanced"), graphs.learn_whole(truth, 60)):
         found = graphs.compare(truth, psi)
         assert found["goal_met"] and found["largest_relative_error"] < 0.1
         assert found["principal_angle_degrees"] < 30
@@ -67,7 +67,7 @@ def test_the_command_writes_and_prints_its_result(
     monkeypatch.setattr(sys, "argv", ["graphs.py", "spectrum", *options])
     graphs.main()
     result = json.loads((tmp_path / "graphs-spectrum-bipartite-ring.json").read_text())
-    assert [len(run["relative_errors_of_1_minus_mu"]) for run in result["runs"].values()] == [31, 31]
+    assert [len(run["relative_errors_of_1_minus_mu"]) for run in result["runs"].values()] == [31, 31, 31]
     assert result["smallest_eigenvalue"] == pytest.approx(-1, abs=1e-4)
     assert "relative error of 1 - mu_j" in capsys.readouterr().out
 

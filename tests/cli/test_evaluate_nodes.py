@@ -104,3 +104,17 @@ def test_mistakes_are_told(
     assert "exists; choose another name" in refused(*evaluate, "--json", tmp_path / "r.json")
     result = run(*evaluate, "--probe", "svm")
     assert result.code == 2 and "--probe" in result.err
+
+
+def test_a_class_without_a_training_node_is_named(
+    graph_model: Path, arrays: dict[str, np.ndarray], tmp_path: Path
+) -> None:
+    y = arrays["y"].copy()
+    y[:40] %= 2  # of the first forty none is in class 2
+    split = {"train_idx": np.arange(40), "val_idx": np.arange(40, 60), "test_idx": np.arange(60, 120)}
+    np.savez(tmp_path / "g.npz", **{**arrays, "y": y, **split})
+    result = succeed("evaluate", "nodes", graph_model, tmp_path / "g.npz", "--runs", 1, "--labels", 100)
+    assert "No training node in some or all runs: class 2." in result.err
+    np.savez(tmp_path / "h.npz", **{**arrays, **split, "val_idx": np.arange(30, 60)})
+    said = refused("evaluate", "nodes", graph_model, tmp_path / "h.npz", "-q")
+    assert "10 nodes are in the train and in the validation part" in said

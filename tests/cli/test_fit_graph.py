@@ -31,14 +31,14 @@ def run_dir(graph_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_model_with_every_option(graph_file: Path, tmp_path: Path) -> None:
     options = ("--hops", 2, "--start", "uniform", "--directed", "symmetrise", "--sampler", "edges", "--lr", 0.001)
-    others = ("--objective", "scl", "--set", "feature_dropout=0.2", "--seed", 3, "--quiet")
+    others = ("--objective", "scl", "--go-on", 0.5, "--set", "feature_dropout=0.2", "--seed", 3, "--quiet")
     result = succeed(
         "fit", "graph", graph_file, "-o", tmp_path / "run", "-k", 4, "--steps", 3, *SMALL, *options, *others
     )
     assert result.err == ""
     recipe = Eigenmap.load(tmp_path / "run").training["recipe"]
     assert (recipe["hops"], recipe["start"], recipe["objective"], recipe["lr"]) == (2, "uniform", "scl", 0.001)
-    assert recipe["feature_dropout"] == 0.2
+    assert (recipe["feature_dropout"], recipe["go_on"]) == (0.2, 0.5)
 
 
 def test_features_become_codes(run_dir: Path, graph_file: Path, tmp_path: Path) -> None:

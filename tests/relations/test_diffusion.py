@@ -6,6 +6,7 @@ import torch
 
 from eigenmap.data.graphs import Graph
 from eigenmap.errors import EigenmapError
+from eigenmap.relations import diffusion
 from eigenmap.relations.diffusion import diffuse
 
 
@@ -66,3 +67,12 @@ def test_isolated_nodes_stay_isolated() -> None:
 def test_bad_input_says_what_is_allowed(given: dict[str, object], message: str) -> None:
     with pytest.raises(EigenmapError, match=message):
         diffuse(random_graph(False)[0], **given)
+
+
+def test_more_walks_than_fit_into_memory_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph, _ = random_graph(False)
+    entries = graph.walk().n_entries
+    monkeypatch.setattr(diffusion, "MOST", 3 * entries)
+    diffuse(graph, walks=3)
+    with pytest.raises(EigenmapError, match=r"4 walks from each of .* ask for 3 or fewer"):
+        diffuse(graph, walks=4)

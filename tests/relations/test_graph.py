@@ -96,6 +96,31 @@ def test_a_uniform_start_knows_no_hubs_and_no_isolated_nodes() -> None:
     assert_drawn_from(GraphPairs(walk(), 5000, start="uniform"), start[:, None] * P)
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("hops", [1, 2])
+def test_a_balanced_start_has_the_expectations_of_the_degree_measure(weighted: bool, hops: int) -> None:
+    a = walk(weighted)
+    W = matrix(a)
+    pi, P = W.sum(1) / W.sum(), step_matrix(W)
+    expected = pi[:, None] * (P if hops == 1 else P @ P)
+    pairs = GraphPairs(a, 5000, hops=hops, start="balanced")
+    found, drawn = torch.zeros(N * N, dtype=torch.float64), torch.zeros(N)
+    for step in range(40):
+        x, x_plus, weights = pairs.batch(step)
+        assert weights is not None and float(weights.min()) > 0 and float(weights.max()) <= 10
+        found += torch.bincount(x * N + x_plus, weights.double(), minlength=N * N)
+        drawn += torch.bincount(x, minlength=N)
+    error = (found.view(N, N) / 200_000 - expected).abs() / (3 * expected / 200_000).sqrt().clamp(min=1e-9)
+    assert float(error[expected > 0].max()) < 5 and bool((found.view(N, N)[expected == 0] == 0).all())
+    if hops == 1:
+        start = 0.1 * pi + 0.9 * (pi > 0) / (pi > 0).sum()
+        torch.testing.assert_close(drawn.double() / 200_000, start, atol=0.005, rtol=0)
+    parts = [GraphPairs(a, 10, start="balanced", rank=rank, world_size=2).batch(7) for rank in (0, 1)]
+    whole = GraphPairs(a, 10, start="balanced").batch(7)
+    for place in range(3):
+        assert torch.equal(torch.cat([part[place] for part in parts]), whole[place])
+
+
 def test_a_directed_graph_as_bipartite_pairs_the_sources_of_a_target() -> None:
     edges = torch.tensor([[0, 1, 2, 0, 3], [5, 5, 5, 6, 6]])
     a = build_adjacency(edges, N, directed="bipartite")

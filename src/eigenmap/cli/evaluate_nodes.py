@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -26,6 +26,8 @@ from eigenmap.cli.outputs import check_file, write_json
 from eigenmap.errors import EigenmapError
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from eigenmap.data.graphs import Graph
     from eigenmap.evaluation.nodes import NodeRow, Split
 
@@ -157,6 +159,7 @@ def nodes(
     splits = _splits(graph, data, split, runs)
     if split is SplitKind.auto and not quiet:
         sayer(quiet)(f"{'The split of the file' if data.splits else 'Random splits of 10 / 10 / 80 %'}, {runs} runs.")
+    _report_classes(known, splits, sayer(quiet))
     rows = model.input.read(data.x)
     model.network.to(place)
     if of is CodesOf.encoder:
@@ -222,6 +225,16 @@ def _splits(path: Path, data: Graph, kind: SplitKind, runs: int) -> list[Split]:
         raise EigenmapError(f"{path} has no train_idx, val_idx and test_idx: leave --split out, or say --split random.")
     # Nodes without a label cannot be learned from or scored.
     return [Split(*(part[data.y[part] >= 0] for part in parts if part is not None))] * runs
+
+
+def _report_classes(known: Tensor, splits: Sequence[Split], say: Callable[[str], None]) -> None:
+    """Say which classes no probe can learn in some run."""
+    found: set[int] = set()
+    for split in splits:
+        found |= set(known[split.test].tolist()) - set(known[split.train].tolist())
+    if found:
+        names = ", ".join(map(str, sorted(found)))
+        say(f"No training node in some or all runs: class {names}. Its test nodes count as errors there.")
 
 
 def _show(rows: Sequence[NodeRow], test: int) -> None:

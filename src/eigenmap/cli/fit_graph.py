@@ -40,7 +40,7 @@ Examples:
 
 [cyan]  eigenmap fit graph cora.npz --out runs/cora -k 64[/cyan]
 
-[cyan]  eigenmap fit graph cora.npz -o runs/cora --hops 2 --set feature_dropout=0.5[/cyan]
+[cyan]  eigenmap fit graph cora.npz -o runs/cora --go-on 0.7 --set feature_dropout=0.3[/cyan]
 
 [cyan]  eigenmap embed runs/cora new_features.npy --out codes.npy[/cyan]
 """,
@@ -84,7 +84,19 @@ def graph(
         typer.Option(
             "--start",
             metavar="NAME",
-            help="Measure of nodes: degree, or uniform, in which hubs count less.",
+            help="Measure of nodes: degree; uniform, in which hubs count less; or balanced, which is degree drawn so "
+            "that small parts of the graph are seen more often.",
+            show_default=False,
+            rich_help_panel=RELATION,
+        ),
+    ] = None,
+    go_on: Annotated[
+        float | None,
+        typer.Option(
+            "--go-on",
+            metavar="P",
+            help="Pairs are the ends of random walks that go on with this probability after each step, 0 to 0.9. "
+            "Worth trying (0.7) where edges are few or noisy.",
             show_default=False,
             rich_help_panel=RELATION,
         ),
@@ -150,6 +162,7 @@ def graph(
         "width": width,
         "hops": hops,
         "start": start,
+        "go_on": go_on,
         "directed": directed,
         "sampler": sampler,
         "objective": objective,

@@ -176,7 +176,8 @@ def build_adjacency(
 def check_edges(edge_index: Tensor, n_nodes: int, weights: Tensor | None) -> None:
     """Refuse a list of edges that is none, or does not fit the nodes."""
     if edge_index.ndim != 2 or len(edge_index) != 2:
-        raise EigenmapError(f"edge_index must be (2, edges), not an array of shape {tuple(edge_index.shape)}.")
+        turned = "; transpose it" if edge_index.ndim == 2 and edge_index.shape[1] == 2 else ""
+        raise EigenmapError(f"edge_index must be (2, edges), not an array of shape {tuple(edge_index.shape)}{turned}.")
     if edge_index.is_floating_point() or edge_index.is_complex() or edge_index.dtype == torch.bool:
         raise EigenmapError(f"edge_index must hold whole numbers, not {edge_index.dtype}.")
     if n_nodes < 1:

@@ -21,7 +21,7 @@ class GraphEigenmap(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         steps: length of training; None for the recipe's.
         objective: name of the objective; None for the recipe's.
         recipe: "auto" or "paper".
-        settings: further settings of the recipe, such as {"width": 512, "hops": 2}.
+        settings: further settings of the recipe, such as {"width": 512, "go_on": 0.7}.
         weighting: "diffusion" or "none", see `Eigenmap.encode`.
         normalize: codes of norm 1.
         device: "auto", "cpu" or "cuda".

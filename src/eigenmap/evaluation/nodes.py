@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import combinations
 from statistics import mean, stdev
 from typing import NamedTuple, TypedDict
 
@@ -308,6 +309,7 @@ def _checked(
     for split in splits:
         for name, nodes in split._asdict().items():
             _check_part(name, nodes, y)
+        _check_apart(split)
     return x, y
 
 
@@ -319,3 +321,10 @@ def _check_part(name: str, nodes: Tensor, y: Tensor) -> None:
     unknown = int((y[nodes] < 0).sum())
     if unknown:
         raise EigenmapError(f"the {name} part of a split holds {unknown} nodes without a label; leave them out of it")
+
+
+def _check_apart(split: Split) -> None:
+    for (name, nodes), (other, others) in combinations(split._asdict().items(), 2):
+        shared = int(torch.isin(nodes, others).sum())
+        if shared:
+            raise EigenmapError(f"{shared} nodes are in the {name} and in the {other} part of a split; use each once")

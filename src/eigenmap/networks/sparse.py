@@ -68,8 +68,9 @@ class SparseRows:
         lengths = self.offsets[rows + 1] - starts
         offsets = torch.cat([lengths.new_zeros(1), lengths.cumsum(0)])
         # Entry number p of the result, in row r, is entry starts[r] + (p - offsets[r]) of the whole.
-        places = torch.arange(int(offsets[-1]), device=offsets.device)
-        places += torch.repeat_interleave(starts - offsets[:-1], lengths)
+        total = int(offsets[-1])  # the one time that the host has to wait for the device
+        places = torch.arange(total, device=offsets.device)
+        places += torch.repeat_interleave(starts - offsets[:-1], lengths, output_size=total)
         return SparseRows(
             offsets, self.columns[places], None if self.values is None else self.values[places], self.width
         )

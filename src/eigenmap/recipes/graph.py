@@ -19,12 +19,15 @@ class GraphRecipe:
 
     Attributes:
         width: units of every layer of the residual perceptron; `blocks` of two layers each after the first.
-        feature_dropout: probability with which an input feature is hidden in training.
+        feature_dropout: probability with which an input feature is hidden in training; None for 0.5 where features are
+            sparse (fewer than one in ten is not zero), else 0.
         n_components: width of psi, and the most features a code can have; `hidden` is the projector's width.
         objective: name of the objective, with `objective_options` for its constructor.
         sampler: "edges", or the paper's "node-blocks".
         hops: 1 or 2 steps of the walk between the two nodes of a pair.
-        start: measure of the first node, "degree" or "uniform".
+        start: measure of the first node, "degree" or "uniform"; "balanced" is "degree" drawn with less noise.
+        go_on: probability of a further step after each step of the walk; above 0, pairs are the ends of longer walks
+            (`relations.diffusion`), `walks` of them from each edge in each direction.
         teleport: probability that the second node is any node.
         lazy: probability that the second node is the first.
         directed: "symmetrise", or "bipartite": two nodes belong together that point to the same node.
@@ -39,15 +42,17 @@ class GraphRecipe:
 
     name: str = "graph"
     width: int = 256
-    blocks: int = 5
-    feature_dropout: float = 0.0
+    blocks: int = 1
+    feature_dropout: float | None = None
     n_components: int = 128
     hidden: int | None = None
-    objective: str = "ritz-trace"
+    objective: str = "scl"
     objective_options: Mapping[str, Any] = field(default_factory=dict)
     sampler: Sampler = "edges"
     hops: int = 1
     start: Start = "degree"
+    go_on: float = 0.0
+    walks: int = 16
     teleport: float = 0.02
     lazy: float = 0.0
     directed: Directed = "symmetrise"
@@ -61,11 +66,11 @@ class GraphRecipe:
     momentum: float = 0.9
     warmup: float = 0.05
     final_lr_fraction: float = 0.001
-    clip_norm: float | None = None
+    clip_norm: float | None = 1.0
     projector_lr_scale: float = 1.0
     precision: Precision = "32-true"
     compile: bool = False
-    codes: Literal["auto", "encoder", "projector"] = "auto"
+    codes: Literal["auto", "encoder", "projector"] = "encoder"
 
     def but(self, **settings: Any) -> GraphRecipe:
         """This recipe with other values; those that are None stay as they are."""
@@ -73,11 +78,13 @@ class GraphRecipe:
 
 
 GRAPH = GraphRecipe()
-"""Edges in the degree measure, the sum of the eigenvalues inside the span, order by alignment."""
+"""Edges in the degree measure, spectral contrastive loss, order by alignment."""
 
 PAPER = GraphRecipe(
     name="paper",
     width=2048,
+    blocks=5,
+    feature_dropout=0.0,
     n_components=8192,
     objective="neuralef-unordered",
     objective_options={"alpha": "paper", "scale": 20.0},
@@ -91,6 +98,7 @@ PAPER = GraphRecipe(
     weight_decay=0.0,
     warmup=0.0,
     final_lr_fraction=0.0,
+    clip_norm=None,
     codes="projector",
 )
 """The published run on OGBN-Products (Deng et al., ICLR 2024): 20 epochs of 149^2 blocks. For comparison only."""

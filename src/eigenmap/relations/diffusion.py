@@ -11,8 +11,8 @@ more the neighbourhood. Where edges are few, or noisy, codes get better; and wha
 P_a itself is dense. `diffuse` draws walks instead and returns their ends as the weighted edges of an ordinary graph:
 `walks` from every edge in both directions, so that memory is that of the graph times `walks`.
 
-    denser = diffuse(load_graph("cora.npz"), go_on=0.7, walks=8)
-    model = em.fit_graph(denser, n_components=64)
+    model = em.fit_graph("cora.npz", n_components=64, go_on=0.7)         # the same as
+    model = em.fit_graph(diffuse(load_graph("cora.npz"), go_on=0.7), n_components=64)
 
 [1] Gasteiger, Weissenberger, Günnemann, Diffusion Improves Graph Learning, NeurIPS 2019.
 """
@@ -29,8 +29,19 @@ from eigenmap.errors import EigenmapError
 _LONGEST = 100
 """Steps after which a walk ends in any case; at a = 0.9 one in 40,000 gets there."""
 
+MOST = 500_000_000
+"""Walks in all; a walk takes about 80 bytes while the new edges are counted."""
 
-def diffuse(graph: Graph, go_on: float = 0.7, walks: int = 8, seed: int = 0) -> Graph:
+
+def check_walks(go_on: object, walks: object) -> None:
+    """Refuse settings of `diffuse` that are out of range."""
+    if not isinstance(go_on, (int, float)) or not 0 <= go_on <= 0.9:
+        raise EigenmapError(f"go_on must be a probability from 0 to 0.9, not {go_on!r}.")
+    if isinstance(walks, bool) or not isinstance(walks, int) or walks < 1:
+        raise EigenmapError(f"walks must be a whole number of at least 1, not {walks!r}.")
+
+
+def diffuse(graph: Graph, go_on: float = 0.7, walks: int = 16, seed: int = 0) -> Graph:
     """The same nodes with weighted edges between the ends of random walks.
 
     Walks that end where they began are left out, as self-loops are. Directions are ignored.
@@ -47,11 +58,14 @@ def diffuse(graph: Graph, go_on: float = 0.7, walks: int = 8, seed: int = 0) -> 
         tensor(True)
 
     """
-    if not isinstance(go_on, (int, float)) or not 0 <= go_on <= 0.9:
-        raise EigenmapError(f"go_on must be a probability from 0 to 0.9, not {go_on!r}.")
-    if isinstance(walks, bool) or not isinstance(walks, int) or walks < 1:
-        raise EigenmapError(f"walks must be a whole number of at least 1, not {walks!r}.")
+    check_walks(go_on, walks)
     walk = graph.walk()
+    if walk.n_entries * walks > MOST:
+        raise EigenmapError(
+            f"{walks} walks from each of {walk.n_entries:,} ends of edges would need some "
+            f"{80 * walk.n_entries * walks / 1e9:,.0f} GB of memory; ask for {MOST // walk.n_entries or 1} or fewer "
+            "(walks), or go without them (go_on=0)."
+        )
     start, end = (nodes.repeat(walks) for nodes in walk.edges())
     if walk.cumulative is not None:
         # Entries of a weighted graph are not equally likely: draw them.

@@ -12,6 +12,8 @@ Variants of the walk:
 - `teleport=e`: (1 - e) P + e 1 pi^T. The constant keeps the eigenvalue 1 and all others shrink by 1 - e: without it
   every connected component has a constant of its own with eigenvalue 1.
 - `start="uniform"`: x is any node with the same probability, and x+ its neighbour. Hubs count less.
+- `start="balanced"`: most x uniformly and some by degree, and pairs weighted so that every expectation is that of the
+  degree measure. Eigenfunctions on a few nodes of low degree are seen much more often that way.
 
 `NodeBlocks` is the sampler of the paper, which looks at the few edges between two random blocks of nodes.
 """
@@ -20,7 +22,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import torch
 from torch import Tensor
@@ -30,13 +32,15 @@ from eigenmap.errors import EigenmapError
 from eigenmap.relations.batch import Batch
 from eigenmap.relations.seeds import stream
 
-Start = Literal["degree", "uniform"]
+Start = Literal["degree", "uniform", "balanced"]
 Sampler = Literal["edges", "node-blocks"]
 
 # What a stream of random numbers is for; part of its seed.
 _PAIRS, _BLOCKS, _HELD_OUT = 4, 5, 6
 # Walks over a held-out edge are drawn again, so often at most.
 _ROUNDS = 4
+# Share of the pairs of a balanced start that start uniformly: hubs weigh at most ten times as much as they are drawn.
+_UNIFORMLY = 0.9
 
 
 class HeldOutEdges(NamedTuple):
@@ -87,7 +91,7 @@ class GraphPairs:
         batch_size: pairs in a batch, over all processes together.
         seed: of the walks.
         hops: 1 or 2 steps from x to x+.
-        start: the measure of x, "degree" or "uniform".
+        start: the measure of x, "degree" or "uniform"; or "balanced", which is "degree" drawn with less noise.
         teleport: probability that x+ is any node of the degree measure.
         lazy: probability that x+ is x.
         held_out: edges that no walk may use.
@@ -121,8 +125,8 @@ class GraphPairs:
             )
         if hops not in (1, 2):
             raise EigenmapError(f"hops must be 1 or 2, not {hops!r}.")
-        if start not in ("degree", "uniform"):
-            raise EigenmapError(f'start must be "degree" or "uniform", not {start!r}.')
+        if start not in get_args(Start):
+            raise EigenmapError(f'start must be "degree", "uniform" or "balanced", not {start!r}.')
         for name, share in {"teleport": teleport, "lazy": lazy}.items():
             if not 0 <= share < 1:
                 raise EigenmapError(f"{name} must be a probability below 1, not {share!r}.")
@@ -131,7 +135,8 @@ class GraphPairs:
         self.hops, self.start = hops if walk.symmetric else 2, start
         self.teleport, self.lazy, self.held_out = teleport, lazy, held_out
         self.rank, self.world_size = rank, world_size
-        self.centres = walk.indptr.diff().nonzero()[:, 0] if start == "uniform" else None
+        self.centres = None if start == "degree" else walk.indptr.diff().nonzero()[:, 0]
+        self.weights = _balancing_weights(walk) if start == "balanced" else None
 
     @property
     def device(self) -> torch.device:
@@ -139,14 +144,38 @@ class GraphPairs:
         return self.walk.device
 
     def batch(self, step: int) -> Batch:
-        """This process's part of batch number `step`: two tensors of node numbers."""
-        x, x_plus = self._draw(self.batch_size, stream(self.seed, _PAIRS, step), self.teleport, self.lazy)
-        return Batch(x.chunk(self.world_size)[self.rank], x_plus.chunk(self.world_size)[self.rank])
+        """This process's part of batch number `step`: two tensors of node numbers, and weights if there are any."""
+        whole = self._draw(self.batch_size, stream(self.seed, _PAIRS, step), self.teleport, self.lazy)
+        x, x_plus = (part.chunk(self.world_size)[self.rank] for part in (whole.x, whole.x_plus))
+        weights = None if whole.kernel is None else whole.kernel.chunk(self.world_size)[self.rank]
+        return Batch(x, x_plus, weights)
 
     def pairs(self, generator: torch.Generator, batch_size: int, count: int) -> Iterator[Batch]:
         """`count` pairs of the walk itself, without teleport and laziness: what moments are collected from."""
         for start in range(0, count, batch_size):
-            yield Batch(*self._draw(min(batch_size, count - start), generator, teleport=0.0, lazy=0.0))
+            yield self._draw(min(batch_size, count - start), generator, teleport=0.0, lazy=0.0)
+
+    def transitions(self) -> tuple[Tensor, Tensor]:
+        """What `pairs` draws from, exactly: the measure m (n,) of centres, and the steps P (n, n) from them, sparse.
+
+        For one hop (x, x+) = (centre, step), for two hops both are steps. Held-out edges are left out.
+        """
+        rows, columns = self.walk.edges()
+        values = self.walk.weights(torch.arange(len(rows), device=self.device))
+        kept = ~self._is_held_out(rows, columns)
+        values = values * kept
+        before, after = self.walk.degrees(), self._row_sums(values)
+        start = (before > 0).double() if self.start == "uniform" else before
+        # A walk over a held-out edge is drawn again from its start: so often does one get away with `hops` steps.
+        m = start * (after / before.clamp(min=1e-300)) ** self.hops
+        steps = values / after.clamp(min=1e-300)[rows]
+        places, shape = torch.stack([rows, columns]), 2 * (self.walk.n_nodes,)
+        P = torch.sparse_coo_tensor(places, steps, shape, is_coalesced=True, check_invariants=False)
+        return m / m.sum(), P
+
+    def _row_sums(self, values: Tensor) -> Tensor:
+        sums = torch.cat([values.new_zeros(1), values.cumsum(0)])
+        return sums[self.walk.indptr].diff()
 
     def held_out_pairs(self, generator: torch.Generator, batch_size: int, count: int) -> Iterator[Batch]:
         """Pairs over held-out edges, each edge in turn, `count` at least where there are fewer edges than that.
@@ -167,32 +196,46 @@ class GraphPairs:
                 )
                 yield Batch(x, x_plus, None if edges.weights is None else edges.weights[part])
 
-    def _draw(self, count: int, generator: torch.Generator, teleport: float, lazy: float) -> tuple[Tensor, Tensor]:
+    def _draw(self, count: int, generator: torch.Generator, teleport: float, lazy: float) -> Batch:
         rounds = 1 if self.held_out is None else _ROUNDS
         uniform = self._uniform(3 * rounds + 2, count, generator)
-        x, x_plus, bad = self._walks(uniform[:3])
+        centre, x, x_plus, bad = self._walks(uniform[:3])
         for again in range(1, rounds):
-            other, other_plus, still_bad = self._walks(uniform[3 * again : 3 * again + 3])
-            x, x_plus = torch.where(bad, other, x), torch.where(bad, other_plus, x_plus)
+            *others, still_bad = self._walks(uniform[3 * again : 3 * again + 3])
+            centre, x, x_plus = (
+                torch.where(bad, other, first) for other, first in zip(others, (centre, x, x_plus), strict=True)
+            )
             bad = bad & still_bad
         what, where = uniform[-2], uniform[-1]
         if teleport or self.held_out is not None:
             # What is left over a held-out edge after all (one in 10,000) becomes a teleport too.
             x_plus = torch.where(bad | (what < teleport), self._independent(where), x_plus)
-        return x, torch.where(what > 1 - lazy, x, x_plus) if lazy else x_plus
+        if lazy:
+            x_plus = torch.where(what > 1 - lazy, x, x_plus)
+        return Batch(x, x_plus, None if self.weights is None else self.weights[centre])
 
-    def _walks(self, uniform: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Pairs, and which of them go over a held-out edge."""
-        if self.centres is None:
-            centre = self.walk.centre(uniform[0])
-        else:
-            centre = self.centres[(uniform[0] * len(self.centres)).long()]
+    def _walks(self, uniform: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Where walks start, their pairs, and which of them go over a held-out edge."""
+        centre = self._centres(uniform[0])
         first = self.walk.neighbour(centre, uniform[1])
         bad = self._is_held_out(centre, first)
         if self.hops == 1:
-            return centre, first, bad
+            return centre, centre, first, bad
         second = self.walk.neighbour(centre, uniform[2])
-        return first, second, bad | self._is_held_out(centre, second)
+        return centre, first, second, bad | self._is_held_out(centre, second)
+
+    def _centres(self, uniform: Tensor) -> Tensor:
+        """Nodes to start from."""
+        if self.centres is None:
+            return self.walk.centre(uniform)
+        if self.start == "uniform":
+            return self.centres[(uniform * len(self.centres)).long()]
+        # Numbers below the share draw from one measure, the others from the other; both are stretched to (0, 1).
+        below = uniform < _UNIFORMLY
+        stretched = torch.where(below, uniform / _UNIFORMLY, (uniform - _UNIFORMLY) / (1 - _UNIFORMLY))
+        stretched = stretched.clamp_(0, 1 - 2**-53)  # rounding
+        equally = self.centres[(stretched * len(self.centres)).long()]
+        return torch.where(below, equally, self.walk.centre(stretched))
 
     def _independent(self, uniform: Tensor) -> Tensor:
         """A node that knows nothing of x, of the measure that x+ has."""
@@ -298,6 +341,14 @@ class NodeBlocks:
             places[columns] = torch.arange(n, device=device)
             self._epoch = (epoch, rows, columns, places)
         return self._epoch[1:]
+
+
+def _balancing_weights(walk: Adjacency) -> Tensor:
+    """Every node's pi over the measure that is drawn from, float32; 0 for nodes without an edge."""
+    degrees = walk.degrees()
+    pi, u = degrees / degrees.sum(), (degrees > 0) / (degrees > 0).sum()
+    drawn = _UNIFORMLY * u + (1 - _UNIFORMLY) * pi
+    return torch.where(degrees > 0, pi / drawn.clamp(min=1e-300), 0.0).float()
 
 
 def _unique(keys: Tensor) -> tuple[Tensor, Tensor]:
