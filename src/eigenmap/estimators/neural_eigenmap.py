@@ -150,7 +150,7 @@ class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         self._solver = Solver(settings, relation, seed)
         self._kernel_function = relation.kernel
         if self._is(PRECOMPUTED):  # what `score` needs to know of the training points
-            self._known, self._diagonal = x, float(relation.p @ relation.operator().diagonal())
+            self._known, self._size = x, report.size(relation.operator())
         self._say(self._solver.fit(relation))
         return self
 
@@ -227,7 +227,8 @@ class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
             sum_j mu_j(X) / E[kappa(x, x)],    mu_j(X) the Rayleigh quotient of phi_j on X
 
-        Higher is better; at most about the share of the k largest eigenvalues for a positive kernel. For a precomputed
+        Higher is better; at most about the share of the k largest eigenvalues for a positive kernel. Where kappa(x, x)
+        is zero, as in a graph without loops, E[kappa(x, x')^2]^1/2 takes the place of its mean. For a precomputed
         kernel give `gram`, the matrix between the rows of X, or (X being similarities to the training points) nothing.
         """
         check_is_fitted(self)
@@ -239,14 +240,14 @@ class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             # Rows are the kernel between new points and the training points, whose functions are known there.
             phi, known = functions(x), functions(self._known)
             mu = (phi * (x.double() @ known / len(known))).mean(0) / phi.square().mean(0).clamp_min(1e-300)
-            return float(mu.sum()) / max(abs(self._diagonal), 1e-300)
+            return float(mu.sum()) / self._size
         rows = torch.randperm(len(x), generator=torch.Generator().manual_seed(self._solver.seed))[:SCORED]
         if not self._is(PRECOMPUTED) and not self._is(NEIGHBOURS):
             x = x[rows.to(x.device)]
         relation = make_relation(x, None, self.kernel, self.kernel_params, gram, 0, 2)
         operator = relation.operator()
-        total = float(operator.p @ operator.diagonal().abs()) if relation.graph is None else float(self.n_components)
-        return float(report.judge(functions, operator).sum()) / max(total, 1e-300)
+        total = report.size(operator) if relation.graph is None else float(self.n_components)
+        return float(report.judge(functions, operator).sum()) / total
 
     @property
     def eigenvalues_(self) -> Array:

@@ -92,20 +92,27 @@ def rayleigh_ritz(H: Tensor, operator: Operator, ridge: float = DISTINCT) -> tup
 
     The functions are orthonormal in L2(p). Functions that T maps to zero are left out.
     """
-    root = operator.p.sqrt()[:, None]
-    rows = root * H
-    size = rows.norm(dim=0).clamp_min(torch.finfo(H.dtype).tiny)
-    # Singular values of the rows themselves: those of C = H^T P H would be squared, and half their digits lost.
-    R = torch.linalg.qr(rows / size, mode="r").R
-    _, singular, Wt = torch.linalg.svd(R, full_matrices=False)
-    keep = singular > ridge * singular[0]
-    basis = (Wt[keep] / singular[keep, None]).T / size[:, None]
+    basis, _ = orthonormal(H, operator.p, ridge)
     values = H @ basis
     A = (operator.p[:, None] * values).T @ operator.apply(values)
     mu, vectors = torch.linalg.eigh((A + A.T) / 2)
     mu, vectors = mu.flip(0), vectors.flip(1)
     present = mu.abs() > NEGLIGIBLE * mu.abs().max()
     return mu[present], basis @ vectors[:, present], int(present.sum())
+
+
+def orthonormal(H: Tensor, p: Tensor, ridge: float = DISTINCT) -> tuple[Tensor, Tensor]:
+    """Coefficients (m, r) of an orthonormal basis of the columns of H in L2(p), and the singular values, falling.
+
+    Columns count alike, whatever their size. Directions below `ridge` of the largest singular value are left out.
+    """
+    rows = p.sqrt()[:, None] * H
+    size = rows.norm(dim=0).clamp_min(torch.finfo(H.dtype).tiny)
+    # Singular values of the rows themselves: those of C = H^T P H would be squared, and half their digits lost.
+    R = torch.linalg.qr(rows / size, mode="r").R
+    _, singular, Wt = torch.linalg.svd(R, full_matrices=False)
+    keep = singular > ridge * singular[0]
+    return (Wt[keep] / singular[keep, None]).T / size[:, None], singular[keep]
 
 
 def _fit_everywhere(
