@@ -237,6 +237,8 @@ class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         functions = self._solver.functions
         x = self._points(X)
         if self._is(PRECOMPUTED) and gram is None:
+            if x.shape[1] != len(self._known):
+                raise EigenmapError("This model was fitted to features of nodes: give score(X, gram=...) their matrix.")
             # Rows are the kernel between new points and the training points, whose functions are known there.
             phi, known = functions(x), functions(self._known)
             mu = (phi * (x.double() @ known / len(known))).mean(0) / phi.square().mean(0).clamp_min(1e-300)
@@ -348,6 +350,10 @@ class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     def _settings(self) -> Settings:
         """The parameters, each checked: an estimator may have been given anything."""
         number("t", self.t)
+        for name in ("kernel_params", "objective_params", "network_params"):
+            value = getattr(self, name)
+            if not (value is None or isinstance(value, Mapping)):
+                raise EigenmapError(f"{name} must be a dictionary of options or None, not {value!r}.")
         k = whole("n_components", self.n_components)
         batch_size = whole("batch_size", self.batch_size, least=4)
         max_steps = None if self.max_steps == "auto" else whole('max_steps (or "auto")', self.max_steps, least=0)

@@ -74,6 +74,8 @@ def solve(span: Span, operator: Operator, k: int, scale: Tensor, seed: int, ridg
     if not bool(H.isfinite().all()):
         raise EigenmapError("The network returns NaN or infinity: training has diverged; lower learning_rate.")
     mu, head, rank = rayleigh_ritz(H, operator, ridge)
+    if rank == 0:
+        raise EigenmapError("The kernel is zero on this data: it has no eigenfunctions. Check it and its parameters.")
     mu, head = mu[:k], head[:, :k]
     residual = _residual(span, head, mu, operator, scale, seed + 1)
     if operator.extends:
