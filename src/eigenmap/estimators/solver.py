@@ -82,7 +82,7 @@ class Solver:
         self.held_out = _held_out(trial, relation, self.generator)
         if self.held_out is None:
             self.functions, first = min(candidates, key=lambda pair: self._badness(pair[1]))
-            self.good_enough = self._is_good(float(first.residual.mean()))
+            self.good_enough = self._is_good(float(first.outside.mean()))
         else:
             self.functions, first, self.verdict = self._choose(self.held_out, candidates)
             self.ridge, self.good_enough = self.verdict.ridge, self._is_good(self.verdict.residual)
@@ -91,9 +91,9 @@ class Solver:
         self.reservoir = Reservoir(2 * settings.reference_size)
         unit = float(first.eigenvalues.abs().max())
         options, whole = self._objective_options(trial, unit), len(relation) <= settings.batch_size
-        objective = make_objective(settings.objective, options, self.dtype, whole)
-        network = copy.deepcopy(self.functions.network).to(self.dtype)
-        self.trainer = Trainer(network, objective, settings.learning_rate, unit)
+        self.objective, self.unit = make_objective(settings.objective, options, self.dtype, whole), unit
+        self.trainer = self._make_trainer(self.functions)
+        self.others = [functions for functions, _ in candidates if functions is not self.functions]
 
     def fit(self, relation: Relation) -> Found:
         """Train on a relation and align."""
@@ -184,8 +184,8 @@ class Solver:
 
     def _badness(self, solution: Solution) -> float:
         """Mean residual over the functions asked for; one that is missing counts 1."""
-        missing = self.settings.n_components - len(solution.residual)
-        return float(solution.residual.clamp_max(1.0).sum()) + missing
+        missing = self.settings.n_components - len(solution.outside)
+        return float(solution.outside.clamp_max(1.0).sum()) + missing
 
     def _choose(
         self, held_out: HeldOut, candidates: list[tuple[Functions, Solution]]
@@ -216,18 +216,35 @@ class Solver:
         With an objective of the user's choice all steps are taken, and the last ones stay.
         """
         best, limit = self.first or self._solve(operator), self._limit
-        if limit == 0 or self._is_good(float(best.residual.mean())):
+        if limit == 0 or self._is_good(float(best.outside.mean())):
             return best
-        whole, kept = WholeBatch(operator), self._weights()
+        whole, kept = WholeBatch(operator), (self.functions, self._weights())
         while self.trainer.steps < limit:
-            self._round(whole, limit)
-            found = self._solve(operator)
+            found = self._first_round(whole, operator) if self.trainer.steps == 0 else self._next_round(whole, operator)
             if not self._auto or self._badness(found) < self._badness(best):
-                best, kept = found, self._weights()
-            if self._is_good(float(found.residual.mean())):
+                best, kept = found, (self.functions, self._weights())
+            if self._is_good(float(found.outside.mean())):
                 break
-        self.functions.network.load_state_dict(kept)
+        self.functions, weights = kept
+        self.functions.network.load_state_dict(weights)
         return best
+
+    def _first_round(self, whole: WholeBatch, operator: Operator) -> Solution:
+        """A round from every first layer, and the best after it stays: before training one cannot tell."""
+        tried = []
+        for functions in (self.functions, *(self.others if self._auto else ())):
+            self.functions, self.trainer = functions, self._make_trainer(functions)
+            tried.append((functions, self.trainer, self._next_round(whole, operator)))
+        self.functions, self.trainer, found = min(tried, key=lambda each: self._badness(each[2]))
+        return found
+
+    def _next_round(self, whole: WholeBatch, operator: Operator) -> Solution:
+        self._round(whole, self._limit)
+        return self._solve(operator)
+
+    def _make_trainer(self, functions: Functions) -> Trainer:
+        network = copy.deepcopy(functions.network).to(self.dtype)
+        return Trainer(network, self.objective, self.settings.learning_rate, self.unit)
 
     def _train_held_out(self, held_out: HeldOut, verdict: Verdict) -> None:
         """Exact steps on the points that are not held out, in rounds, as long as those that are find it better."""
