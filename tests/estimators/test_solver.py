@@ -88,3 +88,20 @@ def test_the_edges_of_a_random_graph_are_not_learned_by_heart() -> None:
     assert agreement(solver.functions.head) > 0.95
     solver.ridge = DISTINCT  # all of the span: the noise is fitted, and little is known about other nodes
     assert agreement(solver._solve(relation.operator()).head) < 0.5
+
+
+def test_the_first_layer_is_chosen_after_a_round_of_training() -> None:
+    x = torch.randn(200, 4, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    relation = make_relation(x, None, "rbf", None, None, seed=0, edges=8)
+    solver = Solver(settings(n_components=4, batch_size=256, max_steps=40), relation, seed=0)
+    gains = [functions.network for functions in (solver.functions, *solver.others)]
+    assert len(gains) == 2
+    found = solver.fit(relation)
+    assert solver.trainer.steps == 40 and len(found.eigenvalues) == 4
+
+    alone = []
+    for number in range(2):
+        again = Solver(settings(n_components=4, batch_size=256, max_steps=40), relation, seed=0)
+        again.functions, again.others = [again.functions, *again.others][number], []
+        alone.append(float(again.fit(relation).residual.mean()))
+    assert float(found.residual.mean()) <= max(alone)
