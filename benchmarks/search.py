@@ -219,7 +219,7 @@ def quality(args: argparse.Namespace) -> None:
         "gallery": len(codes.gallery),
         "queries": len(codes.queries),
         "features": codes.gallery.shape[1],
-        "metric": "map_over_found@1000 and map_over_relevant@1000; queries are not compressed",
+        "metric": "mAP over the top 100 and 1,000; queries are not compressed",
     }
     if "full length, float32" not in stored(file)["rows"]:
         add_row(file, "full length, float32", full_quality(codes), protocol)
@@ -263,7 +263,7 @@ def main() -> None:
             one.add_argument("--one", help=argparse.SUPPRESS)
             one.add_argument("--postgres", help="address of a database, for the row of pgvector")
         if verb == "quality":
-            one.add_argument("--queries", type=int, default=1000)
+            one.add_argument("--queries", type=int, default=5000)
         if verb == "large":
             one.add_argument("--items", default="10000000")
             one.add_argument("--work", type=Path, required=True, help="where the index is made; it is large")

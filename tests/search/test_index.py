@@ -1,3 +1,6 @@
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -228,3 +231,16 @@ def test_an_empty_index_cannot_be_searched_or_saved(tmp_path):
 def test_an_index_that_cannot_be_made_says_why(arguments, message):
     with pytest.raises(EigenmapError, match=message):
         CodeIndex(*arguments)
+
+
+def test_an_index_needs_no_torch():
+    program = """
+import sys
+import numpy as np
+from eigenmap.search import CodeIndex
+index = CodeIndex(4)
+index.add(np.eye(4), range(4))
+print(index.search(np.eye(4)[2], top=1).ids, "torch" in sys.modules)
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ended.stdout == "[[2]] False\n"

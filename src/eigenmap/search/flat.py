@@ -60,7 +60,7 @@ class FlatBackend:
         self._names, self._known = Texts(), Texts()
         self._alive: NDArray[np.bool_] | None = None  # None: every row
         self._row_of: dict[Id, int] | None = None
-        self._masks: dict[tuple[Condition, ...], Rows] = {}
+        self._masks: dict[tuple[tuple[str, str, str], ...], Rows] = {}
         if self.directory is not None:
             self.codec = self.directory.read_codec() or self.codec
         self._columns: Columns | None = None
@@ -144,6 +144,8 @@ class FlatBackend:
                 codec = self.start(codecs.train(self.about, codes))
                 if self.directory is not None:
                     self.directory.write_codec(codec)
+            if isinstance(self.codec, codecs.GroupCodec):
+                codes = self.codec.scaled(codes)
             if metadata is None:
                 texts = [self._known[row] if row is not None else b"" for row in old]
             else:
@@ -266,7 +268,7 @@ class FlatBackend:
         """The rows that are there and meet all conditions; None for all rows."""
         if not where:
             return self.live_rows()
-        key = tuple(where)
+        key = tuple(condition.key for condition in where)
         if key not in self._masks:
             answers: dict[bytes, bool] = {}  # many items say the same
             rows = []

@@ -25,9 +25,9 @@ _ODD_AT_ONCE = 4096
 class Scanner:
     """Ranks the rows of `columns`, with copies of at most about `memory_bytes`.
 
-    `means` says that what is stored is the mean of the unit codes it may stand for, as a vector quantiser's levels
-    are. At full length the product with it is then the expected cosine, and dividing by its norm would undo just what
-    it says about how much of the code is known.
+    `means` says that what is stored is the mean of the codes it may stand for, as a vector quantiser's levels are. At
+    full length the product with it is then the expected cosine (times the item's reliability, see `codecs`), and
+    dividing by its norm would undo just what it says about how much of the code is known.
     """
 
     def __init__(self, columns: Columns, metric: str, memory_bytes: int, means: bool = False) -> None:
