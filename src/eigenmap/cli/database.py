@@ -1,4 +1,4 @@
-"""What `eigenmap index` and `eigenmap search` do with a PostgreSQL database in place of a folder."""
+"""What the verbs of the command line do with a PostgreSQL database in place of a folder."""
 
 from __future__ import annotations
 
@@ -43,6 +43,18 @@ def check_address(url: str | None, table: str | None) -> tuple[str, str]:
     if table is None:
         raise EigenmapError("Name the table of the codes: --table photos.")
     return url, table
+
+
+def codes_at(index: str, table: str | None) -> CodeIndex:
+    """The index in a folder, or in a table of a database."""
+    from eigenmap.search import CodeIndex
+
+    if not is_address(index):
+        if table is not None:
+            raise EigenmapError(f"--table names a table of a database, and {index} is a folder; leave it out.")
+        return CodeIndex.open(index)
+    url, name = check_address(index, table)
+    return CodeIndex.open(url, table=name)
 
 
 class Wanted(NamedTuple):

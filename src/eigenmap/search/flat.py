@@ -39,6 +39,7 @@ class FlatBackend:
         self.directory = directory
         self.codec = codec
         self.durable = True
+        self._plain_cosines = False
         self._notes: dict[str, dict[str, Any]] = {}
         self._lock = threading.RLock()  # threads of a service may search at the same time
         self._load()
@@ -73,7 +74,8 @@ class FlatBackend:
         """Begin an empty store that writes features this way."""
         self.codec = codec
         self._columns = Columns(codec)
-        self._scanner = Scanner(self._columns, self.about.metric, self.memory_bytes, means=self._stores_means())
+        means = self._stores_means() and not self._plain_cosines
+        self._scanner = Scanner(self._columns, self.about.metric, self.memory_bytes, means)
         return codec
 
     def _stores_means(self) -> bool:
@@ -257,6 +259,21 @@ class FlatBackend:
         first, *rest = stages
         q = np.ascontiguousarray(queries[:, : first.dim])
         return self.refine(queries, *self._scanner.scan(q, first.keep, rows, keepable=not where), rest)
+
+    @contextmanager
+    def plain_cosines(self) -> Iterator[None]:
+        """Within the block scores are cosines of what is stored, 1 for equal bytes, also for a budget of bits."""
+        self._score(plain=True)
+        try:
+            yield
+        finally:
+            self._score(plain=False)
+
+    def _score(self, plain: bool) -> None:
+        self._plain_cosines = plain
+        if self._columns is not None:
+            self._scanner.means = self._stores_means() and not plain
+            self._scanner.forget()
 
     def refine(self, queries: Floats, scores: Floats, rows: Rows, stages: Sequence[Stage]) -> Found:
         """The remaining stages of a funnel, from candidates to results."""
