@@ -13,7 +13,7 @@ from tests.cli.run import refused, succeed
 
 def test_an_index_holds_codes_and_the_model_but_not_the_run(index_dir: Path, model_dir: Path) -> None:
     assert sorted(path.name for path in index_dir.iterdir()) == [
-        *("codec.json", "features-0-8.bin", "ids.bin", "ids.ends", "index.json", "log"),
+        *("codec.json", "features-0-8.bin", "ids.bin", "ids.ends", "ids.hash", "index.json", "log"),
         *("metadata.bin", "metadata.ends", "model", "thumbnails.sqlite"),
     ]
     assert sorted(path.name for path in (index_dir / "model").iterdir()) == ["model.json", "model.safetensors"]

@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 from eigenmap.errors import EigenmapError
 from eigenmap.search import checks, codecs
 from eigenmap.search.backend import About, Backend, Batch, Floats, Found, Id, Metadata, Mode, Rows, Stage
-from eigenmap.search.columns import Columns
+from eigenmap.search.columns import Columns, map_file
 from eigenmap.search.directory import ID_TYPES, Directory, replaced
 from eigenmap.search.filters import Condition, meets
+from eigenmap.search.keys import Hashes, hashes_of, rows_with
 from eigenmap.search.scan import Scanner, comparable
 from eigenmap.search.texts import Texts, ends_of
 
@@ -60,7 +61,8 @@ class FlatBackend:
         self._id_type: type | None = None
         self._names, self._known = Texts(), Texts()
         self._alive: NDArray[np.bool_] | None = None  # None: every row
-        self._row_of: dict[Id, int] | None = None
+        self._row_of: dict[Id, int] = {}  # of an index in memory
+        self._hashes: Hashes | None = None  # of the ids of an index on disk; an earlier version stored none
         self._masks: dict[tuple[tuple[str, str, str], ...], Rows] = {}
         if self.directory is not None:
             self.codec = self.directory.read_codec() or self.codec
@@ -87,6 +89,8 @@ class FlatBackend:
         count = sizes["ids.ends"] // 8
         self._columns.map([directory.path / name for name in self._files()], count)
         self._names = Texts.mapped(directory.path / "ids.bin", directory.path / "ids.ends", count, sizes["ids.bin"])
+        hashed = sizes.get("ids.hash") == 8 * count
+        self._hashes = map_file(directory.path / "ids.hash", count, 8).reshape(-1).view("<u8") if hashed else None
         known = (directory.path / "metadata.bin", directory.path / "metadata.ends")
         self._known = Texts.mapped(*known, count, sizes["metadata.bin"])
         self._id_type = ID_TYPES[str(directory.state.id_type)]
@@ -163,7 +167,7 @@ class FlatBackend:
                 self.directory.append(id_type, {"deleted.bin": np.array(rows, "<i8").tobytes()})
             self._bury(rows)
             for name in ids:
-                self._rows_of_ids().pop(name)
+                self._row_of.pop(name, None)
             self._changed()
 
     @contextmanager
@@ -175,7 +179,8 @@ class FlatBackend:
 
     def _replaced(self, mode: Mode, ids: Sequence[Id]) -> list[int | None]:
         """The row that each id has now; an error if `mode` does not allow that."""
-        rows = [self._rows_of_ids().get(name) for name in ids]
+        row_of = self._rows_of(ids)
+        rows = [row_of.get(name) for name in ids]
         for name, row in zip(ids, rows, strict=True):
             if mode == "add" and row is not None:
                 checks.refuse_known(name)
@@ -183,14 +188,18 @@ class FlatBackend:
                 checks.refuse_unknown(name)
         return rows
 
-    def _rows_of_ids(self) -> dict[Id, int]:
-        """Row by id; read when first needed, since a search does without."""
-        if self._row_of is None:
-            alive = self._alive
-            self._row_of = {
-                self._as_id(text): row for row, text in enumerate(self._names) if alive is None or alive[row]
-            }
-        return self._row_of
+    def _rows_of(self, ids: Sequence[Id]) -> dict[Id, int]:
+        """The rows of those ids that are there."""
+        if self.directory is None:
+            return {name: self._row_of[name] for name in ids if name in self._row_of}
+        rows = rows_with(self._all_hashes(), hashes_of([_as_bytes(name) for name in ids])).tolist()
+        wanted, alive = set(ids), self._alive
+        return {name: row for row in rows if (alive is None or alive[row]) and (name := self.id_of(row)) in wanted}
+
+    def _all_hashes(self) -> Hashes:
+        if self._hashes is None:
+            self._hashes = hashes_of(list(self._names))
+        return self._hashes
 
     def _check_type(self, ids: Sequence[Id]) -> None:
         if self._id_type is not None and type(ids[0]) is not self._id_type:
@@ -200,22 +209,22 @@ class FlatBackend:
         """Store new rows, and mark `gone` ones as deleted, in one change."""
         assert self._columns is not None
         encoded = self._columns.encoded(codes)
-        names = [str(name).encode("utf-8", "surrogatepass") for name in ids]
-        first = self.rows
+        names = [_as_bytes(name) for name in ids]
         self._id_type = type(ids[0])
         if self.directory is None:
             self._columns.append(encoded)
             self._names.extend(names)
+            self._row_of.update(zip(ids, range(self._columns.count - len(ids), self._columns.count), strict=True))
             self._known.extend(metadata)
             if self._alive is not None:
                 self._alive = np.concatenate([self._alive, np.ones(len(ids), bool)])
             self._bury(gone)
         else:
             additions = self._additions(self.directory.state.sizes, encoded, names, metadata, gone)
+            unstored = self._all_hashes()[self.directory.state.sizes.get("ids.hash", 0) // 8 :]
+            additions["ids.hash"] = np.concatenate([unstored, hashes_of(names)]).tobytes()
             self.directory.append(self._id_type.__name__, additions, durable=self.durable)
             self._map(self.directory)
-        if self._row_of is not None:
-            self._row_of.update(zip(ids, range(first, first + len(ids)), strict=True))
         self._changed()
 
     def _additions(
@@ -361,6 +370,10 @@ class FlatBackend:
 
     def close(self) -> None:
         """Nothing is held open but maps of files, which go with this object."""
+
+
+def _as_bytes(name: Id) -> bytes:
+    return str(name).encode("utf-8", "surrogatepass")
 
 
 def _as_text(item: Metadata) -> bytes:
