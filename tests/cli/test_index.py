@@ -4,6 +4,7 @@ import json
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from eigenmap import Eigenmap
@@ -48,6 +49,28 @@ def test_several_images_get_a_table_each(index_dir: Path, photos: Path) -> None:
     assert result.out.count("rank") == 2
     assert str(queries[0]) in result.out and str(queries[1]) in result.out
     assert f"{photos / 'disc' / 'broken.jpg'}: " in result.err  # left out, and said so
+
+
+def test_codes_that_were_embedded_before(model_dir: Path, photos: Path, index_dir: Path, tmp_path: Path) -> None:
+    codes, made = tmp_path / "codes", tmp_path / "made.index"
+    succeed("embed", model_dir, photos, "--out", codes, "--shard-size", 4)
+    result = succeed("index", model_dir, codes, "--out", made)
+    assert result.err == f"{made}: 15 items, 8 features each.\n"
+    index, other = CodeIndex.open(made), CodeIndex.open(index_dir)
+    assert index.ids == other.ids
+    np.testing.assert_allclose(index.codes(index.ids), other.codes(other.ids), atol=1e-6)
+    assert "bars/1.png" in succeed("search", made, photos / "bars" / "1.png", "--top", 1).out
+    succeed("index", model_dir, codes, "--out", made, "--add", "--quiet")
+    assert len(CodeIndex.open(made)) == 15
+    assert "exists" in refused("index", model_dir, codes, "--out", made)
+    succeed("index", model_dir, codes, "--out", made, "--force", "--dim", 4, "--bytes-per-item", 3, "--quiet")
+    assert CodeIndex.open(made).about.bytes_per_item == 3
+    assert "so --dim cannot be 5" in refused("index", model_dir, codes, "--out", made, "--add", "--dim", 5)
+    assert (
+        "holds codes of 8 features; choose --dim 8"
+        in refused("index", model_dir, codes, "--out", tmp_path / "x", "--dim", 9)
+        or not (tmp_path / "x").exists()
+    )
 
 
 def test_an_index_of_short_codes(model_dir: Path, array_file: Path, tmp_path: Path) -> None:

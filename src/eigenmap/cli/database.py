@@ -86,7 +86,7 @@ def fill(run: Path, source: Path, url: str, table: str, how: Encoding, wanted: W
     skipped: list[tuple[str, str]] = []
     with progress_bar("loading", quiet) as tick:
         if Codebook.is_at(source):
-            blocks = _stored_codes(Codebook.open(source), fingerprint, how.dim)
+            blocks = stored_codes(Codebook.open(source), fingerprint, how.dim)
         else:
             blocks = _fresh_codes(Eigenmap.load(run), source, how, skipped, tick)
         made = load(url, table, wanted.about(how.dim, fingerprint), blocks, replace=wanted.force)
@@ -128,7 +128,7 @@ def _fresh_codes(
         raise EigenmapError(f"none of the {total:,} images can be read, for example {name}: {reason}")
 
 
-def _stored_codes(codes: Codebook, fingerprint: str, dim: int) -> Iterator[Batch]:
+def stored_codes(codes: Codebook, fingerprint: str, dim: int) -> Iterator[Batch]:
     """Codes that were computed before, cut at `dim` and made unit rows again."""
     import numpy as np
 

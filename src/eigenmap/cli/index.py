@@ -48,6 +48,7 @@ from eigenmap.errors import EigenmapError
 if TYPE_CHECKING:
     from eigenmap.data import ImageSet
     from eigenmap.search import CodeIndex, Results
+    from eigenmap.search.backend import Batch
 
 
 class Precision(str, Enum):
@@ -161,8 +162,10 @@ def index(
     """Make images searchable: `eigenmap search` needs nothing but the index.
 
     All features are stored unless --dim says otherwise, since a search can cut them at any length. Labels, where they
-    are known, can be searched by: `eigenmap search ... --where label=cat`.
+    are known, can be searched by: `eigenmap search ... --where label=cat`. SOURCE may also be a folder that `eigenmap
+    embed` wrote: its codes are indexed as they are, any number of them in constant memory.
     """
+    from eigenmap.embedding.shards import Codebook
     from eigenmap.model import Eigenmap
     from eigenmap.search import CodeIndex
 
@@ -183,8 +186,11 @@ def index(
         what = database.Wanted(precision.value, bytes_per_item, prefix, force)
         database.fill(run, source, *database.check_address(to, table), how, what, quiet)
         return
+    made_by = Eigenmap.fingerprint(run)
     if add:
-        made = CodeIndex.open(out, fingerprint=Eigenmap.fingerprint(run))
+        made = CodeIndex.open(out, fingerprint=made_by)
+        if dim not in (None, made.n_components):
+            raise EigenmapError(f"{out} holds codes of {made.n_components} features, so --dim cannot be {dim}")
         dim = made.n_components
     else:
         check_index(out, force)
@@ -194,8 +200,13 @@ def index(
             backend=backend.value,
             precision=precision.value,
             bytes_per_item=bytes_per_item,
-            fingerprint=Eigenmap.fingerprint(run),
+            fingerprint=made_by,
         )
+    if Codebook.is_at(source):
+        items = _from_codes(made, database.stored_codes(Codebook.open(source), made_by, dim), run, out, add, force)
+        if not quiet:
+            note(f"{out}: {items:,} items, {dim} features each.")
+        return
     images = read_images(model, source, strict=strict, quiet=quiet)
     codes = encode_images(model, images, dim, place, batch_size, quiet)
     if add:
@@ -302,6 +313,19 @@ def _opened(index: str, table: str | None, model: Path | None) -> Iterator[tuple
     else:
         with CodeIndex.open(Path(index)) as codes:
             yield codes, Path(index) / "model" if model is None else model
+
+
+def _from_codes(made: CodeIndex, batches: Iterator[Batch], run: Path, out: Path, add: bool, force: bool) -> int:
+    """Index what `eigenmap embed` wrote, in constant memory: how many items there are then."""
+    from eigenmap.search.saving import build
+
+    if add:
+        for batch in batches:
+            made.upsert(batch.codes, batch.ids)
+        return len(made)
+    with tempfile.TemporaryDirectory() as folder:
+        model = _copy_model(run, Path(folder) / "model")
+        return build(made.about, batches, out, overwrite=force, model_dir=model)
 
 
 def _labels(images: ImageSet) -> list[dict[str, str]] | None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -16,9 +14,9 @@ from numpy.typing import NDArray
 
 from eigenmap.errors import EigenmapError
 from eigenmap.search import checks, codecs
-from eigenmap.search.backend import About, Backend, Batch, Floats, Found, Id, Metadata, Mode, Rows, Stage
+from eigenmap.search.backend import About, Batch, Floats, Found, Id, Metadata, Mode, Rows, Stage
 from eigenmap.search.columns import Columns, map_file
-from eigenmap.search.directory import ID_TYPES, Directory, replaced
+from eigenmap.search.directory import ID_TYPES, Directory
 from eigenmap.search.filters import Condition, meets
 from eigenmap.search.keys import Hashes, hashes_of, rows_with
 from eigenmap.search.scan import Scanner, comparable
@@ -155,7 +153,7 @@ class FlatBackend:
             if metadata is None:
                 texts = [self._known[row] if row is not None else b"" for row in old]
             else:
-                texts = [_as_text(item) for item in metadata]
+                texts = [as_text(item) for item in metadata]
             self.append(codes, ids, texts, [row for row in old if row is not None])
 
     def delete(self, ids: Sequence[Id]) -> None:
@@ -376,26 +374,6 @@ def _as_bytes(name: Id) -> bytes:
     return str(name).encode("utf-8", "surrogatepass")
 
 
-def _as_text(item: Metadata) -> bytes:
+def as_text(item: Metadata) -> bytes:
+    """What is known of an item, as it is stored."""
     return json.dumps(item, sort_keys=True).encode("ascii") if item else b""
-
-
-def save(
-    backend: Backend, path: str | os.PathLike[str], *, overwrite: bool, model_dir: str | os.PathLike[str] | None
-) -> None:
-    """Write the items of any back end as a directory without the rows that are gone, whole or not at all."""
-    about = backend.about
-    with replaced(Path(path), about, overwrite) as directory:
-        codec = backend.codec if isinstance(backend, FlatBackend) else None
-        copy = FlatBackend(about, _COPIED_BYTES, directory, codec)
-        copy.durable = False  # the directory is put on disk as a whole before it takes its place
-        rows = max(1, _COPIED_BYTES // (8 * about.n_components))
-        for batch in backend.batches(rows):
-            if not directory.state.sizes:
-                directory.write_codec(copy.start(codec or codecs.train(about, batch.codes)))
-            copy.append(batch.codes, batch.ids, [_as_text(item) for item in batch.metadata], [])
-        if model_dir is not None:
-            shutil.copytree(model_dir, directory.path / "model")
-
-
-_COPIED_BYTES = 128 * 2**20
