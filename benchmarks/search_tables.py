@@ -123,7 +123,9 @@ def _large(found: dict[str, Result]) -> Iterator[str]:
             yield (
                 f"**{SETS.get(name.split('-')[1], name)}, {setting}**: {row['items']:,} items, "
                 f"{row['disk_bytes'] / 1e9:.1f} GB on disk, opened in {1000 * row['open_seconds']:.0f} ms, memory "
-                f"given {row['memory_bytes'] / 2**20:.0f} MiB."
+                f"given {row['memory_bytes'] / 2**20:.0f} MiB. The first addition of one item by a process took "
+                f"{1000 * row['first_addition']['seconds']:.0f} ms and "
+                f"{row['first_addition']['peak_extra_bytes'] / 1e6:.0f} MB."
             )
             yield table(
                 ["search", "cold, s", "warm, s", "read cold, MB", "peak, MB"],

@@ -12,6 +12,7 @@ import harness
 import search
 import search_large
 import search_tables
+from eigenmap.search import CodeIndex
 from search_data import Codes, Mixture
 from search_quality import BYTES, METHODS, full_quality, mean_average_precision
 from search_ways import NAMES, recall, ways
@@ -127,6 +128,7 @@ def test_a_large_index_is_filled_in_pieces_and_measured(
     row = search_large.measure_large(tmp_path / "large", mixture.queries(5), 2**20)
     assert row["items"] == 300 and row["open_seconds"] < 1
     assert set(row["searches"]) == {"8 features", "64 features", "funnel"}
+    assert row["first_addition"]["seconds"] > 0 and len(CodeIndex.open(tmp_path / "large")) == 301
 
 
 def test_the_page_is_that_of_the_results() -> None:
