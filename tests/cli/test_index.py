@@ -71,6 +71,15 @@ def test_codes_that_were_embedded_before(model_dir: Path, photos: Path, index_di
     assert not (tmp_path / "x").exists()
 
 
+def test_several_conditions_on_one_label(index_dir: Path, photos: Path) -> None:
+    query = photos / "bars" / "1.png"
+    neither = ["--where", "label!=bars", "--where", "label!=disc"]
+    out = succeed("search", index_dir, query, *neither).out
+    assert "stripes/" in out and "bars/" not in out.partition("\n")[2] and "disc/" not in out
+    none = succeed("search", index_dir, query, *neither, "--where", "label!=stripes")
+    assert none.out == "No item meets the conditions of --where.\n"
+
+
 def test_an_index_of_short_codes(model_dir: Path, array_file: Path, tmp_path: Path) -> None:
     result = succeed("index", model_dir, array_file, "--out", tmp_path / "small.index", "--dim", 2)
     assert result.err == f"{tmp_path / 'small.index'}: 12 images, 2 features each.\n"

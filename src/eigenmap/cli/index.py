@@ -297,6 +297,9 @@ def search(
         results = asked.search(found_in, codes)
     if json is not None:
         write_json(json, _as_json(database.shown(index), compared, queries.ids, results))
+    if not any(results.ids):
+        show("No item meets the conditions of --where.")  # an empty index is an error before this
+        return
     _show(queries.ids, results)
     if results.recall != 1 and results.recall is not None and not quiet:
         note(f"Such a search finds {100 * results.recall:.1f} % of what comparing every item would.")
