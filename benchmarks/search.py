@@ -226,6 +226,7 @@ def quality(args: argparse.Namespace) -> None:
         "gallery": len(codes.gallery),
         "queries": len(codes.queries),
         "features": codes.gallery.shape[1],
+        "t": codes.t,
         "metric": "mAP over the top 100 and 1,000; queries are not compressed",
     }
     if "full length, float32" not in stored(file)["rows"]:

@@ -97,8 +97,8 @@ def _quality(found: dict[str, Result]) -> Iterator[str]:
             metric = f"map_over_found@{top}"
             full = rows["full length, float32"][metric]
             yield (
-                f"**{title}, top {top:,}**: {protocol['queries']:,} queries among {protocol['gallery']:,} items; full "
-                f"length, float32: {full:.4f}."
+                f"**{title}, top {top:,}**: {protocol['queries']:,} queries among {protocol['gallery']:,} items, codes "
+                f"weighted by mu^{protocol.get('t') or 't'}; full length, float32: {full:.4f}."
             )
             lines = []
             for method in methods:

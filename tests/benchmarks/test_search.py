@@ -53,6 +53,18 @@ def test_codes_are_weighted_and_of_norm_one(codes_file: Path) -> None:
     assert spread[0] > 20 * spread[-1]  # (0.95 / 0.3)^4 = 100
 
 
+def test_codes_that_were_weighted_are_taken_as_they_are(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    rows = (3 * rng.standard_normal((50, 4)) * [1, 0.5, 0.2, 0.1]).astype(np.float32)
+    labels = rng.random((50, 5)) < 0.5  # several an item
+    parts = {"gallery_labels": labels[:40], "query_labels": labels[40:], "eigenvalues": np.linspace(1, 0.2, 4)}
+    np.savez(tmp_path / "codes.npz", gallery=rows[:40], queries=rows[40:], t=2.0, **parts)
+    codes = Codes.load(tmp_path / "codes.npz")
+    assert codes.t == 2
+    np.testing.assert_allclose(codes.gallery, rows[:40] / np.linalg.norm(rows[:40], axis=1, keepdims=True), rtol=1e-5)
+    assert 0 < full_quality(codes)["map_over_found@1000"] <= 1
+
+
 def test_a_mixture_has_the_moments_of_its_codes_and_the_same_beginning_whatever_its_length(
     codes_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
