@@ -75,7 +75,7 @@ class Mixture:
         """k-means, then the spread of each cluster's own items, drawn towards the common one where they are few."""
         import faiss
 
-        components = min(components, len(codes) // 10)
+        components = min(components, len(codes) // 8)
         means = faiss.Kmeans(codes.shape[1], components, niter=10, seed=seed, verbose=False)
         means.train(codes)
         _, nearest = means.index.search(codes, 1)
