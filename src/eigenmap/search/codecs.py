@@ -41,6 +41,8 @@ Bytes: TypeAlias = NDArray[np.uint8]
 LARGEST_SAMPLE = 50_000
 LEVELS = 256
 _KMEANS_STEPS = 15
+_ENOUGH = 10_000
+"""Levels that were learned from so many codes do for any number."""
 _RELIABILITY = 0.25
 _INT8_SPREAD = 4.0
 """Standard deviations that 127 steps of an int8 span, where no value is larger."""
@@ -176,7 +178,8 @@ class SignCodec:
 class GroupCodec:
     """One byte for each group of neighbouring features: the number of its nearest level.
 
-    `rms`, one number a feature, says by what codes are `scaled` before they are encoded; None: by nothing.
+    `rms`, one number a feature, says by what codes are `scaled` before they are encoded; None: by nothing. `learned`
+    is the number of codes that the levels were learned from; None: not known.
     """
 
     def __init__(
@@ -185,9 +188,11 @@ class GroupCodec:
         groups: Sequence[tuple[int, int]],
         levels: Sequence[Floats],
         rms: Floats | None = None,
+        learned: int | None = None,
     ) -> None:
         self.blocks = blocks_of(n_components)
         self.rms = rms
+        self.learned = learned
         self.groups = list(groups)
         self.levels = [np.asarray(level, dtype=np.float32) for level in levels]
         self.bits = np.zeros(n_components)
@@ -229,7 +234,20 @@ class GroupCodec:
             "groups": self.groups,
             "levels": [level.tolist() for level in self.levels],
             "rms": None if self.rms is None else self.rms.tolist(),
+            "learned": self.learned,
         }
+
+    def require_levels(self, items: int) -> None:
+        """Refuse to describe many items by levels that were learned from few: they would all be told by a few levels.
+
+        Twice as many as were learned from if these were few, and ten times if they were some hundred.
+        """
+        learned = self.learned
+        if learned is not None and items > learned * (2 if learned < LEVELS else 10) and learned < _ENOUGH:
+            raise EigenmapError(
+                f"the levels of this index were learned from the first {learned} codes, too few to describe {items:,}; "
+                "make it again, with some thousand codes in the first addition"
+            )
 
     def scaled(self, codes: Floats) -> Floats:
         """Unit codes times their reliability."""
@@ -255,7 +273,8 @@ def train(about: About, codes: Floats) -> Codec:
         codes = reliable(codes, scales)
     variance = codes.astype(np.float64).var(axis=0)
     groups = spread(variance, about.bytes_per_item, blocks_of(about.n_components))
-    return GroupCodec(about.n_components, groups, [levels_of(codes[:, first:end]) for first, end in groups], scales)
+    levels = [levels_of(codes[:, first:end]) for first, end in groups]
+    return GroupCodec(about.n_components, groups, levels, scales, len(codes))
 
 
 def reliable(codes: Floats, rms: Floats) -> Floats:
@@ -293,7 +312,7 @@ def from_json(entries: Mapping[str, Any], n_components: int) -> Codec:
         groups = [(int(first), int(end)) for first, end in entries["groups"]]
         levels = [np.asarray(level, np.float32) for level in entries["levels"]]
         rms = None if entries["rms"] is None else np.asarray(entries["rms"], np.float32)
-        codec = GroupCodec(n_components, groups, levels, rms)
+        codec = GroupCodec(n_components, groups, levels, rms, entries["learned"])
     else:
         raise ValueError(f"there is no codec {kind!r}")
     if codec.blocks != blocks_of(n_components):

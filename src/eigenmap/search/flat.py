@@ -149,6 +149,7 @@ class FlatBackend:
                 if self.directory is not None:
                     self.directory.write_codec(codec)
             if isinstance(self.codec, codecs.GroupCodec):
+                self.codec.require_levels(len(self) + old.count(None))
                 codes = self.codec.scaled(codes)
             if metadata is None:
                 texts = [self._known[row] if row is not None else b"" for row in old]
