@@ -16,8 +16,8 @@ Unit codes that are compared by cosine are scaled by their *reliability* before 
 which is above 1 for an item that lies in the important features more than others do, and below 1 for one that lies in
 the tail: its code is noisier, and what it is near to is relevant less often. The product of a query with the levels is
 then the expected cosine times the reliability. The exponent was chosen on training images of CIFAR-10 and of the
-catalogue: 1/4 of |x| / |x / rms| is ahead of 0 in mAP there at every budget; 1 is better still on CIFAR-10, and worse
-on the catalogue.
+catalogue: (|x| / |x / rms|)^1/4 is ahead of no scale in mAP over the top 1,000 there at every budget; a power of 1 is
+better still on CIFAR-10, and worse on the catalogue.
 
     codec = train(About(256, precision="bits", bytes_per_item=16), codes)
     codec.bits          # how many bits each feature has, 8 / size of its group
@@ -238,12 +238,12 @@ class GroupCodec:
         }
 
     def require_levels(self, items: int) -> None:
-        """Refuse to describe many items by levels that were learned from few: they would all be told by a few levels.
+        """Refuse to describe many items by levels that were learned from few: many would get the same.
 
-        Twice as many as were learned from if these were few, and ten times if they were some hundred.
+        Allowed are twice as many items as codes that were learned from, and ten times where these outnumber the levels.
         """
         learned = self.learned
-        if learned is not None and items > learned * (2 if learned < LEVELS else 10) and learned < _ENOUGH:
+        if learned is not None and learned < _ENOUGH and items > learned * (2 if learned < LEVELS else 10):
             raise EigenmapError(
                 f"the levels of this index were learned from the first {learned} codes, too few to describe {items:,}; "
                 "make it again, with some thousand codes in the first addition"
@@ -311,8 +311,10 @@ def from_json(entries: Mapping[str, Any], n_components: int) -> Codec:
     elif kind == "groups":
         groups = [(int(first), int(end)) for first, end in entries["groups"]]
         levels = [np.asarray(level, np.float32) for level in entries["levels"]]
-        rms = None if entries["rms"] is None else np.asarray(entries["rms"], np.float32)
-        codec = GroupCodec(n_components, groups, levels, rms, entries["learned"])
+        rms = entries.get("rms")  # as `learned` not stored by earlier versions
+        codec = GroupCodec(
+            n_components, groups, levels, None if rms is None else np.asarray(rms, np.float32), entries.get("learned")
+        )
     else:
         raise ValueError(f"there is no codec {kind!r}")
     if codec.blocks != blocks_of(n_components):
