@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from eigenmap.errors import EigenmapError
 from eigenmap.search import checks, codecs
-from eigenmap.search.backend import About, Batch, Floats, Found, Id, Metadata, Mode, Rows, Stage
+from eigenmap.search.backend import About, Batch, Floats, Found, Id, Mask, Metadata, Mode, Rows, Stage
 from eigenmap.search.columns import Columns, map_file
 from eigenmap.search.directory import ID_TYPES, Directory
 from eigenmap.search.filters import Condition, meets
@@ -58,10 +57,10 @@ class FlatBackend:
         """Begin from what the directory holds, or from nothing."""
         self._id_type: type | None = None
         self._names, self._known = Texts(), Texts()
-        self._alive: NDArray[np.bool_] | None = None  # None: every row
+        self._alive: Mask | None = None  # None: every row
         self._row_of: dict[Id, int] = {}  # of an index in memory
         self._hashes: Hashes | None = None  # of the ids of an index on disk; an earlier version stored none
-        self._masks: dict[tuple[tuple[str, str, str], ...], Rows] = {}
+        self._masks: dict[tuple[tuple[str, str, str], ...], Mask] = {}
         if self.directory is not None:
             self.codec = self.directory.read_codec() or self.codec
         self._columns: Columns | None = None
@@ -261,12 +260,12 @@ class FlatBackend:
     def search(self, queries: Floats, stages: Sequence[Stage], where: Sequence[Condition], exact: bool) -> Found:
         """Every item that meets the conditions by the first stage, then the best by the others."""
         self._refresh()
-        rows = self.matching(where)
-        if self._columns is None or (rows is not None and not len(rows)):
+        among = self.matching(where)
+        if self._columns is None or (among is not None and not among.any()):
             return Found([[] for _ in queries], np.empty((len(queries), 0), np.float32))
         first, *rest = stages
         q = np.ascontiguousarray(queries[:, : first.dim])
-        return self.refine(queries, *self._scanner.scan(q, first.keep, rows, keepable=not where), rest)
+        return self.refine(queries, *self._scanner.scan(q, first.keep, among, keepable=not where), rest)
 
     @contextmanager
     def plain_cosines(self) -> Iterator[None]:
@@ -289,22 +288,21 @@ class FlatBackend:
             scores, rows = self._scanner.rerank(queries[:, : stage.dim], rows, stage.keep)
         return Found([[self.id_of(row) for row in found] for found in rows.tolist()], scores)
 
-    def matching(self, where: Sequence[Condition]) -> Rows | None:
-        """The rows that are there and meet all conditions; None for all rows."""
+    def matching(self, where: Sequence[Condition]) -> Mask | None:
+        """Which rows are there and meet all conditions; None for all rows."""
         if not where:
-            return self.live_rows()
+            return self._alive
         key = tuple(condition.key for condition in where)
         if key not in self._masks:
             answers: dict[bytes, bool] = {}  # many items say the same
-            rows = []
+            mask = np.zeros(self.rows, bool)
             for row, text in enumerate(self._known):
                 if text not in answers:
                     answers[text] = bool(text) and meets(json.loads(text), where)
-                if answers[text] and (self._alive is None or self._alive[row]):
-                    rows.append(row)
+                mask[row] = answers[text]
             if len(self._masks) > 8:
                 self._masks.clear()
-            self._masks[key] = np.array(rows, np.int64)
+            self._masks[key] = mask if self._alive is None else mask & self._alive
         return self._masks[key]
 
     def prefix(self, start: int, stop: int, dim: int) -> Floats:
