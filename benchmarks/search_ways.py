@@ -100,6 +100,8 @@ class Faiss:
     def build(self, codes: Floats, say: Callable[[str], object]) -> None:
         import faiss
 
+        lists = max(1, min(1024, len(codes) // 39))  # 39 points a list, or faiss warns
+        self.factory = self.setting = self.factory.format(lists=lists)
         self.index = faiss.index_factory(codes.shape[1], self.factory, faiss.METRIC_INNER_PRODUCT)
         rows = unit(codes)
         self.index.train(rows[np.random.default_rng(0).permutation(len(rows))[:100_000]])
@@ -221,8 +223,8 @@ def ways(postgres: str | None = None) -> dict[str, Callable[[], Way]]:
         "bit budget, 16 bytes": lambda: Ours(precision="bits", bytes_per_item=16),
         "bit budget, 64 bytes": lambda: Ours(precision="bits", bytes_per_item=64),
         "faiss HNSW, full vector": lambda: Faiss("HNSW16", "efSearch"),
-        "faiss IVF-PQ, 16 bytes": lambda: Faiss("IVF1024,PQ16", "nprobe"),
-        "faiss IVF-PQ, 64 bytes": lambda: Faiss("IVF1024,PQ64", "nprobe"),
+        "faiss IVF-PQ, 16 bytes": lambda: Faiss("IVF{lists},PQ16", "nprobe"),
+        "faiss IVF-PQ, 64 bytes": lambda: Faiss("IVF{lists},PQ64", "nprobe"),
         "faiss SQ8, full vector": lambda: Faiss("SQ8"),
         "PCA to 16": lambda: Principal(16),
         "PCA to 64": lambda: Principal(64),
