@@ -33,7 +33,7 @@ from search_data import Codes, Floats, Mixture, unit
 from search_ways import DATABASE, NAMES, TOP, Ids, recall, ways
 
 QUERIES, TUNE = 1000, 100
-SECONDS = 1.0
+SECONDS = 0.5
 """How long a figure is measured."""
 Result = dict[str, Any]
 
