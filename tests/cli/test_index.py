@@ -65,6 +65,8 @@ def test_codes_that_were_embedded_before(model_dir: Path, photos: Path, index_di
     assert "exists" in refused("index", model_dir, codes, "--out", made)
     succeed("index", model_dir, codes, "--out", made, "--force", "--dim", 4, "--bytes-per-item", 3, "--quiet")
     assert CodeIndex.open(made).about.bytes_per_item == 3
+    succeed("search", made, photos / "bars" / "1.png", "--json", tmp_path / "found.json")
+    assert "estimated" in json.loads((tmp_path / "found.json").read_text())["similarity"]
     assert "so --dim cannot be 5" in refused("index", model_dir, codes, "--out", made, "--add", "--dim", 5)
     succeed("embed", model_dir, photos, "--out", tmp_path / "short", "--dim", 3)
     assert "choose --dim 3" in refused("index", model_dir, tmp_path / "short", "--out", tmp_path / "x")

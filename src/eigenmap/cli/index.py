@@ -278,7 +278,8 @@ def search(
 ) -> None:
     """Find the images most like the given ones.
 
-    The score is the cosine of the two codes, cut at --dim features: 1 for the same image.
+    The score is the cosine of the two codes, cut at --dim features: 1 for the same image. Of an index that was made with
+    --bytes-per-item it is an estimate that also counts how reliable an item's code is.
     """
     from eigenmap.model import Eigenmap
     from eigenmap.search.filters import parse
@@ -295,8 +296,10 @@ def search(
         queries = read_images(encoder, images[0] if len(images) == 1 else images, strict=strict, quiet=quiet)
         codes = encode_images(encoder, queries, found_in.n_components, place, quiet=quiet)
         results = asked.search(found_in, codes)
+        estimated = found_in.about.precision == "bits" and compared == found_in.n_components
     if json is not None:
-        write_json(json, _as_json(database.shown(index), compared, queries.ids, results))
+        similarity = "cosine of the first dim features" + (", estimated, times reliability" if estimated else "")
+        write_json(json, _as_json(database.shown(index), compared, similarity, queries.ids, results))
     if not any(results.ids):
         show("No item meets the conditions of --where.")  # an empty index is an error before this
         return
@@ -367,11 +370,11 @@ def _copy_model(run: Path, to: Path) -> Path:
     return to
 
 
-def _as_json(index: str, dim: int, queries: list[str], results: Results) -> dict[str, Any]:
+def _as_json(index: str, dim: int, similarity: str, queries: list[str], results: Results) -> dict[str, Any]:
     return {
         "index": index,
         "dim": dim,
-        "similarity": "cosine of the first dim features",
+        "similarity": similarity,
         "recall": results.recall,
         "results": [
             {
