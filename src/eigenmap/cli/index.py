@@ -278,7 +278,7 @@ def search(
 ) -> None:
     """Find the images most like the given ones.
 
-    The score is the cosine of the two codes, cut at --dim features: 1 for the same image. Of an index that was made with
+    The score is the cosine of the two codes, cut at --dim features: 1 for the same image. Of an index made with
     --bytes-per-item it is an estimate that also counts how reliable an item's code is.
     """
     from eigenmap.model import Eigenmap
@@ -300,8 +300,8 @@ def search(
     if json is not None:
         similarity = "cosine of the first dim features" + (", estimated, times reliability" if estimated else "")
         write_json(json, _as_json(database.shown(index), compared, similarity, queries.ids, results))
-    if not any(results.ids):
-        show("No item meets the conditions of --where.")  # an empty index is an error before this
+    if not any(results.ids):  # an empty index is an error before this
+        show("No item meets the conditions of --where.")
         return
     _show(queries.ids, results)
     if results.recall != 1 and results.recall is not None and not quiet:
