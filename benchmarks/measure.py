@@ -241,6 +241,7 @@ def described(alignment: Alignment) -> dict[str, Any]:
         "quality": alignment.quality,
         "eigenvalues": alignment.eigenvalues[:64].tolist(),
         "recall": alignment.recall,
+        "agreement": alignment.agreement,
     }
 
 

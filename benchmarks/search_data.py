@@ -31,20 +31,25 @@ class Codes:
     gallery_labels: NDArray[Any]
     query_labels: NDArray[Any]
     eigenvalues: NDArray[np.float64]
+    t: float | None
+    """The exponent of their weights, where it is known."""
 
     @classmethod
     def load(cls, path: Path, most_queries: int = 2000) -> Codes:
         """Read codes as float32, weighted and of norm 1 as `Eigenmap.encode` gives them; of the queries, a sample.
 
-        Files with features of equal variance (rows of any norm) are weighted here by mu^t, with the file's own `t` or
-        the one that held-out pairs chose for most of our models.
+        A file that says by which `t` its features are weighted is taken at its word; one of rows that have neither
+        `t` nor norm 1 holds features of equal variance, which are weighted by mu^4 here.
         """
         with np.load(path, allow_pickle=False) as file:
             parts = {name: file[name] for name in file.files}
+        t = float(parts["t"]) if "t" in parts else None
         weights = np.ones(1, np.float32)
-        if not np.allclose(np.linalg.norm(parts["gallery"][:1000].astype(np.float32), axis=1), 1, atol=5e-3):
+        norms = np.linalg.norm(parts["gallery"][:1000].astype(np.float32), axis=1)
+        if t is None and not np.allclose(norms, 1, atol=5e-3):
+            t = USUAL_T
             mu = np.maximum(np.asarray(parts["eigenvalues"], np.float64), 0)
-            weights = ((mu / mu.max()) ** float(parts.get("t", USUAL_T))).astype(np.float32)
+            weights = ((mu / mu.max()) ** t).astype(np.float32)
         kept = np.sort(np.random.default_rng(0).permutation(len(parts["queries"]))[:most_queries])
         return cls(
             unit(parts["gallery"].astype(np.float32) * weights),
@@ -52,6 +57,7 @@ class Codes:
             parts["gallery_labels"],
             parts["query_labels"][kept],
             np.asarray(parts["eigenvalues"], np.float64),
+            t,
         )
 
 
@@ -69,7 +75,7 @@ class Mixture:
         """k-means, then the spread of each cluster's own items, drawn towards the common one where they are few."""
         import faiss
 
-        components = min(components, len(codes) // 10)
+        components = min(components, len(codes) // 8)
         means = faiss.Kmeans(codes.shape[1], components, niter=10, seed=seed, verbose=False)
         means.train(codes)
         _, nearest = means.index.search(codes, 1)

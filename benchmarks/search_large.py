@@ -70,7 +70,7 @@ def drop_from_cache(path: Path) -> None:
 
 
 def measure_large(path: Path, queries: Floats, memory_bytes: int) -> dict[str, Any]:
-    """Open, then search at each length from a cold cache and again from a warm one."""
+    """Open, then search at each length from a cold cache and again from a warm one; at last add an item."""
     drop_from_cache(path)
     began = time.perf_counter()
     index = CodeIndex.open(path, memory_bytes=memory_bytes)
@@ -95,11 +95,18 @@ def measure_large(path: Path, queries: Floats, memory_bytes: int) -> dict[str, A
             "peak_extra_bytes": max(0, peak.bytes - held),
         }
         print(name, searches[name], flush=True)
+    items = len(index)
+    index, held = CodeIndex.open(path, memory_bytes=memory_bytes), _status("RssAnon:")
+    before = time.perf_counter()
+    with Peak() as peak:
+        index.add(queries[:1], [items])  # the first change of a process, which looks for its id among all
+    added = {"seconds": time.perf_counter() - before, "peak_extra_bytes": max(0, peak.bytes - held)}
     size = sum(file.stat().st_size for file in path.iterdir() if file.is_file())
     return {
-        "items": len(index),
+        "items": items,
         "open_seconds": opened,
         "disk_bytes": size,
         "memory_bytes": memory_bytes,
         "searches": searches,
+        "first_addition": added,
     }

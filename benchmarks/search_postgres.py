@@ -11,6 +11,7 @@ afterwards.
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import tempfile
 import time
@@ -71,14 +72,19 @@ def pgvector_rows(
     for setting in settings:
         stored = (setting.precision, setting.prefix)
         if stored != loaded:
-            approximate = None if setting.prefix is None else Approximate(dim=setting.prefix)
-            about = About(codes.shape[1], precision=setting.precision, approximate=approximate)
             began = time.perf_counter()
-            load(url, TABLE, about, _batches(codes), replace=True)
+            load_codes(url, codes, *stored)
             build, loaded = time.perf_counter() - began, stored
         yield {**_measured(url, setting, queries, truth, single_queries), "build_seconds": round(build, 1)}
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(f"DROP TABLE IF EXISTS {TABLE}; DROP FUNCTION IF EXISTS {TABLE}_search")
+
+
+def load_codes(url: str, codes: Floats, precision: str, prefix: int | None) -> None:
+    """Fill the table anew, with an HNSW index on a prefix unless that is None."""
+    approximate = None if prefix is None else Approximate(dim=prefix)
+    about = About(codes.shape[1], precision=precision, approximate=approximate)
+    load(url, TABLE, about, _batches(codes), replace=True)
 
 
 def _batches(codes: Floats, rows: int = 10_000) -> Iterator[Batch]:
@@ -109,14 +115,15 @@ def _measured(
     return {
         "method": setting.method,
         **asdict(setting),
-        **_sizes(url),
+        **sizes(url),
         f"recall@{top}": round(float(np.mean(shared)), 4),
         "queries_per_second_batch": round(len(queries) / batch, 1),
         "queries_per_second_single": round(min(single_queries, len(queries)) / single, 1),
     }
 
 
-def _sizes(url: str) -> dict[str, Any]:
+def sizes(url: str) -> dict[str, Any]:
+    """Items of the table, and bytes for each of them."""
     with psycopg.connect(url) as connection:
         found = connection.execute(
             "SELECT count(*), pg_table_size(%(t)s), pg_total_relation_size(%(t)s),"
@@ -184,6 +191,11 @@ def server() -> Iterator[str]:
         yield running.get_uri()
 
 
+def end_on_sigterm() -> None:
+    """Let a request to end stop what was started, as an error does; by default it would leave the server running."""
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+
+
 def settings(dim: int, prefixes: Sequence[int], shortlists: Sequence[int]) -> list[Setting]:
     """What is compared: prefixes and shortlists in single and half precision, HNSW on everything, no index."""
     found = [
@@ -208,6 +220,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     given = parser.parse_args()
 
+    end_on_sigterm()
     codes, queries, source = codes_and_queries(given.codes, given.items, given.queries, given.dim, given.seed)
     protocol = {
         "codes": source,

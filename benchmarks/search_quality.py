@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from eigenmap.evaluation.retrieval import retrieval
-from eigenmap.search.backend import About
-from eigenmap.search.codecs import train
+from eigenmap.search import CodeIndex
+from eigenmap.search.codecs import reliable
 from search_data import Codes, Floats
 
 BYTES = (4, 8, 16, 32, 64)
@@ -19,7 +20,7 @@ Pair = tuple[Floats, Floats]
 def mean_average_precision(codes: Codes, queries: Floats, gallery: Floats) -> dict[str, float]:
     """Quality of the ranking by cosine."""
     dim = gallery.shape[1]
-    (row,) = retrieval(queries, gallery, codes.query_labels, codes.gallery_labels, dims=[dim], top=(1000,))
+    (row,) = retrieval(queries, gallery, codes.query_labels, codes.gallery_labels, dims=[dim], top=(100, 1000))
     return {name: value for name, value in row.items() if name != "dim"}
 
 
@@ -34,26 +35,31 @@ def by_product(queries: Floats, gallery: Floats) -> Pair:
     return np.hstack([queries, np.zeros_like(queries[:, :1])]), np.hstack([gallery, rest])
 
 
-def _decoded(about: About, gallery: Floats) -> Floats:
-    """What an index of ours would hold."""
-    codec = train(about, gallery)
-    blocks = enumerate(codec.blocks)
-    return np.hstack([codec.decode(b, codec.encode(b, gallery[:, first:end])) for b, (first, end) in blocks])
+def _stored(gallery: Floats, **options: Any) -> Floats:
+    """What an index of ours holds."""
+    index = CodeIndex(gallery.shape[1], **options)
+    index.add(gallery, range(len(gallery)))
+    return np.concatenate([batch.codes for batch in index.batches()])
 
 
 def bit_budget(codes: Codes, n_bytes: int) -> Pair:
-    about = About(codes.gallery.shape[1], precision="bits", bytes_per_item=n_bytes)
-    return by_product(codes.queries, _decoded(about, codes.gallery))
+    return by_product(codes.queries, _stored(codes.gallery, precision="bits", bytes_per_item=n_bytes))
+
+
+def bit_budget_unscaled(codes: Codes, n_bytes: int) -> Pair:
+    """The same bytes without the scale of `eigenmap.search.codecs.reliable`: as codes of norm 1 by inner product."""
+    options = {"metric": "inner", "precision": "bits", "bytes_per_item": n_bytes}
+    return by_product(codes.queries, _stored(codes.gallery, **options))
 
 
 def int8_prefix(codes: Codes, n_bytes: int) -> Pair:
-    return codes.queries[:, :n_bytes], _decoded(About(n_bytes, precision="int8"), codes.gallery[:, :n_bytes].copy())
+    return codes.queries[:, :n_bytes], _stored(codes.gallery[:, :n_bytes], precision="int8")
 
 
 def sign_bits(codes: Codes, n_bytes: int) -> Pair:
-    about = About(codes.gallery.shape[1], precision="signs", bytes_per_item=n_bytes)
     kept = 8 * n_bytes
-    return codes.queries[:, :kept], _decoded(about, codes.gallery)[:, :kept]
+    stored = _stored(codes.gallery, precision="signs", bytes_per_item=n_bytes)
+    return codes.queries[:, :kept], stored[:, :kept]
 
 
 def _quantised(rows: Floats, n_bytes: int) -> Floats:
@@ -67,6 +73,12 @@ def _quantised(rows: Floats, n_bytes: int) -> Floats:
 
 def product_quantisation(codes: Codes, n_bytes: int) -> Pair:
     return by_product(codes.queries, _quantised(codes.gallery, n_bytes))
+
+
+def scaled_product_quantisation(codes: Codes, n_bytes: int) -> Pair:
+    """PQ of the vectors that our bit budget describes: how much of its lead is the scale, how much the split."""
+    rms = np.sqrt(np.square(codes.gallery, dtype=np.float64).mean(axis=0)).astype(np.float32)
+    return by_product(codes.queries, _quantised(reliable(codes.gallery, rms), n_bytes))
 
 
 def pca_and_product_quantisation(codes: Codes, n_bytes: int) -> Pair:
@@ -92,8 +104,10 @@ def optimised_product_quantisation(codes: Codes, n_bytes: int) -> Pair:
 
 METHODS: dict[str, Callable[[Codes, int], Pair]] = {
     "bit budget": bit_budget,
+    "bit budget, not scaled": bit_budget_unscaled,
     "int8 prefix": int8_prefix,
     "PQ of the full vector": product_quantisation,
+    "PQ, scaled as ours": scaled_product_quantisation,
     "PCA + PQ": pca_and_product_quantisation,
     "OPQ of the full vector": optimised_product_quantisation,
     "sign bits": sign_bits,

@@ -100,6 +100,8 @@ class Faiss:
     def build(self, codes: Floats, say: Callable[[str], object]) -> None:
         import faiss
 
+        lists = max(1, min(1024, len(codes) // 39))  # 39 points a list, or faiss warns
+        self.factory = self.setting = self.factory.format(lists=lists)
         self.index = faiss.index_factory(codes.shape[1], self.factory, faiss.METRIC_INNER_PRODUCT)
         rows = unit(codes)
         self.index.train(rows[np.random.default_rng(0).permutation(len(rows))[:100_000]])
@@ -177,25 +179,30 @@ class Usearch:
 
 
 class Postgres:
-    """PostgreSQL with pgvector: HNSW on a prefix and rerank in the same statement."""
+    """PostgreSQL with pgvector: HNSW on a prefix and rerank in the same statement, over one connection."""
+
+    prefix = 32
 
     def __init__(self, url: str) -> None:
-        self.url, self.setting, self.bytes_per_item = url, "hnsw on 32", 0.0
+        self.url, self.setting, self.bytes_per_item = url, f"hnsw on {self.prefix}", 0.0
 
     def build(self, codes: Floats, say: Callable[[str], object]) -> None:
-        how = Approximate("hnsw", 32, 200, 200)
-        options: dict[str, Any] = {"backend": "postgres", "where": self.url, "table": "benchmark", "approximate": how}
-        self.index = CodeIndex(codes.shape[1], precision="float16", **options)
-        for start in range(0, len(codes), 50_000):
-            self.index.add(codes[start : start + 50_000], range(start, min(start + 50_000, len(codes))))
-            say(f"{start + 50_000:,}")
-        self.bytes_per_item = 2.0 * codes.shape[1]
+        from search_postgres import TABLE, load_codes, sizes
+
+        load_codes(self.url, codes, "float16", self.prefix)
+        self.bytes_per_item = sizes(self.url)["bytes_per_item"]
+        self.index = CodeIndex.open(self.url, table=TABLE)
+        self.stages = [(self.prefix, 100), (codes.shape[1], TOP)]
 
     def tune(self, queries: Floats, truth: Ids) -> None:
-        """Left at its default."""
+        for shortlist in (50, 100, 200, 400, 800):
+            self.stages[0] = (self.prefix, shortlist)
+            self.setting = " > ".join(f"{dim}:{keep}" for dim, keep in self.stages)
+            if recall(self.search(queries), truth) >= WANTED:
+                break
 
     def search(self, queries: Floats) -> Ids:
-        return np.array(self.index.search(queries, TOP).ids, np.int64)
+        return np.array(self.index.search(queries, funnel=self.stages).ids, np.int64)
 
 
 def ways(postgres: str | None = None) -> dict[str, Callable[[], Way]]:
@@ -216,16 +223,18 @@ def ways(postgres: str | None = None) -> dict[str, Callable[[], Way]]:
         "bit budget, 16 bytes": lambda: Ours(precision="bits", bytes_per_item=16),
         "bit budget, 64 bytes": lambda: Ours(precision="bits", bytes_per_item=64),
         "faiss HNSW, full vector": lambda: Faiss("HNSW16", "efSearch"),
-        "faiss IVF-PQ, 16 bytes": lambda: Faiss("IVF1024,PQ16", "nprobe"),
-        "faiss IVF-PQ, 64 bytes": lambda: Faiss("IVF1024,PQ64", "nprobe"),
+        "faiss IVF-PQ, 16 bytes": lambda: Faiss("IVF{lists},PQ16", "nprobe"),
+        "faiss IVF-PQ, 64 bytes": lambda: Faiss("IVF{lists},PQ64", "nprobe"),
         "faiss SQ8, full vector": lambda: Faiss("SQ8"),
         "PCA to 16": lambda: Principal(16),
         "PCA to 64": lambda: Principal(64),
         "usearch HNSW, full vector": Usearch,
     }
     if postgres is not None:
-        found["pgvector HNSW prefix + rerank"] = lambda: Postgres(postgres)
+        found |= {name: lambda: Postgres(postgres) for name in DATABASE}
     return found
 
 
-NAMES: Sequence[str] = (*ways(), "pgvector HNSW prefix + rerank")
+DATABASE: Sequence[str] = ("pgvector HNSW prefix + rerank",)
+"""Ways that need a database."""
+NAMES: Sequence[str] = (*ways(), *DATABASE)

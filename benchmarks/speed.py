@@ -138,18 +138,46 @@ def profile(setting: Setting, *, compiled: bool, steps: int = 10) -> str:
     from torch.profiler import profile as record
 
     bench = Bench(setting, compiled=compiled)
-    took = seconds(bench.step, bench.device, steps, warmup=20)
+    took = seconds(bench.step, bench.device, 3 * steps, warmup=20)
+    alone = seconds(bench.limit(), bench.device, 3 * steps)
+    launching = launch_seconds(bench, steps)
     with record(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as recorded:
         seconds(bench.step, bench.device, steps, warmup=0)
-    kernels = [
-        event for event in recorded.key_averages() if event.self_device_time_total > 0 and event.device_type != 0
-    ]
-    busy = sum(event.self_device_time_total for event in kernels) / steps
-    slowest = sorted(kernels, key=lambda event: -event.self_device_time_total)[:25]
+    with record(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as network:
+        seconds(bench.limit(), bench.device, steps, warmup=0)
+    kernels, of_network = (_kernels(each, steps) for each in (recorded, network))
+    beside = {name: (spent - of_network.get(name, (0.0, 0))[0], n) for name, (spent, n) in kernels.items()}
+    slowest = sorted(beside.items(), key=lambda entry: -entry[1][0])[:25]
+    busy, busy_alone = (sum(spent for spent, _ in each.values()) for each in (kernels, of_network))
     return "\n".join(
-        [f"{1e3 * took:.2f} ms a step, {busy / 1e3:.2f} ms of kernels"]
-        + [f"{e.self_device_time_total / steps:8.0f} us {e.count / steps:6.1f} x {e.key[:90]}" for e in slowest]
+        [
+            f"{1e3 * took:.2f} ms a step, {1e3 * launching:.2f} ms until the host has launched it, "
+            f"{busy / 1e3:.2f} ms of kernels; the network alone {1e3 * alone:.2f} ms, "
+            f"{busy_alone / 1e3:.2f} ms of kernels",
+            "beside the network:",
+        ]
+        + [f"{spent:8.0f} us {count:6.1f} x {name[:90]}" for name, (spent, count) in slowest]
     )
+
+
+def launch_seconds(bench: Bench, steps: int) -> float:
+    """Seconds of the host for a step, while the device has nothing to wait for."""
+    spent = 0.0
+    for step in range(steps):
+        _finish(bench.device)
+        began = time.perf_counter()
+        bench.step(step)
+        spent += time.perf_counter() - began
+    return spent / steps
+
+
+def _kernels(recorded: Any, steps: int) -> dict[str, tuple[float, float]]:
+    """Microseconds and calls a step of everything that ran on the device; not of the ranges that name several."""
+    return {
+        event.key: (event.self_device_time_total / steps, event.count / steps)
+        for event in recorded.key_averages()
+        if event.self_device_time_total > 0 and event.device_type.name == "CUDA" and not event.key.startswith("## ")
+    }
 
 
 def measure_accumulated(setting: Setting, chunks: int) -> dict[str, Any]:

@@ -174,7 +174,7 @@ def test_minutes_become_steps() -> None:
     said: list[str] = []
     model = fit_graph((GRAPH.x, GRAPH.edge_index), 4, minutes=0.002, say=said.append, **SMALL)
     assert model.training["steps"] >= 20
-    assert any("fit into 0.002 minutes" in line for line in said)
+    assert any("fit into 0.002 min" in line for line in said)
 
 
 @pytest.mark.parametrize(

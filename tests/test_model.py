@@ -80,6 +80,7 @@ def test_a_model_read_back_gives_the_same_codes_to_the_bit(source: Source, tmp_p
     assert np.array_equal(loaded.eigenvalues_, model.eigenvalues_)
     assert (loaded.source, loaded.image, loaded.training) == (model.source, model.image, model.training)
     assert loaded.alignment.recall == model.alignment.recall
+    assert loaded.alignment.agreement == model.alignment.agreement
     assert loaded.suggest_dim(recall=0.9) == model.suggest_dim(recall=0.9)
     assert loaded.suggest_dim(spectrum=0.9) == model.suggest_dim(spectrum=0.9)
 

@@ -493,6 +493,7 @@ def test_the_exponent_keeps_long_codes_as_good_as_short_ones() -> None:
 
     assert agreement(64, best.t) > agreement(6, best.t) - 0.01
     assert agreement(64, 0.0) < agreement(6, 0.0) - 0.1
+    assert best.agreement[best.t] == max(best.agreement.values()) > 0
     # The recall curve rises to 1, but for noise.
     lengths, shares = zip(*sorted(best.recall.items()), strict=True)
     assert lengths[0] == 1

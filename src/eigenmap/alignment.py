@@ -30,7 +30,7 @@ AGREEMENT_PAIRS = 2_000
 """Of those, as many are kept as codes, to compare neighbours."""
 EDGE_PAIRS = 50_000
 """Walks from which the rotation on a large graph is estimated, and on which any is judged without held-out edges."""
-TABLE_NODES, TABLE_ENTRIES = 100_000, 50_000_000
+TABLE_NODES, TABLE_ENTRIES = 100_000, 20_000_000
 """Graphs of so many nodes and entries of the adjacency matrix are small: moments are those of all walks, exactly."""
 WALK_RIDGES = (0.0, 0.01, 0.1, 1.0, 10.0, 100.0)
 """Candidates for the ridge on graphs. Leading eigenfunctions of a walk often live on a handful of nodes, and a large
@@ -79,10 +79,8 @@ def align_nodes(
     if small:
         table = _table(network, pairs.walk.n_nodes, pairs.device)
         outputs: Outputs = lambda rows: (table[0][rows], table[1][rows])  # noqa: E731
-        fit: Mapping[Source, Moments] = {
-            "encoder": all_moments(table[0], pairs),
-            "projector": all_moments(table[1], pairs),
-        }
+        tables: dict[Source, Tensor] = {"encoder": table[0], "projector": table[1]}
+        fit: Mapping[Source, Moments] = {source: all_moments(tables[source], pairs) for source in sources}
     else:
         outputs = network
         fit, _ = pair_moments(outputs, pairs.pairs(_generator(seed + 2), BATCH, count))

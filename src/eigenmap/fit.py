@@ -37,6 +37,7 @@ from eigenmap.relations.images import ImagePairs, split_held_out
 from eigenmap.training import TrainingConfig, checkpoint, measure_step, show, start, steps_for_budget, train
 from eigenmap.training.config import Accelerator, Setting
 from eigenmap.training.environment import environment
+from eigenmap.training.launch import pays_to_compile
 from eigenmap.training.progress import Progress
 from eigenmap.training.run import CHECKPOINT
 
@@ -142,14 +143,14 @@ def fit_images(
     config = training_config(chosen, steps or max(1, round(chosen.epochs * epoch)), seed, device, devices, tensorboard)
     fabric = start(config)
     views = TwoViews(chosen.views, image.size, image.standardisation)
-    pairs = _pairs(data.pixels, train_rows, views, chosen.batch_size, seed, fabric, compile=chosen.compile)
+    pairs = _pairs(data.pixels, train_rows, views, chosen.batch_size, seed, fabric, compile=config.compile)
     held_pairs = _pairs(data.pixels, held_rows, views, len(held_rows), seed + 1, fabric, whole=True)
     if minutes is not None and steps is None:
         seconds = measure_step(network, pairs, objective, config, fabric)
         config = training_config(
             chosen, steps_for_budget(60 * minutes, seconds, least=20), seed, device, devices, tensorboard
         )
-        say(f"{config.steps:,} steps of {chosen.batch_size} images fit into {minutes:g} minutes on this machine.")
+        say(f"{config.steps:,} steps of {chosen.batch_size} images fit into {minutes:g} min.")
 
     if folder is not None and not resume:
         # An old description beside new weights would make a damaged model.
@@ -339,7 +340,7 @@ def training_config(
         projector_lr_scale=recipe.projector_lr_scale,
         precision=recipe.precision,
         channels_last=isinstance(recipe, Recipe) and recipe.channels_last,
-        compile=recipe.compile,
+        compile=pays_to_compile(device, steps) if recipe.compile == "auto" else recipe.compile,
         accumulate=recipe.accumulate if isinstance(recipe, Recipe) else 1,
         seed=seed,
         log_every=max(1, steps // 100),

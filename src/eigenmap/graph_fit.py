@@ -130,7 +130,7 @@ def fit_graph(
         steps = steps_for_budget(60 * minutes, seconds, least=20)
         chosen = chosen.but(steps=steps)
         config = training_config(chosen, steps, seed, device, devices, tensorboard, FEWEST_STEPS_TO_A_CHECK)
-        say(f"{steps:,} steps of {chosen.batch_size:,} edges fit into {minutes:g} minutes on this machine.")
+        say(f"{steps:,} steps of {chosen.batch_size:,} edges fit into {minutes:g} min.")
 
     if folder is not None and not resume:
         # An old description beside new weights would make a damaged model.

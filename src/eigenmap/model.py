@@ -267,6 +267,7 @@ class Eigenmap:
             network = Network(built, **about["network"])
             parts: dict[str, Any] = {**about["alignment"], **_prefixed("alignment.", tensors)}
             parts["recall"] = {int(dim): share for dim, share in parts["recall"].items()}
+            parts["agreement"] = {float(t): share for t, share in parts.get("agreement", {}).items()}
             alignment = Alignment(**parts)
             source, training = about["source"], about["training"]
         except EigenmapError:

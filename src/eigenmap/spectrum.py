@@ -161,6 +161,7 @@ class Alignment:
     quality: float = float("nan")
     noise: float = 0.0  # one standard error of a held-out eigenvalue that is truly zero
     recall: dict[int, float] = field(default_factory=dict)  # length -> recall@10 of the full-length neighbours
+    agreement: dict[float, float] = field(default_factory=dict)  # exponent -> how far two views agree on neighbours
 
     @property
     def n_components(self) -> int:
@@ -177,7 +178,8 @@ class Alignment:
             rotation=self.rotation[:, columns],
             eigenvalues=self.eigenvalues[columns],
             power=self.power[columns],
-            recall={},  # it was about the full length
+            recall={},  # they were about the full length
+            agreement={},
         )
 
     def to(self, device: torch.device | str) -> Alignment:
@@ -393,9 +395,8 @@ def best_alignment(
     # Python's max keeps the first of equals (but for rounding): the network's own order, then the smaller ridge.
     best, quality = max(judged, key=lambda pair: round(pair[1], 6))
     best, held_out_pairs = best.to("cpu"), pairs
-    lengths = _damped_lengths(best)
-    t = max(exponents, key=lambda t: agreement(best, pairs, t, lengths)) if enough else 1.0
-    best = replace(best, t=t, quality=quality)
+    found = {float(t): agreement(best, pairs, t, _damped_lengths(best)) for t in exponents} if enough else {}
+    best = replace(best, t=max(found, key=lambda t: found[t]) if found else 1.0, quality=quality, agreement=found)
     return replace(best, recall=_recall_curve(best, held_out_pairs))
 
 

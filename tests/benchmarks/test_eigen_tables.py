@@ -76,3 +76,18 @@ def test_the_default_against_nystroem_is_said_plainly(tmp_path: Path) -> None:
     assert "Exact Nystroem itself is below 0.95 in mode 2:" in blurred
     worse = write(tmp_path, exact, run("default", [0.99, 0.98], [0.01, 0.12]))
     assert "Missed in 1 of 2: mode 2 (seed 0)." in worse
+
+
+def test_choices_are_means_over_seeds(tmp_path: Path) -> None:
+    runs = [
+        {"choice": "probes", "seed": seed, "figures": {"without": 0.5, "with": value}, **ENVIRONMENT}
+        for seed, value in enumerate((0.9, 1.0))
+    ]
+    (tmp_path / "eigen-choices.json").write_text(json.dumps({"runs": runs}))
+    page = eigen_tables.page(tmp_path)
+    lines = [line for line in page.splitlines() if line.startswith("| probes in the last layer")]
+    assert [line.split("|")[2:5] for line in lines] == [
+        [" without ", " 0.5000 ± 0.0000 ", " 2 "],
+        [" with ", " 0.9500 ± 0.0707 ", " 2 "],
+    ]
+    assert "| offset of the log-det on blocks (16-D): captured spectrum | not run |" in page

@@ -12,6 +12,7 @@ import harness
 import search
 import search_large
 import search_tables
+from eigenmap.search import CodeIndex
 from search_data import Codes, Mixture
 from search_quality import BYTES, METHODS, full_quality, mean_average_precision
 from search_ways import NAMES, recall, ways
@@ -50,6 +51,18 @@ def test_codes_are_weighted_and_of_norm_one(codes_file: Path) -> None:
     np.testing.assert_allclose(np.linalg.norm(codes.gallery, axis=1), 1, atol=1e-5)
     spread = codes.gallery.std(axis=0)
     assert spread[0] > 20 * spread[-1]  # (0.95 / 0.3)^4 = 100
+
+
+def test_codes_that_were_weighted_are_taken_as_they_are(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    rows = (3 * rng.standard_normal((50, 4)) * [1, 0.5, 0.2, 0.1]).astype(np.float32)
+    labels = rng.random((50, 5)) < 0.5  # several an item
+    parts = {"gallery_labels": labels[:40], "query_labels": labels[40:], "eigenvalues": np.linspace(1, 0.2, 4)}
+    np.savez(tmp_path / "codes.npz", gallery=rows[:40], queries=rows[40:], t=2.0, **parts)
+    codes = Codes.load(tmp_path / "codes.npz")
+    assert codes.t == 2
+    np.testing.assert_allclose(codes.gallery, rows[:40] / np.linalg.norm(rows[:40], axis=1, keepdims=True), rtol=1e-5)
+    assert 0 < full_quality(codes)["map_over_found@1000"] <= 1
 
 
 def test_a_mixture_has_the_moments_of_its_codes_and_the_same_beginning_whatever_its_length(
@@ -127,6 +140,7 @@ def test_a_large_index_is_filled_in_pieces_and_measured(
     row = search_large.measure_large(tmp_path / "large", mixture.queries(5), 2**20)
     assert row["items"] == 300 and row["open_seconds"] < 1
     assert set(row["searches"]) == {"8 features", "64 features", "funnel"}
+    assert row["first_addition"]["seconds"] > 0 and len(CodeIndex.open(tmp_path / "large")) == 301
 
 
 def test_the_page_is_that_of_the_results() -> None:

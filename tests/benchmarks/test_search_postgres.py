@@ -1,10 +1,14 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
+import psycopg
 import pytest
 
 import harness
@@ -68,3 +72,26 @@ def test_a_run_that_was_cut_off_goes_on(database: str, tmp_path: Path, monkeypat
 
 def test_names_of_methods() -> None:
     assert Setting("float32", None, 0, 8).method == "pgvector, every item compared"
+
+
+def test_a_request_to_end_stops_the_server() -> None:
+    program = """
+import time
+import search_postgres
+search_postgres.end_on_sigterm()
+with search_postgres.server() as url:
+    print(url, flush=True)
+    time.sleep(60)
+"""
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, env=environment()) as one:
+        assert one.stdout is not None
+        url = one.stdout.readline().strip()
+        psycopg.connect(url).close()
+        one.terminate()
+        assert one.wait(30) == 128 + signal.SIGTERM
+    with pytest.raises(psycopg.OperationalError):
+        psycopg.connect(url)
+
+
+def environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}

@@ -49,6 +49,24 @@ def test_a_search_finds_what_a_search_of_a_folder_finds(
     assert "disc/" in only.out and "stripes/" not in only.out
 
 
+def test_advice_and_duplicates_of_a_table(model_dir: Path, photos: Path, database: str, tmp_path: Path) -> None:
+    succeed("index", model_dir, photos, "--to", database, "--table", "photos", "--quiet")
+    table = [database, "--table", "photos", "--json", tmp_path / "said.json", "--force", "--quiet"]
+    assert "Recommended: --" in succeed("advise", *table, "--top", 3).out
+    said = json.loads((tmp_path / "said.json").read_text())
+    assert said["items"] == 15 and said["index"].startswith("postgresql://") and "postgres:" not in said["index"]
+    with CodeIndex.open(database, table="photos") as index:
+        codes = index.codes(["bars/1.png"])
+        index.add(2 * codes, ["bars/copy.png"])
+    succeed("duplicates", *table, "--threshold", 0.9999)
+    groups = json.loads((tmp_path / "said.json").read_text())["groups"]
+    assert {"bars/1.png", "bars/copy.png"} <= set(next(g["ids"] for g in groups if "bars/copy.png" in g["ids"]))
+    for verb in ("advise", "duplicates"):
+        assert "Name the table of the codes: --table photos." in refused(verb, database)
+        assert "there is no table other" in refused(verb, database, "--table", "other")
+        assert "leave it out" in refused(verb, tmp_path, "--table", "photos")
+
+
 def test_codes_that_were_embedded_before(model_dir: Path, photos: Path, database: str, tmp_path: Path) -> None:
     succeed("embed", model_dir, photos, "--out", tmp_path / "codes", "--shard-size", 4)
     succeed("index", model_dir, tmp_path / "codes", "--to", database, "--table", "photos", "--dim", 3, "--prefix", 0)

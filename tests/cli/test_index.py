@@ -4,6 +4,7 @@ import json
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from eigenmap import Eigenmap
@@ -13,7 +14,7 @@ from tests.cli.run import refused, succeed
 
 def test_an_index_holds_codes_and_the_model_but_not_the_run(index_dir: Path, model_dir: Path) -> None:
     assert sorted(path.name for path in index_dir.iterdir()) == [
-        *("codec.json", "features-0-8.bin", "ids.bin", "ids.ends", "index.json", "log"),
+        *("codec.json", "features-0-8.bin", "ids.bin", "ids.ends", "ids.hash", "index.json", "log"),
         *("metadata.bin", "metadata.ends", "model", "thumbnails.sqlite"),
     ]
     assert sorted(path.name for path in (index_dir / "model").iterdir()) == ["model.json", "model.safetensors"]
@@ -48,6 +49,37 @@ def test_several_images_get_a_table_each(index_dir: Path, photos: Path) -> None:
     assert result.out.count("rank") == 2
     assert str(queries[0]) in result.out and str(queries[1]) in result.out
     assert f"{photos / 'disc' / 'broken.jpg'}: " in result.err  # left out, and said so
+
+
+def test_codes_that_were_embedded_before(model_dir: Path, photos: Path, index_dir: Path, tmp_path: Path) -> None:
+    codes, made = tmp_path / "codes", tmp_path / "made.index"
+    succeed("embed", model_dir, photos, "--out", codes, "--shard-size", 4)
+    result = succeed("index", model_dir, codes, "--out", made)
+    assert result.err == f"{made}: 15 items, 8 features each.\n"
+    index, other = CodeIndex.open(made), CodeIndex.open(index_dir)
+    assert index.ids == other.ids
+    np.testing.assert_allclose(index.codes(index.ids), other.codes(other.ids), atol=1e-6)
+    assert "bars/1.png" in succeed("search", made, photos / "bars" / "1.png", "--top", 1).out
+    succeed("index", model_dir, codes, "--out", made, "--add", "--quiet")
+    assert len(CodeIndex.open(made)) == 15
+    assert "exists" in refused("index", model_dir, codes, "--out", made)
+    succeed("index", model_dir, codes, "--out", made, "--force", "--dim", 4, "--bytes-per-item", 3, "--quiet")
+    assert CodeIndex.open(made).about.bytes_per_item == 3
+    succeed("search", made, photos / "bars" / "1.png", "--json", tmp_path / "found.json")
+    assert "estimated" in json.loads((tmp_path / "found.json").read_text())["similarity"]
+    assert "so --dim cannot be 5" in refused("index", model_dir, codes, "--out", made, "--add", "--dim", 5)
+    succeed("embed", model_dir, photos, "--out", tmp_path / "short", "--dim", 3)
+    assert "choose --dim 3" in refused("index", model_dir, tmp_path / "short", "--out", tmp_path / "x")
+    assert not (tmp_path / "x").exists()
+
+
+def test_several_conditions_on_one_label(index_dir: Path, photos: Path) -> None:
+    query = photos / "bars" / "1.png"
+    neither = ["--where", "label!=bars", "--where", "label!=disc"]
+    out = succeed("search", index_dir, query, *neither).out
+    assert "stripes/" in out and "bars/" not in out.partition("\n")[2] and "disc/" not in out
+    none = succeed("search", index_dir, query, *neither, "--where", "label!=stripes")
+    assert none.out == "No item meets the conditions of --where.\n"
 
 
 def test_an_index_of_short_codes(model_dir: Path, array_file: Path, tmp_path: Path) -> None:

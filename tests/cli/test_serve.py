@@ -60,6 +60,8 @@ def test_mistakes_in_serving(index_dir: Path, model_dir: Path, tmp_path: Path) -
     assert "16 characters or more" in refused("serve", index_dir, "--token", "short")
     assert "is not an index" in refused("serve", model_dir, "--port", 0)
     assert "there is no such directory" in refused("serve", tmp_path / "gone", "--port", 0)
+    address = "postgresql://me:secret@host/x"
+    assert refused("serve", address).startswith("The page shows an index in a folder, not a table")
     assert "0 to 65535, not 70000" in refused("serve", index_dir, "--port", 70_000)
     assert "is no folder; --images" in refused("serve", index_dir, "--port", 0, "--images", tmp_path / "gone")
     with socket.create_server(("127.0.0.1", 0)) as taken:

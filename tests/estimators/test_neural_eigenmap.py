@@ -145,7 +145,9 @@ def test_an_indefinite_kernel_keeps_its_signs() -> None:
 
 
 @pytest.mark.parametrize(
-    "form", [np.asarray, scipy.sparse.csr_array, torch.as_tensor], ids=["dense", "sparse", "torch"]
+    "form",
+    [np.asarray, scipy.sparse.csr_array, torch.as_tensor, pd.DataFrame, pl.DataFrame],
+    ids=["dense", "sparse", "torch", "pandas", "polars"],
 )
 def test_a_gram_matrix_with_features_of_the_nodes(form: Any) -> None:
     K = rbf_kernel(X, gamma=0.5)
@@ -332,8 +334,13 @@ ENDLESS[3, 1] = np.inf
     [
         (HOLED, {}, "contains NaN"),
         (ENDLESS, {}, "contains infinity"),
-        (X, {"kernel": wrong_shape}, r"must return a tensor of shape \(64, 65\), not shape \(64, 64\)"),
+        (X, {"kernel": wrong_shape}, r"must return a torch tensor of shape \(64, 65\), not shape \(64, 64\)"),
         (X, {"kernel": not_symmetric}, "not symmetric"),
+        (X, {"kernel": rbf_kernel}, "must return a torch tensor of shape .*, not ndarray"),
+        (X, {"kernel": lambda x, y: torch.zeros(len(x), len(y))}, "kernel is zero on this data"),
+        (X, {"kernel_params": 3}, "kernel_params must be a dictionary of options or None, not 3"),
+        (X, {"kernel_params": {"length_scale": "long"}}, "length_scale must be a positive number"),
+        (X, {"kernel": "polynomial", "kernel_params": {"degree": "3"}}, "degree of the polynomial kernel .* number"),
         (X, {"kernel": "gauss"}, "no kernel 'gauss'; choose one of .*, precomputed, neighbours or give a function"),
         (X, {"kernel": None}, "no kernel None"),
         (X, {"t": "a"}, "t must be a number at least 0, not 'a'"),
@@ -374,6 +381,19 @@ def test_bad_combinations_are_named() -> None:
         NeuralEigenmap(4).partial_fit(X[:3]).transform(X)
     with pytest.raises(EigenmapError, match=r"give features of the points: fit\(X, gram=matrix\)"):
         NeuralEigenmap(kernel="precomputed").fit(scipy.sparse.eye_array(10_001, format="csr"))
+    with pytest.raises(EigenmapError, match=r"give score\(X, gram=...\) their matrix"):
+        NeuralEigenmap(kernel="precomputed", random_state=0).fit(X, gram=rbf_kernel(X)).score(X)
+    with pytest.raises(EigenmapError, match="kernel is zero on this data"):
+        NeuralEigenmap(kernel="precomputed").fit(X, gram=np.zeros((120, 120)))
+
+
+def test_a_kernel_may_return_whole_numbers() -> None:
+    def same_side(x: Tensor, y: Tensor) -> Tensor:
+        return (x[:, :1] * y[:, 0] > 0).long()
+
+    model = NeuralEigenmap(2, kernel=same_side, max_steps=0, random_state=0).fit(X)
+    share = (X[:, 0] > 0).mean()
+    assert model.eigenvalues_[0] == pytest.approx(max(share, 1 - share), abs=0.1)
 
 
 def test_constant_features_and_constant_data() -> None:

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from eigenmap.estimators.report import groups, judge, judge_by_halves, smallest_eigenvalue, warn_of_weak_alpha
+from eigenmap.estimators.report import groups, judge, judge_by_halves, size, smallest_eigenvalue, warn_of_weak_alpha
 from eigenmap.objectives import GramNeuralEF, NeuralEF
 from eigenmap.relations.operator import KernelOperator, MatrixOperator
 
@@ -47,7 +47,7 @@ def test_few_points_are_judged_function_by_function_without_bias() -> None:
 
 def test_halves_judge_each_other() -> None:
     operator = KernelOperator(uniform(600), kernel)
-    found = judge_by_halves(lambda x: cosines(x), operator, 4, torch.ones(1).double() * 0.1, seed=0)
+    found = judge_by_halves(lambda x: cosines(x), operator, 4, torch.ones(1).double() * 0.1, seed=0, ridge=1e-8)
     torch.testing.assert_close(found, MU[:4], rtol=0.15, atol=0)
 
 
@@ -76,3 +76,12 @@ def test_the_warning_says_which_alpha_would_do(recwarn: pytest.WarningsRecorder)
     for enough in (NeuralEF(alpha=1.6), NeuralEF(alpha=1.0, ratio=True), NeuralEF(ordered=False), GramNeuralEF()):
         warn_of_weak_alpha(enough, mu, floor=1e-3, unit=0.8)
     assert not recwarn.list
+
+
+def test_the_size_of_a_kernel_without_a_diagonal_is_that_of_its_entries() -> None:
+    gram = torch.tensor([[0.0, 2.0, 0.0], [2.0, 0.0, 1.0], [0.0, 1.0, 0.0]]).double()
+    p, x = torch.tensor([0.5, 0.25, 0.25]).double(), torch.zeros(3, 1).double()
+    expected = (2 * (0.5 * 0.25 * 4 + 0.25 * 0.25 * 1)) ** 0.5
+    assert size(MatrixOperator(x, gram, p)) == pytest.approx(expected)
+    assert size(MatrixOperator(x, gram.to_sparse(), p)) == pytest.approx(expected)
+    assert size(MatrixOperator(x, gram + torch.eye(3).double(), p)) == pytest.approx(1.0)

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from eigenmap.errors import EigenmapError
-from eigenmap.estimators.ritz import least_squares, probes, rayleigh_ritz, solve
+from eigenmap.estimators.ritz import NEAR, least_squares, probes, rayleigh_ritz, solve, spacing
 from eigenmap.relations.kernel import rbf
 from eigenmap.relations.operator import KernelOperator, MatrixOperator
 
@@ -115,3 +115,24 @@ def test_functions_that_only_fit_the_points_are_kept_where_the_probes_are_out_of
 
     solution = solve(near_only, T, 4, torch.ones(1).double(), seed=0)
     torch.testing.assert_close(solution.eigenvalues, mu, rtol=1e-6, atol=0)
+
+
+def test_spacing_is_the_distance_to_the_nearest_other_point_in_units_of_the_scale() -> None:
+    x = torch.tensor([[0.0, 0.0], [3.0, 0.0], [3.0, 8.0]]).double()
+    scale = torch.tensor([1.0, 2.0]).double()
+    assert spacing(KernelOperator(x, rbf), scale) == pytest.approx((3 + 3 + 4) / 3)
+
+
+def test_where_points_are_dense_the_two_residuals_are_one() -> None:
+    dense = solve(monomials, T, 3, torch.ones(1).double(), seed=0)
+    assert spacing(T, torch.ones(1).double()) < NEAR
+    assert torch.equal(dense.residual, dense.outside)
+
+
+def test_where_points_are_sparse_the_residual_is_larger_outside() -> None:
+    x = random(60, 4)
+    operator = KernelOperator(x, rbf)
+    directions = random(4, 40, seed=5)
+    found = solve(lambda z: torch.cos(z @ directions), operator, 3, torch.ones(4).double(), seed=0)
+    assert spacing(operator, torch.ones(4).double()) > NEAR
+    assert float(found.outside.mean()) > float(found.residual.mean())

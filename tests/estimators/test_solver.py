@@ -3,6 +3,7 @@ from __future__ import annotations
 import torch
 
 from eigenmap.estimators.relation import make_relation
+from eigenmap.estimators.ritz import DISTINCT
 from eigenmap.estimators.solver import Settings, Solver
 
 X = torch.randn(300, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
@@ -63,3 +64,44 @@ def test_data_far_from_the_origin_is_trained_on_in_double_precision() -> None:
     assert Solver(settings(), near, 0).dtype == torch.float32
     assert Solver(settings(), far, 0).dtype == torch.float64
     assert Solver(settings(batch_size=300), near, 0).dtype == torch.float64
+
+
+def test_the_edges_of_a_random_graph_are_not_learned_by_heart() -> None:
+    generator = torch.Generator().manual_seed(0)
+    side = torch.arange(300) % 2
+
+    def nodes() -> torch.Tensor:
+        return side[:, None] * 2.0 - 1 + 0.3 * torch.randn(300, 3, generator=generator, dtype=torch.float64)
+
+    x, new = nodes(), nodes()
+    chance = torch.where(side[:, None] == side, 0.4, 0.3).double()
+    upper = (torch.rand(300, 300, generator=generator, dtype=torch.float64) < chance).double().triu(1)
+    relation = make_relation(x, None, "precomputed", None, upper + upper.T, seed=0, edges=8)
+    chosen = settings(n_components=2, batch_size=512, network_params={"width": 256}, max_steps=100)
+    solver = Solver(chosen, relation, seed=0)
+    solver.fit(relation)
+
+    def agreement(head: torch.Tensor) -> float:
+        second = solver.functions.span(new) @ head[:, 1]
+        return abs(float(torch.nn.functional.cosine_similarity(second, side.double() * 2 - 1, dim=0)))
+
+    assert agreement(solver.functions.head) > 0.95
+    solver.ridge = DISTINCT  # all of the span: the noise is fitted, and little is known about other nodes
+    assert agreement(solver._solve(relation.operator()).head) < 0.5
+
+
+def test_the_first_layer_is_chosen_after_a_round_of_training() -> None:
+    x = torch.randn(200, 4, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    relation = make_relation(x, None, "rbf", None, None, seed=0, edges=8)
+    solver = Solver(settings(n_components=4, batch_size=256, max_steps=40), relation, seed=0)
+    gains = [functions.network for functions in (solver.functions, *solver.others)]
+    assert len(gains) == 2
+    found = solver.fit(relation)
+    assert solver.trainer.steps == 40 and len(found.eigenvalues) == 4
+
+    alone = []
+    for number in range(2):
+        again = Solver(settings(n_components=4, batch_size=256, max_steps=40), relation, seed=0)
+        again.functions, again.others = [again.functions, *again.others][number], []
+        alone.append(float(again.fit(relation).residual.mean()))
+    assert float(found.residual.mean()) <= max(alone)

@@ -34,7 +34,7 @@ def test_none_leaves_a_setting_as_it_is() -> None:
         ({"n_components": 0}, "n_components must be above 0, not 0"),
         ({"image_size": -3}, "image_size must be above 0, not -3"),
         ({"epochs": 0}, "epochs must be above 0, not 0"),
-        ({"compile": "no"}, "compile must be true or false, not 'no'"),
+        ({"compile": "no"}, "compile must be true or false or auto, not 'no'"),
         ({"views": 3}, "views must be a name, not 3"),
         ({"codes": "both"}, "codes must be one of auto, encoder, projector, not 'both'"),
         ({"optimizer": "adam"}, "optimizer must be one of adamw, sgd, lars, not 'adam'"),

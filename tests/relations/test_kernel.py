@@ -241,7 +241,12 @@ LOPSIDED[0, 1] += 1e-6
         (X[0], "rbf", {}, r"at least 2 points, \(n, d\), not an array of shape \(3,\)"),
         (X[:1], "rbf", {}, "at least 2 points"),
         (X.reshape(7, 3, 1), "rbf", {}, r"one of vectors; x must be \(n, d\)"),
-        (X, lambda x, y: x @ x.T, {}, r"6 and 7 points must return a tensor of shape \(6, 7\), not shape \(6, 6\)"),
+        (
+            X,
+            lambda x, y: x @ x.T,
+            {},
+            r"6 and 7 points must return a torch tensor of shape \(6, 7\), not shape \(6, 6\)",
+        ),
         (X, lambda x, y: (x @ y.T).numpy(), {}, "not ndarray"),
         (X, lambda x, y: (x @ y.T).sqrt(), {}, "returns NaN or infinity"),
         (X, not_symmetric, {}, "not symmetric: .* differ by up to"),
@@ -271,5 +276,5 @@ def test_a_shape_that_goes_wrong_later_is_named_too() -> None:
 
     blocks = KernelBlocks(points(8), kernel, batch_size=4)
     blocks.x = points(20)
-    with pytest.raises(EigenmapError, match=r"must return a tensor of shape \(4, 12\)"):
+    with pytest.raises(EigenmapError, match=r"must return a torch tensor of shape \(4, 12\)"):
         blocks.between(torch.arange(4), torch.arange(12))

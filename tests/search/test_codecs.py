@@ -70,6 +70,21 @@ def test_bits_follow_the_spectrum():
     assert len(codec.groups) == 8
 
 
+def test_reliable_items_are_scaled_up():
+    """Against the formula in float64; items of the first features above 1, items of the tail below."""
+    codes = sample()
+    codes /= np.linalg.norm(codes, axis=1, keepdims=True)
+    codec = train(About(K, precision="bits", bytes_per_item=8), codes)
+    x, rms = codes.astype(np.float64), np.sqrt(np.square(codes, dtype=np.float64).mean(axis=0))
+    wanted = x * (np.square(x / rms).mean(axis=1, keepdims=True)) ** -0.125
+    np.testing.assert_allclose(codec.scaled(codes), wanted, rtol=1e-4, atol=1e-7)
+    first, last = np.eye(K, dtype=np.float32)[[0, -1]]
+    assert np.linalg.norm(codec.scaled(first[None])) > 1 > np.linalg.norm(codec.scaled(last[None]))
+    assert not codec.scaled(np.zeros((1, K), np.float32)).any()
+    inner = train(About(K, metric="inner", precision="bits", bytes_per_item=8), codes)
+    np.testing.assert_array_equal(inner.scaled(codes), codes)
+
+
 def test_levels_have_less_error_than_rounding_each_feature():
     """A byte for two correlated features against four bits for each."""
     rng = np.random.default_rng(0)

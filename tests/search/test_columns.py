@@ -1,6 +1,9 @@
+import mmap
+
 import numpy as np
 import pytest
 
+from eigenmap.search import columns as columns_module
 from eigenmap.search.codecs import FloatCodec
 from eigenmap.search.columns import Columns, map_file
 
@@ -57,3 +60,28 @@ def test_nothing_is_mapped_of_nothing(tmp_path):
     (tmp_path / "empty").write_bytes(b"")
     assert map_file(tmp_path / "empty", 0, 4).shape == (0, 4)
     assert map_file(tmp_path / "empty", 3, 0).shape == (3, 0)
+
+
+def test_only_the_pages_of_few_rows_are_asked_for(tmp_path, monkeypatch):
+    rows = np.random.default_rng(0).integers(0, 256, (2000, 24), dtype=np.uint8)
+    (tmp_path / "rows").write_bytes(rows.tobytes())
+    stored = map_file(tmp_path / "rows", 2000, 24)
+    real, asked = columns_module._map_of(stored), []
+    assert isinstance(real, mmap.mmap) and columns_module._map_of(stored[5:9]) is real
+    assert columns_module._map_of(rows) is None
+
+    class Recorder:
+        def madvise(self, *advice):
+            asked.append(advice)
+            real.madvise(*advice)
+
+    monkeypatch.setattr(columns_module, "_map_of", lambda stored: Recorder())
+    wanted = np.array([1999, 3, 170])  # row 170 begins on the first page and ends on the second
+    columns_module.fetch(stored, wanted)
+    pages = [place // mmap.PAGESIZE for _, place, _ in asked[1:]]
+    assert asked[0] == (mmap.MADV_RANDOM,) and pages == [0, 1, (2000 * 24 - 1) // mmap.PAGESIZE]
+    np.testing.assert_array_equal(stored[wanted], rows[wanted])
+    asked.clear()
+    columns_module.fetch(stored, np.arange(1000))  # many: reading ahead is right
+    columns_module.read_ahead(stored)
+    assert asked == [(mmap.MADV_NORMAL,)]

@@ -33,7 +33,7 @@ def change(path, **entries):
 
 def test_the_directory_holds_what_is_documented_and_nothing_hidden_is_left(saved):
     assert {file.name for file in saved.iterdir()} == {
-        *("index.json", "codec.json", "log", "ids.bin", "ids.ends", "metadata.bin", "metadata.ends"),
+        *("index.json", "codec.json", "log", "ids.bin", "ids.ends", "ids.hash", "metadata.bin", "metadata.ends"),
         *("features-0-8.bin", "features-8-16.bin", "features-16-20.bin"),
     }
     assert [file.name for file in saved.parent.iterdir()] == ["photos.index"]
@@ -165,7 +165,25 @@ def test_a_failure_to_save_leaves_the_old_index_and_nothing_else(saved, monkeypa
     assert [file.name for file in saved.parent.iterdir()] == ["photos.index"]
 
 
-@pytest.mark.parametrize("fails_at", range(7))
+def test_an_index_without_hashes_gets_them_with_the_next_change(saved):
+    """As versions before them wrote it."""
+    log = saved / "log"
+    state = directory.State.from_line(log.read_bytes().splitlines()[-1])
+    for entries in (state.sizes, state.crc32):
+        del entries["ids.hash"]
+    log.write_bytes(state.line())
+    (saved / "ids.hash").unlink()
+    index = CodeIndex.open(saved)
+    with pytest.raises(EigenmapError, match=r"the id '3\.jpg' is there already"):
+        index.add(codes(1), ["3.jpg"])
+    index.upsert(codes(2, seed=5), ["3.jpg", "new"])
+    assert (saved / "ids.hash").stat().st_size == 8 * 22
+    again = CodeIndex.open(saved)
+    again.backend.verify()
+    np.testing.assert_array_equal(again.codes(["3.jpg", "new", "0.jpg"])[:2], codes(2, seed=5))
+
+
+@pytest.mark.parametrize("fails_at", range(8))
 def test_a_full_disk_leaves_the_index_as_it_was(saved, monkeypatch, fails_at):
     calls, real = [], directory._append
 
@@ -179,7 +197,7 @@ def test_a_full_disk_leaves_the_index_as_it_was(saved, monkeypatch, fails_at):
     monkeypatch.setattr(directory, "_append", fail)
     with pytest.raises(EigenmapError, match="cannot be written: No space left on device"):
         index.add(codes(2, seed=5), ["a", "b"])
-    assert (calls[-1] == "log") == (fails_at == 6)  # the log is the last
+    assert (calls[-1] == "log") == (fails_at == 7)  # the log is the last
     monkeypatch.setattr(directory, "_append", real)
     for each in (index, CodeIndex.open(saved)):
         assert len(each) == 20 and "a" not in each.ids
@@ -250,7 +268,7 @@ def test_a_description_that_makes_no_sense_is_refused(saved, entries):
         CodeIndex.open(saved)
 
 
-FILES = ["features-0-8.bin", "features-16-20.bin", "ids.bin", "ids.ends", "metadata.ends"]
+FILES = ["features-0-8.bin", "features-16-20.bin", "ids.bin", "ids.ends", "ids.hash", "metadata.ends"]
 
 
 @pytest.mark.parametrize("name", FILES)

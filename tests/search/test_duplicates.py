@@ -8,13 +8,13 @@ from eigenmap.search.duplicates import duplicates
 K = 16
 
 
-def made(metric="cosine"):
+def made(metric="cosine", **options):
     """Items 0-99 at random; 100-129 near item 7, 130 and 131 near item 50."""
     rng = np.random.default_rng(0)
     codes = rng.standard_normal((132, K))
     codes[100:130] = codes[7] + 0.01 * rng.standard_normal((30, K))
     codes[130:] = 5 * codes[50] + 0.01 * rng.standard_normal((2, K))
-    index = CodeIndex(K, metric)
+    index = CodeIndex(K, metric, **options)
     index.add(codes, [f"{i:03}" for i in range(132)])
     return index, codes
 
@@ -33,6 +33,15 @@ def test_a_short_code_links_more():
     index, _ = made()
     assert len(duplicates(index, 0.9, dim=2)[0].ids) > 31
     assert duplicates(index, 1.0) == []
+
+
+@pytest.mark.parametrize("options", [{"precision": "int8"}, {"precision": "bits", "bytes_per_item": 8}])
+def test_compact_codes_have_duplicates_too(options):
+    index, codes = made(**options)
+    before = index.search(codes[:1]).scores
+    big, small = duplicates(index, 0.98)
+    assert {"007", "100", "129"} <= set(big.ids) and small.ids == ["050", "130", "131"]
+    np.testing.assert_array_equal(index.search(codes[:1]).scores, before)  # searches rank as they did
 
 
 def test_what_cannot_be_asked_is_explained():

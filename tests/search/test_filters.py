@@ -80,6 +80,25 @@ def test_conditions_as_words():
             parse([word])
 
 
+def test_several_conditions_of_one_kind_on_one_field_all_hold():
+    where = conditions(parse(["label!=cat", "label!=dog", "year>=2020", "year>=2022"]))
+    assert where == [
+        Condition("label", "!=", "cat"),
+        Condition("label", "!=", "dog"),
+        Condition("year", ">=", 2020),
+        Condition("year", ">=", 2022),
+    ]
+    assert meets({"label": "cow", "year": 2023}, where)
+    for item in ({"label": "cat", "year": 2023}, {"label": "dog", "year": 2023}, {"label": "cow", "year": 2021}):
+        assert not meets(item, where)
+    assert conditions({"label": {"!=": []}}) == []
+
+
+def test_keys_tell_true_from_one():
+    values = (True, 1, "1", "True")
+    assert len({Condition("x", "==", value).key for value in values}) == len(values)
+
+
 @given(st.sampled_from([1, 2.5, True, None, "a", "b"]), st.sampled_from([1, 2.5, True, None, "a", "b"]))
 def test_comparisons_agree_with_each_other(value, other):
     holds = {op: Condition("x", op, other).holds(value) for op in ("==", "!=", "<", "<=", ">", ">=")}

@@ -56,6 +56,15 @@ def test_filters_and_funnels_of_any_number_of_stages(index, n_queries):
     assert len(index.search(queries, 30, where={"label": "cat"}, exact=True).ids[0]) == 16
 
 
+def test_a_filter_for_true_is_not_one_for_1():
+    index = CodeIndex(K)
+    index.add(codes(3), [0, 1, 2], [{"sharp": True}, {"sharp": 1}, {"sharp": 1.0}])
+    query = codes(1, seed=1)
+    assert index.search(query, where={"sharp": True}).ids == [[0]]
+    assert sorted(index.search(query, where={"sharp": 1}).ids[0]) == [1, 2]
+    assert index.search(query, where={"sharp": [True]}).ids == [[0]]
+
+
 @pytest.mark.parametrize("n_queries", [2, 20])
 def test_changes_are_seen_by_the_next_search(index, n_queries):
     queries = codes(n_queries, seed=1)

@@ -1,3 +1,6 @@
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -228,3 +231,33 @@ def test_an_empty_index_cannot_be_searched_or_saved(tmp_path):
 def test_an_index_that_cannot_be_made_says_why(arguments, message):
     with pytest.raises(EigenmapError, match=message):
         CodeIndex(*arguments)
+
+
+def test_levels_that_were_learned_from_few_codes_do_not_describe_many(tmp_path):
+    index = CodeIndex(K, where=tmp_path / "few", precision="bits", bytes_per_item=4)
+    index.add(codes(5), range(5))
+    index.upsert(codes(10, seed=1), range(10))  # twice as many
+    with pytest.raises(EigenmapError, match="learned from the first 5 codes, too few to describe 11"):
+        index.add(codes(1), [10])
+    again = CodeIndex.open(tmp_path / "few")
+    with pytest.raises(EigenmapError, match="some thousand codes in the first addition"):
+        again.add(codes(1), [10])
+    assert len(again) == 10
+    index = CodeIndex(K, precision="bits", bytes_per_item=4)
+    index.add(codes(300), range(300))
+    index.add(codes(2700), range(300, 3000))
+    with pytest.raises(EigenmapError, match="too few to describe 3,001"):
+        index.add(codes(1), [3000])
+
+
+def test_an_index_needs_no_torch():
+    program = """
+import sys
+import numpy as np
+from eigenmap.search import CodeIndex
+index = CodeIndex(4)
+index.add(np.eye(4), range(4))
+print(index.search(np.eye(4)[2], top=1).ids, "torch" in sys.modules)
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ended.stdout == "[[2]] False\n"

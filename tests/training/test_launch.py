@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -97,3 +99,19 @@ def test_fabric_is_found_inside_lightning_or_missed_clearly(monkeypatch: pytest.
 def test_importing_training_does_not_import_fabric() -> None:
     code = "import sys, eigenmap.training; sys.exit(any('lightning' in name or name == 'rich' for name in sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0
+
+
+def test_compiling_pays_on_a_gpu_with_a_compiler_and_many_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    many, few = launch.STEPS_THAT_PAY, launch.STEPS_THAT_PAY - 1
+    assert not launch.pays_to_compile("cpu", many)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())
+    monkeypatch.setattr(shutil, "which", lambda name: name)
+    assert launch.pays_to_compile("auto", many) and launch.pays_to_compile("cuda", many)
+    assert not launch.pays_to_compile("cpu", many)
+    assert not launch.pays_to_compile("auto", few)
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    assert not launch.pays_to_compile("auto", many)
+    monkeypatch.setattr(shutil, "which", lambda name: name)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert not launch.pays_to_compile("auto", many)

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from eigenmap.cli import database
 from eigenmap.cli.app import USE, app
 from eigenmap.cli.console import note, printable, progress_bar, sayer, show
-from eigenmap.cli.options import HOW, OUTPUT, WHAT, DimOption, ForceOption, JsonOption, QuietOption
+from eigenmap.cli.options import HOW, OUTPUT, WHAT, DimOption, ForceOption, JsonOption, QuietOption, TableOption
 from eigenmap.cli.outputs import check_file, write_json
 from eigenmap.errors import EigenmapError
 
@@ -18,7 +19,10 @@ if TYPE_CHECKING:
     from eigenmap.search.duplicates import Group
 
 IndexArgument = Annotated[
-    Path, typer.Argument(metavar="INDEX", help="What `eigenmap index` wrote.", show_default=False)
+    str,
+    typer.Argument(
+        metavar="INDEX", help="What `eigenmap index` wrote: a folder, or postgresql://...", show_default=False
+    ),
 ]
 
 
@@ -89,6 +93,7 @@ def advise(
             rich_help_panel=OUTPUT,
         ),
     ] = None,
+    table: TableOption = None,
     json: JsonOption = None,
     force: ForceOption = False,
     quiet: QuietOption = False,
@@ -98,19 +103,17 @@ def advise(
     Recall is the share of the exact full-length results that a setting finds. `eigenmap search --dim auto` uses what
     was recommended last.
     """
-    from eigenmap.search import CodeIndex
-
     for file in [json, *([plot.with_suffix(".svg"), plot.with_suffix(".png")] if plot is not None else [])]:
         if file is not None:
             check_file(file, force)
     scale = _items(items)
-    opened = CodeIndex.open(index)
-    advice = opened.advise(recall, bytes_per_item=bytes_per_item, top=top, queries=queries, say=sayer(quiet))
+    with database.codes_at(index, table) as opened:
+        advice = opened.advise(recall, bytes_per_item=bytes_per_item, top=top, queries=queries, say=sayer(quiet))
     at = advice.at(scale if scale is not None else advice.items)
     if price is not None:
         at["price"] = price * at["stored_bytes"] / 1e9
     if json is not None:
-        write_json(json, {"measured": "search settings", "index": str(index), **advice.as_json(), "at": at})
+        write_json(json, {"measured": "search settings", "index": database.shown(index), **advice.as_json(), "at": at})
     if plot is not None:
         _draw(advice, plot)
     _show(advice)
@@ -206,31 +209,32 @@ def duplicates(
     neighbours: Annotated[
         int, typer.Option("--neighbours", metavar="N", help="Items compared with each.", rich_help_panel=HOW)
     ] = 10,
+    table: TableOption = None,
     json: JsonOption = None,
     force: ForceOption = False,
     quiet: QuietOption = False,
 ) -> None:
     """List groups of near-duplicates: items whose codes point almost the same way."""
-    from eigenmap.search import CodeIndex
     from eigenmap.search.duplicates import duplicates as find
 
     if json is not None:
         check_file(json, force)
-    opened = CodeIndex.open(index)
-    with progress_bar("comparing", quiet) as tick:
-        groups = find(opened, threshold, dim, neighbours, tick)
+    with database.codes_at(index, table) as opened:
+        items, length = len(opened), dim or opened.n_components
+        with progress_bar("comparing", quiet) as tick:
+            groups = find(opened, threshold, dim, neighbours, tick)
     if json is not None:
-        write_json(json, _groups_as_json(index, threshold, dim or opened.n_components, groups))
+        write_json(json, _groups_as_json(database.shown(index), threshold, length, groups))
     for group in groups:
         show("  ".join([f"{group.lowest:.4f}", *(printable(str(name)) for name in group.ids)]))
     if not quiet:
         repeated = sum(len(group.ids) - 1 for group in groups)
-        note(f"{len(groups):,} groups; {repeated:,} of {len(opened):,} items repeat another.")
+        note(f"{len(groups):,} groups; {repeated:,} of {items:,} items repeat another.")
 
 
-def _groups_as_json(index: Path, threshold: float, dim: int, groups: list[Group]) -> dict[str, Any]:
+def _groups_as_json(index: str, threshold: float, dim: int, groups: list[Group]) -> dict[str, Any]:
     return {
-        "index": str(index),
+        "index": index,
         "threshold": threshold,
         "dim": dim,
         "groups": [{"ids": group.ids, "lowest_cosine": group.lowest} for group in groups],

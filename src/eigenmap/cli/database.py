@@ -1,4 +1,4 @@
-"""What `eigenmap index` and `eigenmap search` do with a PostgreSQL database in place of a folder."""
+"""What the verbs of the command line do with a PostgreSQL database in place of a folder."""
 
 from __future__ import annotations
 
@@ -45,6 +45,18 @@ def check_address(url: str | None, table: str | None) -> tuple[str, str]:
     return url, table
 
 
+def codes_at(index: str, table: str | None) -> CodeIndex:
+    """The index in a folder, or in a table of a database."""
+    from eigenmap.search import CodeIndex
+
+    if not is_address(index):
+        if table is not None:
+            raise EigenmapError(f"--table names a table of a database, and {index} is a folder; leave it out.")
+        return CodeIndex.open(index)
+    url, name = check_address(index, table)
+    return CodeIndex.open(url, table=name)
+
+
 class Wanted(NamedTuple):
     """What a table is to be."""
 
@@ -74,7 +86,7 @@ def fill(run: Path, source: Path, url: str, table: str, how: Encoding, wanted: W
     skipped: list[tuple[str, str]] = []
     with progress_bar("loading", quiet) as tick:
         if Codebook.is_at(source):
-            blocks = _stored_codes(Codebook.open(source), fingerprint, how.dim)
+            blocks = stored_codes(Codebook.open(source), fingerprint, how.dim)
         else:
             blocks = _fresh_codes(Eigenmap.load(run), source, how, skipped, tick)
         made = load(url, table, wanted.about(how.dim, fingerprint), blocks, replace=wanted.force)
@@ -116,7 +128,7 @@ def _fresh_codes(
         raise EigenmapError(f"none of the {total:,} images can be read, for example {name}: {reason}")
 
 
-def _stored_codes(codes: Codebook, fingerprint: str, dim: int) -> Iterator[Batch]:
+def stored_codes(codes: Codebook, fingerprint: str, dim: int) -> Iterator[Batch]:
     """Codes that were computed before, cut at `dim` and made unit rows again."""
     import numpy as np
 

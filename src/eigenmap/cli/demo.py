@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -69,7 +70,8 @@ def demo(
     memory = result.environment["peak_memory_mb"]
     say(f"{seconds:.0f} seconds in all" + ("." if memory is None else f", {memory:,} MB of memory at most."))
     show(f"Report: {out / 'report.html'}    All figures: {out / 'demo.json'}    Model: {out / 'clean'}")
-    say(f"To look around: eigenmap index {out / 'clean'} catalogue --out demo.index; eigenmap serve demo.index")
+    model = shlex.quote(str(out / "clean"))
+    say(f"To look around: eigenmap index {model} catalogue --out demo.index; eigenmap serve demo.index")
 
 
 def _table(scene: Scene) -> Table:

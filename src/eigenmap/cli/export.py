@@ -76,12 +76,9 @@ def _export_model(run: str, to: Path, dim: int | None) -> str:
 
 def _export_codes(index: str, to: Path, dim: int | None, table: str | None, force: bool) -> str:
     from eigenmap.export import export_faiss, export_parquet
-    from eigenmap.search import CodeIndex
 
-    if database.is_address(index):
-        index, table = database.check_address(index, table)
     names = to.with_suffix(".ids.json")
-    with CodeIndex.open(index, table=table or "") as codes:
+    with database.codes_at(index, table) as codes:
         if to.suffix == ".parquet":
             return f"{export_parquet(codes, to, dim):,} codes, columns id and code."
         if not isinstance(codes.backend.sample(1, 0).ids[0], int):

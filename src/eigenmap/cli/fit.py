@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -245,4 +246,4 @@ def _summarise(model: Eigenmap, out: Path, source: Path) -> None:
     )
     note(f"Eigenvalues (what two views of an image share of each feature): {leading} ...")
     note(f"Features that keep 95 % of the nearest neighbours: {model.suggest_dim(recall=0.95)}.")
-    note(f"Next: eigenmap index {out} {source} --out photos.index")
+    note("Next: " + shlex.join(["eigenmap", "index", str(out), str(source), "--out", "photos.index"]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -198,4 +199,4 @@ def _summarise(model: Eigenmap, out: Path) -> None:
         f"{about['steps']:,} steps in {duration(about['seconds'])}."
     )
     note(f"Eigenvalues (what the two ends of an edge share of each feature): {leading} ...")
-    note(f"Next: eigenmap embed {out} NEW_FEATURES.npy --out codes.npy")
+    note(f"Next: eigenmap embed {shlex.quote(str(out))} NEW_FEATURES.npy --out codes.npy")

@@ -48,6 +48,7 @@ from eigenmap.errors import EigenmapError
 if TYPE_CHECKING:
     from eigenmap.data import ImageSet
     from eigenmap.search import CodeIndex, Results
+    from eigenmap.search.backend import Batch
 
 
 class Precision(str, Enum):
@@ -161,8 +162,10 @@ def index(
     """Make images searchable: `eigenmap search` needs nothing but the index.
 
     All features are stored unless --dim says otherwise, since a search can cut them at any length. Labels, where they
-    are known, can be searched by: `eigenmap search ... --where label=cat`.
+    are known, can be searched by: `eigenmap search ... --where label=cat`. SOURCE may also be a folder that `eigenmap
+    embed` wrote: its codes are indexed as they are, any number of them in constant memory.
     """
+    from eigenmap.embedding.shards import Codebook
     from eigenmap.model import Eigenmap
     from eigenmap.search import CodeIndex
 
@@ -183,8 +186,11 @@ def index(
         what = database.Wanted(precision.value, bytes_per_item, prefix, force)
         database.fill(run, source, *database.check_address(to, table), how, what, quiet)
         return
+    made_by = Eigenmap.fingerprint(run)
     if add:
-        made = CodeIndex.open(out, fingerprint=Eigenmap.fingerprint(run))
+        made = CodeIndex.open(out, fingerprint=made_by)
+        if dim not in (None, made.n_components):
+            raise EigenmapError(f"{out} holds codes of {made.n_components} features, so --dim cannot be {dim}")
         dim = made.n_components
     else:
         check_index(out, force)
@@ -194,8 +200,13 @@ def index(
             backend=backend.value,
             precision=precision.value,
             bytes_per_item=bytes_per_item,
-            fingerprint=Eigenmap.fingerprint(run),
+            fingerprint=made_by,
         )
+    if Codebook.is_at(source):
+        items = _from_codes(made, database.stored_codes(Codebook.open(source), made_by, dim), run, out, add, force)
+        if not quiet:
+            note(f"{out}: {items:,} items, {dim} features each.")
+        return
     images = read_images(model, source, strict=strict, quiet=quiet)
     codes = encode_images(model, images, dim, place, batch_size, quiet)
     if add:
@@ -267,7 +278,8 @@ def search(
 ) -> None:
     """Find the images most like the given ones.
 
-    The score is the cosine of the two codes, cut at --dim features: 1 for the same image.
+    The score is the cosine of the two codes, cut at --dim features: 1 for the same image. Of an index made with
+    --bytes-per-item it is an estimate that also counts how reliable an item's code is.
     """
     from eigenmap.model import Eigenmap
     from eigenmap.search.filters import parse
@@ -284,8 +296,13 @@ def search(
         queries = read_images(encoder, images[0] if len(images) == 1 else images, strict=strict, quiet=quiet)
         codes = encode_images(encoder, queries, found_in.n_components, place, quiet=quiet)
         results = asked.search(found_in, codes)
+        estimated = found_in.about.precision == "bits" and compared == found_in.n_components
     if json is not None:
-        write_json(json, _as_json(database.shown(index), compared, queries.ids, results))
+        similarity = "cosine of the first dim features" + (", estimated, times reliability" if estimated else "")
+        write_json(json, _as_json(database.shown(index), compared, similarity, queries.ids, results))
+    if not any(results.ids):  # an empty index is an error before this
+        show("No item meets the conditions of --where.")
+        return
     _show(queries.ids, results)
     if results.recall != 1 and results.recall is not None and not quiet:
         note(f"Such a search finds {100 * results.recall:.1f} % of what comparing every item would.")
@@ -302,6 +319,19 @@ def _opened(index: str, table: str | None, model: Path | None) -> Iterator[tuple
     else:
         with CodeIndex.open(Path(index)) as codes:
             yield codes, Path(index) / "model" if model is None else model
+
+
+def _from_codes(made: CodeIndex, batches: Iterator[Batch], run: Path, out: Path, add: bool, force: bool) -> int:
+    """Index what `eigenmap embed` wrote, in constant memory: how many items there are then."""
+    from eigenmap.search.saving import build
+
+    if add:
+        for batch in batches:
+            made.upsert(batch.codes, batch.ids)
+        return len(made)
+    with tempfile.TemporaryDirectory() as folder:
+        model = _copy_model(run, Path(folder) / "model")
+        return build(made.about, batches, out, overwrite=force, model_dir=model)
 
 
 def _labels(images: ImageSet) -> list[dict[str, str]] | None:
@@ -340,11 +370,11 @@ def _copy_model(run: Path, to: Path) -> Path:
     return to
 
 
-def _as_json(index: str, dim: int, queries: list[str], results: Results) -> dict[str, Any]:
+def _as_json(index: str, dim: int, similarity: str, queries: list[str], results: Results) -> dict[str, Any]:
     return {
         "index": index,
         "dim": dim,
-        "similarity": "cosine of the first dim features",
+        "similarity": similarity,
         "recall": results.recall,
         "results": [
             {

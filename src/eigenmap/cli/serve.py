@@ -9,7 +9,9 @@ import typer
 
 from eigenmap.cli.app import USE, app
 from eigenmap.cli.console import note, show
+from eigenmap.cli.database import is_address
 from eigenmap.cli.options import HOW, QuietOption
+from eigenmap.errors import EigenmapError
 
 
 @app.command(
@@ -26,7 +28,9 @@ Examples:
 """,
 )
 def serve(
-    index: Annotated[Path, typer.Argument(metavar="INDEX", help="What `eigenmap index` wrote.", show_default=False)],
+    index: Annotated[
+        str, typer.Argument(metavar="INDEX", help="What `eigenmap index --out` wrote: a folder.", show_default=False)
+    ],
     images: Annotated[
         Path | None,
         typer.Option(
@@ -63,12 +67,14 @@ def serve(
     from eigenmap.service.server import check_address, listen, url
 
     check_address(host, token)
+    if is_address(index):
+        raise EigenmapError("The page shows an index in a folder, not a table: make one with `eigenmap index --out`.")
     with listen(host, port) as listening:
         from eigenmap.service.app import create_app
         from eigenmap.service.server import serve as answer
         from eigenmap.service.state import Explorer
 
-        explorer = Explorer.open(index, images)
+        explorer = Explorer.open(Path(index), images)
         address = url(host, listening, token)
 
         def announce() -> None:

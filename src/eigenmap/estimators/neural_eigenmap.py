@@ -150,7 +150,7 @@ class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         self._solver = Solver(settings, relation, seed)
         self._kernel_function = relation.kernel
         if self._is(PRECOMPUTED):  # what `score` needs to know of the training points
-            self._known, self._diagonal = x, float(relation.p @ relation.operator().diagonal())
+            self._known, self._size = x, report.size(relation.operator())
         self._say(self._solver.fit(relation))
         return self
 
@@ -227,7 +227,8 @@ class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
             sum_j mu_j(X) / E[kappa(x, x)],    mu_j(X) the Rayleigh quotient of phi_j on X
 
-        Higher is better; at most about the share of the k largest eigenvalues for a positive kernel. For a precomputed
+        Higher is better; at most about the share of the k largest eigenvalues for a positive kernel. Where kappa(x, x)
+        is zero, as in a graph without loops, E[kappa(x, x')^2]^1/2 takes the place of its mean. For a precomputed
         kernel give `gram`, the matrix between the rows of X, or (X being similarities to the training points) nothing.
         """
         check_is_fitted(self)
@@ -236,17 +237,19 @@ class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         functions = self._solver.functions
         x = self._points(X)
         if self._is(PRECOMPUTED) and gram is None:
+            if x.shape[1] != len(self._known):
+                raise EigenmapError("This model was fitted to features of nodes: give score(X, gram=...) their matrix.")
             # Rows are the kernel between new points and the training points, whose functions are known there.
             phi, known = functions(x), functions(self._known)
             mu = (phi * (x.double() @ known / len(known))).mean(0) / phi.square().mean(0).clamp_min(1e-300)
-            return float(mu.sum()) / max(abs(self._diagonal), 1e-300)
+            return float(mu.sum()) / self._size
         rows = torch.randperm(len(x), generator=torch.Generator().manual_seed(self._solver.seed))[:SCORED]
         if not self._is(PRECOMPUTED) and not self._is(NEIGHBOURS):
             x = x[rows.to(x.device)]
         relation = make_relation(x, None, self.kernel, self.kernel_params, gram, 0, 2)
         operator = relation.operator()
-        total = float(operator.p @ operator.diagonal().abs()) if relation.graph is None else float(self.n_components)
-        return float(report.judge(functions, operator).sum()) / max(total, 1e-300)
+        total = report.size(operator) if relation.graph is None else float(self.n_components)
+        return float(report.judge(functions, operator).sum()) / total
 
     @property
     def eigenvalues_(self) -> Array:
@@ -347,6 +350,10 @@ class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     def _settings(self) -> Settings:
         """The parameters, each checked: an estimator may have been given anything."""
         number("t", self.t)
+        for name in ("kernel_params", "objective_params", "network_params"):
+            value = getattr(self, name)
+            if not (value is None or isinstance(value, Mapping)):
+                raise EigenmapError(f"{name} must be a dictionary of options or None, not {value!r}.")
         k = whole("n_components", self.n_components)
         batch_size = whole("batch_size", self.batch_size, least=4)
         max_steps = None if self.max_steps == "auto" else whole('max_steps (or "auto")', self.max_steps, least=0)

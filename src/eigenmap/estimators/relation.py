@@ -61,8 +61,12 @@ class Relation:
         if self.graph is not None:
             return self.graph
         x, p = (self.x, self.p) if rows is None else (self.x[rows], self.p[rows])
-        kernel: Any = self.gram if self.gram is not None else self.kernel
-        weights = p if self.weighted else None
+        kernel: Any = self.kernel
+        weighted = self.weighted
+        if self.gram is not None:  # stays as it is: points that are not among the rows are never drawn
+            x, kernel, weighted = self.x, self.gram, weighted or rows is not None
+            p = p if rows is None else torch.zeros_like(self.p).index_copy(0, rows, p)
+        weights = p if weighted else None
         return Blocks(
             KernelBlocks(x.to(dtype), kernel, min(batch_size, len(x)), seed, weights=weights, device=x.device)
         )

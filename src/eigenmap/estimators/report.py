@@ -53,16 +53,36 @@ def judge(functions: Callable[[Tensor], Tensor], operator: Operator) -> Tensor:
     return eigenvalues(A - (own * phi).T @ phi)
 
 
-def judge_by_halves(span: Span, operator: Operator, k: int, scale: Tensor, seed: int) -> Tensor:
+def judge_by_halves(span: Span, operator: Operator, k: int, scale: Tensor, seed: int, ridge: float) -> Tensor:
     """Eigenvalues of a last layer solved on one half of the points and judged on the other, both ways, averaged."""
     order = torch.randperm(len(operator.x), generator=torch.Generator().manual_seed(seed)).to(operator.x.device)
     halves = [operator.restrict(rows) for rows in order.tensor_split(2)]
     total = torch.zeros(k, dtype=torch.float64)
     for fitted, judged in (halves, halves[::-1]):
-        solution = solve(span, fitted, k, scale, seed)
+        solution = solve(span, fitted, k, scale, seed, ridge)
         mu = judge(lambda x, head=solution.head: span(x) @ head, judged)  # type: ignore[misc]
         total[: len(mu)] += mu.cpu() / 2
     return total
+
+
+def size(operator: Operator) -> float:
+    """The sum of all eigenvalues, E|kappa(x, x)|; the root of that of their squares where kappa(x, x) is zero.
+
+    The adjacency of a graph without loops has zeros there, and the sum of its signed eigenvalues is zero.
+    """
+    total = float(operator.p @ operator.diagonal().abs())
+    if total == 0:
+        K = operator.block()
+        values, weights = (K, torch.outer(operator.p, operator.p)) if not K.is_sparse else _entries(K, operator.p)
+        total = float((weights * values.to(weights).square()).sum().sqrt())
+    return total or 1.0
+
+
+def _entries(K: Tensor, p: Tensor) -> tuple[Tensor, Tensor]:
+    """The entries of a sparse matrix and the probability of each."""
+    K = K.coalesce()
+    i, j = K.indices()
+    return K.values(), p[i] * p[j]
 
 
 def noise_floor(operator: Operator) -> float:

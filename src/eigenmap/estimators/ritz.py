@@ -7,11 +7,12 @@ best approximations of the eigenfunctions of T have a closed form. Two steps, in
    u_1, u_2, ... with signed eigenvalues mu_1 >= mu_2 >= ...
 2. An eigenfunction equals its own image: phi = T phi / mu, *everywhere*, also between the points and beyond them. So
    the last layer is the least-squares fit of h(z) W to (T u_j)(z) / mu_j over the points and over probes z scattered
-   around them. Without the probes the fit is perfect at the points and wild where there are few of them (2-D Gaussian
-   measure, 20 modes: overlap with Nystroem's functions .93 without, .999 with).
+   around them. Without the probes the fit is perfect at the points and wild where there are few of them
+   (`benchmarks/eigen_choices.py` compares the two).
 
 A k x k Rayleigh-Ritz step makes the fitted functions orthonormal and sorted again. They replace those of the first step
-if they leave a smaller residual near the points.
+if they leave a smaller residual as far from the points as new points fall. Where that is far (few points for their
+dimension), probes nearer to the points are tried too: a small span that has to reach everywhere is good nowhere.
 """
 
 from __future__ import annotations
@@ -34,6 +35,10 @@ NEGLIGIBLE = 1e-12
 """Eigenvalues below this share of the largest are zero."""
 FITTED = 1e-8
 """Singular values of the least-squares problem that count, in shares of the largest."""
+NEAR = 0.25
+"""How far from the points the residual is measured, in standard deviations."""
+SPREADS = (1.0, 0.5)
+"""How far probes are scattered, in standard deviations of each coordinate; beyond the first where points are sparse."""
 PROBE_WEIGHT = 0.4
 """Weight of all probes together; that of all points is 1."""
 FEWEST_PROBES, MOST_PROBES = 1024, 16_384
@@ -48,6 +53,7 @@ class Solution:
         head: (m, r) coefficients.
         eigenvalues: (r,) signed, largest first, on the points of the operator.
         residual: (r,) relative distance between phi_j and T phi_j / mu_j at probes near the points.
+        outside: (r,) the same as far from the points as new points fall; equal where those are near.
         rank: number of eigenvalues that are not zero, of all that the span has.
 
     """
@@ -55,6 +61,7 @@ class Solution:
     head: Tensor
     eigenvalues: Tensor
     residual: Tensor
+    outside: Tensor
     rank: int
 
 
@@ -74,17 +81,28 @@ def solve(span: Span, operator: Operator, k: int, scale: Tensor, seed: int, ridg
     if not bool(H.isfinite().all()):
         raise EigenmapError("The network returns NaN or infinity: training has diverged; lower learning_rate.")
     mu, head, rank = rayleigh_ritz(H, operator, ridge)
+    if rank == 0:
+        raise EigenmapError("The kernel is zero on this data: it has no eigenfunctions. Check it and its parameters.")
     mu, head = mu[:k], head[:, :k]
-    residual = _residual(span, head, mu, operator, scale, seed + 1)
-    if operator.extends:
-        fitted = _fit_everywhere(span, H, operator, H @ head, mu, scale, seed)
+    distance = max(NEAR, spacing(operator, scale)) if operator.extends else NEAR
+    outside = _residual(span, head, mu, operator, distance * scale, seed + 1)
+    basis, found = H @ head, mu
+    for spread in _spreads(operator, distance):
+        fitted = _fit_everywhere(span, H, operator, basis, found, scale * spread, seed)
         values, rotation, _ = rayleigh_ritz(H @ fitted, operator, ridge)
         fitted = fitted @ rotation
-        remaining = _residual(span, fitted, values, operator, scale, seed + 1)
+        remaining = _residual(span, fitted, values, operator, distance * scale, seed + 1)
         # A span of few functions may not reach the probes, and would pay for them at the points.
-        if len(values) == len(mu) and float(remaining.mean()) < float(residual.mean()):
-            mu, head, residual = values, fitted, remaining
-    return Solution(head * _signs(H @ head), mu, residual, rank)
+        if len(values) == len(mu) and float(remaining.mean()) < float(outside.mean()):
+            mu, head, outside = values, fitted, remaining
+    residual = outside if distance == NEAR else _residual(span, head, mu, operator, NEAR * scale, seed + 1)
+    return Solution(head * _signs(H @ head), mu, residual, outside, rank)
+
+
+def _spreads(operator: Operator, distance: float) -> tuple[float, ...]:
+    if not operator.extends:
+        return ()
+    return SPREADS if distance > NEAR else SPREADS[:1]
 
 
 def rayleigh_ritz(H: Tensor, operator: Operator, ridge: float = DISTINCT) -> tuple[Tensor, Tensor, int]:
@@ -92,20 +110,27 @@ def rayleigh_ritz(H: Tensor, operator: Operator, ridge: float = DISTINCT) -> tup
 
     The functions are orthonormal in L2(p). Functions that T maps to zero are left out.
     """
-    root = operator.p.sqrt()[:, None]
-    rows = root * H
-    size = rows.norm(dim=0).clamp_min(torch.finfo(H.dtype).tiny)
-    # Singular values of the rows themselves: those of C = H^T P H would be squared, and half their digits lost.
-    R = torch.linalg.qr(rows / size, mode="r").R
-    _, singular, Wt = torch.linalg.svd(R, full_matrices=False)
-    keep = singular > ridge * singular[0]
-    basis = (Wt[keep] / singular[keep, None]).T / size[:, None]
+    basis, _ = orthonormal(H, operator.p, ridge)
     values = H @ basis
     A = (operator.p[:, None] * values).T @ operator.apply(values)
     mu, vectors = torch.linalg.eigh((A + A.T) / 2)
     mu, vectors = mu.flip(0), vectors.flip(1)
     present = mu.abs() > NEGLIGIBLE * mu.abs().max()
     return mu[present], basis @ vectors[:, present], int(present.sum())
+
+
+def orthonormal(H: Tensor, p: Tensor, ridge: float = DISTINCT) -> tuple[Tensor, Tensor]:
+    """Coefficients (m, r) of an orthonormal basis of the columns of H in L2(p), and the singular values, falling.
+
+    Columns count alike, whatever their size. Directions below `ridge` of the largest singular value are left out.
+    """
+    rows = p.sqrt()[:, None] * H
+    size = rows.norm(dim=0).clamp_min(torch.finfo(H.dtype).tiny)
+    # Singular values of the rows themselves: those of C = H^T P H would be squared, and half their digits lost.
+    R = torch.linalg.qr(rows / size, mode="r").R
+    _, singular, Wt = torch.linalg.svd(R, full_matrices=False)
+    keep = singular > ridge * singular[0]
+    return (Wt[keep] / singular[keep, None]).T / size[:, None], singular[keep]
 
 
 def _fit_everywhere(
@@ -143,9 +168,18 @@ def probes(operator: Operator, count: int, scale: Tensor, seed: int) -> Tensor:
     return operator.x[drawn.to(operator.x.device)] + noise.to(operator.x) * scale
 
 
-def _residual(span: Span, head: Tensor, mu: Tensor, operator: Operator, scale: Tensor, seed: int) -> Tensor:
-    # A quarter of a standard deviation away, in whatever direction: in many dimensions noise adds up.
-    near = 0.25 * scale / operator.x.shape[1] ** 0.5
+def spacing(operator: Operator, scale: Tensor) -> float:
+    """Mean distance from a point to the nearest other one, in units of `scale`: so far off do new points fall."""
+    x = operator.x / scale
+    if len(x) < 2:
+        return 0.0
+    nearest = torch.cdist(x[:1024], x).topk(2, dim=1, largest=False).values[:, 1]
+    return float(nearest.mean())
+
+
+def _residual(span: Span, head: Tensor, mu: Tensor, operator: Operator, distance: Tensor, seed: int) -> Tensor:
+    # So far away in whatever direction: in many dimensions noise adds up.
+    near = distance / operator.x.shape[1] ** 0.5
     z = probes(operator, 1024, near, seed) if operator.extends else operator.x
     phi = span(operator.x) @ head
     image = (operator.at(z, phi) if operator.extends else operator.apply(phi)) / mu

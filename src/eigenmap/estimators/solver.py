@@ -12,13 +12,14 @@ from torch import Tensor, nn
 from eigenmap.errors import EigenmapError
 from eigenmap.estimators import report
 from eigenmap.estimators.functions import Functions, Standardise, make_network
+from eigenmap.estimators.hold_out import FEWEST, HeldOut, Verdict, best
 from eigenmap.estimators.relation import Relation
 from eigenmap.estimators.reservoir import Reservoir
-from eigenmap.estimators.ritz import Solution, solve
+from eigenmap.estimators.ritz import DISTINCT, Solution, solve
 from eigenmap.estimators.train import Batches, Trainer, WholeBatch, make_objective, takes_weights
 from eigenmap.objectives import shift_for
 from eigenmap.relations.batch import Batch
-from eigenmap.relations.operator import KernelOperator, Operator
+from eigenmap.relations.operator import KernelOperator, MatrixOperator, Operator
 
 GAINS = (1.0, 3.0)
 """Steepness of the first layer: both are tried before training, the better one stays. Few coordinates need more."""
@@ -77,16 +78,22 @@ class Solver:
         )
         gains = (1.0,) if isinstance(settings.network, nn.Module) else GAINS
         candidates = [self._candidate(standardise, trial, gain) for gain in gains]
-        self.functions, first = min(candidates, key=lambda pair: self._badness(pair[1]))
-        self.good_enough = self._is_good(first)
+        self.ridge, self.verdict = DISTINCT, None
+        self.held_out = _held_out(trial, relation, self.generator)
+        if self.held_out is None:
+            self.functions, first = min(candidates, key=lambda pair: self._badness(pair[1]))
+            self.good_enough = self._is_good(float(first.outside.mean()))
+        else:
+            self.functions, first, self.verdict = self._choose(self.held_out, candidates)
+            self.ridge, self.good_enough = self.verdict.ridge, self._is_good(self.verdict.residual)
         self.first = None if some else first  # already the solution on all points, unless there is training
         self.dtype = _training_dtype(relation, standardise, settings.batch_size)
         self.reservoir = Reservoir(2 * settings.reference_size)
         unit = float(first.eigenvalues.abs().max())
         options, whole = self._objective_options(trial, unit), len(relation) <= settings.batch_size
-        objective = make_objective(settings.objective, options, self.dtype, whole)
-        network = copy.deepcopy(self.functions.network).to(self.dtype)
-        self.trainer = Trainer(network, objective, settings.learning_rate, unit)
+        self.objective, self.unit = make_objective(settings.objective, options, self.dtype, whole), unit
+        self.trainer = self._make_trainer(self.functions)
+        self.others = [functions for functions, _ in candidates if functions is not self.functions]
 
     def fit(self, relation: Relation) -> Found:
         """Train on a relation and align."""
@@ -100,9 +107,15 @@ class Solver:
         exact = takes_weights(self.trainer.objective) or not relation.weighted
         solution = None
         if n <= self.settings.batch_size and exact:
-            solution = self._train_on_all(operator)
+            if self.held_out is None or self.verdict is None:
+                solution = self._train_on_all(operator)
+            else:
+                self._train_held_out(self.held_out, self.verdict)
         elif not self.good_enough:
+            training = training if self.held_out is None else self.held_out.p.nonzero().flatten()
             self._train_on_blocks(relation.batches(training, self.settings.batch_size, self.seed, self.dtype), n)
+            if self.held_out is not None:
+                self.ridge = best(self.held_out.judge(self.functions.span, self.settings.n_components)).ridge
         if relation.kernel is not None:
             self.reservoir.add(relation.x, relation.p * n if relation.weighted else None, self.generator)
         return self.align(operator, None if judging is None else relation.operator(judging), solution)
@@ -141,7 +154,8 @@ class Solver:
             # As many points judge as solved: now they say more than those that were fitted.
             mu = held_out if len(judging.x) >= len(operator.x) else mu
         elif len(operator.x) >= 4:
-            held_out = report.judge_by_halves(functions.span, operator, k, self.scale, self.seed)[: len(mu)]
+            held_out = report.judge_by_halves(functions.span, operator, k, self.scale, self.seed, self.ridge)
+            held_out = held_out[: len(mu)]
         else:
             held_out = mu
         order = mu.argsort(descending=True, stable=True)
@@ -151,7 +165,7 @@ class Solver:
         return Found(mu, held_out.to(mu)[order], solution.residual[order], groups, solution.rank)
 
     def _solve(self, operator: Operator) -> Solution:
-        return solve(self.functions.span, operator, self.settings.n_components, self.scale, self.seed)
+        return solve(self.functions.span, operator, self.settings.n_components, self.scale, self.seed, self.ridge)
 
     def _candidate(self, standardise: Standardise, trial: Operator, gain: float) -> tuple[Functions, Solution]:
         settings = self.settings
@@ -170,13 +184,25 @@ class Solver:
 
     def _badness(self, solution: Solution) -> float:
         """Mean residual over the functions asked for; one that is missing counts 1."""
-        missing = self.settings.n_components - len(solution.residual)
-        return float(solution.residual.clamp_max(1.0).sum()) + missing
+        missing = self.settings.n_components - len(solution.outside)
+        return float(solution.outside.clamp_max(1.0).sum()) + missing
 
-    def _is_good(self, solution: Solution) -> bool:
+    def _choose(
+        self, held_out: HeldOut, candidates: list[tuple[Functions, Solution]]
+    ) -> tuple[Functions, Solution, Verdict]:
+        """The candidate that held-out points of a Gram matrix find best, and what they say."""
+        verdicts = [held_out.judge(functions.span, self.settings.n_components) for functions, _ in candidates]
+        winner = best([verdict for found in verdicts for verdict in found])
+        number = next(i for i, found in enumerate(verdicts) if winner in found)
+        return *candidates[number], winner
+
+    @property
+    def _auto(self) -> bool:
+        return isinstance(self.settings.objective, str) and self.settings.objective == "auto"
+
+    def _is_good(self, residual: float) -> bool:
         """Whether there is nothing left to train for; an objective of the user's choice is always trained."""
-        auto = isinstance(self.settings.objective, str) and self.settings.objective == "auto"
-        return auto and float(solution.residual.mean()) < self.settings.tol
+        return self._auto and residual < self.settings.tol
 
     def _objective_options(self, trial: Operator, unit: float) -> dict[str, Any]:
         options = dict(self.settings.objective_params)
@@ -189,26 +215,69 @@ class Solver:
 
         With an objective of the user's choice all steps are taken, and the last ones stay.
         """
-        functions, trainer, settings = self.functions, self.trainer, self.settings
-        auto = isinstance(settings.objective, str) and settings.objective == "auto"
-        limit = STEPS if settings.max_steps is None else settings.max_steps
-        best = self.first or self._solve(operator)
-        if limit == 0 or self._is_good(best):
+        best, limit = self.first or self._solve(operator), self._limit
+        if limit == 0 or self._is_good(float(best.outside.mean())):
             return best
-        whole, kept = WholeBatch(operator), copy.deepcopy(functions.network.state_dict())
-        while trainer.steps < limit:
-            steps = min(ROUND if auto else limit, limit - trainer.steps)
-            for step in range(steps):
-                trainer.anneal(step / steps)
-                trainer.step(whole.batch(step), functions.standardise, whole.root)
-            self._copy_trained()
-            found = self._solve(operator)
-            if not auto or self._badness(found) < self._badness(best):
-                best, kept = found, copy.deepcopy(functions.network.state_dict())
-            if self._is_good(found):
+        whole, kept = WholeBatch(operator), (self.functions, self._weights())
+        while self.trainer.steps < limit:
+            found = self._first_round(whole, operator) if self.trainer.steps == 0 else self._next_round(whole, operator)
+            if not self._auto or self._badness(found) < self._badness(best):
+                best, kept = found, (self.functions, self._weights())
+            if self._is_good(float(found.outside.mean())):
                 break
-        functions.network.load_state_dict(kept)
+        self.functions, weights = kept
+        self.functions.network.load_state_dict(weights)
         return best
+
+    def _first_round(self, whole: WholeBatch, operator: Operator) -> Solution:
+        """A round from every first layer, and the best after it stays: before training one cannot tell."""
+        tried = []
+        for functions in (self.functions, *(self.others if self._auto else ())):
+            self.functions, self.trainer = functions, self._make_trainer(functions)
+            tried.append((functions, self.trainer, self._next_round(whole, operator)))
+        self.functions, self.trainer, found = min(tried, key=lambda each: self._badness(each[2]))
+        return found
+
+    def _next_round(self, whole: WholeBatch, operator: Operator) -> Solution:
+        self._round(whole, self._limit)
+        return self._solve(operator)
+
+    def _make_trainer(self, functions: Functions) -> Trainer:
+        network = copy.deepcopy(functions.network).to(self.dtype)
+        return Trainer(network, self.objective, self.settings.learning_rate, self.unit)
+
+    def _train_held_out(self, held_out: HeldOut, verdict: Verdict) -> None:
+        """Exact steps on the points that are not held out, in rounds, as long as those that are find it better."""
+        verdicts, limit = [verdict], self._limit
+        if limit == 0 or self._is_good(verdict.residual):
+            return
+        whole, kept = WholeBatch(held_out.training()), self._weights()
+        while self.trainer.steps < limit:
+            self._round(whole, limit)
+            found = held_out.judge(self.functions.span, self.settings.n_components)
+            verdicts = [*verdicts, *found] if self._auto else found
+            verdict = best(verdicts)
+            if verdict not in found:
+                break
+            self.ridge, kept = verdict.ridge, self._weights()
+            if self._is_good(verdict.residual):
+                break
+        self.functions.network.load_state_dict(kept)
+
+    @property
+    def _limit(self) -> int:
+        return STEPS if self.settings.max_steps is None else self.settings.max_steps
+
+    def _weights(self) -> dict[str, Any]:
+        return copy.deepcopy(self.functions.network.state_dict())
+
+    def _round(self, whole: WholeBatch, limit: int) -> None:
+        """Some steps along one cosine; all there may be, for an objective of the user's choice."""
+        steps = min(ROUND if self._auto else limit, limit - self.trainer.steps)
+        for step in range(steps):
+            self.trainer.anneal(step / steps)
+            self.trainer.step(whole.batch(step), self.functions.standardise, whole.root)
+        self._copy_trained()
 
     def _train_on_blocks(self, batches: Batches, n: int) -> None:
         limit = self.settings.max_steps
@@ -232,3 +301,9 @@ def _training_dtype(relation: Relation, standardise: Standardise, batch_size: in
     if len(relation) <= batch_size or bool((rounding > 1e-4).any()):
         return torch.float64
     return torch.float32
+
+
+def _held_out(operator: Operator, relation: Relation, generator: torch.Generator) -> HeldOut | None:
+    """Some points of a Gram matrix, if they are enough."""
+    few = relation.gram is None or int((relation.p > 0).sum()) < FEWEST
+    return None if few or not isinstance(operator, MatrixOperator) else HeldOut(operator, generator)

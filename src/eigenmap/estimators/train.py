@@ -17,8 +17,8 @@ from eigenmap.relations.operator import Operator
 OFFSET, OFFSET_OF_BLOCKS = 1e-4, 1e-2
 """tau of the log-det objective, in units of the largest eigenvalue: modes below it are hardly trained for.
 
-On small blocks of many points small eigenvalues are noise, and training for them costs the others: on two problems in
-16 dimensions 1e-2 captured more than 1e-4 (.8323 against .8304, .6448 against .6435).
+On small blocks of many points small eigenvalues are noise, and training for them costs the others;
+`benchmarks/eigen_choices.py` compares the two.
 """
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import operator
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from eigenmap.errors import EigenmapError
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def whole_number(value: object, name: str, low: int = 1, high: int | None = None) -> int:
@@ -28,6 +29,8 @@ def whole_number(value: object, name: str, low: int = 1, high: int | None = None
 
 def class_numbers(labels: object, n: int, name: str) -> Tensor:
     """Labels as an int64 vector of `n` class numbers on the CPU, or an error that names what does not fit."""
+    import torch  # here: an index checks numbers and needs no torch
+
     numbers = torch.as_tensor(labels)
     if numbers.ndim != 1 or numbers.is_floating_point() or numbers.dtype == torch.bool:
         raise EigenmapError(f"{name} must be a vector of whole class numbers, one per item")

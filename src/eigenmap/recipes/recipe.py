@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import UnionType
-from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from eigenmap.errors import EigenmapError
 from eigenmap.training.config import Optimizer, Precision
@@ -25,6 +25,7 @@ class Recipe:
         views: name of the augmentation recipe.
         epochs: passes over the training images; `batch_size` images a step (two views each).
         warmup: share of the steps over which the rate rises; then a cosine down to `final_lr_fraction`.
+        compile: whether to compile network, objective and views; "auto" does it where a GPU has enough steps to take.
         codes: which output of the network becomes the code; "auto" decides on held-out pairs.
 
     The rest goes to `training.TrainingConfig` as it is.
@@ -51,7 +52,7 @@ class Recipe:
     projector_lr_scale: float = 1.0
     precision: Precision = "32-true"
     channels_last: bool = False
-    compile: bool = False
+    compile: bool | Literal["auto"] = "auto"
     accumulate: int = 1
     codes: Literal["auto", "encoder", "projector"] = "auto"
 
@@ -94,7 +95,7 @@ def _fits(value: object, kind: Any) -> bool:
     origin, parts = get_origin(kind), get_args(kind)
     if origin is Literal:
         return value in parts
-    if origin is UnionType:
+    if origin in (UnionType, Union):
         return any(_fits(value, part) for part in parts)
     if isinstance(value, bool):
         return kind is bool
@@ -103,7 +104,8 @@ def _fits(value: object, kind: Any) -> bool:
 
 def _in_words(kind: Any) -> str:
     if get_origin(kind) is Literal:
-        return "one of " + ", ".join(get_args(kind))
-    if get_origin(kind) is UnionType:
-        return _in_words(get_args(kind)[0])  # "or None" goes without saying
+        return "one of " + ", ".join(get_args(kind)) if len(get_args(kind)) > 1 else str(get_args(kind)[0])
+    if get_origin(kind) in (UnionType, Union):
+        # "or None" goes without saying.
+        return " or ".join(_in_words(part) for part in get_args(kind) if part is not type(None))
     return _WORDS[get_origin(kind) or kind]

@@ -28,9 +28,7 @@ CIFAR10_RESNET18 = Recipe(
 TINY_RESNET18 = CIFAR10_RESNET18.but(image_size=64, stem="medium").named("tiny-resnet18")
 """Tiny-ImageNet: 64 pixels; the 3x3 stem with stride 2 makes a step as cheap as at 32 pixels."""
 
-COCO_RESNET18 = CIFAR10_RESNET18.but(image_size=96, views="barlow_twins", stem="imagenet", lr=0.3).named(
-    "coco-resnet18"
-)
+COCO_RESNET18 = CIFAR10_RESNET18.but(image_size=96, views="barlow_twins", stem="imagenet").named("coco-resnet18")
 """Scenes at 96 pixels."""
 
 GPU = CIFAR10_RESNET18.but(image_size=96, n_components=512, epochs=100, stem="imagenet", lr=0.3).named("gpu")

@@ -70,6 +70,9 @@ def laplacian(x: Tensor, y: Tensor, length_scale: LengthScale = 1.0) -> Tensor:
 
 def polynomial(x: Tensor, y: Tensor, degree: int = 3, gamma: float | None = None, coef0: float = 1.0) -> Tensor:
     """(gamma x.y + coef0)^degree; gamma is 1 / number of features unless given."""
+    for name, value in {"degree": degree, "gamma": 1.0 if gamma is None else gamma, "coef0": coef0}.items():
+        if isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
+            raise EigenmapError(f"{name} of the polynomial kernel must be a number, not {value!r}.")
     return (x @ y.T * (1 / x.shape[1] if gamma is None else gamma) + coef0).pow(degree)
 
 
@@ -79,7 +82,10 @@ def cosine(x: Tensor, y: Tensor) -> Tensor:
 
 
 def _scaled(x: Tensor, y: Tensor, length_scale: LengthScale) -> tuple[Tensor, Tensor]:
-    scale = torch.as_tensor(length_scale, dtype=x.dtype)  # checked on the CPU: a device would have to be waited for
+    try:  # checked on the CPU: a device would have to be waited for
+        scale = torch.as_tensor(length_scale, dtype=x.dtype)
+    except (TypeError, ValueError, RuntimeError):
+        scale = torch.tensor(torch.nan)
     fits = scale.ndim <= 1 and scale.numel() in (1, x.shape[1])
     if not fits or not bool((scale > 0).all() and scale.isfinite().all()):
         raise EigenmapError(
@@ -243,17 +249,19 @@ def gram_matrix(kernel: Matrix, n: int) -> Tensor:
         indices = torch.from_numpy(np.stack([coo.row, coo.col]).astype(np.int64))
         gram = torch.sparse_coo_tensor(indices, torch.as_tensor(coo.data), coo.shape, check_invariants=False)
     else:
-        gram = torch.as_tensor(kernel)
+        values = kernel.to_numpy() if hasattr(kernel, "to_numpy") else kernel  # frames of pandas and polars
+        read_only = isinstance(values, np.ndarray) and not values.flags.writeable
+        gram = torch.as_tensor(values.copy() if read_only else values)
     if tuple(gram.shape) != (n, n):
         raise EigenmapError(f"A Gram matrix of {n} points must be {n} x {n}, not {' x '.join(map(str, gram.shape))}.")
     gram = gram if gram.is_floating_point() else gram.to(torch.get_default_dtype())
     gram = gram if gram.layout == torch.strided else gram.to_sparse().coalesce()
-    values = gram.values() if gram.is_sparse else gram
-    if not bool(values.isfinite().all()):
+    entries = gram.values() if gram.is_sparse else gram
+    if not bool(entries.isfinite().all()):
         raise EigenmapError("The Gram matrix holds NaN or infinity.")
     if gram.is_sparse:
         difference = (gram - gram.transpose(0, 1)).coalesce().values()
-        _check_symmetric(difference, torch.zeros_like(difference), largest=values)
+        _check_symmetric(difference, torch.zeros_like(difference), largest=entries)
     else:
         for start in range(0, n, 1024):  # by strips: a transposed copy of the whole might not fit
             strip = slice(start, start + 1024)
@@ -265,9 +273,10 @@ def _checked(K: Any, rows: int, columns: int) -> Tensor:
     if not isinstance(K, Tensor) or tuple(K.shape) != (rows, columns):
         found = f"shape {tuple(K.shape)}" if isinstance(K, Tensor) else type(K).__name__
         raise EigenmapError(
-            f"The kernel of {rows} and {columns} points must return a tensor of shape ({rows}, {columns}), not {found}."
+            f"The kernel of {rows} and {columns} points must return a torch tensor of shape ({rows}, {columns}), "
+            f"not {found}."
         )
-    return K
+    return K if K.is_floating_point() else K.to(torch.get_default_dtype())
 
 
 def _check_symmetric(K: Tensor, transposed: Tensor, largest: Tensor | None = None) -> None:

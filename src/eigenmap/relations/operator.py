@@ -86,7 +86,7 @@ class KernelOperator:
 
     def block(self) -> Tensor:
         """The kernel between all reference points."""
-        return self.kernel(self.x, self.x)
+        return self.kernel(self.x, self.x).to(self.x)
 
     def diagonal(self) -> Tensor:
         """kappa(x_i, x_i), from small blocks, of which nothing else counts."""

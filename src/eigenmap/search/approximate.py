@@ -20,7 +20,7 @@ from uuid import uuid4
 
 import numpy as np
 
-from eigenmap.search.backend import Approximate, Floats, Found, Rows, Stage
+from eigenmap.search.backend import Approximate, Floats, Found, Mask, Rows, Stage
 from eigenmap.search.filters import Condition
 from eigenmap.search.flat import FlatBackend
 from eigenmap.search.scan import comparable
@@ -56,29 +56,27 @@ class FaissBackend(FlatBackend):
         first, *rest = stages
         if first.dim > how.dim:
             first, rest = Stage(how.dim, max(how.shortlist, first.keep)), list(stages)
-        rows = self.matching(where)
-        matching = self.rows if rows is None else len(rows)
+        among = self.matching(where)
+        matching = self.rows if among is None else np.count_nonzero(among)
         if exact or first.dim < how.dim or matching <= max(first.keep, _RARE * self.rows):
             return super().search(queries, stages, where, exact)
         q = comparable(queries[:, : how.dim], self.about.metric)
-        return self.refine(queries, *self._nearest(q, first.keep, rows), rest)
+        return self.refine(queries, *self._nearest(q, first.keep, among), rest)
 
-    def _nearest(self, q: Floats, keep: int, rows: Rows | None) -> tuple[Floats, Rows]:
-        """Best `keep` of `rows` (None: of all), as the approximate index finds them."""
-        scores, found = self._built().search(q, keep, params=self._parameters(keep, rows))
+    def _nearest(self, q: Floats, keep: int, among: Mask | None) -> tuple[Floats, Rows]:
+        """Best `keep` of the rows `among` (None: of all), as the approximate index finds them."""
+        scores, found = self._built().search(q, keep, params=self._parameters(keep, among))
         found = found.astype(np.int64, copy=False)
         short = np.flatnonzero((found < 0).any(axis=1))  # a filter can cut a graph or a list in pieces
         if len(short):
-            scores[short], found[short] = self._scanner.scan(q[short], keep, rows, keepable=False)
+            scores[short], found[short] = self._scanner.scan(q[short], keep, among, keepable=False)
         return scores, found
 
-    def _parameters(self, keep: int, rows: Rows | None) -> Any:
+    def _parameters(self, keep: int, among: Mask | None) -> Any:
         faiss = _faiss()
         chosen: dict[str, Any] = {}
-        if rows is not None:
-            mask = np.zeros(self.rows, bool)
-            mask[rows] = True
-            chosen["sel"] = faiss.IDSelectorBitmap(np.packbits(mask, bitorder="little"))
+        if among is not None:
+            chosen["sel"] = faiss.IDSelectorBitmap(np.packbits(among, bitorder="little"))
         if self.approximate.method == "hnsw":
             return faiss.SearchParametersHNSW(efSearch=max(self.approximate.effort, keep), **chosen)
         if self.approximate.method == "ivf":

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 Floats: TypeAlias = NDArray[np.float32]
 Rows: TypeAlias = NDArray[np.int64]
+Mask: TypeAlias = NDArray[np.bool_]
+"""Which of all rows count."""
 Id: TypeAlias = str | int
 Value: TypeAlias = str | int | float | bool | None
 Metadata: TypeAlias = Mapping[str, Value]

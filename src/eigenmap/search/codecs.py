@@ -9,6 +9,16 @@ them where they matter much, many where they matter little, and the tail gets no
 k-means on the first codes that are added: a vector quantiser, which has less error than levels of single features and
 does not need a whole bit for each.
 
+Unit codes that are compared by cosine are scaled by their *reliability* before they are quantised,
+
+    r(x) = (mean_j (x_j / rms_j)^2)^(-1/8)
+
+which is above 1 for an item that lies in the important features more than others do, and below 1 for one that lies in
+the tail: its code is noisier, and what it is near to is relevant less often. The product of a query with the levels is
+then the expected cosine times the reliability. The exponent was chosen on training images of CIFAR-10 and of the
+catalogue: (|x| / |x / rms|)^1/4 is ahead of no scale in mAP over the top 1,000 there at every budget; a power of 1 is
+better still on CIFAR-10, and worse on the catalogue.
+
     codec = train(About(256, precision="bits", bytes_per_item=16), codes)
     codec.bits          # how many bits each feature has, 8 / size of its group
 """
@@ -31,6 +41,9 @@ Bytes: TypeAlias = NDArray[np.uint8]
 LARGEST_SAMPLE = 50_000
 LEVELS = 256
 _KMEANS_STEPS = 15
+_ENOUGH = 10_000
+"""Levels that were learned from so many codes do for any number."""
+_RELIABILITY = 0.25
 _INT8_SPREAD = 4.0
 """Standard deviations that 127 steps of an int8 span, where no value is larger."""
 
@@ -163,10 +176,23 @@ class SignCodec:
 
 
 class GroupCodec:
-    """One byte for each group of neighbouring features: the number of its nearest level."""
+    """One byte for each group of neighbouring features: the number of its nearest level.
 
-    def __init__(self, n_components: int, groups: Sequence[tuple[int, int]], levels: Sequence[Floats]) -> None:
+    `rms`, one number a feature, says by what codes are `scaled` before they are encoded; None: by nothing. `learned`
+    is the number of codes that the levels were learned from; None: not known.
+    """
+
+    def __init__(
+        self,
+        n_components: int,
+        groups: Sequence[tuple[int, int]],
+        levels: Sequence[Floats],
+        rms: Floats | None = None,
+        learned: int | None = None,
+    ) -> None:
         self.blocks = blocks_of(n_components)
+        self.rms = rms
+        self.learned = learned
         self.groups = list(groups)
         self.levels = [np.asarray(level, dtype=np.float32) for level in levels]
         self.bits = np.zeros(n_components)
@@ -202,8 +228,30 @@ class GroupCodec:
         return features
 
     def as_json(self) -> dict[str, Any]:
-        """The groups and their levels."""
-        return {"kind": "groups", "groups": self.groups, "levels": [level.tolist() for level in self.levels]}
+        """The groups and their levels, and what codes are scaled by."""
+        return {
+            "kind": "groups",
+            "groups": self.groups,
+            "levels": [level.tolist() for level in self.levels],
+            "rms": None if self.rms is None else self.rms.tolist(),
+            "learned": self.learned,
+        }
+
+    def require_levels(self, items: int) -> None:
+        """Refuse to describe many items by levels that were learned from few: many would get the same.
+
+        Allowed are twice as many items as codes that were learned from, and ten times where these outnumber the levels.
+        """
+        learned = self.learned
+        if learned is not None and learned < _ENOUGH and items > learned * (2 if learned < LEVELS else 10):
+            raise EigenmapError(
+                f"the levels of this index were learned from the first {learned} codes, too few to describe {items:,}; "
+                "make it again, with some thousand codes in the first addition"
+            )
+
+    def scaled(self, codes: Floats) -> Floats:
+        """Unit codes times their reliability."""
+        return codes if self.rms is None else reliable(codes, self.rms)
 
 
 def train(about: About, codes: Floats) -> Codec:
@@ -219,9 +267,21 @@ def train(about: About, codes: Floats) -> Codec:
     assert about.bytes_per_item is not None
     if about.precision == "signs":
         return SignCodec(rms.astype(np.float32), 8 * about.bytes_per_item)
+    scales = None
+    if about.metric == "cosine":
+        scales = np.where(rms > 0, rms, 1).astype(np.float32)
+        codes = reliable(codes, scales)
     variance = codes.astype(np.float64).var(axis=0)
     groups = spread(variance, about.bytes_per_item, blocks_of(about.n_components))
-    return GroupCodec(about.n_components, groups, [levels_of(codes[:, first:end]) for first, end in groups])
+    levels = [levels_of(codes[:, first:end]) for first, end in groups]
+    return GroupCodec(about.n_components, groups, levels, scales, len(codes))
+
+
+def reliable(codes: Floats, rms: Floats) -> Floats:
+    """Codes times r(x) = (mean_j (x_j / rms_j)^2)^(-1/8), which is about 1 on average."""
+    spread_out = np.square(codes / rms).mean(axis=1, keepdims=True)
+    r = np.where(spread_out > 0, spread_out, 1) ** (-_RELIABILITY / 2)
+    return codes * r.astype(np.float32)
 
 
 def levels_of(rows: Floats) -> Floats:
@@ -250,7 +310,11 @@ def from_json(entries: Mapping[str, Any], n_components: int) -> Codec:
         codec = SignCodec(np.asarray(entries["sizes"], dtype=np.float32), int(entries["kept"]))
     elif kind == "groups":
         groups = [(int(first), int(end)) for first, end in entries["groups"]]
-        codec = GroupCodec(n_components, groups, [np.asarray(level, np.float32) for level in entries["levels"]])
+        levels = [np.asarray(level, np.float32) for level in entries["levels"]]
+        rms = entries.get("rms")  # as `learned` not stored by earlier versions
+        codec = GroupCodec(
+            n_components, groups, levels, None if rms is None else np.asarray(rms, np.float32), entries.get("learned")
+        )
     else:
         raise ValueError(f"there is no codec {kind!r}")
     if codec.blocks != blocks_of(n_components):

@@ -4,6 +4,7 @@
     codec.json           how features are written (`codecs`); appears with the first items
     features-0-8.bin     features 0-8 of all rows, then one file for each further column block
     ids.bin, ids.ends    the ids joined, and where each of them ends (int64)
+    ids.hash             a hash of each (`keys`), by which a change finds the rows of its ids
     metadata.bin, .ends  the same for what is known of each item, as JSON, or nothing
     deleted.bin          numbers of the rows that are gone (int64)
     log                  one line for each change: sizes and checksums of all files when it was complete

@@ -6,13 +6,15 @@ for group in duplicates(index, threshold=0.98):
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from typing import NamedTuple
 
 from eigenmap.errors import EigenmapError
 from eigenmap.evaluation.checks import whole_number
-from eigenmap.search.backend import Id
-from eigenmap.search.index import CodeIndex
+from eigenmap.search.backend import Batch, Id
+from eigenmap.search.flat import FlatBackend
+from eigenmap.search.index import CodeIndex, Results
 
 _QUERIES_AT_ONCE = 1024
 
@@ -51,21 +53,20 @@ def duplicates(
             name = parent[name]
         return name
 
-    done, total = 0, len(index)
     order: dict[Id, int] = {}
-    for batch in index.batches(_QUERIES_AT_ONCE):
-        found = index.search(batch.codes, neighbours + 1, dim)
-        for own, ids, scores in zip(batch.ids, found.ids, found.scores.tolist(), strict=True):
-            order[own] = len(order)
-            for name, score in zip(ids, scores, strict=True):
-                if score < threshold:
-                    break
-                if name != own:
-                    links.append((own, name, min(score, 1.0)))
-                    parent[root(own)] = root(name)
-        done += len(batch.ids)
-        if progress is not None:
-            progress(done, total)
+    # A budget of bits ranks by the expected cosine, which is below 1 even for equal bytes.
+    with index.backend.plain_cosines() if isinstance(index.backend, FlatBackend) else nullcontext():
+        for done, total, batch, found in _neighbourhoods(index, neighbours + 1, dim):
+            for own, ids, scores in zip(batch.ids, found.ids, found.scores.tolist(), strict=True):
+                order[own] = len(order)
+                for name, score in zip(ids, scores, strict=True):
+                    if score < threshold:
+                        break
+                    if name != own:
+                        links.append((own, name, min(score, 1.0)))
+                        parent[root(own)] = root(name)
+            if progress is not None:
+                progress(done, total)
 
     members: dict[Id, list[Id]] = {}
     for name in sorted(parent, key=order.__getitem__):
@@ -75,3 +76,11 @@ def duplicates(
         lowest[root(own)] = min(score, lowest.get(root(own), 1.0))
     groups = [Group(ids, lowest[first]) for first, ids in members.items()]
     return sorted(groups, key=lambda group: -len(group.ids))
+
+
+def _neighbourhoods(index: CodeIndex, top: int, dim: int | None) -> Iterator[tuple[int, int, Batch, Results]]:
+    """(items done, of how many, items, what is near to each), batch by batch."""
+    done, total = 0, len(index)
+    for batch in index.batches(_QUERIES_AT_ONCE):
+        done += len(batch.ids)
+        yield done, total, batch, index.search(batch.codes, top, dim)

@@ -1,8 +1,9 @@
 """Filters on what is known of an item: `where={"label": "cat", "year": {">=": 2020}, "camera": ["A", "B"]}`.
 
-All conditions must hold. A value means equality, a list means one of these, and a mapping holds comparisons. An item
-that lacks a field meets no condition on it, whatever the comparison; numbers compare with numbers and texts with texts
-(by code point), and nothing else compares.
+All conditions must hold. A value means equality, a list means one of these, and a mapping holds comparisons, each with
+a value or with a list of values for all of which it must hold (`{"!=": ["cat", "dog"]}`: neither). An item that lacks a
+field meets no condition on it, whatever the comparison; numbers compare with numbers and texts with texts (by code
+point), and nothing else compares.
 """
 
 from __future__ import annotations
@@ -40,6 +41,11 @@ class Condition(NamedTuple):
     op: str
     value: Operand
 
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """Equal only for equal conditions; Python takes True, 1 and 1.0 for the same value."""
+        return self.field, self.op, repr(self.value)
+
     def holds(self, value: Value) -> bool:
         """Whether a value that an item has in this field meets the condition."""
         if self.op == "in":
@@ -75,7 +81,9 @@ def conditions(where: Mapping[str, Any] | None) -> list[Condition]:
         if isinstance(asked, Mapping):
             if not asked:
                 raise EigenmapError(f"the filter on {field!r} is empty; give a value or comparisons")
-            found += [_comparison(field, str(op), value) for op, value in asked.items()]
+            for op, value in asked.items():
+                each = value if isinstance(value, list | tuple) and op != "in" else [value]
+                found += [_comparison(field, str(op), one) for one in each]
         elif isinstance(asked, str) or not isinstance(asked, Iterable):
             found.append(Condition(field, "==", plain(asked, field)))
         else:
@@ -112,7 +120,8 @@ def meets(item: Metadata, where: Sequence[Condition]) -> bool:
 def parse(words: Sequence[str]) -> dict[str, Any]:
     """A filter from words such as `label=cat`, `year>=2020`, `camera!=A`, as the command line has them.
 
-    What reads as a number, true, false or null is one; quotes keep a text ('zip="04109"').
+    What reads as a number, true, false or null is one; quotes keep a text ('zip="04109"'). All conditions hold, also
+    several of one kind on one field (`label!=cat label!=dog`).
     """
     import json
     import re
@@ -127,5 +136,8 @@ def parse(words: Sequence[str]) -> dict[str, Any]:
             value = json.loads(text)
         except ValueError:
             value = text
-        where.setdefault(field.strip(), {})["==" if op == "=" else op] = plain(value, field)
+        where.setdefault(field.strip(), {}).setdefault("==" if op == "=" else op, []).append(plain(value, field))
+    for comparisons in where.values():
+        for op, values in comparisons.items():
+            comparisons[op] = values[0] if len(values) == 1 else values
     return where

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -12,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from eigenmap.errors import EigenmapError
 from eigenmap.search import checks, codecs
-from eigenmap.search.backend import About, Backend, Batch, Floats, Found, Id, Metadata, Mode, Rows, Stage
-from eigenmap.search.columns import Columns
-from eigenmap.search.directory import ID_TYPES, Directory, replaced
+from eigenmap.search.backend import About, Batch, Floats, Found, Id, Mask, Metadata, Mode, Rows, Stage
+from eigenmap.search.columns import Columns, map_file
+from eigenmap.search.directory import ID_TYPES, Directory
 from eigenmap.search.filters import Condition, meets
+from eigenmap.search.keys import Hashes, hashes_of, rows_with
 from eigenmap.search.scan import Scanner, comparable
 from eigenmap.search.texts import Texts, ends_of
 
@@ -39,6 +37,7 @@ class FlatBackend:
         self.directory = directory
         self.codec = codec
         self.durable = True
+        self._plain_cosines = False
         self._notes: dict[str, dict[str, Any]] = {}
         self._lock = threading.RLock()  # threads of a service may search at the same time
         self._load()
@@ -58,9 +57,10 @@ class FlatBackend:
         """Begin from what the directory holds, or from nothing."""
         self._id_type: type | None = None
         self._names, self._known = Texts(), Texts()
-        self._alive: NDArray[np.bool_] | None = None  # None: every row
-        self._row_of: dict[Id, int] | None = None
-        self._masks: dict[tuple[Condition, ...], Rows] = {}
+        self._alive: Mask | None = None  # None: every row
+        self._row_of: dict[Id, int] = {}  # of an index in memory
+        self._hashes: Hashes | None = None  # of the ids of an index on disk; an earlier version stored none
+        self._masks: dict[tuple[tuple[str, str, str], ...], Mask] = {}
         if self.directory is not None:
             self.codec = self.directory.read_codec() or self.codec
         self._columns: Columns | None = None
@@ -73,7 +73,8 @@ class FlatBackend:
         """Begin an empty store that writes features this way."""
         self.codec = codec
         self._columns = Columns(codec)
-        self._scanner = Scanner(self._columns, self.about.metric, self.memory_bytes, means=self._stores_means())
+        means = self._stores_means() and not self._plain_cosines
+        self._scanner = Scanner(self._columns, self.about.metric, self.memory_bytes, means)
         return codec
 
     def _stores_means(self) -> bool:
@@ -85,6 +86,8 @@ class FlatBackend:
         count = sizes["ids.ends"] // 8
         self._columns.map([directory.path / name for name in self._files()], count)
         self._names = Texts.mapped(directory.path / "ids.bin", directory.path / "ids.ends", count, sizes["ids.bin"])
+        hashed = sizes.get("ids.hash") == 8 * count
+        self._hashes = map_file(directory.path / "ids.hash", count, 8).reshape(-1).view("<u8") if hashed else None
         known = (directory.path / "metadata.bin", directory.path / "metadata.ends")
         self._known = Texts.mapped(*known, count, sizes["metadata.bin"])
         self._id_type = ID_TYPES[str(directory.state.id_type)]
@@ -144,10 +147,13 @@ class FlatBackend:
                 codec = self.start(codecs.train(self.about, codes))
                 if self.directory is not None:
                     self.directory.write_codec(codec)
+            if isinstance(self.codec, codecs.GroupCodec):
+                self.codec.require_levels(len(self) + old.count(None))
+                codes = self.codec.scaled(codes)
             if metadata is None:
                 texts = [self._known[row] if row is not None else b"" for row in old]
             else:
-                texts = [_as_text(item) for item in metadata]
+                texts = [as_text(item) for item in metadata]
             self.append(codes, ids, texts, [row for row in old if row is not None])
 
     def delete(self, ids: Sequence[Id]) -> None:
@@ -159,7 +165,7 @@ class FlatBackend:
                 self.directory.append(id_type, {"deleted.bin": np.array(rows, "<i8").tobytes()})
             self._bury(rows)
             for name in ids:
-                self._rows_of_ids().pop(name)
+                self._row_of.pop(name, None)
             self._changed()
 
     @contextmanager
@@ -171,7 +177,8 @@ class FlatBackend:
 
     def _replaced(self, mode: Mode, ids: Sequence[Id]) -> list[int | None]:
         """The row that each id has now; an error if `mode` does not allow that."""
-        rows = [self._rows_of_ids().get(name) for name in ids]
+        row_of = self._rows_of(ids)
+        rows = [row_of.get(name) for name in ids]
         for name, row in zip(ids, rows, strict=True):
             if mode == "add" and row is not None:
                 checks.refuse_known(name)
@@ -179,14 +186,18 @@ class FlatBackend:
                 checks.refuse_unknown(name)
         return rows
 
-    def _rows_of_ids(self) -> dict[Id, int]:
-        """Row by id; read when first needed, since a search does without."""
-        if self._row_of is None:
-            alive = self._alive
-            self._row_of = {
-                self._as_id(text): row for row, text in enumerate(self._names) if alive is None or alive[row]
-            }
-        return self._row_of
+    def _rows_of(self, ids: Sequence[Id]) -> dict[Id, int]:
+        """The rows of those ids that are there."""
+        if self.directory is None:
+            return {name: self._row_of[name] for name in ids if name in self._row_of}
+        rows = rows_with(self._all_hashes(), hashes_of([_as_bytes(name) for name in ids])).tolist()
+        wanted, alive = set(ids), self._alive
+        return {name: row for row in rows if (alive is None or alive[row]) and (name := self.id_of(row)) in wanted}
+
+    def _all_hashes(self) -> Hashes:
+        if self._hashes is None:
+            self._hashes = hashes_of(list(self._names))
+        return self._hashes
 
     def _check_type(self, ids: Sequence[Id]) -> None:
         if self._id_type is not None and type(ids[0]) is not self._id_type:
@@ -196,22 +207,22 @@ class FlatBackend:
         """Store new rows, and mark `gone` ones as deleted, in one change."""
         assert self._columns is not None
         encoded = self._columns.encoded(codes)
-        names = [str(name).encode("utf-8", "surrogatepass") for name in ids]
-        first = self.rows
+        names = [_as_bytes(name) for name in ids]
         self._id_type = type(ids[0])
         if self.directory is None:
             self._columns.append(encoded)
             self._names.extend(names)
+            self._row_of.update(zip(ids, range(self._columns.count - len(ids), self._columns.count), strict=True))
             self._known.extend(metadata)
             if self._alive is not None:
                 self._alive = np.concatenate([self._alive, np.ones(len(ids), bool)])
             self._bury(gone)
         else:
             additions = self._additions(self.directory.state.sizes, encoded, names, metadata, gone)
+            unstored = self._all_hashes()[self.directory.state.sizes.get("ids.hash", 0) // 8 :]
+            additions["ids.hash"] = np.concatenate([unstored, hashes_of(names)]).tobytes()
             self.directory.append(self._id_type.__name__, additions, durable=self.durable)
             self._map(self.directory)
-        if self._row_of is not None:
-            self._row_of.update(zip(ids, range(first, first + len(ids)), strict=True))
         self._changed()
 
     def _additions(
@@ -249,12 +260,27 @@ class FlatBackend:
     def search(self, queries: Floats, stages: Sequence[Stage], where: Sequence[Condition], exact: bool) -> Found:
         """Every item that meets the conditions by the first stage, then the best by the others."""
         self._refresh()
-        rows = self.matching(where)
-        if self._columns is None or (rows is not None and not len(rows)):
+        among = self.matching(where)
+        if self._columns is None or (among is not None and not among.any()):
             return Found([[] for _ in queries], np.empty((len(queries), 0), np.float32))
         first, *rest = stages
         q = np.ascontiguousarray(queries[:, : first.dim])
-        return self.refine(queries, *self._scanner.scan(q, first.keep, rows, keepable=not where), rest)
+        return self.refine(queries, *self._scanner.scan(q, first.keep, among, keepable=not where), rest)
+
+    @contextmanager
+    def plain_cosines(self) -> Iterator[None]:
+        """Within the block scores are cosines of what is stored, 1 for equal bytes, also for a budget of bits."""
+        self._score(plain=True)
+        try:
+            yield
+        finally:
+            self._score(plain=False)
+
+    def _score(self, plain: bool) -> None:
+        self._plain_cosines = plain
+        if self._columns is not None:
+            self._scanner.means = self._stores_means() and not plain
+            self._scanner.forget()
 
     def refine(self, queries: Floats, scores: Floats, rows: Rows, stages: Sequence[Stage]) -> Found:
         """The remaining stages of a funnel, from candidates to results."""
@@ -262,22 +288,21 @@ class FlatBackend:
             scores, rows = self._scanner.rerank(queries[:, : stage.dim], rows, stage.keep)
         return Found([[self.id_of(row) for row in found] for found in rows.tolist()], scores)
 
-    def matching(self, where: Sequence[Condition]) -> Rows | None:
-        """The rows that are there and meet all conditions; None for all rows."""
+    def matching(self, where: Sequence[Condition]) -> Mask | None:
+        """Which rows are there and meet all conditions; None for all rows."""
         if not where:
-            return self.live_rows()
-        key = tuple(where)
+            return self._alive
+        key = tuple(condition.key for condition in where)
         if key not in self._masks:
             answers: dict[bytes, bool] = {}  # many items say the same
-            rows = []
+            mask = np.zeros(self.rows, bool)
             for row, text in enumerate(self._known):
                 if text not in answers:
                     answers[text] = bool(text) and meets(json.loads(text), where)
-                if answers[text] and (self._alive is None or self._alive[row]):
-                    rows.append(row)
+                mask[row] = answers[text]
             if len(self._masks) > 8:
                 self._masks.clear()
-            self._masks[key] = np.array(rows, np.int64)
+            self._masks[key] = mask if self._alive is None else mask & self._alive
         return self._masks[key]
 
     def prefix(self, start: int, stop: int, dim: int) -> Floats:
@@ -344,26 +369,10 @@ class FlatBackend:
         """Nothing is held open but maps of files, which go with this object."""
 
 
-def _as_text(item: Metadata) -> bytes:
+def _as_bytes(name: Id) -> bytes:
+    return str(name).encode("utf-8", "surrogatepass")
+
+
+def as_text(item: Metadata) -> bytes:
+    """What is known of an item, as it is stored."""
     return json.dumps(item, sort_keys=True).encode("ascii") if item else b""
-
-
-def save(
-    backend: Backend, path: str | os.PathLike[str], *, overwrite: bool, model_dir: str | os.PathLike[str] | None
-) -> None:
-    """Write the items of any back end as a directory without the rows that are gone, whole or not at all."""
-    about = backend.about
-    with replaced(Path(path), about, overwrite) as directory:
-        codec = backend.codec if isinstance(backend, FlatBackend) else None
-        copy = FlatBackend(about, _COPIED_BYTES, directory, codec)
-        copy.durable = False  # the directory is put on disk as a whole before it takes its place
-        rows = max(1, _COPIED_BYTES // (8 * about.n_components))
-        for batch in backend.batches(rows):
-            if not directory.state.sizes:
-                directory.write_codec(copy.start(codec or codecs.train(about, batch.codes)))
-            copy.append(batch.codes, batch.ids, [_as_text(item) for item in batch.metadata], [])
-        if model_dir is not None:
-            shutil.copytree(model_dir, directory.path / "model")
-
-
-_COPIED_BYTES = 128 * 2**20

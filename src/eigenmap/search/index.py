@@ -313,11 +313,11 @@ class CodeIndex:
 
         `model_dir`, if given, is copied inside as `model/`.
         """
-        from eigenmap.search import flat
+        from eigenmap.search.saving import save
 
         if not len(self):
             raise EigenmapError("the index is empty; add codes before saving")
-        flat.save(self.backend, path, overwrite=overwrite, model_dir=model_dir)
+        save(self.backend, path, overwrite=overwrite, model_dir=model_dir)
 
     def stages(
         self,

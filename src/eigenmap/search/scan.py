@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from eigenmap.search.backend import Floats, Rows
+from eigenmap.search.backend import Floats, Mask, Rows
 from eigenmap.search.codecs import FloatCodec
 from eigenmap.search.columns import Columns
 
@@ -25,9 +25,9 @@ _ODD_AT_ONCE = 4096
 class Scanner:
     """Ranks the rows of `columns`, with copies of at most about `memory_bytes`.
 
-    `means` says that what is stored is the mean of the unit codes it may stand for, as a vector quantiser's levels
-    are. At full length the product with it is then the expected cosine, and dividing by its norm would undo just what
-    it says about how much of the code is known.
+    `means` says that what is stored is the mean of the codes it may stand for, as a vector quantiser's levels are. At
+    full length the product with it is then the expected cosine (times the item's reliability, see `codecs`), and
+    dividing by its norm would undo just what it says about how much of the code is known.
     """
 
     def __init__(self, columns: Columns, metric: str, memory_bytes: int, means: bool = False) -> None:
@@ -35,7 +35,7 @@ class Scanner:
         self.metric = metric
         self.memory_bytes = memory_bytes
         self.means = means
-        self._kept: tuple[int, Floats] | None = None
+        self._kept: tuple[int, Rows | int, Floats] | None = None
         self._squares: dict[int, Floats] = {}
         self._lock = threading.Lock()  # threads of a service may search at the same time
 
@@ -44,18 +44,19 @@ class Scanner:
         self._kept = None
         self._squares.clear()
 
-    def scan(self, queries: Floats, keep: int, rows: Rows | None, keepable: bool = True) -> tuple[Floats, Rows]:
-        """Best `keep` of `rows` (None: of all) by the features the queries have: (scores, rows), best first.
+    def scan(self, queries: Floats, keep: int, among: Mask | None, keepable: bool = True) -> tuple[Floats, Rows]:
+        """Best `keep` of the rows `among` (None: of all) by the features the queries have: (scores, rows), best first.
 
         `keepable` says that the next search will probably ask for the same rows.
         """
         q = comparable(queries, self.metric)
         before = self._kept
         kept = before is not None and before[0] == q.shape[1] and keepable
-        many = rows is None or 4 * len(rows) > self.columns.count
-        if len(q) <= FEW_QUERIES and many and not kept and self._lies_as_float32():
-            return self._scan_blocks(q, keep, rows)
-        return self._scan_prefix(q, keep, rows, keepable)
+        # Few rows are gathered one by one; of many all are read, and those that do not count are dropped.
+        rows = None if among is None or 4 * np.count_nonzero(among) > self.columns.count else np.flatnonzero(among)
+        if len(q) <= FEW_QUERIES and rows is None and not kept and self._lies_as_float32():
+            return self._scan_blocks(q, keep, among)
+        return self._scan_prefix(q, keep, rows, among, keepable)
 
     def rerank(self, queries: Floats, candidates: Rows, keep: int) -> tuple[Floats, Rows]:
         """Best `keep` among each query's own candidate rows, by the features the queries have."""
@@ -81,43 +82,62 @@ class Scanner:
         codec = self.columns.codec
         return isinstance(codec, FloatCodec) and codec.dtype == np.float32
 
-    def _scan_prefix(self, q: Floats, keep: int, rows: Rows | None, keepable: bool) -> tuple[Floats, Rows]:
+    def _scan_prefix(
+        self, q: Floats, keep: int, rows: Rows | None, among: Mask | None, keepable: bool
+    ) -> tuple[Floats, Rows]:
         import faiss
 
         scores, found = _nothing(len(q))
-        for first, prefix in self._prefixes(q.shape[1], rows, keepable):
+        for numbers, prefix in self._prefixes(q.shape[1], rows, among, keepable):
             s, r = faiss.knn(q, prefix, min(keep, len(prefix)), metric=faiss.METRIC_INNER_PRODUCT)
-            r = r + first if rows is None else rows[first + r]
+            r = r + numbers if isinstance(numbers, int) else numbers[r]
             scores, found = best(np.hstack([scores, s]), np.hstack([found, r]), keep)
         return scores, found
 
-    def _prefixes(self, dim: int, rows: Rows | None, keepable: bool) -> Iterator[tuple[int, Floats]]:
-        """(place of the first, comparable prefixes) of the rows asked for, within `memory_bytes`."""
+    def _prefixes(
+        self, dim: int, rows: Rows | None, among: Mask | None, keepable: bool
+    ) -> Iterator[tuple[Rows | int, Floats]]:
+        """(row numbers, or the first of them; comparable prefixes) of the rows asked for, within `memory_bytes`."""
         kept = self._kept
         if keepable and kept is not None and kept[0] == dim:
-            yield 0, kept[1]
+            yield kept[1:]
             return
         count = self.columns.count if rows is None else len(rows)
-        # All at once if that fits; else half, since one part is still held while the next is read and has its norms.
-        at_once = count if 4 * dim * count <= self.memory_bytes else max(1, self.memory_bytes // (8 * dim + 32))
+        # All at once if that fits. Else a half, since one part is still held while the next is read and has its norms,
+        # or a third where a part is also copied without the rows that do not count.
+        share = 8 if rows is not None or among is None else 12
+        at_once = count if 4 * dim * count <= self.memory_bytes else max(1, self.memory_bytes // (share * dim + 32))
         for start in range(0, count, max(1, at_once)):
             stop = min(start + at_once, count)
-            prefix = self.columns.read(start, stop, dim) if rows is None else self.columns.take(rows[start:stop], dim)
+            numbers, prefix = self._prefix(start, stop, dim, rows, among)
             if self._divides(dim):
                 prefix /= norms(prefix)[:, None]  # in place: a second copy would double the memory
-            if keepable and len(prefix) == count:
-                self._kept = (dim, prefix)
-            yield start, prefix
+            if keepable and stop - start == count:
+                self._kept = (dim, numbers, prefix)
+            if len(prefix):
+                yield numbers, prefix
 
-    def _scan_blocks(self, q: Floats, keep: int, rows: Rows | None) -> tuple[Floats, Rows]:
+    def _prefix(
+        self, start: int, stop: int, dim: int, rows: Rows | None, among: Mask | None
+    ) -> tuple[Rows | int, Floats]:
+        """Prefixes [start, stop) of `rows`, or of all and then those `among` them."""
+        if rows is not None:
+            return rows[start:stop], self.columns.take(rows[start:stop], dim)
+        prefix = self.columns.read(start, stop, dim)
+        if among is None:
+            return start, prefix
+        here = np.flatnonzero(among[start:stop])
+        return start + here, prefix[here]
+
+    def _scan_blocks(self, q: Floats, keep: int, among: Mask | None) -> tuple[Floats, Rows]:
         scores, found = _nothing(len(q))
         at_once = max(1, min(_ROWS_AT_ONCE, self.memory_bytes // (16 * max(1, len(q)))))
         for start in range(0, self.columns.count, at_once):
             stop = min(start + at_once, self.columns.count)
             s = self._products(q, start, stop)
             here = np.arange(start, stop)
-            if rows is not None:
-                here = rows[slice(*np.searchsorted(rows, (start, stop)))]
+            if among is not None:
+                here = start + np.flatnonzero(among[start:stop])
                 s = s[:, here - start]
             if keep < len(here):
                 part = np.argpartition(-s, keep - 1, axis=1)[:, :keep]

@@ -6,12 +6,13 @@ import importlib
 import importlib.util
 import logging
 import os
+import shutil
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from eigenmap.errors import EigenmapError
-from eigenmap.training.config import TrainingConfig
+from eigenmap.training.config import Accelerator, TrainingConfig
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -50,6 +51,19 @@ def start(config: TrainingConfig) -> Fabric:
         torch.set_float32_matmul_precision("high")
         torch.backends.cudnn.benchmark = True
     return fabric
+
+
+STEPS_THAT_PAY = 10_000
+"""Compiling takes most of a minute and saves a few milliseconds a step."""
+
+
+def pays_to_compile(accelerator: Accelerator, steps: int) -> bool:
+    """Whether so many steps are faster compiled: on a GPU, with Triton and the C compiler that Triton calls."""
+    on_gpu = accelerator != "cpu" and torch.cuda.is_available()
+    compiler = next(filter(shutil.which, (os.environ.get("CC", "cc"), "gcc", "clang")), None)
+    return (
+        on_gpu and steps >= STEPS_THAT_PAY and importlib.util.find_spec("triton") is not None and compiler is not None
+    )
 
 
 def _fabric_class() -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy as np
@@ -141,8 +141,8 @@ class PostgresBackend:
                 yield self._batch(found)
 
     def write_note(self, name: str, content: dict[str, Any]) -> None:
-        """Keep a note in the comment of the table."""
-        with self._asking(), self.connection.transaction():
+        """Keep a note in the comment of the table; who may only read the table keeps none."""
+        with suppress(EigenmapError), self._asking(), self.connection.transaction():
             notes = {**said_by(self.connection, self.table)["notes"], name: content}
             self.connection.execute(self.table.comment(notes=notes))
 

@@ -1,0 +1,80 @@
+"""The order and the time of parts that run one after another."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+import card
+from card import PARTS, Part
+
+
+def test_every_part_is_a_script_with_the_options_it_is_given(tmp_path: Path) -> None:
+    for name in PARTS:
+        words = card.words_of(f"{name}:all" if PARTS[name].sweeps else name, tmp_path, tmp_path, 100)
+        script = Path(words[1])
+        assert script.is_file()
+        text = script.read_text(encoding="utf-8")
+        for word in words[2:]:
+            assert "{" not in word
+            if word.startswith("--"):
+                # An option is spelled out, or made of a word in a loop.
+                assert f'"{word}"' in text or f'"{word[2:]}"' in text, (name, word)
+
+
+def test_a_sweep_leaves_time_to_what_follows() -> None:
+    sweep, short = Part("a.py", 60, sweeps=True), Part("b.py", 100)
+    assert card.share(sweep, [], 500) == 500
+    assert card.share(sweep, [short], 500) == 400
+    assert card.share(sweep, [short, sweep], 500) == 200
+    assert card.share(short, [sweep], 500) == 500
+
+
+@pytest.fixture
+def scripts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Two scripts in the place of the benchmarks: one that works, one that fails."""
+    (tmp_path / "good.py").write_text("print('a warning'); print('fine')")
+    (tmp_path / "bad.py").write_text("raise SystemExit(3)")
+    monkeypatch.setattr(card, "HERE", tmp_path)
+    monkeypatch.setattr(
+        card, "PARTS", {"good": Part("good.py", 1), "bad": Part("bad.py", 1), "long": Part("good.py", 1e6)}
+    )
+    return tmp_path
+
+
+def test_a_part_that_fails_or_has_no_time_does_not_stop_the_others(scripts: Path) -> None:
+    done = list(card.run(["bad", "long", "good"], scripts, scripts / "out", 60))
+    assert [(each.name, each.code) for each in done] == [("bad", 3), ("long", None), ("good", 0)]
+    assert str(done[1]) == "long: left out, no time" and str(done[0]).endswith("ended with 3")
+    assert card.told(scripts / "out" / "good.txt", 5) == ["fine"]
+
+
+def test_the_command_says_what_was_found(
+    scripts: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (scripts / "good.py").write_text(
+        "import json, pathlib\n"
+        f"pathlib.Path({str(scripts / 'out' / 'run.json')!r}).write_text(json.dumps({json.loads(RESULT)!r}))"
+    )
+    monkeypatch.setattr(sys, "argv", ["card.py", "good", "--data", str(scripts), "--out", str(scripts / "out")])
+    with pytest.raises(SystemExit) as stopped:
+        card.main()
+    assert stopped.value.code == 0
+    said = capsys.readouterr().out
+    assert "run: 10 + 2 s knn_test 0.800 encoder, t 4: 0.500 0.600" in said
+
+
+RESULT = json.dumps(
+    {
+        "job": {},
+        "seconds_training": 10.0,
+        "seconds_measuring": 2.0,
+        "knn_test": 0.8,
+        "chosen_source": "encoder",
+        "alignment": {"encoder": {"t": 4.0}},
+        "retrieval": {"encoder aligned": [{"map_over_found@1000": 0.5}, {"map_over_found@1000": 0.6}]},
+    }
+)

@@ -1,0 +1,50 @@
+import numpy as np
+import pytest
+
+from eigenmap.errors import EigenmapError
+from eigenmap.search import CodeIndex
+from eigenmap.search.backend import About, Batch
+from eigenmap.search.saving import build, joined
+
+K = 12
+
+
+def batches(sizes):
+    rng, start = np.random.default_rng(0), 0
+    for size in sizes:
+        ids = list(range(start, start + size))
+        yield Batch(ids, rng.standard_normal((size, K)).astype(np.float32), [{"n": n} for n in ids])
+        start += size
+
+
+def test_batches_are_joined_until_they_are_large_enough():
+    assert [len(batch.ids) for batch in joined(batches([3, 4, 5, 9, 1]), rows=7)] == [7, 14, 1]
+    assert [len(batch.ids) for batch in joined(batches([3, 4]), rows=7)] == [7]
+    assert list(joined([])) == []
+
+
+@pytest.mark.parametrize("options", [{}, {"precision": "bits", "bytes_per_item": 4}, {"precision": "int8"}])
+def test_a_stream_becomes_what_adding_it_makes(tmp_path, options):
+    assert build(About(K, **options), batches([5, 300, 40]), tmp_path / "a", overwrite=False, model_dir=None) == 345
+    built, added = CodeIndex.open(tmp_path / "a"), CodeIndex(K, **options)
+    (whole,) = joined(batches([5, 300, 40]))
+    added.add(whole.codes, whole.ids, whole.metadata)
+    assert built.ids == added.ids and built.metadata([7]) == [{"n": 7}]
+    np.testing.assert_array_equal(built.codes(built.ids), added.codes(added.ids))
+    queries = np.random.default_rng(1).standard_normal((4, K))
+    assert built.search(queries).ids == added.search(queries).ids
+
+
+def test_a_stream_that_breaks_off_leaves_nothing(tmp_path):
+    def broken():
+        yield from batches([60_000])
+        raise EigenmapError("gone")
+
+    with pytest.raises(EigenmapError, match="gone"):
+        build(About(K), broken(), tmp_path / "a", overwrite=False, model_dir=None)
+    with pytest.raises(EigenmapError, match="there are no codes to index"):
+        build(About(K), [], tmp_path / "a", overwrite=False, model_dir=None)
+    twice = [*batches([3]), *batches([3])]
+    with pytest.raises(EigenmapError, match="the id 0 is there already"):
+        build(About(K), twice, tmp_path / "a", overwrite=False, model_dir=None)
+    assert list(tmp_path.iterdir()) == []
