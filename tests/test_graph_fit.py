@@ -10,7 +10,7 @@ import scipy.sparse
 import torch
 
 import eigenmap as em
-from eigenmap import Eigenmap, EigenmapError, fit_graph
+from eigenmap import Eigenmap, EigenmapError, alignment, fit_graph
 from eigenmap.evaluation.probe import fit_ridge
 from eigenmap.graph_fit import describe
 from eigenmap.relations.diffusion import diffuse
@@ -114,6 +114,13 @@ def test_every_variant_trains(settings: dict[str, Any]) -> None:
     assert codes.shape == (120, model.n_components) and bool(np.isfinite(codes).all())
     recipe = model.training["recipe"]
     assert all(recipe[name] == value for name, value in settings.items())
+
+
+def test_large_graphs_are_aligned_on_drawn_walks(trained: Eigenmap, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(alignment, "TABLE_NODES", 10)
+    edges = LARGE.edge_index[:, (LARGE.edge_index < SEEN).all(0)]
+    drawn = fit((LARGE.x[:SEEN], edges), steps=150)
+    np.testing.assert_allclose(drawn.eigenvalues_[:2], trained.eigenvalues_[:2], atol=0.1)
 
 
 def test_half_of_the_features_are_hidden_where_most_are_zero() -> None:
