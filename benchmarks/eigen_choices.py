@@ -17,7 +17,7 @@ import argparse
 import json
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -85,14 +85,14 @@ TITLES = {
 }
 
 
-def run_missing(path: Path, until: float) -> list[dict[str, Any]]:
+def run_missing(path: Path, until: float, names: Sequence[str] | None = None) -> list[dict[str, Any]]:
     """Run what is not there yet, until that time; return all there is."""
     runs: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))["runs"] if path.exists() else []
     for seed in SEEDS:
-        for name, measure in CHOICES.items():
+        for name in names or CHOICES:
             if any((run["choice"], run["seed"]) == (name, seed) for run in runs) or time.monotonic() > until:
                 continue
-            runs.append({"choice": name, "seed": seed, "figures": dict(measure(seed)), **harness.environment()})
+            runs.append({"choice": name, "seed": seed, "figures": dict(CHOICES[name](seed)), **harness.environment()})
             harness.write(path, {"runs": runs})
             print(f"{name}, seed {seed}: {runs[-1]['figures']}", flush=True)
     return runs
@@ -100,11 +100,12 @@ def run_missing(path: Path, until: float) -> list[dict[str, Any]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--choices", nargs="+", choices=CHOICES, default=list(CHOICES))
     parser.add_argument("--seconds", type=float, default=math.inf, help="start no run after so many seconds")
     parser.add_argument("--folder", type=Path, default=harness.RESULTS, help="where results are kept")
     words = parser.parse_args()
     torch.set_num_threads(1)
-    for run in run_missing(words.folder / FILE, time.monotonic() + words.seconds):
+    for run in run_missing(words.folder / FILE, time.monotonic() + words.seconds, words.choices):
         print(f"{TITLES[run['choice']]}, seed {run['seed']}: {run['figures']}")
 
 

@@ -294,6 +294,73 @@ def choices(folder: Path) -> Iterator[str]:
     yield _made_by(runs)
 
 
+# Costs
+
+
+def costs(folder: Path) -> Iterator[str]:
+    yield "## What it costs"
+    yield (
+        "`benchmarks/kernel_cost.py`: points near a curved surface of 4 dimensions in 16, Gaussian kernel of length "
+        "scale 2. *Captured*: share of the kernel's spectrum on 4,096 fresh points, from pairs of different points. "
+        "Seconds are of the processor, of all threads together; a fit may use 2 GB."
+    )
+    path = folder / "kernel-cost-cpu.json"
+    if path.exists():
+        content = json.loads(path.read_text(encoding="utf-8"))
+        head = ["method, k = 32", "points", "seconds", "MB", "captured", "transform, points/s"]
+        landmarks = [row for row in content["transform"]["nystroem"] if "failed" not in row]
+        yield table(head, [_cost(row) for row in [*content["fits"], *landmarks]])
+        yield _made_by([content["environment"]])
+    yield from _stream(folder / "kernel-cost-cuda.json")
+
+
+def _cost(row: Run) -> list[str]:
+    name = {"eigenmap": "**default estimator**", "kernel-pca": "KernelPCA", "nystroem": "Nystroem"}[row["method"]]
+    landmarks = row.get("landmarks", row["n"])
+    name += f", {landmarks:,} landmarks" if landmarks < row["n"] else ""
+    if "failed" in row:
+        return [name, f"{row['n']:,}", row["failed"].split(":")[-1].strip().split(" for an")[0], *[NONE] * 3]
+    rate = row["transform_points_per_processor_second"]
+    return [
+        name,
+        f"{row['n']:,}",
+        f"{row['processor_seconds']:.3g}",
+        f"{row['peak_mb']:.0f}",
+        f"{row['captured']:.4f}",
+        f"{rate:,.0f}",
+    ]
+
+
+def _stream(path: Path) -> Iterator[str]:
+    """Points streamed on a GPU, and `transform` there."""
+    if not path.exists():
+        yield f"On a GPU (`--device cuda`): {NOT_RUN}."
+        return
+    content = json.loads(path.read_text(encoding="utf-8"))
+    yield (
+        f"On a GPU, points made there from a seed and seen once, k = {content['stream']['k']}, two hidden layers of "
+        f"{content['stream']['width']}. *Share*: operations of all matrix products over what the card's own product of "
+        "two large matrices reaches in that precision, in the same run, and over the data sheet's figure."
+    )
+    head = ["precision", "points", "points/s", "TFLOP/s", "share of the measured peak", "of the data sheet", "captured"]
+    rows = [
+        [
+            row["precision"],
+            f"{row['points']:,}",
+            f"{row['points_per_s']:,.0f}",
+            f"{row['operations_per_s'] / 1e12:.1f}",
+            f"{row['share_of_matrix_product_peak']:.1%} of {row['product_peak'] / 1e12:.0f}",
+            NONE if row["share_of_data_sheet"] is None else f"{row['share_of_data_sheet']:.1%}",
+            f"{row['captured']:.4f}",
+        ]
+        for row in content["streams"]
+    ]
+    yield table(head, rows)
+    rows = [[row["method"], f"{row['points_per_s']:,.0f}", f"{row['captured']:.4f}"] for row in content["transform"]]
+    yield table(["`transform` on the same card", "points/s", "captured"], rows)
+    yield _made_by([content["environment"]])
+
+
 INTRODUCTION = """\
 # Eigenfunctions of kernels
 
@@ -335,7 +402,7 @@ def page(folder: Path) -> str:
     parts = [INTRODUCTION]
     for name in PROBLEMS:
         parts += one(name, found)
-    parts += [*perturbed(folder), *trunks(folder), *choices(folder)]
+    parts += [*perturbed(folder), *trunks(folder), *choices(folder), *costs(folder)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 

@@ -91,3 +91,25 @@ def test_choices_are_means_over_seeds(tmp_path: Path) -> None:
         [" with ", " 0.9500 ± 0.0707 ", " 2 "],
     ]
     assert "| offset of the log-det on blocks (16-D): captured spectrum | not run |" in page
+
+
+def test_costs_on_a_processor_and_on_a_card(tmp_path: Path) -> None:
+    fit = {"method": "eigenmap", "n": 1000, "processor_seconds": 2.5, "peak_mb": 300.0, "captured": 0.66}
+    fit |= {"transform_points_per_processor_second": 12345.0}
+    failed = {"method": "nystroem", "n": 64000, "failed": "MemoryError: Unable to allocate 15.3 GiB for an array"}
+    few = {**fit, "method": "nystroem", "landmarks": 50}
+    content = {"environment": ENVIRONMENT, "fits": [fit, failed], "transform": {"nystroem": [few]}}
+    (tmp_path / "kernel-cost-cpu.json").write_text(json.dumps(content))
+    page = eigen_tables.page(tmp_path)
+    assert row(page, "**default estimator**") == ["1,000", "2.5", "300", "0.6600", "12,345"]
+    assert row(page, "Nystroem") == ["64,000", "Unable to allocate 15.3 GiB", "–", "–", "–"]
+    assert row(page, "Nystroem, 50 landmarks")[0] == "1,000"
+    assert "On a GPU (`--device cuda`): not run." in page
+    stream = {"precision": "bf16", "points": 100, "points_per_s": 5e6, "operations_per_s": 7e13, "captured": 0.9}
+    stream |= {"product_peak": 7e14, "share_of_matrix_product_peak": 0.1, "share_of_data_sheet": None}
+    content = {"environment": ENVIRONMENT, "stream": {"k": 256, "width": 1024}, "streams": [stream]}
+    content |= {"transform": [{"method": "eigenmap, bf16", "points_per_s": 1e8, "captured": 0.9}]}
+    (tmp_path / "kernel-cost-cuda.json").write_text(json.dumps(content))
+    page = eigen_tables.page(tmp_path)
+    assert row(page, "bf16") == ["100", "5,000,000", "70.0", "10.0% of 700", "–", "0.9000"]
+    assert row(page, "eigenmap, bf16") == ["100,000,000", "0.9000"]
