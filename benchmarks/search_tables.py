@@ -41,7 +41,8 @@ def _speeds(found: dict[str, Result]) -> Iterator[str]:
         for size, words in SIZES.items():
             result = found.get(f"search-{name}-{size}")
             if result is None:
-                yield f"**{title}, {words}**: {NOT_RUN}."
+                if name != "catalogue":  # too few items to be worth a row
+                    yield f"**{title}, {words}**: {NOT_RUN}."
                 continue
             rows = result["rows"]
             items = next(iter(rows.values()))["items"]
@@ -119,9 +120,9 @@ def _large(found: dict[str, Result]) -> Iterator[str]:
     if not wanted:
         yield f"{NOT_RUN}."
     for name, result in wanted:
-        for setting, row in result["rows"].items():
+        for row in result["rows"].values():
             yield (
-                f"**{SETS.get(name.split('-')[1], name)}, {setting}**: {row['items']:,} items, "
+                f"**{SETS.get(name.split('-')[1], name)}, {row['items']:,} like them**: "
                 f"{row['disk_bytes'] / 1e9:.1f} GB on disk, opened in {1000 * row['open_seconds']:.0f} ms, memory "
                 f"given {row['memory_bytes'] / 2**20:.0f} MiB. The first addition of one item by a process took "
                 f"{1000 * row['first_addition']['seconds']:.0f} ms and "

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from eigenmap.search import Approximate, CodeIndex
 from eigenmap.search.advisor import Measure
+from eigenmap.search.backend import Ranking
 from search_data import unit
 
 Floats = NDArray[np.float32]
@@ -46,8 +47,10 @@ def recall(found: Ids, truth: Ids) -> float:
 class Ours:
     """CodeIndex, in memory; with `auto` its stages are chosen as the advisor does, among all or only of one kind."""
 
-    def __init__(self, dim: int | None = None, auto: str | None = None, **options: Any) -> None:
-        self.dim, self.auto, self.options = dim, auto, options
+    def __init__(
+        self, dim: int | None = None, auto: str | None = None, ranking: Ranking = "relevance", **options: Any
+    ) -> None:
+        self.dim, self.auto, self.ranking, self.options = dim, auto, ranking, options
         self.arguments: dict[str, Any] = {} if dim is None else {"dim": dim}
         self.setting = "all features" if dim is None else f"{dim} features"
         self.bytes_per_item = 0.0
@@ -55,6 +58,7 @@ class Ours:
     def build(self, codes: Floats, say: Callable[[str], object]) -> None:
         k = codes.shape[1]
         self.index = CodeIndex(k, memory_bytes=PLENTY, **self.options)
+        self.index.rank_by(self.ranking)
         for start in range(0, len(codes), 100_000):
             self.index.add(codes[start : start + 100_000], range(start, min(start + 100_000, len(codes))))
         precision = {"float32": 4.0, "float16": 2.0, "int8": 1.0}.get(self.index.about.precision)
@@ -222,6 +226,8 @@ def ways(postgres: str | None = None) -> dict[str, Callable[[], Way]]:
         "int8": lambda: Ours(precision="int8"),
         "bit budget, 16 bytes": lambda: Ours(precision="bits", bytes_per_item=16),
         "bit budget, 64 bytes": lambda: Ours(precision="bits", bytes_per_item=64),
+        "bit budget by cosine, 16 bytes": lambda: Ours(precision="bits", bytes_per_item=16, ranking="cosine"),
+        "bit budget by cosine, 64 bytes": lambda: Ours(precision="bits", bytes_per_item=64, ranking="cosine"),
         "faiss HNSW, full vector": lambda: Faiss("HNSW16", "efSearch"),
         "faiss IVF-PQ, 16 bytes": lambda: Faiss("IVF{lists},PQ16", "nprobe"),
         "faiss IVF-PQ, 64 bytes": lambda: Faiss("IVF{lists},PQ64", "nprobe"),

@@ -233,6 +233,28 @@ def test_an_index_that_cannot_be_made_says_why(arguments, message):
         CodeIndex(*arguments)
 
 
+def test_a_budget_of_bits_ranks_by_relevance_or_by_cosine():
+    """Against products and cosines of what is stored; by cosine more of the true neighbours are found."""
+    rows, queries = (codes(n, seed=n) * np.arange(1, K + 1) ** -0.7 for n in (3000, 40))
+    index, exact = CodeIndex(K, precision="bits", bytes_per_item=4), CodeIndex(K)
+    index.add(rows, range(3000))
+    exact.add(rows, range(3000))
+    stored = index.codes(range(3000)).astype(np.float64)
+    unit = queries / np.linalg.norm(queries, axis=1, keepdims=True)
+    truth, found = exact.search(queries).ids, {}
+    for ranking, norm in (("relevance", 1), ("cosine", np.linalg.norm(stored, axis=1)), ("relevance", 1)):
+        index.rank_by(ranking)
+        results = index.search(queries)
+        scores = unit @ stored.T / norm
+        np.testing.assert_allclose(results.scores, -np.sort(-scores, axis=1)[:, :10], atol=1e-5)
+        found[ranking] = np.mean([len(set(a) & set(b)) for a, b in zip(results.ids, truth, strict=True)])
+    assert found["cosine"] > found["relevance"]
+    with pytest.raises(EigenmapError, match="ranking must be one of relevance, cosine, not 'l2'"):
+        index.rank_by("l2")
+    exact.rank_by("cosine")
+    assert exact.search(queries).ids == truth
+
+
 def test_levels_that_were_learned_from_few_codes_do_not_describe_many(tmp_path):
     index = CodeIndex(K, where=tmp_path / "few", precision="bits", bytes_per_item=4)
     index.add(codes(5), range(5))

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias, get_args, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +32,11 @@ Metadata: TypeAlias = Mapping[str, Value]
 Mode: TypeAlias = Literal["add", "update", "upsert"]
 """All ids new; all ids there already; either."""
 
+Ranking: TypeAlias = Literal["relevance", "cosine"]
+"""How a budget of bits ranks at full length: by expected cosine times reliability, or by cosines of what is stored."""
+
 METRICS = ("cosine", "inner")
+RANKINGS = get_args(Ranking)
 PRECISIONS = ("float32", "float16", "int8", "bits", "signs")
 METHODS = ("hnsw", "ivf", "sq8")
 
@@ -173,4 +177,15 @@ class KeepsNotes(Protocol):
 
     def read_note(self, name: str) -> dict[str, Any] | None:
         """What `write_note` kept under this name, or None."""
+        ...
+
+
+@runtime_checkable
+class RanksTwoWays(Protocol):
+    """A back end that has a budget of bits, and so a choice."""
+
+    ranking: Ranking
+
+    def rank_by(self, ranking: Ranking) -> None:
+        """Rank this way from now on."""
         ...

@@ -7,13 +7,12 @@ for group in duplicates(index, threshold=0.98):
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from eigenmap.errors import EigenmapError
 from eigenmap.evaluation.checks import whole_number
-from eigenmap.search.backend import Batch, Id
-from eigenmap.search.flat import FlatBackend
+from eigenmap.search.backend import Backend, Batch, Id, RanksTwoWays
 from eigenmap.search.index import CodeIndex, Results
 
 _QUERIES_AT_ONCE = 1024
@@ -54,8 +53,7 @@ def duplicates(
         return name
 
     order: dict[Id, int] = {}
-    # A budget of bits ranks by the expected cosine, which is below 1 even for equal bytes.
-    with index.backend.plain_cosines() if isinstance(index.backend, FlatBackend) else nullcontext():
+    with _ranked_by_cosine(index.backend):
         for done, total, batch, found in _neighbourhoods(index, neighbours + 1, dim):
             for own, ids, scores in zip(batch.ids, found.ids, found.scores.tolist(), strict=True):
                 order[own] = len(order)
@@ -76,6 +74,20 @@ def duplicates(
         lowest[root(own)] = min(score, lowest.get(root(own), 1.0))
     groups = [Group(ids, lowest[first]) for first, ids in members.items()]
     return sorted(groups, key=lambda group: -len(group.ids))
+
+
+@contextmanager
+def _ranked_by_cosine(backend: Backend) -> Iterator[None]:
+    """Within the block equal bytes have a score of 1: the expected cosine of a budget of bits is below that."""
+    if not isinstance(backend, RanksTwoWays):
+        yield
+        return
+    before = backend.ranking
+    backend.rank_by("cosine")
+    try:
+        yield
+    finally:
+        backend.rank_by(before)
 
 
 def _neighbourhoods(index: CodeIndex, top: int, dim: int | None) -> Iterator[tuple[int, int, Batch, Results]]:

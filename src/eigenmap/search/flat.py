@@ -13,7 +13,7 @@ import numpy as np
 
 from eigenmap.errors import EigenmapError
 from eigenmap.search import checks, codecs
-from eigenmap.search.backend import About, Batch, Floats, Found, Id, Mask, Metadata, Mode, Rows, Stage
+from eigenmap.search.backend import About, Batch, Floats, Found, Id, Mask, Metadata, Mode, Ranking, Rows, Stage
 from eigenmap.search.columns import Columns, map_file
 from eigenmap.search.directory import ID_TYPES, Directory
 from eigenmap.search.filters import Condition, meets
@@ -37,7 +37,7 @@ class FlatBackend:
         self.directory = directory
         self.codec = codec
         self.durable = True
-        self._plain_cosines = False
+        self.ranking: Ranking = "relevance"
         self._notes: dict[str, dict[str, Any]] = {}
         self._lock = threading.RLock()  # threads of a service may search at the same time
         self._load()
@@ -73,12 +73,14 @@ class FlatBackend:
         """Begin an empty store that writes features this way."""
         self.codec = codec
         self._columns = Columns(codec)
-        means = self._stores_means() and not self._plain_cosines
-        self._scanner = Scanner(self._columns, self.about.metric, self.memory_bytes, means)
+        self._scanner = Scanner(self._columns, self.about.metric, self.memory_bytes, self._scores_means())
         return codec
 
     def _stores_means(self) -> bool:
         return self.about.metric == "cosine" and self.about.precision in ("bits", "signs")
+
+    def _scores_means(self) -> bool:
+        return self._stores_means() and self.ranking == "relevance"
 
     def _map(self, directory: Directory) -> None:
         assert self._columns is not None
@@ -267,19 +269,11 @@ class FlatBackend:
         q = np.ascontiguousarray(queries[:, : first.dim])
         return self.refine(queries, *self._scanner.scan(q, first.keep, among, keepable=not where), rest)
 
-    @contextmanager
-    def plain_cosines(self) -> Iterator[None]:
-        """Within the block scores are cosines of what is stored, 1 for equal bytes, also for a budget of bits."""
-        self._score(plain=True)
-        try:
-            yield
-        finally:
-            self._score(plain=False)
-
-    def _score(self, plain: bool) -> None:
-        self._plain_cosines = plain
+    def rank_by(self, ranking: Ranking) -> None:
+        """How a budget of bits ranks at full length; see `CodeIndex.rank_by`."""
+        self.ranking = ranking
         if self._columns is not None:
-            self._scanner.means = self._stores_means() and not plain
+            self._scanner.means = self._scores_means()
             self._scanner.forget()
 
     def refine(self, queries: Floats, scores: Floats, rows: Rows, stages: Sequence[Stage]) -> Found:

@@ -22,7 +22,19 @@ import numpy as np
 from eigenmap.errors import EigenmapError
 from eigenmap.evaluation.checks import whole_number
 from eigenmap.search import checks
-from eigenmap.search.backend import About, Approximate, Backend, Batch, Floats, Id, KeepsNotes, Stage
+from eigenmap.search.backend import (
+    RANKINGS,
+    About,
+    Approximate,
+    Backend,
+    Batch,
+    Floats,
+    Id,
+    KeepsNotes,
+    Ranking,
+    RanksTwoWays,
+    Stage,
+)
 from eigenmap.search.filters import conditions
 from eigenmap.search.opening import Where, create, described, open_backend
 
@@ -236,6 +248,18 @@ class CodeIndex:
         if not found.scores.size and not len(self):  # asked last: a database counts by reading everything
             raise EigenmapError("the index is empty; add codes before searching")
         return Results(found.ids, found.scores, measured)
+
+    def rank_by(self, ranking: Ranking) -> None:
+        """How an index with a budget of bits ranks at full length, from now on; others always rank by their metric.
+
+        "relevance", which it does until told otherwise, is the expected cosine times the reliability of the item's
+        code: more relevant items. "cosine" is that of what is stored: more of the nearest neighbours by full codes.
+        """
+        if ranking not in RANKINGS:
+            raise EigenmapError(f"ranking must be one of {', '.join(RANKINGS)}, not {ranking!r}")
+        if isinstance(self.backend, RanksTwoWays):
+            self.backend.rank_by(ranking)
+            self._measured.clear()
 
     def advise(self, recall: float = 0.99, **options: Any) -> Advice:
         """Measure lengths and funnels on the items (`eigenmap.search.advisor.advise`); `dim="auto"` then follows it."""
