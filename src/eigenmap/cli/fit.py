@@ -121,7 +121,7 @@ def images(
         typer.Option(
             "--views",
             metavar="NAME",
-            help="Augmentation: weak, catalogue, cifar, simclr or barlow_twins.",
+            help="Augmentation: weak, catalogue, cifar, cifar-wide, simclr or barlow_twins.",
             show_default=False,
             rich_help_panel=TRAINING,
         ),
