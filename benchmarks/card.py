@@ -24,6 +24,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import plan
+
 HERE = Path(__file__).parent
 
 
@@ -134,21 +136,13 @@ def summary(out: Path, since: float) -> Iterator[str]:
     for path in sorted(out.glob("*.json"), key=lambda path: path.stat().st_mtime):
         result = json.loads(path.read_text(encoding="utf-8"))
         if path.stat().st_mtime >= since and "job" in result:
-            yield f"{path.stem}: {line(result)}"
+            yield line(result)
 
 
 def line(result: dict[str, Any]) -> str:
-    """What a run found, in short: seconds, accuracies, and mAP of the chosen code by length."""
-    if "collapsed" in result:
-        return str(result["collapsed"])[:120]
-    words = [f"{result['seconds_training']:.0f} + {result['seconds_measuring']:.0f} s"]
-    words += [f"{name} {result[name]:.3f}" for name in ("knn_test", "linear_ridge_test") if name in result]
-    source = result.get("chosen_source")
-    rows = result.get("retrieval", {}).get(f"{source} aligned", [])
-    if rows:
-        words.append(f"{source}, t {result['alignment'][source]['t']:g}:")
-        words.append(" ".join(f"{row['map_over_found@1000']:.3f}" for row in rows))
-    return " ".join(words)
+    """What a run found, as `plan.py --summary` says it, with the chosen code alone of all codes."""
+    head, *codes = plan.summary(result).splitlines()
+    return "".join([head, *(code for code in codes if f" {result.get('chosen_source')} aligned " in code)])
 
 
 def main() -> None:

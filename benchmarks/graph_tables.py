@@ -102,7 +102,8 @@ def quality(finished: Finished) -> Iterator[str]:
         "Columns: share of the training labels. *Seen*: trained on the whole graph, tested on its test nodes. "
         "*Unseen*: trained without a fifth of the labelled nodes, their features and their edges, and tested on those; "
         "GCN and BGRL are given the edges of the new nodes then, ours is not. Seconds: of training one representation, "
-        "or one supervised network. Mean ± sample standard deviation over all seeds and splits that ran."
+        "or one supervised network, while other jobs shared the card: upper bounds. Mean ± sample standard deviation "
+        "over all seeds and splits that ran."
     )
     shares = [f"{100 * share:g} %" for share in SHARES]
     head = ["method", "graph at inference", *(f"seen {s}" for s in shares), *(f"unseen {s}" for s in shares), "s"]

@@ -137,6 +137,8 @@ def fit_images(
     if freeze_encoder:
         freeze(network.encoder)
 
+    if minutes is not None and chosen.compile == "auto":
+        chosen = chosen.but(compile=False)  # how many steps there will be, and whether it pays, is not known yet
     epoch = len(train_rows) // chosen.batch_size
     if minutes is not None and resume and folder is not None:
         steps = steps_of_run(folder)  # how many fit into the time was settled when the run began

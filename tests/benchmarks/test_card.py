@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 import card
 from card import PARTS, Part
+from jobs import Job
 
 
 def test_every_part_is_a_script_with_the_options_it_is_given(tmp_path: Path) -> None:
@@ -64,17 +66,23 @@ def test_the_command_says_what_was_found(
         card.main()
     assert stopped.value.code == 0
     said = capsys.readouterr().out
-    assert "run: 10 + 2 s knn_test 0.800 encoder, t 4: 0.500 0.600" in said
+    (found,) = [line for line in said.splitlines() if line.startswith("cifar10 scl")]
+    assert "test 0.800" in found and "10+2 s" in found and found.endswith(" 0.500 0.600")
+    assert "PCA" not in found
 
 
 RESULT = json.dumps(
     {
-        "job": {},
+        "job": asdict(Job("cifar10", "scl", 0.75, 50)),
+        "history": [{"images_per_second": 1000.0}],
         "seconds_training": 10.0,
         "seconds_measuring": 2.0,
         "knn_test": 0.8,
         "chosen_source": "encoder",
-        "alignment": {"encoder": {"t": 4.0}},
-        "retrieval": {"encoder aligned": [{"map_over_found@1000": 0.5}, {"map_over_found@1000": 0.6}]},
+        "alignment": {"encoder": {"t": 4.0, "ridge": 0.0, "quality": 0.8}},
+        "retrieval": {
+            "encoder PCA centred": [{"map_over_found@1000": 0.4}],
+            "encoder aligned": [{"map_over_found@1000": 0.5}, {"map_over_found@1000": 0.6}],
+        },
     }
 )

@@ -25,6 +25,7 @@ from eigenmap.cli.fit_options import (
     StepsOption,
     TensorboardOption,
     TrainingSeedOption,
+    check_restart,
 )
 from eigenmap.cli.options import OUTPUT, SOURCES, Device, DeviceOption, QuietOption, StrictOption, check_device
 from eigenmap.errors import EigenmapError
@@ -176,8 +177,7 @@ def images(
 
     if sum(given is not None for given in (epochs, steps, minutes)) > 1:
         raise EigenmapError("Give only one of --epochs, --steps and --minutes.")
-    if resume and force:
-        raise EigenmapError("Give --resume to go on with the run that is there or --force to replace it, not both.")
+    check_restart(resume, force)
     options = {
         "n_components": n_components,
         "encoder": encoder,

@@ -23,6 +23,7 @@ from eigenmap.cli.fit_options import (
     StepsOption,
     TensorboardOption,
     TrainingSeedOption,
+    check_restart,
 )
 from eigenmap.cli.options import Device, DeviceOption, QuietOption, check_device
 from eigenmap.errors import EigenmapError
@@ -154,8 +155,7 @@ def graph(
 
     if steps is not None and minutes is not None:
         raise EigenmapError("Give only one of --steps and --minutes.")
-    if resume and force:
-        raise EigenmapError("Give --resume to go on with the run that is there or --force to replace it, not both.")
+    check_restart(resume, force)
     options = {
         "n_components": n_components,
         "steps": steps,

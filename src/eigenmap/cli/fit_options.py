@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from eigenmap.cli.options import OUTPUT
+from eigenmap.errors import EigenmapError
 
 NETWORK, TRAINING, LENGTH = "Network", "Training", "Length of training (one of these)"
 """Headings in the help."""
@@ -75,3 +76,9 @@ OverwriteOption = Annotated[
 TensorboardOption = Annotated[
     bool, typer.Option("--tensorboard", help="Also write TensorBoard files.", rich_help_panel=OUTPUT)
 ]
+
+
+def check_restart(resume: bool, force: bool) -> None:
+    """Refuse to go on with a run and to replace it at once."""
+    if resume and force:
+        raise EigenmapError("Give --resume to go on with the run that is there or --force to replace it, not both.")
