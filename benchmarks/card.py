@@ -6,7 +6,9 @@
 Parts run in the order given. `vision:STAGE` and `graphs:STAGE` are sweeps over what `plan.py` and `graph_plan.py` list;
 they take all the time that is left, or their share of it if further parts follow. The others take what they need, and
 are left out if that is not there. Sweeps of the two kinds do not share the card: a process gets a slice of its time
-whether its kernels are large or small, and twelve small jobs leave three large ones a fifth of it.
+whether its kernels are large or small, and twelve small jobs leave three large ones a fifth of it. Where NVIDIA's
+multi-process service is installed, the runs of a sweep go through it, so that small kernels of several processes run at
+once; what is timed (every part that is no sweep) does not.
 
 Results go to FOLDER (`--out`) as JSON, what the parts printed as .txt; the last lines say how everything went.
 """
@@ -16,10 +18,13 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -94,10 +99,11 @@ def run(names: Sequence[str], data: Path, out: Path, seconds: float) -> Iterator
             continue
         words = words_of(name, data, out, given)
         began = time.monotonic()
-        with (out / f"{name.replace(':', '-')}.txt").open("w", encoding="utf-8") as log:
+        sharing = multi_process_service() if part.sweeps else nullcontext({})
+        with sharing as service, (out / f"{name.replace(':', '-')}.txt").open("w", encoding="utf-8") as log:
             try:
                 code = subprocess.run(
-                    words, stdout=log, stderr=subprocess.STDOUT, timeout=left, env=environment()
+                    words, stdout=log, stderr=subprocess.STDOUT, timeout=left, env=environment() | service
                 ).returncode
             except subprocess.TimeoutExpired:
                 code = 124
@@ -123,6 +129,36 @@ def words_of(name: str, data: Path, out: Path, seconds: float) -> list[str]:
 def environment() -> dict[str, str]:
     """Few threads a process: several of them share the host."""
     return {"OMP_NUM_THREADS": "2", "PYTHONUNBUFFERED": "1"} | os.environ
+
+
+SERVICE = "nvidia-cuda-mps-control"
+FIRST_CONTEXT = """
+import ctypes, sys
+cuda, device, context = ctypes.CDLL("libcuda.so.1"), ctypes.c_int(), ctypes.c_void_p()
+sys.exit(cuda.cuInit(0) or cuda.cuDeviceGet(ctypes.byref(device), 0)
+         or cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), device))
+"""
+"""Ends with 0 if a process gets at the GPU."""
+
+
+@contextmanager
+def multi_process_service() -> Iterator[dict[str, str]]:
+    """Start the service; what processes need in their environment to use it, nothing if it does not work here."""
+    if shutil.which(SERVICE) is None:
+        print(f"== {SERVICE} is not installed: processes take turns", flush=True)
+        yield {}
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        service = {"CUDA_MPS_PIPE_DIRECTORY": folder, "CUDA_MPS_LOG_DIRECTORY": folder}
+        subprocess.run([SERVICE, "-d"], env=os.environ | service)
+        try:
+            # A service that hangs is as good as none: `timeout` ends the try with 124.
+            probe = ["timeout", "30", sys.executable, "-c", FIRST_CONTEXT]
+            works = subprocess.run(probe, env=os.environ | service).returncode == 0
+            print(f"== {SERVICE} {'serves' if works else 'does not work here'}", flush=True)
+            yield service if works else {}
+        finally:
+            subprocess.run([SERVICE], input=b"quit\n", env=os.environ | service)
 
 
 def told(path: Path, lines: int) -> list[str]:

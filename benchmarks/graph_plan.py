@@ -177,11 +177,15 @@ def others(finished: Finished) -> Iterator[Job]:
 
 
 def seeds(finished: Finished) -> Iterator[Job]:
-    for seed in SEEDS[1:]:
-        for data in SETS:
-            yield from finished.ours(data, "seen", seed)
-            yield from (Job(data, method, "seen", seed) for method in RIVALS)
-        yield from _withheld(finished, seed)
+    jobs = [job for seed in SEEDS[1:] for job in _everything(finished, seed)]
+    yield from sorted(jobs, key=lambda job: job.method in LATE)
+
+
+def _everything(finished: Finished, seed: int) -> Iterator[Job]:
+    for data in SETS:
+        yield from finished.ours(data, "seen", seed)
+        yield from (Job(data, method, "seen", seed) for method in RIVALS)
+    yield from _withheld(finished, seed)
 
 
 STAGES: Mapping[str, Callable[[Finished], Iterator[Job]]] = {
@@ -198,9 +202,16 @@ STAGES: Mapping[str, Callable[[Finished], Iterator[Job]]] = {
 
 
 def missing(finished: Finished, stage: str = "all", only: str | None = None) -> list[Job]:
-    """Jobs without a result, in the order in which they should run."""
+    """Jobs without a result, in the order in which they should run; ours waits until a set's relation is settled."""
     planned = [job for name, jobs in STAGES.items() if stage in ("all", name) for job in jobs(finished)]
-    return [job for job in dict.fromkeys(planned) if job not in finished and only in (None, job.data)]
+    unsettled = {job.data for job in relations(finished) if job not in finished}
+    return [
+        job
+        for job in dict.fromkeys(planned)
+        if job not in finished
+        and only in (None, job.data)
+        and (job.screening or not job.ours or job.data not in unsettled)
+    ]
 
 
 def sweep(given: argparse.Namespace) -> None:
