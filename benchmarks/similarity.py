@@ -4,8 +4,10 @@
 
 CODES.npz is what `benchmarks/retrieval.py --codes` writes. Every measure is a cosine of longer vectors: with a constant
 c appended to all codes (in units of their root mean square norm) it lies between the cosine (c = 0) and the Euclidean
-distance (c large), and with sqrt(M^2 - |code|^2) appended to the gallery alone it ranks by inner product. Each is
-measured at several exponents t of the weights mu^t. Labels are used for scoring only; nothing is chosen by this.
+distance (c large), and with sqrt(M^2 - |code|^2) appended to the gallery alone it ranks by inner product. "Constant
+function" appends what the kernel itself has there: its first eigenfunction is the constant 1 with eigenvalue 1, so c is
+the size of a feature before its weight, whatever the length. Each is measured at several exponents t of the weights
+mu^t. Labels are used for scoring only; nothing is chosen by this.
 """
 
 from __future__ import annotations
@@ -24,9 +26,10 @@ from eigenmap.evaluation.retrieval import retrieval
 from pages import table
 
 EXPONENTS = (0.0, 1.0, 2.0, 4.0, 8.0)
-LENGTHS = (4, 16, 64, 256)
+LENGTHS = (2, 4, 8, 16, 64, 256)
 CONSTANTS = {"cosine": 0.0, "constant 1": 1.0, "Euclidean": 30.0}
-INNER = "inner product"
+INNER, EIGENFUNCTION = "inner product", "constant function"
+MEASURES = (*CONSTANTS, EIGENFUNCTION, INNER)
 TOP = (10, 100, 1000)
 
 
@@ -43,16 +46,16 @@ def load(path: Path, queries: int) -> dict[str, Tensor]:
         "gallery_labels": labels["gallery_labels"],
         "queries": codes["queries"][:queries],
         "query_labels": labels["query_labels"][:queries],
-        "mu": (mu / mu.max()).float(),
+        "mu": mu.float(),
     }
 
 
-def longer(queries: Tensor, gallery: Tensor, measure: str) -> tuple[Tensor, Tensor]:
-    """Vectors whose cosines rank as the measure does."""
+def longer(queries: Tensor, gallery: Tensor, measure: str, feature: Tensor) -> tuple[Tensor, Tensor]:
+    """Vectors whose cosines rank as the measure does; `feature` is the size of a feature before its weight."""
     squares = gallery.square().sum(1, keepdim=True)
     if measure == INNER:
         return _joined(queries, torch.zeros(len(queries), 1)), _joined(gallery, (squares.max() - squares).sqrt())
-    c = CONSTANTS[measure] * squares.mean().sqrt()
+    c = feature if measure == EIGENFUNCTION else CONSTANTS[measure] * squares.mean().sqrt()
     return tuple(_joined(codes, c.expand(len(codes), 1)) for codes in (queries, gallery))  # type: ignore[return-value]
 
 
@@ -63,11 +66,12 @@ def _joined(codes: Tensor, last: Tensor) -> Tensor:
 def study(parts: dict[str, Tensor]) -> Iterator[dict[str, Any]]:
     """Scores of every measure, exponent and length."""
     truth = parts["query_labels"], parts["gallery_labels"]
+    feature = parts["gallery"].square().mean(0).median().sqrt()
     for t in EXPONENTS:
         queries, gallery = (parts[name] * parts["mu"] ** t for name in ("queries", "gallery"))
         for dim in (dim for dim in LENGTHS if dim <= gallery.shape[1]):
-            for measure in (*CONSTANTS, INNER):
-                both = longer(queries[:, :dim], gallery[:, :dim], measure)
+            for measure in MEASURES:
+                both = longer(queries[:, :dim], gallery[:, :dim], measure, feature)
                 (row,) = retrieval(*both, *truth, [dim + 1], TOP)
                 yield {"measure": measure, "t": t, **row, "dim": dim}
 
@@ -78,7 +82,7 @@ def pages(name: str, rows: list[dict[str, Any]], metric: str) -> str:
     found = {(row["measure"], row["t"], row["dim"]): row[metric] for row in rows}
     lines = [
         [f"{measure}, t = {t:g}", *(f"{found[measure, t, dim]:.3f}" for dim in dims)]
-        for measure in (*CONSTANTS, INNER)
+        for measure in MEASURES
         for t in EXPONENTS
     ]
     return f"{name}, {metric}\n\n{table(['', *map(str, dims)], lines)}\n"
