@@ -12,6 +12,7 @@ Stages, in the order in which they are worth running:
 | finals-coco    | the same on COCO |
 | robustness     | batch x optimiser at k = 2,048, 10 epochs: the default and the paper's objective |
 | tiny           | the leading four on Tiny-ImageNet-100, 1 seed; each is measured on COCO too, without fine-tuning |
+| rates          | 10 epochs: the rates of the other rows, of SCL with LARS, and of the default at batch 2,048 |
 | others         | every other row, 1 seed, CIFAR-10 |
 | robustness-k   | the robustness runs at k = 128 and 8,192 |
 | accuracy-search | other settings of the default, 20 epochs: weaker crops, SCL's scale, twice the rate |
@@ -21,7 +22,8 @@ Stages, in the order in which they are worth running:
 
 The leading four are three trainings: SCL's serves our default (aligned) and SCL with PCA. Whatever needs a method's
 rate waits until the screening of that method is complete. A run is finished if its file is in `benchmarks/results` or
-in `--results`.
+in `--results`. A rate is for batch 512 and grows with the batch; at batch 2,048 the default may take a half or a
+quarter of that, whichever has the best held-out kNN accuracy at k = 2,048.
 """
 
 from __future__ import annotations
@@ -38,18 +40,23 @@ from typing import Any
 
 import harness
 from eigenmap import recipes
-from jobs import METHODS, Job
+from jobs import BATCH, METHODS, Job
 
 DEFAULT = "scl"
 SCREENED = ("scl", "matryoshka-scl", "gram", "nested", "paper")
 LEADING = ("scl", "matryoshka-scl", "paper")
 OTHERS = ("gram", "nested", "paper-unordered", "barlow-twins", "vicreg", "simclr")
+BRIEFLY_SCREENED = ("paper-unordered", "barlow-twins", "vicreg", "simclr", "scl-lars")
+"""Methods whose rate is chosen from the same grid, but after 10 epochs."""
 VARIANTS = ("scl-wide", "scl-scale5", "scl-scale20")
 ROBUST = ("scl", "scl-lars", "paper", "paper-sgd")
 ROBUST_ORDERED = ("gram", "gram-lars")
 SCREENING_EPOCHS, FINAL_EPOCHS, ROBUSTNESS_EPOCHS, ACCURACY_EPOCHS = 20, 50, 10, 200
 SEEDS = (0, 1, 2)
 BATCHES, WIDTHS = (512, 256, 2048), (2048, 128, 8192)
+LARGE = 2048
+SHARES = (1.0, 0.5, 0.25)
+"""Of the rate that the batch asks for, what the default tries at a large one: all, as its root, as if it were small."""
 
 IMAGES_PER_SECOND = float(os.environ.get("EIGENMAP_IMAGES_PER_SECOND", 50_000))
 """Of the whole card at 32 pixels, all processes together: measured on one H200, four side by side, compiled."""
@@ -93,24 +100,42 @@ class Finished:
         return None if path is None else json.loads(path.read_text(encoding="utf-8"))
 
     def best_rate(self, method: str) -> float | None:
-        """The rate with the best held-out kNN accuracy in the screening; None until all three ran.
-
-        A run that collapsed counts as 0. Of equals the smaller rate.
-        """
-        scores = {}
-        for rate in METHODS[method].rates:
-            result = self.result(Job("cifar10", method, rate, SCREENING_EPOCHS))
-            if result is None:
-                return None
-            scores[rate] = result.get("knn_held_out", 0.0)
-        return max(scores, key=lambda rate: scores[rate])
+        """The rate with the best held-out kNN accuracy in the screening; None until all three ran."""
+        return self._best({rate: trial(method, rate) for rate in METHODS[method].rates})
 
     def rate(self, method: str) -> float | None:
         """The rate to run a method at: the best one if it is screened, else the middle of the grid."""
         middle = METHODS[method].rates[1]
-        if method not in SCREENED:
+        if method not in (*SCREENED, *BRIEFLY_SCREENED):
             return middle
         return self.best_rate(method) or (middle if self.assume_rates else None)
+
+    def rate_at(self, method: str, batch: int) -> float | None:
+        """The rate (for batch 512) to run a method at with this batch; None until it is known."""
+        rate = self.rate(method)
+        if rate is None or method != DEFAULT or batch != LARGE:
+            return rate
+        tried = {share * rate: brief(method, share * rate, batch_size=LARGE) for share in SHARES}
+        return self._best(tried) or (rate if self.assume_rates else None)
+
+    def _best(self, jobs: Mapping[float, Job]) -> float | None:
+        """The rate whose job has the best held-out kNN accuracy; None until all ran.
+
+        A run that collapsed counts as 0. Of equals the first.
+        """
+        results = {rate: self.result(job) for rate, job in jobs.items()}
+        scores = {rate: result.get("knn_held_out", 0.0) for rate, result in results.items() if result is not None}
+        return max(scores, key=lambda rate: scores[rate]) if len(scores) == len(jobs) else None
+
+
+def brief(method: str, rate: float, n_components: int = 2048, batch_size: int = BATCH) -> Job:
+    """A run of 10 epochs that only says how well it trained."""
+    return Job("cifar10", method, rate, ROBUSTNESS_EPOCHS, 0, n_components, batch_size, part="robustness")
+
+
+def trial(method: str, rate: float) -> Job:
+    """The run that says what a rate is worth to a method."""
+    return brief(method, rate) if method in BRIEFLY_SCREENED else Job("cifar10", method, rate, SCREENING_EPOCHS)
 
 
 def screening(finished: Finished) -> Iterator[Job]:
@@ -133,11 +158,18 @@ def _finals(data: str, methods: tuple[str, ...], seeds: tuple[int, ...]) -> Call
 def _robustness(methods: tuple[str, ...], widths: tuple[int, ...]) -> Callable[[Finished], Iterator[Job]]:
     def jobs(finished: Finished) -> Iterator[Job]:
         for width, batch, method in product(widths, BATCHES, methods):
-            rate = finished.rate(method)
+            rate = finished.rate_at(method, batch)
             if rate is not None:
-                yield Job("cifar10", method, rate, ROBUSTNESS_EPOCHS, 0, width, batch, part="robustness")
+                yield brief(method, rate, width, batch)
 
     return jobs
+
+
+def _rates(finished: Finished) -> Iterator[Job]:
+    yield from (brief(method, rate) for method in BRIEFLY_SCREENED for rate in METHODS[method].rates)
+    rate = finished.rate(DEFAULT)
+    if rate is not None:
+        yield from (brief(DEFAULT, share * rate, batch_size=LARGE) for share in SHARES)
 
 
 def _wide(finished: Finished) -> Iterator[Job]:
@@ -168,6 +200,7 @@ STAGES: Mapping[str, Callable[[Finished], Iterator[Job]]] = {
     "finals-coco": _finals("coco", LEADING, SEEDS),
     "robustness": _robustness(ROBUST, WIDTHS[:1]),
     "tiny": _finals("tiny", LEADING, SEEDS[:1]),
+    "rates": _rates,
     "others": _finals("cifar10", OTHERS, SEEDS[:1]),
     "robustness-k": _robustness(ROBUST, WIDTHS[1:]),
     "accuracy-search": _accuracy_search,
@@ -185,8 +218,9 @@ def missing(finished: Finished, stage: str = "all") -> list[Job]:
 
 def waits(finished: Finished, job: Job) -> bool:
     """Whether the run cannot begin because the rate of its method is not known yet."""
-    screened = job.part == "retrieval" and job.epochs == SCREENING_EPOCHS
-    return not screened and job.method in SCREENED and finished.best_rate(job.method) is None
+    decides = job == trial(job.method, job.rate)
+    screened = job.method in (*SCREENED, *BRIEFLY_SCREENED)
+    return screened and not decides and finished.best_rate(job.method) is None
 
 
 def summary(result: dict[str, Any]) -> str:

@@ -56,6 +56,7 @@ def test_the_whole_study_is_planned(results: Path) -> None:
         "finals-coco": 9,
         "robustness": 12,
         "tiny": 3,
+        "rates": 18,
         "others": 6,
         "robustness-k": 24,
         "accuracy-search": 5,
@@ -64,8 +65,8 @@ def test_the_whole_study_is_planned(results: Path) -> None:
         "robustness-gram": 18,
     }
     everything = plan.missing(finished)
-    # One run of the search is one of the screening.
-    assert len({job.name for job in everything}) == len(everything) == sum(count.values()) - 1
+    # One run of the search is one of the screening, and two of the rates are runs of the robustness part.
+    assert len({job.name for job in everything}) == len(everything) == sum(count.values()) - 3
     for job in everything:
         assert job.recipe().views == (METHODS[job.method].views or recipes.get(SETS[job.data].recipe).views)
         assert plan.wall_seconds(job) > plan.wall_seconds(job, 1) > plan.training_seconds(job) > 0
@@ -95,7 +96,31 @@ def test_finals_wait_for_the_screening_and_take_its_best_rate(results: Path) -> 
     assert not plan.waits(plan.Finished(), finals[0])
     assert plan.waits(plan.Finished(), Job("cifar10", "paper", 0.6, 50))
     assert not plan.waits(plan.Finished(), Job("cifar10", "paper", 0.6, 20))
-    assert not plan.waits(plan.Finished(), Job("cifar10", "simclr", 0.3, 50))
+    assert plan.waits(plan.Finished(), Job("cifar10", "simclr", 0.3, 50))
+    assert not plan.waits(plan.Finished(), plan.brief("simclr", 0.3))
+    assert not plan.waits(plan.Finished(), Job("cifar10", "gram-lars", 0.6, 50))
+
+
+def test_other_rows_take_the_best_rate_of_ten_epochs(results: Path) -> None:
+    assert plan.missing(plan.Finished(), "others") == []
+    for rate, knn in zip(METHODS["vicreg"].rates, (0.3, 0.2, 0.4), strict=True):
+        finish(results, plan.brief("vicreg", rate), knn_held_out=knn)
+    (job,) = plan.missing(plan.Finished(), "others")
+    assert (job.method, job.rate, job.epochs) == ("vicreg", 0.75, plan.FINAL_EPOCHS)
+
+
+def test_the_default_may_take_less_of_the_rate_at_a_large_batch(results: Path) -> None:
+    screen(results, "scl", 0.6, 0.7, 0.5)
+
+    def planned() -> dict[int, float]:
+        jobs = plan.missing(plan.Finished(), "robustness-k")
+        return {job.batch_size: job.rate for job in jobs if job.method == "scl"}
+
+    for rate, knn in ((0.3, 0.5), (0.15, 0.6), (0.075, 0.4)):
+        assert planned() == {256: 0.3, 512: 0.3}
+        finish(results, plan.brief("scl", rate, batch_size=plan.LARGE), knn_held_out=knn)
+    assert planned() == {256: 0.3, 512: 0.3, 2048: 0.15}
+    assert plan.brief("scl", 0.15, batch_size=2048).recipe().lr == pytest.approx(0.6)
 
 
 def test_a_run_that_collapsed_does_not_win(results: Path) -> None:

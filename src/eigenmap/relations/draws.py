@@ -12,7 +12,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import permutations
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from eigenmap.errors import EigenmapError
@@ -25,11 +27,14 @@ _BLENDS = slice(5, 14)
 _GREY, _TURNS, _SIGMA, _THRESHOLD = 14, 15, 16, 17
 
 # The row of an image to which nothing happens.
-_NEUTRAL = (0.5, 0.5, 1.0, 1.0, 0.0, *3 * (1.0, 0.0, 0.0), 0.0, 0.0, 0.0, 2.0)
+_NEUTRAL = np.array([0.5, 0.5, 1.0, 1.0, 0.0, *3 * (1.0, 0.0, 0.0), 0.0, 0.0, 0.0, 2.0], dtype=np.float32)
 
 # Boxes that do not fit into the image are drawn again, this often, as torchvision does.
 _ATTEMPTS = 10
 _BLUR_REFERENCE_SIZE = 224
+
+Values = NDArray[np.float32]
+Flags = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -144,11 +149,14 @@ def draw(settings: Augmentation, count: int, image_shape: tuple[int, int, int], 
     Colour jitter has a random order. Each image has its own order of brightness, contrast and saturation; the place of
     the hue change among them is random too, but common to the batch, since it alone costs as much as the others
     together. So every single image sees each of the 24 orders equally often.
+
+    The numbers are torch's; what is made of them is NumPy's, whose operations on a few hundred values cost a host
+    half of torch's, and a host that is late keeps a GPU waiting.
     """
     channels, height, width = image_shape
     colour = channels == 3
-    table = torch.tensor(_NEUTRAL).repeat(count, 1)
-    uniform = iter(torch.rand(2 * _ATTEMPTS + 15, count, generator=generator))
+    table = np.tile(_NEUTRAL, (count, 1))
+    uniform = iter(torch.rand(2 * _ATTEMPTS + 15, count, generator=generator).numpy())
     table[:, _BOX] = _boxes(settings, width / height, uniform)
     if settings.rotation:
         table[:, _DEGREES] = _between(-settings.rotation, settings.rotation, next(uniform))
@@ -162,13 +170,12 @@ def draw(settings: Augmentation, count: int, image_shape: tuple[int, int, int], 
     if hue:
         table[:, _TURNS] = _between(-settings.hue, settings.hue, next(uniform)) * jittered
     if colour and settings.grey:
-        table[:, _GREY] = (next(uniform) < settings.grey).float()
+        table[:, _GREY] = next(uniform) < settings.grey
     if settings.blur:
         low, high = (sigma / _BLUR_REFERENCE_SIZE for sigma in settings.blur_sigma)
         table[:, _SIGMA] = _between(low, high, next(uniform)) * (next(uniform) < settings.blur)
     if settings.solarise:
-        solarised = next(uniform) < settings.solarise
-        table[:, _THRESHOLD].masked_fill_(solarised, settings.solarise_threshold)
+        table[next(uniform) < settings.solarise, _THRESHOLD] = settings.solarise_threshold
 
     steps = Steps(
         interpolation=settings.interpolation,
@@ -180,33 +187,33 @@ def draw(settings: Augmentation, count: int, image_shape: tuple[int, int, int], 
         blur=settings.blur > 0,
         solarise=settings.solarise > 0,
     )
-    return Draws(table, steps)
+    return Draws(torch.from_numpy(table), steps)
 
 
-def _between(low: float, high: float, uniform: Tensor) -> Tensor:
+def _between(low: float, high: float, uniform: Values) -> Values:
     return low + (high - low) * uniform
 
 
-def _boxes(settings: Augmentation, aspect: float, uniform: Iterator[Tensor]) -> Tensor:
+def _boxes(settings: Augmentation, aspect: float, uniform: Iterator[Values]) -> Values:
     """Random resized crops: area and log ratio uniform, the first of ten boxes that fits, else the largest central one.
 
     Sides are shares of the image, so a box of ratio r (in pixels) has sides w / h = r / aspect.
     """
-    area = _between(*settings.scale, torch.stack([next(uniform) for _ in range(_ATTEMPTS)]))
-    log_ratio = torch.stack([next(uniform) for _ in range(_ATTEMPTS)])
-    ratio = _between(math.log(settings.ratio[0]), math.log(settings.ratio[1]), log_ratio).exp_().div_(aspect)
-    widths, heights = (area * ratio).sqrt_(), (area / ratio).sqrt_()
+    area = _between(*settings.scale, np.stack([next(uniform) for _ in range(_ATTEMPTS)]))
+    log_ratio = np.stack([next(uniform) for _ in range(_ATTEMPTS)])
+    ratio = np.exp(_between(math.log(settings.ratio[0]), math.log(settings.ratio[1]), log_ratio)) / aspect
+    widths, heights = np.sqrt(area * ratio), np.sqrt(area / ratio)
     fits = (widths <= 1) & (heights <= 1)
-    first = fits.to(torch.uint8).argmax(dim=0, keepdim=True)
-    found = fits.any(dim=0)
+    first = fits.argmax(0), np.arange(fits.shape[1])
+    found = fits[first]
 
     largest = min(max(aspect, settings.ratio[0]), settings.ratio[1]) / aspect
-    width = torch.where(found, widths.gather(0, first)[0], min(1.0, largest))
-    height = torch.where(found, heights.gather(0, first)[0], min(1.0, 1 / largest))
-    y = torch.where(found, height / 2 + (1 - height) * next(uniform), 0.5)
-    x = torch.where(found, width / 2 + (1 - width) * next(uniform), 0.5)
-    mirrored = torch.where(next(uniform) < settings.flip, -width, width)
-    return torch.stack([y, x, height, mirrored], dim=1)
+    width = np.where(found, widths[first], min(1.0, largest))
+    height = np.where(found, heights[first], min(1.0, 1 / largest))
+    y = np.where(found, height / 2 + (1 - height) * next(uniform), 0.5)
+    x = np.where(found, width / 2 + (1 - width) * next(uniform), 0.5)
+    mirrored = np.where(next(uniform) < settings.flip, -width, width)
+    return np.stack([y, x, height, mirrored], axis=1)
 
 
 def _blends(settings: Augmentation, colour: bool) -> list[tuple[float, float, float]]:
@@ -217,11 +224,15 @@ def _blends(settings: Augmentation, colour: bool) -> list[tuple[float, float, fl
     return [change for change in changes if change[0] > 0]
 
 
-def _ordered_blends(changes: list[tuple[float, float, float]], jittered: Tensor, uniform: Iterator[Tensor]) -> Tensor:
+def _ordered_blends(changes: list[tuple[float, float, float]], jittered: Flags, uniform: Iterator[Values]) -> Values:
     """(B, 3 n): the n changes of every image, each (factor, grey, mean), in the image's own order."""
-    factors = [_between(max(0.0, 1 - strength), 1 + strength, next(uniform)) for strength, _, _ in changes]
-    factor = torch.where(jittered[:, None], torch.stack(factors, dim=1), 1.0)
-    anchors = torch.tensor([[grey, mean] for _, grey, mean in changes])
-    orders = torch.tensor(list(permutations(range(len(changes)))))
-    order = orders[(next(uniform) * len(orders)).long()]
-    return torch.cat([factor.gather(1, order)[..., None], anchors[order]], dim=2).flatten(1)
+    count = len(jittered)
+    blends: Values = np.empty((count, len(changes), 3), dtype=np.float32)
+    for change, (strength, grey, mean) in enumerate(changes):
+        factor = _between(max(0.0, 1 - strength), 1 + strength, next(uniform))
+        blends[:, change, 0] = np.where(jittered, factor, 1.0)
+        blends[:, change, 1:] = grey, mean
+    orders = np.array(list(permutations(range(len(changes)))))
+    order = orders[(next(uniform) * len(orders)).astype(np.int64)]
+    ordered: Values = np.take_along_axis(blends, order[:, :, None], axis=1)
+    return ordered.reshape(count, -1)
