@@ -59,7 +59,7 @@ def test_batches_are_those_of_their_step_in_any_order(notes: list[str]) -> None:
 def test_the_following_step_is_begun_on_the_second_stream_and_waited_for(notes: list[str]) -> None:
     batches = ahead(notes)
     batches(5)
-    assert notes == ["5 on first", "second waits for first", "6 on second"]
+    assert notes == ["first waits for second", "5 on first", "second waits for first", "6 on second"]
     notes.clear()
     batches(6)
     assert notes == ["first waits for second", "kept for first", "kept for first", "7 on second"]
@@ -70,4 +70,4 @@ def test_what_was_begun_in_vain_is_made_anew(notes: list[str]) -> None:
     batches(5)
     notes.clear()
     batches(9)
-    assert notes == ["9 on first", "second waits for first", "10 on second"]
+    assert notes == ["first waits for second", "9 on first", "second waits for first", "10 on second"]

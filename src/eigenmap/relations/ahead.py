@@ -34,11 +34,12 @@ class Ahead:
     def _take(self, step: int) -> Batch:
         coming, self._coming = self._coming, None
         using = torch.cuda.current_stream(self._stream.device)
-        if coming is None or coming[0] != step:
-            batch = self.make(step)
-            self._stream.wait_stream(using)  # what `make` keeps for itself (the order of an epoch) is ready
-            return batch
         using.wait_stream(self._stream)
+        if coming is None or coming[0] != step:
+            # What `make` keeps for itself (the order of an epoch) is ready on both streams, whichever made it.
+            batch = self.make(step)
+            self._stream.wait_stream(using)
+            return batch
         for tensor in coming[1]:
             if tensor is not None:
                 tensor.record_stream(using)  # its memory is not used again before `using` is done with it

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from eigenmap.errors import EigenmapError
 from eigenmap.relations.recipes import Augmentation, Interpolation
+from eigenmap.relations.store import send
 
 # Columns of the table. A blend is (factor, weight of grey, weight of mean grey).
 _BOX = slice(0, 4)
@@ -103,9 +104,7 @@ class Draws:
 
     def to(self, device: torch.device) -> Draws:
         """Send the table to a device without waiting for it."""
-        if device.type != "cuda" or self.table.is_cuda:
-            return Draws(self.table.to(device), self.steps)
-        return Draws(self.table.pin_memory().to(device, non_blocking=True), self.steps)
+        return Draws(send(self.table, device), self.steps)
 
     @property
     def boxes(self) -> Tensor:

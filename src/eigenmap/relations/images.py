@@ -12,7 +12,7 @@ from eigenmap.relations.ahead import Ahead
 from eigenmap.relations.augmentation import TwoViews
 from eigenmap.relations.batch import Batch
 from eigenmap.relations.seeds import stream
-from eigenmap.relations.store import PixelStore
+from eigenmap.relations.store import PixelStore, send
 
 # What a stream of random numbers is for; part of its seed.
 _ORDER, _VIEWS, _SPLIT = 0, 1, 2
@@ -97,7 +97,7 @@ class ImagePairs:
         if self._order is None or self._order[0] != epoch:
             generator = stream(self.seed, _ORDER, epoch)
             order = torch.randperm(len(self), generator=generator)
-            self._order = (epoch, order.to(self.store.index_device))
+            self._order = (epoch, send(order, self.store.index_device))
         start = place * self.batch_size
         mine = self._share(self.batch_size)
         return self._order[1][start + mine.start : start + mine.stop]

@@ -55,7 +55,7 @@ class PixelStore:
         """Images by their numbers 0 ... len - 1, on the device."""
         if not self.streamed:
             return self.pixels.index_select(0, self.rows[numbers])
-        return self._send(self._gather(numbers))
+        return send(self._gather(numbers), self.device)
 
     def prefetch(self, key: int, numbers: Tensor) -> None:
         """Begin to gather the images that `take_prefetched(key)` will ask for."""
@@ -67,15 +67,19 @@ class PixelStore:
         coming = self._coming.pop(key, None)
         for stale in [other for other in self._coming if other < key]:
             self._coming.pop(stale).cancel()
-        return self.take(numbers) if coming is None else self._send(coming.result())
+        return self.take(numbers) if coming is None else send(coming.result(), self.device)
 
     def _gather(self, numbers: Tensor) -> Tensor:
         rows = self.rows[numbers]
         out = torch.empty(len(rows), *self.shape, dtype=torch.uint8, pin_memory=self.device.type == "cuda")
         return torch.index_select(self.pixels, 0, rows, out=out)
 
-    def _send(self, images: Tensor) -> Tensor:
-        return images.to(self.device, non_blocking=True)
+
+def send(values: Tensor, device: torch.device) -> Tensor:
+    """Copy values to a device without waiting for it."""
+    if device.type != "cuda" or values.is_cuda:
+        return values.to(device)
+    return values.pin_memory().to(device, non_blocking=True)
 
 
 def _fits(size: int, device: torch.device) -> bool:
