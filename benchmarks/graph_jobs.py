@@ -57,6 +57,7 @@ RELATIONS: Mapping[str, Mapping[str, Any]] = {
 FURTHER: Mapping[str, Mapping[str, Any]] = {
     "walks": {"go_on": 0.7},
     "walks-uniform-wide": {"go_on": 0.7, "start": "uniform", "width": 1024},
+    "walks-uniform-wider": {"go_on": 0.7, "start": "uniform", "width": 2048},
 }
 """Tried where the features are dense (there is no point in hiding a hundred of them) and the graph is large."""
 
