@@ -87,7 +87,10 @@ def test_sparse_and_dense_features_of_new_nodes(trained: Eigenmap) -> None:
     model = fit((scipy.sparse.csr_matrix(kept), GRAPH.edge_index))
     dense, sparse = model.encode(kept), model.encode(scipy.sparse.csr_matrix(kept))
     np.testing.assert_allclose(dense, sparse, atol=1e-5)
-    assert trained.encode(np.empty((0, 8), np.float32)).shape == (0, 6)
+    # Trained on dense features, given sparse ones: the scale that was learned belongs to both.
+    np.testing.assert_array_equal(trained.encode(scipy.sparse.csr_matrix(kept)), trained.encode(kept))
+    for nobody in (np.empty((0, 8), np.float32), scipy.sparse.csr_matrix((0, 8))):
+        assert trained.encode(nobody).shape == (0, 6)
 
 
 @pytest.mark.parametrize(
@@ -192,6 +195,8 @@ def test_minutes_become_steps() -> None:
         ((GRAPH.x, np.empty((2, 0), np.int64)), {}, "no edges"),
         ((GRAPH.x, np.array([[3], [3]])), {}, "no edges"),
         ((np.ones((120, 3)), GRAPH.edge_index), {}, "All nodes have the same features"),
+        ((scipy.sparse.csr_matrix(np.ones((120, 3))), GRAPH.edge_index), {}, "All nodes have the same features"),
+        ((scipy.sparse.csr_matrix((120, 3)), GRAPH.edge_index), {}, "All nodes have the same features"),
         ((GRAPH.x, GRAPH.edge_index.T), {}, "transpose it"),
         ((np.empty((0, 3)), np.empty((2, 0), np.int64)), {}, "empty"),
         ((GRAPH.x, GRAPH.edge_index), {"n_components": 500}, "500 components cannot be learned from 120 nodes"),
@@ -201,6 +206,7 @@ def test_minutes_become_steps() -> None:
         ((GRAPH.x, GRAPH.edge_index), {"minutes": 1.0, "steps": 3}, "not both"),
         ((GRAPH.x, GRAPH.edge_index), {"recipe": "gpu"}, "Unknown recipe"),
         ((GRAPH.x, GRAPH.edge_index), {"teleport": 2.0}, "teleport must be a probability"),
+        ((GRAPH.x, GRAPH.edge_index), {"teleport": 0.5, "lazy": 0.5}, "together must be below 1"),
         ((GRAPH.x, GRAPH.edge_index), {"go_on": 1.0}, "go_on must be a probability from 0 to 0.9"),
         ((GRAPH.x, GRAPH.edge_index), {"go_on": 0.5, "directed": "bipartite"}, "Longer walks .* need directed"),
     ],
@@ -222,6 +228,8 @@ def test_too_many_components_by_default_are_cut() -> None:
     ("x", "message"),
     [
         (np.zeros((3, 9)), "takes 8 features a node, not 9"),
+        (np.zeros((0, 9)), "takes 8 features a node, not 9"),
+        (np.full((3, 8), 1e300), "too large for float32"),
         (np.full((3, 8), np.nan), "NaN"),
         (np.zeros(8), "must be a matrix"),
         ([["a"] * 8], "must be numbers"),

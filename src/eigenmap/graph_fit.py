@@ -90,6 +90,7 @@ def fit_graph(
 
     """
     say = say or (lambda line: None)
+    seed = int(seed)  # numpy's would overflow
     folder = None if out is None else prepare(Path(out), resume=resume, force=force)
     chosen = get_graph_recipe(recipe) if isinstance(recipe, str) else recipe
     chosen = chosen.but(n_components=n_components, **settings)
@@ -189,12 +190,25 @@ def _check_walks(recipe: GraphRecipe) -> None:
 
 def _check_variety(x: Tensor | SparseRows) -> None:
     """Codes are functions of features: features that are the same for all nodes give one code."""
-    if isinstance(x, SparseRows) or any(bool((part != x[:1]).any()) for part in torch.split(x, 1 << 16)):
+    if isinstance(x, SparseRows):
+        varied = _rows_differ(x)
+    else:
+        varied = any(bool((part != x[:1]).any()) for part in torch.split(x, 1 << 16))
+    if varied:
         return
     raise EigenmapError(
         "All nodes have the same features, so that no code could tell them apart; give features that differ (to embed "
         "one fixed graph, one-hot ones: scipy.sparse.identity(n))."
     )
+
+
+def _rows_differ(x: SparseRows) -> bool:
+    lengths = x.offsets.diff()
+    if bool((lengths != lengths[0]).any()):
+        return True
+    parts = [x.columns] if x.values is None else [x.columns, x.values]
+    rows = [part.reshape(len(x), -1) for part in parts]
+    return any(bool((part != part[:1]).any()) for part in rows)
 
 
 def _mostly_zero(x: Tensor | SparseRows) -> bool:

@@ -123,6 +123,15 @@ def test_rows_are_means_over_the_runs(probe):
     assert rows[2]["accuracy"] + 0.1 < rows[3]["accuracy"] and rows[3]["accuracy"] > 0.7
 
 
+@pytest.mark.parametrize("probe", ["ridge", "logistic", "paper"])
+def test_names_of_classes_may_be_any_numbers(probe):
+    x, y = blobs(120, 5, 3)
+    split = random_split(y, 0, 0.3, 0.3)
+    far_apart = torch.tensor([7, 10**12, 10**15])[y]
+    expected, found = (evaluate_nodes(x, labels, [split], shares=(1.0,), probe=probe) for labels in (y, far_apart))
+    assert found == expected
+
+
 def test_test_labels_change_nothing_but_the_score():
     x, y = blobs(120, 5, 2)
     split = random_split(y, 0, 0.3, 0.3)

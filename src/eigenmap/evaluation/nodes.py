@@ -233,7 +233,7 @@ def evaluate_nodes(
 
     Args:
         codes: (n, k), one row a node.
-        labels: (n,) class numbers; below 0 is not known, and such a node may be in no split.
+        labels: (n,) class numbers, gaps allowed; below 0 is not known, and such a node may be in no split.
         splits: one a run, from `random_split` or given with the data.
         shares: of the training labels, in (0, 1].
         dims: code lengths; by default those of `DIMS` that the codes have, and all features.
@@ -303,7 +303,7 @@ def _checked(
         raise EigenmapError(
             f"labels must be whole class numbers, one for each of the {len(x)} nodes, not shape {tuple(y.shape)}"
         )
-    y = y.to(place, torch.int64)
+    y = _numbered(y.to(place, torch.int64))
     if not splits:
         raise EigenmapError("evaluate_nodes needs at least one split; random_split makes them")
     for split in splits:
@@ -311,6 +311,12 @@ def _checked(
             _check_part(name, nodes, y)
         _check_apart(split)
     return x, y
+
+
+def _numbered(y: Tensor) -> Tensor:
+    """Classes numbered from 0 without gaps, in their order: a probe has a row for each. -1 stays not known."""
+    known = torch.unique(y[y >= 0])
+    return torch.where(y < 0, -1, torch.searchsorted(known, y))
 
 
 def _check_part(name: str, nodes: Tensor, y: Tensor) -> None:

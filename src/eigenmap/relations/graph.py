@@ -37,8 +37,8 @@ Sampler = Literal["edges", "node-blocks"]
 
 # What a stream of random numbers is for; part of its seed.
 _PAIRS, _BLOCKS, _HELD_OUT = 4, 5, 6
-# Walks over a held-out edge are drawn again, so often at most.
-_ROUNDS = 4
+# Walks over a held-out edge are drawn again: until fewer than one in 10,000 is left, or so often at most.
+_LEFT, _FEWEST_ROUNDS, _MOST_ROUNDS = 1e-4, 4, 64
 # Share of the pairs of a balanced start that start uniformly: hubs weigh at most ten times as much as they are drawn.
 _UNIFORMLY = 0.9
 
@@ -130,6 +130,8 @@ class GraphPairs:
         for name, share in {"teleport": teleport, "lazy": lazy}.items():
             if not 0 <= share < 1:
                 raise EigenmapError(f"{name} must be a probability below 1, not {share!r}.")
+        if teleport + lazy >= 1:
+            raise EigenmapError(f"teleport and lazy together must be below 1, not {teleport + lazy:g}.")
         self.walk, self.batch_size, self.seed = walk, batch_size, seed
         # Two sources of a target are two steps from each other, there and back.
         self.hops, self.start = hops if walk.symmetric else 2, start
@@ -137,6 +139,7 @@ class GraphPairs:
         self.rank, self.world_size = rank, world_size
         self.centres = None if start == "degree" else walk.indptr.diff().nonzero()[:, 0]
         self.weights = _balancing_weights(walk) if start == "balanced" else None
+        self.rounds = 1 if held_out is None else _rounds(walk, held_out, self.hops)
 
     @property
     def device(self) -> torch.device:
@@ -197,10 +200,9 @@ class GraphPairs:
                 yield Batch(x, x_plus, None if edges.weights is None else edges.weights[part])
 
     def _draw(self, count: int, generator: torch.Generator, teleport: float, lazy: float) -> Batch:
-        rounds = 1 if self.held_out is None else _ROUNDS
-        uniform = self._uniform(3 * rounds + 2, count, generator)
+        uniform = self._uniform(3 * self.rounds + 2, count, generator)
         centre, x, x_plus, bad = self._walks(uniform[:3])
-        for again in range(1, rounds):
+        for again in range(1, self.rounds):
             *others, still_bad = self._walks(uniform[3 * again : 3 * again + 3])
             centre, x, x_plus = (
                 torch.where(bad, other, first) for other, first in zip(others, (centre, x, x_plus), strict=True)
@@ -208,7 +210,7 @@ class GraphPairs:
             bad = bad & still_bad
         what, where = uniform[-2], uniform[-1]
         if teleport or self.held_out is not None:
-            # What is left over a held-out edge after all (one in 10,000) becomes a teleport too.
+            # What is left over a held-out edge after all rounds becomes a teleport too.
             x_plus = torch.where(bad | (what < teleport), self._independent(where), x_plus)
         if lazy:
             x_plus = torch.where(what > 1 - lazy, x, x_plus)
@@ -341,6 +343,14 @@ class NodeBlocks:
             places[columns] = torch.arange(n, device=device)
             self._epoch = (epoch, rows, columns, places)
         return self._epoch[1:]
+
+
+def _rounds(walk: Adjacency, held_out: HeldOutEdges, hops: int) -> int:
+    """How often walks are drawn until (nearly) all of them avoid the held-out edges."""
+    weight = len(held_out.keys) if held_out.weights is None else float(held_out.weights.sum())
+    share = min((1 + walk.symmetric) * weight / float(walk.degrees().sum()), 1.0)
+    hit = min(1 - (1 - share) ** hops, 1 - 1e-9)
+    return min(max(math.ceil(math.log(_LEFT) / math.log(hit)), _FEWEST_ROUNDS), _MOST_ROUNDS)
 
 
 def _balancing_weights(walk: Adjacency) -> Tensor:
