@@ -46,7 +46,7 @@ def test_arrays_tensors_and_lists() -> None:
         ((X, EDGES, ["a", "b", "c"]), None, "edge_weight must be numbers"),
         ((X, scipy.sparse.eye(4), [1.0] * 4), None, "leave edge_weight out"),
         ((X, EDGES), X, "pass them once"),
-        ("graph.npz", X, "leave x out"),
+        ("graph.npz", X, "a file or a Graph has its own"),
         (Data(x=torch.from_numpy(X)), None, "no edge_index"),
     ],
 )
@@ -111,6 +111,9 @@ def test_networkx_graphs_with_names_weights_and_attributes() -> None:
         load_graph(one_way, X[:3])
     with pytest.raises(EigenmapError, match="no edges"):
         load_graph(nx.empty_graph(4), X)
+    graph.nodes["a"]["x"] = [1.0]
+    with pytest.raises(EigenmapError, match="same length at every node"):
+        load_graph(graph)
 
 
 @pytest.mark.parametrize("source", [3, None, "x y", {"edge": 1}, (1, 2, 3, 4)])

@@ -83,6 +83,12 @@ def test_saved_and_loaded_it_is_the_same(tmp_path: Path, name: str, sparse: bool
     assert (again.adjacency is not None) == (name == "folder")
 
 
+def test_weights_of_very_different_size_are_stored_and_read(tmp_path: Path) -> None:
+    weights = np.array([1e12, 1e12, 1e-12, 1e-12, 1.0, 1.0])
+    again = load_graph(save_graph(load_graph(write(tmp_path / "g.npz", edge_weight=weights)), tmp_path / "folder"))
+    torch.testing.assert_close(again.walk().degrees().sum(), torch.tensor(2e12 + 2, dtype=torch.float64))
+
+
 def test_a_folder_is_read_as_a_memory_map_and_never_written_to(tmp_path: Path) -> None:
     folder = save_graph(load_graph(write(tmp_path / "g.npz")), tmp_path / "folder")
     before = (folder / "x.npy").read_bytes()

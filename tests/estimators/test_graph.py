@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pickle
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -73,5 +75,7 @@ def test_it_is_a_well_behaved_estimator() -> None:
         one.transform(GRAPH.x)
     codes = one.fit((scipy.sparse.csr_matrix(GRAPH.x), GRAPH.edge_index)).transform(GRAPH.x)
     assert codes.shape == (120, 3)
+    again = pickle.loads(pickle.dumps(one))
+    np.testing.assert_array_equal(again.transform(GRAPH.x), codes)
     pipeline = make_pipeline(one, StandardScaler())
     np.testing.assert_allclose(pipeline[-1:].fit_transform(codes).std(0), 1, atol=1e-4)

@@ -94,7 +94,10 @@ def from_networkx(graph: Any, x: object = None) -> Graph:
             raise EigenmapError(
                 'The networkx graph needs features: pass them as x=, or give every node an attribute "x".'
             )
-        x = np.stack([np.atleast_1d(row) for row in rows])
+        rows = [np.atleast_1d(row) for row in rows]
+        if len({row.shape for row in rows}) > 1:
+            raise EigenmapError('The attribute "x" must have the same length at every node of the networkx graph.')
+        x = np.stack(rows)
     features = as_features(x)
     if len(features) != len(places):
         raise EigenmapError(f"There are {len(features):,} rows of features for {len(places):,} nodes.")

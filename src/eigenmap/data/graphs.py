@@ -152,7 +152,7 @@ def load_graph(source: object, x: object = None) -> Graph:
     from eigenmap.data import graph_sources
 
     if isinstance(source, (Graph, str, Path)) and x is not None:
-        raise EigenmapError("This graph has features of its own: leave x out.")
+        raise EigenmapError("x= is for graphs without features (scipy, networkx); a file or a Graph has its own.")
     if isinstance(source, Graph):
         return source
     if isinstance(source, (str, Path)):
@@ -373,6 +373,6 @@ def _stored_adjacency(path: Path, indptr: Any, indices: Any, cumulative: Tensor 
 
 
 def _increases(sums: Tensor, strip: int = 1 << 22) -> bool:
-    """Whether each number is above the one before it and above 0; by strips, since it may be a memory map."""
+    """Whether this can be a running sum; by strips, since it may be a memory map. Rounding may lose a small weight."""
     parts = (sums[start : start + strip + 1] for start in range(0, len(sums), strip))
-    return float(sums[0]) > 0 and all(bool((part.diff() > 0).all()) for part in parts)
+    return 0 < float(sums[0]) < float(sums[-1]) and all(bool((part.diff() >= 0).all()) for part in parts)
