@@ -129,7 +129,11 @@ def nodes(
     runs: Annotated[
         int,
         typer.Option(
-            "--runs", metavar="N", min=1, help="Splits (or draws of the labels) to average over.", rich_help_panel=HOW
+            "--runs",
+            metavar="N",
+            min=1,
+            help="Splits (or, of the file's one, draws of the labels) to average over.",
+            rich_help_panel=HOW,
         ),
     ] = 10,
     device: DeviceOption = Device.auto,
@@ -248,5 +252,6 @@ def _show(rows: Sequence[NodeRow], test: int) -> None:
         for column in ("features", "accuracy", "spread", "validation"):
             table.add_column(column, justify="right")
         for row in some:
-            table.add_row(str(row["dim"]), *(f"{row[name]:.4f}" for name in ("accuracy", "spread", "validation")))
+            spread = f"{row['spread']:.4f}" if row["runs"] > 1 else "one run"
+            table.add_row(str(row["dim"]), f"{row['accuracy']:.4f}", spread, f"{row['validation']:.4f}")
         show(table)

@@ -229,7 +229,8 @@ def evaluate_nodes(
     """Accuracy on the test nodes for every code length and share of the training labels.
 
     A code is cut by taking its first `dim` features. Run number r uses `splits[r]`, and r draws which of the training
-    labels are used. The mean and the sample standard deviation are over the runs.
+    labels are used. The mean and the sample standard deviation are over the runs; all labels of one split make one run,
+    however often it is given.
 
     Args:
         codes: (n, k), one row a node.
@@ -251,9 +252,11 @@ def evaluate_nodes(
     lengths = [whole_number(dim, "dim", 1, width) for dim in dims] if dims else default_dims(width)
     rows: list[NodeRow] = []
     for share in shares:
-        trains = [few_labels(y, split.train, share, seed=run) for run, split in enumerate(splits)]
+        same = share == 1.0 and all(split is splits[0] for split in splits)
+        distinct = splits[:1] if same else splits
+        trains = [few_labels(y, split.train, share, seed=run) for run, split in enumerate(distinct)]
         for dim in lengths:
-            scores = list(_scores(x[:, :dim], y, splits, trains, PROBES[probe]))
+            scores = list(_scores(x[:, :dim], y, distinct, trains, PROBES[probe]))
             accuracies = [accuracy for _, accuracy in scores]
             rows.append(
                 NodeRow(
@@ -261,7 +264,7 @@ def evaluate_nodes(
                     dim=dim,
                     share=share,
                     labels=len(trains[0]),
-                    runs=len(splits),
+                    runs=len(distinct),
                     validation=mean(validation for validation, _ in scores),
                     accuracy=mean(accuracies),
                     spread=stdev(accuracies) if len(accuracies) > 1 else 0.0,
