@@ -240,7 +240,7 @@ class GraphPairs:
         return torch.where(below, equally, self.walk.centre(stretched))
 
     def _independent(self, uniform: Tensor) -> Tensor:
-        """A node that knows nothing of x, of the measure that x+ has."""
+        """A node that knows nothing of x: of the degree measure, and of that of sources where edges have a direction."""
         if self.walk.symmetric:
             return self.walk.centre(uniform)
         return self.walk.indices[(uniform * self.walk.n_entries).long()].long()
@@ -348,7 +348,8 @@ class NodeBlocks:
 def _rounds(walk: Adjacency, held_out: HeldOutEdges, hops: int) -> int:
     """How often walks are drawn until (nearly) all of them avoid the held-out edges."""
     weight = len(held_out.keys) if held_out.weights is None else float(held_out.weights.sum())
-    share = min((1 + walk.symmetric) * weight / float(walk.degrees().sum()), 1.0)
+    total = walk.n_entries if walk.cumulative is None else float(walk.cumulative[-1])
+    share = min((1 + walk.symmetric) * weight / total, 1.0)
     hit = min(1 - (1 - share) ** hops, 1 - 1e-9)
     return min(max(math.ceil(math.log(_LEFT) / math.log(hit)), _FEWEST_ROUNDS), _MOST_ROUNDS)
 
