@@ -240,7 +240,7 @@ class GraphPairs:
         return torch.where(below, equally, self.walk.centre(stretched))
 
     def _independent(self, uniform: Tensor) -> Tensor:
-        """A node that knows nothing of x: of the degree measure, and of that of sources where edges have a direction."""
+        """A node that knows nothing of x: of the degree measure; of that of sources where edges have a direction."""
         if self.walk.symmetric:
             return self.walk.centre(uniform)
         return self.walk.indices[(uniform * self.walk.n_entries).long()].long()
