@@ -126,6 +126,22 @@ def test_large_graphs_are_aligned_on_drawn_walks(trained: Eigenmap, monkeypatch:
     np.testing.assert_allclose(drawn.eigenvalues_[:2], trained.eigenvalues_[:2], atol=0.1)
 
 
+@pytest.mark.parametrize("settings", [{"objective": "ritz-trace", "codes": "projector"}, {"codes": "encoder"}])
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_features_without_an_order_of_their_own_are_always_sorted(settings: dict[str, Any], seed: int) -> None:
+    model = fit(n_components=10, steps=60, held_out=0.0, seed=seed, **settings)
+    assert not model.alignment.own_order
+    beyond_doubt = model.eigenvalues_[model.eigenvalues_ > 4 * model.alignment.noise]
+    assert len(beyond_doubt) >= 2 and bool((np.diff(beyond_doubt) <= 0).all())
+
+
+@pytest.mark.parametrize("settings", [{"held_out": 0.0}, {"held_out": 0.4, "hops": 2}])
+def test_neighbours_are_compared_among_different_nodes(settings: dict[str, Any]) -> None:
+    """Copies of a node are all equally near, so that among them nobody would agree about neighbours."""
+    model = fit(n_components=10, steps=60, **settings)
+    assert max(model.alignment.agreement.values()) > 0.2
+
+
 def test_half_of_the_features_are_hidden_where_most_are_zero() -> None:
     words = scipy.sparse.random(120, 60, 0.05, "csr", random_state=0) + scipy.sparse.eye(120, 60, format="csr")
     full = scipy.sparse.csr_matrix(GRAPH.x)

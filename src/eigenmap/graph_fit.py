@@ -25,7 +25,7 @@ from eigenmap.errors import EigenmapError
 from eigenmap.fit import check_length, device_name, prepare, steps_of_run, training_config
 from eigenmap.model import DESCRIPTION, Eigenmap, NodeEncoderSpec, NodeInput, Source
 from eigenmap.networks import Network, NodeFeatures, NodeNetwork, ResidualMLP, SparseRows
-from eigenmap.objectives import build
+from eigenmap.objectives import ORDERED, build
 from eigenmap.recipes.graph import GraphRecipe, get_graph_recipe, objective_options
 from eigenmap.relations.diffusion import check_walks, diffuse
 from eigenmap.relations.graph import GraphPairs, NodeBlocks, hold_out_edges
@@ -150,7 +150,7 @@ def fit_graph(
     )
     began = time.perf_counter()
     sources: Sequence[Source] = ("encoder", "projector") if chosen.codes == "auto" else (chosen.codes,)
-    aligned = align_nodes(nodes, pairs, sources, chosen.n_components, seed)
+    aligned = align_nodes(nodes, pairs, sources, chosen.n_components, seed, chosen.objective in ORDERED)
     source = max(aligned, key=lambda name: aligned[name].quality)
     alignment = aligned[source]
     if alignment.n_components < chosen.n_components:

@@ -71,7 +71,7 @@ def hold_out_edges(walk: Adjacency, fraction: float = 0.1, maximum: int = 10_000
     uniform = torch.rand(count, generator=stream(seed, _HELD_OUT, 0), dtype=torch.float64)
     entries = (uniform * walk.n_entries).long().to(walk.device)
     rows, columns = walk.rows_of(entries), walk.indices[entries].long()
-    keys, first = _unique(walk.keys(rows, columns))
+    keys, first = first_of_each(walk.keys(rows, columns))
     weights = None if walk.cumulative is None else walk.weights(entries)[first]
     return HeldOutEdges(rows[first], columns[first], weights, keys)
 
@@ -362,7 +362,7 @@ def _balancing_weights(walk: Adjacency) -> Tensor:
     return torch.where(degrees > 0, pi / drawn.clamp(min=1e-300), 0.0).float()
 
 
-def _unique(keys: Tensor) -> tuple[Tensor, Tensor]:
+def first_of_each(keys: Tensor) -> tuple[Tensor, Tensor]:
     """Sorted keys without repetitions, and where each of them stands first."""
     ordered, order = keys.sort(stable=True)
     first = torch.ones_like(ordered, dtype=torch.bool)
