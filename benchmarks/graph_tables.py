@@ -104,9 +104,16 @@ def cells(finished: Finished, data: str, row: Row) -> list[str]:
             missing = NOT_RUN if planned else NONE
             collapsed = bool(results) and all("collapsed" in result for result in results)
             out.append(figure(values, 1) if values else "collapsed" if collapsed else missing)
-    results = found(finished, data, row, "seen")
-    seconds = [result["seconds_training"] for result in results if "seconds_training" in result]
-    return [*out, f"{mean(seconds):.1f}" if seconds else NOT_RUN]
+    return [*out, _seconds(found(finished, data, row, "seen"))]
+
+
+def _seconds(results: Sequence[Result]) -> str:
+    """Of training: on the card where a run was there, else on a CPU, and never the mean of both."""
+    taken = [(result["device"].startswith("cpu"), result["seconds_training"]) for result in results if "runs" in result]
+    if not taken:
+        return NOT_RUN
+    on_cpu = all(cpu for cpu, _ in taken)
+    return f"{mean(seconds for cpu, seconds in taken if cpu == on_cpu):.1f}{' (CPU)' if on_cpu else ''}"
 
 
 def our_rows(finished: Finished, data: str) -> list[Row]:
@@ -122,7 +129,8 @@ def quality(finished: Finished) -> Iterator[str]:
         "Columns: share of the training labels. *Seen*: trained on the whole graph, tested on its test nodes. "
         "*Unseen*: trained without a fifth of the labelled nodes, their features and their edges, and tested on those; "
         "GCN and BGRL are given the edges of the new nodes then, ours is not. Seconds: of training one representation, "
-        "or one supervised network, while other jobs shared the card: upper bounds. Mean ± sample standard deviation "
+        "or one supervised network, while other jobs shared the card: upper bounds (CPU: on one core, where no run was "
+        "on the card). Mean ± sample standard deviation "
         f"over all runs there are: {len(SEEDS)} seeds at most with 2 splits each, which is fewer than the 10 runs of "
         "`eigenmap evaluate nodes`. Debian has one split, so that its runs with all labels differ by the seed alone. "
         "Laplacian eigenmap and node2vec have no code for a new node; GCN on sampled neighbourhoods, which is a way to "

@@ -184,6 +184,19 @@ def test_rows_are_means_over_seeds_and_splits(tmp_path: Path) -> None:
     assert row(probes, "Cora")[0] == "41.0 ± 1.2"
 
 
+def test_seconds_of_a_card_and_of_a_cpu_are_not_mixed(tmp_path: Path) -> None:
+    job = Job("planetoid_cora", "mlp", seed=1)
+    write(tmp_path, job, runs=runs("mlp", 0.7), seconds_training=50.0, device="cpu, 1 threads")
+
+    def seconds() -> str:
+        cora = next(part for part in graph_tables.page(tmp_path).split("\n### ") if part.startswith("Cora"))
+        return row(cora, "MLP on features")[-1]
+
+    assert seconds() == "50.0 (CPU)"
+    write(tmp_path, Job("planetoid_cora", "mlp"), runs=runs("mlp", 0.7))
+    assert seconds() == "2.0"
+
+
 def test_the_one_split_of_a_set_counts_once_with_all_labels(tmp_path: Path) -> None:
     write(tmp_path, Job("debian_bookworm", "mlp"), runs=runs("mlp", 0.7))
     debian = next(part for part in graph_tables.page(tmp_path).split("\n### ") if part.startswith("Debian"))

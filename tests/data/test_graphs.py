@@ -167,6 +167,8 @@ def test_numbers_of_another_byte_order(tmp_path: Path) -> None:
     graph = load_graph(write(tmp_path / "g.npz", x=X.astype(">f4"), edge_index=EDGES.astype(">i4")))
     torch.testing.assert_close(graph.x, torch.from_numpy(X))
     assert graph.walk().degrees().tolist() == [1, 2, 2, 1]
+    long = load_graph((X.astype(np.longdouble), EDGES.astype(np.uint64)))
+    torch.testing.assert_close(long.x, torch.from_numpy(X).double())
 
 
 def test_nodes_need_no_edges(tmp_path: Path) -> None:

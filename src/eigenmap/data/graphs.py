@@ -211,6 +211,8 @@ def as_tensor(array: Any, name: str = "The array") -> Tensor:
         raise EigenmapError(f"{name} must be numbers, not {array.dtype}.")
     if array.dtype.kind == "u" and array.dtype.itemsize > 1:
         array = array.astype(np.int64)
+    if array.dtype.kind == "f" and array.dtype.itemsize > 8:
+        array = array.astype(np.float64)
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
     return torch.from_numpy(array if array.flags.writeable else array.copy())
