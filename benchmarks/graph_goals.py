@@ -9,12 +9,14 @@ from typing import Any
 
 from graph_jobs import SETS, SHARES, SHORT, Job, Setting
 from graph_plan import SEEDS, Finished
-from pages import NOT_RUN, table
+from pages import NONE, NOT_RUN, table
 
 PILOT_GAPS = {"debian_bookworm": 75.2 - 72.6, "planetoid_cora": 82.8 - 70.4}
 """How far the first pilot was below GCN with all training labels, in points."""
 
 WITHIN = 3.0
+TRANSDUCTIVE = ("laplacian", "node2vec")
+"""Rivals that have nothing to say about a new node."""
 
 Scores = dict[str, list[float]]
 
@@ -63,8 +65,10 @@ def goals(finished: Finished) -> Iterator[str]:
                     )
                     for share in SHARES
                 ]
-                line.append(" / ".join(NOT_RUN if a is None or b is None else f"{a - b:+.1f}" for a, b in pairs))
-            rows.append([f"{label}, {setting}", *(cell.replace(" / ".join([NOT_RUN] * 3), "–") for cell in line)])
+                cells = [NOT_RUN if a is None or b is None else f"{a - b:+.1f}" for a, b in pairs]
+                impossible = setting == "unseen" and rival in TRANSDUCTIVE
+                line.append(NONE if impossible else (NOT_RUN if set(cells) == {NOT_RUN} else " / ".join(cells)))
+            rows.append([f"{label}, {setting}", *line])
     yield table(["set", *rivals.values()], rows)
     yield "\n".join(f"- {line}" for line in [_without_graph(finished), *_gaps(finished), _short(finished)])
 

@@ -151,6 +151,8 @@ def test_without_results_the_page_says_so(tmp_path: Path) -> None:
     assert row(page, "MLP on features") == ["no", *["not run"] * 7]
     assert row(page, "node2vec + MLP") == ["transductive", *["not run"] * 3, "–", "–", "–", "not run"]
     assert "Cora, the pilot's gap of 12.4 points to GCN at least halved: not run." in page
+    assert row(page, "Cora, seen") == ["not run"] * 5
+    assert row(page, "Cora, unseen") == ["not run", "–", "–", "not run", "not run"]
 
 
 def test_rows_are_means_over_seeds_and_splits(tmp_path: Path) -> None:
