@@ -58,6 +58,9 @@ def test_sentences_about_the_graph() -> None:
     assert said[0] == "9 nodes, 6 edges, 2 connected components, largest degree 2."
     assert said[1].startswith("3 nodes have no edge") and said[2].startswith("2 edges are listed more than once")
     assert said[3] == "1 self-loops are left out."
+    assert said[-1].endswith("positive beyond doubt on the training edges (none were held out).")  # of six
+    fit(say=said.append, steps=2)
+    assert said[-1].endswith("positive beyond doubt on held-out edges.")
     assert "eigenvalues are positive beyond doubt" in said[-1]
 
 

@@ -156,7 +156,8 @@ def fit_graph(
     if alignment.n_components < chosen.n_components:
         say(f"The rank found is {alignment.n_components}: the model has so many features, not {chosen.n_components}.")
     positive = int((alignment.eigenvalues > 2 * alignment.noise).sum())
-    say(f"{positive} of {alignment.n_components} eigenvalues are positive beyond doubt on held-out edges.")
+    judged_on = "held-out edges" if pairs.held_out is not None else "the training edges (none were held out)"
+    say(f"{positive} of {alignment.n_components} eigenvalues are positive beyond doubt on {judged_on}.")
     training = {
         "recipe": {**asdict(chosen), "objective_options": dict(chosen.objective_options)},
         "graph": {**about, "positive_eigenvalues": positive},
