@@ -55,7 +55,7 @@ def accuracy(network: nn.Module, data: Data, at_most: int = 200_000) -> float:
 
 
 class GCN(nn.Module):
-    """Two layers, H' = relu(S H W) with S = D^-1 (A + I): each node averages its neighbours and itself."""
+    """Two layers, H' = relu(S H W) with S = D^-1 A: each node averages its neighbours (sampled: and itself)."""
 
     def __init__(self, width: int = 128) -> None:
         super().__init__()

@@ -58,6 +58,9 @@ def test_sentences_about_the_graph() -> None:
     assert said[0] == "9 nodes, 6 edges, 2 connected components, largest degree 2."
     assert said[1].startswith("3 nodes have no edge") and said[2].startswith("2 edges are listed more than once")
     assert said[3] == "1 self-loops are left out."
+    assert said[-1].endswith("positive beyond doubt on the training edges (none were held out).")  # of six
+    fit(say=said.append, steps=2)
+    assert said[-1].endswith("positive beyond doubt on held-out edges.")
     assert "eigenvalues are positive beyond doubt" in said[-1]
 
 
@@ -87,7 +90,10 @@ def test_sparse_and_dense_features_of_new_nodes(trained: Eigenmap) -> None:
     model = fit((scipy.sparse.csr_matrix(kept), GRAPH.edge_index))
     dense, sparse = model.encode(kept), model.encode(scipy.sparse.csr_matrix(kept))
     np.testing.assert_allclose(dense, sparse, atol=1e-5)
-    assert trained.encode(np.empty((0, 8), np.float32)).shape == (0, 6)
+    # Trained on dense features, given sparse ones: the scale that was learned belongs to both.
+    np.testing.assert_array_equal(trained.encode(scipy.sparse.csr_matrix(kept)), trained.encode(kept))
+    for nobody in (np.empty((0, 8), np.float32), scipy.sparse.csr_matrix((0, 8))):
+        assert trained.encode(nobody).shape == (0, 6)
 
 
 @pytest.mark.parametrize(
@@ -121,6 +127,22 @@ def test_large_graphs_are_aligned_on_drawn_walks(trained: Eigenmap, monkeypatch:
     edges = LARGE.edge_index[:, (LARGE.edge_index < SEEN).all(0)]
     drawn = fit((LARGE.x[:SEEN], edges), steps=150)
     np.testing.assert_allclose(drawn.eigenvalues_[:2], trained.eigenvalues_[:2], atol=0.1)
+
+
+@pytest.mark.parametrize("settings", [{"objective": "ritz-trace", "codes": "projector"}, {"codes": "encoder"}])
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_features_without_an_order_of_their_own_are_always_sorted(settings: dict[str, Any], seed: int) -> None:
+    model = fit(n_components=10, steps=60, held_out=0.0, seed=seed, **settings)
+    assert not model.alignment.own_order
+    beyond_doubt = model.eigenvalues_[model.eigenvalues_ > 4 * model.alignment.noise]
+    assert len(beyond_doubt) >= 2 and bool((np.diff(beyond_doubt) <= 0).all())
+
+
+@pytest.mark.parametrize("settings", [{"held_out": 0.0}, {"held_out": 0.4, "hops": 2}])
+def test_neighbours_are_compared_among_different_nodes(settings: dict[str, Any]) -> None:
+    """Copies of a node are all equally near, so that among them nobody would agree about neighbours."""
+    model = fit(n_components=10, steps=60, **settings)
+    assert max(model.alignment.agreement.values()) > 0.2
 
 
 def test_half_of_the_features_are_hidden_where_most_are_zero() -> None:
@@ -192,6 +214,8 @@ def test_minutes_become_steps() -> None:
         ((GRAPH.x, np.empty((2, 0), np.int64)), {}, "no edges"),
         ((GRAPH.x, np.array([[3], [3]])), {}, "no edges"),
         ((np.ones((120, 3)), GRAPH.edge_index), {}, "All nodes have the same features"),
+        ((scipy.sparse.csr_matrix(np.ones((120, 3))), GRAPH.edge_index), {}, "All nodes have the same features"),
+        ((scipy.sparse.csr_matrix((120, 3)), GRAPH.edge_index), {}, "All nodes have the same features"),
         ((GRAPH.x, GRAPH.edge_index.T), {}, "transpose it"),
         ((np.empty((0, 3)), np.empty((2, 0), np.int64)), {}, "empty"),
         ((GRAPH.x, GRAPH.edge_index), {"n_components": 500}, "500 components cannot be learned from 120 nodes"),
@@ -201,6 +225,7 @@ def test_minutes_become_steps() -> None:
         ((GRAPH.x, GRAPH.edge_index), {"minutes": 1.0, "steps": 3}, "not both"),
         ((GRAPH.x, GRAPH.edge_index), {"recipe": "gpu"}, "Unknown recipe"),
         ((GRAPH.x, GRAPH.edge_index), {"teleport": 2.0}, "teleport must be a probability"),
+        ((GRAPH.x, GRAPH.edge_index), {"teleport": 0.5, "lazy": 0.5}, "together must be below 1"),
         ((GRAPH.x, GRAPH.edge_index), {"go_on": 1.0}, "go_on must be a probability from 0 to 0.9"),
         ((GRAPH.x, GRAPH.edge_index), {"go_on": 0.5, "directed": "bipartite"}, "Longer walks .* need directed"),
     ],
@@ -222,6 +247,8 @@ def test_too_many_components_by_default_are_cut() -> None:
     ("x", "message"),
     [
         (np.zeros((3, 9)), "takes 8 features a node, not 9"),
+        (np.zeros((0, 9)), "takes 8 features a node, not 9"),
+        (np.full((3, 8), 1e300), "too large for float32"),
         (np.full((3, 8), np.nan), "NaN"),
         (np.zeros(8), "must be a matrix"),
         ([["a"] * 8], "must be numbers"),

@@ -15,7 +15,7 @@ from torch.nn.functional import pad
 from eigenmap.model import Source
 from eigenmap.networks import Network
 from eigenmap.relations.batch import Batch
-from eigenmap.relations.graph import GraphPairs
+from eigenmap.relations.graph import GraphPairs, first_of_each
 from eigenmap.relations.images import ImagePairs
 from eigenmap.spectrum import Alignment, Moments, best_alignment, unit_rows
 
@@ -65,9 +65,11 @@ def align_outputs(
 
 @torch.no_grad()
 def align_nodes(
-    network: Network, pairs: GraphPairs, sources: Sequence[Source], n_components: int, seed: int
+    network: Network, pairs: GraphPairs, sources: Sequence[Source], n_components: int, seed: int, ordered: bool = True
 ) -> dict[Source, Alignment]:
     """The alignment of each output on nodes: rotated on walks over training edges, judged on held-out edges.
+
+    `ordered` says whether training gave psi an order of its own, which may then stay; an encoder's output has none.
 
     On a small graph every node is evaluated once, and the rotation comes from all walks. Every process sees the same.
     Without held-out edges it is judged on walks over the same edges: right for a graph that is all there is, too good
@@ -84,8 +86,12 @@ def align_nodes(
     else:
         outputs = network
         fit, _ = pair_moments(outputs, pairs.pairs(_generator(seed + 2), BATCH, count))
-    judging = pairs.held_out_pairs(_generator(seed + 3), BATCH, count)
+    judging = list(pairs.held_out_pairs(_generator(seed + 3), BATCH, count))
     held_out, codes = pair_moments(outputs, judging, AGREEMENT_PAIRS)
+    if pairs.held_out is None or pairs.hops == 2:
+        # Drawn walks come to the same nodes again and again, and copies that are all equally near are no neighbours.
+        _, once = first_of_each(torch.cat([batch.x_plus for batch in judging])[:AGREEMENT_PAIRS])
+        codes = {source: (first[once], second[once]) for source, (first, second) in codes.items()}
     return {
         source: best_alignment(
             fit[source],
@@ -95,6 +101,7 @@ def align_nodes(
             ridges=WALK_RIDGES,
             exponents=WALK_EXPONENTS,
             judge="agreement",
+            own=ordered and source == "projector",
         ).to("cpu")
         for source in sources
     }

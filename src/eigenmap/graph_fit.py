@@ -25,7 +25,7 @@ from eigenmap.errors import EigenmapError
 from eigenmap.fit import check_length, device_name, prepare, steps_of_run, training_config
 from eigenmap.model import DESCRIPTION, Eigenmap, NodeEncoderSpec, NodeInput, Source
 from eigenmap.networks import Network, NodeFeatures, NodeNetwork, ResidualMLP, SparseRows
-from eigenmap.objectives import build
+from eigenmap.objectives import ORDERED, build
 from eigenmap.recipes.graph import GraphRecipe, get_graph_recipe, objective_options
 from eigenmap.relations.diffusion import check_walks, diffuse
 from eigenmap.relations.graph import GraphPairs, NodeBlocks, hold_out_edges
@@ -90,6 +90,7 @@ def fit_graph(
 
     """
     say = say or (lambda line: None)
+    seed = int(seed)  # numpy's would overflow
     folder = None if out is None else prepare(Path(out), resume=resume, force=force)
     chosen = get_graph_recipe(recipe) if isinstance(recipe, str) else recipe
     chosen = chosen.but(n_components=n_components, **settings)
@@ -149,13 +150,14 @@ def fit_graph(
     )
     began = time.perf_counter()
     sources: Sequence[Source] = ("encoder", "projector") if chosen.codes == "auto" else (chosen.codes,)
-    aligned = align_nodes(nodes, pairs, sources, chosen.n_components, seed)
+    aligned = align_nodes(nodes, pairs, sources, chosen.n_components, seed, chosen.objective in ORDERED)
     source = max(aligned, key=lambda name: aligned[name].quality)
     alignment = aligned[source]
     if alignment.n_components < chosen.n_components:
         say(f"The rank found is {alignment.n_components}: the model has so many features, not {chosen.n_components}.")
     positive = int((alignment.eigenvalues > 2 * alignment.noise).sum())
-    say(f"{positive} of {alignment.n_components} eigenvalues are positive beyond doubt on held-out edges.")
+    judged_on = "held-out edges" if pairs.held_out is not None else "the training edges (none were held out)"
+    say(f"{positive} of {alignment.n_components} eigenvalues are positive beyond doubt on {judged_on}.")
     training = {
         "recipe": {**asdict(chosen), "objective_options": dict(chosen.objective_options)},
         "graph": {**about, "positive_eigenvalues": positive},
@@ -189,12 +191,25 @@ def _check_walks(recipe: GraphRecipe) -> None:
 
 def _check_variety(x: Tensor | SparseRows) -> None:
     """Codes are functions of features: features that are the same for all nodes give one code."""
-    if isinstance(x, SparseRows) or any(bool((part != x[:1]).any()) for part in torch.split(x, 1 << 16)):
+    if isinstance(x, SparseRows):
+        varied = _rows_differ(x)
+    else:
+        varied = any(bool((part != x[:1]).any()) for part in torch.split(x, 1 << 16))
+    if varied:
         return
     raise EigenmapError(
         "All nodes have the same features, so that no code could tell them apart; give features that differ (to embed "
         "one fixed graph, one-hot ones: scipy.sparse.identity(n))."
     )
+
+
+def _rows_differ(x: SparseRows) -> bool:
+    lengths = x.offsets.diff()
+    if bool((lengths != lengths[0]).any()):
+        return True
+    parts = [x.columns] if x.values is None else [x.columns, x.values]
+    rows = [part.reshape(len(x), -1) for part in parts]
+    return any(bool((part != part[:1]).any()) for part in rows)
 
 
 def _mostly_zero(x: Tensor | SparseRows) -> bool:

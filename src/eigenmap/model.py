@@ -65,11 +65,10 @@ class NodeInput:
     def read(self, x: object) -> Tensor | SparseRows:
         """Checked rows of features, dense or sparse, from whatever matrix a caller has."""
         rows = as_features(x)
-        if isinstance(rows, Tensor) and rows.ndim == 2 and len(rows) == 0:
-            return rows
-        check_features(rows)
-        if rows.shape[1] != self.n_features:
+        if len(rows.shape) == 2 and rows.shape[1] != self.n_features:
             raise EigenmapError(f"This model takes {self.n_features} features a node, not {rows.shape[1]}.")
+        if tuple(rows.shape) != (0, self.n_features):  # no nodes have no codes, and that is no error
+            check_features(rows)
         return rows
 
     def __call__(self, rows: Tensor) -> Tensor:

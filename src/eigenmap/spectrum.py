@@ -369,15 +369,17 @@ def best_alignment(
     exponents: Sequence[float] = EXPONENTS,
     centre: bool = True,
     judge: Literal["captured", "agreement"] = "captured",
+    own: bool = True,
 ) -> Alignment:
     """The alignment whose prefixes are best on held-out pairs.
 
     Rotations for every ridge compete with the network's own order by `captured`, or by how well the two sides of a
     pair agree about their neighbours (`judge="agreement"`: for graphs, where large eigenvalues may belong to a handful
-    of nodes). The winner's exponent t is the one under which they agree best. A few thousand rows are enough for
-    `held_out_pairs`, the raw outputs (psi, psi_plus) of which `held_out` holds the moments.
+    of nodes). `own=False` keeps the network's order out, where it has none: `captured` would see that, agreement does
+    not look at the shortest prefixes. The winner's exponent t is the one under which the two sides agree best. A few
+    thousand rows are enough for `held_out_pairs`, raw outputs (psi, psi_plus) of which `held_out` holds the moments.
     """
-    candidates = [own_order(fit, held_out, centre=centre)]
+    candidates = [own_order(fit, held_out, centre=centre)] if own else []
     principal = _principal(fit, centre)
     candidates += [_ritz(principal, held_out, ridge) for ridge in ridges]
     candidates = [candidate.cut(n_components) for candidate in candidates]

@@ -151,6 +151,8 @@ def test_without_results_the_page_says_so(tmp_path: Path) -> None:
     assert row(page, "MLP on features") == ["no", *["not run"] * 7]
     assert row(page, "node2vec + MLP") == ["transductive", *["not run"] * 3, "–", "–", "–", "not run"]
     assert "Cora, the pilot's gap of 12.4 points to GCN at least halved: not run." in page
+    assert row(page, "Cora, seen") == ["not run"] * 5
+    assert row(page, "Cora, unseen") == ["not run", "–", "–", "not run", "not run"]
 
 
 def test_rows_are_means_over_seeds_and_splits(tmp_path: Path) -> None:
@@ -184,6 +186,25 @@ def test_rows_are_means_over_seeds_and_splits(tmp_path: Path) -> None:
     assert row(probes, "Cora")[0] == "41.0 ± 1.2"
 
 
+def test_seconds_of_a_card_and_of_a_cpu_are_not_mixed(tmp_path: Path) -> None:
+    job = Job("planetoid_cora", "mlp", seed=1)
+    write(tmp_path, job, runs=runs("mlp", 0.7), seconds_training=50.0, device="cpu, 1 threads")
+
+    def seconds() -> str:
+        cora = next(part for part in graph_tables.page(tmp_path).split("\n### ") if part.startswith("Cora"))
+        return row(cora, "MLP on features")[-1]
+
+    assert seconds() == "50.0 (CPU)"
+    write(tmp_path, Job("planetoid_cora", "mlp"), runs=runs("mlp", 0.7))
+    assert seconds() == "2.0"
+
+
+def test_the_one_split_of_a_set_counts_once_with_all_labels(tmp_path: Path) -> None:
+    write(tmp_path, Job("debian_bookworm", "mlp"), runs=runs("mlp", 0.7))
+    debian = next(part for part in graph_tables.page(tmp_path).split("\n### ") if part.startswith("Debian"))
+    assert row(debian, "MLP on features")[1:4] == ["71.0 ± 1.4", "71.0 ± 1.4", "71.0"]
+
+
 def test_missed_goals_are_said(tmp_path: Path) -> None:
     screened(tmp_path, "amazon_computers", "uniform", "scl")
     curve = ((8, 0.7), (16, 0.85), (32, 0.88), (128, 0.9))
@@ -199,6 +220,17 @@ def test_missed_goals_are_said(tmp_path: Path) -> None:
     page = graph_tables.page(tmp_path)
     assert "Amazon Computers, above a tuned GCN: missed (86.0 against 91.0)." in page
     assert 'logistic of the code "aligned": 8: 70.0 (missed), 16: 85.0 (missed), 32: 88.0 (yes), all: 90.0' in page
+    assert "for which eight directions are few." in page
+    assert (
+        "node2vec + MLP on seen nodes, with 1, 10 and 100 % of the training labels: Amazon Computers not run," in page
+    )
+    write(tmp_path, Job("amazon_computers", "mlp"), runs=runs("mlp", 0.9))
+    shorter = [{**row, "code": "PCA", "accuracy": 0.6} for row in rows if row["dim"] in (8, 16, 32)]
+    whole = [{**shorter[0], "dim": 256, "accuracy": 0.9}]
+    write(tmp_path, Job("amazon_computers", "bgrl"), runs=runs("logistic", 0.5), lengths=shorter + whole)
+    page = graph_tables.page(tmp_path)
+    assert "Amazon Computers missed (MLP at 1 %, 86.0 against 91.0; " in page
+    assert "the same cut costs BGRL 30.0 points." in page
 
 
 def test_every_form_has_a_name() -> None:

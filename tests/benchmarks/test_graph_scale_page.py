@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import graph_scale_page
 
 ABOUT = {"device": "a card", "torch": "2", "commit": "abc", "date": "2026-01-01"}
@@ -50,8 +52,21 @@ def test_every_figure_is_on_the_page(tmp_path: Path) -> None:
     assert "1,000 nodes and 5,000 edges" in page and "An MLP on features scores 60.0 %" in page
     assert "after 200 and at most 300 evaluations, 3.0 s; 20.0 times fewer evaluations" in page
     assert "which the paper's blocks do not get back to" in page
+    assert "20 times fewer evaluations: met, 20.0 times" in page and "anywhere from 0.7 to 30.0)" in page
     assert "| node blocks, our objective and optimizer | not run |" in page
     assert "| ours | 1.000 | 1.000 | 2.00 | 3.00 |" in page and "| 5,000 | 1.00 | 0.100 |" in page
+
+
+@pytest.mark.parametrize(
+    ("steps", "verdict"), [(29, "met, 20.7 times"), (31, "just missed, 19.4 times"), (60, "missed, 10.0 times")]
+)
+def test_a_goal_that_is_missed_is_called_so(steps: int, verdict: str) -> None:
+    edges, paper = run([(20, 0.2), (steps, 0.5)]), run([(20, 0.1), (600, 0.25)])
+    reached = {"edges": edges["curve"][1], "node blocks, paper": paper["curve"][1]}
+    result = {"runs": {"edges": edges, "node blocks, paper": paper}, "to_target": reached}
+    assert f"fewer evaluations: {verdict}" in graph_scale_page._verdict(result)
+    result["to_target"] = {**reached, "edges": None}
+    assert "missed, edges do not reach" in graph_scale_page._verdict(result)
 
 
 def test_without_a_result_it_says_so(tmp_path: Path) -> None:

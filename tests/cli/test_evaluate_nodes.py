@@ -59,6 +59,11 @@ def test_scores_are_those_of_the_library(graph_model: Path, graph_file: Path, tm
         "test": 96,
     }
     assert written["model"]["fingerprint"] == Eigenmap.fingerprint(graph_model)
+    assert written["protocol"]["classes"] == 3
+    # Edges have no part in it.
+    np.savez(tmp_path / "nodes.npz", x=data.x, y=data.y)
+    bare = succeed("evaluate", "nodes", graph_model, tmp_path / "nodes.npz", *arguments[4:])
+    assert bare.out == result.out
 
 
 def test_the_split_of_the_file_and_other_probes(
@@ -93,7 +98,7 @@ def test_mistakes_are_told(
     assert "percentages above 0 and up to 100, not 0" in refused(*evaluate, "--labels", 0)
     assert "dim must be a whole number from 1 to 12, not 13" in refused(*evaluate, "--dims", 13, "-q")
     assert "leave --dims out" in refused(*evaluate, "--of", "encoder", "--dims", 4, "-q")
-    assert "no train_idx, val_idx and test_idx" in refused(*evaluate, "--split", "file")
+    assert "not all of train_idx, val_idx and test_idx" in refused(*evaluate, "--split", "file")
     assert "is a model of images" in refused("evaluate", "nodes", model_dir, graph_file)
     np.savez(tmp_path / "bare.npz", x=arrays["x"], edge_index=arrays["edge_index"])
     assert "has no labels" in refused("evaluate", "nodes", graph_model, tmp_path / "bare.npz")

@@ -13,6 +13,7 @@ import torch
 
 from eigenmap import EigenmapError, load_graph
 from eigenmap.data import load_ogb, load_pyg
+from eigenmap.networks import SparseRows
 
 X = np.eye(4, 3, dtype=np.float32)
 EDGES = np.array([[0, 1, 2], [1, 2, 3]])
@@ -28,6 +29,30 @@ def test_arrays_tensors_and_lists() -> None:
         assert load_graph((x, edges)).walk().degrees().tolist() == DEGREES
     assert load_graph((X, EDGES, [1.0, 2.0, 3.0])).walk().degrees().tolist() == [0.5, 1.5, 2.5, 1.5]
     assert load_graph((scipy.sparse.csr_matrix(X), EDGES)).x.shape == (4, 3)
+    rows = load_graph((torch.from_numpy(X).to_sparse(), EDGES)).x
+    assert isinstance(rows, SparseRows)
+    torch.testing.assert_close(rows.dense(), torch.from_numpy(X))
+    matrix = scipy.sparse.coo_matrix((np.ones(3), EDGES), shape=(4, 4))
+    assert load_graph((X, matrix)).walk().degrees().tolist() == DEGREES
+
+
+@pytest.mark.parametrize(
+    ("source", "x", "message"),
+    [
+        ((X, [["a", "b"], ["b", "c"]]), None, "edge_index must be numbers"),
+        ((X, [[0, 1, 2], [1, 2]]), None, "rows of one length"),
+        ((X, [[], []]), None, "no edges"),
+        ((X, []), None, "no edges"),
+        ((X, EDGES, ["a", "b", "c"]), None, "edge_weight must be numbers"),
+        ((X, scipy.sparse.eye(4), [1.0] * 4), None, "leave edge_weight out"),
+        ((X, EDGES), X, "pass them once"),
+        ("graph.npz", X, "a file or a Graph has its own"),
+        (Data(x=torch.from_numpy(X)), None, "no edge_index"),
+    ],
+)
+def test_arrays_that_are_no_graph(source: Any, x: Any, message: str) -> None:
+    with pytest.raises(EigenmapError, match=message):
+        load_graph(source, x)
 
 
 def test_pyg_data_with_labels_and_masks() -> None:
@@ -41,6 +66,11 @@ def test_pyg_data_with_labels_and_masks() -> None:
     assert {name: nodes.tolist() for name, nodes in graph.splits.items()} == {"train": [0, 2]}
     several = Data(x=data.x, edge_index=data.edge_index, test_mask=torch.stack([~mask, mask], 1))
     assert load_graph(several).splits["test"].tolist() == [1, 3]
+    weighted = Data(x=data.x, edge_index=data.edge_index, edge_weight=torch.tensor([[1.0], [2.0], [3.0]]))
+    assert load_graph(weighted).walk().degrees().tolist() == [0.5, 1.5, 2.5, 1.5]
+    # What is not one class number a node is no label: targets of a regression, several labels, a label of the graph.
+    for y in (torch.rand(4), torch.ones(4, 2), torch.tensor([1])):
+        assert load_graph(Data(x=data.x, edge_index=data.edge_index, y=y)).y is None
     with pytest.raises(EigenmapError, match="no features"):
         load_graph(Data(edge_index=data.edge_index, num_nodes=4))
 
@@ -69,7 +99,7 @@ def test_networkx_graphs_with_names_weights_and_attributes() -> None:
     assert load_graph(graph).walk().degrees().tolist() == DEGREES
     np.testing.assert_array_equal(load_graph(graph, 2 * X).x, 2 * X)
     graph.add_edge("d", "a", weight=2.0)
-    assert load_graph(graph).edge_weight is None  # not all edges have one
+    assert load_graph(graph).walk().degrees().tolist() == [1.5, 1, 1, 1.5]  # an edge without one has weight 1
     nx.set_edge_attributes(graph, 3.0, "weight")
     assert load_graph(graph).walk().degrees().tolist() == [3, 3, 3, 3]
     one_way = nx.DiGraph([(0, 2), (1, 2), (3, 2)])
@@ -81,6 +111,9 @@ def test_networkx_graphs_with_names_weights_and_attributes() -> None:
         load_graph(one_way, X[:3])
     with pytest.raises(EigenmapError, match="no edges"):
         load_graph(nx.empty_graph(4), X)
+    graph.nodes["a"]["x"] = [1.0]
+    with pytest.raises(EigenmapError, match="same length at every node"):
+        load_graph(graph)
 
 
 @pytest.mark.parametrize("source", [3, None, "x y", {"edge": 1}, (1, 2, 3, 4)])

@@ -9,7 +9,7 @@ import scipy.sparse
 import torch
 
 from eigenmap import EigenmapError, Graph, load_graph, save_graph
-from eigenmap.data.graphs import read_features
+from eigenmap.data.graphs import read_features, read_nodes
 from eigenmap.networks import SparseRows
 
 EDGES = np.array([[0, 1, 1, 2, 3, 2], [1, 0, 2, 1, 2, 3]], np.int32)
@@ -83,6 +83,12 @@ def test_saved_and_loaded_it_is_the_same(tmp_path: Path, name: str, sparse: bool
     assert (again.adjacency is not None) == (name == "folder")
 
 
+def test_weights_of_very_different_size_are_stored_and_read(tmp_path: Path) -> None:
+    weights = np.array([1e12, 1e12, 1e-12, 1e-12, 1.0, 1.0])
+    again = load_graph(save_graph(load_graph(write(tmp_path / "g.npz", edge_weight=weights)), tmp_path / "folder"))
+    torch.testing.assert_close(again.walk().degrees().sum(), torch.tensor(2e12 + 2, dtype=torch.float64))
+
+
 def test_a_folder_is_read_as_a_memory_map_and_never_written_to(tmp_path: Path) -> None:
     folder = save_graph(load_graph(write(tmp_path / "g.npz")), tmp_path / "folder")
     before = (folder / "x.npy").read_bytes()
@@ -118,6 +124,13 @@ def test_the_stored_edges_of_a_folder_are_symmetric_already(tmp_path: Path) -> N
         ({**sparse_parts(X), "x_indices": np.full(11, 7)}, "a column is not in"),
         ({**sparse_parts(X), "x_data": np.full(11, np.inf)}, "NaN or infinity"),
         ({"edge_weight": np.array([1.0])}, "one weight an edge"),
+        ({"edge_weight": np.array(["a"] * 6)}, "edge_weight must be numbers"),
+        ({"edge_index": EDGES.astype(str)}, "edge_index must be numbers"),
+        ({"x": X.astype(np.float64) * 1e300}, "too large for float32, the first in row 0"),
+        ({"y": np.array(["a", "b", "a", "b"])}, "y must be numbers"),
+        ({"y": np.array([0.5, 1, 1, 0])}, "must be class numbers"),
+        ({"train_idx": np.array([0.0])}, "train_idx must be node numbers or a mask"),
+        ({"train_idx": np.array([True, False])}, "train_idx must be a mask of all 4 nodes"),
     ],
 )
 def test_bad_files(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
@@ -143,17 +156,48 @@ def test_what_is_no_graph_file(tmp_path: Path) -> None:
         load_graph(tmp_path / "pickled.npz")
 
 
-@pytest.mark.parametrize("damage", ["indptr", "indices", "empty"])
+def test_a_mask_is_the_nodes_it_marks_and_a_label_that_is_not_a_number_is_none(tmp_path: Path) -> None:
+    mask = np.array([False, True, False, True])
+    graph = load_graph(write(tmp_path / "g.npz", train_idx=mask, y=np.array([0.0, np.nan, 2.0, 1.0])))
+    assert graph.splits["train"].tolist() == [1, 3]
+    assert graph.y is not None and graph.y.tolist() == [0, -1, 2, 1]
+
+
+def test_numbers_of_another_byte_order(tmp_path: Path) -> None:
+    graph = load_graph(write(tmp_path / "g.npz", x=X.astype(">f4"), edge_index=EDGES.astype(">i4")))
+    torch.testing.assert_close(graph.x, torch.from_numpy(X))
+    assert graph.walk().degrees().tolist() == [1, 2, 2, 1]
+    long = load_graph((X.astype(np.longdouble), EDGES.astype(np.uint64)))
+    torch.testing.assert_close(long.x, torch.from_numpy(X).double())
+
+
+def test_nodes_need_no_edges(tmp_path: Path) -> None:
+    path = write(tmp_path / "nodes.npz", edge_index=None)
+    nodes = read_nodes(path)
+    assert len(nodes) == 4 and nodes.y is not None and nodes.y.tolist() == [0, 1, -1, 1]
+    assert nodes.splits["test"].tolist() == [2, 3]
+    torch.testing.assert_close(read_features(path), torch.from_numpy(X))
+    sparse = write(tmp_path / "sparse.npz", edge_index=None, **sparse_parts(X))
+    torch.testing.assert_close(dense(read_features(sparse)), torch.from_numpy(X))
+    with pytest.raises(EigenmapError, match="has no edge_index"):
+        load_graph(path)
+    with pytest.raises(EigenmapError, match="NaN"):
+        read_nodes(write(tmp_path / "nan.npz", x=X * np.nan))
+
+
+@pytest.mark.parametrize("damage", ["indptr", "indices", "empty", "weights"])
 def test_a_damaged_folder(tmp_path: Path, damage: str) -> None:
     folder = save_graph(load_graph(write(tmp_path / "g.npz")), tmp_path / "folder")
     if damage == "indptr":
         np.save(folder / "indptr.npy", np.array([0, 5, 2, 5, 6]))
     elif damage == "indices":
         np.save(folder / "indices.npy", np.full(6, 4))
+    elif damage == "weights":
+        np.save(folder / "weights.npy", np.ones(6))  # the weights themselves, not their running sum
     else:
         np.save(folder / "indices.npy", np.empty(0, np.int32))
         np.save(folder / "indptr.npy", np.zeros(5, np.int64))
-    with pytest.raises(EigenmapError, match=r"is damaged|no edges"):
+    with pytest.raises(EigenmapError, match=r"is damaged|no edges|running sum"):
         load_graph(folder)
 
 

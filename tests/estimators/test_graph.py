@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pickle
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -35,6 +37,34 @@ def test_other_ways_to_say_the_same_graph() -> None:
     graph.add_nodes_from((i, {"x": row}) for i, row in enumerate(GRAPH.x))
     graph.add_edges_from(GRAPH.edge_index.T.tolist())
     np.testing.assert_allclose(estimator().fit_transform(graph), expected, atol=1e-6)
+    bare = nx.Graph(graph.edges)
+    bare.add_nodes_from(range(120))
+    order = list(bare.nodes)
+    assert estimator().fit_transform(bare, x=GRAPH.x[order]).shape == (120, 4)
+    A = scipy.sparse.coo_matrix((np.ones(GRAPH.edge_index.shape[1]), GRAPH.edge_index), shape=(120, 120))
+    for fitted in (estimator().fit(A, x=GRAPH.x), estimator().fit(GRAPH.x, edge_index=A)):
+        np.testing.assert_allclose(fitted.transform(GRAPH.x), expected, atol=1e-6)
+    np.testing.assert_allclose(estimator().fit_transform(A, x=GRAPH.x), expected, atol=1e-6)
+
+
+def test_a_graph_of_few_nodes_needs_no_parameters(capsys: pytest.CaptureFixture[str]) -> None:
+    graph = GRAPH.x[:40], GRAPH.edge_index % 40
+    few = GraphEigenmap(steps=2, settings=SETTINGS, device="cpu", verbose=True, random_state=None).fit(graph)
+    assert few.transform(graph[0]).shape[1] <= 39
+    assert "40 nodes allow for 39 components" in capsys.readouterr().out
+    seeded = [estimator(random_state=seed).fit_transform(graph) for seed in (3, np.int64(3))]
+    np.testing.assert_array_equal(*seeded)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [({"widht": 3}, "did you mean width"), ({"out": "runs"}, "no setting 'out'"), ({"seed": 1}, "no setting 'seed'")],
+)
+def test_settings_are_those_of_the_recipe(settings: dict[str, object], message: str) -> None:
+    with pytest.raises(EigenmapError, match=message):
+        GraphEigenmap(4, settings=settings).fit((GRAPH.x, GRAPH.edge_index))
+    taken = GraphEigenmap(4, steps=9, settings={**SETTINGS, "steps": 3}, device="cpu").fit(GRAPH[:2])
+    assert taken.model_.training["steps"] == 3
 
 
 def test_it_is_a_well_behaved_estimator() -> None:
@@ -45,5 +75,7 @@ def test_it_is_a_well_behaved_estimator() -> None:
         one.transform(GRAPH.x)
     codes = one.fit((scipy.sparse.csr_matrix(GRAPH.x), GRAPH.edge_index)).transform(GRAPH.x)
     assert codes.shape == (120, 3)
+    again = pickle.loads(pickle.dumps(one))
+    np.testing.assert_array_equal(again.transform(GRAPH.x), codes)
     pipeline = make_pipeline(one, StandardScaler())
     np.testing.assert_allclose(pipeline[-1:].fit_transform(codes).std(0), 1, atol=1e-4)

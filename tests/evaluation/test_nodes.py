@@ -123,6 +123,24 @@ def test_rows_are_means_over_the_runs(probe):
     assert rows[2]["accuracy"] + 0.1 < rows[3]["accuracy"] and rows[3]["accuracy"] > 0.7
 
 
+def test_all_labels_of_one_split_are_one_run():
+    x, y = blobs(120, 5, 3)
+    split = random_split(y, 0, 0.3, 0.3)
+    few, every = evaluate_nodes(x, y, [split] * 4, shares=(0.1, 1.0), dims=[3])
+    assert (few["runs"], every["runs"]) == (4, 1) and few["spread"] > 0
+    (alone,) = evaluate_nodes(x, y, [split], shares=(1.0,), dims=[3])
+    assert alone == every
+
+
+@pytest.mark.parametrize("probe", ["ridge", "logistic", "paper"])
+def test_names_of_classes_may_be_any_numbers(probe):
+    x, y = blobs(120, 5, 3)
+    split = random_split(y, 0, 0.3, 0.3)
+    far_apart = torch.tensor([7, 10**12, 10**15])[y]
+    expected, found = (evaluate_nodes(x, labels, [split], shares=(1.0,), probe=probe) for labels in (y, far_apart))
+    assert found == expected
+
+
 def test_test_labels_change_nothing_but_the_score():
     x, y = blobs(120, 5, 2)
     split = random_split(y, 0, 0.3, 0.3)

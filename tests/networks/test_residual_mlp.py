@@ -72,6 +72,10 @@ def test_dense_features_are_standardised_by_what_is_stored_with_the_weights() ->
     expected = torch.stack([(x[:, 0] - x[:, 0].mean()) / x[:, 0].std(), (x[:, 1] - x[:, 1].mean()) / x[:, 1].std()])
     standard = torch.cat([expected, torch.zeros(1, 500)]).T
     torch.testing.assert_close(other(x), plain(standard), rtol=1e-4, atol=1e-4)
+    # Sparse rows are the same rows, also to weights that were loaded.
+    sparse = SparseRows.of(scipy.sparse.csr_matrix(x.numpy()))
+    for standardised in (network, other):
+        torch.testing.assert_close(standardised(sparse), standardised(x))
 
 
 @pytest.mark.parametrize("sparse", [False, True])

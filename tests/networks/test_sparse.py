@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 import scipy.sparse
@@ -20,6 +22,16 @@ def test_rows_of_a_scipy_matrix(form: str) -> None:
     rows = SparseRows.of(m.asformat(form))
     assert rows.shape == (7, 5) and len(rows) == 7
     np.testing.assert_allclose(rows.dense().numpy(), m.toarray().astype(np.float32))
+
+
+def test_rows_of_a_torch_tensor() -> None:
+    m = torch.from_numpy(matrix().toarray())
+    twice = torch.cat([m.to_sparse()._indices()] * 2, 1), torch.cat([m.to_sparse()._values() / 2] * 2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # torch's own, that its CSR tensors are new
+        csr = m.to_sparse_csr()
+    for tensor in (m.to_sparse(), torch.sparse_coo_tensor(*twice, m.shape, check_invariants=False), csr):
+        torch.testing.assert_close(SparseRows.of_tensor(tensor).dense(), m.float())
 
 
 @given(st.lists(st.integers(0, 6), max_size=12))

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from eigenmap.errors import EigenmapError
@@ -15,6 +16,11 @@ def test_a_recipe_with_other_values() -> None:
     assert (other.epochs, other.hidden, other.codes, other.objective_options) == (3, 64, "encoder", {"alpha": 1})
     assert (other.name, other.lr) == (RECIPE.name, RECIPE.lr)
     assert RECIPE.hidden is None
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    other = RECIPE.but(n_components=np.int64(8), lr=np.float64(0.1), epochs=np.int32(3))
+    assert [type(value) for value in (other.n_components, other.lr, other.epochs)] == [int, float, int]
 
 
 def test_none_leaves_a_setting_as_it_is() -> None:

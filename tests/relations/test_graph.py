@@ -195,6 +195,24 @@ def test_walks_that_avoid_held_out_edges_are_uniform_on_the_rest() -> None:
     assert float(on_edges.std() / on_edges.mean()) < 0.02
 
 
+@pytest.mark.parametrize("weights", [None, [1.0, 100.0]])
+@pytest.mark.parametrize("hops", [1, 2])
+def test_hardly_a_walk_is_left_over_held_out_edges_however_many_there_are(
+    hops: int, weights: list[float] | None
+) -> None:
+    around = torch.stack([torch.arange(60), torch.arange(1, 61) % 60])
+    heavy = None if weights is None else torch.tensor(weights, dtype=torch.float64).repeat(30)
+    a = build_adjacency(around, 60, heavy)
+    pairs = GraphPairs(a, 20_000, hops=hops, held_out=hold_out_edges(a, 0.5))
+    m, P = pairs.transitions()
+    expected = m[:, None] * P.to_dense() if hops == 1 else P.to_dense().T @ (m[:, None] * P.to_dense())
+    x, x_plus, _ = pairs.batch(0)
+    assert float((expected[x, x_plus] == 0).double().mean()) < 1e-3  # those were teleported
+    counts = torch.bincount(x * 60 + x_plus, minlength=3600).view(60, 60)
+    error = (counts / 20_000 - expected).abs() / (expected / 20_000).sqrt().clamp(min=1e-9)
+    assert float(error[expected > 0].max()) < 5
+
+
 def test_held_out_edges_of_a_weighted_graph_keep_their_weights() -> None:
     held = hold_out_edges(walk(weighted=True), 0.5, seed=0)
     assert held is not None and held.weights is not None
@@ -239,6 +257,7 @@ def test_a_batch_depends_on_seed_and_step_alone_and_processes_share_it() -> None
         ({"start": "hub"}, "start must be"),
         ({"teleport": 1.0}, "teleport must be a probability"),
         ({"lazy": -0.1}, "lazy must be a probability"),
+        ({"lazy": 0.6, "teleport": 0.6}, r"together must be below 1, not 1\.2"),
     ],
 )
 def test_bad_settings(options: dict[str, Any], message: str) -> None:

@@ -19,6 +19,7 @@ WALKS: dict[str, dict[str, object]] = {
     "one hop": {},
     "two hops": {"hops": 2},
     "teleport, lazy, uniform": {"teleport": 0.2, "lazy": 0.2, "start": "uniform"},
+    "balanced, pairs with weights": {"start": "balanced"},
 }
 
 

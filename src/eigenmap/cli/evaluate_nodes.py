@@ -28,7 +28,7 @@ from eigenmap.errors import EigenmapError
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from eigenmap.data.graphs import Graph
+    from eigenmap.data.graphs import Nodes
     from eigenmap.evaluation.nodes import NodeRow, Split
 
 
@@ -79,7 +79,7 @@ def nodes(
     graph: Annotated[
         Path,
         typer.Argument(
-            metavar="FILE.npz", help="Features x and class numbers y of nodes; edges are not used.", show_default=False
+            metavar="FILE.npz", help="Features x and class numbers y of nodes; no edges are needed.", show_default=False
         ),
     ],
     labels: Annotated[
@@ -129,7 +129,11 @@ def nodes(
     runs: Annotated[
         int,
         typer.Option(
-            "--runs", metavar="N", min=1, help="Splits (or draws of the labels) to average over.", rich_help_panel=HOW
+            "--runs",
+            metavar="N",
+            min=1,
+            help="Splits (or, of the file's one, draws of the labels) to average over.",
+            rich_help_panel=HOW,
         ),
     ] = 10,
     device: DeviceOption = Device.auto,
@@ -182,7 +186,7 @@ def nodes(
         protocol = {
             "graph": str(graph),
             "nodes": len(data),
-            "classes": int(known.max()) + 1,
+            "classes": len(torch.unique(known[known >= 0])),
             "probe": probe.value,
             "of": of.value,
             "split": "file" if _own_split(split, data) else "random 10 / 10 / 80 %",
@@ -200,21 +204,21 @@ def _share(percent: float) -> float:
     return percent / 100
 
 
-def _labelled(path: Path) -> tuple[Graph, Any]:
-    """The graph in a file, and its labels."""
-    from eigenmap.data.graphs import load_graph
+def _labelled(path: Path) -> tuple[Nodes, Tensor]:
+    """The nodes in a file, and their labels."""
+    from eigenmap.data.graphs import read_nodes
 
-    data = load_graph(path)
+    data = read_nodes(path)
     if data.y is None or not bool((data.y >= 0).any()):
         raise EigenmapError(f"{path} has no labels: it needs an array y with a class number for each node.")
     return data, data.y
 
 
-def _own_split(kind: SplitKind, data: Graph) -> bool:
+def _own_split(kind: SplitKind, data: Nodes) -> bool:
     return kind is SplitKind.file or (kind is SplitKind.auto and bool(data.splits))
 
 
-def _splits(path: Path, data: Graph, kind: SplitKind, runs: int) -> list[Split]:
+def _splits(path: Path, data: Nodes, kind: SplitKind, runs: int) -> list[Split]:
     from eigenmap.evaluation.nodes import Split, random_split
 
     assert data.y is not None
@@ -222,7 +226,7 @@ def _splits(path: Path, data: Graph, kind: SplitKind, runs: int) -> list[Split]:
         return [random_split(data.y, seed) for seed in range(runs)]
     parts = [data.splits.get(name) for name in ("train", "validation", "test")]
     if any(part is None for part in parts):
-        raise EigenmapError(f"{path} has no train_idx, val_idx and test_idx: leave --split out, or say --split random.")
+        raise EigenmapError(f"{path} has not all of train_idx, val_idx and test_idx: say --split random.")
     # Nodes without a label cannot be learned from or scored.
     return [Split(*(part[data.y[part] >= 0] for part in parts if part is not None))] * runs
 
@@ -248,5 +252,6 @@ def _show(rows: Sequence[NodeRow], test: int) -> None:
         for column in ("features", "accuracy", "spread", "validation"):
             table.add_column(column, justify="right")
         for row in some:
-            table.add_row(str(row["dim"]), *(f"{row[name]:.4f}" for name in ("accuracy", "spread", "validation")))
+            spread = f"{row['spread']:.4f}" if row["runs"] > 1 else "one run"
+            table.add_row(str(row["dim"]), f"{row['accuracy']:.4f}", spread, f"{row['validation']:.4f}")
         show(table)

@@ -8,13 +8,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from eigenmap.data.graphs import Graph, as_features, as_tensor
+from eigenmap.data.graphs import Graph, as_classes, as_features, as_tensor
 from eigenmap.errors import EigenmapError
 
 
 def from_object(source: Any, x: object = None) -> Graph:
     """A graph from whatever is not a path: see `load_graph`."""
     if isinstance(source, (tuple, list)) and len(source) in (2, 3):
+        if x is not None:
+            raise EigenmapError("The features come twice, in (x, edge_index) and as x=; pass them once.")
         return from_arrays(*source)
     if hasattr(source, "edge_index"):
         return from_pyg(source, x)
@@ -29,18 +31,24 @@ def from_object(source: Any, x: object = None) -> Graph:
 
 
 def from_arrays(x: object, edge_index: object, edge_weight: object = None) -> Graph:
-    """A graph from features and a list of edges."""
-    edges = as_tensor(np.asarray(edge_index) if not isinstance(edge_index, Tensor) else edge_index)
-    if edges.numel() == 0 and edges.ndim != 2:
+    """A graph from features and a list of edges, or a sparse adjacency matrix in its place."""
+    if hasattr(edge_index, "tocoo"):
+        if edge_weight is not None:
+            raise EigenmapError("The entries of an adjacency matrix are its weights: leave edge_weight out.")
+        return from_scipy(edge_index, x)
+    edges = as_tensor(edge_index, "edge_index")
+    if edges.numel() == 0:  # no edges have no type and hardly a shape
         edges = torch.empty(2, 0, dtype=torch.int64)
-    return Graph(as_features(x), edges, None if edge_weight is None else as_tensor(edge_weight))
+    return Graph(as_features(x), edges, None if edge_weight is None else as_tensor(edge_weight, "edge_weight"))
 
 
 def from_pyg(data: Any, x: object = None) -> Graph:
-    """A graph from a PyG `Data`, with its labels, weights and masks."""
-    features = data.x if x is None else x
+    """A graph from a PyG `Data`, with its masks, weights, and labels if they are one class number a node."""
+    features = getattr(data, "x", None) if x is None else x
     if features is None:
         raise EigenmapError("The PyG Data has no features x; pass them as x=.")
+    if data.edge_index is None:
+        raise EigenmapError("The PyG Data has no edge_index, the list of its edges.")
     weight = getattr(data, "edge_weight", None)
     y = getattr(data, "y", None)
     names = {"train": "train_mask", "validation": "val_mask", "test": "test_mask"}
@@ -51,8 +59,10 @@ def from_pyg(data: Any, x: object = None) -> Graph:
         for split, mask in masks.items()
         if mask is not None
     }
-    labels = None if y is None else y.reshape(len(y), -1)[:, 0].long().cpu()
-    return Graph(as_features(features).to("cpu"), data.edge_index.detach().cpu(), weight, labels, splits)
+    rows = as_features(features).to("cpu")
+    weight = None if weight is None else weight.detach().reshape(-1).cpu()
+    labels = as_classes(y) if isinstance(y, Tensor) and y.shape in ((len(rows),), (len(rows), 1)) else None
+    return Graph(rows, data.edge_index.detach().cpu(), weight, labels, splits)
 
 
 def from_scipy(matrix: Any, x: object = None) -> Graph:
@@ -73,7 +83,10 @@ def from_scipy(matrix: Any, x: object = None) -> Graph:
 
 
 def from_networkx(graph: Any, x: object = None) -> Graph:
-    """A graph from networkx: nodes in their own order, features from `x` or the node attribute "x"."""
+    """A graph from networkx: nodes in their own order, features from `x` or the node attribute "x".
+
+    Where some edges have a weight, the others have 1, as everywhere in networkx.
+    """
     places = {node: place for place, node in enumerate(graph.nodes)}
     if x is None:
         rows = [values.get("x") for _, values in graph.nodes(data=True)]
@@ -81,15 +94,19 @@ def from_networkx(graph: Any, x: object = None) -> Graph:
             raise EigenmapError(
                 'The networkx graph needs features: pass them as x=, or give every node an attribute "x".'
             )
-        x = np.stack([np.atleast_1d(row) for row in rows])
+        rows = [np.atleast_1d(row) for row in rows]
+        if len({row.shape for row in rows}) > 1:
+            raise EigenmapError('The attribute "x" must have the same length at every node of the networkx graph.')
+        x = np.stack(rows)
     features = as_features(x)
     if len(features) != len(places):
         raise EigenmapError(f"There are {len(features):,} rows of features for {len(places):,} nodes.")
-    pairs = [(places[a], places[b], values.get("weight")) for a, b, values in graph.edges(data=True)]
-    edges = torch.tensor([[a, b] for a, b, _ in pairs], dtype=torch.int64).reshape(-1, 2).T
-    weights = [weight for *_, weight in pairs]
-    weighted = bool(weights) and all(weight is not None for weight in weights)
-    return Graph(features, edges, torch.tensor(weights, dtype=torch.float64) if weighted else None)
+    edges = torch.tensor([[places[a], places[b]] for a, b in graph.edges()], dtype=torch.int64).reshape(-1, 2).T
+    given = [values.get("weight") for *_, values in graph.edges(data=True)]
+    if all(weight is None for weight in given):
+        return Graph(features, edges)
+    weights = as_tensor([1.0 if weight is None else weight for weight in given], "weight")
+    return Graph(features, edges, weights.double())
 
 
 def load_ogb(name: str, root: str = "dataset") -> Graph:

@@ -6,7 +6,8 @@ The file format is an .npz file, or a folder of .npy files of the same names, wh
   optional.
 - `x` (n, d): a row of features a node; or, sparse, the CSR parts `x_indptr`, `x_indices`, `x_shape` and, unless all
   values are 1, `x_data`.
-- `y` (n,) class numbers, -1 where there is none; optional, as are `train_idx`, `val_idx`, `test_idx`.
+- `y` (n,) class numbers, -1 where there is none; optional, as are `train_idx`, `val_idx`, `test_idx` (node numbers, or
+  masks).
 - In a folder `indptr` and `indices` (and `weights`, a running sum) can stand in for `edge_index`: a symmetric CSR
   matrix without repetitions and self-loops, as `save_graph` writes it. Edges are then drawn from disk.
 
@@ -67,11 +68,7 @@ class Graph:
             raise EigenmapError("A graph needs edge_index, the list of its edges.")
         else:
             check_edges(self.edge_index, n, self.edge_weight)
-        if self.y is not None and self.y.shape != (n,):
-            raise EigenmapError(f"There must be one label a node ({n:,}), not an array of {tuple(self.y.shape)}.")
-        for name, nodes in self.splits.items():
-            if nodes.ndim != 1 or (len(nodes) and not 0 <= int(nodes.min()) <= int(nodes.max()) < n):
-                raise EigenmapError(f"The {name} split must be a list of node numbers from 0 to {n - 1}.")
+        _check_labels(n, self.y, self.splits)
 
     def __len__(self) -> int:
         """Count the nodes."""
@@ -92,6 +89,30 @@ class Graph:
         return build_adjacency(self.edge_index, len(self), self.edge_weight, directed, self_loops)
 
 
+@dataclass(frozen=True)
+class Nodes:
+    """Nodes without their edges: features, labels and splits as a `Graph` has them. That is all that a model sees."""
+
+    x: Tensor | SparseRows
+    y: Tensor | None = None
+    splits: Mapping[str, Tensor] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        _check_labels(check_features(self.x), self.y, self.splits)
+
+    def __len__(self) -> int:
+        """Count the nodes."""
+        return len(self.x)
+
+
+def _check_labels(n: int, y: Tensor | None, splits: Mapping[str, Tensor]) -> None:
+    if y is not None and y.shape != (n,):
+        raise EigenmapError(f"There must be one label a node ({n:,}), not an array of {tuple(y.shape)}.")
+    for name, nodes in splits.items():
+        if nodes.ndim != 1 or (len(nodes) and not 0 <= int(nodes.min()) <= int(nodes.max()) < n):
+            raise EigenmapError(f"The {name} split must be a list of node numbers from 0 to {n - 1}.")
+
+
 def check_features(x: Tensor | SparseRows) -> int:
     """The number of nodes that have features; an error if the features are no finite matrix."""
     if isinstance(x, Tensor) and (x.ndim != 2 or x.is_complex()):
@@ -102,10 +123,13 @@ def check_features(x: Tensor | SparseRows) -> int:
     values = x if isinstance(x, Tensor) else x.values
     # By strips: a mask of the whole might not fit where the features are a memory map.
     for start in range(0, 0 if values is None else len(values), 1 << 16):
-        finite = values[start : start + (1 << 16)].isfinite()  # type: ignore[index]
+        strip = values[start : start + (1 << 16)]  # type: ignore[index]
+        finite = strip.float().isfinite()  # networks compute in float32
         if not bool(finite.all()):
             row = start + int((~finite.reshape(len(finite), -1).all(1)).int().argmax())
             where = f", the first in row {row}" if isinstance(x, Tensor) else ""
+            if bool(strip.isfinite().all()):
+                raise EigenmapError(f"The features hold numbers too large for float32{where}; scale them down.")
             raise EigenmapError(f"The features hold NaN or infinity{where}; remove or impute them.")
     return n
 
@@ -117,7 +141,7 @@ def load_graph(source: object, x: object = None) -> Graph:
         source: a path to an .npz file or folder; "ogb:NAME" or "pyg:NAME" for a public data set; a `Graph`; a tuple
             (x, edge_index) or (x, edge_index, edge_weight) of arrays; a PyG `Data`; a scipy sparse adjacency matrix; a
             networkx graph.
-        x: the features, where the source has none: an array, a tensor or a scipy sparse matrix.
+        x: the features, where the source has none (networkx, scipy): an array, a tensor or a scipy sparse matrix.
 
     Example:
         >>> graph = load_graph((np.eye(3), [[0, 1], [1, 2]]))
@@ -127,6 +151,8 @@ def load_graph(source: object, x: object = None) -> Graph:
     """
     from eigenmap.data import graph_sources
 
+    if isinstance(source, (Graph, str, Path)) and x is not None:
+        raise EigenmapError("x= is for graphs without features (scipy, networkx); a file or a Graph has its own.")
     if isinstance(source, Graph):
         return source
     if isinstance(source, (str, Path)):
@@ -141,44 +167,76 @@ def read_features(path: str | Path) -> Tensor | SparseRows:
     """Features of nodes from a file: an .npy matrix (memory-mapped), a scipy .npz matrix, or those of a graph file."""
     path = Path(path)
     if path.is_dir() or not path.exists():
-        return _read(path).x
+        return read_nodes(path).x
     if not is_zipfile(path):
         with _readable(path):
             return as_features(np.lib.format.open_memmap(path, mode="c"))
     with _archive(path) as archive:
-        names = set(archive.files)
-        if {"indptr", "indices", "shape", "data"} <= names:
+        if {"indptr", "indices", "shape", "data"} <= set(archive.files):
             return _scipy_rows(path)
-        if names == {"x"}:
-            return as_features(archive["x"])
-    return _read(path).x
+    return read_nodes(path).x
+
+
+def read_nodes(source: str | Path) -> Nodes:
+    """The nodes of a graph file, folder or public data set; edges are not read, and there need be none."""
+    if str(source).partition(":")[0] in ("ogb", "pyg"):
+        graph = load_graph(source)
+        return Nodes(graph.x, graph.y, graph.splits)
+    with _arrays(Path(source)) as (names, array):
+        return Nodes(*_node_arrays(Path(source), names, array))
 
 
 def as_features(x: object) -> Tensor | SparseRows:
-    """Features of any kind: arrays, tensors, nested lists, scipy sparse matrices."""
+    """Features of any kind: arrays, tensors, nested lists, sparse matrices of scipy or torch."""
     if isinstance(x, SparseRows):
         return x
+    if hasattr(x, "edge_index"):
+        raise EigenmapError("This is a graph where features are asked for: pass its x.")
     if hasattr(x, "tocsr"):
         return SparseRows.of(x)
-    if isinstance(x, Tensor):
-        return x.detach()
-    try:
-        array = np.asarray(x)
-    except ValueError as error:
-        raise EigenmapError(f"The features are not a matrix of numbers: {error}.") from None
-    if array.dtype.kind not in "biuf":
-        raise EigenmapError(f"Features must be numbers, not {array.dtype}.")
-    return as_tensor(array)
+    if isinstance(x, Tensor) and x.layout is not torch.strided:
+        return SparseRows.of_tensor(x)
+    return as_tensor(x, "Features")
 
 
-def as_tensor(array: Any) -> Tensor:
-    """A tensor over the same memory where that can be written to, else over a copy."""
+def as_tensor(array: Any, name: str = "The array") -> Tensor:
+    """A tensor over the same memory where that can be written to, else over a copy; an error if it is no array."""
     if isinstance(array, Tensor):
         return array.detach()
-    array = np.asarray(array)
+    try:
+        array = np.asarray(array)
+    except ValueError:
+        raise EigenmapError(f"{name} must be an array of numbers, with rows of one length.") from None
+    if array.dtype.kind not in "biuf":
+        raise EigenmapError(f"{name} must be numbers, not {array.dtype}.")
     if array.dtype.kind == "u" and array.dtype.itemsize > 1:
         array = array.astype(np.int64)
+    if array.dtype.kind == "f" and array.dtype.itemsize > 8:
+        array = array.astype(np.float64)
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
     return torch.from_numpy(array if array.flags.writeable else array.copy())
+
+
+def as_classes(y: Any) -> Tensor | None:
+    """Class numbers (n,) int64, -1 for NaN; None for numbers that are not whole and so no classes."""
+    numbers = as_tensor(y, "y").reshape(-1).cpu()
+    if not numbers.is_floating_point():
+        return numbers.long()
+    numbers = numbers.nan_to_num(-1)
+    return numbers.long() if bool((numbers == numbers.round()).all()) else None
+
+
+def as_nodes(part: Any, name: str, n_nodes: int) -> Tensor:
+    """Node numbers from a list of them, or from a mask of all nodes."""
+    numbers = as_tensor(part, name)
+    if numbers.dtype == torch.bool:
+        if numbers.shape != (n_nodes,):
+            raise EigenmapError(f"{name} must be a mask of all {n_nodes:,} nodes, not of shape {tuple(numbers.shape)}.")
+        return numbers.nonzero()[:, 0]
+    if numbers.is_floating_point() and numbers.numel():
+        raise EigenmapError(f"{name} must be node numbers or a mask, not {numbers.dtype}.")
+    return numbers.long()
 
 
 def save_graph(graph: Graph, path: str | Path) -> Path:
@@ -216,14 +274,33 @@ def save_graph(graph: Graph, path: str | Path) -> Path:
 
 def _read(path: Path) -> Graph:
     """A graph in our own format."""
+    with _arrays(path) as (names, array):
+        x, y, splits = _node_arrays(path, names, array)
+        adjacency, edge_index, edge_weight = None, None, None
+        if {"indptr", "indices"} <= names:
+            weights = as_tensor(array("weights"), "weights") if "weights" in names else None
+            adjacency = _stored_adjacency(path, array("indptr"), array("indices"), weights)
+        elif "edge_index" not in names:
+            raise EigenmapError(f"{path} has no edge_index: the format of graph files is in docs/graphs.md.")
+        else:
+            edge_index = as_tensor(array("edge_index"), "edge_index")
+            edge_weight = as_tensor(array("edge_weight"), "edge_weight") if "edge_weight" in names else None
+        return Graph(x, edge_index, edge_weight, y, splits, adjacency)
+
+
+@contextmanager
+def _arrays(path: Path) -> Iterator[tuple[set[str], Callable[[str], Any]]]:
+    """The names of the arrays in a file or folder, and how to get one."""
     if path.is_dir():
         files = {file.stem: file for file in path.glob("*.npy")}
-        # Copy on write: torch wants memory it may write to, and the file must stay as it is.
-        return _from_arrays(path, set(files), lambda name: np.load(files[name], mmap_mode="c", allow_pickle=False))
+        with _readable(path):
+            # Copy on write: torch wants memory it may write to, and the file must stay as it is.
+            yield set(files), lambda name: np.load(files[name], mmap_mode="c", allow_pickle=False)
+        return
     if not path.exists():
         raise EigenmapError(f"There is no file or folder {path}.")
     with _archive(path) as archive:
-        return _from_arrays(path, set(archive.files), lambda name: archive[name])
+        yield set(archive.files), lambda name: archive[name]
 
 
 @contextmanager
@@ -246,25 +323,16 @@ def _readable(path: Path) -> Iterator[None]:
         raise EigenmapError(f"{path} cannot be read: {str(error).rstrip('.')}.") from None
 
 
-def _from_arrays(path: Path, names: set[str], array: Callable[[str], Any]) -> Graph:
-    def tensor(name: str) -> Tensor | None:
-        return as_tensor(array(name)) if name in names else None
-
+def _node_arrays(
+    path: Path, names: set[str], array: Callable[[str], Any]
+) -> tuple[Tensor | SparseRows, Tensor | None, dict[str, Tensor]]:
+    """Features, labels and splits, not checked yet."""
     x = _sparse_features(path, array, names) if "x" not in names else as_features(array("x"))
-    adjacency = None
-    if {"indptr", "indices"} <= names:
-        adjacency = _stored_adjacency(path, array("indptr"), array("indices"), tensor("weights"))
-    elif "edge_index" not in names:
-        raise EigenmapError(f"{path} has no edge_index: the format of graph files is in docs/graphs.md.")
-    y = tensor("y")
-    return Graph(
-        x,
-        tensor("edge_index"),
-        tensor("edge_weight"),
-        None if y is None else y.reshape(-1).long(),
-        {split: as_tensor(array(name)).long() for split, name in SPLITS.items() if name in names},
-        adjacency,
-    )
+    y = as_classes(array("y")) if "y" in names else None
+    if y is None and "y" in names:
+        raise EigenmapError(f"y in {path} must be class numbers (0, 1, 2 ..., -1 where there is none).")
+    splits = {split: as_nodes(array(name), name, len(x)) for split, name in SPLITS.items() if name in names}
+    return x, y, splits
 
 
 def _sparse_features(path: Path, array: Callable[[str], Any], names: set[str]) -> SparseRows:
@@ -301,4 +369,12 @@ def _stored_adjacency(path: Path, indptr: Any, indices: Any, cumulative: Tensor 
         raise EigenmapError(f"{path} has no edges, so there is nothing to learn from.")
     if not 0 <= int(walk.indices.min()) <= int(walk.indices.max()) < walk.n_nodes:
         raise EigenmapError(f"{path} is damaged: it names a node that is not in 0 ... {walk.n_nodes - 1}.")
+    if cumulative is not None and not _increases(cumulative):
+        raise EigenmapError(f"weights in {path} must be the running sum of positive weights, as save_graph writes it.")
     return walk
+
+
+def _increases(sums: Tensor, strip: int = 1 << 22) -> bool:
+    """Whether this can be a running sum; by strips, since it may be a memory map. Rounding may lose a small weight."""
+    parts = (sums[start : start + strip + 1] for start in range(0, len(sums), strip))
+    return 0 < float(sums[0]) < float(sums[-1]) and all(bool((part.diff() >= 0).all()) for part in parts)

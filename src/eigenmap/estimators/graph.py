@@ -2,31 +2,36 @@
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils import check_random_state
 
+from eigenmap.data.graphs import load_graph
 from eigenmap.errors import EigenmapError
 from eigenmap.graph_fit import fit_graph
 from eigenmap.model import Codes, Eigenmap
+from eigenmap.recipes.graph import get_graph_recipe
 
 
 class GraphEigenmap(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Learn from a graph, then turn the features of nodes, seen or not, into ordered codes without it.
 
     Args:
-        n_components: features of a code; codes can be cut anywhere below.
+        n_components: features of a code, which can be cut anywhere below; None for the recipe's (128), or as many as
+            the nodes allow for.
         steps: length of training; None for the recipe's.
         objective: name of the objective; None for the recipe's.
         recipe: "auto" or "paper".
-        settings: further settings of the recipe, such as {"width": 512, "go_on": 0.7}.
+        settings: further settings of the recipe, such as {"width": 512, "go_on": 0.7}; see docs/graphs.md.
         weighting: "diffusion" or "none", see `Eigenmap.encode`.
         normalize: codes of norm 1.
         device: "auto", "cpu" or "cuda".
-        random_state: the seed.
-        verbose: show progress.
+        random_state: the seed; None for a new one each time, or a `numpy.random.RandomState`.
+        verbose: show progress, and say what was found in the graph.
 
     Attributes:
         model_: the `Eigenmap`.
@@ -42,7 +47,7 @@ class GraphEigenmap(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def __init__(
         self,
-        n_components: int = 128,
+        n_components: int | None = None,
         *,
         steps: int | None = None,
         objective: str | None = None,
@@ -51,7 +56,7 @@ class GraphEigenmap(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         weighting: str = "diffusion",
         normalize: bool = True,
         device: str = "auto",
-        random_state: int = 0,
+        random_state: Any = 0,
         verbose: bool = False,
     ) -> None:
         self.n_components = n_components
@@ -65,19 +70,28 @@ class GraphEigenmap(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any = None, edge_index: Any = None) -> GraphEigenmap:
-        """Learn from a graph: anything `fit_graph` takes, or features X with their `edge_index`; `y` is not used."""
-        graph = X if edge_index is None else (X, edge_index)
+    def fit(self, X: Any, y: Any = None, edge_index: Any = None, x: Any = None) -> GraphEigenmap:
+        """Learn from a graph.
+
+        Args:
+            X: anything `fit_graph` takes; or features, with `edge_index`.
+            y: not used.
+            edge_index: (2, edges), or a sparse adjacency matrix, if X are features.
+            x: features, if X is a graph without them (scipy, networkx).
+
+        """
+        settings = {"steps": self.steps, "objective": self.objective, **(self.settings or {})}
+        get_graph_recipe(self.recipe).but(**settings)  # so that no other keyword of fit_graph can be set
         self.model_: Eigenmap = fit_graph(
-            graph,
+            _graph(X, edge_index),
             self.n_components,
+            x=x,
             recipe=self.recipe,
-            seed=self.random_state,
+            seed=self._seed(),
             device=self.device,  # type: ignore[arg-type]
             progress=self.verbose,
-            steps=self.steps,
-            objective=self.objective,
-            **(self.settings or {}),
+            say=print if self.verbose else None,
+            **settings,
         )
         self.graph_: dict[str, int] = self.model_.training["graph"]
         self.n_features_in_ = self.model_.input.n_features  # type: ignore[union-attr]
@@ -87,11 +101,9 @@ class GraphEigenmap(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """Codes (n, n_components) of nodes by their features: an array or a scipy sparse matrix."""
         return self._fitted().encode(X, weighting=self.weighting, normalize=self.normalize)  # type: ignore[arg-type]
 
-    def fit_transform(self, X: Any, y: Any = None, edge_index: Any = None) -> Codes:
-        """Learn from a graph and return the codes of its nodes."""
-        from eigenmap.data.graphs import load_graph
-
-        graph = load_graph(X if edge_index is None else (X, edge_index))
+    def fit_transform(self, X: Any, y: Any = None, edge_index: Any = None, x: Any = None) -> Codes:
+        """Learn from a graph, given as to `fit`, and return the codes of its nodes."""
+        graph = load_graph(_graph(X, edge_index), x)
         return self.fit(graph).transform(graph.x)
 
     @property
@@ -99,7 +111,16 @@ class GraphEigenmap(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """Held-out eigenvalues."""
         return self._fitted().eigenvalues_
 
+    def _seed(self) -> int:
+        if isinstance(self.random_state, Integral):
+            return int(self.random_state)
+        return int(check_random_state(self.random_state).randint(2**31 - 1))
+
     def _fitted(self) -> Eigenmap:
         if not hasattr(self, "model_"):
             raise EigenmapError("This GraphEigenmap is not fitted yet: call fit first.")
         return self.model_
+
+
+def _graph(X: Any, edge_index: Any) -> Any:
+    return X if edge_index is None else (X, edge_index)

@@ -229,11 +229,12 @@ def evaluate_nodes(
     """Accuracy on the test nodes for every code length and share of the training labels.
 
     A code is cut by taking its first `dim` features. Run number r uses `splits[r]`, and r draws which of the training
-    labels are used. The mean and the sample standard deviation are over the runs.
+    labels are used. The mean and the sample standard deviation are over the runs; all labels of one split make one run,
+    however often it is given.
 
     Args:
         codes: (n, k), one row a node.
-        labels: (n,) class numbers; below 0 is not known, and such a node may be in no split.
+        labels: (n,) class numbers, gaps allowed; below 0 is not known, and such a node may be in no split.
         splits: one a run, from `random_split` or given with the data.
         shares: of the training labels, in (0, 1].
         dims: code lengths; by default those of `DIMS` that the codes have, and all features.
@@ -251,9 +252,11 @@ def evaluate_nodes(
     lengths = [whole_number(dim, "dim", 1, width) for dim in dims] if dims else default_dims(width)
     rows: list[NodeRow] = []
     for share in shares:
-        trains = [few_labels(y, split.train, share, seed=run) for run, split in enumerate(splits)]
+        same = share == 1.0 and all(split is splits[0] for split in splits)
+        distinct = splits[:1] if same else splits
+        trains = [few_labels(y, split.train, share, seed=run) for run, split in enumerate(distinct)]
         for dim in lengths:
-            scores = list(_scores(x[:, :dim], y, splits, trains, PROBES[probe]))
+            scores = list(_scores(x[:, :dim], y, distinct, trains, PROBES[probe]))
             accuracies = [accuracy for _, accuracy in scores]
             rows.append(
                 NodeRow(
@@ -261,7 +264,7 @@ def evaluate_nodes(
                     dim=dim,
                     share=share,
                     labels=len(trains[0]),
-                    runs=len(splits),
+                    runs=len(distinct),
                     validation=mean(validation for validation, _ in scores),
                     accuracy=mean(accuracies),
                     spread=stdev(accuracies) if len(accuracies) > 1 else 0.0,
@@ -303,7 +306,7 @@ def _checked(
         raise EigenmapError(
             f"labels must be whole class numbers, one for each of the {len(x)} nodes, not shape {tuple(y.shape)}"
         )
-    y = y.to(place, torch.int64)
+    y = _numbered(y.to(place, torch.int64))
     if not splits:
         raise EigenmapError("evaluate_nodes needs at least one split; random_split makes them")
     for split in splits:
@@ -311,6 +314,12 @@ def _checked(
             _check_part(name, nodes, y)
         _check_apart(split)
     return x, y
+
+
+def _numbered(y: Tensor) -> Tensor:
+    """Classes numbered from 0 without gaps, in their order: a probe has a row for each. -1 stays not known."""
+    known = torch.unique(y[y >= 0])
+    return torch.where(y < 0, -1, torch.searchsorted(known, y))
 
 
 def _check_part(name: str, nodes: Tensor, y: Tensor) -> None:

@@ -43,6 +43,8 @@ class ResidualMLP(nn.Module):
         self.in_features, self.out_features, self.feature_dropout = in_features, width, feature_dropout
         self.register_buffer("shift", torch.zeros(in_features))
         self.register_buffer("scale", torch.ones(in_features))
+        self.standardised = False
+        self.register_load_state_dict_post_hook(_notice)  # type: ignore[no-untyped-call]
         self.stem = InputLayer(in_features, width)
         self.norm = nn.BatchNorm1d(width)
         self.blocks = nn.ModuleList(ResidualBlock(width) for _ in range(blocks))
@@ -51,11 +53,14 @@ class ResidualMLP(nn.Module):
         """From now on a dense x is (x - mean) / deviation to the first layer; stored with the weights."""
         self.shift.copy_(mean)
         self.scale.copy_(torch.where(deviation > 1e-6 * deviation.max(), 1 / deviation.clamp(min=1e-30), 0.0))
+        _notice(self)
 
     def forward(self, x: Tensor | SparseRows) -> Tensor:
         """Feature vectors (B, in_features) -> (B, width)."""
         if x.shape[1] != self.in_features:
             raise EigenmapError(f"The network takes {self.in_features} features a row, not {x.shape[1]}.")
+        if isinstance(x, SparseRows) and self.standardised:
+            x = x.dense()  # trained on dense rows, whose zeros are numbers like any other
         if not isinstance(x, SparseRows):
             x = (x.to(self.shift.dtype) - self.shift) * self.scale
         h = F.relu(self.norm(self.stem(self._hide(x))))
@@ -71,6 +76,11 @@ class ResidualMLP(nn.Module):
             return F.dropout(x, self.feature_dropout)
         values = torch.ones(len(x.columns), device=x.device) if x.values is None else x.values.to(self.scale.dtype)
         return SparseRows(x.offsets, x.columns, F.dropout(values, self.feature_dropout), x.width)
+
+
+def _notice(network: ResidualMLP, _: object = None) -> None:
+    """Keep as a flag whether x is standardised: to look in every pass would make the host wait for the device."""
+    network.standardised = bool((network.shift != 0).any() or (network.scale != 1).any())
 
 
 class ResidualBlock(nn.Module):

@@ -42,6 +42,14 @@ class SparseRows:
             torch.from_numpy(csr.indptr).long(), torch.from_numpy(csr.indices), torch.as_tensor(csr.data), csr.shape[1]
         )
 
+    @classmethod
+    def of_tensor(cls, matrix: Tensor) -> SparseRows:
+        """The rows of a sparse tensor of torch, of any layout."""
+        coo = matrix.detach().to_sparse().coalesce()
+        rows, columns = coo.indices()
+        counts = torch.bincount(rows, minlength=matrix.shape[0])
+        return cls(torch.cat([counts.new_zeros(1), counts.cumsum(0)]), columns, coo.values(), matrix.shape[1])
+
     def __len__(self) -> int:
         return len(self.offsets) - 1
 

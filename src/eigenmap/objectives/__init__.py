@@ -34,6 +34,7 @@ from eigenmap.objectives.vicreg import VICReg
 
 __all__ = [
     "OBJECTIVES",
+    "ORDERED",
     "BarlowTwins",
     "GramNeuralEF",
     "Matryoshka",
@@ -79,6 +80,9 @@ OBJECTIVES: dict[str, Callable[..., nn.Module]] = {
     "ritz-logdet": RitzLogDet,
 }
 """Constructor of every objective by name."""
+
+ORDERED = ("neuralef", "neuralef-ratio", "neuralef-shifted", "neuralef-gram", "nested", "matryoshka-scl")
+"""Those under which psi comes in an order of its own; any other leaves features as they happen to fall."""
 
 
 def build(name: str, **options: Any) -> nn.Module:

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 from types import UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
+import numpy as np
+
 from eigenmap.errors import EigenmapError
 from eigenmap.training.config import Optimizer, Precision
 
@@ -81,13 +83,18 @@ def changed(recipe: R, settings: Mapping[str, Any]) -> R:
             close = difflib.get_close_matches(name, known, n=1)
             hint = f"; did you mean {close[0]}?" if close else f"; there are {', '.join(known)}."
             raise EigenmapError(f"A recipe has no setting {name!r}{hint}")
-    given = {name: value for name, value in settings.items() if value is not None}
+    given = {name: _plain(value) for name, value in settings.items() if value is not None}
     for name, value in given.items():
         if not _fits(value, kinds[name]):
             raise EigenmapError(f"{name} must be {_in_words(kinds[name])}, not {value!r}.")
         if name in _POSITIVE and value <= 0:
             raise EigenmapError(f"{name} must be above 0, not {value}.")
     return replace(recipe, **given)  # type: ignore[type-var]
+
+
+def _plain(value: Any) -> Any:
+    """A number of Python for one of numpy, which loops over settings often have."""
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _fits(value: object, kind: Any) -> bool:

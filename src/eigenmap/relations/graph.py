@@ -37,8 +37,8 @@ Sampler = Literal["edges", "node-blocks"]
 
 # What a stream of random numbers is for; part of its seed.
 _PAIRS, _BLOCKS, _HELD_OUT = 4, 5, 6
-# Walks over a held-out edge are drawn again, so often at most.
-_ROUNDS = 4
+# Walks over a held-out edge are drawn again: until fewer than one in 10,000 is left, or so often at most.
+_LEFT, _FEWEST_ROUNDS, _MOST_ROUNDS = 1e-4, 4, 64
 # Share of the pairs of a balanced start that start uniformly: hubs weigh at most ten times as much as they are drawn.
 _UNIFORMLY = 0.9
 
@@ -71,7 +71,7 @@ def hold_out_edges(walk: Adjacency, fraction: float = 0.1, maximum: int = 10_000
     uniform = torch.rand(count, generator=stream(seed, _HELD_OUT, 0), dtype=torch.float64)
     entries = (uniform * walk.n_entries).long().to(walk.device)
     rows, columns = walk.rows_of(entries), walk.indices[entries].long()
-    keys, first = _unique(walk.keys(rows, columns))
+    keys, first = first_of_each(walk.keys(rows, columns))
     weights = None if walk.cumulative is None else walk.weights(entries)[first]
     return HeldOutEdges(rows[first], columns[first], weights, keys)
 
@@ -130,6 +130,8 @@ class GraphPairs:
         for name, share in {"teleport": teleport, "lazy": lazy}.items():
             if not 0 <= share < 1:
                 raise EigenmapError(f"{name} must be a probability below 1, not {share!r}.")
+        if teleport + lazy >= 1:
+            raise EigenmapError(f"teleport and lazy together must be below 1, not {teleport + lazy:g}.")
         self.walk, self.batch_size, self.seed = walk, batch_size, seed
         # Two sources of a target are two steps from each other, there and back.
         self.hops, self.start = hops if walk.symmetric else 2, start
@@ -137,6 +139,7 @@ class GraphPairs:
         self.rank, self.world_size = rank, world_size
         self.centres = None if start == "degree" else walk.indptr.diff().nonzero()[:, 0]
         self.weights = _balancing_weights(walk) if start == "balanced" else None
+        self.rounds = 1 if held_out is None else _rounds(walk, held_out, self.hops)
 
     @property
     def device(self) -> torch.device:
@@ -197,10 +200,9 @@ class GraphPairs:
                 yield Batch(x, x_plus, None if edges.weights is None else edges.weights[part])
 
     def _draw(self, count: int, generator: torch.Generator, teleport: float, lazy: float) -> Batch:
-        rounds = 1 if self.held_out is None else _ROUNDS
-        uniform = self._uniform(3 * rounds + 2, count, generator)
+        uniform = self._uniform(3 * self.rounds + 2, count, generator)
         centre, x, x_plus, bad = self._walks(uniform[:3])
-        for again in range(1, rounds):
+        for again in range(1, self.rounds):
             *others, still_bad = self._walks(uniform[3 * again : 3 * again + 3])
             centre, x, x_plus = (
                 torch.where(bad, other, first) for other, first in zip(others, (centre, x, x_plus), strict=True)
@@ -208,7 +210,7 @@ class GraphPairs:
             bad = bad & still_bad
         what, where = uniform[-2], uniform[-1]
         if teleport or self.held_out is not None:
-            # What is left over a held-out edge after all (one in 10,000) becomes a teleport too.
+            # What is left over a held-out edge after all rounds becomes a teleport too.
             x_plus = torch.where(bad | (what < teleport), self._independent(where), x_plus)
         if lazy:
             x_plus = torch.where(what > 1 - lazy, x, x_plus)
@@ -238,7 +240,7 @@ class GraphPairs:
         return torch.where(below, equally, self.walk.centre(stretched))
 
     def _independent(self, uniform: Tensor) -> Tensor:
-        """A node that knows nothing of x, of the measure that x+ has."""
+        """A node that knows nothing of x: of the degree measure; of that of sources where edges have a direction."""
         if self.walk.symmetric:
             return self.walk.centre(uniform)
         return self.walk.indices[(uniform * self.walk.n_entries).long()].long()
@@ -343,6 +345,15 @@ class NodeBlocks:
         return self._epoch[1:]
 
 
+def _rounds(walk: Adjacency, held_out: HeldOutEdges, hops: int) -> int:
+    """How often walks are drawn until (nearly) all of them avoid the held-out edges."""
+    weight = len(held_out.keys) if held_out.weights is None else float(held_out.weights.sum())
+    total = walk.n_entries if walk.cumulative is None else float(walk.cumulative[-1])
+    share = min((1 + walk.symmetric) * weight / total, 1.0)
+    hit = min(1 - (1 - share) ** hops, 1 - 1e-9)
+    return min(max(math.ceil(math.log(_LEFT) / math.log(hit)), _FEWEST_ROUNDS), _MOST_ROUNDS)
+
+
 def _balancing_weights(walk: Adjacency) -> Tensor:
     """Every node's pi over the measure that is drawn from, float32; 0 for nodes without an edge."""
     degrees = walk.degrees()
@@ -351,7 +362,7 @@ def _balancing_weights(walk: Adjacency) -> Tensor:
     return torch.where(degrees > 0, pi / drawn.clamp(min=1e-300), 0.0).float()
 
 
-def _unique(keys: Tensor) -> tuple[Tensor, Tensor]:
+def first_of_each(keys: Tensor) -> tuple[Tensor, Tensor]:
     """Sorted keys without repetitions, and where each of them stands first."""
     ordered, order = keys.sort(stable=True)
     first = torch.ones_like(ordered, dtype=torch.bool)

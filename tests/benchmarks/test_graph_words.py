@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from graph_jobs import Job
+from graph_plan import Finished
+from graph_words import findings
+
+from .test_graph_plan import runs, screened, write
+
+
+def words(folder: Path) -> str:
+    return "\n".join(findings(Finished(folder)))
+
+
+def test_without_results_nothing_is_claimed(tmp_path: Path) -> None:
+    page = words(tmp_path)
+    assert "ahead of" not in page and "Ours is not run." in page
+    assert "not run on Amazon Computers, Coauthor Physics, Debian packages, Cora and Citeseer" in page
+
+
+def test_who_is_ahead_is_read_from_the_results(tmp_path: Path) -> None:
+    for data, level in (("planetoid_cora", 0.8), ("planetoid_citeseer", 0.95)):
+        screened(tmp_path, data, "hidden", "scl")
+        write(tmp_path, Job(data, "scl", relation="hidden"), runs=runs("logistic", level) + runs("mlp", level - 0.1))
+        write(tmp_path, Job(data, "gcn"), runs=runs("gcn", 0.9))
+    page = words(tmp_path)
+    assert (
+        "with all training labels ahead of a tuned GCN on Citeseer (+5.0), not ahead on Cora (-10.0), not run" in page
+    )
+
+
+def test_debian_has_its_figures_in_order(tmp_path: Path) -> None:
+    data = "debian_bookworm"
+    screened(tmp_path, data, "uniform", "nested")
+    for method, seen, unseen in (("nested", 0.75, 0.7), ("mlp", 0.69, 0.68), ("gcn", 0.76, 0.74)):
+        relation = "uniform" if method == "nested" else ""
+        head = "logistic" if method == "nested" else method
+        write(tmp_path, Job(data, method, relation=relation), runs=runs(head, seen))
+        write(tmp_path, Job(data, method, "unseen", relation=relation), runs=runs(head, seen, unseen=unseen))
+    write(tmp_path, Job(data, "node2vec"), runs=runs("mlp", 0.78))
+    page = words(tmp_path)
+    assert "all packages node2vec + MLP 79.0, GCN 77.0, ours 76.0, MLP 70.0; packages" in page
+    assert "not there in training GCN 74.0, ours 70.0, MLP 68.0." in page
