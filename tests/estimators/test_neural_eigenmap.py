@@ -190,14 +190,37 @@ def test_the_laplacian_convention_has_the_smallest_eigenvalues() -> None:
     assert (np.diff(laplacian.eigenvalues_) >= 0).all()
 
 
+@pytest.mark.parametrize("kernel", ["rbf", "matern", "laplacian", "polynomial", "cosine"])
+def test_vectors_of_many_numbers(kernel: str) -> None:
+    """Rounding of long distances is no reason to refuse the data, nor are many more numbers than points."""
+    wide = np.random.default_rng(1).normal(size=(60, 300))
+    model = NeuralEigenmap(2, kernel=kernel, max_steps=0, random_state=0).fit(wide)
+    assert model.transform(wide[:5]).shape == (5, 2)
+
+
 # Measure, size, precision
+
+
+def test_blocks_are_made_in_double_precision_where_single_would_spoil_the_kernel() -> None:
+    """Pixels from 0 to 255 are thousands of length scales apart; a function may know float64 only."""
+    rng = np.random.default_rng(1)
+    pixels, few = rng.integers(0, 256, size=(40, 300)).astype(float), rng.normal(size=(40, 2))
+    direction = torch.ones(2, dtype=torch.float64)
+
+    def along(x: Tensor, y: Tensor) -> Tensor:
+        return torch.outer(x @ direction, y @ direction)
+
+    options: dict[str, Any] = {"batch_size": 32, "objective": "ritz-trace", "max_steps": 2, "random_state": 0}
+    assert NeuralEigenmap(1, **options).fit(few)._solver.dtype == torch.float32
+    assert NeuralEigenmap(1, **options).fit(pixels)._solver.dtype == torch.float64
+    assert NeuralEigenmap(1, kernel=along, **options).fit(few)._solver.dtype == torch.float64
 
 
 def test_weights_are_the_measure() -> None:
     """Points drawn from N(0, 1) and weighted to N(0, 0.5^2) have the eigenvalues of points drawn there."""
-    x = RNG.normal(size=(800, 1))
+    x = np.random.default_rng(1).normal(size=(800, 1))
     weighted = NeuralEigenmap(3, random_state=0).fit(x, sample_weight=np.exp(-1.5 * x[:, 0] ** 2))
-    drawn, _ = kernel_pca(0.5 * RNG.normal(size=(2000, 1)), NEW[:, :1], 3)
+    drawn, _ = kernel_pca(0.5 * np.random.default_rng(2).normal(size=(2000, 1)), NEW[:, :1], 3)
     plain, _ = kernel_pca(x, NEW[:, :1], 3)
     np.testing.assert_allclose(weighted.eigenvalues_, drawn, rtol=0.15)
     assert (np.abs(plain / drawn - 1) > 0.15).all()
@@ -216,7 +239,7 @@ def test_single_precision_stays_single() -> None:
 
 
 def test_small_blocks_of_more_data_and_eigenvalues_judged_elsewhere() -> None:
-    x = RNG.normal(size=(3000, 2)) * SPREAD
+    x = np.random.default_rng(1).normal(size=(3000, 2)) * SPREAD
     options: dict[str, Any] = {"batch_size": 256, "reference_size": 1000, "random_state": 0}
     model = NeuralEigenmap(5, objective="ritz-trace", max_steps=20, **options).fit(x)
     assert model.n_steps_ == 20
@@ -229,7 +252,7 @@ def test_small_blocks_of_more_data_and_eigenvalues_judged_elsewhere() -> None:
 
 def test_batches_as_they_come() -> None:
     model = NeuralEigenmap(4, batch_size=256, reference_size=600, random_state=0)
-    x = RNG.normal(size=(1200, 2)) * SPREAD
+    x = np.random.default_rng(1).normal(size=(1200, 2)) * SPREAD
     for part in np.split(x, 6):
         model.partial_fit(part)
     assert model.n_steps_ == 6
@@ -263,7 +286,7 @@ def test_eigenvalues_that_cannot_be_told_apart_are_a_group() -> None:
 
 def test_held_out_eigenvalues_are_honest() -> None:
     """In 50 dimensions 200 points look as if they had a few strong modes; they have many weak ones."""
-    noise = RNG.normal(size=(200, 50))
+    noise = np.random.default_rng(1).normal(size=(200, 50))
     model = NeuralEigenmap(10, kernel_params={"length_scale": 3.0}, random_state=0).fit(noise)
     assert model.eigenvalues_[2:].sum() > 1.8 * np.abs(model.held_out_eigenvalues_[2:]).sum()
 
@@ -319,8 +342,17 @@ def wrong_shape(x: Tensor, y: Tensor) -> Tensor:
     return x @ x.T
 
 
+def wrong_shape_of_many(x: Tensor, y: Tensor) -> Tensor:
+    return (x @ y.T)[:, :100]
+
+
 def not_symmetric(x: Tensor, y: Tensor) -> Tensor:
     return x[:, :1] + 0 * y[:, 0]
+
+
+def undefined_somewhere(x: Tensor, y: Tensor) -> Tensor:
+    hole = X[X[:, 0].argsort()[50], 0]  # not among those the kernel is tried on
+    return torch.where((x[:, :1] == hole) | (y[:, 0] == hole), torch.nan, x @ y.T)
 
 
 HOLED = X.copy()
@@ -335,6 +367,9 @@ ENDLESS[3, 1] = np.inf
         (HOLED, {}, "contains NaN"),
         (ENDLESS, {}, "contains infinity"),
         (X, {"kernel": wrong_shape}, r"must return a torch tensor of shape \(64, 65\), not shape \(64, 64\)"),
+        (X, {"kernel": wrong_shape_of_many}, r"must return a torch tensor of shape .* not shape \(120, 100\)"),
+        (X, {"kernel": lambda x, y: (x - y).square()}, "The kernel fails on 64 and 65 points: .* size of tensor"),
+        (X, {"kernel": undefined_somewhere}, "NaN or infinity for some of the points"),
         (X, {"kernel": not_symmetric}, "not symmetric"),
         (X, {"kernel": rbf_kernel}, "must return a torch tensor of shape .*, not ndarray"),
         (X, {"kernel": lambda x, y: torch.zeros(len(x), len(y))}, "kernel is zero on this data"),

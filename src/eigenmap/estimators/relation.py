@@ -12,7 +12,7 @@ from torch import Tensor
 from eigenmap.errors import EigenmapError
 from eigenmap.estimators.train import Batches
 from eigenmap.relations.batch import Batch
-from eigenmap.relations.kernel import KERNELS, Kernel, KernelBlocks, gram_matrix, kernel_function
+from eigenmap.relations.kernel import KERNELS, PROBE, Kernel, KernelBlocks, evenly, gram_matrix, kernel_function
 from eigenmap.relations.neighbours import NeighbourGraph
 from eigenmap.relations.operator import KernelOperator, MatrixOperator, Operator
 
@@ -119,7 +119,8 @@ def make_relation(
         known = ", ".join([*KERNELS, PRECOMPUTED, NEIGHBOURS])
         raise EigenmapError(f"There is no kernel {kernel!r}; choose one of {known} or give a function.")
     function = kernel_function(kernel, kernel_params)
-    KernelBlocks(torch.cat([x[:65], x[:1]]).double(), function)  # tries the kernel and says what is wrong with it
+    # Tries the kernel and says what is wrong with it; twice the first point, for there may be no other.
+    KernelBlocks(torch.cat([x[:1], evenly(x, PROBE)]).double(), kernel, kernel_params=kernel_params)
     return Relation(x, p, weighted, kernel=function)
 
 

@@ -113,6 +113,8 @@ def rayleigh_ritz(H: Tensor, operator: Operator, ridge: float = DISTINCT) -> tup
     basis, _ = orthonormal(H, operator.p, ridge)
     values = H @ basis
     A = (operator.p[:, None] * values).T @ operator.apply(values)
+    if not bool(A.isfinite().all()):
+        raise EigenmapError("The kernel returns NaN or infinity for some of the points; check it and their scale.")
     mu, vectors = torch.linalg.eigh((A + A.T) / 2)
     mu, vectors = mu.flip(0), vectors.flip(1)
     present = mu.abs() > NEGLIGIBLE * mu.abs().max()

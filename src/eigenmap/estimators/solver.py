@@ -19,6 +19,7 @@ from eigenmap.estimators.ritz import DISTINCT, Solution, solve
 from eigenmap.estimators.train import Batches, Trainer, WholeBatch, make_objective, takes_weights
 from eigenmap.objectives import shift_for
 from eigenmap.relations.batch import Batch
+from eigenmap.relations.kernel import PROBE, evenly
 from eigenmap.relations.operator import KernelOperator, MatrixOperator, Operator
 
 GAINS = (1.0, 3.0)
@@ -29,6 +30,8 @@ STEPS = 300
 """Steps of training unless told otherwise."""
 TRIAL = 1024
 """Points on which the first layer is chosen."""
+SINGLE = 5e-4
+"""Error of the kernel in float32, in shares of its largest value, with which blocks may be made in it."""
 WIDEST_SPAN = 2**25
 """Numbers in the span over all points of a Gram matrix (256 MB); beyond, psi stands in for the hidden layer."""
 
@@ -298,9 +301,23 @@ class Solver:
 def _training_dtype(relation: Relation, standardise: Standardise, batch_size: int) -> torch.dtype:
     """float64 where all points are one batch, or where float32 would round away how they differ; else float32."""
     rounding = standardise.mean.abs() / standardise.scale * torch.finfo(torch.float32).eps
-    if len(relation) <= batch_size or bool((rounding > 1e-4).any()):
+    if len(relation) <= batch_size or bool((rounding > 1e-4).any()) or _kernel_rounds(relation):
         return torch.float64
     return torch.float32
+
+
+def _kernel_rounds(relation: Relation) -> bool:
+    """Whether the kernel is another one in float32: points far apart for it, or a function that takes float64 only."""
+    if relation.kernel is None:
+        return False
+    x = evenly(relation.x, PROBE)
+    y = x[1:]  # of a point and itself rounding may cancel, where both sides are the same matrix
+    exact = relation.kernel(x.double(), y.double())
+    try:
+        single = relation.kernel(x.float(), y.float())
+    except RuntimeError:
+        return True
+    return not float((single - exact).abs().max()) < SINGLE * float(exact.abs().max())
 
 
 def _held_out(operator: Operator, relation: Relation, generator: torch.Generator) -> HeldOut | None:
