@@ -291,6 +291,15 @@ def test_held_out_eigenvalues_are_honest() -> None:
     assert model.eigenvalues_[2:].sum() > 1.8 * np.abs(model.held_out_eigenvalues_[2:]).sum()
 
 
+def test_a_narrow_network_is_not_taken_for_a_kernel_of_low_rank() -> None:
+    options: dict[str, Any] = {"kernel": "laplacian", "max_steps": 0, "random_state": 0}
+    with pytest.warns(UserWarning, match="network holds 9 functions on this data, not more; give it a larger width"):
+        model = NeuralEigenmap(20, network_params={"width": 8}, **options).fit(X)
+    assert model.transform(NEW).shape == (50, 9)
+    many = np.random.default_rng(1).normal(size=(400, 4))
+    assert NeuralEigenmap(300, **options).fit(many).eigenvalues_.shape == (300,)
+
+
 @pytest.mark.parametrize("network", ["separate", "shared"])
 def test_layouts(network: str) -> None:
     model = NeuralEigenmap(3, network=network, network_params={"width": 24}, max_steps=100, random_state=0).fit(X)
@@ -396,6 +405,7 @@ ENDLESS[3, 1] = np.inf
         (X, {"objective": "magic"}, "no objective 'magic'"),
         (X, {"network": "transformer"}, "network must be one of auto, shared, separate"),
         (X, {"network_params": {"height": 3}}, "network_params has no height"),
+        (X @ X.T, {"kernel": "precomputed", "network_params": {"width": "3"}}, "width must be a whole number"),
     ],
 )
 def test_bad_input_is_named(x: Any, options: dict[str, Any], message: str) -> None:

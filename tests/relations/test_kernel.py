@@ -271,6 +271,7 @@ LOPSIDED[0, 1] += 1e-3
         (X, LOPSIDED, {}, "not symmetric: .* differ by up to 0.001"),
         (X, LOPSIDED.to_sparse(), {}, "not symmetric: .* differ by up to 0.001"),
         (X, GRAM[:5], {}, "must be 7 x 7, not 5 x 7"),
+        (X, [["a"]], {}, "Gram matrix cannot be read as a matrix of numbers"),
         (X, torch.full((7, 7), torch.nan), {}, "Gram matrix holds NaN"),
         (X, torch.full((7, 7), torch.inf).to_sparse(), {}, "Gram matrix holds NaN"),
         (X, "rbf", {"batch_size": 8}, "larger than the number of points, which is 7"),

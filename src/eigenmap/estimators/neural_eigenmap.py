@@ -54,7 +54,8 @@ class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             smallest eigenvalue.
         network: "auto" or "shared" for one trunk, "separate" for one network a function, or a module that returns
             features or (features, psi).
-        network_params: width, depth and activation of the network.
+        network_params: width, depth and activation of the network. The width is 256, or 2 n_components where that is
+            more; 32 for each of separate networks.
         t: function j is multiplied by max(mu_j, 0)^t. With t = 1/2 inner products of codes approximate the kernel.
         batch_size: points in a training batch.
         max_steps: steps of training at most; "auto" is 300, or one pass over the data where that is more.
@@ -71,7 +72,8 @@ class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             they come from two halves and are cautious.
         groups_: lists of components whose eigenvalues cannot be told apart; only their space is determined.
         residual_: (r,) relative distance between phi_j and T phi_j / mu_j near the data.
-        rank_: number of non-zero eigenvalues found; below n_components, `transform` has so many columns.
+        rank_: number of non-zero eigenvalues found, at most as many as the network holds functions; below n_components,
+            `transform` has so many columns.
         n_steps_: steps of training taken.
         network_: the trained network; `psi` evaluates it without the alignment.
         n_features_in_, feature_names_in_: as everywhere in scikit-learn.
@@ -178,9 +180,13 @@ class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     def _say(self, found: Found) -> None:
         self._found, self._stale = found, False
         if len(found.eigenvalues) < self.n_components:
+            why = (
+                f"The network holds {found.rank} functions on this data, not more; give it a larger width"
+                if found.narrow
+                else f"The kernel has rank {found.rank} on this data"
+            )
             warnings.warn(
-                f"The kernel has rank {found.rank} on this data: there are {len(found.eigenvalues)} eigenfunctions, "
-                f"not the {self.n_components} asked for.",
+                f"{why}: there are {len(found.eigenvalues)} eigenfunctions, not the {self.n_components} asked for.",
                 UserWarning,
                 stacklevel=3,
             )
@@ -354,6 +360,8 @@ class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             value = getattr(self, name)
             if not (value is None or isinstance(value, Mapping)):
                 raise EigenmapError(f"{name} must be a dictionary of options or None, not {value!r}.")
+        for name in {"width", "depth"} & set(self.network_params or {}):
+            whole(name, (self.network_params or {})[name])
         k = whole("n_components", self.n_components)
         batch_size = whole("batch_size", self.batch_size, least=4)
         max_steps = None if self.max_steps == "auto" else whole('max_steps (or "auto")', self.max_steps, least=0)

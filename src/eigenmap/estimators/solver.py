@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from eigenmap.errors import EigenmapError
 from eigenmap.estimators import report
-from eigenmap.estimators.functions import Functions, Standardise, make_network
+from eigenmap.estimators.functions import Functions, Standardise, make_network, shared_width
 from eigenmap.estimators.hold_out import FEWEST, HeldOut, Verdict, best
 from eigenmap.estimators.relation import Relation
 from eigenmap.estimators.reservoir import Reservoir
@@ -54,13 +54,14 @@ class Settings:
 
 @dataclass(frozen=True)
 class Found:
-    """What a fit reports: see the attributes of `NeuralEigenmap`."""
+    """What a fit reports: see the attributes of `NeuralEigenmap`; `narrow` if the network limits the rank."""
 
     eigenvalues: Tensor
     held_out_eigenvalues: Tensor
     residual: Tensor
     groups: list[list[int]]
     rank: int
+    narrow: bool
 
 
 class Solver:
@@ -77,7 +78,7 @@ class Solver:
         rows = torch.randperm(len(relation), generator=self.generator)[:TRIAL].to(relation.x.device)
         trial = relation.operator(rows if some else None)
         self.span_psi = settings.network == "separate" or (
-            relation.kernel is None and len(relation) * settings.network_params.get("width", 256) > WIDEST_SPAN
+            relation.kernel is None and len(relation) * self._width() > WIDEST_SPAN
         )
         gains = (1.0,) if isinstance(settings.network, nn.Module) else GAINS
         candidates = [self._candidate(standardise, trial, gain) for gain in gains]
@@ -165,7 +166,8 @@ class Solver:
         functions.head, mu = functions.head[:, order], mu[order]
         report.warn_of_weak_alpha(self.trainer.objective, mu, report.noise_floor(operator), self.trainer.unit)
         groups = report.groups(mu, len(operator.x))
-        return Found(mu, held_out.to(mu)[order], solution.residual[order], groups, solution.rank)
+        narrow = solution.rank == solution.spanned < len(operator.x)
+        return Found(mu, held_out.to(mu)[order], solution.residual[order], groups, solution.rank, narrow)
 
     def _solve(self, operator: Operator) -> Solution:
         return solve(self.functions.span, operator, self.settings.n_components, self.scale, self.seed, self.ridge)
@@ -176,7 +178,9 @@ class Solver:
         outputs = settings.n_components + (0 if self.span_psi else max(8, settings.n_components // 2))
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self.seed)
-            network = make_network(settings.network, settings.network_params, trial.x.shape[1], outputs, gain)
+            network = make_network(
+                settings.network, settings.network_params, trial.x.shape[1], settings.n_components, outputs, gain
+            )
         network = copy.deepcopy(network).to(device=trial.x.device, dtype=torch.float64)
         functions = Functions(network, standardise, self.span_psi)
         try:
@@ -184,6 +188,9 @@ class Solver:
         except RuntimeError as error:
             raise EigenmapError(f"The network does not take {trial.x.shape[1]} features: {error}.") from error
         return functions, solve(functions.span, trial, settings.n_components, self.scale, self.seed)
+
+    def _width(self) -> int:
+        return int(self.settings.network_params.get("width", shared_width(self.settings.n_components)))
 
     def _badness(self, solution: Solution) -> float:
         """Mean residual over the functions asked for; one that is missing counts 1."""

@@ -262,7 +262,10 @@ def gram_matrix(kernel: Matrix, n: int) -> Tensor:
     else:
         values = kernel.to_numpy() if hasattr(kernel, "to_numpy") else kernel  # frames of pandas and polars
         read_only = isinstance(values, np.ndarray) and not values.flags.writeable
-        gram = torch.as_tensor(values.copy() if read_only else values)
+        try:
+            gram = torch.as_tensor(values.copy() if read_only else values)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise EigenmapError(f"The Gram matrix cannot be read as a matrix of numbers: {error}") from error
     if tuple(gram.shape) != (n, n):
         raise EigenmapError(f"A Gram matrix of {n} points must be {n} x {n}, not {' x '.join(map(str, gram.shape))}.")
     gram = gram if gram.is_floating_point() else gram.to(torch.get_default_dtype())
@@ -286,7 +289,7 @@ def evenly(x: Tensor, count: int) -> Tensor:
 
 
 def kernel_block(kernel: Kernel, x: Tensor, y: Tensor) -> Tensor:
-    """kappa between the rows of x and y, if it is the matrix of numbers that it should be."""
+    """The kernel between the rows of x and y, if it is the matrix of numbers that it should be."""
     K, rows, columns = kernel(x, y), len(x), len(y)
     if not isinstance(K, Tensor) or tuple(K.shape) != (rows, columns):
         found = f"shape {tuple(K.shape)}" if isinstance(K, Tensor) else type(K).__name__

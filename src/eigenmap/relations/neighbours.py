@@ -19,6 +19,7 @@ functions in the same order, lambda_j = 1 - mu_j.
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -53,12 +54,13 @@ class NeighbourGraph:
 
     def __init__(self, x: Tensor, n_neighbors: int = 15, *, seed: int = 0, batch_size: int = 1024) -> None:
         n = len(x)
-        valid = isinstance(n_neighbors, int) and not isinstance(n_neighbors, bool)
+        valid = isinstance(n_neighbors, Integral) and not isinstance(n_neighbors, bool)
         if not valid or not 1 <= n_neighbors < n:
             raise EigenmapError(
                 f"n_neighbors must be a whole number from 1 to {n - 1}, one less than the number of points, "
                 f"not {n_neighbors!r}."
             )
+        n_neighbors = int(n_neighbors)  # of numpy, maybe
         self.x, self.n_neighbors, self.seed, self.batch_size = x, n_neighbors, seed, batch_size
         self._index = _index(x)
         squares, found = self._search(x, n_neighbors + 1)
