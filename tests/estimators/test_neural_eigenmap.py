@@ -177,7 +177,15 @@ def test_neighbours_separate_what_is_apart_and_place_new_points() -> None:
     assert model.eigenvalues_[0] == pytest.approx(1, abs=1e-3)
     classifier = LogisticRegression(C=100).fit(model.transform(points), labels)
     assert classifier.score(model.transform(new), new_labels) > 0.98
-    assert model.score(new) > 0.9
+    assert 0.9 < model.score(new) <= 1
+    assert (model.held_out_eigenvalues_ < 1 + 1e-9).all()
+    np.testing.assert_allclose(model.held_out_eigenvalues_, model.eigenvalues_, atol=0.1)
+    assert model.groups_[0] == [0]  # the constant, by itself though all eigenvalues are near 1
+
+
+def test_neighbours_in_two_clusters_have_the_eigenvalue_one_twice() -> None:
+    model = NeuralEigenmap(3, kernel="neighbours", max_steps=0, random_state=0).fit(np.concatenate([X, X + 20]))
+    assert model.groups_ == [[0, 1], [2]]
 
 
 def test_the_laplacian_convention_has_the_smallest_eigenvalues() -> None:

@@ -165,7 +165,7 @@ class Solver:
         order = mu.argsort(descending=True, stable=True)
         functions.head, mu = functions.head[:, order], mu[order]
         report.warn_of_weak_alpha(self.trainer.objective, mu, report.noise_floor(operator), self.trainer.unit)
-        groups = report.groups(mu, len(operator.x))
+        groups = report.groups(mu, len(operator.x), operator.components)
         narrow = solution.rank == solution.spanned < len(operator.x)
         return Found(mu, held_out.to(mu)[order], solution.residual[order], groups, solution.rank, narrow)
 

@@ -27,6 +27,8 @@ class Operator(Protocol):
 
     x: Tensor
     p: Tensor
+    components: int
+    """Of a graph in which T f is the mean of f over neighbours: its parts, each with an eigenvalue 1; else 0."""
 
     @property
     def extends(self) -> bool:
@@ -69,6 +71,7 @@ class KernelOperator:
     """
 
     extends = True
+    components = 0
 
     def __init__(self, x: Tensor, kernel: Kernel, p: Tensor | None = None) -> None:
         self.x, self.kernel = x, kernel
@@ -109,6 +112,8 @@ class MatrixOperator:
         extension: (z, f) -> T f at other points, where something is known about them.
 
     """
+
+    components = 0
 
     def __init__(
         self,
