@@ -259,7 +259,7 @@ def test_small_blocks_of_more_data_and_eigenvalues_judged_elsewhere() -> None:
 
 
 def test_batches_as_they_come() -> None:
-    model = NeuralEigenmap(4, batch_size=256, reference_size=600, random_state=0)
+    model = NeuralEigenmap(4, batch_size=256, reference_size=1200, random_state=0)
     x = np.random.default_rng(1).normal(size=(1200, 2)) * SPREAD
     for part in np.split(x, 6):
         model.partial_fit(part)
@@ -279,6 +279,24 @@ def test_partial_fit_continues_a_fit_and_counts_weights() -> None:
     kept = model._solver.reservoir.points
     assert len(kept) == 60 + int(weights.sum())
     assert model.transform(NEW).shape == (50, 2)
+
+
+@pytest.mark.parametrize("reference_size", [40, 600], ids=["a sample stays", "all points stay"])
+def test_weights_of_batches_are_the_measure_too(reference_size: int) -> None:
+    """A weight of two is a point that comes twice: within a batch, from batch to batch, and after a fit."""
+    x = np.random.default_rng(1).normal(size=(600, 1))
+    weights = np.where(x[:, 0] > 0, 20.0, 1.0)
+    options: dict[str, Any] = {"reference_size": reference_size, "random_state": 0}
+    exact = NeuralEigenmap(2, random_state=0).fit(x, sample_weight=weights)
+    plain = NeuralEigenmap(2, random_state=0).fit(x)
+    assert abs(plain.eigenvalues_[0] / exact.eigenvalues_[0] - 1) > 0.15
+    mixed = NeuralEigenmap(2, **options).partial_fit(x, sample_weight=weights)
+    heavy, light = x[weights == 20], x[weights == 1]
+    apart = NeuralEigenmap(2, **options).partial_fit(light).partial_fit(heavy, sample_weight=np.full(len(heavy), 20.0))
+    after = NeuralEigenmap(2, **options).fit(light).partial_fit(heavy, sample_weight=np.full(len(heavy), 20.0))
+    for model in (mixed, apart, after):
+        rtol = 0.1 if reference_size < 600 else 1e-3
+        assert model.eigenvalues_[0] == pytest.approx(exact.eigenvalues_[0], rel=rtol)
 
 
 # What it says
@@ -436,6 +454,8 @@ def test_bad_combinations_are_named() -> None:
         NeuralEigenmap(kernel="precomputed").fit(scipy.sparse.eye_array(10_001, format="csr"))
     with pytest.raises(EigenmapError, match=r"give score\(X, gram=...\) their matrix"):
         NeuralEigenmap(kernel="precomputed", random_state=0).fit(X, gram=rbf_kernel(X)).score(X)
+    with pytest.raises(ValueError, match="minimum of 2 is required"):
+        NeuralEigenmap(random_state=0).fit(X).score(X[:1])  # there are no pairs
     with pytest.raises(EigenmapError, match="kernel is zero on this data"):
         NeuralEigenmap(kernel="precomputed").fit(X, gram=np.zeros((120, 120)))
 

@@ -159,8 +159,9 @@ class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> NeuralEigenmap:
         """One pass of training steps over the rows of X, beside random points seen before.
 
-        Inputs are standardised as the first batch says. A random sample of all points ever seen is kept as reference;
-        the last layer is solved on it when it is next asked for. Continues a model that was fitted.
+        Inputs are standardised as the first batch says. A random sample of all points ever seen is kept as reference,
+        and stands for their weights; the last layer is solved on it when it is next asked for. Continues a model that
+        was fitted.
         """
         if self._is(PRECOMPUTED) or self._is(NEIGHBOURS):
             raise EigenmapError(f"partial_fit needs a kernel that is a function of two points, not {self.kernel!r}.")
@@ -238,11 +239,12 @@ class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         kernel give `gram`, the matrix between the rows of X, or (X being similarities to the training points) nothing.
         """
         check_is_fitted(self)
-        X = self._validated(X, reset=False)
+        alone = self._is(PRECOMPUTED) and gram is None
+        X = self._validated(X, reset=False, fewest=1 if alone else 2)
         self._aligned()
         functions = self._solver.functions
         x = self._points(X)
-        if self._is(PRECOMPUTED) and gram is None:
+        if alone:
             if x.shape[1] != len(self._known):
                 raise EigenmapError("This model was fitted to features of nodes: give score(X, gram=...) their matrix.")
             # Rows are the kernel between new points and the training points, whose functions are known there.

@@ -121,32 +121,37 @@ class Solver:
             if self.held_out is not None:
                 self.ridge = best(self.held_out.judge(self.functions.span, self.settings.n_components)).ridge
         if relation.kernel is not None:
-            self.reservoir.add(relation.x, relation.p * n if relation.weighted else None, self.generator)
+            self.reservoir.add(relation.x, relation.p * relation.total, self.generator)
         return self.align(operator, None if judging is None else relation.operator(judging), solution)
 
     def partial(self, relation: Relation) -> None:
         """One pass of steps over new points, each together with as many old ones as fill a batch."""
         n, size = len(relation), self.settings.batch_size
         assert relation.kernel is not None
-        weights = relation.p * n
+        kept = self.reservoir.measure()
         for rows in torch.split(torch.randperm(n, generator=self.generator).to(relation.x.device), size):
-            x, w = relation.x[rows].to(self.dtype), weights[rows].to(self.dtype)
+            x, w = relation.x[rows].to(self.dtype), n * relation.p[rows].to(self.dtype)
             old = torch.randperm(len(self.reservoir), generator=self.generator)[: size - len(rows)]
             if len(old):
                 x = torch.cat([x, self.reservoir.points[old.to(relation.x.device)].to(x)])
-                w = torch.cat([w, torch.ones(len(old)).to(w)])
+                w = torch.cat([w, (kept[old] / kept.mean()).to(w)])
             if len(x) > 1:
                 whole = WholeBatch(KernelOperator(x, relation.kernel, w / w.sum()))
                 root = whole.root if takes_weights(self.trainer.objective) else None
                 self.trainer.step(whole.batch(0), self.functions.standardise, root)
-        self.reservoir.add(relation.x, weights if relation.weighted else None, self.generator)
+        self.reservoir.add(relation.x, relation.p * relation.total, self.generator)
 
     def align_reservoir(self, kernel: Any) -> Found:
         """Align on the points kept of all that came by; those beyond the reference block judge."""
-        capacity, points = self.settings.reference_size, self.reservoir.points.double()
+        points, measure = self.reservoir.points.double(), self.reservoir.measure()
+        order = torch.randperm(len(points), generator=torch.Generator().manual_seed(self.seed))
+        reference, rest = order[: self.settings.reference_size], order[self.settings.reference_size :]
         self._copy_trained()
-        judging = KernelOperator(points[capacity:], kernel) if len(points) > capacity + 1 else None
-        return self.align(KernelOperator(points[:capacity], kernel), judging)
+
+        def operator(rows: Tensor) -> KernelOperator:
+            return KernelOperator(points[rows.to(points.device)], kernel, measure[rows] / measure[rows].sum())
+
+        return self.align(operator(reference), operator(rest) if len(rest) > 1 else None)
 
     def align(self, operator: Operator, judging: Operator | None, solution: Solution | None = None) -> Found:
         """Solve the last layer on the reference block, unless that was done; judge it elsewhere."""
