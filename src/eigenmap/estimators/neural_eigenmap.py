@@ -152,7 +152,7 @@ class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         self._solver = Solver(settings, relation, seed)
         self._kernel_function = relation.kernel
         if self._is(PRECOMPUTED):  # what `score` needs to know of the training points
-            self._known, self._size = x, report.size(relation.operator())
+            self._known, self._known_p, self._size = x, relation.p, report.size(relation.operator())
         self._say(self._solver.fit(relation))
         return self
 
@@ -249,7 +249,8 @@ class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
                 raise EigenmapError("This model was fitted to features of nodes: give score(X, gram=...) their matrix.")
             # Rows are the kernel between new points and the training points, whose functions are known there.
             phi, known = functions(x), functions(self._known)
-            mu = (phi * (x.double() @ known / len(known))).mean(0) / phi.square().mean(0).clamp_min(1e-300)
+            image = x.double() @ (self._known_p[:, None] * known)
+            mu = (phi * image).mean(0) / phi.square().mean(0).clamp_min(1e-300)
             return float(mu.sum()) / self._size
         rows = torch.randperm(len(x), generator=torch.Generator().manual_seed(self._solver.seed))[:SCORED]
         if not self._is(PRECOMPUTED) and not self._is(NEIGHBOURS):
