@@ -30,6 +30,7 @@ from torch import Tensor, nn
 import eigenmap as em
 from eigenmap.errors import EigenmapError
 from eigenmap.estimators import NeuralEigenmap
+from eigenmap.objectives import NeuralEF
 from eigenmap.relations.kernel import rbf
 
 RNG = np.random.default_rng(0)
@@ -278,6 +279,7 @@ def test_partial_fit_continues_a_fit_and_counts_weights() -> None:
     model = NeuralEigenmap(2, random_state=0).fit(X[:60]).partial_fit(X, sample_weight=weights)
     kept = model._solver.reservoir.points
     assert len(kept) == 60 + int(weights.sum())
+    model.set_params(n_components=5).partial_fit(X)  # a stream goes on as it began, and says nothing about five
     assert model.transform(NEW).shape == (50, 2)
 
 
@@ -416,6 +418,8 @@ ENDLESS[3, 1] = np.inf
         (X, {"t": "a"}, "t must be a number at least 0, not 'a'"),
         (X, {"device": "quantum"}, "device 'quantum' cannot be used here"),
         (X, {"network": nn.Linear(7, 3)}, "network does not take 2 features"),
+        (X, {"network": nn.Linear(2, 3), "network_params": {"width": 9}}, "module takes no network_params"),
+        (X, {"objective": NeuralEF(), "objective_params": {"alpha": 9.0}}, "module takes no objective_params"),
         (X, {"kernel_params": {"gamma": 1}}, "rbf has no parameter gamma"),
         (X, {"kernel": "neighbours", "kernel_params": {"radius": 1}}, "neighbours has no radius"),
         (X, {"kernel": "precomputed"}, "must be 120 x 120, not 120 x 2"),

@@ -78,6 +78,8 @@ def make_network(
 ) -> nn.Module:
     """An MLP by layout, its first layer `gain` times as steep as usual; a module is taken as it is."""
     if isinstance(network, nn.Module):
+        if params:
+            raise EigenmapError("A network that is given as a module takes no network_params; leave them out.")
         return network
     if network not in LAYOUTS:
         raise EigenmapError(f"The network must be one of {', '.join(LAYOUTS)} or a torch module, not {network!r}.")

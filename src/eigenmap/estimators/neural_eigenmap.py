@@ -179,15 +179,15 @@ class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         return self
 
     def _say(self, found: Found) -> None:
-        self._found, self._stale = found, False
-        if len(found.eigenvalues) < self.n_components:
+        self._found, self._stale, k = found, False, self._solver.settings.n_components
+        if len(found.eigenvalues) < k:
             why = (
                 f"The network holds {found.rank} functions on this data, not more; give it a larger width"
                 if found.narrow
                 else f"The kernel has rank {found.rank} on this data"
             )
             warnings.warn(
-                f"{why}: there are {len(found.eigenvalues)} eigenfunctions, not the {self.n_components} asked for.",
+                f"{why}: there are {len(found.eigenvalues)} eigenfunctions, not the {k} asked for.",
                 UserWarning,
                 stacklevel=3,
             )
@@ -196,10 +196,10 @@ class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         """What was found, brought up to date after `partial_fit`."""
         check_is_fitted(self)
         if self._stale:
-            if len(self._solver.reservoir) < max(2, self.n_components):
+            seen, k = len(self._solver.reservoir), self._solver.settings.n_components
+            if seen < max(2, k):
                 raise EigenmapError(
-                    f"{len(self._solver.reservoir)} points were seen so far, too few for n_components = "
-                    f"{self.n_components}; call partial_fit with more."
+                    f"{seen} points were seen so far, too few for n_components = {k}; call partial_fit with more."
                 )
             self._say(self._solver.align_reservoir(self._kernel_function))
         return self._found
@@ -257,7 +257,7 @@ class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             x = x[rows.to(x.device)]
         relation = make_relation(x, None, self.kernel, self.kernel_params, gram, 0, 2)
         operator = relation.operator()
-        total = report.size(operator) if relation.graph is None else float(self.n_components)
+        total = report.size(operator) if relation.graph is None else float(self._solver.settings.n_components)
         return float(report.judge(functions, operator).sum()) / total
 
     @property

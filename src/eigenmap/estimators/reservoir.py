@@ -45,7 +45,8 @@ class Reservoir:
         """Let more points come by; those of weight zero never enter."""
         w = weights.double().cpu()
         present = w > 0
-        w, x = w[present], x[present.to(x.device)]
+        if not bool(present.all()):  # a copy of all points is not made for nothing
+            w, x = w[present], x[present.to(x.device)]
         keys = torch.cat([self.keys, torch.rand(len(w), generator=generator, dtype=torch.float64).log() / w])
         self.seen += len(x)
         points = torch.cat([self.points.to(x), x]) if len(self.points) else x
