@@ -29,12 +29,18 @@ def environment() -> dict[str, Any]:
 
 
 def _commit() -> str:
+    """The commit, "-dirty" if files were changed since: other than results and pages, which a run itself writes."""
+    code = [":(top)", ":(top,exclude)benchmarks/results", ":(top,exclude)docs"]
     try:
-        answer = subprocess.run(
-            ["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=True, cwd=RESULTS.parent
-        )
+        commit = _git("describe", "--always")
+        changed = _git("status", "--porcelain", "--untracked-files=no", "--", *code)
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
+    return f"{commit}-dirty" if changed else commit
+
+
+def _git(*words: str) -> str:
+    answer = subprocess.run(["git", *words], capture_output=True, text=True, check=True, cwd=RESULTS.parent)
     return answer.stdout.strip()
 
 

@@ -11,7 +11,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "kernels.md"
 
 def test_the_examples_run_and_do_what_the_page_says() -> None:
     blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
-    assert len(blocks) == 5
+    assert len(blocks) == 6
     space: dict[str, Any] = {}
     for block in blocks:
         exec(compile(block, str(PAGE), "exec"), space)
@@ -20,4 +20,5 @@ def test_the_examples_run_and_do_what_the_page_says() -> None:
     assert abs(codes.T @ codes / 500 - space["np"].eye(8)).max() < 1e-6
     assert model.score(space["X"]) > 0.99
     assert len(space["waves"].eigenvalues_) == 2
+    space["np"].testing.assert_allclose(space["leading"].eigenvalues_, space["graph"].eigenvalues_, rtol=1e-3)
     assert space["stream"].n_steps_ == 3

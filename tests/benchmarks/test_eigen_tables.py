@@ -53,7 +53,7 @@ def test_means_over_seeds_and_what_did_not_run(tmp_path: Path) -> None:
         run("grease", [], [], failed="singular") | {"after": None},
     )
     cells = row(page, "trace")
-    assert cells[:6] == ["1.5 of 2", "0 of 2", "0.940 ± 0.057", "0.100 ± 0.000", "30 %", "30 %"]
+    assert cells[:6] == ["1.5 of 2", "0 of 2", "0.940 ± 0.057", "0.100 ± 0.000", "16 %", "30 %"]
     assert cells[6:] == ["0.100", "0.100", "1.5", "20", "0.01", "2"]
     assert row(page, "GrEASE (its own graph)")[0] == "failed"
     assert row(page, "SpIN")[0] == "not run"
@@ -95,7 +95,7 @@ def test_choices_are_means_over_seeds(tmp_path: Path) -> None:
 
 def test_costs_on_a_processor_and_on_a_card(tmp_path: Path) -> None:
     fit = {"method": "eigenmap", "n": 1000, "processor_seconds": 2.5, "peak_mb": 300.0, "captured": 0.66}
-    fit |= {"transform_points_per_processor_second": 12345.0}
+    fit |= {"transform_points_per_processor_second": 12345.0, "steps": 50}
     failed = {"method": "nystroem", "n": 64000, "failed": "MemoryError: Unable to allocate 15.3 GiB for an array"}
     few = {**fit, "method": "nystroem", "landmarks": 50}
     content = {"environment": ENVIRONMENT, "fits": [fit, failed], "transform": {"nystroem": [few]}}
@@ -104,6 +104,7 @@ def test_costs_on_a_processor_and_on_a_card(tmp_path: Path) -> None:
     assert row(page, "**default estimator**") == ["1,000", "2.5", "300", "0.6600", "12,345"]
     assert row(page, "Nystroem") == ["64,000", "Unable to allocate 15.3 GiB", "–", "–", "–"]
     assert row(page, "Nystroem, 50 landmarks")[0] == "1,000"
+    assert "1,000 points 50 steps of 50 ms." in page
     assert "On a GPU (`--device cuda`): not run." in page
     stream = {"precision": "bf16", "points": 100, "points_per_s": 5e6, "operations_per_s": 7e13, "captured": 0.9}
     stream |= {"product_peak": 7e14, "share_of_matrix_product_peak": 0.1, "share_of_data_sheet": None}

@@ -37,11 +37,16 @@ def test_functions_are_combinations_of_the_span(span_psi: bool) -> None:
 
 def test_the_first_layer_is_as_steep_as_asked_for() -> None:
     torch.manual_seed(0)
-    plain = make_network("auto", {}, 3, 5, 1.0)
+    plain = make_network("auto", {}, 3, 4, 5, 1.0)
     torch.manual_seed(0)
-    steep = make_network("shared", {"width": 256}, 3, 5, 3.0)
+    steep = make_network("shared", {"width": 256}, 3, 4, 5, 3.0)
     weights = [network.hidden[0].weight for network in (plain, steep)]  # type: ignore[union-attr, index]
     torch.testing.assert_close(weights[1], 3 * weights[0])
-    assert make_network("separate", {}, 3, 5, 1.0).separate
+    assert make_network("separate", {}, 3, 4, 5, 1.0).separate
     own = nn.Linear(3, 5)
-    assert make_network(own, {}, 3, 5, 3.0) is own
+    assert make_network(own, {}, 3, 4, 5, 3.0) is own
+
+
+def test_a_hidden_layer_is_wider_than_the_functions_are_many() -> None:
+    assert make_network("auto", {}, 3, 300, 450, 1.0).out_features == 600  # type: ignore[comparison-overlap]
+    assert make_network("auto", {"width": 20}, 3, 300, 450, 1.0).out_features == 20  # type: ignore[comparison-overlap]

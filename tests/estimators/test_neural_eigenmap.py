@@ -30,6 +30,7 @@ from torch import Tensor, nn
 import eigenmap as em
 from eigenmap.errors import EigenmapError
 from eigenmap.estimators import NeuralEigenmap
+from eigenmap.objectives import NeuralEF
 from eigenmap.relations.kernel import rbf
 
 RNG = np.random.default_rng(0)
@@ -177,7 +178,15 @@ def test_neighbours_separate_what_is_apart_and_place_new_points() -> None:
     assert model.eigenvalues_[0] == pytest.approx(1, abs=1e-3)
     classifier = LogisticRegression(C=100).fit(model.transform(points), labels)
     assert classifier.score(model.transform(new), new_labels) > 0.98
-    assert model.score(new) > 0.9
+    assert 0.9 < model.score(new) <= 1
+    assert (model.held_out_eigenvalues_ < 1 + 1e-9).all()
+    np.testing.assert_allclose(model.held_out_eigenvalues_, model.eigenvalues_, atol=0.1)
+    assert model.groups_[0] == [0]  # the constant, by itself though all eigenvalues are near 1
+
+
+def test_neighbours_in_two_clusters_have_the_eigenvalue_one_twice() -> None:
+    model = NeuralEigenmap(3, kernel="neighbours", max_steps=0, random_state=0).fit(np.concatenate([X, X + 20]))
+    assert model.groups_ == [[0, 1], [2]]
 
 
 def test_the_laplacian_convention_has_the_smallest_eigenvalues() -> None:
@@ -190,14 +199,37 @@ def test_the_laplacian_convention_has_the_smallest_eigenvalues() -> None:
     assert (np.diff(laplacian.eigenvalues_) >= 0).all()
 
 
+@pytest.mark.parametrize("kernel", ["rbf", "matern", "laplacian", "polynomial", "cosine"])
+def test_vectors_of_many_numbers(kernel: str) -> None:
+    """Rounding of long distances is no reason to refuse the data, nor are many more numbers than points."""
+    wide = np.random.default_rng(1).normal(size=(60, 300))
+    model = NeuralEigenmap(2, kernel=kernel, max_steps=0, random_state=0).fit(wide)
+    assert model.transform(wide[:5]).shape == (5, 2)
+
+
 # Measure, size, precision
+
+
+def test_blocks_are_made_in_double_precision_where_single_would_spoil_the_kernel() -> None:
+    """Pixels from 0 to 255 are thousands of length scales apart; a function may know float64 only."""
+    rng = np.random.default_rng(1)
+    pixels, few = rng.integers(0, 256, size=(40, 300)).astype(float), rng.normal(size=(40, 2))
+    direction = torch.ones(2, dtype=torch.float64)
+
+    def along(x: Tensor, y: Tensor) -> Tensor:
+        return torch.outer(x @ direction, y @ direction)
+
+    options: dict[str, Any] = {"batch_size": 32, "objective": "ritz-trace", "max_steps": 2, "random_state": 0}
+    assert NeuralEigenmap(1, **options).fit(few)._solver.dtype == torch.float32
+    assert NeuralEigenmap(1, **options).fit(pixels)._solver.dtype == torch.float64
+    assert NeuralEigenmap(1, kernel=along, **options).fit(few)._solver.dtype == torch.float64
 
 
 def test_weights_are_the_measure() -> None:
     """Points drawn from N(0, 1) and weighted to N(0, 0.5^2) have the eigenvalues of points drawn there."""
-    x = RNG.normal(size=(800, 1))
+    x = np.random.default_rng(1).normal(size=(800, 1))
     weighted = NeuralEigenmap(3, random_state=0).fit(x, sample_weight=np.exp(-1.5 * x[:, 0] ** 2))
-    drawn, _ = kernel_pca(0.5 * RNG.normal(size=(2000, 1)), NEW[:, :1], 3)
+    drawn, _ = kernel_pca(0.5 * np.random.default_rng(2).normal(size=(2000, 1)), NEW[:, :1], 3)
     plain, _ = kernel_pca(x, NEW[:, :1], 3)
     np.testing.assert_allclose(weighted.eigenvalues_, drawn, rtol=0.15)
     assert (np.abs(plain / drawn - 1) > 0.15).all()
@@ -216,7 +248,7 @@ def test_single_precision_stays_single() -> None:
 
 
 def test_small_blocks_of_more_data_and_eigenvalues_judged_elsewhere() -> None:
-    x = RNG.normal(size=(3000, 2)) * SPREAD
+    x = np.random.default_rng(1).normal(size=(3000, 2)) * SPREAD
     options: dict[str, Any] = {"batch_size": 256, "reference_size": 1000, "random_state": 0}
     model = NeuralEigenmap(5, objective="ritz-trace", max_steps=20, **options).fit(x)
     assert model.n_steps_ == 20
@@ -228,8 +260,8 @@ def test_small_blocks_of_more_data_and_eigenvalues_judged_elsewhere() -> None:
 
 
 def test_batches_as_they_come() -> None:
-    model = NeuralEigenmap(4, batch_size=256, reference_size=600, random_state=0)
-    x = RNG.normal(size=(1200, 2)) * SPREAD
+    model = NeuralEigenmap(4, batch_size=256, reference_size=1200, random_state=0)
+    x = np.random.default_rng(1).normal(size=(1200, 2)) * SPREAD
     for part in np.split(x, 6):
         model.partial_fit(part)
     assert model.n_steps_ == 6
@@ -247,7 +279,26 @@ def test_partial_fit_continues_a_fit_and_counts_weights() -> None:
     model = NeuralEigenmap(2, random_state=0).fit(X[:60]).partial_fit(X, sample_weight=weights)
     kept = model._solver.reservoir.points
     assert len(kept) == 60 + int(weights.sum())
+    model.set_params(n_components=5).partial_fit(X)  # a stream goes on as it began, and says nothing about five
     assert model.transform(NEW).shape == (50, 2)
+
+
+@pytest.mark.parametrize("reference_size", [40, 600], ids=["a sample stays", "all points stay"])
+def test_weights_of_batches_are_the_measure_too(reference_size: int) -> None:
+    """A weight of two is a point that comes twice: within a batch, from batch to batch, and after a fit."""
+    x = np.random.default_rng(1).normal(size=(600, 1))
+    weights = np.where(x[:, 0] > 0, 20.0, 1.0)
+    options: dict[str, Any] = {"reference_size": reference_size, "random_state": 0}
+    exact = NeuralEigenmap(2, random_state=0).fit(x, sample_weight=weights)
+    plain = NeuralEigenmap(2, random_state=0).fit(x)
+    assert abs(plain.eigenvalues_[0] / exact.eigenvalues_[0] - 1) > 0.15
+    mixed = NeuralEigenmap(2, **options).partial_fit(x, sample_weight=weights)
+    heavy, light = x[weights == 20], x[weights == 1]
+    apart = NeuralEigenmap(2, **options).partial_fit(light).partial_fit(heavy, sample_weight=np.full(len(heavy), 20.0))
+    after = NeuralEigenmap(2, **options).fit(light).partial_fit(heavy, sample_weight=np.full(len(heavy), 20.0))
+    for model in (mixed, apart, after):
+        rtol = 0.1 if reference_size < 600 else 1e-3
+        assert model.eigenvalues_[0] == pytest.approx(exact.eigenvalues_[0], rel=rtol)
 
 
 # What it says
@@ -263,9 +314,18 @@ def test_eigenvalues_that_cannot_be_told_apart_are_a_group() -> None:
 
 def test_held_out_eigenvalues_are_honest() -> None:
     """In 50 dimensions 200 points look as if they had a few strong modes; they have many weak ones."""
-    noise = RNG.normal(size=(200, 50))
+    noise = np.random.default_rng(1).normal(size=(200, 50))
     model = NeuralEigenmap(10, kernel_params={"length_scale": 3.0}, random_state=0).fit(noise)
     assert model.eigenvalues_[2:].sum() > 1.8 * np.abs(model.held_out_eigenvalues_[2:]).sum()
+
+
+def test_a_narrow_network_is_not_taken_for_a_kernel_of_low_rank() -> None:
+    options: dict[str, Any] = {"kernel": "laplacian", "max_steps": 0, "random_state": 0}
+    with pytest.warns(UserWarning, match="network holds 9 functions on this data, not more; give it a larger width"):
+        model = NeuralEigenmap(20, network_params={"width": 8}, **options).fit(X)
+    assert model.transform(NEW).shape == (50, 9)
+    many = np.random.default_rng(1).normal(size=(400, 4))
+    assert NeuralEigenmap(300, **options).fit(many).eigenvalues_.shape == (300,)
 
 
 @pytest.mark.parametrize("network", ["separate", "shared"])
@@ -319,8 +379,17 @@ def wrong_shape(x: Tensor, y: Tensor) -> Tensor:
     return x @ x.T
 
 
+def wrong_shape_of_many(x: Tensor, y: Tensor) -> Tensor:
+    return (x @ y.T)[:, :100]
+
+
 def not_symmetric(x: Tensor, y: Tensor) -> Tensor:
     return x[:, :1] + 0 * y[:, 0]
+
+
+def undefined_somewhere(x: Tensor, y: Tensor) -> Tensor:
+    hole = X[X[:, 0].argsort()[50], 0]  # not among those the kernel is tried on
+    return torch.where((x[:, :1] == hole) | (y[:, 0] == hole), torch.nan, x @ y.T)
 
 
 HOLED = X.copy()
@@ -335,6 +404,9 @@ ENDLESS[3, 1] = np.inf
         (HOLED, {}, "contains NaN"),
         (ENDLESS, {}, "contains infinity"),
         (X, {"kernel": wrong_shape}, r"must return a torch tensor of shape \(64, 65\), not shape \(64, 64\)"),
+        (X, {"kernel": wrong_shape_of_many}, r"must return a torch tensor of shape .* not shape \(120, 100\)"),
+        (X, {"kernel": lambda x, y: (x - y).square()}, "The kernel fails on 64 and 65 points: .* size of tensor"),
+        (X, {"kernel": undefined_somewhere}, "NaN or infinity for some of the points"),
         (X, {"kernel": not_symmetric}, "not symmetric"),
         (X, {"kernel": rbf_kernel}, "must return a torch tensor of shape .*, not ndarray"),
         (X, {"kernel": lambda x, y: torch.zeros(len(x), len(y))}, "kernel is zero on this data"),
@@ -346,6 +418,8 @@ ENDLESS[3, 1] = np.inf
         (X, {"t": "a"}, "t must be a number at least 0, not 'a'"),
         (X, {"device": "quantum"}, "device 'quantum' cannot be used here"),
         (X, {"network": nn.Linear(7, 3)}, "network does not take 2 features"),
+        (X, {"network": nn.Linear(2, 3), "network_params": {"width": 9}}, "module takes no network_params"),
+        (X, {"objective": NeuralEF(), "objective_params": {"alpha": 9.0}}, "module takes no objective_params"),
         (X, {"kernel_params": {"gamma": 1}}, "rbf has no parameter gamma"),
         (X, {"kernel": "neighbours", "kernel_params": {"radius": 1}}, "neighbours has no radius"),
         (X, {"kernel": "precomputed"}, "must be 120 x 120, not 120 x 2"),
@@ -361,6 +435,7 @@ ENDLESS[3, 1] = np.inf
         (X, {"objective": "magic"}, "no objective 'magic'"),
         (X, {"network": "transformer"}, "network must be one of auto, shared, separate"),
         (X, {"network_params": {"height": 3}}, "network_params has no height"),
+        (X @ X.T, {"kernel": "precomputed", "network_params": {"width": "3"}}, "width must be a whole number"),
     ],
 )
 def test_bad_input_is_named(x: Any, options: dict[str, Any], message: str) -> None:
@@ -383,6 +458,8 @@ def test_bad_combinations_are_named() -> None:
         NeuralEigenmap(kernel="precomputed").fit(scipy.sparse.eye_array(10_001, format="csr"))
     with pytest.raises(EigenmapError, match=r"give score\(X, gram=...\) their matrix"):
         NeuralEigenmap(kernel="precomputed", random_state=0).fit(X, gram=rbf_kernel(X)).score(X)
+    with pytest.raises(ValueError, match="minimum of 2 is required"):
+        NeuralEigenmap(random_state=0).fit(X).score(X[:1])  # there are no pairs
     with pytest.raises(EigenmapError, match="kernel is zero on this data"):
         NeuralEigenmap(kernel="precomputed").fit(X, gram=np.zeros((120, 120)))
 

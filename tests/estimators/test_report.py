@@ -64,8 +64,15 @@ def test_a_positive_kernel_needs_no_shift() -> None:
 def test_groups_are_what_the_points_cannot_tell_apart() -> None:
     mu = torch.tensor([1.0, 0.5, 0.49, 0.3, 0.1, 0.0999, 0.0998])
     assert groups(mu, 100) == [[0], [1, 2], [3], [4, 5, 6]]
-    assert groups(mu, 10**9) == [[0], [1], [2], [3], [4, 5, 6]] or groups(mu, 10**9)[1] == [1]
+    assert groups(mu, 10**9) == [[0], [1], [2], [3], [4, 5, 6]]
     assert groups(torch.tensor([]), 100) == []
+
+
+def test_eigenvalues_of_a_graph_are_compared_by_their_distance_from_one() -> None:
+    mu = torch.tensor([1.0, 0.999999, 0.99, 0.98, 0.9799], dtype=torch.float64)
+    assert groups(mu, 1000) == [[0, 1, 2, 3, 4]]
+    assert groups(mu, 1000, components=1) == [[0], [1], [2], [3, 4]]
+    assert groups(mu, 1000, components=2) == [[0, 1], [2], [3, 4]]
 
 
 def test_the_warning_says_which_alpha_would_do(recwarn: pytest.WarningsRecorder) -> None:

@@ -8,8 +8,8 @@ from eigenmap.estimators.reservoir import Reservoir
 def filled(capacity: int, batches: list[int], seed: int, weights: torch.Tensor | None = None) -> Reservoir:
     reservoir, generator = Reservoir(capacity), torch.Generator().manual_seed(seed)
     numbers = torch.arange(float(sum(batches)))[:, None]
-    parts = [None] * len(batches) if weights is None else list(weights.split(batches))
-    for part, w in zip(numbers.split(batches), parts, strict=True):
+    weights = torch.ones(len(numbers)) if weights is None else weights
+    for part, w in zip(numbers.split(batches), weights.split(batches), strict=True):
         reservoir.add(part, w, generator)
     return reservoir
 
@@ -37,3 +37,22 @@ def test_weights_are_probabilities_of_being_first() -> None:
         counts[filled(1, [2, 2], seed, weights).points.flatten().long()] += 1
     assert counts[1] == 0
     torch.testing.assert_close(counts / 2000, weights / 10, rtol=0, atol=0.05)
+
+
+def test_while_there_is_room_points_stand_for_their_own_weight() -> None:
+    weights = torch.tensor([0.5, 2.0, 3.0])
+    reservoir = filled(3, [1, 2], 0, weights)
+    order = reservoir.points.flatten().long()
+    torch.testing.assert_close(reservoir.measure(), weights[order].double())
+
+
+def test_the_sample_stands_for_all_points_without_bias() -> None:
+    """Of 12 points 5 stay. In the mean over many samples each point has its weight, however it is weighted."""
+    weights = torch.tensor([1.0, 1.0, 8.0, 0.1, 2.0, 1.0, 0.5, 3.0, 1.0, 20.0, 1.0, 1.0])
+    found = torch.zeros(12, dtype=torch.float64)
+    for seed in range(4000):
+        reservoir = filled(5, [4, 3, 5], seed, weights)
+        found[reservoir.points.flatten().long()] += reservoir.measure() / 4000
+    torch.testing.assert_close(found, weights.double(), rtol=0.1, atol=0.1)
+    equal = filled(5, [4, 8], 0).measure()
+    torch.testing.assert_close(equal, equal[:1].expand(5))

@@ -3,6 +3,7 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -85,3 +86,10 @@ def test_smooth(activation: str) -> None:
 def test_bad_options_are_named(options: dict[str, Any]) -> None:
     with pytest.raises(EigenmapError, match=next(iter(options))):
         MLP(**{"in_features": 3, "n_components": 4, **options})
+
+
+def test_sizes_may_be_numpys() -> None:
+    sizes = {name: np.int64(size) for name, size in {"n_components": 4, "width": 8, "depth": 3}.items()}
+    mlp = MLP(3, **sizes)
+    assert len(mlp.hidden) == 3
+    assert mlp(torch.zeros(2, 3))[1].shape == (2, 4)

@@ -95,6 +95,15 @@ def test_bad_kernels_are_named(kernel: str, params: dict[str, Any], message: str
         KernelBlocks(X, kernel, kernel_params=params)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("name", KERNELS)
+def test_rounding_in_many_dimensions_is_not_taken_for_asymmetry(name: str, dtype: torch.dtype) -> None:
+    """784 numbers of unit size are a long way for a length scale of 1; so are a few of size 10,000 in float64."""
+    KernelBlocks(points(200, 784, dtype=dtype), name)
+    if dtype == torch.float64:
+        KernelBlocks(1e4 * points(200, 4), name)
+
+
 # Blocks
 
 
@@ -228,10 +237,15 @@ def not_symmetric(x: Tensor, y: Tensor) -> Tensor:
     return x[:, :1] + 0 * y[:, 0]
 
 
+def symmetric_below_one(x: Tensor, y: Tensor) -> Tensor:
+    return x @ y.T + (x[:, :1] > 1) * y[:, 1]
+
+
+SORTED = points(1000)[points(1000)[:, 0].argsort()]
 NAN = X.clone()
 NAN[[2, 5], 1] = torch.tensor([torch.nan, torch.inf], dtype=torch.float64)
 LOPSIDED = GRAM.clone()
-LOPSIDED[0, 1] += 1e-6
+LOPSIDED[0, 1] += 1e-3
 
 
 @pytest.mark.parametrize(
@@ -249,10 +263,15 @@ LOPSIDED[0, 1] += 1e-6
         ),
         (X, lambda x, y: (x @ y.T).numpy(), {}, "not ndarray"),
         (X, lambda x, y: (x @ y.T).sqrt(), {}, "returns NaN or infinity"),
+        (X, lambda x, y: (x - y).square().sum(1), {}, "fails on 6 and 7 points: .* size of tensor a"),
+        (X, "rbf", {"kernel_params": {"length_scale": 1e-200}}, "returns NaN or infinity"),
+        (X, lambda x, y: x @ y.T, {"kernel_params": {"power": 2}}, "fails on .* unexpected keyword argument 'power'"),
         (X, not_symmetric, {}, "not symmetric: .* differ by up to"),
-        (X, LOPSIDED, {}, "not symmetric: .* differ by up to 1e-06"),
-        (X, LOPSIDED.to_sparse(), {}, "not symmetric: .* differ by up to 1e-06"),
+        (SORTED, symmetric_below_one, {}, "not symmetric"),
+        (X, LOPSIDED, {}, "not symmetric: .* differ by up to 0.001"),
+        (X, LOPSIDED.to_sparse(), {}, "not symmetric: .* differ by up to 0.001"),
         (X, GRAM[:5], {}, "must be 7 x 7, not 5 x 7"),
+        (X, [["a"]], {}, "Gram matrix cannot be read as a matrix of numbers"),
         (X, torch.full((7, 7), torch.nan), {}, "Gram matrix holds NaN"),
         (X, torch.full((7, 7), torch.inf).to_sparse(), {}, "Gram matrix holds NaN"),
         (X, "rbf", {"batch_size": 8}, "larger than the number of points, which is 7"),

@@ -26,7 +26,7 @@ def dense(graph: NeighbourGraph) -> Tensor:
 def test_is_scikit_learns_graph() -> None:
     x = random(60)
     N = kneighbors_graph(x.numpy(), 5, include_self=False).toarray()
-    torch.testing.assert_close(dense(NeighbourGraph(x, 5)), torch.from_numpy((N + N.T) / 2))
+    torch.testing.assert_close(dense(NeighbourGraph(x, np.int64(5))), torch.from_numpy((N + N.T) / 2))  # type: ignore[arg-type]
 
 
 def test_the_operator_has_the_spectrum_of_the_normalised_adjacency() -> None:
@@ -82,6 +82,30 @@ def test_copies_of_a_point_are_neighbours_of_each_other_and_not_of_themselves() 
     assert not bool(W.diagonal().any())
     assert not bool(W[:5, 5:].any())
     assert float(W.sum()) == 30.0
+
+
+def test_some_of_the_points_have_a_graph_of_their_own() -> None:
+    x = random(60)
+    part = NeighbourGraph(x, 6).operator().restrict(torch.arange(0, 60, 2))
+    own = NeighbourGraph(x[::2], 3).operator()
+    f = random(30, 2, seed=1)
+    torch.testing.assert_close(part.apply(f), own.apply(f))
+    torch.testing.assert_close(part.at(x, f), own.at(x, f))
+    assert float(part.p.sum()) == pytest.approx(1.0)
+
+
+def test_one_is_an_eigenvalue_once_for_every_component() -> None:
+    apart = torch.cat([random(20), random(20) + 100, random(20) - 100])
+    operator = NeighbourGraph(apart, 8).operator()
+    assert operator.components == 3
+    root = operator.p.sqrt()
+    mu = torch.linalg.eigvalsh(root[:, None] * operator.gram.to_dense() * root)
+    assert int((mu > 1 - 1e-9).sum()) == 3
+
+
+def test_far_from_the_origin_neighbours_are_the_same() -> None:
+    x = (random(60) * 2**10).round() / 2**10  # so that nothing is rounded by moving them
+    torch.testing.assert_close(dense(NeighbourGraph(x + 2.0**26, 5)), dense(NeighbourGraph(x, 5)))
 
 
 @pytest.mark.parametrize("count", [0, 10, 2.5, True, "five"])

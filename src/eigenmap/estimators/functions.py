@@ -15,6 +15,8 @@ from eigenmap.relations.operator import uniform
 ROWS = 8192
 """Points that pass through the network at a time."""
 LAYOUTS = ("auto", "shared", "separate")
+SEPARATE_WIDTH = 32
+"""Units in a hidden layer of each of several networks."""
 
 
 class Standardise:
@@ -66,9 +68,18 @@ class Functions:
         return features.double(), psi.double()
 
 
-def make_network(network: Any, params: dict[str, Any], in_features: int, n_outputs: int, gain: float) -> nn.Module:
+def shared_width(n_components: int) -> int:
+    """Units of a shared hidden layer unless told: more than there are functions, which are combinations of them."""
+    return max(256, 2 * n_components)
+
+
+def make_network(
+    network: Any, params: dict[str, Any], in_features: int, n_components: int, n_outputs: int, gain: float
+) -> nn.Module:
     """An MLP by layout, its first layer `gain` times as steep as usual; a module is taken as it is."""
     if isinstance(network, nn.Module):
+        if params:
+            raise EigenmapError("A network that is given as a module takes no network_params; leave them out.")
         return network
     if network not in LAYOUTS:
         raise EigenmapError(f"The network must be one of {', '.join(LAYOUTS)} or a torch module, not {network!r}.")
@@ -76,7 +87,8 @@ def make_network(network: Any, params: dict[str, Any], in_features: int, n_outpu
     if unknown:
         raise EigenmapError(f"network_params has no {', '.join(unknown)}; it takes width, depth, activation.")
     separate = network == "separate"
-    made = MLP(in_features, n_outputs, separate=separate, **{"width": 32 if separate else 256, **params})
+    width = SEPARATE_WIDTH if separate else shared_width(n_components)
+    made = MLP(in_features, n_outputs, separate=separate, **{"width": width, **params})
     first = made.hidden[0]
     with torch.no_grad():
         for parameter in first.parameters():

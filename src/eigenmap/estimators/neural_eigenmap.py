@@ -54,7 +54,8 @@ class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             smallest eigenvalue.
         network: "auto" or "shared" for one trunk, "separate" for one network a function, or a module that returns
             features or (features, psi).
-        network_params: width, depth and activation of the network.
+        network_params: width, depth and activation of the network. The width is 256, or 2 n_components where that is
+            more; 32 for each of separate networks.
         t: function j is multiplied by max(mu_j, 0)^t. With t = 1/2 inner products of codes approximate the kernel.
         batch_size: points in a training batch.
         max_steps: steps of training at most; "auto" is 300, or one pass over the data where that is more.
@@ -71,7 +72,8 @@ class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             they come from two halves and are cautious.
         groups_: lists of components whose eigenvalues cannot be told apart; only their space is determined.
         residual_: (r,) relative distance between phi_j and T phi_j / mu_j near the data.
-        rank_: number of non-zero eigenvalues found; below n_components, `transform` has so many columns.
+        rank_: number of non-zero eigenvalues found, at most as many as the network holds functions; below n_components,
+            `transform` has so many columns.
         n_steps_: steps of training taken.
         network_: the trained network; `psi` evaluates it without the alignment.
         n_features_in_, feature_names_in_: as everywhere in scikit-learn.
@@ -150,15 +152,16 @@ class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         self._solver = Solver(settings, relation, seed)
         self._kernel_function = relation.kernel
         if self._is(PRECOMPUTED):  # what `score` needs to know of the training points
-            self._known, self._size = x, report.size(relation.operator())
+            self._known, self._known_p, self._size = x, relation.p, report.size(relation.operator())
         self._say(self._solver.fit(relation))
         return self
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> NeuralEigenmap:
         """One pass of training steps over the rows of X, beside random points seen before.
 
-        Inputs are standardised as the first batch says. A random sample of all points ever seen is kept as reference;
-        the last layer is solved on it when it is next asked for. Continues a model that was fitted.
+        Inputs are standardised as the first batch says. A random sample of all points ever seen is kept as reference,
+        and stands for their weights; the last layer is solved on it when it is next asked for. Continues a model that
+        was fitted.
         """
         if self._is(PRECOMPUTED) or self._is(NEIGHBOURS):
             raise EigenmapError(f"partial_fit needs a kernel that is a function of two points, not {self.kernel!r}.")
@@ -176,11 +179,15 @@ class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         return self
 
     def _say(self, found: Found) -> None:
-        self._found, self._stale = found, False
-        if len(found.eigenvalues) < self.n_components:
+        self._found, self._stale, k = found, False, self._solver.settings.n_components
+        if len(found.eigenvalues) < k:
+            why = (
+                f"The network holds {found.rank} functions on this data, not more; give it a larger width"
+                if found.narrow
+                else f"The kernel has rank {found.rank} on this data"
+            )
             warnings.warn(
-                f"The kernel has rank {found.rank} on this data: there are {len(found.eigenvalues)} eigenfunctions, "
-                f"not the {self.n_components} asked for.",
+                f"{why}: there are {len(found.eigenvalues)} eigenfunctions, not the {k} asked for.",
                 UserWarning,
                 stacklevel=3,
             )
@@ -189,10 +196,10 @@ class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         """What was found, brought up to date after `partial_fit`."""
         check_is_fitted(self)
         if self._stale:
-            if len(self._solver.reservoir) < max(2, self.n_components):
+            seen, k = len(self._solver.reservoir), self._solver.settings.n_components
+            if seen < max(2, k):
                 raise EigenmapError(
-                    f"{len(self._solver.reservoir)} points were seen so far, too few for n_components = "
-                    f"{self.n_components}; call partial_fit with more."
+                    f"{seen} points were seen so far, too few for n_components = {k}; call partial_fit with more."
                 )
             self._say(self._solver.align_reservoir(self._kernel_function))
         return self._found
@@ -232,23 +239,25 @@ class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         kernel give `gram`, the matrix between the rows of X, or (X being similarities to the training points) nothing.
         """
         check_is_fitted(self)
-        X = self._validated(X, reset=False)
+        alone = self._is(PRECOMPUTED) and gram is None
+        X = self._validated(X, reset=False, fewest=1 if alone else 2)
         self._aligned()
         functions = self._solver.functions
         x = self._points(X)
-        if self._is(PRECOMPUTED) and gram is None:
+        if alone:
             if x.shape[1] != len(self._known):
                 raise EigenmapError("This model was fitted to features of nodes: give score(X, gram=...) their matrix.")
             # Rows are the kernel between new points and the training points, whose functions are known there.
             phi, known = functions(x), functions(self._known)
-            mu = (phi * (x.double() @ known / len(known))).mean(0) / phi.square().mean(0).clamp_min(1e-300)
+            image = x.double() @ (self._known_p[:, None] * known)
+            mu = (phi * image).mean(0) / phi.square().mean(0).clamp_min(1e-300)
             return float(mu.sum()) / self._size
         rows = torch.randperm(len(x), generator=torch.Generator().manual_seed(self._solver.seed))[:SCORED]
         if not self._is(PRECOMPUTED) and not self._is(NEIGHBOURS):
             x = x[rows.to(x.device)]
         relation = make_relation(x, None, self.kernel, self.kernel_params, gram, 0, 2)
         operator = relation.operator()
-        total = report.size(operator) if relation.graph is None else float(self.n_components)
+        total = report.size(operator) if relation.graph is None else float(self._solver.settings.n_components)
         return float(report.judge(functions, operator).sum()) / total
 
     @property
@@ -354,6 +363,8 @@ class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             value = getattr(self, name)
             if not (value is None or isinstance(value, Mapping)):
                 raise EigenmapError(f"{name} must be a dictionary of options or None, not {value!r}.")
+        for name in {"width", "depth"} & set(self.network_params or {}):
+            whole(name, (self.network_params or {})[name])
         k = whole("n_components", self.n_components)
         batch_size = whole("batch_size", self.batch_size, least=4)
         max_steps = None if self.max_steps == "auto" else whole('max_steps (or "auto")', self.max_steps, least=0)

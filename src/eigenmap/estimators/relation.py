@@ -12,7 +12,7 @@ from torch import Tensor
 from eigenmap.errors import EigenmapError
 from eigenmap.estimators.train import Batches
 from eigenmap.relations.batch import Batch
-from eigenmap.relations.kernel import KERNELS, Kernel, KernelBlocks, gram_matrix, kernel_function
+from eigenmap.relations.kernel import KERNELS, PROBE, Kernel, KernelBlocks, evenly, gram_matrix, kernel_function
 from eigenmap.relations.neighbours import NeighbourGraph
 from eigenmap.relations.operator import KernelOperator, MatrixOperator, Operator
 
@@ -28,6 +28,7 @@ class Relation:
         x: (n, d) points, as the user gave them.
         p: (n,) probabilities.
         weighted: whether those are unequal.
+        total: the sum of the weights that became probabilities; n where there were none.
         kernel: a function of two batches of points.
         gram: a matrix between all points.
         graph: of nearest neighbours.
@@ -37,6 +38,7 @@ class Relation:
     x: Tensor
     p: Tensor
     weighted: bool
+    total: float
     kernel: Kernel | None = None
     gram: Tensor | None = None
     graph: NeighbourGraph | None = None
@@ -103,8 +105,9 @@ def make_relation(
     p = torch.full((n,), 1 / n, dtype=torch.float64) if weights is None else (weights / weights.sum()).double()
     p = p.to(x.device)
     weighted = weights is not None and bool((weights != weights[0]).any())
+    total = float(n if weights is None else weights.sum())
     if isinstance(kernel, str) and kernel == PRECOMPUTED:
-        return Relation(x, p, weighted, gram=gram_matrix(gram, n).to(x.device))
+        return Relation(x, p, weighted, total, gram=gram_matrix(gram, n).to(x.device))
     if isinstance(kernel, str) and kernel == NEIGHBOURS:
         if weighted:
             raise EigenmapError('kernel="neighbours" has a measure of its own, the degrees; give no sample_weight.')
@@ -114,13 +117,14 @@ def make_relation(
             raise EigenmapError(f"The kernel neighbours has no {', '.join(unknown)}; it takes n_neighbors, laplacian.")
         count = params.get("n_neighbors", min(15, n - 1))
         graph = NeighbourGraph(x.double(), count, seed=seed, batch_size=edges)
-        return Relation(x, graph.operator().p, True, graph=graph)
+        return Relation(x, graph.operator().p, True, total, graph=graph)
     if not callable(kernel) and kernel not in KERNELS:
         known = ", ".join([*KERNELS, PRECOMPUTED, NEIGHBOURS])
         raise EigenmapError(f"There is no kernel {kernel!r}; choose one of {known} or give a function.")
     function = kernel_function(kernel, kernel_params)
-    KernelBlocks(torch.cat([x[:65], x[:1]]).double(), function)  # tries the kernel and says what is wrong with it
-    return Relation(x, p, weighted, kernel=function)
+    # Tries the kernel and says what is wrong with it; twice the first point, for there may be no other.
+    KernelBlocks(torch.cat([x[:1], evenly(x, PROBE)]).double(), kernel, kernel_params=kernel_params)
+    return Relation(x, p, weighted, total, kernel=function)
 
 
 def one_row_each(x: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor]:

@@ -29,10 +29,14 @@ def judge(functions: Callable[[Tensor], Tensor], operator: Operator) -> Tensor:
     For true eigenfunctions A = C diag(mu) C + (the modes that are missing). So the ones that are there do not disturb
     each other, though on n points they are orthogonal only up to n^-1/2: a plain Rayleigh quotient A_jj / C_jj adds
     mu_1 / n to all of them. The missing modes add E[residual kernel(x, x)] / n, which is subtracted: pairs of a point
-    with itself.
+    with itself. A graph of neighbours has T phi_j = mu_j phi_j whatever points there are, and no such pairs: there
+    the plain quotient is the eigenvalue.
     """
     phi, p = functions(operator.x), operator.p[:, None]
     C, A = (p * phi).T @ phi, (p * phi).T @ operator.apply(phi)
+    if operator.components:
+        plain: Tensor = A.diagonal() / C.diagonal().clamp_min(1e-300)
+        return plain
     diagonal = operator.diagonal()
     if len(phi) < FEWEST_POINTS * phi.shape[1]:  # too few to tell the functions apart: each by itself
         own = (p.square() * phi.square() * diagonal[:, None]).sum(0)
@@ -115,18 +119,22 @@ def smallest_eigenvalue(operator: Operator) -> float:
     return lowest - noise_floor(operator) if lowest < -1e-9 * float(operator.diagonal().abs().max()) else 0.0
 
 
-def groups(eigenvalues: Tensor, n: int) -> list[list[int]]:
+def groups(eigenvalues: Tensor, n: int, components: int = 0) -> list[list[int]]:
     """Numbers of the components whose eigenvalues n points cannot tell apart, a list for each group.
 
     Neighbours in the spectrum belong together if they differ by less than 2 / sqrt(n) of the larger one (the standard
     error of an eigenvalue is of the order of sqrt(2 / n)), and by 1 % at least. Inside a group only the space is
     determined: its functions may come in any rotation.
+
+    A graph of neighbours has its eigenvalues just below 1, where all are near to each other: those of the Laplacian,
+    1 - mu, are compared. It has the eigenvalue 1 once for each of its components.
     """
     tolerance = max(0.01, 2 / math.sqrt(n))
     found: list[list[int]] = []
-    values = eigenvalues.tolist()
-    for j, mu in enumerate(values):
-        if found and abs(values[j - 1] - mu) <= tolerance * max(abs(values[j - 1]), abs(mu)):
+    values = (1 - eigenvalues if components else eigenvalues).tolist()
+    for j, value in enumerate(values):
+        close = j > 0 and abs(values[j - 1] - value) <= tolerance * max(abs(values[j - 1]), abs(value))
+        if found and (close or j < components):
             found[-1].append(j)
         else:
             found.append([j])

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
 
 class Reservoir:
-    """Every point seen so far is in the sample with equal probability, or in proportion to its weight.
+    """Every point seen so far is in the sample with equal probability, or the likelier the more it weighs.
 
-    Each point gets the key log(u) / w with u uniform in (0, 1), and the points with the largest keys stay (Efraimidis,
-    Spirakis: Weighted random sampling with a reservoir, 2006).
+    Each point gets the key log(u) / w with u uniform in (0, 1), and the points with the largest keys stay [1]. Given
+    the largest key c that was dropped, a point stays with probability 1 - exp(w c); so those that did stay stand for
+
+        w / (1 - exp(w c))
+
+    each, an unbiased estimate of the measure of all points [2]; w itself while nothing was dropped.
+
+    [1] Efraimidis, Spirakis: Weighted random sampling with a reservoir, 2006.
+    [2] Cohen, Kaplan: Summarizing data using bottom-k sketches, 2007.
 
     Example:
         >>> sample = Reservoir(100)
-        >>> sample.add(torch.rand(1000, 2), None, torch.Generator())
+        >>> sample.add(torch.rand(1000, 2), torch.ones(1000), torch.Generator())
         >>> sample.points.shape
         torch.Size([100, 2])
 
@@ -24,21 +33,30 @@ class Reservoir:
         self.capacity = capacity
         self.seen = 0
         self.points = torch.empty(0)
+        self.weights = torch.empty(0, dtype=torch.float64)
         self.keys = torch.empty(0, dtype=torch.float64)
+        self.dropped = -math.inf
 
     def __len__(self) -> int:
         """Count the points in the sample."""
         return len(self.points)
 
-    def add(self, x: Tensor, weights: Tensor | None, generator: torch.Generator) -> None:
+    def add(self, x: Tensor, weights: Tensor, generator: torch.Generator) -> None:
         """Let more points come by; those of weight zero never enter."""
-        keys = torch.rand(len(x), generator=generator, dtype=torch.float64).log()
-        if weights is not None:
-            keys, x = keys / weights.double().cpu(), x[(weights > 0).to(x.device)]
-            keys = keys[weights.cpu() > 0]
+        w = weights.double().cpu()
+        present = w > 0
+        if not bool(present.all()):  # a copy of all points is not made for nothing
+            w, x = w[present], x[present.to(x.device)]
+        keys = torch.cat([self.keys, torch.rand(len(w), generator=generator, dtype=torch.float64).log() / w])
         self.seen += len(x)
-        keys = torch.cat([self.keys, keys])
         points = torch.cat([self.points.to(x), x]) if len(self.points) else x
-        # In order of the keys: any prefix is a random sample too.
-        kept = keys.argsort(descending=True)[: self.capacity]
-        self.keys, self.points = keys[kept], points[kept.to(x.device)].clone()
+        order = keys.argsort(descending=True)
+        kept, left = order[: self.capacity], order[self.capacity :]
+        if len(left):
+            self.dropped = max(self.dropped, float(keys[left[0]]))
+        self.keys, self.weights = keys[kept], torch.cat([self.weights, w])[kept]
+        self.points = points[kept.to(x.device)].clone()
+
+    def measure(self) -> Tensor:
+        """How much of the weight of all points ever seen each of the kept ones stands for."""
+        return self.weights / -torch.expm1(self.weights * self.dropped)

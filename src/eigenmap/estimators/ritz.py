@@ -55,6 +55,7 @@ class Solution:
         residual: (r,) relative distance between phi_j and T phi_j / mu_j at probes near the points.
         outside: (r,) the same as far from the points as new points fall; equal where those are near.
         rank: number of eigenvalues that are not zero, of all that the span has.
+        spanned: number of functions of the span that the points can tell apart; the rank cannot be more.
 
     """
 
@@ -63,6 +64,7 @@ class Solution:
     residual: Tensor
     outside: Tensor
     rank: int
+    spanned: int
 
 
 def solve(span: Span, operator: Operator, k: int, scale: Tensor, seed: int, ridge: float = DISTINCT) -> Solution:
@@ -80,7 +82,8 @@ def solve(span: Span, operator: Operator, k: int, scale: Tensor, seed: int, ridg
     H = span(operator.x)
     if not bool(H.isfinite().all()):
         raise EigenmapError("The network returns NaN or infinity: training has diverged; lower learning_rate.")
-    mu, head, rank = rayleigh_ritz(H, operator, ridge)
+    mu, head, spanned = rayleigh_ritz(H, operator, ridge)
+    rank = len(mu)
     if rank == 0:
         raise EigenmapError("The kernel is zero on this data: it has no eigenfunctions. Check it and its parameters.")
     mu, head = mu[:k], head[:, :k]
@@ -96,7 +99,7 @@ def solve(span: Span, operator: Operator, k: int, scale: Tensor, seed: int, ridg
         if len(values) == len(mu) and float(remaining.mean()) < float(outside.mean()):
             mu, head, outside = values, fitted, remaining
     residual = outside if distance == NEAR else _residual(span, head, mu, operator, NEAR * scale, seed + 1)
-    return Solution(head * _signs(H @ head), mu, residual, outside, rank)
+    return Solution(head * _signs(H @ head), mu, residual, outside, rank, spanned)
 
 
 def _spreads(operator: Operator, distance: float) -> tuple[float, ...]:
@@ -106,17 +109,19 @@ def _spreads(operator: Operator, distance: float) -> tuple[float, ...]:
 
 
 def rayleigh_ritz(H: Tensor, operator: Operator, ridge: float = DISTINCT) -> tuple[Tensor, Tensor, int]:
-    """Signed eigenvalues of T in the span of the columns of H, coefficients of the functions, and their number.
+    """Signed eigenvalues of T in the span of the columns of H, coefficients of the functions, dimension of the span.
 
     The functions are orthonormal in L2(p). Functions that T maps to zero are left out.
     """
     basis, _ = orthonormal(H, operator.p, ridge)
     values = H @ basis
     A = (operator.p[:, None] * values).T @ operator.apply(values)
+    if not bool(A.isfinite().all()):
+        raise EigenmapError("The kernel returns NaN or infinity for some of the points; check it and their scale.")
     mu, vectors = torch.linalg.eigh((A + A.T) / 2)
     mu, vectors = mu.flip(0), vectors.flip(1)
     present = mu.abs() > NEGLIGIBLE * mu.abs().max()
-    return mu[present], basis @ vectors[:, present], int(present.sum())
+    return mu[present], basis @ vectors[:, present], basis.shape[1]
 
 
 def orthonormal(H: Tensor, p: Tensor, ridge: float = DISTINCT) -> tuple[Tensor, Tensor]:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from eigenmap.errors import EigenmapError
 from eigenmap.estimators import report
-from eigenmap.estimators.functions import Functions, Standardise, make_network
+from eigenmap.estimators.functions import Functions, Standardise, make_network, shared_width
 from eigenmap.estimators.hold_out import FEWEST, HeldOut, Verdict, best
 from eigenmap.estimators.relation import Relation
 from eigenmap.estimators.reservoir import Reservoir
@@ -19,6 +19,7 @@ from eigenmap.estimators.ritz import DISTINCT, Solution, solve
 from eigenmap.estimators.train import Batches, Trainer, WholeBatch, make_objective, takes_weights
 from eigenmap.objectives import shift_for
 from eigenmap.relations.batch import Batch
+from eigenmap.relations.kernel import PROBE, evenly
 from eigenmap.relations.operator import KernelOperator, MatrixOperator, Operator
 
 GAINS = (1.0, 3.0)
@@ -29,6 +30,8 @@ STEPS = 300
 """Steps of training unless told otherwise."""
 TRIAL = 1024
 """Points on which the first layer is chosen."""
+SINGLE = 5e-4
+"""Error of the kernel in float32, in shares of its largest value, with which blocks may be made in it."""
 WIDEST_SPAN = 2**25
 """Numbers in the span over all points of a Gram matrix (256 MB); beyond, psi stands in for the hidden layer."""
 
@@ -51,13 +54,14 @@ class Settings:
 
 @dataclass(frozen=True)
 class Found:
-    """What a fit reports: see the attributes of `NeuralEigenmap`."""
+    """What a fit reports: see the attributes of `NeuralEigenmap`; `narrow` if the network limits the rank."""
 
     eigenvalues: Tensor
     held_out_eigenvalues: Tensor
     residual: Tensor
     groups: list[list[int]]
     rank: int
+    narrow: bool
 
 
 class Solver:
@@ -74,7 +78,7 @@ class Solver:
         rows = torch.randperm(len(relation), generator=self.generator)[:TRIAL].to(relation.x.device)
         trial = relation.operator(rows if some else None)
         self.span_psi = settings.network == "separate" or (
-            relation.kernel is None and len(relation) * settings.network_params.get("width", 256) > WIDEST_SPAN
+            relation.kernel is None and len(relation) * self._width() > WIDEST_SPAN
         )
         gains = (1.0,) if isinstance(settings.network, nn.Module) else GAINS
         candidates = [self._candidate(standardise, trial, gain) for gain in gains]
@@ -117,32 +121,37 @@ class Solver:
             if self.held_out is not None:
                 self.ridge = best(self.held_out.judge(self.functions.span, self.settings.n_components)).ridge
         if relation.kernel is not None:
-            self.reservoir.add(relation.x, relation.p * n if relation.weighted else None, self.generator)
+            self.reservoir.add(relation.x, relation.p * relation.total, self.generator)
         return self.align(operator, None if judging is None else relation.operator(judging), solution)
 
     def partial(self, relation: Relation) -> None:
         """One pass of steps over new points, each together with as many old ones as fill a batch."""
         n, size = len(relation), self.settings.batch_size
         assert relation.kernel is not None
-        weights = relation.p * n
+        kept = self.reservoir.measure()
         for rows in torch.split(torch.randperm(n, generator=self.generator).to(relation.x.device), size):
-            x, w = relation.x[rows].to(self.dtype), weights[rows].to(self.dtype)
+            x, w = relation.x[rows].to(self.dtype), n * relation.p[rows].to(self.dtype)
             old = torch.randperm(len(self.reservoir), generator=self.generator)[: size - len(rows)]
             if len(old):
                 x = torch.cat([x, self.reservoir.points[old.to(relation.x.device)].to(x)])
-                w = torch.cat([w, torch.ones(len(old)).to(w)])
+                w = torch.cat([w, (kept[old] / kept.mean()).to(w)])
             if len(x) > 1:
                 whole = WholeBatch(KernelOperator(x, relation.kernel, w / w.sum()))
                 root = whole.root if takes_weights(self.trainer.objective) else None
                 self.trainer.step(whole.batch(0), self.functions.standardise, root)
-        self.reservoir.add(relation.x, weights if relation.weighted else None, self.generator)
+        self.reservoir.add(relation.x, relation.p * relation.total, self.generator)
 
     def align_reservoir(self, kernel: Any) -> Found:
         """Align on the points kept of all that came by; those beyond the reference block judge."""
-        capacity, points = self.settings.reference_size, self.reservoir.points.double()
+        points, measure = self.reservoir.points.double(), self.reservoir.measure()
+        order = torch.randperm(len(points), generator=torch.Generator().manual_seed(self.seed))
+        reference, rest = order[: self.settings.reference_size], order[self.settings.reference_size :]
         self._copy_trained()
-        judging = KernelOperator(points[capacity:], kernel) if len(points) > capacity + 1 else None
-        return self.align(KernelOperator(points[:capacity], kernel), judging)
+
+        def operator(rows: Tensor) -> KernelOperator:
+            return KernelOperator(points[rows.to(points.device)], kernel, measure[rows] / measure[rows].sum())
+
+        return self.align(operator(reference), operator(rest) if len(rest) > 1 else None)
 
     def align(self, operator: Operator, judging: Operator | None, solution: Solution | None = None) -> Found:
         """Solve the last layer on the reference block, unless that was done; judge it elsewhere."""
@@ -161,8 +170,9 @@ class Solver:
         order = mu.argsort(descending=True, stable=True)
         functions.head, mu = functions.head[:, order], mu[order]
         report.warn_of_weak_alpha(self.trainer.objective, mu, report.noise_floor(operator), self.trainer.unit)
-        groups = report.groups(mu, len(operator.x))
-        return Found(mu, held_out.to(mu)[order], solution.residual[order], groups, solution.rank)
+        groups = report.groups(mu, len(operator.x), operator.components)
+        narrow = solution.rank == solution.spanned < len(operator.x)
+        return Found(mu, held_out.to(mu)[order], solution.residual[order], groups, solution.rank, narrow)
 
     def _solve(self, operator: Operator) -> Solution:
         return solve(self.functions.span, operator, self.settings.n_components, self.scale, self.seed, self.ridge)
@@ -173,7 +183,9 @@ class Solver:
         outputs = settings.n_components + (0 if self.span_psi else max(8, settings.n_components // 2))
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self.seed)
-            network = make_network(settings.network, settings.network_params, trial.x.shape[1], outputs, gain)
+            network = make_network(
+                settings.network, settings.network_params, trial.x.shape[1], settings.n_components, outputs, gain
+            )
         network = copy.deepcopy(network).to(device=trial.x.device, dtype=torch.float64)
         functions = Functions(network, standardise, self.span_psi)
         try:
@@ -181,6 +193,9 @@ class Solver:
         except RuntimeError as error:
             raise EigenmapError(f"The network does not take {trial.x.shape[1]} features: {error}.") from error
         return functions, solve(functions.span, trial, settings.n_components, self.scale, self.seed)
+
+    def _width(self) -> int:
+        return int(self.settings.network_params.get("width", shared_width(self.settings.n_components)))
 
     def _badness(self, solution: Solution) -> float:
         """Mean residual over the functions asked for; one that is missing counts 1."""
@@ -298,9 +313,23 @@ class Solver:
 def _training_dtype(relation: Relation, standardise: Standardise, batch_size: int) -> torch.dtype:
     """float64 where all points are one batch, or where float32 would round away how they differ; else float32."""
     rounding = standardise.mean.abs() / standardise.scale * torch.finfo(torch.float32).eps
-    if len(relation) <= batch_size or bool((rounding > 1e-4).any()):
+    if len(relation) <= batch_size or bool((rounding > 1e-4).any()) or _kernel_rounds(relation):
         return torch.float64
     return torch.float32
+
+
+def _kernel_rounds(relation: Relation) -> bool:
+    """Whether the kernel is another one in float32: points far apart for it, or a function that takes float64 only."""
+    if relation.kernel is None:
+        return False
+    x = evenly(relation.x, PROBE)
+    y = x[1:]  # of a point and itself rounding may cancel, where both sides are the same matrix
+    exact = relation.kernel(x.double(), y.double())
+    try:
+        single = relation.kernel(x.float(), y.float())
+    except RuntimeError:
+        return True
+    return not float((single - exact).abs().max()) < SINGLE * float(exact.abs().max())
 
 
 def _held_out(operator: Operator, relation: Relation, generator: torch.Generator) -> HeldOut | None:

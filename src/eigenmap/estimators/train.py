@@ -65,6 +65,8 @@ def make_objective(objective: Any, params: dict[str, Any], dtype: torch.dtype, w
     `whole` says whether batches are all the points there are.
     """
     if isinstance(objective, nn.Module):
+        if params:
+            raise EigenmapError("An objective that is given as a module takes no objective_params; leave them out.")
         return objective
     if objective == "auto":
         # Rounding of C in this precision; more would hide small eigenvalues.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from itertools import pairwise
+from numbers import Integral
 
 import torch
 from torch import Tensor, nn
@@ -58,8 +59,9 @@ class MLP(nn.Module):
         super().__init__()
         sizes = {"in_features": in_features, "n_components": n_components, "width": width, "depth": depth}
         for name, size in sizes.items():
-            if not isinstance(size, int) or isinstance(size, bool) or size < 1:
+            if not isinstance(size, Integral) or isinstance(size, bool) or size < 1:
                 raise EigenmapError(f"{name} must be a whole number of at least 1, not {size!r}.")
+        in_features, n_components, width, depth = (int(size) for size in sizes.values())  # of numpy, maybe
         if activation not in ACTIVATIONS:
             raise EigenmapError(f"The activation must be one of {', '.join(ACTIVATIONS)}, not {activation!r}.")
         networks = n_components if separate else 1

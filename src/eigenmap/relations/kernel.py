@@ -38,6 +38,11 @@ LengthScale = float | Sequence[float]
 
 PROBE = 64
 """A kernel is tried on this many points before it is used."""
+ROUNDING = {torch.float64: 1e-5}
+"""kappa(x, y) and kappa(y, x) may differ by this share of the largest entry; by 10,000 roundings in other precisions.
+
+Distances by matrix product lose digits where points are far from each other for their length scale.
+"""
 
 
 def rbf(x: Tensor, y: Tensor, length_scale: LengthScale = 1.0) -> Tensor:
@@ -177,7 +182,7 @@ class KernelBlocks:
         self.gram: Tensor | None = None
         if named or callable(kernel):
             self.kappa = kernel_function(kernel, kernel_params)
-            self._probe()
+            self._probe(symmetric=named)
         else:
             self.gram = gram_matrix(kernel, len(self.x)).to(self.device)
         _check_batch_size(batch_size, len(self.x), world_size, weighted=weights is not None)
@@ -200,7 +205,7 @@ class KernelBlocks:
         """Make the block between the points with these two lists of numbers."""
         x, x_plus = self.x[rows], self.x[columns]
         if self.gram is None:
-            return Batch(x, x_plus, _checked(self.kappa(x, x_plus), len(rows), len(columns)))
+            return Batch(x, x_plus, kernel_block(self.kappa, x, x_plus))
         return Batch(x, x_plus, self.gram.index_select(0, rows).index_select(1, columns))
 
     def draw(self, step: int) -> tuple[Tensor, Tensor]:
@@ -217,14 +222,20 @@ class KernelBlocks:
         first, second = drawn.to(self.device).chunk(2)
         return first, second
 
-    def _probe(self) -> None:
-        """Try the kernel on a few points: two sides of different length, then the sides exchanged."""
-        some = self.x[: PROBE + 1]
-        x, y = some[:-1], some
-        K = _checked(self.kappa(x, y), len(x), len(y))
+    def _probe(self, symmetric: bool) -> None:
+        """Try the kernel on a few points: two sides of different length, then, unless it is known, exchanged."""
+        y = evenly(self.x, PROBE + 1)
+        x = y[:-1]
+        try:
+            K = kernel_block(self.kappa, x, y)
+            exchanged = K.T if symmetric else kernel_block(self.kappa, y, x)
+        except EigenmapError:
+            raise
+        except Exception as error:
+            raise EigenmapError(f"The kernel fails on {len(x)} and {len(y)} points: {error}") from error
         if not bool(K.isfinite().all()):
             raise EigenmapError("The kernel returns NaN or infinity; check its parameters and the scale of the points.")
-        _check_symmetric(K, _checked(self.kappa(y, x), len(y), len(x)).T)
+        _check_symmetric(K, exchanged.T)
 
 
 def _points(x: Any) -> Tensor:
@@ -251,7 +262,10 @@ def gram_matrix(kernel: Matrix, n: int) -> Tensor:
     else:
         values = kernel.to_numpy() if hasattr(kernel, "to_numpy") else kernel  # frames of pandas and polars
         read_only = isinstance(values, np.ndarray) and not values.flags.writeable
-        gram = torch.as_tensor(values.copy() if read_only else values)
+        try:
+            gram = torch.as_tensor(values.copy() if read_only else values)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise EigenmapError(f"The Gram matrix cannot be read as a matrix of numbers: {error}") from error
     if tuple(gram.shape) != (n, n):
         raise EigenmapError(f"A Gram matrix of {n} points must be {n} x {n}, not {' x '.join(map(str, gram.shape))}.")
     gram = gram if gram.is_floating_point() else gram.to(torch.get_default_dtype())
@@ -269,7 +283,14 @@ def gram_matrix(kernel: Matrix, n: int) -> Tensor:
     return gram
 
 
-def _checked(K: Any, rows: int, columns: int) -> Tensor:
+def evenly(x: Tensor, count: int) -> Tensor:
+    """About `count` rows from all over x, the first and the last among them: data often comes sorted."""
+    return x[torch.linspace(0, len(x) - 1, min(count, len(x)), dtype=torch.float64).round().long().to(x.device)]
+
+
+def kernel_block(kernel: Kernel, x: Tensor, y: Tensor) -> Tensor:
+    """The kernel between the rows of x and y, if it is the matrix of numbers that it should be."""
+    K, rows, columns = kernel(x, y), len(x), len(y)
     if not isinstance(K, Tensor) or tuple(K.shape) != (rows, columns):
         found = f"shape {tuple(K.shape)}" if isinstance(K, Tensor) else type(K).__name__
         raise EigenmapError(
@@ -285,7 +306,7 @@ def _check_symmetric(K: Tensor, transposed: Tensor, largest: Tensor | None = Non
         return
     scale = float((K if largest is None else largest).abs().max())
     difference = float((K - transposed).abs().max())
-    if difference > 100 * torch.finfo(K.dtype).eps * scale:
+    if difference > ROUNDING.get(K.dtype, 1e4 * torch.finfo(K.dtype).eps) * scale:
         raise EigenmapError(
             f"The kernel is not symmetric: kappa(x, y) and kappa(y, x) differ by up to {difference:.3g}; "
             "use their mean, or another kernel."

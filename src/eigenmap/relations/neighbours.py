@@ -19,6 +19,7 @@ functions in the same order, lambda_j = 1 - mu_j.
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -53,14 +54,16 @@ class NeighbourGraph:
 
     def __init__(self, x: Tensor, n_neighbors: int = 15, *, seed: int = 0, batch_size: int = 1024) -> None:
         n = len(x)
-        valid = isinstance(n_neighbors, int) and not isinstance(n_neighbors, bool)
+        valid = isinstance(n_neighbors, Integral) and not isinstance(n_neighbors, bool)
         if not valid or not 1 <= n_neighbors < n:
             raise EigenmapError(
                 f"n_neighbors must be a whole number from 1 to {n - 1}, one less than the number of points, "
                 f"not {n_neighbors!r}."
             )
+        n_neighbors = int(n_neighbors)  # of numpy, maybe
         self.x, self.n_neighbors, self.seed, self.batch_size = x, n_neighbors, seed, batch_size
-        self._index = _index(x)
+        self._origin = x.mean(0)
+        self._index = _index(x - self._origin)
         squares, found = self._search(x, n_neighbors + 1)
         rows, columns, kept = _without_self(found, n_neighbors)
         self.spacing = float(np.sqrt(np.maximum(squares[kept], 0).mean()))
@@ -74,15 +77,25 @@ class NeighbourGraph:
         """Count the points."""
         return len(self.x)
 
-    def operator(self) -> MatrixOperator:
+    def operator(self) -> NeighbourOperator:
         """T in the degree measure; elsewhere, T f is the mean of f over the nearest points."""
-        volume = self.degree.sum()
+        return NeighbourOperator(self)
+
+    def components(self) -> int:
+        """Count the parts of the graph that no edge joins."""
+        from scipy.sparse import coo_array
+        from scipy.sparse.csgraph import connected_components
+
+        edges = coo_array((self.weights.numpy(), tuple(self.edges.numpy())), shape=(len(self), len(self)))
+        return int(connected_components(edges, directed=False, return_labels=False))
+
+    def gram(self) -> Tensor:
+        """W_ij / (p_i p_j vol), sparse: the kernel whose eigenfunctions in the degree measure are sought."""
         i, j = self.edges
-        values = self.weights * volume / (self.degree[i] * self.degree[j])
-        gram = torch.sparse_coo_tensor(
+        values = self.weights * self.degree.sum() / (self.degree[i] * self.degree[j])
+        return torch.sparse_coo_tensor(
             self.edges, values, (len(self), len(self)), is_coalesced=True, check_invariants=False
         )
-        return MatrixOperator(self.x, gram, self.degree / volume, self._extend)
 
     def batch(self, step: int) -> Batch:
         """Both ends of edges drawn with probability in proportion to their weight; a function of seed and step."""
@@ -101,12 +114,26 @@ class NeighbourGraph:
         return self._sums
 
     def _search(self, z: Tensor, top: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-        found: tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]] = self._index.search(_single(z), top)
+        found: tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]] = self._index.search(_single(z - self._origin), top)
         return found
 
-    def _extend(self, z: Tensor, f: Tensor) -> Tensor:
+    def extend(self, z: Tensor, f: Tensor) -> Tensor:
+        """The mean of f, known at the points, over those nearest to each of z."""
         _, found = self._search(z, self.n_neighbors)
         return f[torch.from_numpy(found.clip(0))].mean(1)  # HNSW marks what it missed by -1
+
+
+class NeighbourOperator(MatrixOperator):
+    """T of a graph of neighbours; on some of the points, that of the graph that these have."""
+
+    def __init__(self, graph: NeighbourGraph) -> None:
+        super().__init__(graph.x, graph.gram().to(graph.x.device), graph.degree / graph.degree.sum(), graph.extend)
+        self.n_neighbors, self.components = graph.n_neighbors, graph.components()
+
+    def restrict(self, rows: Tensor) -> NeighbourOperator:
+        """T over some of the points only, each with as many fewer neighbours as there are fewer points around it."""
+        count = round(self.n_neighbors * len(rows) / len(self.x))
+        return NeighbourOperator(NeighbourGraph(self.x[rows], min(max(count, 1), len(rows) - 1)))
 
 
 def _index(x: Tensor) -> Any:
@@ -123,7 +150,7 @@ def _index(x: Tensor) -> Any:
 
 
 def _single(x: Tensor) -> np.ndarray[Any, Any]:
-    """What faiss takes."""
+    """What faiss takes; far from the origin the digits would not be enough."""
     return np.ascontiguousarray(x.detach().cpu().numpy(), dtype=np.float32)
 
 

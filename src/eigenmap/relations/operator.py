@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from eigenmap.errors import EigenmapError
-from eigenmap.relations.kernel import Kernel
+from eigenmap.relations.kernel import Kernel, kernel_block
 
 ENTRIES = 2**23
 """Entries of the kernel that are held at a time: 64 MB in float64."""
@@ -27,6 +27,8 @@ class Operator(Protocol):
 
     x: Tensor
     p: Tensor
+    components: int
+    """Of a graph in which T f is the mean of f over neighbours: its parts, each with an eigenvalue 1; else 0."""
 
     @property
     def extends(self) -> bool:
@@ -69,6 +71,7 @@ class KernelOperator:
     """
 
     extends = True
+    components = 0
 
     def __init__(self, x: Tensor, kernel: Kernel, p: Tensor | None = None) -> None:
         self.x, self.kernel = x, kernel
@@ -82,15 +85,17 @@ class KernelOperator:
         """T f at any points, strip by strip."""
         weighted = self.p[:, None] * f
         strips = torch.split(z, max(1, ENTRIES // len(self.x)))
-        return torch.cat([self.kernel(strip, self.x).to(weighted) @ weighted for strip in strips])
+        return torch.cat([kernel_block(self.kernel, strip, self.x).to(weighted) @ weighted for strip in strips])
 
     def block(self) -> Tensor:
         """The kernel between all reference points."""
-        return self.kernel(self.x, self.x).to(self.x)
+        return kernel_block(self.kernel, self.x, self.x).to(self.x)
 
     def diagonal(self) -> Tensor:
         """kappa(x_i, x_i), from small blocks, of which nothing else counts."""
-        return torch.cat([self.kernel(part, part).diagonal() for part in torch.split(self.x, 256)]).to(self.p)
+        return torch.cat([kernel_block(self.kernel, part, part).diagonal() for part in torch.split(self.x, 256)]).to(
+            self.p
+        )
 
     def restrict(self, rows: Tensor) -> KernelOperator:
         """T over some of the points only."""
@@ -107,6 +112,8 @@ class MatrixOperator:
         extension: (z, f) -> T f at other points, where something is known about them.
 
     """
+
+    components = 0
 
     def __init__(
         self,
