@@ -160,5 +160,7 @@ def test_what_is_not_finite_is_reported_with_two_settings_to_try() -> None:
     require_finite(Record(step=1, loss=1.0, gradient_norm=1.0), CONFIG)
     with pytest.raises(DivergedError, match=r"before step 1: loss nan.*lr=0\.03\) or clip_norm=1\."):
         require_finite(Record(step=1, loss=float("nan"), gradient_norm=1.0), CONFIG)
+    with pytest.raises(DivergedError, match=r"or clip_norm=1\."):
+        require_finite(Record(step=1, loss=math.nan, gradient_norm=1.0), TrainingConfig(steps=9, clip_norm=0.0))
     with pytest.raises(DivergedError, match=r"norm inf.*clip_norm=0\.5\."):
         require_finite(Record(step=1, loss=1.0, gradient_norm=math.inf), TrainingConfig(steps=9, clip_norm=5.0))

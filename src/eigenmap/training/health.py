@@ -133,7 +133,7 @@ def require_finite(record: Record, config: TrainingConfig) -> None:
     """Stop a run whose loss or gradient is no longer a number."""
     if math.isfinite(record["loss"]) and math.isfinite(record["gradient_norm"]):
         return
-    clip = "clip_norm=1" if config.clip_norm is None else f"clip_norm={config.clip_norm / 10:g}"
+    clip = f"clip_norm={config.clip_norm / 10:g}" if config.clip_norm else "clip_norm=1"
     raise DivergedError(
         f"training diverged before step {record['step']}: loss {record['loss']}, largest gradient norm "
         f"{record['gradient_norm']}. Try a smaller rate (lr={config.lr / 10:g}) or {clip}."
@@ -149,7 +149,7 @@ def require_features(history: Sequence[Record], config: TrainingConfig) -> None:
     if any(check["effective_rank"] >= limit for check in checks):
         return
     largest = max(record["gradient_norm"] for record in history)
-    if config.clip_norm is None:
+    if not config.clip_norm:
         cause = f"unclipped gradients (norm up to {largest:.3g}) blew up the weights, and the features froze"
         remedy = "clip_norm=1"
     else:
