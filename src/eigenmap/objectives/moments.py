@@ -160,17 +160,20 @@ class _SquaredMoments(Function):
         gradient_a = torch.zeros_like(a) if needs_a else None
         gradient_b = torch.empty_like(b) if needs_b else None
         value = a.new_zeros(())
+        roots = [None if w is None else w.sqrt() for w in (earlier, later)]
         for start in range(0, b.shape[1], block):
             stop = min(start + block, b.shape[1])
             M = a[:, :stop].T @ b[:, start:stop]
             M.triu_(1 - start)  # the pairs i < j of these columns j
-            D = M if earlier is None else M * earlier[:stop, None]
-            D = D if later is None else D * later[start:stop]  # half of the derivative by M
-            value += (M * D).sum()
+            # One buffer for all: by the roots of the weights its squares are the terms of the sum, by the roots once
+            # more it is half of the derivative by M.
+            _scale(M, *roots, start, stop)
+            value += torch.linalg.vector_norm(M).square()
+            _scale(M, *roots, start, stop)
             if gradient_b is not None:
-                gradient_b[:, start:stop] = 2 * (a[:, :stop] @ D)
+                gradient_b[:, start:stop] = 2 * (a[:, :stop] @ M)
             if gradient_a is not None:
-                gradient_a[:, :stop].addmm_(b[:, start:stop], D.T, alpha=2)
+                gradient_a[:, :stop].addmm_(b[:, start:stop], M.T, alpha=2)
         ctx.save_for_backward(gradient_a, gradient_b)
         return value
 
@@ -181,6 +184,14 @@ class _SquaredMoments(Function):
         return (*gradients, None, None, None)
 
 
+def _scale(M: Tensor, earlier: Tensor | None, later: Tensor | None, start: int, stop: int) -> None:
+    """Scale rows i < stop and columns start <= j < stop in place."""
+    if earlier is not None:
+        M *= earlier[:stop, None]
+    if later is not None:
+        M *= later[start:stop]
+
+
 def squared_moments(
     a: Tensor, b: Tensor, earlier: Tensor | None = None, later: Tensor | None = None, *, block: int = 1024
 ) -> Tensor:
@@ -189,7 +200,7 @@ def squared_moments(
     Column blocks of M are formed, used and forgotten: memory k x block instead of the several k x k of
     autograd, and only the half i < j that is needed is multiplied. The gradient goes to whichever of `a` and
     `b` asks for it, so a stop-gradient is written as in mathematics: `squared_moments(psi.detach(), psi_plus)`.
-    `earlier` and `later` (k,) are constants, one by default.
+    `earlier` and `later` (k,) are constants, not negative, one by default.
     """
     return _SquaredMoments.apply(a, b, earlier, later, block)  # type: ignore[no-any-return, no-untyped-call]
 
