@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from pickle import UnpicklingError
 
 import torch
 from safetensors.torch import load_file
@@ -52,7 +53,8 @@ def _first_fault(given: Mapping[str, Tensor], own: Mapping[str, Tensor]) -> str 
             return f"{key} is missing"
         found, wanted = tuple(given[key].shape), tuple(tensor.shape)
         if found != wanted:
-            return f"{key} has shape {found} instead of {wanted} (do the stem and the channels match?)"
+            hint = "do the channels match, and the stem? ImageNet's networks have the stem imagenet"
+            return f"{key} has shape {found} instead of {wanted} ({hint})"
     unknown = next((key for key in given if key not in own), None)
     return None if unknown is None else f"there is no {unknown} in it"
 
@@ -74,6 +76,9 @@ def _read(file: Path) -> dict[str, Tensor]:
         if file.suffix == ".safetensors":
             return load_file(file)
         content = torch.load(file, map_location="cpu", weights_only=True)
+    except UnpicklingError as error:
+        # torch's own advice is to open the file again in a way that can execute it.
+        raise EigenmapError(f"{file} is not a weights file of torch, or holds more than tensors.") from error
     except Exception as error:
         # A damaged file can fail in any way: as a zip, as a pickle, as text.
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__

@@ -160,16 +160,16 @@ class _SquaredMoments(Function):
         gradient_a = torch.zeros_like(a) if needs_a else None
         gradient_b = torch.empty_like(b) if needs_b else None
         value = a.new_zeros(())
-        roots = [None if w is None else w.sqrt() for w in (earlier, later)]
+        rows, columns = (None if weights is None else weights.sqrt() for weights in (earlier, later))
         for start in range(0, b.shape[1], block):
             stop = min(start + block, b.shape[1])
             M = a[:, :stop].T @ b[:, start:stop]
             M.triu_(1 - start)  # the pairs i < j of these columns j
             # One buffer for all: by the roots of the weights its squares are the terms of the sum, by the roots once
             # more it is half of the derivative by M.
-            _scale(M, *roots, start, stop)
+            _scale(M, rows, columns, start)
             value += torch.linalg.vector_norm(M).square()
-            _scale(M, *roots, start, stop)
+            _scale(M, rows, columns, start)
             if gradient_b is not None:
                 gradient_b[:, start:stop] = 2 * (a[:, :stop] @ M)
             if gradient_a is not None:
@@ -184,12 +184,12 @@ class _SquaredMoments(Function):
         return (*gradients, None, None, None)
 
 
-def _scale(M: Tensor, earlier: Tensor | None, later: Tensor | None, start: int, stop: int) -> None:
-    """Scale rows i < stop and columns start <= j < stop in place."""
-    if earlier is not None:
-        M *= earlier[:stop, None]
-    if later is not None:
-        M *= later[start:stop]
+def _scale(M: Tensor, rows: Tensor | None, columns: Tensor | None, start: int) -> None:
+    """Scale rows and columns in place; M holds the columns from `start` on, and the rows before the last of them."""
+    if rows is not None:
+        M *= rows[: len(M), None]
+    if columns is not None:
+        M *= columns[start : len(M)]
 
 
 def squared_moments(
