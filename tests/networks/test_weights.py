@@ -61,6 +61,16 @@ def test_a_saved_network_and_nested_containers(tmp_path: Path) -> None:
         assert torch.equal(tensor, source.encoder.state_dict()[key])
 
 
+@pytest.mark.parametrize("name", ["head.weight", "head.fc.weight", "classifier.1.weight", "heads.head.bias"])
+def test_classifiers_of_other_libraries_are_left_out(name: str) -> None:
+    source = build_encoder("small-cnn").state_dict()
+    encoder = build_encoder("small-cnn")
+    load_state(encoder, source | {name: torch.zeros(5)})
+    assert all(torch.equal(tensor, source[key]) for key, tensor in encoder.state_dict().items())
+    with pytest.raises(EigenmapError, match="there is no neck.weight in it"):
+        load_state(encoder, source | {"neck.weight": torch.zeros(5)})
+
+
 def test_counters_may_be_missing(trained: State) -> None:
     encoder = build_encoder("resnet18", image_size=224)
     load_state(encoder, {key: t for key, t in trained.items() if not key.endswith("num_batches_tracked")})

@@ -14,6 +14,8 @@ from eigenmap.errors import EigenmapError
 
 # Wrappers under which checkpoints keep the weights themselves.
 _CONTAINERS = ("state_dict", "model", "model_state_dict")
+# What classifiers are called in torchvision and timm.
+_CLASSIFIERS = ("fc.", "head.", "heads.", "head_dist.", "classifier.")
 
 
 def load_encoder_weights(encoder: nn.Module, file: str | Path) -> None:
@@ -33,7 +35,8 @@ def load_state(encoder: nn.Module, state: Mapping[str, Tensor], source: str = "T
     """Load named tensors into the encoder, in place, and say which key is wrong if one is.
 
     Tolerated: the prefixes `module.`, `network.` and `encoder.` (a whole saved network, also a model of ours: its other
-    parts are left out), a classifier `fc.*` that the encoder does not have, and missing `num_batches_tracked` counters.
+    parts are left out), a classifier (`fc.*`, `head.*`, `classifier.*` ...) that the encoder does not have, and missing
+    `num_batches_tracked` counters.
     """
     own = encoder.state_dict()
     given = _encoder_part(state, own)
@@ -66,7 +69,7 @@ def _encoder_part(state: Mapping[str, Tensor], own: Mapping[str, Tensor]) -> dic
         inside = {key.removeprefix(prefix): t for key, t in given.items() if key.startswith(prefix)}
         if inside and not any(key.startswith(prefix) for key in own):
             given = inside
-    return {key: tensor for key, tensor in given.items() if key in own or not key.startswith("fc.")}
+    return {key: tensor for key, tensor in given.items() if key in own or not key.startswith(_CLASSIFIERS)}
 
 
 def _read(file: Path) -> dict[str, Tensor]:
