@@ -1,8 +1,10 @@
 """Whether what is compiled for a GPU computes what the plain code does there: views, networks, whole steps.
 
-    python benchmarks/gpu_check.py [--sizes 32 96]
+    python benchmarks/gpu_check.py [--sizes 32 96] [--views cifar ...] [--precisions 32-true bf16-mixed] [--all]
 
 Prints one line a case and ends with 1 if any is wrong. Tests run where there is no GPU; this is for where there is.
+Nearly all of its time is compiling, so by default it looks at what most runs use (32 pixels, bf16, the views with and
+without blur); `--all` looks at everything.
 """
 
 from __future__ import annotations
@@ -10,7 +12,8 @@ from __future__ import annotations
 import argparse
 import copy
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import get_args
 
 import torch
 
@@ -20,10 +23,14 @@ from eigenmap.relations.augmentation import TwoViews
 from eigenmap.relations.images import ImagePairs
 from eigenmap.relations.recipes import RECIPES
 from eigenmap.training import TrainingConfig, start
+from eigenmap.training.config import Precision
 from eigenmap.training.loop import Learner
 
 Case = tuple[str, float, float]
 """What is compared, how far it is off, and how far it may be."""
+
+SIZES, VIEWS, PRECISIONS = (32, 96), tuple(RECIPES), get_args(Precision)
+USUAL_SIZES, USUAL_VIEWS, USUAL_PRECISIONS = (32,), ("cifar", "barlow_twins"), ("bf16-mixed",)
 
 
 def photos(count: int, size: int) -> torch.Tensor:
@@ -33,9 +40,9 @@ def photos(count: int, size: int) -> torch.Tensor:
     return (255 * smooth).to(torch.uint8)
 
 
-def check_views(size: int, device: torch.device) -> Iterator[Case]:
+def check_views(size: int, names: Sequence[str], device: torch.device) -> Iterator[Case]:
     images = photos(64, size).to(device)
-    for name in RECIPES:
+    for name in names:
         views = TwoViews(name, size)
         compiled, worst = views.compiled(), 0.0
         for seed in range(6):
@@ -57,19 +64,20 @@ def check_ahead(size: int, device: torch.device) -> Iterator[Case]:
     yield f"batches one step early, {size} pixels", worst, 0.0
 
 
-def check_steps(size: int, stem: str, device: torch.device, steps: int = 30) -> Iterator[Case]:
-    """The losses of a short training, compiled against plain, in float32: they drift apart slowly, never to nan."""
+def check_steps(size: int, precisions: Sequence[Precision], device: torch.device, steps: int = 30) -> Iterator[Case]:
+    """The losses of a short training, compiled against plain: they drift apart slowly, never to nan."""
+    stem = "imagenet" if size > 64 else "small"
     losses = {}
     torch.manual_seed(0)
     network = Network(build_encoder("resnet18", image_size=size, stem=stem), 256)
-    for precision in ("32-true", "bf16-mixed"):
+    for precision in precisions:
         for compiled in (False, True):
             config = TrainingConfig(
                 steps=steps,
                 optimizer="sgd",
                 lr=0.1,
                 clip_norm=1.0,
-                warmup_steps=10,
+                warmup_steps=steps // 3,
                 precision=precision,
                 channels_last=True,
                 compile=compiled,
@@ -89,20 +97,32 @@ def _apart(a: torch.Tensor, b: torch.Tensor) -> float:
     return float((a - b).abs().max()) if bool(both.isfinite().all()) else float("inf")
 
 
+def cases(
+    sizes: Sequence[int], views: Sequence[str], precisions: Sequence[Precision], device: torch.device
+) -> Iterator[Case]:
+    """All comparisons, one after another."""
+    for size in sizes:
+        yield from check_views(size, views, device)
+        yield from check_ahead(size, device)
+        yield from check_steps(size, precisions, device)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sizes", type=int, nargs="+", default=[32, 96])
+    parser.add_argument("--sizes", type=int, nargs="+", default=USUAL_SIZES, help="sides of the pictures in pixels")
+    parser.add_argument("--views", nargs="+", choices=VIEWS, default=USUAL_VIEWS)
+    parser.add_argument("--precisions", nargs="+", choices=PRECISIONS, default=USUAL_PRECISIONS)
+    parser.add_argument("--all", action="store_true", help="all sizes, views and precisions")
     given = parser.parse_args()
     if not torch.cuda.is_available():
         sys.exit("This machine has no GPU.")
-    device = torch.device("cuda")
+    chosen = (SIZES, VIEWS, PRECISIONS) if given.all else (given.sizes, given.views, given.precisions)
     wrong = 0
-    for size in given.sizes:
-        stem = "imagenet" if size > 64 else "small"
-        for cases in (check_views(size, device), check_ahead(size, device), check_steps(size, stem, device)):
-            for name, apart, allowed in cases:
-                wrong += apart > allowed
-                print(f"{'ok   ' if apart <= allowed else 'WRONG'} {name}: {apart:.2g} apart", flush=True)
+    for name, apart, allowed in cases(*chosen, torch.device("cuda")):
+        wrong += apart > allowed
+        print(f"{'ok   ' if apart <= allowed else 'WRONG'} {name}: {apart:.2g} apart", flush=True)
+        # Every case starts afresh: one function compiled for all of them would meet torch's limit of recompilations.
+        torch._dynamo.reset()
     sys.exit(wrong > 0)
 
 

@@ -29,6 +29,7 @@ quarter of that, whichever has the best held-out kNN accuracy at k = 2,048.
 from __future__ import annotations
 
 import argparse
+import copy
 import json
 import os
 import statistics
@@ -216,11 +217,11 @@ def missing(finished: Finished, stage: str = "all") -> list[Job]:
     return [job for job in dict.fromkeys(planned) if job not in finished]
 
 
-def waits(finished: Finished, job: Job) -> bool:
-    """Whether the run cannot begin because the rate of its method is not known yet."""
-    decides = job == trial(job.method, job.rate)
-    screened = job.method in (*SCREENED, *BRIEFLY_SCREENED)
-    return screened and not decides and finished.best_rate(job.method) is None
+def ready(finished: Finished) -> set[Job]:
+    """The missing runs that can begin now; the others wait for a rate or a setting that is not known yet."""
+    known = copy.copy(finished)
+    known.assume_rates = False
+    return set(missing(known))
 
 
 def summary(result: dict[str, Any]) -> str:
@@ -269,13 +270,14 @@ def main() -> None:
             if "job" in result:
                 print(summary(result))
         return
+    now = ready(finished)
     finished.assume_rates = True
     total = 0.0
     for stage in STAGES if given.stage == "all" else (given.stage,):
         for job in missing(finished, stage):
             seconds = wall_seconds(job) / SIDE_BY_SIDE
             total += seconds
-            note = "   (waits for its rate)" if waits(finished, job) else ""
+            note = "" if job in now else "   (waits for its rate)"
             print(f"{seconds:6.0f} s  {stage:14}  {job.name}{note}")
     print(f"{total:6.0f} s of the card, {SIDE_BY_SIDE} runs side by side")
 

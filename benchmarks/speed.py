@@ -11,6 +11,7 @@ on the CPU in the usual way (`--loader`), and the objectives alone against the p
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -214,6 +215,7 @@ def fits(setting: Setting) -> bool:
     except torch.cuda.OutOfMemoryError:
         return False
     finally:
+        gc.collect()  # learners refer to themselves: without it the next one finds their memory taken
         torch.cuda.empty_cache()
     return True
 

@@ -16,6 +16,7 @@ from eigenmap import Eigenmap, EigenmapError, fit_images, recipes
 from eigenmap.data import ImageSet, Labels
 from eigenmap.networks import build_encoder
 from eigenmap.objectives import OBJECTIVES
+from eigenmap.relations.augmentation import IMAGENET
 from eigenmap.training import CollapseError
 from tests.end_to_end.photos import pictures
 
@@ -235,13 +236,39 @@ class StopAfter:
 
 
 @pytest.mark.parametrize(
-    "changed", [{"n_components": 7}, {"views": "weak"}, {"objective": "nested"}, {"images": IMAGES[:-1]}, {"lr": 1e-4}]
+    "changed",
+    [
+        {"n_components": 7},
+        {"views": "weak"},
+        {"objective": "nested"},
+        {"images": IMAGES[:-1]},
+        {"lr": 1e-4},
+        {"stem": "medium"},
+        {"standardisation": IMAGENET},
+    ],
+    ids=str,
 )
 def test_a_run_is_not_resumed_with_other_settings(changed: dict[str, Any], tmp_path: Path) -> None:
     fit(out=tmp_path / "run")
     name = next(iter(changed))
     with pytest.raises(EigenmapError, match=f"cannot be resumed: .*{name} was .* and is now "):
         fit(out=tmp_path / "run", resume=True, **changed)
+
+
+def test_a_run_is_not_resumed_with_another_part_frozen(tmp_path: Path) -> None:
+    fit(out=tmp_path / "run", encoder="small-cnn", freeze_encoder=True)
+    with pytest.raises(EigenmapError, match="cannot be resumed: frozen was True and is now False"):
+        fit(out=tmp_path / "run", encoder="small-cnn", resume=True)
+
+
+def test_freezing_random_weights_is_worth_a_note(tmp_path: Path) -> None:
+    said: list[str] = []
+    fit(encoder="small-cnn", freeze_encoder=True, say=said.append)
+    assert any("frozen with the random weights" in line for line in said)
+    save_file(build_encoder("small-cnn").state_dict(), tmp_path / "weights.safetensors")
+    said.clear()
+    fit(encoder="small-cnn", encoder_weights=tmp_path / "weights.safetensors", freeze_encoder=True, say=said.append)
+    assert not any("frozen" in line for line in said)
 
 
 def test_a_run_of_so_many_minutes_keeps_its_steps_when_resumed(tmp_path: Path) -> None:
@@ -289,6 +316,10 @@ def test_an_output_that_cannot_be_written_is_refused_before_anything_is_read(tmp
         ({"lr": "fast"}, "lr must be a number"),
         ({"n_components": 0}, "n_components must be above 0"),
         ({"batch_size": 0}, "batch_size must be above 0"),
+        ({"batch_size": 1}, "batch_size must be at least 2"),
+        ({"accumulate": 9, "batch_size": 8}, "accumulate is 9, but a batch has only 8 images"),
+        ({"epochs": float("inf")}, "epochs must be a finite number"),
+        ({"warmup": 2}, "warmup is a share"),
         ({"image_size": 0}, "image_size must be above 0"),
         ({"steps": 0}, "steps must be at least 1, not 0"),
         ({"steps": None, "minutes": 0}, "minutes must be above 0, not 0"),

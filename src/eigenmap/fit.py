@@ -27,7 +27,7 @@ from eigenmap.data import ImageSet, load_images
 from eigenmap.errors import EigenmapError
 from eigenmap.evaluation.monitor import classes_of, knn_monitor
 from eigenmap.model import DESCRIPTION, Eigenmap, EncoderSpec, ImageInput, Source
-from eigenmap.networks import ENCODERS, Network, build_encoder, freeze, load_encoder_weights
+from eigenmap.networks import Network, freeze, load_encoder_weights, require_encoder
 from eigenmap.objectives import build
 from eigenmap.recipes import Recipe
 from eigenmap.recipes.graph import GraphRecipe
@@ -114,6 +114,7 @@ def fit_images(
     # Whatever can be refused is refused before images are read, which may take long.
     check_length(steps, minutes)
     _check_names(chosen, encoder_weights, tensorboard)
+    _check_batch(chosen)
     training_config(chosen, steps or 1, seed, device, devices, tensorboard)
     objective = build(chosen.objective, **chosen.objective_options)
 
@@ -136,6 +137,8 @@ def fit_images(
         load_encoder_weights(network.encoder, encoder_weights)
     if freeze_encoder:
         freeze(network.encoder)
+        if encoder_weights is None and not isinstance(encoder, nn.Module):
+            say("The encoder is frozen with the random weights it was made with: give it trained ones.")
 
     if minutes is not None and chosen.compile == "auto":
         chosen = chosen.but(compile=False)  # how many steps there will be, and whether it pays, is not known yet
@@ -169,7 +172,7 @@ def fit_images(
         if classes is None
         else knn_monitor(data.pixels, classes, train_rows, held_rows, views, fabric.device),
         progress=show() if progress is True else progress or None,
-        settings=_identity(chosen, image, len(train_rows)),
+        settings=_identity(chosen, image, freeze_encoder, len(train_rows)),
         fabric=fabric,
     )
     began = time.perf_counter()
@@ -233,12 +236,21 @@ def check_length(steps: int | None, minutes: float | None) -> None:
 def _check_names(recipe: Recipe, encoder_weights: str | Path | None, tensorboard: bool) -> None:
     """Refuse views, encoders, files and packages that are not there."""
     two_views(recipe.views)
-    if recipe.encoder not in ENCODERS:
-        build_encoder(recipe.encoder)
+    require_encoder(recipe.encoder)
     if encoder_weights is not None and not Path(encoder_weights).is_file():
         raise EigenmapError(f"There is no weights file {encoder_weights}.")
     if tensorboard and importlib.util.find_spec("tensorboard") is None:
         raise EigenmapError("TensorBoard is not installed: pip install 'eigenmap[tensorboard]', or leave it out.")
+
+
+def _check_batch(recipe: Recipe) -> None:
+    """Refuse a batch that has no moments, or fewer images than chunks."""
+    if recipe.batch_size < 2:
+        raise EigenmapError("batch_size must be at least 2: what is learned is how the images of a batch differ.")
+    if recipe.accumulate > recipe.batch_size:
+        raise EigenmapError(
+            f"accumulate is {recipe.accumulate}, but a batch has only {recipe.batch_size} images; use fewer chunks."
+        )
 
 
 def _load(
@@ -293,7 +305,9 @@ def _fitted(recipe: Recipe, asked: Mapping[str, Any], train: int, held_out: int,
         )
     if recipe.n_components > train:
         say(f"{images} allow for {train:,} components, not {recipe.n_components:,}.")
-    return recipe.but(n_components=min(recipe.n_components, train), batch_size=min(recipe.batch_size, train))
+    fitted = recipe.but(n_components=min(recipe.n_components, train), batch_size=min(recipe.batch_size, train))
+    _check_batch(fitted)
+    return fitted
 
 
 def steps_of_run(folder: Path) -> int | None:
@@ -304,18 +318,22 @@ def steps_of_run(folder: Path) -> int | None:
     return steps if isinstance(steps, int) else None
 
 
-def _identity(recipe: Recipe, image: ImageInput, images: int) -> dict[str, Setting]:
+def _identity(recipe: Recipe, image: ImageInput, frozen: bool, images: int) -> dict[str, Setting]:
     """What has to be the same for a run to be resumed, beside the training configuration."""
     return {
         "recipe": recipe.name,
         "objective": recipe.objective,
         "objective_options": json.dumps(dict(recipe.objective_options), sort_keys=True, default=str),
         "encoder": recipe.encoder,
+        "stem": recipe.stem,
+        "frozen": frozen,
         "n_components": recipe.n_components,
+        "hidden": recipe.hidden,
         "views": recipe.views,
         "batch_size": recipe.batch_size,
         "image_size": image.size,
         "channels": image.channels,
+        "standardisation": json.dumps(asdict(image.standardisation)),
         "images": images,
     }
 

@@ -50,6 +50,6 @@ def refused(*args: object) -> str:
 
 def assert_refused(result: Result) -> None:
     assert result.code == 2, result
-    assert result.err.startswith("Error: ") and result.err.endswith(".\n"), result.err
+    assert result.err.startswith("Error: ") and result.err.endswith((".\n", "?\n")), result.err
     assert result.err.count("\n") == 1 and "Traceback" not in result.err, result.err
     assert result.out == ""

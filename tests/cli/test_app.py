@@ -24,9 +24,13 @@ VERBS = {
     "search": ["INDEX", "IMAGE", "--dim", "--top", "--json", "--shortlist", "--shortlist-dim", "--funnel", "--where"],
     "advise": ["INDEX", "--recall", "--bytes-per-item", "--items", "--json", "--plot"],
     "duplicates": ["INDEX", "--threshold", "--dim", "--json"],
-    "evaluate": ["retrieval"],
+    "evaluate": ["retrieval", "classes", "nodes"],
     "evaluate retrieval": [
         *("RUN", "--gallery", "--query", "--gallery-labels", "--query-labels", "--dims", "--top", "--json"),
+    ],
+    "evaluate classes": [
+        *("RUN", "--train", "--test", "--train-labels", "--test-labels", "--labels", "--dims", "--probe", "--of"),
+        *("--neighbours", "--json", "--force"),
     ],
     "info": ["RUN"],
     "report": ["RUN", "--data", "--queries", "--labels", "--scores", "--optimise", "--out", "--force"],

@@ -29,6 +29,13 @@ def test_a_complaint_is_one_line_with_one_full_stop() -> None:
         assert err.getvalue() == "Error: it is " + "very " * 100 + "wrong.\n"
 
 
+def test_a_complaint_that_ends_with_a_question_has_no_full_stop() -> None:
+    err = io.StringIO()
+    with redirect_stderr(err):
+        complain("there is no setting epoch; did you mean epochs?")
+    assert err.getvalue() == "Error: there is no setting epoch; did you mean epochs?\n"
+
+
 def test_a_complaint_is_red_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.delenv("NO_COLOR", raising=False)

@@ -45,6 +45,12 @@ def test_a_setting_without_a_name_or_a_value_is_refused(pair: str) -> None:
         parse_settings([pair])
 
 
+@pytest.mark.parametrize("value", ["null", " null"])
+def test_a_setting_that_is_no_value_is_not_silently_left_out(value: str) -> None:
+    with pytest.raises(EigenmapError, match="gives no value; leave it out"):
+        parse_settings([f"clip_norm={value}"])
+
+
 def test_what_is_given_arrives(source: Path, tmp_path: Path) -> None:
     succeed(
         *("fit", "images", source, "--out", tmp_path / "run", *QUICK),

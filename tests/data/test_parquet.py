@@ -59,7 +59,7 @@ def test_struct_column_lists_of_labels_and_missing_bytes(tmp_path: Path) -> None
         load_images(path, strict=True)
 
 
-@pytest.mark.parametrize("column", ["image", "bytes"])
+@pytest.mark.parametrize("column", ["image", "img", "png", "bytes"])
 def test_a_folder_and_a_list_of_files(tmp_path: Path, column: str) -> None:
     for part in range(3):
         write(tmp_path / f"{part}.parquet", **{column: [png(10 * part + row) for row in range(5)]})
@@ -74,6 +74,21 @@ def test_images_in_a_folder_come_before_parquet(tmp_path: Path) -> None:
     write(tmp_path / "a.parquet", jpeg=[png(1)])
     (tmp_path / "b.png").write_bytes(png(2))
     assert values(load_images(tmp_path)) == [2]
+
+
+def test_a_struct_called_img(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.parquet", img=[{"bytes": png(7), "path": "p"}], label=[3])
+    assert (values(load_images(path)), labels(load_images(path))) == ([7], [["3"]])
+
+
+@pytest.mark.parametrize(("column", "kind"), [(["photo.png"], "string"), ([3], "int64"), ([[1, 2]], "list<")])
+def test_a_column_that_holds_no_bytes_is_no_column_of_images(column: Any, kind: str, tmp_path: Path) -> None:
+    """Paths above all: whoever wrote the file would decide which files of this machine are opened."""
+    (tmp_path / "photo.png").write_bytes(png(1))
+    with pytest.raises(EigenmapError, match=rf"no column of image bytes.*it has: image of type {kind}"):
+        load_images(write(tmp_path / "a.parquet", image=column))
+    # Bytes beside it are found.
+    assert values(load_images(write(tmp_path / "b.parquet", image=column, bytes=[png(5)]))) == [5]
 
 
 def test_labels_from_csv_by_id(tmp_path: Path) -> None:

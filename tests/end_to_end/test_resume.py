@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
-import subprocess
 import time
 from pathlib import Path
 from typing import Any
@@ -21,29 +21,43 @@ def metrics(run: Path) -> list[dict[str, Any]]:
     return [{name: value for name, value in json.loads(line).items() if name not in CLOCK} for line in lines]
 
 
-def stop(process: subprocess.Popen[str], run: Path, blow: signal.Signals) -> Result:
-    """Wait for a checkpoint that was not there before, and strike."""
-    before = (run / "checkpoint.pt").stat().st_mtime_ns if (run / "checkpoint.pt").exists() else 0
-    while not (run / "checkpoint.pt").exists() or (run / "checkpoint.pt").stat().st_mtime_ns == before:
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.001)
-    process.send_signal(blow)
-    stopped = finish(process)
-    assert "Traceback" not in stopped.err
-    assert not (run / "model.json").exists()
-    return stopped
+def stop(run: Path, blow: signal.Signals, *command: object, cwd: Path) -> Result:
+    """Start, wait for a checkpoint that was not there before, and strike; again if the run was over sooner."""
+    kept = run.with_name("kept")
+    if run.exists():
+        shutil.copytree(run, kept)
+    for _ in range(10):
+        process = start(*command, cwd=cwd)
+        before = _written(run)
+        while _written(run) == before and process.poll() is None:
+            time.sleep(0.001)
+        process.send_signal(blow)
+        stopped = finish(process)
+        assert "Traceback" not in stopped.err
+        if not (run / "model.json").exists():
+            return stopped
+        shutil.rmtree(run)
+        if kept.exists():
+            shutil.copytree(kept, run)
+    raise AssertionError("the run was always over before it could be stopped")
+
+
+def _written(run: Path) -> int:
+    """When the checkpoint was written; 0 if there is none."""
+    file = run / "checkpoint.pt"
+    return file.stat().st_mtime_ns if file.exists() else 0
 
 
 def test_a_run_that_was_stopped_ends_with_the_same_weights(fitted: Path, tmp_path: Path) -> None:
     """Interrupted, resumed, killed and resumed again: what comes out is what the run of `fitted` left, unstopped."""
     run = tmp_path / "stopped"
     fit = ("fit", "images", "PHOTOS", "--out", run, *FIT)
-    interrupted = stop(start(*fit, cwd=fitted), run, signal.SIGINT)
+    interrupted = stop(run, signal.SIGINT, *fit, cwd=fitted)
     assert interrupted.code == 130
     last = interrupted.err.splitlines()[-1]
     assert last == "Error: stopped; the same command with --resume goes on from the last checkpoint."
 
-    killed = stop(start(*fit, "--resume", cwd=fitted), run, signal.SIGKILL)
+    killed = stop(run, signal.SIGKILL, *fit, "--resume", cwd=fitted)
     assert killed.code == -signal.SIGKILL
     assert metrics(run)[-1]["step"] < 60
 

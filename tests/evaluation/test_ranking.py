@@ -22,6 +22,15 @@ def test_order_and_cosines_are_those_of_the_definition(dim):
     assert (indices.dtype, scores.dtype) == (torch.int64, torch.float32)
 
 
+@pytest.mark.parametrize("kind", [np.asarray, torch.from_numpy])
+def test_features_may_come_in_another_order(kind):
+    queries, gallery, order = codes(4, 12, 1), codes(40, 12, 2), torch.randperm(12)
+    found = nearest(kind(queries), kind(gallery), 9, 5, order=order, gallery_block=7)
+    expected = nearest(queries[:, order.numpy()], gallery[:, order.numpy()], 9, 5)
+    assert torch.equal(found.indices, expected.indices)
+    torch.testing.assert_close(found.scores, expected.scores)
+
+
 def test_equal_cosines_rank_by_gallery_index_also_across_blocks_and_scales():
     gallery = np.tile(codes(5, 4), (20, 1)) * (2.0 ** (np.arange(100) % 7))[:, None]
     for gallery_block in (3, 17, 100):

@@ -1,4 +1,5 @@
 import json
+import tracemalloc
 from statistics import mean, stdev
 
 import numpy as np
@@ -157,6 +158,19 @@ def test_random_features_are_the_mean_and_spread_over_permuted_features():
             values = [scores[name] for scores in drawn]
             assert row[name] == pytest.approx(mean(values), abs=1e-12)
             assert row[f"{name}_spread"] == pytest.approx(stdev(values), abs=1e-12)
+
+
+def test_random_features_of_a_memory_map_are_read_a_block_at_a_time(tmp_path):
+    np.save(tmp_path / "gallery.npy", codes(4000, 64))
+    gallery = np.load(tmp_path / "gallery.npy", mmap_mode="r")
+    queries, asked, offered = codes(2, 64, 1), one_label(2, 3), one_label(4000, 3)
+    tracemalloc.start()
+    try:
+        random_features(queries, gallery, asked, offered, [32], (10,), draws=2, gallery_block=250)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < gallery.nbytes / 4
 
 
 def test_random_features_depend_on_the_seed_alone_and_need_no_draws_at_full_length():

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from eigenmap.errors import EigenmapError
-from eigenmap.networks import ENCODERS, build_encoder
+from eigenmap.networks import ENCODERS, build_encoder, require_encoder
 
 
 @pytest.mark.parametrize("name", ENCODERS)
@@ -44,10 +44,12 @@ class FakeTimm:
         self.calls: list[dict[str, object]] = []
 
     def is_model(self, name: str) -> bool:
-        return name in ("convy", "resnet18")
+        return name in ("convy", "resnet18", "vitty")
 
     def create_model(self, name: str, **options: object) -> nn.Module:
         self.calls.append({"name": name, **options})
+        if "img_size" in options and not name.startswith("vit"):
+            raise TypeError("unexpected keyword argument 'img_size'")
         model = nn.Sequential(nn.Conv2d(int(str(options["in_chans"])), 6, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten())
         model.num_features = 99  # type: ignore[assignment]
         return model
@@ -60,9 +62,23 @@ def test_timm_names(monkeypatch: pytest.MonkeyPatch) -> None:
         encoder = build_encoder(name, channels=1, image_size=16)
         assert encoder.out_features == 6
         assert encoder(torch.rand(2, 1, 16, 16)).shape == (2, 6)
-    assert timm.calls[0] == {"name": "convy", "pretrained": False, "num_classes": 0, "in_chans": 1}
-    assert [call["name"] for call in timm.calls] == ["convy", "convy", "resnet18"]
+    made = [call for call in timm.calls if "img_size" not in call]
+    assert made[0] == {"name": "convy", "pretrained": False, "num_classes": 0, "in_chans": 1}
+    assert [call["name"] for call in made] == ["convy", "convy", "resnet18"]
+    # A transformer is made for the size of the images.
+    build_encoder("vitty", channels=1, image_size=16)
+    assert timm.calls[-1] == {"name": "vitty", "pretrained": False, "num_classes": 0, "in_chans": 1, "img_size": 16}
     with pytest.raises(EigenmapError, match="nor a model of timm"):
         build_encoder("resnet19")
     with pytest.raises(EigenmapError, match="cannot take an input of shape"):
         build_encoder("convy", channels=1, image_size=2)
+
+
+def test_a_name_is_checked_without_building(monkeypatch: pytest.MonkeyPatch) -> None:
+    timm = FakeTimm()
+    monkeypatch.setitem(sys.modules, "timm", SimpleNamespace(is_model=timm.is_model, create_model=timm.create_model))
+    for name in (*ENCODERS, "convy", "timm:resnet18"):
+        require_encoder(name)
+    assert timm.calls == []
+    with pytest.raises(EigenmapError, match="nor a model of timm"):
+        require_encoder("resnet19")

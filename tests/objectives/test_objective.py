@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import weakref
+from typing import Any
+
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from eigenmap.errors import EigenmapError
 from eigenmap.objectives import OBJECTIVES, build
@@ -135,3 +140,35 @@ def test_objectives_of_pairs_refuse_a_gram_block(name: str) -> None:
 def test_shapes_that_do_not_fit(psi: Tensor, psi_plus: Tensor, kernel: Tensor | None, message: str) -> None:
     with pytest.raises(EigenmapError, match=message):
         build("scl")(psi, psi_plus, kernel)
+
+
+class PeakMemory(TorchDispatchMode):
+    """Counts the bytes of all tensors that are made and not yet forgotten."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.held: dict[int, int] = {}
+        self.peak = 0
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        made = function(*args, **(kwargs or {}))
+        for tensor in tree_leaves(made):
+            if isinstance(tensor, Tensor):
+                storage = tensor.untyped_storage()
+                if storage._cdata not in self.held:
+                    self.held[storage._cdata] = storage.nbytes()
+                    weakref.finalize(storage, self.held.pop, storage._cdata, None)
+        self.peak = max(self.peak, sum(self.held.values()))
+        return made
+
+
+@pytest.mark.parametrize("name", [name for name in OBJECTIVES if not name.startswith("ritz")])
+def test_no_more_than_one_k_by_k_buffer_is_held(name: str) -> None:
+    """Of value and gradient together; what is left beside it are some matrices like psi, small here."""
+    B, k = 4, 2048
+    objective = build(name)
+    psi, psi_plus = (torch.randn(B, k, requires_grad=True) for _ in range(2))
+    with PeakMemory() as memory:
+        torch.autograd.grad(objective(psi, psi_plus), (psi, psi_plus))
+    like_psi = 4 * B * k
+    assert memory.peak <= 4 * k * k + 64 * like_psi

@@ -19,6 +19,7 @@ from eigenmap.training.health import (
     effective_rank,
     lowest_rank,
     measure,
+    principal_axes,
     rayleigh_quotients,
     require_features,
     require_finite,
@@ -84,6 +85,37 @@ def test_rayleigh_quotients_with_weights_and_gram_blocks() -> None:
     expected = [float(x[:, j] @ block @ x_plus[:, j]) / 36 / float(variance[j]) for j in range(3)]
     assert gram == pytest.approx(expected)
     assert rayleigh_quotients([Batch(x, x_plus)], mean=torch.ones(3, dtype=torch.float64))[2] == 0.0  # constant
+
+
+@pytest.mark.parametrize(("n", "k"), [(400, 6), (40, 90), (3, 20)])
+def test_principal_axes_are_the_singular_vectors(n: int, k: int) -> None:
+    x = torch.randn(n, k, dtype=torch.float64, generator=torch.Generator().manual_seed(0)) + 3
+    scales = 4.0 ** -torch.arange(k).double()
+    rotation = torch.linalg.qr(torch.randn(k, k, dtype=torch.float64, generator=torch.Generator().manual_seed(1))).Q
+    codes = (x * scales) @ rotation
+    count = min(n - 1, k, 5)
+    axes = principal_axes(codes, count)
+    expected = torch.linalg.svd(codes - codes.mean(0), full_matrices=False).Vh[:count]
+    torch.testing.assert_close((expected @ axes).abs(), torch.eye(count, dtype=torch.float64), atol=1e-6, rtol=0)
+
+
+def test_the_spectrum_does_not_depend_on_the_basis_of_the_features() -> None:
+    """What an objective without an order leaves behind is a rotation of what one with an order does."""
+    generator = torch.Generator().manual_seed(0)
+    mu = torch.tensor([0.9, 0.6, 0.3, 0.0])
+    shared, a, b = torch.randn(3, 1000, 4, generator=generator)
+    x, x_plus = (mu.sqrt() * shared + (1 - mu).sqrt() * own for own in (a, b))
+    scale = torch.tensor([8.0, 4.0, 2.0, 1.0])
+    rotation = torch.linalg.qr(torch.randn(4, 4, generator=generator)).Q
+    plain = measure(Identity(), (x * scale, x_plus * scale)).eigenvalues
+    rotated = measure(Identity(), (x * scale @ rotation, x_plus * scale @ rotation)).eigenvalues
+    assert rotated == pytest.approx(plain, abs=1e-4)
+    assert plain == sorted(plain, reverse=True) and plain[0] > 0.7 > 0.2 > plain[3] > -0.2
+
+
+def test_codes_that_are_constant_have_no_spectrum() -> None:
+    health = measure(Identity(), (torch.ones(50, 6), torch.ones(50, 6)))
+    assert health.effective_rank == 0.0 and health.eigenvalues == [0.0] * 6
 
 
 def test_measure_takes_pairs_or_batches_in_evaluation_mode_and_restores_it() -> None:
@@ -160,5 +192,7 @@ def test_what_is_not_finite_is_reported_with_two_settings_to_try() -> None:
     require_finite(Record(step=1, loss=1.0, gradient_norm=1.0), CONFIG)
     with pytest.raises(DivergedError, match=r"before step 1: loss nan.*lr=0\.03\) or clip_norm=1\."):
         require_finite(Record(step=1, loss=float("nan"), gradient_norm=1.0), CONFIG)
+    with pytest.raises(DivergedError, match=r"or clip_norm=1\."):
+        require_finite(Record(step=1, loss=math.nan, gradient_norm=1.0), TrainingConfig(steps=9, clip_norm=0.0))
     with pytest.raises(DivergedError, match=r"norm inf.*clip_norm=0\.5\."):
         require_finite(Record(step=1, loss=1.0, gradient_norm=math.inf), TrainingConfig(steps=9, clip_norm=5.0))

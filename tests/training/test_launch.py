@@ -115,3 +115,12 @@ def test_compiling_pays_on_a_gpu_with_a_compiler_and_many_steps(monkeypatch: pyt
     monkeypatch.setattr(shutil, "which", lambda name: name)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert not launch.pays_to_compile("auto", many)
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_processes_take_leave_of_each_other(together: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    left: list[int] = []
+    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: together)
+    monkeypatch.setattr(torch.distributed, "destroy_process_group", lambda: left.append(1))
+    launch.leave()
+    assert len(left) == together

@@ -106,6 +106,16 @@ def test_one_step_is_one_forward_pass_over_both_views_and_one_plain_gradient_ste
         torch.testing.assert_close(a, b)
 
 
+def test_a_clip_norm_of_zero_clips_nothing() -> None:
+    """So that a recipe's clipping can be switched off by a number."""
+    networks = [ToyNetwork(dropout=0), ToyNetwork(dropout=0)]
+    for network, clip_norm in zip(networks, (0.0, None), strict=True):
+        config = TrainingConfig(steps=2, optimizer="sgd", lr=0.1, clip_norm=clip_norm, accelerator="cpu")
+        train(network, ToyRelation(), build("scl"), config)
+    for a, b in zip(*(network.parameters() for network in networks), strict=True):
+        assert torch.equal(a, b)
+
+
 KILLED = """
 import os, signal, sys
 from tests.training import test_loop

@@ -12,6 +12,7 @@ from eigenmap.cli import (  # noqa: F401 - they register their verbs
     demo,
     embed,
     evaluate,
+    evaluate_classes,
     evaluate_nodes,
     export,
     figures,

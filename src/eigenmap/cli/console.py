@@ -38,7 +38,9 @@ def complain(message: str) -> None:
     """Print one sentence about what went wrong."""
     from rich.text import Text
 
-    sentence = printable(message).rstrip().removesuffix(".") + "."
+    sentence = printable(message).rstrip().removesuffix(".")
+    if not sentence.endswith("?"):
+        sentence += "."
     console(stderr=True).print(Text.assemble(("Error: ", "bold red"), sentence), soft_wrap=True)
 
 

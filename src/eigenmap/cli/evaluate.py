@@ -174,8 +174,8 @@ def retrieval(
     if themselves and query_labels is not None:
         raise EigenmapError("The queries are the gallery: give their labels once, with --gallery-labels.")
 
-    offered = _read_labelled(model, gallery, gallery_labels, "--gallery-labels", strict, quiet)
-    asked = offered if themselves else _read_labelled(model, query, query_labels, "--query-labels", strict, quiet)
+    offered = read_labelled(model, gallery, gallery_labels, "--gallery-labels", strict, quiet)
+    asked = offered if themselves else read_labelled(model, query, query_labels, "--query-labels", strict, quiet)
     query_matrix, gallery_matrix = _comparable_labels(asked, offered, sayer(quiet))
     gallery_codes = encode_images(model, offered, max(at), place, batch_size, quiet)
     query_codes = gallery_codes if themselves else encode_images(model, asked, max(at), place, batch_size, quiet)
@@ -197,7 +197,7 @@ def retrieval(
     _show(rows, cuts, len(asked), len(offered))
 
 
-def _read_labelled(
+def read_labelled(
     model: Eigenmap, source: Path | None, labels: Path | None, option: str, strict: bool, quiet: bool
 ) -> ImageSet:
     """Images whose labels are known."""

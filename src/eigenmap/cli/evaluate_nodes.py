@@ -154,7 +154,7 @@ def nodes(
 
     if json is not None:
         check_file(json, force)
-    shares = [_share(percent) for percent in labels or (1, 10, 100)]
+    shares = [share_of(percent) for percent in labels or (1, 10, 100)]
     place = check_device(device)
     model = Eigenmap.load(run)
     if not isinstance(model.input, NodeInput):
@@ -198,7 +198,8 @@ def nodes(
     _show(found, len(splits[0].test))
 
 
-def _share(percent: float) -> float:
+def share_of(percent: float) -> float:
+    """A percentage of labels as a share."""
     if not 0 < percent <= 100:
         raise EigenmapError(f"--labels takes percentages above 0 and up to 100, not {percent:g}.")
     return percent / 100

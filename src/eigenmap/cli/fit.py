@@ -230,9 +230,14 @@ def parse_settings(pairs: list[str]) -> dict[str, Any]:
         if not equals or not name:
             raise EigenmapError(f"--set takes name=value, for example --set clip_norm=1, not {pair!r}.")
         try:
-            settings[name.replace("-", "_")] = json.loads(value)
+            read = json.loads(value)
         except ValueError:
-            settings[name.replace("-", "_")] = value
+            read = value
+        if read is None:  # for a recipe it would mean "as it is", which nobody who types it expects
+            raise EigenmapError(
+                f"--set {pair} gives no value; leave it out to keep the recipe's (clip_norm=0: no clip)."
+            )
+        settings[name.replace("-", "_")] = read
     return settings
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from eigenmap.data.labels import Labels
 from eigenmap.errors import EigenmapError
 
-IMAGE_COLUMNS = ("jpeg", "image.bytes", "image", "bytes")
+IMAGE_COLUMNS = ("jpeg", "jpg", "png", "image.bytes", "image", "img.bytes", "img", "bytes")
 LABEL_COLUMNS = ("label", "labels")
 ID_COLUMNS = ("id", "name", "file", "file_name", "filename", "path", "image_id")
 
@@ -36,9 +36,9 @@ class ParquetImages:
 def open_parquet(files: Sequence[Path]) -> ParquetImages:
     """Find images, ids and labels in parquet files that share their columns.
 
-    Images are encoded files in a column ``jpeg``, ``image``, ``image.bytes`` or ``bytes``; labels are
-    integers, names, or lists of either in ``label`` or ``labels``; ids come from the first of ``id``, ``name``,
-    ``file``, ... or are "<file>/<row>".
+    Images are encoded files in the first column of ``jpeg``, ``jpg``, ``png``, ``image``, ``img`` (the last two also as
+    a struct with ``bytes`` in it) and ``bytes``; labels are integers, names, or lists of either in ``label`` or
+    ``labels``; ids come from the first of ``id``, ``name``, ``file``, ... or are "<file>/<row>".
     """
     image, label, ident = _find_columns(files[0])
     ids: list[str] = []
@@ -113,10 +113,11 @@ def _field(batch: Any, column: str) -> Any:
 def _find_columns(file: Path) -> tuple[str, str | None, str | None]:
     """Which columns hold the images, the labels and the ids."""
     columns = _columns(_open(file))
-    image = next((name for name in IMAGE_COLUMNS if name in columns), None)
+    image = next((name for name in IMAGE_COLUMNS if "binary" in columns.get(name, "")), None)
     if image is None:
-        listed = ", ".join(columns)
-        raise EigenmapError(f"{file} has no column of image bytes: 'jpeg', 'image' or 'bytes' (it has: {listed})")
+        wanted = ", ".join(name for name in IMAGE_COLUMNS if "." not in name)
+        there = ", ".join(f"{name} of type {kind}" if name in IMAGE_COLUMNS else name for name, kind in columns.items())
+        raise EigenmapError(f"{file} has no column of image bytes: {wanted} (it has: {there})")
     label = next((name for name in LABEL_COLUMNS if name in columns), None)
     return image, label, next((name for name in ID_COLUMNS if name in columns), None)
 
@@ -133,13 +134,13 @@ def _open(file: Path) -> Any:
         raise EigenmapError(f"{file} cannot be read as a parquet file: {error}") from None
 
 
-def _columns(source: Any) -> list[str]:
-    """Names of the columns; a struct ``image`` of bytes and path counts as image.bytes, image.path."""
-    names: list[str] = []
+def _columns(source: Any) -> dict[str, str]:
+    """Names and types of the columns; a struct ``image`` of bytes and path counts as image.bytes, image.path."""
+    columns: dict[str, str] = {}
     for column in source.schema_arrow:
-        inner = [column.type.field(i).name for i in range(column.type.num_fields)] if _is_struct(column) else []
-        names += [f"{column.name}.{name}" for name in inner] or [column.name]
-    return names
+        inner = [column.type.field(i) for i in range(column.type.num_fields)] if _is_struct(column) else []
+        columns |= {f"{column.name}.{part.name}": str(part.type) for part in inner} or {column.name: str(column.type)}
+    return columns
 
 
 def _is_struct(column: Any) -> bool:

@@ -47,13 +47,14 @@ def nearest(
     top: int,
     dim: int | None = None,
     *,
+    order: Tensor | None = None,
     drop_self: bool = False,
     block: int | None = None,
     gallery_block: int = 65_536,
     device: torch.device | str | None = None,
     tf32: bool = False,
 ) -> Ranking:
-    """Rank the gallery for every query by the cosine of the first `dim` features.
+    """Rank the gallery for every query by the cosine of the first `dim` features, or the first of `order`.
 
     `block` queries (default 128 on a CPU, 1,024 on a GPU) meet `gallery_block` gallery rows at a time, so
     memory is bounded for any gallery, a memory-mapped one too; what grows is the result, n_queries * top
@@ -72,11 +73,11 @@ def nearest(
     block = usual_block if block is None else whole_number(block, "block")
     gallery_block = whole_number(gallery_block, "gallery_block")
 
-    q = unit_rows(queries[:, :dim], place) * _ONE
+    q = unit_rows(_prefix(queries, dim, order), place) * _ONE
     best = torch.empty(len(q), 0, dtype=torch.int64, device=place)
     with _float32_matmul(place, tf32):
         for first in range(0, len(gallery), gallery_block):
-            g = unit_rows(gallery[first : first + gallery_block, :dim], place)
+            g = unit_rows(_prefix(gallery[first : first + gallery_block], dim, order), place)
             merged = []
             for start in range(0, len(q), block):
                 keys = _keys(q[start : start + block] @ g.T, first)
@@ -90,6 +91,14 @@ def nearest(
                 merged.append(keys)
             best = torch.cat(merged)
     return Ranking(_SHIFT - 1 - best % _SHIFT, (best >> 32).float() / _ONE)
+
+
+def _prefix(codes: Codes, dim: int, order: Tensor | None) -> Codes:
+    """Cut codes at `dim` features, those numbered in `order` if it is given."""
+    if order is None:
+        return codes[:, :dim]
+    chosen = order[:dim]
+    return codes[:, chosen.to(codes.device)] if isinstance(codes, Tensor) else codes[:, chosen.numpy()]
 
 
 def unit_rows(codes: Codes, device: torch.device) -> Tensor:

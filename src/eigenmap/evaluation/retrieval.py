@@ -58,6 +58,7 @@ def retrieval(
     dims: Sequence[int],
     top: Sequence[int] = (100, 1000),
     *,
+    order: Tensor | None = None,
     drop_self: bool = False,
     block: int | None = None,
     gallery_block: int = 65_536,
@@ -94,6 +95,7 @@ def retrieval(
             gallery,
             max(cuts),
             dim,
+            order=order,
             drop_self=drop_self,
             block=block,
             gallery_block=gallery_block,
@@ -139,12 +141,13 @@ def random_features(
         if not cut:
             break
         for row in retrieval(
-            _columns(queries, order[: max(cut)]),
-            _columns(gallery, order[: max(cut)]),
+            queries,
+            gallery,
             query_labels,
             gallery_labels,
             cut,
             top,
+            order=order,
             drop_self=drop_self,
             block=block,
             gallery_block=gallery_block,
@@ -217,11 +220,6 @@ def _query_scores(hits: Tensor, n_relevant: Tensor, cuts: Sequence[int]) -> dict
         scores[f"map_over_relevant@{cut}"] = gain[:, last] / n_relevant.clamp(min=1)
         scores[f"precision@{cut}"] = found[:, last].double() / cut
     return scores
-
-
-def _columns(codes: Codes, order: Tensor) -> Codes:
-    """Select the features numbered in `order`, in that order."""
-    return codes[:, order.to(codes.device)] if isinstance(codes, Tensor) else codes[:, order.numpy()]
 
 
 def _mean_and_spread(rows: Sequence[Row]) -> Row:

@@ -10,6 +10,7 @@ Any `nn.Module` that returns (batch, features) can stand in for the encoder.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Literal
 
 from torch import nn
@@ -42,6 +43,7 @@ __all__ = [
     "is_frozen",
     "load_encoder_weights",
     "load_state",
+    "require_encoder",
 ]
 
 _RESNETS: dict[str, Callable[[int, Stem], ResNet]] = {
@@ -86,7 +88,10 @@ def build_encoder(
     return _timm_encoder(name, channels, image_size)
 
 
-def _timm_encoder(name: str, channels: int, image_size: int) -> nn.Module:
+def require_encoder(name: str) -> None:
+    """Refuse a name that `build_encoder` does not know, without building anything."""
+    if name in ENCODERS:
+        return
     known = ", ".join(ENCODERS)
     try:
         import timm
@@ -94,10 +99,19 @@ def _timm_encoder(name: str, channels: int, image_size: int) -> nn.Module:
         raise EigenmapError(
             f"Unknown encoder {name!r}: choose one of {known}, or install timm to use the names it knows."
         ) from error
-    model_name = name.removeprefix("timm:")
-    if not timm.is_model(model_name):
+    if not timm.is_model(name.removeprefix("timm:")):
         raise EigenmapError(f"Unknown encoder {name!r}: it is neither one of {known} nor a model of timm.")
-    encoder: nn.Module = timm.create_model(model_name, pretrained=False, num_classes=0, in_chans=channels)
+
+
+def _timm_encoder(name: str, channels: int, image_size: int) -> nn.Module:
+    require_encoder(name)
+    import timm
+
+    create = partial(timm.create_model, name.removeprefix("timm:"), pretrained=False, num_classes=0, in_chans=channels)
+    try:
+        encoder: nn.Module = create(img_size=image_size)  # transformers are made for one size
+    except TypeError:  # convolutional networks take any, and no such argument
+        encoder = create()
     # timm's own `num_features` is not the output width of every model, so the width is measured.
     encoder.out_features = encoder_width(encoder, (channels, image_size, image_size))  # type: ignore[assignment]
     return encoder

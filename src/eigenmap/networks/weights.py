@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from pickle import UnpicklingError
 
 import torch
 from safetensors.torch import load_file
@@ -13,6 +14,8 @@ from eigenmap.errors import EigenmapError
 
 # Wrappers under which checkpoints keep the weights themselves.
 _CONTAINERS = ("state_dict", "model", "model_state_dict")
+# What classifiers are called in torchvision and timm.
+_CLASSIFIERS = ("fc.", "head.", "heads.", "head_dist.", "classifier.")
 
 
 def load_encoder_weights(encoder: nn.Module, file: str | Path) -> None:
@@ -32,7 +35,8 @@ def load_state(encoder: nn.Module, state: Mapping[str, Tensor], source: str = "T
     """Load named tensors into the encoder, in place, and say which key is wrong if one is.
 
     Tolerated: the prefixes `module.`, `network.` and `encoder.` (a whole saved network, also a model of ours: its other
-    parts are left out), a classifier `fc.*` that the encoder does not have, and missing `num_batches_tracked` counters.
+    parts are left out), a classifier (`fc.*`, `head.*`, `classifier.*` ...) that the encoder does not have, and missing
+    `num_batches_tracked` counters.
     """
     own = encoder.state_dict()
     given = _encoder_part(state, own)
@@ -52,7 +56,8 @@ def _first_fault(given: Mapping[str, Tensor], own: Mapping[str, Tensor]) -> str 
             return f"{key} is missing"
         found, wanted = tuple(given[key].shape), tuple(tensor.shape)
         if found != wanted:
-            return f"{key} has shape {found} instead of {wanted} (do the stem and the channels match?)"
+            hint = "do the channels match, and the stem? ImageNet's networks have the stem imagenet"
+            return f"{key} has shape {found} instead of {wanted} ({hint})"
     unknown = next((key for key in given if key not in own), None)
     return None if unknown is None else f"there is no {unknown} in it"
 
@@ -64,7 +69,7 @@ def _encoder_part(state: Mapping[str, Tensor], own: Mapping[str, Tensor]) -> dic
         inside = {key.removeprefix(prefix): t for key, t in given.items() if key.startswith(prefix)}
         if inside and not any(key.startswith(prefix) for key in own):
             given = inside
-    return {key: tensor for key, tensor in given.items() if key in own or not key.startswith("fc.")}
+    return {key: tensor for key, tensor in given.items() if key in own or not key.startswith(_CLASSIFIERS)}
 
 
 def _read(file: Path) -> dict[str, Tensor]:
@@ -74,6 +79,9 @@ def _read(file: Path) -> dict[str, Tensor]:
         if file.suffix == ".safetensors":
             return load_file(file)
         content = torch.load(file, map_location="cpu", weights_only=True)
+    except UnpicklingError as error:
+        # torch's own advice is to open the file again in a way that can execute it.
+        raise EigenmapError(f"{file} is not a weights file of torch, or holds more than tensors.") from error
     except Exception as error:
         # A damaged file can fail in any way: as a zip, as a pickle, as text.
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__

@@ -160,17 +160,20 @@ class _SquaredMoments(Function):
         gradient_a = torch.zeros_like(a) if needs_a else None
         gradient_b = torch.empty_like(b) if needs_b else None
         value = a.new_zeros(())
+        rows, columns = (None if weights is None else weights.sqrt() for weights in (earlier, later))
         for start in range(0, b.shape[1], block):
             stop = min(start + block, b.shape[1])
             M = a[:, :stop].T @ b[:, start:stop]
             M.triu_(1 - start)  # the pairs i < j of these columns j
-            D = M if earlier is None else M * earlier[:stop, None]
-            D = D if later is None else D * later[start:stop]  # half of the derivative by M
-            value += (M * D).sum()
+            # One buffer for all: by the roots of the weights its squares are the terms of the sum, by the roots once
+            # more it is half of the derivative by M.
+            _scale(M, rows, columns, start)
+            value += torch.linalg.vector_norm(M).square()
+            _scale(M, rows, columns, start)
             if gradient_b is not None:
-                gradient_b[:, start:stop] = 2 * (a[:, :stop] @ D)
+                gradient_b[:, start:stop] = 2 * (a[:, :stop] @ M)
             if gradient_a is not None:
-                gradient_a[:, :stop].addmm_(b[:, start:stop], D.T, alpha=2)
+                gradient_a[:, :stop].addmm_(b[:, start:stop], M.T, alpha=2)
         ctx.save_for_backward(gradient_a, gradient_b)
         return value
 
@@ -181,6 +184,14 @@ class _SquaredMoments(Function):
         return (*gradients, None, None, None)
 
 
+def _scale(M: Tensor, rows: Tensor | None, columns: Tensor | None, start: int) -> None:
+    """Scale rows and columns in place; M holds the columns from `start` on, and the rows before the last of them."""
+    if rows is not None:
+        M *= rows[: len(M), None]
+    if columns is not None:
+        M *= columns[start : len(M)]
+
+
 def squared_moments(
     a: Tensor, b: Tensor, earlier: Tensor | None = None, later: Tensor | None = None, *, block: int = 1024
 ) -> Tensor:
@@ -189,7 +200,7 @@ def squared_moments(
     Column blocks of M are formed, used and forgotten: memory k x block instead of the several k x k of
     autograd, and only the half i < j that is needed is multiplied. The gradient goes to whichever of `a` and
     `b` asks for it, so a stop-gradient is written as in mathematics: `squared_moments(psi.detach(), psi_plus)`.
-    `earlier` and `later` (k,) are constants, one by default.
+    `earlier` and `later` (k,) are constants, not negative, one by default.
     """
     return _SquaredMoments.apply(a, b, earlier, later, block)  # type: ignore[no-any-return, no-untyped-call]
 

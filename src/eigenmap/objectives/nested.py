@@ -71,11 +71,8 @@ class _NestedProduct(Function):
         value = a.new_zeros(())
         for start in range(0, len(s), block):
             columns = slice(start, start + block)
-            C, C_plus = a.T @ a[:, columns], b.T @ b[:, columns]
-            S = torch.minimum(s[:, None], s[columns])  # s decreases: s_max(i,j) is the smaller of the two
-            value += (C * C_plus).mul_(S).sum()
-            gradient_a[:, columns] = 2 * (a @ C_plus.mul_(S))
-            gradient_b[:, columns] = 2 * (b @ C.mul_(S))
+            part, gradient_a[:, columns], gradient_b[:, columns] = _nested_columns(a, b, s, columns)
+            value += part
         ctx.save_for_backward(gradient_a, gradient_b)
         return value
 
@@ -86,6 +83,16 @@ class _NestedProduct(Function):
         return gradient_a * gradient, gradient_b * gradient, None, None
 
 
-def nested_product(a: Tensor, b: Tensor, s: Tensor, *, block: int = 1024) -> Tensor:
-    """Sum s_max(i,j) (a^T a)_ij (b^T b)_ij over i, j for decreasing s, by blocks of columns: memory k x block."""
+def _nested_columns(a: Tensor, b: Tensor, s: Tensor, columns: slice) -> tuple[Tensor, Tensor, Tensor]:
+    """Some columns of the sum, and its gradients by these columns of a and b; every buffer is gone at the end."""
+    C, C_plus = a.T @ a[:, columns], b.T @ b[:, columns]
+    S = torch.minimum(s[:, None], s[columns])  # s decreases: s_max(i,j) is the smaller of the two
+    C_plus *= S
+    value = torch.dot(C.flatten(), C_plus.flatten())
+    C *= S
+    return value, 2 * (a @ C_plus), 2 * (b @ C)
+
+
+def nested_product(a: Tensor, b: Tensor, s: Tensor, *, block: int = 512) -> Tensor:
+    """Sum s_max(i,j) (a^T a)_ij (b^T b)_ij over i, j for decreasing s, by blocks of columns: memory 3 k x block."""
     return _NestedProduct.apply(a, b, s, block)  # type: ignore[no-any-return, no-untyped-call]

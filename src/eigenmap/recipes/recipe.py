@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import UnionType
@@ -27,6 +28,7 @@ class Recipe:
         views: name of the augmentation recipe.
         epochs: passes over the training images; `batch_size` images a step (two views each).
         warmup: share of the steps over which the rate rises; then a cosine down to `final_lr_fraction`.
+        clip_norm: largest norm of the gradient; 0 or None does not clip.
         compile: whether to compile network, objective and views; "auto" does it where a GPU has enough steps to take.
         codes: which output of the network becomes the code; "auto" decides on held-out pairs.
 
@@ -68,6 +70,7 @@ class Recipe:
 
 
 _POSITIVE = ("image_size", "n_components", "hidden", "batch_size", "epochs", "width", "steps")
+_SHARES = ("warmup", "final_lr_fraction")
 _WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a name", Mapping: "a mapping"}
 
 
@@ -89,6 +92,10 @@ def changed(recipe: R, settings: Mapping[str, Any]) -> R:
             raise EigenmapError(f"{name} must be {_in_words(kinds[name])}, not {value!r}.")
         if name in _POSITIVE and value <= 0:
             raise EigenmapError(f"{name} must be above 0, not {value}.")
+        if isinstance(value, float) and not math.isfinite(value):
+            raise EigenmapError(f"{name} must be a finite number, not {value}.")
+        if name in _SHARES and not 0 <= value <= 1:
+            raise EigenmapError(f"{name} is a share and must lie between 0 and 1, not {value}.")
     return replace(recipe, **given)  # type: ignore[type-var]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from typing import Literal, get_args
 
@@ -23,8 +24,9 @@ class TrainingConfig:
 
     The rate of step s is `lr` times `optim.schedule`: linear warm-up over `warmup_steps`, then a cosine down to
     `final_lr_fraction`; the projector's is multiplied by `projector_lr_scale` as well. One-dimensional parameters
-    (biases, norms) never decay. `momentum` is that of SGD and LARS. `accumulate` divides every batch into so many
-    chunks without changing the objective (see `accumulate.py`).
+    (biases, norms) never decay. `momentum` is that of SGD and LARS. A gradient longer than `clip_norm` is cut to that
+    norm; 0 or None leaves all of them. `accumulate` divides every batch into so many chunks without changing the
+    objective (see `accumulate.py`).
 
         TrainingConfig(steps=1000, optimizer="sgd", lr=0.3, warmup_steps=50, clip_norm=1.0)
     """
@@ -54,9 +56,9 @@ class TrainingConfig:
         for name in ("steps", "accumulate", "log_every", "check_every", "checkpoint_every", "devices"):
             _require(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")
         for name in ("lr", "projector_lr_scale"):
-            _require(getattr(self, name) > 0, name, getattr(self, name), "above 0")
+            _require(0 < getattr(self, name) < math.inf, name, getattr(self, name), "above 0")
         for name in ("weight_decay", "seed"):
-            _require(getattr(self, name) >= 0, name, getattr(self, name), "0 or more")
+            _require(0 <= getattr(self, name) < math.inf, name, getattr(self, name), "0 or more")
         for name, allowed in (
             ("optimizer", Optimizer),
             ("precision", Precision),
@@ -66,7 +68,7 @@ class TrainingConfig:
             _require(getattr(self, name) in choices, name, getattr(self, name), "one of " + ", ".join(choices))
         _require(0 <= self.momentum < 1, "momentum", self.momentum, "in [0, 1)")
         _require(0 <= self.final_lr_fraction <= 1, "final_lr_fraction", self.final_lr_fraction, "in [0, 1]")
-        _require(self.clip_norm is None or self.clip_norm > 0, "clip_norm", self.clip_norm, "above 0, or None")
+        _require(self.clip_norm is None or self.clip_norm >= 0, "clip_norm", self.clip_norm, "0 or more, or None")
         _require(
             0 <= self.warmup_steps <= self.steps,
             "warmup_steps",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import importlib
 import importlib.util
 import logging
@@ -47,10 +48,18 @@ def start(config: TrainingConfig) -> Fabric:
         precision=config.precision,
     )
     fabric.launch()
+    if fabric.world_size > 1:
+        atexit.register(leave)
     if on_gpu:
         torch.set_float32_matmul_precision("high")
         torch.backends.cudnn.benchmark = True
     return fabric
+
+
+def leave() -> None:
+    """Take leave of the other processes: one that just ends may be aborted while its threads still wait for them."""
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
 
 
 STEPS_THAT_PAY = 10_000

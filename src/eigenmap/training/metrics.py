@@ -32,6 +32,7 @@ class Record(TypedDict, total=False):
     effective_rank: float
     n_components: int
     eigenvalues: list[float]
+    """Held-out Rayleigh quotients along the leading principal directions of the codes."""
     monitor: dict[str, float | None]
 
 

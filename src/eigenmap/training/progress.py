@@ -120,7 +120,7 @@ def speed(record: Record) -> str:
 
 
 def summary(record: Record) -> str:
-    """Loss, throughput and the health line: held-out effective rank, leading Rayleigh quotients, monitors."""
+    """Loss, throughput and the health line: held-out effective rank and spectrum, monitors."""
     parts = [speed(record)]
     if "effective_rank" in record:
         mu = " ".join(f"{value:.2f}" for value in record["eigenvalues"])
