@@ -49,7 +49,9 @@ PARTS = {
     "check": Part("gpu_check.py", 90),
     "profile": Part("speed.py --modes compiled --profile", 80, lines=28),
     "speed": Part("speed.py --accumulate 4 --loader --objectives --json {out}/speed-resnet18-32.json", 150),
-    "speed-224": Part("speed.py --preset imagenet --modes compiled --json {out}/speed-resnet50-224.json", 170),
+    "speed-224": Part(
+        "speed.py --preset imagenet --modes compiled --accumulate 4 --json {out}/speed-resnet50-224.json", 210
+    ),
     "kernels": Part("kernel_cost.py --device cuda --json {out}/kernel-cost-cuda.json", 90),
     "scale": Part("graphs_scale.py --seconds 240 --json {out}/graphs-scale.json", 200, lines=40),
     "costs": Part(
