@@ -15,7 +15,7 @@ import similarity
 
 
 def ranked(measure: str, queries: torch.Tensor, gallery: torch.Tensor) -> list[list[int]]:
-    a, b = (normalize(codes, dim=1) for codes in similarity.longer(queries, gallery, measure))
+    a, b = (normalize(codes, dim=1) for codes in similarity.longer(queries, gallery, measure, torch.tensor(2.0)))
     return (a @ b.T).argsort(1, descending=True).tolist()
 
 
@@ -26,6 +26,10 @@ def test_longer_vectors_rank_as_their_measure() -> None:
     assert ranked("cosine", queries, gallery) == cosine.argsort(1, descending=True).tolist()
     product = queries @ gallery.T
     assert ranked("inner product", queries, gallery) == product.argsort(1, descending=True).tolist()
+    with_constant = (torch.cat([codes, torch.full((len(codes), 1), 2.0)], dim=1) for codes in (queries, gallery))
+    first, second = (normalize(codes, dim=1) for codes in with_constant)
+    expected = (first @ second.T).argsort(1, descending=True).tolist()
+    assert ranked("constant function", queries, gallery) == expected
     # Far out a cosine is a distance, but for neighbours that are almost equally far.
     distance = torch.cdist(queries, gallery)
     far = torch.tensor(ranked("Euclidean", queries, gallery))
@@ -59,5 +63,5 @@ def test_a_study_is_printed_and_stored(
     similarity.main()
     assert "toy, precision@10" in capsys.readouterr().out
     rows = json.loads(out.read_text())["sets"]["toy"]
-    assert len(rows) == 4 * 5 * 2
+    assert len(rows) == 5 * 5 * 4  # measures, exponents, lengths up to 20
     assert min(row["precision@10"] for row in rows if row["dim"] == 16 and row["measure"] == "cosine") > 0.9
