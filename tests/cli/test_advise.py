@@ -52,6 +52,6 @@ def test_near_duplicates_are_listed(many: Path, tmp_path: Path) -> None:
     file = tmp_path / "groups.json"
     result = succeed("duplicates", many, "--json", file)
     assert result.out.splitlines() == [f"1.0000  {i}.jpg  {395 + i}.jpg" for i in range(5)]
-    assert result.err == "5 groups; 5 of 400 items repeat another.\n"
+    assert result.err == "5 groups; items that repeat another: 5 of 400.\n"
     assert json.loads(file.read_text())["groups"][0]["ids"] == ["0.jpg", "395.jpg"]
     assert "threshold must be a cosine" in refused("duplicates", many, "--threshold", 0)

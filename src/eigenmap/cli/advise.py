@@ -229,7 +229,8 @@ def duplicates(
         show("  ".join([f"{group.lowest:.4f}", *(printable(str(name)) for name in group.ids)]))
     if not quiet:
         repeated = sum(len(group.ids) - 1 for group in groups)
-        note(f"{len(groups):,} groups; {repeated:,} of {items:,} items repeat another.")
+        found = "1 group" if len(groups) == 1 else f"{len(groups):,} groups"
+        note(f"{found}; items that repeat another: {repeated:,} of {items:,}.")
 
 
 def _groups_as_json(index: str, threshold: float, dim: int, groups: list[Group]) -> dict[str, Any]:
