@@ -6,7 +6,7 @@
 Parts run in the order given. `vision:STAGE` and `graphs:STAGE` are sweeps over what `plan.py` and `graph_plan.py` list;
 they take all the time that is left, or their share of it if further parts follow. The others take what they need, and
 are left out if that is not there. Sweeps of the two kinds do not share the card: a process gets a slice of its time
-whether its kernels are large or small, and twelve small jobs leave three large ones a fifth of it. Where NVIDIA's
+whether its kernels are large or small, so that many small jobs leave a few large ones little of it. Where NVIDIA's
 multi-process service is installed, the runs of a sweep go through it, so that small kernels of several processes run at
 once; what is timed (every part that is no sweep) does not.
 

@@ -247,6 +247,11 @@ def perturbed(folder: Path) -> Iterator[str]:
     yield _made_by(runs)
 
 
+def _runs(path: Path) -> list[Run]:
+    """The runs in a result file; none if it is not there."""
+    return json.loads(path.read_text(encoding="utf-8"))["runs"] if path.exists() else []
+
+
 def trunks(folder: Path) -> Iterator[str]:
     yield "## One trunk or k separate networks"
     yield (
@@ -254,8 +259,7 @@ def trunks(folder: Path) -> Iterator[str]:
         "rate, one seed. Separate networks are as wide as the trunk, or so narrow that all together have about as "
         "many weights."
     )
-    path = folder / eigen_layouts.FILE
-    runs: list[Run] = json.loads(path.read_text(encoding="utf-8"))["runs"] if path.exists() else []
+    runs = _runs(folder / eigen_layouts.FILE)
     rows = [
         [
             f"{run['problem']}, {run['title']}: {run['layout']} ({run['width']})",
@@ -281,8 +285,7 @@ def choices(folder: Path) -> Iterator[str]:
         "same network or at the same steps. *Probes*: Rayleigh-Ritz alone, or also least squares at probes around the "
         "points. *Cut*: all of the hidden layer, or what held-out nodes leave of it. *Offset*: tau of the log-det."
     )
-    path = folder / eigen_choices.FILE
-    runs: list[Run] = json.loads(path.read_text(encoding="utf-8"))["runs"] if path.exists() else []
+    runs = _runs(folder / eigen_choices.FILE)
     rows = []
     for name, title in eigen_choices.TITLES.items():
         found = [run["figures"] for run in runs if run["choice"] == name]

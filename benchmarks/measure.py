@@ -20,8 +20,9 @@ from torch.nn.functional import normalize
 
 import sets
 from eigenmap.alignment import AGREEMENT_PAIRS, align_outputs, pair_moments
+from eigenmap.evaluation.classes import fit_standardised_sgd
 from eigenmap.evaluation.neighbours import knn_accuracy
-from eigenmap.evaluation.probe import fit_ridge, fit_sgd
+from eigenmap.evaluation.probe import fit_ridge
 from eigenmap.evaluation.retrieval import PCA, Row, lengths, pca, project, random_features, retrieval
 from eigenmap.model import Source
 from eigenmap.networks import Network
@@ -226,9 +227,7 @@ def accuracy(
     if "ridge" in probes:
         result["linear_ridge_test"] = fit_ridge(features, y).accuracy(tested, y_test)
     if "sgd" in probes:
-        mean, deviation = features.mean(0), features.std(0).clamp(min=1e-6)
-        probe = fit_sgd((features - mean) / deviation, y)
-        result["linear_sgd_test"] = probe.accuracy((tested - mean) / deviation, y_test)
+        result["linear_sgd_test"] = fit_standardised_sgd(features, y).accuracy(tested, y_test)
     return result
 
 

@@ -35,6 +35,29 @@ def test_a_sweep_leaves_time_to_what_follows() -> None:
     assert card.share(short, [sweep], 500) == 500
 
 
+def test_a_sweep_shares_the_card_only_where_the_service_works(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(card, "SERVICE", "no-such-program")
+    with card.multi_process_service() as service:
+        assert service == {}
+    service_calls = tmp_path / "calls"
+    program = tmp_path / "service"
+    program.write_text(f'#!/bin/sh\necho "start $1" >> {service_calls}\n[ -n "$1" ] || cat >> {service_calls}\n')
+    program.chmod(0o755)
+    monkeypatch.setattr(card, "SERVICE", str(program))
+    for code, works in (
+        ("import os, sys; sys.exit('CUDA_MPS_PIPE_DIRECTORY' not in os.environ)", True),
+        ("1/0", False),
+    ):
+        monkeypatch.setattr(card, "FIRST_CONTEXT", code)
+        with card.multi_process_service() as service:
+            assert set(service) == ({"CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY"} if works else set())
+    # Started and told to end, both times.
+    assert service_calls.read_text().split() == ["start", "-d", "start", "quit"] * 2
+    assert "serves" in capsys.readouterr().out
+
+
 @pytest.fixture
 def scripts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Two scripts in the place of the benchmarks: one that works, one that fails."""

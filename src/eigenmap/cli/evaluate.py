@@ -43,6 +43,18 @@ evaluate = typer.Typer(cls=Kinds, no_args_is_help=True, rich_markup_mode="rich")
 app.add_typer(evaluate, name="evaluate", rich_help_panel=USE)
 
 
+DimsOption = Annotated[
+    list[int] | None,
+    typer.Option(
+        "--dims",
+        metavar="N...",
+        help="Code lengths to measure [dim](default: 2 4 8 ... all)[/dim].",
+        show_default=False,
+        rich_help_panel=HOW,
+    ),
+]
+
+
 class NumberLists(TyperCommand):
     """A command whose options --dims and --top take several numbers: `--dims 2 4 8`, `--dims 2,4,8` or repeated."""
 
@@ -126,16 +138,7 @@ def retrieval(
             rich_help_panel=WHAT,
         ),
     ] = None,
-    dims: Annotated[
-        list[int] | None,
-        typer.Option(
-            "--dims",
-            metavar="N...",
-            help="Code lengths to measure [dim](default: 2 4 8 ... all)[/dim].",
-            show_default=False,
-            rich_help_panel=HOW,
-        ),
-    ] = None,
+    dims: DimsOption = None,
     top: Annotated[
         list[int] | None,
         typer.Option(

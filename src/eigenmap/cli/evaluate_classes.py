@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from eigenmap.cli.console import Say, sayer, show
-from eigenmap.cli.evaluate import circumstances, evaluate, read_labelled
-from eigenmap.cli.evaluate_nodes import CodesOf, LabelLists, share_of
+from eigenmap.cli.console import Say, sayer
+from eigenmap.cli.evaluate import DimsOption, circumstances, evaluate, read_labelled
 from eigenmap.cli.options import (
     HOW,
     WHAT,
@@ -26,6 +24,15 @@ from eigenmap.cli.options import (
     check_device,
 )
 from eigenmap.cli.outputs import check_file, write_json
+from eigenmap.cli.probing import (
+    CodesOf,
+    CodesOfOption,
+    LabelLists,
+    LabelsOption,
+    check_uncut,
+    shares_of,
+    show_by_share,
+)
 from eigenmap.errors import EigenmapError
 
 if TYPE_CHECKING:
@@ -88,26 +95,8 @@ def classes(
             rich_help_panel=WHAT,
         ),
     ] = None,
-    labels: Annotated[
-        list[float] | None,
-        typer.Option(
-            "--labels",
-            metavar="PERCENT...",
-            help="Shares of the training labels to use [dim](default: 1 10 100)[/dim].",
-            show_default=False,
-            rich_help_panel=HOW,
-        ),
-    ] = None,
-    dims: Annotated[
-        list[int] | None,
-        typer.Option(
-            "--dims",
-            metavar="N...",
-            help="Code lengths to measure [dim](default: 2 4 8 ... all)[/dim].",
-            show_default=False,
-            rich_help_panel=HOW,
-        ),
-    ] = None,
+    labels: LabelsOption = None,
+    dims: DimsOption = None,
     probe: Annotated[
         ImageProbe,
         typer.Option(
@@ -119,14 +108,7 @@ def classes(
     neighbours: Annotated[
         int, typer.Option("--neighbours", metavar="N", min=1, help="Neighbours that vote.", rich_help_panel=HOW)
     ] = 200,
-    of: Annotated[
-        CodesOf,
-        typer.Option(
-            "--of",
-            help="The ordered codes, or the raw output of the encoder, which has no order and is used whole.",
-            rich_help_panel=HOW,
-        ),
-    ] = CodesOf.codes,
+    of: CodesOfOption = CodesOf.codes,
     batch_size: BatchOption = 256,
     device: DeviceOption = Device.auto,
     strict: StrictOption = False,
@@ -145,13 +127,12 @@ def classes(
 
     if json is not None:
         check_file(json, force)
-    shares = [share_of(percent) for percent in labels or (1, 10, 100)]
+    shares = shares_of(labels)
+    check_uncut(of, dims)
     if train.resolve() == test.resolve():
         raise EigenmapError("--train and --test are the same images, and each would find itself: give others to test.")
     place = check_device(device)
     model = Eigenmap.load(run)
-    if of is CodesOf.encoder and dims:
-        raise EigenmapError("The output of the encoder has no order, so that it cannot be cut: leave --dims out.")
     at = [model.check_dim(dim) for dim in dims] if dims else lengths(model.n_components)
     known = read_labelled(model, train, train_labels, "--train-labels", strict, quiet)
     asked = read_labelled(model, test, test_labels, "--test-labels", strict, quiet)
@@ -180,7 +161,7 @@ def classes(
             else "softmax regression on standardised features: SGD 0.1, batch 256, 100 epochs, cosine",
         }
         write_json(json, {**circumstances(run, model, place, "classes"), "protocol": protocol, "rows": rows})
-    _show(rows, int((y_test >= 0).sum()))
+    show_by_share(rows, f"{int((y_test >= 0).sum()):,} test images", ("knn", "linear"), _cells)
 
 
 def _class_numbers(known: ImageSet, asked: ImageSet, say: Say) -> tuple[Tensor, Tensor]:
@@ -212,16 +193,5 @@ def _features(model: Eigenmap, images: ImageSet, of: CodesOf, batch_size: int) -
     return torch.from_numpy(model.encode(images.pixels, normalize=False, batch_size=batch_size))
 
 
-def _show(rows: Sequence[ClassRow], test: int) -> None:
-    """Print a table for each share of the labels."""
-    from rich.table import Table
-
-    for share in dict.fromkeys(row["share"] for row in rows):
-        some = [row for row in rows if row["share"] == share]
-        title = f"{100 * share:g} % of the training labels ({some[0]['labels']:,}), {test:,} test images"
-        table = Table(title=title, title_justify="left")
-        for column in ("features", "knn", "linear"):
-            table.add_column(column, justify="right")
-        for row in some:
-            table.add_row(str(row["dim"]), f"{row['knn']:.4f}", f"{row['linear']:.4f}")
-        show(table)
+def _cells(row: ClassRow) -> list[str]:
+    return [f"{row['knn']:.4f}", f"{row['linear']:.4f}"]

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from typer.core import TyperCommand
 
-from eigenmap.cli.console import progress_bar, sayer, show
-from eigenmap.cli.evaluate import circumstances, evaluate, repeat_options
+from eigenmap.cli.console import progress_bar, sayer
+from eigenmap.cli.evaluate import circumstances, evaluate
 from eigenmap.cli.options import (
     HOW,
     Device,
@@ -23,6 +22,15 @@ from eigenmap.cli.options import (
     check_device,
 )
 from eigenmap.cli.outputs import check_file, write_json
+from eigenmap.cli.probing import (
+    CodesOf,
+    CodesOfOption,
+    LabelLists,
+    LabelsOption,
+    check_uncut,
+    shares_of,
+    show_by_share,
+)
 from eigenmap.errors import EigenmapError
 
 if TYPE_CHECKING:
@@ -32,27 +40,12 @@ if TYPE_CHECKING:
     from eigenmap.evaluation.nodes import NodeRow, Split
 
 
-class LabelLists(TyperCommand):
-    """A command whose options --labels and --dims take several numbers: `--labels 1 10 100`."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Repeat the option for each number, which is the form that is parsed."""
-        return super().parse_args(ctx, repeat_options(args, ("--labels", "--dims")))
-
-
 class ProbeName(str, Enum):
     """Kinds of linear probes, see `eigenmap.evaluation.nodes`."""
 
     logistic = "logistic"
     ridge = "ridge"
     paper = "paper"
-
-
-class CodesOf(str, Enum):
-    """What is probed."""
-
-    codes = "codes"
-    encoder = "encoder"
 
 
 class SplitKind(str, Enum):
@@ -82,16 +75,7 @@ def nodes(
             metavar="FILE.npz", help="Features x and class numbers y of nodes; no edges are needed.", show_default=False
         ),
     ],
-    labels: Annotated[
-        list[float] | None,
-        typer.Option(
-            "--labels",
-            metavar="PERCENT...",
-            help="Shares of the training labels to use [dim](default: 1 10 100)[/dim].",
-            show_default=False,
-            rich_help_panel=HOW,
-        ),
-    ] = None,
+    labels: LabelsOption = None,
     dims: Annotated[
         list[int] | None,
         typer.Option(
@@ -110,14 +94,7 @@ def nodes(
             rich_help_panel=HOW,
         ),
     ] = ProbeName.logistic,
-    of: Annotated[
-        CodesOf,
-        typer.Option(
-            "--of",
-            help="The ordered codes, or the raw output of the encoder, which has no order and is probed whole.",
-            rich_help_panel=HOW,
-        ),
-    ] = CodesOf.codes,
+    of: CodesOfOption = CodesOf.codes,
     split: Annotated[
         SplitKind,
         typer.Option(
@@ -154,11 +131,14 @@ def nodes(
 
     if json is not None:
         check_file(json, force)
-    shares = [share_of(percent) for percent in labels or (1, 10, 100)]
+    shares = shares_of(labels)
+    check_uncut(of, dims)
     place = check_device(device)
     model = Eigenmap.load(run)
     if not isinstance(model.input, NodeInput):
-        raise EigenmapError(f"{run} is a model of images; eigenmap evaluate retrieval measures those.")
+        raise EigenmapError(
+            f"{run} is a model of images; eigenmap evaluate retrieval and evaluate classes measure those."
+        )
     data, known = _labelled(graph)
     splits = _splits(graph, data, split, runs)
     if split is SplitKind.auto and not quiet:
@@ -167,8 +147,6 @@ def nodes(
     rows = model.input.read(data.x)
     model.network.to(place)
     if of is CodesOf.encoder:
-        if dims:
-            raise EigenmapError("The output of the encoder has no order, so that it cannot be cut: leave --dims out.")
         codes = torch.cat(list(model.raw(rows, source="encoder"))).numpy()
         lengths: list[int] | None = [codes.shape[1]]
     else:
@@ -195,14 +173,7 @@ def nodes(
             "chosen": "on validation nodes",
         }
         write_json(json, {**circumstances(run, model, place, "nodes"), "protocol": protocol, "rows": found})
-    _show(found, len(splits[0].test))
-
-
-def share_of(percent: float) -> float:
-    """A percentage of labels as a share."""
-    if not 0 < percent <= 100:
-        raise EigenmapError(f"--labels takes percentages above 0 and up to 100, not {percent:g}.")
-    return percent / 100
+    show_by_share(found, f"{len(splits[0].test):,} test nodes", ("accuracy", "spread", "validation"), _cells)
 
 
 def _labelled(path: Path) -> tuple[Nodes, Tensor]:
@@ -242,17 +213,6 @@ def _report_classes(known: Tensor, splits: Sequence[Split], say: Callable[[str],
         say(f"No training node in some or all runs: class {names}. Its test nodes count as errors there.")
 
 
-def _show(rows: Sequence[NodeRow], test: int) -> None:
-    """Print a table for each share of the labels."""
-    from rich.table import Table
-
-    for share in dict.fromkeys(row["share"] for row in rows):
-        some = [row for row in rows if row["share"] == share]
-        title = f"{100 * share:g} % of the training labels ({some[0]['labels']:,}), {test:,} test nodes"
-        table = Table(title=title, title_justify="left")
-        for column in ("features", "accuracy", "spread", "validation"):
-            table.add_column(column, justify="right")
-        for row in some:
-            spread = f"{row['spread']:.4f}" if row["runs"] > 1 else "one run"
-            table.add_row(str(row["dim"]), f"{row['accuracy']:.4f}", spread, f"{row['validation']:.4f}")
-        show(table)
+def _cells(row: NodeRow) -> list[str]:
+    spread = f"{row['spread']:.4f}" if row["runs"] > 1 else "one run"
+    return [f"{row['accuracy']:.4f}", spread, f"{row['validation']:.4f}"]

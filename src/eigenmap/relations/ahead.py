@@ -12,8 +12,8 @@ from eigenmap.relations.batch import Batch
 class Ahead:
     """`make(step)`, begun one step early: what training asks for next is usually the following step.
 
-    Making views is many small operations that leave most of a GPU idle; beside a network's large ones they cost next to
-    nothing. The batches are those of `make`, whatever order they are asked for in.
+    Making views is many small operations that leave most of a GPU idle; they find room beside a network's large ones.
+    The batches are those of `make`, whatever order they are asked for in.
 
         batches = Ahead(make, torch.device("cuda"))
         batches(0), batches(1), batches(2)              # 1 and 2 were begun when 0 and 1 were handed out

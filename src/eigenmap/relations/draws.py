@@ -150,7 +150,7 @@ def draw(settings: Augmentation, count: int, image_shape: tuple[int, int, int], 
     together. So every single image sees each of the 24 orders equally often.
 
     The numbers are torch's; what is made of them is NumPy's, whose operations on a few hundred values cost a host
-    half of torch's, and a host that is late keeps a GPU waiting.
+    less than torch's: a host that is late keeps a GPU waiting.
     """
     channels, height, width = image_shape
     colour = channels == 3
