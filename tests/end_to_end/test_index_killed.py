@@ -20,30 +20,34 @@ K = 12
 ROUNDS = 30
 
 # A process that forks a writer for each line it reads, so that many writers cost the imports of one. The writer adds,
-# replaces and deletes items, and says so after each call has returned.
+# replaces and deletes items, and says so after each call has returned. Both write to one pipe, so every line is one
+# call of the system: `print` makes several where PYTHONUNBUFFERED is set, and lines would mix.
 NURSERY = f"""
 import os, sys
 import numpy as np
 from eigenmap.search import CodeIndex
+
+def say(*words):
+    os.write(1, (" ".join(map(str, words)) + "\\n").encode())
 
 def work(path, step):
     index = CodeIndex.open(path)
     while True:
         codes = np.full((3, {K}), step + 1, dtype=np.float32) * np.arange(1, {K + 1}, dtype=np.float32)
         index.upsert(codes, [f"{{step}} a", f"{{step}} b", "again"], [{{"step": step}}] * 3)
-        print("put", step, flush=True)
+        say("put", step)
         if step % 3 == 2:
             index.delete([f"{{step - 1}} a"])
-            print("gone", step - 1, flush=True)
+            say("gone", step - 1)
         step += 1
 
 for line in sys.stdin:
     child = os.fork()
     if not child:
         work(sys.argv[1], int(line))
-    print("pid", child, flush=True)
+    say("pid", child)
     os.waitpid(child, 0)
-    print("killed", flush=True)
+    say("killed")
 """
 
 
