@@ -52,6 +52,7 @@ PARTS = {
     "speed-224": Part(
         "speed.py --preset imagenet --modes compiled --accumulate 4 --json {out}/speed-resnet50-224.json", 210
     ),
+    "evaluation": Part("evaluation_cost.py --device cuda --json {out}/evaluation-cost-cuda.json", 60),
     "kernels": Part("kernel_cost.py --device cuda --json {out}/kernel-cost-cuda.json", 90),
     "scale": Part("graphs_scale.py --seconds 240 --json {out}/graphs-scale.json", 200, lines=40),
     "costs": Part(

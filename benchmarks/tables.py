@@ -12,6 +12,7 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
+import evaluation_cost
 import harness
 import plan
 from jobs import METHODS, Job
@@ -360,7 +361,7 @@ def page(folder: Path) -> str:
     results = Results(folder)
     parts = (screening, rates, finals, other_sets, robustness, accuracy)
     blocks = [HEAD.strip(), *(block for part in parts for block in part(results))]
-    blocks += [*choices(results.by_name), *speed(results.by_name)]
+    blocks += [*choices(results.by_name), *speed(results.by_name), *evaluation_cost.section(results.by_name)]
     return "\n\n".join(blocks) + "\n"
 
 
