@@ -60,9 +60,8 @@ def test_the_page_is_what_the_committed_results_give() -> None:
 def test_without_results_everything_is_not_run(tmp_path: Path) -> None:
     page = tables.page(tmp_path)
     for line in page.splitlines():
-        if line.startswith("| ") and not line.startswith(
-            ("| code", "| method", "| ---", "| objective", "| run", "|  |")
-        ):
+        heads = ("| code", "| method", "| ---", "| objective", "| run", "|  |")
+        if line.startswith("| ") and not line.startswith(heads) and "published by lightly" not in line:
             cells = [cell.strip() for cell in line.strip("|").split("|")][1:]
             assert set(cells) <= {"not run", "0", "–"}, line
     assert page.count("No run yet.") == 11
