@@ -337,9 +337,9 @@ def accuracy(results: Results) -> Iterator[str]:
     yield "## Accuracy: 200 epochs"
     yield (
         f"CIFAR-10, ResNet-18, batch 512, final epoch. Goal: kNN above {best:.3f}. kNN of the encoder, as published "
-        "rows have it, and of our code at full length. Linear probes offline: the usual SGD recipe and closed-form ridge. "
-        "Published rows are those of lightly's documentation, with the best epoch on the test images, one run and "
-        "minutes on an NVIDIA A6000."
+        "rows have it, and of our code at full length. Linear probes offline: the usual SGD recipe and closed-form "
+        "ridge. Published rows are those of lightly's documentation, with the best epoch on the test images, one run "
+        "and minutes on an NVIDIA A6000."
     )
     runs = [result for name, result in results.by_name.items() if name.startswith("accuracy-")]
     names = ("knn_test", "knn_code_test", "linear_sgd_test", "linear_ridge_test")
