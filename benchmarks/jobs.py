@@ -32,6 +32,9 @@ class Method:
     options: Mapping[str, Any] = field(default_factory=dict)
     views: str | None = None
     """In place of those of the set's recipe."""
+    projector_lr_scale: float = 1.0
+    words: str = "the default"
+    """What is different, for settings of the default."""
 
     @property
     def rates(self) -> tuple[float, float, float]:
@@ -64,9 +67,11 @@ METHODS: dict[str, Method] = {
     "gram-lars": Method("neuralef-gram", "lars"),
     "paper-sgd": Method("neuralef"),
     # Other settings of the default, for the search behind the accuracy part.
-    "scl-wide": Method("scl", views="cifar-wide"),
-    "scl-scale5": Method("scl", options={"scale": 5.0}),
-    "scl-scale20": Method("scl", options={"scale": 20.0}),
+    "scl-wide": Method("scl", views="cifar-wide", words="crops of a fifth of the image and more"),
+    "scl-scale5": Method("scl", options={"scale": 5.0}, words="SCL's scale 5"),
+    "scl-scale20": Method("scl", options={"scale": 20.0}, words="SCL's scale 20"),
+    "scl-slow-projector": Method("scl", projector_lr_scale=0.3, words="0.3 times the rate for the projector"),
+    "scl-fast-projector": Method("scl", projector_lr_scale=3.0, words="3 times the rate for the projector"),
 }
 
 
@@ -115,6 +120,7 @@ class Job:
             weight_decay=method.weight_decay,
             warmup=0.1,
             clip_norm=method.clip_norm,
+            projector_lr_scale=method.projector_lr_scale,
             precision="bf16-mixed",
             channels_last=True,
             compile=True,

@@ -58,3 +58,12 @@ def made_by(results: Sequence[dict[str, Any]]) -> str:
         said.append(f"{'seed' if len(seeds) == 1 else 'seeds'} {', '.join(map(str, seeds))}")
     said.append(f"{len(results)} {'run' if len(results) == 1 else 'runs'}")
     return "; ".join(said) + "."
+
+
+def accuracies(result: dict[str, Any] | None, *names: str) -> list[str]:
+    """Cells with these figures of a run; "not run" or "collapsed" where there are none."""
+    if result is None:
+        return [NOT_RUN] * len(names)
+    if "collapsed" in result:
+        return ["collapsed"] * len(names)
+    return [f"{result[name]:.3f}" if name in result else NOT_RUN for name in names]

@@ -15,7 +15,7 @@ Stages, in the order in which they are worth running:
 | rates          | 10 epochs: the rates of the other rows, of SCL with LARS, and of the default at batch 2,048 |
 | others         | every other row, 1 seed, CIFAR-10 |
 | robustness-k   | the robustness runs at k = 128 and 8,192 |
-| accuracy-search | other settings of the default, 20 epochs: weaker crops, SCL's scale, twice the rate |
+| accuracy-search | other settings of the default, 20 epochs: crops, SCL's scale, the projector's rate, twice the rate |
 | accuracy       | the best of these by held-out kNN, 200 epochs, CIFAR-10 |
 | wide           | the Gram penalty and the paper's objective at k = 8,192, 20 epochs |
 | robustness-gram | the Gram penalty over all of that |
@@ -49,7 +49,7 @@ LEADING = ("scl", "matryoshka-scl", "paper")
 OTHERS = ("gram", "nested", "paper-unordered", "barlow-twins", "vicreg", "simclr")
 BRIEFLY_SCREENED = ("paper-unordered", "barlow-twins", "vicreg", "simclr", "scl-lars")
 """Methods whose rate is chosen from the same grid, but after 10 epochs."""
-VARIANTS = ("scl-wide", "scl-scale5", "scl-scale20")
+VARIANTS = ("scl-wide", "scl-scale5", "scl-scale20", "scl-slow-projector", "scl-fast-projector")
 ROBUST = ("scl", "scl-lars", "paper", "paper-sgd")
 ROBUST_ORDERED = ("gram", "gram-lars")
 SCREENING_EPOCHS, FINAL_EPOCHS, ROBUSTNESS_EPOCHS, ACCURACY_EPOCHS = 20, 50, 10, 200
@@ -180,7 +180,8 @@ def _wide(finished: Finished) -> Iterator[Job]:
             yield Job("cifar10", method, rate, SCREENING_EPOCHS, n_components=WIDTHS[-1])
 
 
-def _accuracy_search(finished: Finished) -> Iterator[Job]:
+def accuracy_search(finished: Finished) -> Iterator[Job]:
+    """The default and other settings of it, at its rate; and twice that rate."""
     rate = finished.rate(DEFAULT)
     if rate is not None:
         yield from (Job("cifar10", method, rate, SCREENING_EPOCHS) for method in (DEFAULT, *VARIANTS))
@@ -188,7 +189,7 @@ def _accuracy_search(finished: Finished) -> Iterator[Job]:
 
 
 def _accuracy(finished: Finished) -> Iterator[Job]:
-    tried = {job: finished.result(job) for job in _accuracy_search(finished)}
+    tried = {job: finished.result(job) for job in accuracy_search(finished)}
     known = {job: result.get("knn_held_out", 0.0) for job, result in tried.items() if result is not None}
     if tried and (finished.assume_rates or len(known) == len(tried)):
         best = max(tried, key=lambda job: known.get(job, 0.0))
@@ -204,7 +205,7 @@ STAGES: Mapping[str, Callable[[Finished], Iterator[Job]]] = {
     "rates": _rates,
     "others": _finals("cifar10", OTHERS, SEEDS[:1]),
     "robustness-k": _robustness(ROBUST, WIDTHS[1:]),
-    "accuracy-search": _accuracy_search,
+    "accuracy-search": accuracy_search,
     "accuracy": _accuracy,
     "wide": _wide,
     "robustness-gram": _robustness(ROBUST_ORDERED, WIDTHS),

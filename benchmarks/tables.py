@@ -15,8 +15,9 @@ from typing import Any
 import evaluation_cost
 import harness
 import plan
+from accuracy_tables import accuracy, other_settings
 from jobs import METHODS, Job
-from pages import NONE, NOT_RUN, emphasise, figure, made_by, table
+from pages import NONE, NOT_RUN, accuracies, emphasise, figure, made_by, table
 from speed_tables import speed
 from study_tables import choices
 
@@ -220,7 +221,7 @@ def rates(results: Results) -> Iterator[str]:
         found = results.screened(method)
         for rate in METHODS[method].rates:
             name = f"{method}, {METHODS[method].optimizer.upper()} {rate:g}"
-            rows.append([name, *_accuracies(found.get(rate), *names)])
+            rows.append([name, *accuracies(found.get(rate), *names)])
     yield table(["method and rate", "kNN held out", "kNN test", "linear test"], rows)
     yield made_by([result for method in plan.SCREENED for result in results.screened(method).values()])
     yield "The same grid after 10 epochs, for the other rows and for SCL with LARS:"
@@ -229,7 +230,7 @@ def rates(results: Results) -> Iterator[str]:
         for method in plan.BRIEFLY_SCREENED
         for rate in METHODS[method].rates
     }
-    rows = [[name, *_accuracies(found, *names)] for name, found in briefly.items()]
+    rows = [[name, *accuracies(found, *names)] for name, found in briefly.items()]
     yield table(["method and rate", "kNN held out", "kNN test", "linear test"], rows)
     yield made_by([result for result in briefly.values() if result is not None])
     yield from _unclipped(results)
@@ -241,14 +242,6 @@ def _unclipped(results: Results) -> Iterator[str]:
         for run in results.finals("cifar10", method):
             words = run.get("collapsed", "it trained")
             yield f"{method} at rate {run['job']['rate']:g}, unclipped as published, 50 epochs: {words}"
-
-
-def _accuracies(result: Result | None, *names: str) -> list[str]:
-    if result is None:
-        return [NOT_RUN] * len(names)
-    if "collapsed" in result:
-        return ["collapsed"] * len(names)
-    return [f"{result[name]:.3f}" if name in result else NOT_RUN for name in names]
 
 
 def finals(results: Results) -> Iterator[str]:
@@ -304,7 +297,7 @@ def robustness(results: Results) -> Iterator[str]:
     rows = []
     for method in (*plan.ROBUST, *plan.ROBUST_ORDERED):
         found = [_robust(results, finished, method, *shape) for shape in shapes]
-        cells = [_accuracies(result, "linear_ridge_test")[0] for result in found]
+        cells = [accuracies(result, "linear_ridge_test")[0] for result in found]
         rows.append([f"{METHODS[method].objective}, {METHODS[method].optimizer.upper()}", *cells])
         shown += [result for result in found if result is not None]
     yield table(["objective, optimiser", *(f"k {k}, batch {batch}" for k, batch in shapes)], rows)
@@ -318,47 +311,6 @@ def _robust(results: Results, finished: plan.Finished, method: str, k: int, batc
     rates = METHODS[method].rates
     others = (results.of(plan.brief(method, rate, k, batch)) for rate in reversed(rates))
     return chosen or next((result for result in others if result is not None), None)
-
-
-PUBLISHED = {
-    "BYOL": (0.868, 108),
-    "SimCLR": (0.848, 87),
-    "MoCo": (0.847, 112),
-    "SwaV": (0.842, 89),
-    "DCL": (0.840, 88),
-    "Barlow Twins": (0.819, 153),
-    "SimSiam": (0.764, 88),
-}
-"""What lightly's documentation gives for CIFAR-10, ResNet-18, 200 epochs, batch 512: kNN accuracy and minutes."""
-
-
-def accuracy(results: Results) -> Iterator[str]:
-    best = max(knn for knn, _ in PUBLISHED.values())
-    yield "## Accuracy: 200 epochs"
-    yield (
-        f"CIFAR-10, ResNet-18, batch 512, final epoch. Goal: kNN above {best:.3f}. kNN of the encoder, as published "
-        "rows have it, and of our code at full length. Linear probes offline: the usual SGD recipe and closed-form "
-        "ridge. Published rows are those of lightly's documentation, with the best epoch on the test images, one run "
-        "and minutes on an NVIDIA A6000."
-    )
-    runs = [result for name, result in results.by_name.items() if name.startswith("accuracy-")]
-    names = ("knn_test", "knn_code_test", "linear_sgd_test", "linear_ridge_test")
-    rows = [
-        [
-            f"{run['job']['method']}, rate {run['job']['rate']:g}",
-            f"{run.get('held_out_share', 0.1):.0%}",
-            *_accuracies(run, *names),
-            f"{run['seconds_training'] / 60:.1f}" if "seconds_training" in run else NONE,
-        ]
-        for run in runs
-    ] or [[plan.DEFAULT, *[NOT_RUN] * 6]]
-    rows += [
-        [f"{name}, published by lightly", "0%", f"{knn:.3f}", *[NONE] * 3, str(minutes)]
-        for name, (knn, minutes) in PUBLISHED.items()
-    ]
-    head = ["method", "held out", "kNN, encoder", "kNN, code", "linear, SGD", "linear, ridge", "minutes"]
-    yield table(head, rows)
-    yield made_by(runs)
 
 
 HEAD = """# Benchmarks
@@ -378,8 +330,9 @@ divided by how many of those there are.
 def page(folder: Path) -> str:
     """The whole page."""
     results = Results(folder)
-    parts = (screening, rates, finals, other_sets, robustness, accuracy)
+    parts = (screening, rates, finals, other_sets, robustness)
     blocks = [HEAD.strip(), *(block for part in parts for block in part(results))]
+    blocks += [*other_settings(results.by_name, plan.Finished(folder)), *accuracy(results.by_name)]
     blocks += [*choices(results.by_name), *speed(results.by_name), *evaluation_cost.section(results.by_name)]
     return "\n\n".join(blocks) + "\n"
 

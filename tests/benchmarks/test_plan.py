@@ -59,7 +59,7 @@ def test_the_whole_study_is_planned(results: Path) -> None:
         "rates": 18,
         "others": 6,
         "robustness-k": 24,
-        "accuracy-search": 5,
+        "accuracy-search": 7,
         "accuracy": 1,
         "wide": 2,
         "robustness-gram": 18,
@@ -139,6 +139,8 @@ def test_accuracy_waits_for_its_search_and_takes_the_best_setting(results: Path)
         ("scl-wide", 0.3),
         ("scl-scale5", 0.3),
         ("scl-scale20", 0.3),
+        ("scl-slow-projector", 0.3),
+        ("scl-fast-projector", 0.3),
         ("scl", 0.6),
     ]
     for job in search:
