@@ -224,7 +224,7 @@ def rates(results: Results) -> Iterator[str]:
             rows.append([name, *accuracies(found.get(rate), *names)])
     yield table(["method and rate", "kNN held out", "kNN test", "linear test"], rows)
     yield made_by([result for method in plan.SCREENED for result in results.screened(method).values()])
-    yield "The same grid after 10 epochs, for the other rows and for SCL with LARS:"
+    yield "The same grid after 10 epochs, for the other rows and for SCL with LARS (which gets higher rates too):"
     briefly = {
         f"{method}, {METHODS[method].optimizer.upper()} {rate:g}": results.of(plan.brief(method, rate))
         for method in plan.BRIEFLY_SCREENED

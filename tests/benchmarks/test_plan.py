@@ -56,7 +56,7 @@ def test_the_whole_study_is_planned(results: Path) -> None:
         "finals-coco": 9,
         "robustness": 12,
         "tiny": 3,
-        "rates": 18,
+        "rates": 20,
         "others": 6,
         "robustness-k": 24,
         "accuracy-search": 7,
