@@ -396,10 +396,10 @@ def best_alignment(
     judged = [(candidate, quality_of(candidate)) for candidate in candidates]
     # Python's max keeps the first of equals (but for rounding): the network's own order, then the smaller ridge.
     best, quality = max(judged, key=lambda pair: round(pair[1], 6))
-    best, held_out_pairs = best.to("cpu"), pairs
+    best = best.to("cpu")
     found = {float(t): agreement(best, pairs, t, _damped_lengths(best)) for t in exponents} if enough else {}
     best = replace(best, t=max(found, key=lambda t: found[t]) if found else 1.0, quality=quality, agreement=found)
-    return replace(best, recall=_recall_curve(best, held_out_pairs))
+    return replace(best, recall=_recall_curve(best, pairs))
 
 
 def _damped_lengths(alignment: Alignment) -> list[int]:
