@@ -98,3 +98,13 @@ def test_bad_weights(weights: list[float]) -> None:
 def test_an_unknown_kind_of_direction() -> None:
     with pytest.raises(EigenmapError, match="symmetrise"):
         build_adjacency(PATH, 3, directed="both")  # type: ignore[arg-type]
+
+
+def test_large_whole_weights_keep_all_their_digits() -> None:
+    a = build_adjacency(torch.tensor([[0, 1], [1, 2]]), 3, torch.tensor([2**24 + 1, 1]))
+    assert (2 * a.weights(torch.arange(4))).tolist() == [2**24 + 1, 2**24 + 1, 1, 1]
+
+
+def test_complex_weights_are_refused() -> None:
+    with pytest.raises(EigenmapError, match="must be finite numbers above 0"):
+        build_adjacency(torch.tensor([[0], [1]]), 2, torch.tensor([1 + 0j]))

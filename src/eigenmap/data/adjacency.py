@@ -88,8 +88,11 @@ class Adjacency:
 
     def centre(self, uniform: Tensor) -> Tensor:
         """A node of the degree measure for each of some uniform numbers (float64)."""
-        entries = self._entry(uniform)
-        return self.indices[entries].long() if self.symmetric else self.rows_of(entries)
+        return self.column(uniform) if self.symmetric else self.rows_of(self._entry(uniform))
+
+    def column(self, uniform: Tensor) -> Tensor:
+        """The column of an entry drawn by weight: of the degree measure too, or of that of sources if bipartite."""
+        return self.indices[self._entry(uniform)].long()
 
     def neighbour(self, nodes: Tensor, uniform: Tensor) -> Tensor:
         """A random neighbour of each node, by weight; no node may be without one."""
@@ -152,7 +155,7 @@ def build_adjacency(
         once, _ = _coalesce(source, target, None, n_nodes)
         merged = len(source) - len(once)
         source, target = torch.cat([source, target]), torch.cat([target, source])
-        weights = None if weights is None else torch.cat([weights, weights]) / 2
+        weights = None if weights is None else torch.cat([weights, weights]).double() / 2
     elif directed == "bipartite":
         source, target = target, source  # rows are targets
         merged = -1
@@ -193,7 +196,7 @@ def check_edges(edge_index: Tensor, n_nodes: int, weights: Tensor | None) -> Non
             raise EigenmapError(
                 f"There must be one weight an edge ({edge_index.shape[1]:,}), not an array of {tuple(weights.shape)}."
             )
-        if not bool((weights.isfinite() & (weights > 0)).all()):
+        if weights.is_complex() or not bool((weights.isfinite() & (weights > 0)).all()):
             raise EigenmapError("The weights of edges must be finite numbers above 0; leave out edges of weight 0.")
 
 

@@ -92,7 +92,7 @@ class GraphPairs:
         seed: of the walks.
         hops: 1 or 2 steps from x to x+.
         start: the measure of x, "degree" or "uniform"; or "balanced", which is "degree" drawn with less noise.
-        teleport: probability that x+ is any node of the degree measure.
+        teleport: probability that x+ is any node of the degree measure (of that of sources, if not symmetric).
         lazy: probability that x+ is x.
         held_out: edges that no walk may use.
         rank: number of this process.
@@ -211,7 +211,7 @@ class GraphPairs:
         what, where = uniform[-2], uniform[-1]
         if teleport or self.held_out is not None:
             # What is left over a held-out edge after all rounds becomes a teleport too.
-            x_plus = torch.where(bad | (what < teleport), self._independent(where), x_plus)
+            x_plus = torch.where(bad | (what < teleport), self.walk.column(where), x_plus)
         if lazy:
             x_plus = torch.where(what > 1 - lazy, x, x_plus)
         return Batch(x, x_plus, None if self.weights is None else self.weights[centre])
@@ -238,12 +238,6 @@ class GraphPairs:
         stretched = stretched.clamp_(0, 1 - 2**-53)  # rounding
         equally = self.centres[(stretched * len(self.centres)).long()]
         return torch.where(below, equally, self.walk.centre(stretched))
-
-    def _independent(self, uniform: Tensor) -> Tensor:
-        """A node that knows nothing of x: of the degree measure; of that of sources where edges have a direction."""
-        if self.walk.symmetric:
-            return self.walk.centre(uniform)
-        return self.walk.indices[(uniform * self.walk.n_entries).long()].long()
 
     def _is_held_out(self, rows: Tensor, columns: Tensor) -> Tensor:
         if self.held_out is None:
