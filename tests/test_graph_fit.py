@@ -199,6 +199,24 @@ def test_a_run_that_was_cut_off_goes_on(tmp_path: Path) -> None:
         fit(out=tmp_path / "run")
 
 
+@pytest.mark.parametrize(
+    "settings", [{"hops": 3}, {"teleport": 2.0}, {"teleport": 0.5, "lazy": 0.5}, {"held_out": 0.9}, {"batch_size": 1}]
+)
+def test_settings_are_refused_before_a_large_graph_is_read(settings: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(EigenmapError) as error:
+        fit(tmp_path / "not-there.npz", **settings)
+    assert "There is no file" not in str(error.value)
+
+
+def test_minutes_count_for_a_run_that_was_killed_before_its_first_checkpoint(tmp_path: Path) -> None:
+    said: list[str] = []
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "metrics.jsonl").touch()  # what such a run leaves behind
+    model = fit_graph(GRAPH[:2], 4, minutes=0.002, resume=True, out=tmp_path / "run", say=said.append, **SMALL)
+    assert any("fit into 0.002 min" in line for line in said)
+    assert 20 <= model.training["steps"] < 1500  # which are the recipe's
+
+
 def test_minutes_become_steps() -> None:
     said: list[str] = []
     model = fit_graph((GRAPH.x, GRAPH.edge_index), 4, minutes=0.002, say=said.append, **SMALL)
@@ -226,6 +244,11 @@ def test_minutes_become_steps() -> None:
         ((GRAPH.x, GRAPH.edge_index), {"recipe": "gpu"}, "Unknown recipe"),
         ((GRAPH.x, GRAPH.edge_index), {"teleport": 2.0}, "teleport must be a probability"),
         ((GRAPH.x, GRAPH.edge_index), {"teleport": 0.5, "lazy": 0.5}, "together must be below 1"),
+        ((GRAPH.x, GRAPH.edge_index), {"batch_size": 1}, "batch_size must be at least 2"),
+        ((GRAPH.x, GRAPH.edge_index), {"recipe": None}, "Unknown recipe None"),
+        ((GRAPH.x, GRAPH.edge_index), {"seed": "a"}, "seed must be a whole number"),
+        ((GRAPH.x, GRAPH.edge_index), {"seed": 1.5}, "seed must be a whole number"),
+        ((GRAPH.x, GRAPH.edge_index), {"seed": 2**70}, "seed must be a whole number"),
         ((GRAPH.x, GRAPH.edge_index), {"go_on": 1.0}, "go_on must be a probability from 0 to 0.9"),
         ((GRAPH.x, GRAPH.edge_index), {"go_on": 0.5, "directed": "bipartite"}, "Longer walks .* need directed"),
     ],

@@ -22,13 +22,14 @@ from eigenmap.alignment import align_nodes
 from eigenmap.data.adjacency import Adjacency
 from eigenmap.data.graphs import load_graph
 from eigenmap.errors import EigenmapError
+from eigenmap.evaluation.checks import whole_number
 from eigenmap.fit import check_length, device_name, prepare, steps_of_run, training_config
 from eigenmap.model import DESCRIPTION, Eigenmap, NodeEncoderSpec, NodeInput, Source
 from eigenmap.networks import Network, NodeFeatures, NodeNetwork, ResidualMLP, SparseRows
 from eigenmap.objectives import ORDERED, build
 from eigenmap.recipes.graph import GraphRecipe, get_graph_recipe, objective_options
 from eigenmap.relations.diffusion import check_walks, diffuse
-from eigenmap.relations.graph import GraphPairs, NodeBlocks, hold_out_edges
+from eigenmap.relations.graph import GraphPairs, NodeBlocks, check_held_out, check_pairs, hold_out_edges
 from eigenmap.training import measure_step, show, start, steps_for_budget, train
 from eigenmap.training.config import Accelerator, Setting
 from eigenmap.training.environment import environment
@@ -90,9 +91,9 @@ def fit_graph(
 
     """
     say = say or (lambda line: None)
-    seed = int(seed)  # numpy's would overflow
+    seed = whole_number(seed, "seed", 0, 2**63 - 1)  # one of Python's: numpy's would overflow
     folder = None if out is None else prepare(Path(out), resume=resume, force=force)
-    chosen = get_graph_recipe(recipe) if isinstance(recipe, str) else recipe
+    chosen = recipe if isinstance(recipe, GraphRecipe) else get_graph_recipe(recipe)
     chosen = chosen.but(n_components=n_components, **settings)
     check_length(settings.get("steps"), minutes)
     training_config(
@@ -100,7 +101,7 @@ def fit_graph(
     )  # refused before anything is read
     objective = build(chosen.objective, **objective_options(chosen))
 
-    _check_walks(chosen)
+    _check_relation(chosen)
     data = load_graph(graph, x)
     _check_variety(data.x)
     walk = data.walk(chosen.directed, chosen.self_loops)
@@ -115,9 +116,9 @@ def fit_graph(
     node, spec = NodeInput(data.n_features), NodeEncoderSpec(chosen.width, chosen.blocks)
     torch.manual_seed(seed)
     network = Network(spec.build(node, chosen.feature_dropout or 0.0), chosen.n_components, chosen.hidden)
-    if minutes is not None and resume and folder is not None:
-        chosen = chosen.but(steps=steps_of_run(folder))  # how many fit into the time was settled when the run began
-        minutes = None
+    settled = steps_of_run(folder) if minutes is not None and resume and folder is not None else None
+    if settled is not None:  # how many steps fit into the time was found when the run began
+        chosen, minutes = chosen.but(steps=settled), None
     config = training_config(chosen, chosen.steps, seed, device, devices, tensorboard, FEWEST_STEPS_TO_A_CHECK)
     fabric = start(config)
     walk, features = _placed(walk, data.x, fabric.device)
@@ -178,8 +179,12 @@ def fit_graph(
     return model
 
 
-def _check_walks(recipe: GraphRecipe) -> None:
-    """Refuse longer walks that cannot be, before anything is read."""
+def _check_relation(recipe: GraphRecipe) -> None:
+    """Refuse pairs that cannot be drawn, before anything is read."""
+    check_pairs(recipe.hops, recipe.start, recipe.teleport, recipe.lazy)
+    check_held_out(recipe.held_out)
+    if recipe.batch_size < 2:
+        raise EigenmapError("batch_size must be at least 2: what is learned is how the nodes of a batch differ.")
     if not recipe.go_on:
         return
     check_walks(recipe.go_on, recipe.walks)

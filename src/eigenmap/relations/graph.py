@@ -62,8 +62,7 @@ def hold_out_edges(walk: Adjacency, fraction: float = 0.1, maximum: int = 10_000
 
     An edge is held out in both directions.
     """
-    if not 0 <= fraction <= 0.5:
-        raise EigenmapError(f"held_out must be a share of the edges between 0 and 0.5, not {fraction!r}.")
+    check_held_out(fraction)
     edges = walk.n_entries // 2 if walk.symmetric else walk.n_entries
     count = min(math.floor(edges * fraction), maximum)
     if count == 0:
@@ -74,6 +73,25 @@ def hold_out_edges(walk: Adjacency, fraction: float = 0.1, maximum: int = 10_000
     keys, first = first_of_each(walk.keys(rows, columns))
     weights = None if walk.cumulative is None else walk.weights(entries)[first]
     return HeldOutEdges(rows[first], columns[first], weights, keys)
+
+
+def check_held_out(fraction: float) -> None:
+    """Refuse a share of the edges that would leave too few to learn from."""
+    if not 0 <= fraction <= 0.5:
+        raise EigenmapError(f"held_out must be a share of the edges between 0 and 0.5, not {fraction!r}.")
+
+
+def check_pairs(hops: int, start: str, teleport: float, lazy: float) -> None:
+    """Refuse settings of `GraphPairs` that are out of range."""
+    if hops not in (1, 2):
+        raise EigenmapError(f"hops must be 1 or 2, not {hops!r}.")
+    if start not in get_args(Start):
+        raise EigenmapError(f'start must be "degree", "uniform" or "balanced", not {start!r}.')
+    for name, share in {"teleport": teleport, "lazy": lazy}.items():
+        if not 0 <= share < 1:
+            raise EigenmapError(f"{name} must be a probability below 1, not {share!r}.")
+    if teleport + lazy >= 1:
+        raise EigenmapError(f"teleport and lazy together must be below 1, not {teleport + lazy:g}.")
 
 
 class GraphPairs:
@@ -123,15 +141,7 @@ class GraphPairs:
                 f"The batch size {batch_size} must be a positive multiple of the number of processes, "
                 f"which is {world_size}."
             )
-        if hops not in (1, 2):
-            raise EigenmapError(f"hops must be 1 or 2, not {hops!r}.")
-        if start not in get_args(Start):
-            raise EigenmapError(f'start must be "degree", "uniform" or "balanced", not {start!r}.')
-        for name, share in {"teleport": teleport, "lazy": lazy}.items():
-            if not 0 <= share < 1:
-                raise EigenmapError(f"{name} must be a probability below 1, not {share!r}.")
-        if teleport + lazy >= 1:
-            raise EigenmapError(f"teleport and lazy together must be below 1, not {teleport + lazy:g}.")
+        check_pairs(hops, start, teleport, lazy)
         self.walk, self.batch_size, self.seed = walk, batch_size, seed
         # Two sources of a target are two steps from each other, there and back.
         self.hops, self.start = hops if walk.symmetric else 2, start
