@@ -19,6 +19,7 @@ Nothing in either is executed when it is opened (`allow_pickle=False`).
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -193,29 +194,41 @@ def as_features(x: object) -> Tensor | SparseRows:
     if hasattr(x, "edge_index"):
         raise EigenmapError("This is a graph where features are asked for: pass its x.")
     if hasattr(x, "tocsr"):
-        return SparseRows.of(x)
+        return SparseRows.of(_plain_numbers(x, "Features"))
     if isinstance(x, Tensor) and x.layout is not torch.strided:
         return SparseRows.of_tensor(x)
     return as_tensor(x, "Features")
 
 
 def as_tensor(array: Any, name: str = "The array") -> Tensor:
-    """A tensor over the same memory where that can be written to, else over a copy; an error if it is no array."""
+    """A tensor over the same memory, or over a copy where that may not be written to and is no file.
+
+    An error if it is no array. A file that may only be read stays where it is, too: it can be larger than memory.
+    """
     if isinstance(array, Tensor):
         return array.detach()
+    mapped = isinstance(array, np.memmap)
     try:
         array = np.asarray(array)
     except ValueError:
         raise EigenmapError(f"{name} must be an array of numbers, with rows of one length.") from None
+    array = _plain_numbers(array, name)
+    if array.flags.writeable or not mapped:
+        return torch.from_numpy(array if array.flags.writeable else array.copy())
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The given NumPy array is not writable")  # nobody writes to features
+        return torch.from_numpy(array)
+
+
+def _plain_numbers(array: Any, name: str) -> Any:
+    """An array, or a sparse matrix, of a type that torch computes with; itself if it has one."""
     if array.dtype.kind not in "biuf":
         raise EigenmapError(f"{name} must be numbers, not {array.dtype}.")
     if array.dtype.kind == "u" and array.dtype.itemsize > 1:
-        array = array.astype(np.int64)
+        return array.astype(np.int64)
     if array.dtype.kind == "f" and array.dtype.itemsize > 8:
-        array = array.astype(np.float64)
-    if not array.dtype.isnative:
-        array = array.astype(array.dtype.newbyteorder("="))
-    return torch.from_numpy(array if array.flags.writeable else array.copy())
+        return array.astype(np.float64)
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
 def as_classes(y: Any) -> Tensor | None:
@@ -223,8 +236,9 @@ def as_classes(y: Any) -> Tensor | None:
     numbers = as_tensor(y, "y").reshape(-1).cpu()
     if not numbers.is_floating_point():
         return numbers.long()
-    numbers = numbers.nan_to_num(-1)
-    return numbers.long() if bool((numbers == numbers.round()).all()) else None
+    numbers = torch.where(numbers.isnan(), -1, numbers)
+    whole = numbers.isfinite() & (numbers == numbers.round())
+    return numbers.long() if bool(whole.all()) else None
 
 
 def as_nodes(part: Any, name: str, n_nodes: int) -> Tensor:
@@ -357,7 +371,9 @@ def _scipy_rows(path: Path) -> SparseRows:
     """The matrix that scipy.sparse.save_npz wrote."""
     from scipy.sparse import load_npz
 
-    return SparseRows.of(load_npz(path))
+    rows = as_features(load_npz(path))
+    assert isinstance(rows, SparseRows)
+    return rows
 
 
 def _stored_adjacency(path: Path, indptr: Any, indices: Any, cumulative: Tensor | None) -> Adjacency:
