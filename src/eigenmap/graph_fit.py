@@ -14,7 +14,6 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -246,20 +245,17 @@ def _blocks(recipe: GraphRecipe, walk: Adjacency, seed: int, fabric: Fabric) -> 
 
 def describe(walk: Adjacency) -> dict[str, int]:
     """Nodes, edges, isolated nodes, connected components (isolated nodes aside) and what was merged or left out."""
-    from scipy.sparse import csr_matrix
-    from scipy.sparse.csgraph import connected_components
-
     degrees = walk.indptr.diff().cpu()
-    indices = walk.indices.cpu().numpy()
-    matrix = csr_matrix((np.ones(len(indices), np.int8), indices, walk.indptr.cpu().numpy()), shape=2 * (walk.n_nodes,))
-    found, label = connected_components(matrix, directed=False)
-    isolated = int((np.bincount(label, minlength=found)[label] == 1)[(degrees == 0).numpy()].sum())
+    found, label = walk.components()
+    alone = torch.bincount(label, minlength=found)[label] == 1
+    isolated = int((alone & (degrees == 0)).sum())  # a self-loop that is kept is an edge
+    loops = sum(int((rows == columns).sum()) for rows, columns in walk.strips()) if walk.symmetric else 0
     return {
         "nodes": walk.n_nodes,
         # A self-loop is stored once, every other undirected edge twice.
-        "edges": (walk.n_entries + int(matrix.diagonal().sum())) // 2 if walk.symmetric else walk.n_entries,
+        "edges": (walk.n_entries + loops) // 2 if walk.symmetric else walk.n_entries,
         "isolated": isolated,
-        "components": int(found) - isolated,
+        "components": found - isolated,
         "largest_degree": int(degrees.max()),
         "repeated_edges_merged": walk.merged,
         "self_loops_left_out": walk.loops,

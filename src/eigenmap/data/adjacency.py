@@ -10,9 +10,11 @@ of that node's row is its partner. With weights each draw is a binary search in 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -122,6 +124,34 @@ class Adjacency:
         """All entries as a list (2, entries) int64."""
         rows = torch.repeat_interleave(torch.arange(self.n_nodes, device=self.device), self.indptr.diff())
         return torch.stack([rows, self.indices.long()])
+
+    def strips(self, entries: int = 1 << 22) -> Iterator[tuple[Tensor, Tensor]]:
+        """All entries as (rows, columns) on the CPU, about so many at a time: the whole may be a file."""
+        indptr = self.indptr.cpu()
+        ends = torch.searchsorted(indptr, torch.arange(entries, self.n_entries + entries, entries))
+        first = 0
+        for last in sorted(set(ends.clamp_(max=self.n_nodes).tolist())):
+            rows = torch.repeat_interleave(torch.arange(first, last), indptr[first : last + 1].diff())
+            yield rows, self.indices[int(indptr[first]) : int(indptr[last])].cpu().long()
+            first = last
+
+    def components(self, entries: int = 1 << 22) -> tuple[int, Tensor]:
+        """The number of connected components, directions aside, and the component of each node.
+
+        Strip by strip, and without the edges inside a component that was found before: memory is that of the nodes.
+        """
+        from scipy.sparse import coo_matrix
+        from scipy.sparse.csgraph import connected_components
+
+        found, label = self.n_nodes, torch.arange(self.n_nodes)
+        for rows, columns in self.strips(entries):
+            a, b = label[rows], label[columns]
+            apart = a != b
+            ends = a[apart].numpy(), b[apart].numpy()
+            links = coo_matrix((np.ones(len(ends[0]), np.int8), ends), shape=(found, found))
+            found, merged = connected_components(links, directed=False)
+            label = torch.from_numpy(merged).long()[label]
+        return int(found), label
 
 
 def build_adjacency(
