@@ -12,7 +12,8 @@ import torch
 import eigenmap as em
 from eigenmap import Eigenmap, EigenmapError, alignment, fit_graph
 from eigenmap.evaluation.probe import fit_ridge
-from eigenmap.graph_fit import describe
+from eigenmap.graph_fit import _standardise, describe
+from eigenmap.networks import ResidualMLP
 from eigenmap.relations.diffusion import diffuse
 from tests.graphs import blocks
 
@@ -62,6 +63,24 @@ def test_sentences_about_the_graph() -> None:
     fit(say=said.append, steps=2)
     assert said[-1].endswith("positive beyond doubt on held-out edges.")
     assert "eigenvalues are positive beyond doubt" in said[-1]
+
+
+def test_features_are_scaled_by_their_own_size() -> None:
+    rng = np.random.default_rng(0)
+    parts = [rng.normal(size=50) * 1e9, rng.normal(size=50), np.full(50, 0.1), 5e6 + rng.normal(size=50)]
+    x = torch.from_numpy(np.stack(parts, 1))
+    encoder = ResidualMLP(4, width=8)
+    _standardise(encoder, x)
+    expected = 1 / x.std(0, correction=0)
+    torch.testing.assert_close(encoder.scale.double()[[0, 1, 3]], expected[[0, 1, 3]], rtol=1e-5, atol=0)
+    assert encoder.scale[2] == 0
+    _standardise(encoder, torch.tensor([[1.0], [1 + 2**-23]]))  # one unit in the last place
+    assert encoder.scale.tolist() == [0, 0, 0, 0]
+
+
+def test_a_hundred_million_nodes_are_numbered_right() -> None:
+    # Seen as a matrix, one number is enough. Their last number is one that float32 would round up.
+    _standardise(ResidualMLP(1, width=8), torch.ones(1, 1).expand(100_000_000, 1))
 
 
 def test_describe_counts_kept_self_loops_once() -> None:

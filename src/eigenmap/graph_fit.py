@@ -301,9 +301,13 @@ def _standardise(encoder: ResidualMLP, x: Tensor | SparseRows) -> None:
     """Give the encoder the scale of dense features; sparse ones keep theirs, or their zeros would be lost."""
     if isinstance(x, SparseRows):
         return
-    rows = torch.linspace(0, len(x) - 1, min(len(x), 100_000)).long().to(x.device)
+    rows = torch.linspace(0, len(x) - 1, min(len(x), 100_000)).long()
+    rows = rows.clamp_(max=len(x) - 1).to(x.device)  # beyond 16 million nodes the last number is rounded, maybe up
     sample = x[rows].double()
-    encoder.standardise(sample.mean(0).cpu(), sample.std(0, correction=0).cpu())
+    mean, deviation = sample.mean(0).cpu(), sample.std(0, correction=0).cpu()
+    # Whatever is smaller than the rounding of a feature's own numbers is no variation.
+    rounding = max(2 * torch.finfo(x.dtype).eps, 1e-12) if x.is_floating_point() else 1e-12
+    encoder.standardise(mean, torch.where(deviation > rounding * mean.abs(), deviation, 0.0))
 
 
 def _identity(recipe: GraphRecipe, about: dict[str, int]) -> dict[str, Setting]:
