@@ -127,7 +127,8 @@ def test_the_stored_edges_of_a_folder_are_symmetric_already(tmp_path: Path) -> N
         ({"edge_weight": np.array(["a"] * 6)}, "edge_weight must be numbers"),
         ({"edge_index": EDGES.astype(str)}, "edge_index must be numbers"),
         ({"x": X.astype(np.float64) * 1e300}, "too large for float32, the first in row 0"),
-        ({"y": np.array(["a", "b", "a", "b"])}, "y must be numbers"),
+        ({"y": np.array(["a", "b", "a", "b"])}, "y holds names; number the classes"),
+        ({"y": np.eye(4)}, r"one label a node \(4\), not an array of \(4, 4\)"),
         ({"y": np.array([0.5, 1, 1, 0])}, "must be class numbers"),
         ({"y": np.array([np.inf, 1, 1, 0])}, "must be class numbers"),
         ({"train_idx": np.array([0.0])}, "train_idx must be node numbers or a mask"),
@@ -148,7 +149,7 @@ def test_what_is_no_graph_file(tmp_path: Path) -> None:
     for name in ("broken.npz", "one.npy", "list.json"):
         with pytest.raises(EigenmapError, match=rf"{name} is no graph: that is an \.npz file"):
             load_graph(tmp_path / name)
-    with pytest.raises(EigenmapError, match=r"list\.json cannot be read"):
+    with pytest.raises(EigenmapError, match=r"list\.json cannot be read: features come as an \.npy or \.npz file\."):
         read_features(tmp_path / "list.json")
     with pytest.raises(EigenmapError, match="has neither x"):
         load_graph(tmp_path)
@@ -219,8 +220,9 @@ def test_features_alone(tmp_path: Path) -> None:
     torch.testing.assert_close(read_features(tmp_path / "x.npy"), torch.from_numpy(X))
     np.savez(tmp_path / "x.npz", x=X)
     torch.testing.assert_close(read_features(tmp_path / "x.npz"), torch.from_numpy(X))
-    scipy.sparse.save_npz(tmp_path / "sparse.npz", scipy.sparse.csr_matrix(X))
-    torch.testing.assert_close(dense(read_features(tmp_path / "sparse.npz")), torch.from_numpy(X))
+    for form in ("csr", "csc", "coo", "bsr"):
+        scipy.sparse.save_npz(tmp_path / "sparse.npz", scipy.sparse.csr_matrix(X).asformat(form))
+        torch.testing.assert_close(dense(read_features(tmp_path / "sparse.npz")), torch.from_numpy(X))
     torch.testing.assert_close(read_features(write(tmp_path / "g.npz")), torch.from_numpy(X))
     with pytest.raises(EigenmapError, match="There is no file"):
         read_features(tmp_path / "none.npy")

@@ -121,4 +121,4 @@ def test_what_the_mean_leaves_of_large_numbers_is_not_rounded_away(dtype: torch.
     seconds = (torch.randint(0, 100, (64, 1)) + 1_700_000_000).to(dtype)  # since 1970; float32 counts them by 128
     network = ResidualMLP(1, width=8).eval()
     network.standardise(seconds.double().mean(0), seconds.double().std(0))
-    assert spread(network, seconds) > 0.1
+    assert len(torch.unique(network(seconds), dim=0)) == len(torch.unique(seconds)) > 40

@@ -29,6 +29,7 @@ from zipfile import BadZipFile, is_zipfile
 
 import numpy as np
 import torch
+from numpy.lib.format import MAGIC_PREFIX
 from torch import Tensor
 
 from eigenmap.data.adjacency import Adjacency, Directed, SelfLoops, build_adjacency, check_edges
@@ -170,10 +171,9 @@ def read_features(path: str | Path) -> Tensor | SparseRows:
     if path.is_dir() or not path.exists():
         return read_nodes(path).x
     if not is_zipfile(path):
-        with _readable(path):
-            return as_features(np.lib.format.open_memmap(path, mode="c"))
+        return _npy_rows(path)
     with _archive(path) as archive:
-        if {"indptr", "indices", "shape", "data"} <= set(archive.files):
+        if {"format", "shape", "data"} <= set(archive.files):
             return _scipy_rows(path)
     return read_nodes(path).x
 
@@ -232,8 +232,12 @@ def _plain_numbers(array: Any, name: str) -> Any:
 
 
 def as_classes(y: Any) -> Tensor | None:
-    """Class numbers (n,) int64, -1 for NaN; None for numbers that are not whole and so no classes."""
-    numbers = as_tensor(y, "y").reshape(-1).cpu()
+    """Class numbers (n,) int64 from (n,) or (n, 1), -1 for NaN; None for numbers that are not whole: no classes."""
+    if np.asarray(y).dtype.kind in "SU":
+        raise EigenmapError("y holds names; number the classes: np.unique(y, return_inverse=True)[1].")
+    numbers = as_tensor(y, "y").cpu()
+    if numbers.ndim == 2 and numbers.shape[1] == 1:
+        numbers = numbers[:, 0]
     if not numbers.is_floating_point():
         return numbers.long()
     numbers = torch.where(numbers.isnan(), -1, numbers)
@@ -365,6 +369,15 @@ def _sparse_features(path: Path, array: Callable[[str], Any], names: set[str]) -
     if len(columns) and not 0 <= int(columns.min()) <= int(columns.max()) < width:
         raise EigenmapError(f"The sparse features in {path} are damaged: a column is not in 0 ... {width - 1}.")
     return SparseRows(offsets, columns, values, width)
+
+
+def _npy_rows(path: Path) -> Tensor | SparseRows:
+    """The matrix in an .npy file, which stays on disk."""
+    with _readable(path):
+        with path.open("rb") as file:
+            if file.read(len(MAGIC_PREFIX)) != MAGIC_PREFIX:
+                raise EigenmapError(f"{path} cannot be read: features come as an .npy or .npz file.")
+        return as_features(np.lib.format.open_memmap(path, mode="c"))
 
 
 def _scipy_rows(path: Path) -> SparseRows:
