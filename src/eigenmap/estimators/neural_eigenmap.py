@@ -161,7 +161,7 @@ class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
         Inputs are standardised as the first batch says. A random sample of all points ever seen is kept as reference,
         and stands for their weights; the last layer is solved on it when it is next asked for. Continues a model that
-        was fitted.
+        was fitted, with the parameters it was begun with.
         """
         if self._is(PRECOMPUTED) or self._is(NEIGHBOURS):
             raise EigenmapError(f"partial_fit needs a kernel that is a function of two points, not {self.kernel!r}.")
@@ -170,7 +170,8 @@ class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         x, weights = self._points(X), self._weights(sample_weight, X)
         settings = self._settings()
         seed = self._seed() if first else self._solver.seed
-        relation = make_relation(x, weights, self.kernel, self.kernel_params, None, seed, settings.batch_size)
+        kernel, params = (self.kernel, self.kernel_params) if first else (self._kernel_function, None)
+        relation = make_relation(x, weights, kernel, params, None, seed, settings.batch_size)
         if first:
             self._solver = Solver(settings, relation, seed)
             self._kernel_function = relation.kernel
@@ -255,7 +256,9 @@ class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         rows = torch.randperm(len(x), generator=torch.Generator().manual_seed(self._solver.seed))[:SCORED]
         if not self._is(PRECOMPUTED) and not self._is(NEIGHBOURS):
             x = x[rows.to(x.device)]
-        relation = make_relation(x, None, self.kernel, self.kernel_params, gram, 0, 2)
+        fitted = self._kernel_function
+        kernel, params = (self.kernel, self.kernel_params) if fitted is None else (fitted, None)
+        relation = make_relation(x, None, kernel, params, gram, 0, 2)
         operator = relation.operator()
         total = report.size(operator) if relation.graph is None else float(self._solver.settings.n_components)
         return float(report.judge(functions, operator).sum()) / total
