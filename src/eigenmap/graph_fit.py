@@ -10,19 +10,18 @@ import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from eigenmap.alignment import align_nodes
+from eigenmap.alignment import align_nodes, best_output
 from eigenmap.data.adjacency import Adjacency
 from eigenmap.data.graphs import load_graph
 from eigenmap.errors import EigenmapError
 from eigenmap.evaluation.checks import whole_number
-from eigenmap.fit import check_length, device_name, prepare, steps_of_run, training_config
+from eigenmap.fit import check_length, prepare, steps_of_run, training_config
 from eigenmap.model import DESCRIPTION, Eigenmap, NodeEncoderSpec, NodeInput, Source
 from eigenmap.networks import Network, NodeFeatures, NodeNetwork, ResidualMLP, SparseRows
 from eigenmap.objectives import ORDERED, build
@@ -31,7 +30,7 @@ from eigenmap.relations.diffusion import check_walks, diffuse
 from eigenmap.relations.graph import GraphPairs, NodeBlocks, check_held_out, check_pairs, hold_out_edges
 from eigenmap.training import measure_step, show, start, steps_for_budget, train
 from eigenmap.training.config import Accelerator, Setting
-from eigenmap.training.environment import environment
+from eigenmap.training.environment import history
 from eigenmap.training.progress import Progress
 
 if TYPE_CHECKING:
@@ -151,26 +150,14 @@ def fit_graph(
     began = time.perf_counter()
     sources: Sequence[Source] = ("encoder", "projector") if chosen.codes == "auto" else (chosen.codes,)
     aligned = align_nodes(nodes, pairs, sources, chosen.n_components, seed, chosen.objective in ORDERED)
-    source = max(aligned, key=lambda name: aligned[name].quality)
-    alignment = aligned[source]
-    if alignment.n_components < chosen.n_components:
-        say(f"The rank found is {alignment.n_components}: the model has so many features, not {chosen.n_components}.")
+    source, alignment = best_output(aligned, chosen.n_components, say)
     positive = int((alignment.eigenvalues > 2 * alignment.noise).sum())
     judged_on = "held-out edges" if pairs.held_out is not None else "the training edges (none were held out)"
     say(f"{positive} of {alignment.n_components} eigenvalues are positive beyond doubt on {judged_on}.")
     training = {
-        "recipe": {**asdict(chosen), "objective_options": dict(chosen.objective_options)},
+        **history(chosen, seed, result, time.perf_counter() - began, fabric.device),
         "graph": {**about, "positive_eigenvalues": positive},
-        "seed": seed,
-        "steps": result.steps,
-        "seconds": round(result.seconds, 1),
-        "alignment_seconds": round(time.perf_counter() - began, 1),
         "held_out_edges": 0 if pairs.held_out is None else len(pairs.held_out.keys),
-        "final": result.history[-1] if result.history else {},
-        "device": device_name(fabric.device),
-        "torch": torch.__version__,
-        "finished": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        "environment": environment(),
     }
     model = Eigenmap(network, alignment, source, node, spec, training)
     if folder is not None and fabric.is_global_zero:
