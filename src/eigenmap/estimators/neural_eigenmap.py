@@ -17,6 +17,7 @@ from eigenmap.errors import EigenmapError
 from eigenmap.estimators import report
 from eigenmap.estimators.relation import NEIGHBOURS, PRECOMPUTED, make_relation, one_row_each
 from eigenmap.estimators.solver import Found, Settings, Solver
+from eigenmap.evaluation.checks import whole_number
 from eigenmap.objectives.objective import number
 
 Array = np.ndarray[Any, Any]
@@ -367,14 +368,14 @@ class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             if not (value is None or isinstance(value, Mapping)):
                 raise EigenmapError(f"{name} must be a dictionary of options or None, not {value!r}.")
         for name in {"width", "depth"} & set(self.network_params or {}):
-            whole(name, (self.network_params or {})[name])
-        k = whole("n_components", self.n_components)
-        batch_size = whole("batch_size", self.batch_size, least=4)
-        max_steps = None if self.max_steps == "auto" else whole('max_steps (or "auto")', self.max_steps, least=0)
+            whole_number((self.network_params or {})[name], name)
+        k = whole_number(self.n_components, "n_components")
+        batch_size = whole_number(self.batch_size, "batch_size", 4)
+        max_steps = None if self.max_steps == "auto" else whole_number(self.max_steps, 'max_steps (or "auto")', 0)
         if self.reference_size == "auto":
             reference = min(8192, max(4096, 32 * k))
         else:
-            reference = whole('reference_size (or "auto")', self.reference_size, least=max(2, k))
+            reference = whole_number(self.reference_size, 'reference_size (or "auto")', max(2, k))
         return Settings(
             n_components=k,
             objective=self.objective,
@@ -387,10 +388,3 @@ class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             learning_rate=number("learning_rate", self.learning_rate, zero=False),
             reference_size=reference,
         )
-
-
-def whole(name: str, value: Any, least: int = 1) -> int:
-    """`value` if it is a whole number of at least `least`; else an error that says so."""
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-        raise EigenmapError(f"{name} must be a whole number of at least {least}, not {value!r}.")
-    return int(value)
