@@ -301,6 +301,19 @@ def test_bad_features_of_new_nodes(trained: Eigenmap, x: object, message: str) -
         trained.encode(x)
 
 
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"t": float("nan")}, "t must be a number"),
+        ({"t": -1}, "t must be a number at least 0"),
+        ({"batch_size": 0}, "batch_size must be a whole number"),
+    ],
+)
+def test_bad_settings_of_codes(trained: Eigenmap, settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(EigenmapError, match=message):
+        trained.encode(LARGE.x, **settings)
+
+
 def test_a_model_of_nodes_takes_no_images(trained: Eigenmap) -> None:
     with pytest.raises(EigenmapError, match="model of the nodes of a graph"):
         trained.image  # noqa: B018
