@@ -12,7 +12,8 @@ import torch
 import eigenmap as em
 from eigenmap import Eigenmap, EigenmapError, alignment, fit_graph
 from eigenmap.evaluation.probe import fit_ridge
-from eigenmap.graph_fit import describe
+from eigenmap.graph_fit import _standardise, describe
+from eigenmap.networks import ResidualMLP
 from eigenmap.relations.diffusion import diffuse
 from tests.graphs import blocks
 
@@ -62,6 +63,24 @@ def test_sentences_about_the_graph() -> None:
     fit(say=said.append, steps=2)
     assert said[-1].endswith("positive beyond doubt on held-out edges.")
     assert "eigenvalues are positive beyond doubt" in said[-1]
+
+
+def test_features_are_scaled_by_their_own_size() -> None:
+    rng = np.random.default_rng(0)
+    parts = [rng.normal(size=50) * 1e9, rng.normal(size=50), np.full(50, 0.1), 5e6 + rng.normal(size=50)]
+    x = torch.from_numpy(np.stack(parts, 1))
+    encoder = ResidualMLP(4, width=8)
+    _standardise(encoder, x)
+    expected = 1 / x.std(0, correction=0)
+    torch.testing.assert_close(encoder.scale.double()[[0, 1, 3]], expected[[0, 1, 3]], rtol=1e-5, atol=0)
+    assert encoder.scale[2] == 0
+    _standardise(encoder, torch.tensor([[1.0], [1 + 2**-23]]))  # one unit in the last place
+    assert encoder.scale.tolist() == [0, 0, 0, 0]
+
+
+def test_a_hundred_million_nodes_are_numbered_right() -> None:
+    # Seen as a matrix, one number is enough. Their last number is one that float32 would round up.
+    _standardise(ResidualMLP(1, width=8), torch.ones(1, 1).expand(100_000_000, 1))
 
 
 def test_describe_counts_kept_self_loops_once() -> None:
@@ -199,6 +218,24 @@ def test_a_run_that_was_cut_off_goes_on(tmp_path: Path) -> None:
         fit(out=tmp_path / "run")
 
 
+@pytest.mark.parametrize(
+    "settings", [{"hops": 3}, {"teleport": 2.0}, {"teleport": 0.5, "lazy": 0.5}, {"held_out": 0.9}, {"batch_size": 1}]
+)
+def test_settings_are_refused_before_a_large_graph_is_read(settings: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(EigenmapError) as error:
+        fit(tmp_path / "not-there.npz", **settings)
+    assert "There is no file" not in str(error.value)
+
+
+def test_minutes_count_for_a_run_that_was_killed_before_its_first_checkpoint(tmp_path: Path) -> None:
+    said: list[str] = []
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "metrics.jsonl").touch()  # what such a run leaves behind
+    model = fit_graph(GRAPH[:2], 4, minutes=0.002, resume=True, out=tmp_path / "run", say=said.append, **SMALL)
+    assert any("fit into 0.002 min" in line for line in said)
+    assert 20 <= model.training["steps"] < 1500  # which are the recipe's
+
+
 def test_minutes_become_steps() -> None:
     said: list[str] = []
     model = fit_graph((GRAPH.x, GRAPH.edge_index), 4, minutes=0.002, say=said.append, **SMALL)
@@ -226,6 +263,11 @@ def test_minutes_become_steps() -> None:
         ((GRAPH.x, GRAPH.edge_index), {"recipe": "gpu"}, "Unknown recipe"),
         ((GRAPH.x, GRAPH.edge_index), {"teleport": 2.0}, "teleport must be a probability"),
         ((GRAPH.x, GRAPH.edge_index), {"teleport": 0.5, "lazy": 0.5}, "together must be below 1"),
+        ((GRAPH.x, GRAPH.edge_index), {"batch_size": 1}, "batch_size must be at least 2"),
+        ((GRAPH.x, GRAPH.edge_index), {"recipe": None}, "Unknown recipe None"),
+        ((GRAPH.x, GRAPH.edge_index), {"seed": "a"}, "seed must be a whole number"),
+        ((GRAPH.x, GRAPH.edge_index), {"seed": 1.5}, "seed must be a whole number"),
+        ((GRAPH.x, GRAPH.edge_index), {"seed": 2**70}, "seed must be a whole number"),
         ((GRAPH.x, GRAPH.edge_index), {"go_on": 1.0}, "go_on must be a probability from 0 to 0.9"),
         ((GRAPH.x, GRAPH.edge_index), {"go_on": 0.5, "directed": "bipartite"}, "Longer walks .* need directed"),
     ],
@@ -257,6 +299,19 @@ def test_too_many_components_by_default_are_cut() -> None:
 def test_bad_features_of_new_nodes(trained: Eigenmap, x: object, message: str) -> None:
     with pytest.raises(EigenmapError, match=message):
         trained.encode(x)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"t": float("nan")}, "t must be a number"),
+        ({"t": -1}, "t must be a number at least 0"),
+        ({"batch_size": 0}, "batch_size must be a whole number"),
+    ],
+)
+def test_bad_settings_of_codes(trained: Eigenmap, settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(EigenmapError, match=message):
+        trained.encode(LARGE.x, **settings)
 
 
 def test_a_model_of_nodes_takes_no_images(trained: Eigenmap) -> None:

@@ -107,6 +107,17 @@ def align_nodes(
     }
 
 
+def best_output(
+    aligned: Mapping[Source, Alignment], n_components: int, say: Callable[[str], None]
+) -> tuple[Source, Alignment]:
+    """The output of a network that makes the best codes on held-out pairs, and its alignment; a low rank is said."""
+    source = max(aligned, key=lambda name: aligned[name].quality)
+    alignment = aligned[source]
+    if alignment.n_components < n_components:
+        say(f"The rank found is {alignment.n_components}: the model has so many features, not {n_components}.")
+    return source, alignment
+
+
 def all_moments(psi: Tensor, pairs: GraphPairs) -> Moments:
     r"""Moments over every walk of a graph, weighted by its probability, from psi (n, k) of every node.
 

@@ -9,12 +9,10 @@ from __future__ import annotations
 import importlib.util
 import json
 import math
-import platform
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from eigenmap import recipes
-from eigenmap.alignment import align_outputs
+from eigenmap.alignment import align_outputs, best_output
 from eigenmap.data import ImageSet, load_images
 from eigenmap.errors import EigenmapError
 from eigenmap.evaluation.monitor import classes_of, knn_monitor
@@ -36,7 +34,7 @@ from eigenmap.relations.augmentation import recipe as two_views
 from eigenmap.relations.images import ImagePairs, split_held_out
 from eigenmap.training import TrainingConfig, checkpoint, measure_step, show, start, steps_for_budget, train
 from eigenmap.training.config import Accelerator, Setting
-from eigenmap.training.environment import environment
+from eigenmap.training.environment import history
 from eigenmap.training.launch import pays_to_compile
 from eigenmap.training.progress import Progress
 from eigenmap.training.run import CHECKPOINT
@@ -178,24 +176,12 @@ def fit_images(
     began = time.perf_counter()
     sources: Sequence[Source] = ("encoder", "projector") if chosen.codes == "auto" else (chosen.codes,)
     aligned = align_outputs(network, pairs, held_pairs, sources, chosen.n_components, seed)
-    source = max(aligned, key=lambda name: aligned[name].quality)
-    alignment = aligned[source]
-    if alignment.n_components < chosen.n_components:
-        say(f"The rank found is {alignment.n_components}: the model has so many features, not {chosen.n_components}.")
+    source, alignment = best_output(aligned, chosen.n_components, say)
     training = {
-        "recipe": {**asdict(chosen), "objective_options": dict(chosen.objective_options)},
-        "seed": seed,
-        "steps": result.steps,
-        "seconds": round(result.seconds, 1),
-        "alignment_seconds": round(time.perf_counter() - began, 1),
+        **history(chosen, seed, result, time.perf_counter() - began, fabric.device),
         "images": len(train_rows),
         "held_out_images": len(held_rows),
         "skipped": len(data.skipped),
-        "final": result.history[-1] if result.history else {},
-        "device": device_name(fabric.device),
-        "torch": torch.__version__,
-        "finished": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        "environment": environment(),
     }
     model = Eigenmap(network, alignment, source, image, spec, training)
     if folder is not None and fabric.is_global_zero:
@@ -391,10 +377,3 @@ def _pairs(
 
 def _generator(seed: int) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
-
-
-def device_name(device: torch.device) -> str:
-    """What a device is, for the record of a run."""
-    if device.type == "cuda":
-        return torch.cuda.get_device_name(device)
-    return f"cpu ({platform.machine()}, {torch.get_num_threads()} threads)"

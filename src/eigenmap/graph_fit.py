@@ -10,28 +10,27 @@ import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from eigenmap.alignment import align_nodes
+from eigenmap.alignment import align_nodes, best_output
 from eigenmap.data.adjacency import Adjacency
 from eigenmap.data.graphs import load_graph
 from eigenmap.errors import EigenmapError
-from eigenmap.fit import check_length, device_name, prepare, steps_of_run, training_config
+from eigenmap.evaluation.checks import whole_number
+from eigenmap.fit import check_length, prepare, steps_of_run, training_config
 from eigenmap.model import DESCRIPTION, Eigenmap, NodeEncoderSpec, NodeInput, Source
 from eigenmap.networks import Network, NodeFeatures, NodeNetwork, ResidualMLP, SparseRows
 from eigenmap.objectives import ORDERED, build
 from eigenmap.recipes.graph import GraphRecipe, get_graph_recipe, objective_options
 from eigenmap.relations.diffusion import check_walks, diffuse
-from eigenmap.relations.graph import GraphPairs, NodeBlocks, hold_out_edges
+from eigenmap.relations.graph import GraphPairs, NodeBlocks, check_held_out, check_pairs, hold_out_edges
 from eigenmap.training import measure_step, show, start, steps_for_budget, train
 from eigenmap.training.config import Accelerator, Setting
-from eigenmap.training.environment import environment
+from eigenmap.training.environment import history
 from eigenmap.training.progress import Progress
 
 if TYPE_CHECKING:
@@ -90,9 +89,9 @@ def fit_graph(
 
     """
     say = say or (lambda line: None)
-    seed = int(seed)  # numpy's would overflow
+    seed = whole_number(seed, "seed", 0, 2**63 - 1)  # one of Python's: numpy's would overflow
     folder = None if out is None else prepare(Path(out), resume=resume, force=force)
-    chosen = get_graph_recipe(recipe) if isinstance(recipe, str) else recipe
+    chosen = recipe if isinstance(recipe, GraphRecipe) else get_graph_recipe(recipe)
     chosen = chosen.but(n_components=n_components, **settings)
     check_length(settings.get("steps"), minutes)
     training_config(
@@ -100,7 +99,7 @@ def fit_graph(
     )  # refused before anything is read
     objective = build(chosen.objective, **objective_options(chosen))
 
-    _check_walks(chosen)
+    _check_relation(chosen)
     data = load_graph(graph, x)
     _check_variety(data.x)
     walk = data.walk(chosen.directed, chosen.self_loops)
@@ -115,9 +114,9 @@ def fit_graph(
     node, spec = NodeInput(data.n_features), NodeEncoderSpec(chosen.width, chosen.blocks)
     torch.manual_seed(seed)
     network = Network(spec.build(node, chosen.feature_dropout or 0.0), chosen.n_components, chosen.hidden)
-    if minutes is not None and resume and folder is not None:
-        chosen = chosen.but(steps=steps_of_run(folder))  # how many fit into the time was settled when the run began
-        minutes = None
+    settled = steps_of_run(folder) if minutes is not None and resume and folder is not None else None
+    if settled is not None:  # how many steps fit into the time was found when the run began
+        chosen, minutes = chosen.but(steps=settled), None
     config = training_config(chosen, chosen.steps, seed, device, devices, tensorboard, FEWEST_STEPS_TO_A_CHECK)
     fabric = start(config)
     walk, features = _placed(walk, data.x, fabric.device)
@@ -151,26 +150,14 @@ def fit_graph(
     began = time.perf_counter()
     sources: Sequence[Source] = ("encoder", "projector") if chosen.codes == "auto" else (chosen.codes,)
     aligned = align_nodes(nodes, pairs, sources, chosen.n_components, seed, chosen.objective in ORDERED)
-    source = max(aligned, key=lambda name: aligned[name].quality)
-    alignment = aligned[source]
-    if alignment.n_components < chosen.n_components:
-        say(f"The rank found is {alignment.n_components}: the model has so many features, not {chosen.n_components}.")
+    source, alignment = best_output(aligned, chosen.n_components, say)
     positive = int((alignment.eigenvalues > 2 * alignment.noise).sum())
     judged_on = "held-out edges" if pairs.held_out is not None else "the training edges (none were held out)"
     say(f"{positive} of {alignment.n_components} eigenvalues are positive beyond doubt on {judged_on}.")
     training = {
-        "recipe": {**asdict(chosen), "objective_options": dict(chosen.objective_options)},
+        **history(chosen, seed, result, time.perf_counter() - began, fabric.device),
         "graph": {**about, "positive_eigenvalues": positive},
-        "seed": seed,
-        "steps": result.steps,
-        "seconds": round(result.seconds, 1),
-        "alignment_seconds": round(time.perf_counter() - began, 1),
         "held_out_edges": 0 if pairs.held_out is None else len(pairs.held_out.keys),
-        "final": result.history[-1] if result.history else {},
-        "device": device_name(fabric.device),
-        "torch": torch.__version__,
-        "finished": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        "environment": environment(),
     }
     model = Eigenmap(network, alignment, source, node, spec, training)
     if folder is not None and fabric.is_global_zero:
@@ -178,8 +165,12 @@ def fit_graph(
     return model
 
 
-def _check_walks(recipe: GraphRecipe) -> None:
-    """Refuse longer walks that cannot be, before anything is read."""
+def _check_relation(recipe: GraphRecipe) -> None:
+    """Refuse pairs that cannot be drawn, before anything is read."""
+    check_pairs(recipe.hops, recipe.start, recipe.teleport, recipe.lazy)
+    check_held_out(recipe.held_out)
+    if recipe.batch_size < 2:
+        raise EigenmapError("batch_size must be at least 2: what is learned is how the nodes of a batch differ.")
     if not recipe.go_on:
         return
     check_walks(recipe.go_on, recipe.walks)
@@ -241,20 +232,17 @@ def _blocks(recipe: GraphRecipe, walk: Adjacency, seed: int, fabric: Fabric) -> 
 
 def describe(walk: Adjacency) -> dict[str, int]:
     """Nodes, edges, isolated nodes, connected components (isolated nodes aside) and what was merged or left out."""
-    from scipy.sparse import csr_matrix
-    from scipy.sparse.csgraph import connected_components
-
     degrees = walk.indptr.diff().cpu()
-    indices = walk.indices.cpu().numpy()
-    matrix = csr_matrix((np.ones(len(indices), np.int8), indices, walk.indptr.cpu().numpy()), shape=2 * (walk.n_nodes,))
-    found, label = connected_components(matrix, directed=False)
-    isolated = int((np.bincount(label, minlength=found)[label] == 1)[(degrees == 0).numpy()].sum())
+    found, label = walk.components()
+    alone = torch.bincount(label, minlength=found)[label] == 1
+    isolated = int((alone & (degrees == 0)).sum())  # a self-loop that is kept is an edge
+    loops = sum(int((rows == columns).sum()) for rows, columns in walk.strips()) if walk.symmetric else 0
     return {
         "nodes": walk.n_nodes,
         # A self-loop is stored once, every other undirected edge twice.
-        "edges": (walk.n_entries + int(matrix.diagonal().sum())) // 2 if walk.symmetric else walk.n_entries,
+        "edges": (walk.n_entries + loops) // 2 if walk.symmetric else walk.n_entries,
         "isolated": isolated,
-        "components": int(found) - isolated,
+        "components": found - isolated,
         "largest_degree": int(degrees.max()),
         "repeated_edges_merged": walk.merged,
         "self_loops_left_out": walk.loops,
@@ -300,9 +288,13 @@ def _standardise(encoder: ResidualMLP, x: Tensor | SparseRows) -> None:
     """Give the encoder the scale of dense features; sparse ones keep theirs, or their zeros would be lost."""
     if isinstance(x, SparseRows):
         return
-    rows = torch.linspace(0, len(x) - 1, min(len(x), 100_000)).long().to(x.device)
+    rows = torch.linspace(0, len(x) - 1, min(len(x), 100_000)).long()
+    rows = rows.clamp_(max=len(x) - 1).to(x.device)  # beyond 16 million nodes the last number is rounded, maybe up
     sample = x[rows].double()
-    encoder.standardise(sample.mean(0).cpu(), sample.std(0, correction=0).cpu())
+    mean, deviation = sample.mean(0).cpu(), sample.std(0, correction=0).cpu()
+    # Whatever is smaller than the rounding of a feature's own numbers is no variation.
+    rounding = max(2 * torch.finfo(x.dtype).eps, 1e-12) if x.is_floating_point() else 1e-12
+    encoder.standardise(mean, torch.where(deviation > rounding * mean.abs(), deviation, 0.0))
 
 
 def _identity(recipe: GraphRecipe, about: dict[str, int]) -> dict[str, Setting]:

@@ -26,6 +26,7 @@ from eigenmap.data import to_pixels
 from eigenmap.data.graphs import as_features, check_features
 from eigenmap.errors import EigenmapError
 from eigenmap.networks import Network, ResidualMLP, SparseRows, build_encoder
+from eigenmap.objectives.objective import number
 from eigenmap.relations.augmentation import Standardisation, plain
 from eigenmap.spectrum import Alignment, unit_rows
 
@@ -191,7 +192,9 @@ class Eigenmap:
         dim = self.check_dim(dim)
         if weighting not in get_args(Weighting):
             raise EigenmapError(f'weighting must be "diffusion" or "none", not {weighting!r}.')
-        t = 0.0 if weighting == "none" else t
+        t = 0.0 if weighting == "none" else None if t is None else number("t", t)
+        if isinstance(batch_size, bool) or not isinstance(batch_size, (int, np.integer)) or batch_size < 1:
+            raise EigenmapError(f"batch_size must be a whole number of at least 1, not {batch_size!r}.")
         rows = self.input.read(images)
         if device is not None:
             self.network.to(device)

@@ -3,9 +3,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from eigenmap.cli.outputs import check_file, check_index, write_json, written
+from eigenmap.cli.outputs import check_file, check_index, write_json, write_matrix, written
 from eigenmap.errors import EigenmapError
 
 
@@ -79,3 +80,12 @@ def test_the_old_file_survives_a_failure(tmp_path: Path) -> None:
 def test_json_keeps_names_that_are_no_text(tmp_path: Path) -> None:
     write_json(tmp_path / "names.json", ["caf\udce9.jpg", "é"])
     assert json.loads((tmp_path / "names.json").read_bytes()) == ["caf\udce9.jpg", "é"]
+
+
+@pytest.mark.parametrize("n", [0, 5])
+def test_a_matrix_written_in_blocks_is_the_file_of_the_whole(tmp_path: Path, n: int) -> None:
+    whole = np.random.default_rng(0).normal(size=(n, 3)).astype(np.float32)
+    np.save(tmp_path / "whole.npy", whole)
+    with written(tmp_path / "blocks.npy") as file:
+        write_matrix(file, (n, 3), (whole[start : start + 2] for start in range(0, n, 2)))
+    assert (tmp_path / "blocks.npy").read_bytes() == (tmp_path / "whole.npy").read_bytes()

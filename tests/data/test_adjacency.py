@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from typing import Any
+
+import networkx as nx
 import pytest
 import torch
 from hypothesis import given
@@ -98,3 +101,36 @@ def test_bad_weights(weights: list[float]) -> None:
 def test_an_unknown_kind_of_direction() -> None:
     with pytest.raises(EigenmapError, match="symmetrise"):
         build_adjacency(PATH, 3, directed="both")  # type: ignore[arg-type]
+
+
+def test_large_whole_weights_keep_all_their_digits() -> None:
+    a = build_adjacency(torch.tensor([[0, 1], [1, 2]]), 3, torch.tensor([2**24 + 1, 1]))
+    assert (2 * a.weights(torch.arange(4))).tolist() == [2**24 + 1, 2**24 + 1, 1, 1]
+
+
+def test_complex_weights_are_refused() -> None:
+    with pytest.raises(EigenmapError, match="must be finite numbers above 0"):
+        build_adjacency(torch.tensor([[0], [1]]), 2, torch.tensor([1 + 0j]))
+
+
+@given(
+    st.integers(1, 12).flatmap(
+        lambda n: st.tuples(
+            st.just(n), st.lists(st.tuples(st.integers(0, n - 1), st.integers(0, n - 1)), min_size=1, max_size=20)
+        )
+    ),
+    st.sampled_from(["symmetrise", "bipartite"]),
+    st.sampled_from([1, 3, 100]),
+)
+def test_components_are_those_of_networkx_however_thin_the_strips(
+    graph: tuple[int, list[tuple[int, int]]], directed: Any, entries: int
+) -> None:
+    n, edges = graph
+    a = build_adjacency(torch.tensor(edges).T, n, directed=directed, self_loops="keep")
+    rows, columns = zip(*a.strips(entries), strict=True)
+    assert torch.equal(torch.stack([torch.cat(rows), torch.cat(columns)]), a.edges())
+    known = nx.Graph(edges)
+    known.add_nodes_from(range(n))
+    found, label = a.components(entries)
+    parts = {frozenset((label == number).nonzero().flatten().tolist()) for number in range(found)}
+    assert parts == {frozenset(part) for part in nx.connected_components(known)}

@@ -75,6 +75,33 @@ def test_pyg_data_with_labels_and_masks() -> None:
         load_graph(Data(edge_index=data.edge_index, num_nodes=4))
 
 
+def test_pyg_data_of_numpy_arrays() -> None:
+    mask = np.array([True, False, True, False])
+    graph = load_graph(Data(x=X, edge_index=EDGES, edge_weight=np.array([1.0, 2.0, 3.0]), train_mask=mask))
+    assert graph.walk().degrees().tolist() == [0.5, 1.5, 2.5, 1.5]
+    assert graph.splits["train"].tolist() == [0, 2]
+
+
+@pytest.mark.parametrize(
+    ("mask", "message"),
+    [([1, 2, 3, 0], "not node numbers"), ([True, False], "mask of all 4 nodes")],
+)
+def test_pyg_masks_that_are_none(mask: list[int], message: str) -> None:
+    data = Data(x=torch.from_numpy(X), edge_index=torch.from_numpy(EDGES), train_mask=torch.tensor(mask))
+    with pytest.raises(EigenmapError, match=message):
+        load_graph(data)
+
+
+def test_numbers_that_torch_does_not_know() -> None:
+    wide = load_graph((scipy.sparse.csr_matrix(X.astype(np.longdouble)), EDGES)).x
+    assert isinstance(wide, SparseRows)
+    torch.testing.assert_close(wide.dense(), torch.from_numpy(X))
+    with pytest.raises(EigenmapError, match="Features must be numbers, not complex64"):
+        load_graph((scipy.sparse.csr_matrix(X + 0j), EDGES))
+    with pytest.raises(EigenmapError, match="real numbers, not complex128"):
+        load_graph(scipy.sparse.csr_matrix(np.eye(4) + 0j), X)
+
+
 def test_scipy_matrices_of_any_format() -> None:
     W = scipy.sparse.coo_matrix((np.ones(3), EDGES), shape=(4, 4))
     for form in ("coo", "csr", "csc"):
@@ -99,9 +126,9 @@ def test_networkx_graphs_with_names_weights_and_attributes() -> None:
     assert load_graph(graph).walk().degrees().tolist() == DEGREES
     np.testing.assert_array_equal(load_graph(graph, 2 * X).x, 2 * X)
     graph.add_edge("d", "a", weight=2.0)
-    assert load_graph(graph).walk().degrees().tolist() == [1.5, 1, 1, 1.5]  # an edge without one has weight 1
+    assert load_graph(graph).walk().degrees().tolist() == [3, 2, 2, 3]  # an edge without one has weight 1
     nx.set_edge_attributes(graph, 3.0, "weight")
-    assert load_graph(graph).walk().degrees().tolist() == [3, 3, 3, 3]
+    assert load_graph(graph).walk().degrees().tolist() == [6, 6, 6, 6]
     one_way = nx.DiGraph([(0, 2), (1, 2), (3, 2)])
     walk = load_graph(one_way, X).walk("bipartite")
     assert walk.degrees().tolist() == [0, 3, 0, 0]  # nodes in the order they were added: 0, 2, 1, 3
@@ -114,6 +141,17 @@ def test_networkx_graphs_with_names_weights_and_attributes() -> None:
     graph.nodes["a"]["x"] = [1.0]
     with pytest.raises(EigenmapError, match="same length at every node"):
         load_graph(graph)
+
+
+def test_an_undirected_networkx_graph_is_its_adjacency_matrix() -> None:
+    graph = nx.Graph()
+    graph.add_nodes_from(range(4))
+    graph.add_weighted_edges_from([(0, 1, 2.0), (2, 1, 3.0), (3, 3, 5.0)])
+    walk = load_graph(graph, X).walk(self_loops="keep")
+    W = nx.to_numpy_array(graph)
+    assert walk.degrees().tolist() == W.sum(1).tolist() == [2, 5, 3, 5]  # a self-loop counts once
+    # No direction is any truer than the other: who points to node 1 is not a matter of the order in which it was made.
+    assert load_graph(graph, X).walk("bipartite").degrees().tolist() == [2, 5, 3, 0]
 
 
 @pytest.mark.parametrize("source", [3, None, "x y", {"edge": 1}, (1, 2, 3, 4)])
@@ -145,6 +183,34 @@ def test_ogb_brings_the_official_split(monkeypatch: pytest.MonkeyPatch) -> None:
         "validation": [1],
         "test": [3],
     }
+
+
+def test_public_data_sets_that_cannot_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Proteins:
+        def __init__(self, name: str, root: str) -> None:
+            if name == "ogbn-nothing":
+                raise ValueError("Invalid dataset name ogbn-nothing.")
+
+        def __getitem__(self, place: int) -> tuple[dict[str, Any], Any]:
+            return {"node_feat": None, "edge_index": EDGES}, np.zeros((4, 112))
+
+    module = types.ModuleType("ogb.nodeproppred")
+    module.NodePropPredDataset = Proteins  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "ogb", types.ModuleType("ogb"))
+    monkeypatch.setitem(sys.modules, "ogb.nodeproppred", module)
+    with pytest.raises(
+        EigenmapError, match=r"ogb:ogbn-nothing cannot be fetched: Invalid dataset name ogbn-nothing\.$"
+    ):
+        load_ogb("ogbn-nothing")
+    with pytest.raises(EigenmapError, match="ogbn-arxiv and ogbn-products have both"):
+        load_ogb("ogbn-proteins")
+
+    def offline(root: str, name: str) -> None:
+        raise OSError("no route to host")
+
+    monkeypatch.setattr("torch_geometric.datasets.Planetoid", offline)
+    with pytest.raises(EigenmapError, match="pyg:Cora cannot be fetched: no route to host"):
+        load_pyg("Cora")
 
 
 def test_what_is_not_installed_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

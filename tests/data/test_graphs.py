@@ -9,7 +9,7 @@ import scipy.sparse
 import torch
 
 from eigenmap import EigenmapError, Graph, load_graph, save_graph
-from eigenmap.data.graphs import read_features, read_nodes
+from eigenmap.data.graphs import as_features, read_features, read_nodes
 from eigenmap.networks import SparseRows
 
 EDGES = np.array([[0, 1, 1, 2, 3, 2], [1, 0, 2, 1, 2, 3]], np.int32)
@@ -127,8 +127,10 @@ def test_the_stored_edges_of_a_folder_are_symmetric_already(tmp_path: Path) -> N
         ({"edge_weight": np.array(["a"] * 6)}, "edge_weight must be numbers"),
         ({"edge_index": EDGES.astype(str)}, "edge_index must be numbers"),
         ({"x": X.astype(np.float64) * 1e300}, "too large for float32, the first in row 0"),
-        ({"y": np.array(["a", "b", "a", "b"])}, "y must be numbers"),
+        ({"y": np.array(["a", "b", "a", "b"])}, "y holds names; number the classes"),
+        ({"y": np.eye(4)}, r"one label a node \(4\), not an array of \(4, 4\)"),
         ({"y": np.array([0.5, 1, 1, 0])}, "must be class numbers"),
+        ({"y": np.array([np.inf, 1, 1, 0])}, "must be class numbers"),
         ({"train_idx": np.array([0.0])}, "train_idx must be node numbers or a mask"),
         ({"train_idx": np.array([True, False])}, "train_idx must be a mask of all 4 nodes"),
     ],
@@ -147,7 +149,7 @@ def test_what_is_no_graph_file(tmp_path: Path) -> None:
     for name in ("broken.npz", "one.npy", "list.json"):
         with pytest.raises(EigenmapError, match=rf"{name} is no graph: that is an \.npz file"):
             load_graph(tmp_path / name)
-    with pytest.raises(EigenmapError, match=r"list\.json cannot be read"):
+    with pytest.raises(EigenmapError, match=r"list\.json cannot be read: features come as an \.npy or \.npz file\."):
         read_features(tmp_path / "list.json")
     with pytest.raises(EigenmapError, match="has neither x"):
         load_graph(tmp_path)
@@ -161,6 +163,18 @@ def test_a_mask_is_the_nodes_it_marks_and_a_label_that_is_not_a_number_is_none(t
     graph = load_graph(write(tmp_path / "g.npz", train_idx=mask, y=np.array([0.0, np.nan, 2.0, 1.0])))
     assert graph.splits["train"].tolist() == [1, 3]
     assert graph.y is not None and graph.y.tolist() == [0, -1, 2, 1]
+
+
+def test_features_in_a_file_that_may_only_be_read_are_not_copied(tmp_path: Path) -> None:
+    shape = (3_000_000, 1024)  # 12 GB, of which the disk has nothing
+    big = np.lib.format.open_memmap(tmp_path / "x.npy", mode="w+", dtype=np.float32, shape=shape)
+    del big
+    x = np.load(tmp_path / "x.npy", mmap_mode="r")
+    for part in (x, x[5:]):
+        rows = as_features(part)
+        assert isinstance(rows, torch.Tensor)
+        assert rows.data_ptr() == part.__array_interface__["data"][0]
+    assert as_features(np.broadcast_to(np.float32(1), (2, 3))).shape == (2, 3)  # no file: a copy that can be written
 
 
 def test_numbers_of_another_byte_order(tmp_path: Path) -> None:
@@ -206,8 +220,9 @@ def test_features_alone(tmp_path: Path) -> None:
     torch.testing.assert_close(read_features(tmp_path / "x.npy"), torch.from_numpy(X))
     np.savez(tmp_path / "x.npz", x=X)
     torch.testing.assert_close(read_features(tmp_path / "x.npz"), torch.from_numpy(X))
-    scipy.sparse.save_npz(tmp_path / "sparse.npz", scipy.sparse.csr_matrix(X))
-    torch.testing.assert_close(dense(read_features(tmp_path / "sparse.npz")), torch.from_numpy(X))
+    for form in ("csr", "csc", "coo", "bsr"):
+        scipy.sparse.save_npz(tmp_path / "sparse.npz", scipy.sparse.csr_matrix(X).asformat(form))
+        torch.testing.assert_close(dense(read_features(tmp_path / "sparse.npz")), torch.from_numpy(X))
     torch.testing.assert_close(read_features(write(tmp_path / "g.npz")), torch.from_numpy(X))
     with pytest.raises(EigenmapError, match="There is no file"):
         read_features(tmp_path / "none.npy")

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 import scipy.sparse
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -28,6 +30,16 @@ def test_fit_and_transform_nodes_seen_and_unseen() -> None:
     np.testing.assert_allclose(np.linalg.norm(codes, axis=1), 1, atol=1e-5)
     assert bool((np.diff(fitted.eigenvalues_[:2]) <= 0).all())
     assert fitted.transform(GRAPH.x[:1] + 1).shape == (1, 4)
+
+
+def test_verbose_may_be_a_level(capsys: pytest.CaptureFixture[str]) -> None:
+    estimator(verbose=2).fit(GRAPH[:2])
+    assert "120 nodes" in capsys.readouterr().out
+
+
+def test_a_pipeline_learns_from_the_graph_and_predicts_from_features() -> None:
+    pipeline = make_pipeline(estimator(), LogisticRegression()).fit(GRAPH[:2], GRAPH.y)
+    assert pipeline.predict(GRAPH.x[:5] + 0.1).shape == (5,)
 
 
 def test_other_ways_to_say_the_same_graph() -> None:
@@ -58,7 +70,13 @@ def test_a_graph_of_few_nodes_needs_no_parameters(capsys: pytest.CaptureFixture[
 
 @pytest.mark.parametrize(
     ("settings", "message"),
-    [({"widht": 3}, "did you mean width"), ({"out": "runs"}, "no setting 'out'"), ({"seed": 1}, "no setting 'seed'")],
+    [
+        ({"n_components": 3}, "parameter of its own"),
+        ([("width", 3)], "must be a dictionary"),
+        ({"widht": 3}, "did you mean width"),
+        ({"out": "runs"}, "no setting 'out'"),
+        ({"seed": 1}, "no setting 'seed'"),
+    ],
 )
 def test_settings_are_those_of_the_recipe(settings: dict[str, object], message: str) -> None:
     with pytest.raises(EigenmapError, match=message):
@@ -73,9 +91,14 @@ def test_it_is_a_well_behaved_estimator() -> None:
     assert one.set_params(n_components=3).n_components == 3
     with pytest.raises(EigenmapError, match="not fitted"):
         one.transform(GRAPH.x)
+    assert not hasattr(one, "eigenvalues_")
+    with pytest.raises(NotFittedError):  # what scikit-learn's own tools look for
+        one.get_feature_names_out()
     codes = one.fit((scipy.sparse.csr_matrix(GRAPH.x), GRAPH.edge_index)).transform(GRAPH.x)
     assert codes.shape == (120, 3)
     again = pickle.loads(pickle.dumps(one))
     np.testing.assert_array_equal(again.transform(GRAPH.x), codes)
+    named = clone(one).set_output(transform="pandas").fit_transform(GRAPH[:2])
+    assert list(named.columns) == ["grapheigenmap0", "grapheigenmap1", "grapheigenmap2"]
     pipeline = make_pipeline(one, StandardScaler())
     np.testing.assert_allclose(pipeline[-1:].fit_transform(codes).std(0), 1, atol=1e-4)

@@ -274,12 +274,24 @@ def test_batches_as_they_come() -> None:
     assert not np.array_equal(model.transform(NEW), before)
 
 
+def test_parameters_may_be_numbers_of_numpy() -> None:
+    plain, numpy = (
+        NeuralEigenmap(whole(2), t=real(0.5), tol=real(0.5), max_steps=whole(5), random_state=0).fit_transform(X[:30])
+        for whole, real in ((int, float), (np.int64, np.float32))
+    )
+    np.testing.assert_array_equal(plain, numpy)
+
+
 def test_partial_fit_continues_a_fit_and_counts_weights() -> None:
     weights = np.where(X[:, 0] > 0, 1.0, 0.0)
     model = NeuralEigenmap(2, random_state=0).fit(X[:60]).partial_fit(X, sample_weight=weights)
     kept = model._solver.reservoir.points
     assert len(kept) == 60 + int(weights.sum())
-    model.set_params(n_components=5).partial_fit(X)  # a stream goes on as it began, and says nothing about five
+    expected = clone(model).fit(X[:60]).partial_fit(X, sample_weight=weights).partial_fit(X)
+    # A stream goes on as it began, and says nothing about five, or about another kernel.
+    model.set_params(n_components=5, kernel="cosine").partial_fit(X)
+    np.testing.assert_array_equal(model.transform(X), expected.transform(X))
+    assert model.score(X) == expected.score(X)
     assert model.transform(NEW).shape == (50, 2)
 
 

@@ -99,3 +99,26 @@ def test_bad_shapes_are_refused() -> None:
         ResidualMLP(3, width=0)
     with pytest.raises(EigenmapError, match="feature_dropout must lie in"):
         ResidualMLP(3, feature_dropout=1.0)
+
+
+def spread(network: ResidualMLP, x: Tensor) -> float:
+    """How far apart the outputs for these rows are."""
+    return float(network(x).std(0).max().detach())
+
+
+def test_features_of_very_different_size_all_count() -> None:
+    torch.manual_seed(0)
+    x = torch.randn(64, 3, dtype=torch.float64) * torch.tensor([1e9, 1.0, 0.0])
+    network = ResidualMLP(3, width=8).eval()
+    network.standardise(x.mean(0), x.std(0))
+    assert network.scale[2] == 0  # a constant
+    assert spread(network, x * torch.tensor([0.0, 1.0, 0.0])) > 0.1
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.int64])
+def test_what_the_mean_leaves_of_large_numbers_is_not_rounded_away(dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    seconds = (torch.randint(0, 100, (64, 1)) + 1_700_000_000).to(dtype)  # since 1970; float32 counts them by 128
+    network = ResidualMLP(1, width=8).eval()
+    network.standardise(seconds.double().mean(0), seconds.double().std(0))
+    assert len(torch.unique(network(seconds), dim=0)) == len(torch.unique(seconds)) > 40

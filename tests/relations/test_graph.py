@@ -142,6 +142,17 @@ def test_a_directed_graph_as_bipartite_pairs_the_sources_of_a_target() -> None:
     )
 
 
+def test_teleports_of_a_weighted_bipartite_graph_go_by_weight() -> None:
+    edges, weights = torch.tensor([[0, 1, 2, 2, 3], [4, 4, 4, 5, 5]]), torch.tensor([8.0, 1.0, 2.0, 0.5, 4.0])
+    a = build_adjacency(edges, N, weights, directed="bipartite")
+    W = torch.zeros(N, N, dtype=torch.float64)
+    W[edges[1], edges[0]] = weights.double()  # a row for each target
+    sources = W.sum(0) / W.sum()
+    cited_together = torch.einsum("t,ta,tb->ab", W.sum(1) / W.sum(), step_matrix(W), step_matrix(W))
+    expected = 0.5 * cited_together + 0.5 * torch.outer(sources, sources)
+    assert_drawn_from(GraphPairs(a, 5000, teleport=0.5), expected)
+
+
 def test_moments_of_all_functions_have_the_eigenvalues_of_the_normalised_adjacency() -> None:
     W = matrix(walk(weighted=True))[:7, :7]
     d = W.sum(1)

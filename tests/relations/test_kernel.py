@@ -273,6 +273,8 @@ LOPSIDED[0, 1] += 1e-3
         (X, GRAM[:5], {}, "must be 7 x 7, not 5 x 7"),
         (X, [["a"]], {}, "Gram matrix cannot be read as a matrix of numbers"),
         (X, torch.full((7, 7), torch.nan), {}, "Gram matrix holds NaN"),
+        (X, torch.eye(7) + 0j, {}, "must hold real numbers"),
+        (X, "polynomial", {"kernel_params": {"degree": -1}}, "degree .* must be 0 or more, not -1"),
         (X, torch.full((7, 7), torch.inf).to_sparse(), {}, "Gram matrix holds NaN"),
         (X, "rbf", {"batch_size": 8}, "larger than the number of points, which is 7"),
         (X, "rbf", {"batch_size": 1}, "at least 2 points"),

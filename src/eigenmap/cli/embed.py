@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from pathlib import Path
 from typing import Annotated
+from zipfile import ZipFile
 
 import typer
 
@@ -24,7 +25,7 @@ from eigenmap.cli.options import (
     StrictOption,
     check_device,
 )
-from eigenmap.cli.outputs import check_codes, check_file, written
+from eigenmap.cli.outputs import check_codes, check_file, write_matrix, written
 from eigenmap.cli.work import encode_nodes
 from eigenmap.errors import EigenmapError
 
@@ -109,7 +110,8 @@ def embed(
     """Turn images, or the features of nodes, into ordered codes: one row of norm 1 each.
 
     A longer code holds the shorter ones: cut rows anywhere and divide them by their norm. Memory does not grow with
-    the number of images, and after a stop or a kill the same command goes on where it was.
+    the number of images or nodes, and after a stop or a kill the same command goes on where it was (with nodes, it
+    begins again).
     """
     from eigenmap.embedding import embed_images
     from eigenmap.embedding.files import SUFFIXES, names_file
@@ -155,19 +157,20 @@ def embed(
 def _embed_nodes(
     run: Path, source: Path, out: Path, dim: int | None, device: str, batch_size: int, quiet: bool
 ) -> None:
-    """Write the codes of nodes, in their order."""
-    import numpy as np
-
+    """Write the codes of nodes, in their order, as they are made."""
+    from eigenmap.data.graphs import read_features
     from eigenmap.model import Eigenmap
 
     if out.suffix not in (".npy", ".npz"):
         raise EigenmapError(f"{out} must end in .npy or .npz for codes of nodes, for example codes.npy.")
     model = Eigenmap.load(run)
-    codes = encode_nodes(model, source, model.check_dim(dim), device, batch_size, quiet)
+    dim, rows = model.check_dim(dim), model.input.read(read_features(source))
+    codes = encode_nodes(model, rows, dim, device, batch_size, quiet)
     with written(out) as file:
-        if out.suffix == ".npz":
-            np.savez(file, codes=codes)
+        if out.suffix == ".npy":
+            write_matrix(file, (len(rows), dim), codes)
         else:
-            np.save(file, codes)
+            with ZipFile(file, "w") as archive, archive.open("codes.npy", "w", force_zip64=True) as member:
+                write_matrix(member, (len(rows), dim), codes)
     if not quiet:
-        note(f"{len(codes):,} codes of {codes.shape[1]} features, in the order of the nodes: {out}")
+        note(f"{len(rows):,} codes of {dim} features, in the order of the nodes: {out}")

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 from uuid import uuid4
 
 from eigenmap.errors import EigenmapError
+
+if TYPE_CHECKING:
+    from eigenmap.model import Codes
 
 
 def check_file(path: Path, force: bool) -> None:
@@ -56,6 +59,15 @@ def write_json(path: Path, content: object) -> None:
     """Write a JSON file."""
     with written(path) as file:
         file.write(as_json(content))
+
+
+def write_matrix(file: IO[bytes], shape: tuple[int, int], blocks: Iterable[Codes]) -> None:
+    """Write blocks of rows as the .npy file that they would make together, which need never be in memory."""
+    from numpy.lib.format import write_array_header_1_0
+
+    write_array_header_1_0(file, {"descr": "<f4", "fortran_order": False, "shape": shape})
+    for block in blocks:
+        file.write(block.astype("<f4").tobytes())
 
 
 @contextmanager

@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING
 from eigenmap.cli.console import progress_bar, sayer
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
+
+    from torch import Tensor
 
     from eigenmap.data import ImageSet
     from eigenmap.model import Codes, Eigenmap
+    from eigenmap.networks import SparseRows
 
 
 def read_images(
@@ -55,19 +58,12 @@ def encode_images(
 
 
 def encode_nodes(
-    model: Eigenmap, source: Path, dim: int, device: str, batch_size: int = 256, quiet: bool = False
-) -> Codes:
-    """Codes of nodes by the features in a file, which stays on disk but for the rows at hand."""
-    import numpy as np
-
-    from eigenmap.data.graphs import read_features
-
-    rows = model.input.read(read_features(source))
-    codes = np.empty((len(rows), dim), np.float32)
+    model: Eigenmap, rows: Tensor | SparseRows, dim: int, device: str, batch_size: int = 256, quiet: bool = False
+) -> Iterator[Codes]:
+    """Codes of nodes by their features, a batch at a time: features may stay on disk, and codes may go there."""
     with progress_bar("encoding", quiet) as tick:
         for start in range(0, len(rows), batch_size):
-            part = slice(start, start + batch_size)
-            codes[part] = model.encode(rows[part], dim, device=device, batch_size=batch_size)
+            stop = min(start + batch_size, len(rows))
+            yield model.encode(rows[start:stop], dim, device=device, batch_size=batch_size)
             if tick is not None:
-                tick(min(part.stop, len(rows)), len(rows))
-    return codes
+                tick(stop, len(rows))

@@ -10,9 +10,11 @@ of that node's row is its partner. With weights each draw is a binary search in 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -88,8 +90,11 @@ class Adjacency:
 
     def centre(self, uniform: Tensor) -> Tensor:
         """A node of the degree measure for each of some uniform numbers (float64)."""
-        entries = self._entry(uniform)
-        return self.indices[entries].long() if self.symmetric else self.rows_of(entries)
+        return self.column(uniform) if self.symmetric else self.rows_of(self._entry(uniform))
+
+    def column(self, uniform: Tensor) -> Tensor:
+        """The column of an entry drawn by weight: of the degree measure too, or of that of sources if bipartite."""
+        return self.indices[self._entry(uniform)].long()
 
     def neighbour(self, nodes: Tensor, uniform: Tensor) -> Tensor:
         """A random neighbour of each node, by weight; no node may be without one."""
@@ -119,6 +124,34 @@ class Adjacency:
         """All entries as a list (2, entries) int64."""
         rows = torch.repeat_interleave(torch.arange(self.n_nodes, device=self.device), self.indptr.diff())
         return torch.stack([rows, self.indices.long()])
+
+    def strips(self, entries: int = 1 << 22) -> Iterator[tuple[Tensor, Tensor]]:
+        """All entries as (rows, columns) on the CPU, about so many at a time: the whole may be a file."""
+        indptr = self.indptr.cpu()
+        ends = torch.searchsorted(indptr, torch.arange(entries, self.n_entries + entries, entries))
+        first = 0
+        for last in sorted(set(ends.clamp_(max=self.n_nodes).tolist())):
+            rows = torch.repeat_interleave(torch.arange(first, last), indptr[first : last + 1].diff())
+            yield rows, self.indices[int(indptr[first]) : int(indptr[last])].cpu().long()
+            first = last
+
+    def components(self, entries: int = 1 << 22) -> tuple[int, Tensor]:
+        """The number of connected components, directions aside, and the component of each node.
+
+        Strip by strip, and without the edges inside a component that was found before: memory is that of the nodes.
+        """
+        from scipy.sparse import coo_matrix
+        from scipy.sparse.csgraph import connected_components
+
+        found, label = self.n_nodes, torch.arange(self.n_nodes)
+        for rows, columns in self.strips(entries):
+            a, b = label[rows], label[columns]
+            apart = a != b
+            ends = a[apart].numpy(), b[apart].numpy()
+            links = coo_matrix((np.ones(len(ends[0]), np.int8), ends), shape=(found, found))
+            found, merged = connected_components(links, directed=False)
+            label = torch.from_numpy(merged).long()[label]
+        return int(found), label
 
 
 def build_adjacency(
@@ -152,7 +185,7 @@ def build_adjacency(
         once, _ = _coalesce(source, target, None, n_nodes)
         merged = len(source) - len(once)
         source, target = torch.cat([source, target]), torch.cat([target, source])
-        weights = None if weights is None else torch.cat([weights, weights]) / 2
+        weights = None if weights is None else torch.cat([weights, weights]).double() / 2
     elif directed == "bipartite":
         source, target = target, source  # rows are targets
         merged = -1
@@ -193,7 +226,7 @@ def check_edges(edge_index: Tensor, n_nodes: int, weights: Tensor | None) -> Non
             raise EigenmapError(
                 f"There must be one weight an edge ({edge_index.shape[1]:,}), not an array of {tuple(weights.shape)}."
             )
-        if not bool((weights.isfinite() & (weights > 0)).all()):
+        if weights.is_complex() or not bool((weights.isfinite() & (weights > 0)).all()):
             raise EigenmapError("The weights of edges must be finite numbers above 0; leave out edges of weight 0.")
 
 

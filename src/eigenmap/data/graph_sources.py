@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from eigenmap.data.graphs import Graph, as_classes, as_features, as_tensor
+from eigenmap.data.graphs import Graph, as_classes, as_features, as_nodes, as_tensor
 from eigenmap.errors import EigenmapError
 
 
@@ -49,20 +51,27 @@ def from_pyg(data: Any, x: object = None) -> Graph:
         raise EigenmapError("The PyG Data has no features x; pass them as x=.")
     if data.edge_index is None:
         raise EigenmapError("The PyG Data has no edge_index, the list of its edges.")
-    weight = getattr(data, "edge_weight", None)
-    y = getattr(data, "y", None)
-    names = {"train": "train_mask", "validation": "val_mask", "test": "test_mask"}
-    masks = {split: getattr(data, name, None) for split, name in names.items()}
-    # Data sets with ten splits have masks (n, 10); the first is the one people report.
-    splits = {
-        split: (mask if mask.ndim == 1 else mask[:, 0]).nonzero()[:, 0]
-        for split, mask in masks.items()
-        if mask is not None
-    }
     rows = as_features(features).to("cpu")
-    weight = None if weight is None else weight.detach().reshape(-1).cpu()
+    weight = getattr(data, "edge_weight", None)
+    weight = None if weight is None else as_tensor(weight, "edge_weight").reshape(-1).cpu()
+    y = getattr(data, "y", None)
     labels = as_classes(y) if isinstance(y, Tensor) and y.shape in ((len(rows),), (len(rows), 1)) else None
-    return Graph(rows, data.edge_index.detach().cpu(), weight, labels, splits)
+    names = {"train": "train_mask", "validation": "val_mask", "test": "test_mask"}
+    splits = {
+        split: _masked(getattr(data, name), name, len(rows))
+        for split, name in names.items()
+        if getattr(data, name, None) is not None
+    }
+    return Graph(rows, as_tensor(data.edge_index, "edge_index").cpu(), weight, labels, splits)
+
+
+def _masked(mask: Any, name: str, n_nodes: int) -> Tensor:
+    """The nodes of a mask of PyG; data sets with ten splits have masks (n, 10), and the first is the one reported."""
+    values = as_tensor(mask, name).cpu()
+    values = values[:, 0] if values.ndim == 2 else values
+    if bool(((values != 0) & (values != 1)).any()):
+        raise EigenmapError(f"{name} of the PyG Data must be a mask of true and false, not node numbers.")
+    return as_nodes(values.bool(), name, n_nodes)
 
 
 def from_scipy(matrix: Any, x: object = None) -> Graph:
@@ -74,6 +83,8 @@ def from_scipy(matrix: Any, x: object = None) -> Graph:
     features = as_features(x)
     if len(features) != matrix.shape[0]:
         raise EigenmapError(f"There are {len(features):,} rows of features for {matrix.shape[0]:,} nodes.")
+    if matrix.dtype.kind not in "biuf":
+        raise EigenmapError(f"The entries of an adjacency matrix are weights, real numbers, not {matrix.dtype}.")
     coo = matrix.tocoo()
     stored = coo.data != 0
     edges = np.stack([coo.row[stored], coo.col[stored]]).astype(np.int64)
@@ -103,10 +114,14 @@ def from_networkx(graph: Any, x: object = None) -> Graph:
         raise EigenmapError(f"There are {len(features):,} rows of features for {len(places):,} nodes.")
     edges = torch.tensor([[places[a], places[b]] for a, b in graph.edges()], dtype=torch.int64).reshape(-1, 2).T
     given = [values.get("weight") for *_, values in graph.edges(data=True)]
-    if all(weight is None for weight in given):
-        return Graph(features, edges)
-    weights = as_tensor([1.0 if weight is None else weight for weight in given], "weight")
-    return Graph(features, edges, weights.double())
+    weights = None
+    if any(weight is not None for weight in given):
+        weights = as_tensor([1.0 if weight is None else weight for weight in given], "weight").double()
+    if not graph.is_directed():  # an edge that is listed once leads in both directions, a self-loop in one
+        back = edges[0] != edges[1]
+        edges = torch.cat([edges, edges[:, back].flip(0)], dim=1)
+        weights = None if weights is None else torch.cat([weights, weights[back]])
+    return Graph(features, edges, weights)
 
 
 def load_ogb(name: str, root: str = "dataset") -> Graph:
@@ -122,15 +137,18 @@ def load_ogb(name: str, root: str = "dataset") -> Graph:
         from ogb.nodeproppred import NodePropPredDataset
     except ImportError as error:
         raise EigenmapError("The data sets of OGB need its package: pip install ogb.") from error
-    data = NodePropPredDataset(name=name, root=root)
+    with _fetching(f"ogb:{name}"):
+        data = NodePropPredDataset(name=name, root=root)
     parts, labels = data[0]
+    if parts.get("node_feat") is None or labels.shape[1:] != (1,):
+        raise EigenmapError(f"{name} has no features, or not one class a node; ogbn-arxiv and ogbn-products have both.")
     split = data.get_idx_split()
     names = {"train": "train", "validation": "valid", "test": "test"}
     return Graph(
         as_features(parts["node_feat"]),
         as_tensor(parts["edge_index"]),
         None,
-        as_tensor(labels).reshape(-1).nan_to_num(-1).long(),
+        as_classes(labels),
         {ours: as_tensor(split[theirs]).long() for ours, theirs in names.items()},
     )
 
@@ -155,4 +173,16 @@ def load_pyg(name: str, root: str = "dataset") -> Graph:
     }
     if name not in homes:
         raise EigenmapError(f"Unknown PyG data set {name!r}: choose one of {', '.join(homes)}.")
-    return from_pyg(homes[name](root=root, name=name)[0])
+    with _fetching(f"pyg:{name}"):
+        data = homes[name](root=root, name=name)[0]
+    return from_pyg(data)
+
+
+@contextmanager
+def _fetching(name: str) -> Iterator[None]:
+    """What goes wrong while another library fetches a data set, in one sentence."""
+    try:
+        yield
+    except (OSError, ValueError, RuntimeError, KeyError, SystemExit) as error:
+        reason = str(error).strip().rstrip(".") or type(error).__name__
+        raise EigenmapError(f"The data set {name} cannot be fetched: {reason}.") from error

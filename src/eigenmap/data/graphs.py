@@ -19,6 +19,7 @@ Nothing in either is executed when it is opened (`allow_pickle=False`).
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -28,6 +29,7 @@ from zipfile import BadZipFile, is_zipfile
 
 import numpy as np
 import torch
+from numpy.lib.format import MAGIC_PREFIX
 from torch import Tensor
 
 from eigenmap.data.adjacency import Adjacency, Directed, SelfLoops, build_adjacency, check_edges
@@ -169,10 +171,9 @@ def read_features(path: str | Path) -> Tensor | SparseRows:
     if path.is_dir() or not path.exists():
         return read_nodes(path).x
     if not is_zipfile(path):
-        with _readable(path):
-            return as_features(np.lib.format.open_memmap(path, mode="c"))
+        return _npy_rows(path)
     with _archive(path) as archive:
-        if {"indptr", "indices", "shape", "data"} <= set(archive.files):
+        if {"format", "shape", "data"} <= set(archive.files):
             return _scipy_rows(path)
     return read_nodes(path).x
 
@@ -193,38 +194,55 @@ def as_features(x: object) -> Tensor | SparseRows:
     if hasattr(x, "edge_index"):
         raise EigenmapError("This is a graph where features are asked for: pass its x.")
     if hasattr(x, "tocsr"):
-        return SparseRows.of(x)
+        return SparseRows.of(_plain_numbers(x, "Features"))
     if isinstance(x, Tensor) and x.layout is not torch.strided:
         return SparseRows.of_tensor(x)
     return as_tensor(x, "Features")
 
 
 def as_tensor(array: Any, name: str = "The array") -> Tensor:
-    """A tensor over the same memory where that can be written to, else over a copy; an error if it is no array."""
+    """A tensor over the same memory, or over a copy where that may not be written to and is no file.
+
+    An error if it is no array. A file that may only be read stays where it is, too: it can be larger than memory.
+    """
     if isinstance(array, Tensor):
         return array.detach()
+    mapped = isinstance(array, np.memmap)
     try:
         array = np.asarray(array)
     except ValueError:
         raise EigenmapError(f"{name} must be an array of numbers, with rows of one length.") from None
+    array = _plain_numbers(array, name)
+    if array.flags.writeable or not mapped:
+        return torch.from_numpy(array if array.flags.writeable else array.copy())
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The given NumPy array is not writable")  # nobody writes to features
+        return torch.from_numpy(array)
+
+
+def _plain_numbers(array: Any, name: str) -> Any:
+    """An array, or a sparse matrix, of a type that torch computes with; itself if it has one."""
     if array.dtype.kind not in "biuf":
         raise EigenmapError(f"{name} must be numbers, not {array.dtype}.")
     if array.dtype.kind == "u" and array.dtype.itemsize > 1:
-        array = array.astype(np.int64)
+        return array.astype(np.int64)
     if array.dtype.kind == "f" and array.dtype.itemsize > 8:
-        array = array.astype(np.float64)
-    if not array.dtype.isnative:
-        array = array.astype(array.dtype.newbyteorder("="))
-    return torch.from_numpy(array if array.flags.writeable else array.copy())
+        return array.astype(np.float64)
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
 def as_classes(y: Any) -> Tensor | None:
-    """Class numbers (n,) int64, -1 for NaN; None for numbers that are not whole and so no classes."""
-    numbers = as_tensor(y, "y").reshape(-1).cpu()
+    """Class numbers (n,) int64 from (n,) or (n, 1), -1 for NaN; None for numbers that are not whole: no classes."""
+    if np.asarray(y).dtype.kind in "SU":
+        raise EigenmapError("y holds names; number the classes: np.unique(y, return_inverse=True)[1].")
+    numbers = as_tensor(y, "y").cpu()
+    if numbers.ndim == 2 and numbers.shape[1] == 1:
+        numbers = numbers[:, 0]
     if not numbers.is_floating_point():
         return numbers.long()
-    numbers = numbers.nan_to_num(-1)
-    return numbers.long() if bool((numbers == numbers.round()).all()) else None
+    numbers = torch.where(numbers.isnan(), -1, numbers)
+    whole = numbers.isfinite() & (numbers == numbers.round())
+    return numbers.long() if bool(whole.all()) else None
 
 
 def as_nodes(part: Any, name: str, n_nodes: int) -> Tensor:
@@ -353,11 +371,22 @@ def _sparse_features(path: Path, array: Callable[[str], Any], names: set[str]) -
     return SparseRows(offsets, columns, values, width)
 
 
+def _npy_rows(path: Path) -> Tensor | SparseRows:
+    """The matrix in an .npy file, which stays on disk."""
+    with _readable(path):
+        with path.open("rb") as file:
+            if file.read(len(MAGIC_PREFIX)) != MAGIC_PREFIX:
+                raise EigenmapError(f"{path} cannot be read: features come as an .npy or .npz file.")
+        return as_features(np.lib.format.open_memmap(path, mode="c"))
+
+
 def _scipy_rows(path: Path) -> SparseRows:
     """The matrix that scipy.sparse.save_npz wrote."""
     from scipy.sparse import load_npz
 
-    return SparseRows.of(load_npz(path))
+    rows = as_features(load_npz(path))
+    assert isinstance(rows, SparseRows)
+    return rows
 
 
 def _stored_adjacency(path: Path, indptr: Any, indices: Any, cumulative: Tensor | None) -> Adjacency:

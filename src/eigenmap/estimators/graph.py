@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from numbers import Integral
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 
 from eigenmap.data.graphs import load_graph
@@ -17,7 +19,7 @@ from eigenmap.model import Codes, Eigenmap
 from eigenmap.recipes.graph import get_graph_recipe
 
 
-class GraphEigenmap(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class GraphEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Learn from a graph, then turn the features of nodes, seen or not, into ordered codes without it.
 
     Args:
@@ -52,7 +54,7 @@ class GraphEigenmap(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         steps: int | None = None,
         objective: str | None = None,
         recipe: str = "auto",
-        settings: dict[str, Any] | None = None,
+        settings: Mapping[str, Any] | None = None,
         weighting: str = "diffusion",
         normalize: bool = True,
         device: str = "auto",
@@ -80,7 +82,11 @@ class GraphEigenmap(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             x: features, if X is a graph without them (scipy, networkx).
 
         """
+        if not (self.settings is None or isinstance(self.settings, Mapping)):
+            raise EigenmapError(f"settings must be a dictionary of settings or None, not {self.settings!r}.")
         settings = {"steps": self.steps, "objective": self.objective, **(self.settings or {})}
+        if "n_components" in settings:
+            raise EigenmapError("n_components is a parameter of its own; leave it out of settings.")
         get_graph_recipe(self.recipe).but(**settings)  # so that no other keyword of fit_graph can be set
         self.model_: Eigenmap = fit_graph(
             _graph(X, edge_index),
@@ -89,7 +95,7 @@ class GraphEigenmap(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             recipe=self.recipe,
             seed=self._seed(),
             device=self.device,  # type: ignore[arg-type]
-            progress=self.verbose,
+            progress=bool(self.verbose),
             say=print if self.verbose else None,
             **settings,
         )
@@ -116,10 +122,18 @@ class GraphEigenmap(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             return int(self.random_state)
         return int(check_random_state(self.random_state).randint(2**31 - 1))
 
+    @property
+    def _n_features_out(self) -> int:
+        return self._fitted().n_components
+
     def _fitted(self) -> Eigenmap:
         if not hasattr(self, "model_"):
-            raise EigenmapError("This GraphEigenmap is not fitted yet: call fit first.")
+            raise _NotFitted("This GraphEigenmap is not fitted yet: call fit first.")
         return self.model_
+
+
+class _NotFitted(EigenmapError, NotFittedError):  # type: ignore[misc]
+    """An error of ours that scikit-learn's tools, and `hasattr`, know too."""
 
 
 def _graph(X: Any, edge_index: Any) -> Any:

@@ -17,6 +17,7 @@ from eigenmap.errors import EigenmapError
 from eigenmap.estimators import report
 from eigenmap.estimators.relation import NEIGHBOURS, PRECOMPUTED, make_relation, one_row_each
 from eigenmap.estimators.solver import Found, Settings, Solver
+from eigenmap.evaluation.checks import whole_number
 from eigenmap.objectives.objective import number
 
 Array = np.ndarray[Any, Any]
@@ -161,7 +162,7 @@ class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
         Inputs are standardised as the first batch says. A random sample of all points ever seen is kept as reference,
         and stands for their weights; the last layer is solved on it when it is next asked for. Continues a model that
-        was fitted.
+        was fitted, with the parameters it was begun with.
         """
         if self._is(PRECOMPUTED) or self._is(NEIGHBOURS):
             raise EigenmapError(f"partial_fit needs a kernel that is a function of two points, not {self.kernel!r}.")
@@ -170,7 +171,8 @@ class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         x, weights = self._points(X), self._weights(sample_weight, X)
         settings = self._settings()
         seed = self._seed() if first else self._solver.seed
-        relation = make_relation(x, weights, self.kernel, self.kernel_params, None, seed, settings.batch_size)
+        kernel, params = (self.kernel, self.kernel_params) if first else (self._kernel_function, None)
+        relation = make_relation(x, weights, kernel, params, None, seed, settings.batch_size)
         if first:
             self._solver = Solver(settings, relation, seed)
             self._kernel_function = relation.kernel
@@ -255,7 +257,9 @@ class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         rows = torch.randperm(len(x), generator=torch.Generator().manual_seed(self._solver.seed))[:SCORED]
         if not self._is(PRECOMPUTED) and not self._is(NEIGHBOURS):
             x = x[rows.to(x.device)]
-        relation = make_relation(x, None, self.kernel, self.kernel_params, gram, 0, 2)
+        fitted = self._kernel_function
+        kernel, params = (self.kernel, self.kernel_params) if fitted is None else (fitted, None)
+        relation = make_relation(x, None, kernel, params, gram, 0, 2)
         operator = relation.operator()
         total = report.size(operator) if relation.graph is None else float(self._solver.settings.n_components)
         return float(report.judge(functions, operator).sum()) / total
@@ -364,14 +368,14 @@ class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             if not (value is None or isinstance(value, Mapping)):
                 raise EigenmapError(f"{name} must be a dictionary of options or None, not {value!r}.")
         for name in {"width", "depth"} & set(self.network_params or {}):
-            whole(name, (self.network_params or {})[name])
-        k = whole("n_components", self.n_components)
-        batch_size = whole("batch_size", self.batch_size, least=4)
-        max_steps = None if self.max_steps == "auto" else whole('max_steps (or "auto")', self.max_steps, least=0)
+            whole_number((self.network_params or {})[name], name)
+        k = whole_number(self.n_components, "n_components")
+        batch_size = whole_number(self.batch_size, "batch_size", 4)
+        max_steps = None if self.max_steps == "auto" else whole_number(self.max_steps, 'max_steps (or "auto")', 0)
         if self.reference_size == "auto":
             reference = min(8192, max(4096, 32 * k))
         else:
-            reference = whole('reference_size (or "auto")', self.reference_size, least=max(2, k))
+            reference = whole_number(self.reference_size, 'reference_size (or "auto")', max(2, k))
         return Settings(
             n_components=k,
             objective=self.objective,
@@ -384,10 +388,3 @@ class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             learning_rate=number("learning_rate", self.learning_rate, zero=False),
             reference_size=reference,
         )
-
-
-def whole(name: str, value: Any, least: int = 1) -> int:
-    """`value` if it is a whole number of at least `least`; else an error that says so."""
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-        raise EigenmapError(f"{name} must be a whole number of at least {least}, not {value!r}.")
-    return int(value)

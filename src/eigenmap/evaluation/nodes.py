@@ -307,6 +307,8 @@ def _checked(
             f"labels must be whole class numbers, one for each of the {len(x)} nodes, not shape {tuple(y.shape)}"
         )
     y = _numbered(y.to(place, torch.int64))
+    if int(y.max()) < 1:
+        raise EigenmapError("labels must hold two classes at least; there is nothing to tell apart")
     if not splits:
         raise EigenmapError("evaluate_nodes needs at least one split; random_split makes them")
     for split in splits:
@@ -327,6 +329,9 @@ def _check_part(name: str, nodes: Tensor, y: Tensor) -> None:
         raise EigenmapError(f"the {name} part of a split is empty; every part needs a node")
     if int(nodes.min()) < 0 or int(nodes.max()) >= len(y):
         raise EigenmapError(f"the {name} part of a split names nodes outside 0 ... {len(y) - 1}")
+    repeated = len(nodes) - len(torch.unique(nodes))
+    if repeated:
+        raise EigenmapError(f"{repeated} nodes are listed more than once in the {name} part of a split; use each once")
     unknown = int((y[nodes] < 0).sum())
     if unknown:
         raise EigenmapError(f"the {name} part of a split holds {unknown} nodes without a label; leave them out of it")

@@ -11,6 +11,9 @@ from torch.nn import functional as F
 from eigenmap.errors import EigenmapError
 from eigenmap.networks.sparse import SparseRows
 
+_LONG = (torch.float64, torch.int64, torch.int32)
+"""Types of numbers that float32 does not hold."""
+
 
 class ResidualMLP(nn.Module):
     """h = relu(BN(W x)), then `blocks` times h = relu(h + BN(W2 relu(BN(W1 h)))): 1 + 2 * blocks linear layers.
@@ -50,9 +53,12 @@ class ResidualMLP(nn.Module):
         self.blocks = nn.ModuleList(ResidualBlock(width) for _ in range(blocks))
 
     def standardise(self, mean: Tensor, deviation: Tensor) -> None:
-        """From now on a dense x is (x - mean) / deviation to the first layer; stored with the weights."""
+        """From now on a dense x is (x - mean) / deviation to the first layer; stored with the weights.
+
+        A feature whose deviation is 0 is constant, and left out.
+        """
         self.shift.copy_(mean)
-        self.scale.copy_(torch.where(deviation > 1e-6 * deviation.max(), 1 / deviation.clamp(min=1e-30), 0.0))
+        self.scale.copy_(torch.where(deviation > 0, 1 / deviation.clamp(min=1e-30), 0.0))
         _notice(self)
 
     def forward(self, x: Tensor | SparseRows) -> Tensor:
@@ -62,7 +68,9 @@ class ResidualMLP(nn.Module):
         if isinstance(x, SparseRows) and self.standardised:
             x = x.dense()  # trained on dense rows, whose zeros are numbers like any other
         if not isinstance(x, SparseRows):
-            x = (x.to(self.shift.dtype) - self.shift) * self.scale
+            # Of a date in seconds, or an amount in cents, float32 would round away what the mean leaves.
+            wide = x.double() if x.dtype in _LONG else x.to(self.shift.dtype)
+            x = ((wide - self.shift) * self.scale).to(self.shift.dtype)
         h = F.relu(self.norm(self.stem(self._hide(x))))
         for block in self.blocks:
             h = block(h)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from numbers import Real
 from typing import Any, ClassVar
 
 import torch
@@ -84,7 +85,7 @@ class Objective(nn.Module, ABC):
 
 def number(name: str, value: Any, *, zero: bool = True, most: float = math.inf) -> float:
     """Return `value` if it is a finite number in [0, most], or (0, most] without `zero`; else a clear error."""
-    valid = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    valid = isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
     if not valid or not 0 <= value <= most or (value == 0 and not zero):
         limit = "" if most == math.inf else f" and at most {most:g}"
         raise EigenmapError(f"{name} must be a number {'at least' if zero else 'above'} 0{limit}, not {value!r}")

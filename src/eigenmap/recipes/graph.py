@@ -112,7 +112,7 @@ PAPER_BLOCK_ALPHA = 3.0
 
 def get_graph_recipe(name: str) -> GraphRecipe:
     """Look up a recipe by name."""
-    if name not in GRAPHS:
+    if not isinstance(name, str) or name not in GRAPHS:
         raise EigenmapError(f"Unknown recipe {name!r}: choose one of {', '.join(GRAPHS)}.")
     return GRAPHS[name]
 

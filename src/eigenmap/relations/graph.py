@@ -62,8 +62,7 @@ def hold_out_edges(walk: Adjacency, fraction: float = 0.1, maximum: int = 10_000
 
     An edge is held out in both directions.
     """
-    if not 0 <= fraction <= 0.5:
-        raise EigenmapError(f"held_out must be a share of the edges between 0 and 0.5, not {fraction!r}.")
+    check_held_out(fraction)
     edges = walk.n_entries // 2 if walk.symmetric else walk.n_entries
     count = min(math.floor(edges * fraction), maximum)
     if count == 0:
@@ -74,6 +73,25 @@ def hold_out_edges(walk: Adjacency, fraction: float = 0.1, maximum: int = 10_000
     keys, first = first_of_each(walk.keys(rows, columns))
     weights = None if walk.cumulative is None else walk.weights(entries)[first]
     return HeldOutEdges(rows[first], columns[first], weights, keys)
+
+
+def check_held_out(fraction: float) -> None:
+    """Refuse a share of the edges that would leave too few to learn from."""
+    if not 0 <= fraction <= 0.5:
+        raise EigenmapError(f"held_out must be a share of the edges between 0 and 0.5, not {fraction!r}.")
+
+
+def check_pairs(hops: int, start: str, teleport: float, lazy: float) -> None:
+    """Refuse settings of `GraphPairs` that are out of range."""
+    if hops not in (1, 2):
+        raise EigenmapError(f"hops must be 1 or 2, not {hops!r}.")
+    if start not in get_args(Start):
+        raise EigenmapError(f'start must be "degree", "uniform" or "balanced", not {start!r}.')
+    for name, share in {"teleport": teleport, "lazy": lazy}.items():
+        if not 0 <= share < 1:
+            raise EigenmapError(f"{name} must be a probability below 1, not {share!r}.")
+    if teleport + lazy >= 1:
+        raise EigenmapError(f"teleport and lazy together must be below 1, not {teleport + lazy:g}.")
 
 
 class GraphPairs:
@@ -92,7 +110,7 @@ class GraphPairs:
         seed: of the walks.
         hops: 1 or 2 steps from x to x+.
         start: the measure of x, "degree" or "uniform"; or "balanced", which is "degree" drawn with less noise.
-        teleport: probability that x+ is any node of the degree measure.
+        teleport: probability that x+ is any node of the degree measure (of that of sources, if not symmetric).
         lazy: probability that x+ is x.
         held_out: edges that no walk may use.
         rank: number of this process.
@@ -123,15 +141,7 @@ class GraphPairs:
                 f"The batch size {batch_size} must be a positive multiple of the number of processes, "
                 f"which is {world_size}."
             )
-        if hops not in (1, 2):
-            raise EigenmapError(f"hops must be 1 or 2, not {hops!r}.")
-        if start not in get_args(Start):
-            raise EigenmapError(f'start must be "degree", "uniform" or "balanced", not {start!r}.')
-        for name, share in {"teleport": teleport, "lazy": lazy}.items():
-            if not 0 <= share < 1:
-                raise EigenmapError(f"{name} must be a probability below 1, not {share!r}.")
-        if teleport + lazy >= 1:
-            raise EigenmapError(f"teleport and lazy together must be below 1, not {teleport + lazy:g}.")
+        check_pairs(hops, start, teleport, lazy)
         self.walk, self.batch_size, self.seed = walk, batch_size, seed
         # Two sources of a target are two steps from each other, there and back.
         self.hops, self.start = hops if walk.symmetric else 2, start
@@ -211,7 +221,7 @@ class GraphPairs:
         what, where = uniform[-2], uniform[-1]
         if teleport or self.held_out is not None:
             # What is left over a held-out edge after all rounds becomes a teleport too.
-            x_plus = torch.where(bad | (what < teleport), self._independent(where), x_plus)
+            x_plus = torch.where(bad | (what < teleport), self.walk.column(where), x_plus)
         if lazy:
             x_plus = torch.where(what > 1 - lazy, x, x_plus)
         return Batch(x, x_plus, None if self.weights is None else self.weights[centre])
@@ -238,12 +248,6 @@ class GraphPairs:
         stretched = stretched.clamp_(0, 1 - 2**-53)  # rounding
         equally = self.centres[(stretched * len(self.centres)).long()]
         return torch.where(below, equally, self.walk.centre(stretched))
-
-    def _independent(self, uniform: Tensor) -> Tensor:
-        """A node that knows nothing of x: of the degree measure; of that of sources where edges have a direction."""
-        if self.walk.symmetric:
-            return self.walk.centre(uniform)
-        return self.walk.indices[(uniform * self.walk.n_entries).long()].long()
 
     def _is_held_out(self, rows: Tensor, columns: Tensor) -> Tensor:
         if self.held_out is None:

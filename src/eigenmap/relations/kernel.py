@@ -78,6 +78,8 @@ def polynomial(x: Tensor, y: Tensor, degree: int = 3, gamma: float | None = None
     for name, value in {"degree": degree, "gamma": 1.0 if gamma is None else gamma, "coef0": coef0}.items():
         if isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
             raise EigenmapError(f"{name} of the polynomial kernel must be a number, not {value!r}.")
+    if not degree >= 0:
+        raise EigenmapError(f"degree of the polynomial kernel must be 0 or more, not {degree!r}.")
     return (x @ y.T * (1 / x.shape[1] if gamma is None else gamma) + coef0).pow(degree)
 
 
@@ -268,6 +270,8 @@ def gram_matrix(kernel: Matrix, n: int) -> Tensor:
             raise EigenmapError(f"The Gram matrix cannot be read as a matrix of numbers: {error}") from error
     if tuple(gram.shape) != (n, n):
         raise EigenmapError(f"A Gram matrix of {n} points must be {n} x {n}, not {' x '.join(map(str, gram.shape))}.")
+    if gram.is_complex():
+        raise EigenmapError("The Gram matrix must hold real numbers, not complex ones; give its real part.")
     gram = gram if gram.is_floating_point() else gram.to(torch.get_default_dtype())
     gram = gram if gram.layout == torch.strided else gram.to_sparse().coalesce()
     entries = gram.values() if gram.is_sparse else gram

@@ -1,13 +1,42 @@
-"""The machine and the software that a run was made with."""
+"""What is remembered of a run: how it was made, and with which machine and software."""
 
 from __future__ import annotations
 
 import os
 import platform
 import sys
+from dataclasses import asdict
+from datetime import datetime, timezone
 from typing import Any
 
 import torch
+
+from eigenmap.training.loop import TrainingResult
+
+
+def history(
+    recipe: Any, seed: int, result: TrainingResult, alignment_seconds: float, device: torch.device
+) -> dict[str, Any]:
+    """What a model remembers of its training by any recipe (a dataclass), whatever it was trained on."""
+    return {
+        "recipe": {**asdict(recipe), "objective_options": dict(recipe.objective_options)},
+        "seed": seed,
+        "steps": result.steps,
+        "seconds": round(result.seconds, 1),
+        "alignment_seconds": round(alignment_seconds, 1),
+        "final": result.history[-1] if result.history else {},
+        "device": device_name(device),
+        "torch": torch.__version__,
+        "finished": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "environment": environment(),
+    }
+
+
+def device_name(device: torch.device) -> str:
+    """What a device is, for the record of a run."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    return f"cpu ({platform.machine()}, {torch.get_num_threads()} threads)"
 
 
 def environment() -> dict[str, Any]:
