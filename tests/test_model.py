@@ -170,6 +170,50 @@ def test_unknown_weighting_is_refused(model: Eigenmap) -> None:
         model.encode(IMAGES, weighting="heavy")  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"device": "gpu"}, "device 'gpu' is not one that torch can use here"),
+        ({"device": "meta"}, "device 'meta' is not one"),
+        ({"device": "cuda:99"}, "device 'cuda:99' is not one"),
+        ({"batch_size": 0}, "batch_size must be a whole number of at least 1, not 0"),
+        ({"batch_size": -1}, "batch_size must be a whole number of at least 1, not -1"),
+        ({"batch_size": 1.5}, "batch_size must be a whole number of at least 1, not 1.5"),
+        ({"batch_size": None}, "batch_size must be a whole number of at least 1, not None"),
+        ({"t": "x"}, "t must be a number of at least 0, not 'x'"),
+        ({"t": -1}, "t must be a number of at least 0, not -1"),
+        ({"t": float("nan")}, "t must be a number of at least 0, not nan"),
+    ],
+    ids=str,
+)
+def test_what_encode_cannot_do_is_refused_and_leaves_the_model_usable(
+    model: Eigenmap, options: dict[str, Any], message: str
+) -> None:
+    before = model.encode(IMAGES)
+    with pytest.raises(EigenmapError, match=message):
+        model.encode(IMAGES, **options)
+    assert np.array_equal(model.encode(IMAGES), before)
+
+
+@pytest.mark.parametrize("directory", [None, 3, b"model", "", "a\0b"])
+def test_what_is_no_directory_is_refused(model: Eigenmap, directory: Any) -> None:
+    for call in (Eigenmap.load, Eigenmap.fingerprint, Eigenmap.is_of_nodes, model.save):
+        with pytest.raises(EigenmapError, match="directory must be a path"):
+            call(directory)
+
+
+def test_a_file_is_no_model_directory(tmp_path: Path) -> None:
+    (tmp_path / "photo.jpg").write_bytes(b"")
+    with pytest.raises(EigenmapError, match=r"photo\.jpg is not a model directory: it is a file"):
+        Eigenmap.load(tmp_path / "photo.jpg")
+
+
+@pytest.mark.parametrize("encoder", ["resnet18", 3])
+def test_an_encoder_that_is_no_module_is_refused(saved: Path, encoder: Any) -> None:
+    with pytest.raises(EigenmapError, match="encoder must be the module that the model was trained with"):
+        Eigenmap.load(saved, encoder=encoder)
+
+
 @pytest.mark.parametrize("dim", [0, -1, COMPONENTS + 1, "x", "4", True, 2.0])
 def test_lengths_that_no_code_has_are_refused(model: Eigenmap, dim: Any) -> None:
     with pytest.raises(EigenmapError, match=rf"from 1 to {COMPONENTS}, not {dim!r}"):

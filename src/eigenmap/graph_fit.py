@@ -91,7 +91,7 @@ def fit_graph(
     """
     say = say or (lambda line: None)
     seed = int(seed)  # numpy's would overflow
-    folder = None if out is None else prepare(Path(out), resume=resume, force=force)
+    folder = prepare(out, resume=resume, force=force)
     chosen = get_graph_recipe(recipe) if isinstance(recipe, str) else recipe
     chosen = chosen.but(n_components=n_components, **settings)
     check_length(settings.get("steps"), minutes)

@@ -22,6 +22,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from eigenmap.arguments import a_device, a_path, is_number, whole_number
 from eigenmap.data import to_pixels
 from eigenmap.data.graphs import as_features, check_features
 from eigenmap.errors import EigenmapError
@@ -191,10 +192,14 @@ class Eigenmap:
         dim = self.check_dim(dim)
         if weighting not in get_args(Weighting):
             raise EigenmapError(f'weighting must be "diffusion" or "none", not {weighting!r}.')
+        if t is not None and not (is_number(t) and t >= 0):
+            raise EigenmapError(f"t must be a number of at least 0, not {t!r}.")
         t = 0.0 if weighting == "none" else t
+        batch_size = whole_number(batch_size, "batch_size")
+        place = None if device is None else a_device(device)
         rows = self.input.read(images)
-        if device is not None:
-            self.network.to(device)
+        if place is not None:
+            self.network.to(place)
         codes = [self.alignment.apply(psi, dim, t, unit=normalize) for psi in self.raw(rows, batch_size)]
         return cast(Codes, torch.cat([torch.empty(0, dim), *codes]).numpy())
 
@@ -221,7 +226,7 @@ class Eigenmap:
         """Write the model; files appear whole or not at all, the description last."""
         from safetensors.torch import save
 
-        directory = Path(directory)
+        directory = a_path(directory, "directory")
         tensors = {f"network.{name}": tensor for name, tensor in self.network.state_dict().items()}
         tensors |= {f"alignment.{name}": value for name, value in vars(self.alignment).items() if _is_tensor(value)}
         try:
@@ -258,7 +263,9 @@ class Eigenmap:
     @classmethod
     def load(cls, directory: str | Path, encoder: nn.Module | None = None) -> Eigenmap:
         """Read a model; `encoder` is needed only if it was trained with an encoder of your own."""
-        directory = Path(directory)
+        directory = a_path(directory, "directory")
+        if encoder is not None and not isinstance(encoder, nn.Module):
+            raise EigenmapError(f"encoder must be the module that the model was trained with, not {encoder!r}.")
         about = _read_description(directory)
         tensors = _read_weights(directory / WEIGHTS, about["weights_sha256"])
         try:
@@ -283,12 +290,12 @@ class Eigenmap:
     @staticmethod
     def fingerprint(directory: str | Path) -> str:
         """What tells one saved model from another: the digest of its weights, as its description has it."""
-        return str(_read_description(Path(directory))["weights_sha256"])
+        return str(_read_description(a_path(directory, "directory"))["weights_sha256"])
 
     @staticmethod
     def is_of_nodes(directory: str | Path) -> bool:
         """Whether a saved model takes features of nodes, not images."""
-        return "n_features" in _read_description(Path(directory)).get("input", {})
+        return "n_features" in _read_description(a_path(directory, "directory")).get("input", {})
 
 
 def _input_and_encoder(
@@ -316,8 +323,10 @@ def _read_description(directory: Path) -> dict[str, Any]:
     path = directory / DESCRIPTION
     try:
         about = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        what = "has no model.json in it" if directory.is_dir() else "does not exist"
+    except (FileNotFoundError, NotADirectoryError):
+        what = (
+            "has no model.json in it" if directory.is_dir() else "is a file" if directory.exists() else "does not exist"
+        )
         raise EigenmapError(f"{directory} is not a model directory: it {what}.") from None
     except (OSError, ValueError) as error:
         raise EigenmapError(f"{path} is damaged or cannot be read: {error}.") from error

@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import IO
 from uuid import uuid4
 
+from eigenmap.arguments import require_writable
 from eigenmap.errors import EigenmapError
 
 
 def check_file(path: Path, force: bool) -> None:
     """Refuse a file that exists (unless `force`) or that cannot be written; nothing is created."""
-    from eigenmap.fit import require_writable
-
     if path.is_dir():
         raise EigenmapError(f"{path} is a folder; name a file for the output.")
     if path.exists() and not force:
@@ -26,8 +25,6 @@ def check_file(path: Path, force: bool) -> None:
 
 def check_index(path: Path, force: bool) -> None:
     """Refuse a folder that exists (unless `force`, and it is an index) or that cannot be written."""
-    from eigenmap.fit import require_writable
-
     if path.exists() and not (path / "index.json").is_file():
         raise EigenmapError(f"{path} exists and is not an index; choose another name.")
     if path.exists() and not force:
@@ -38,7 +35,6 @@ def check_index(path: Path, force: bool) -> None:
 def check_codes(path: Path, force: bool) -> None:
     """Refuse a folder that exists (unless `force`, and it holds codes) or that cannot be written."""
     from eigenmap.embedding.shards import Codebook
-    from eigenmap.fit import require_writable
 
     if path.exists() and not Codebook.is_at(path):
         raise EigenmapError(f"{path} exists and is not a folder of codes; choose another name.")
