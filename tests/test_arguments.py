@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from eigenmap.arguments import a_device, a_path, is_number, require_writable, seed_number, whole_number
+from eigenmap.arguments import a_device, a_path, is_number, seed_number, whole_number
 from eigenmap.errors import EigenmapError
 
 
@@ -56,14 +56,6 @@ def test_paths_as_text_or_as_paths() -> None:
 def test_what_is_no_path_is_refused(value: Any) -> None:
     with pytest.raises(EigenmapError, match=r"^out must be a path"):
         a_path(value, "out")
-
-
-def test_what_can_be_written_is_left_as_it_is(tmp_path: Path) -> None:
-    require_writable(tmp_path / "new" / "file")
-    assert list(tmp_path.iterdir()) == []
-    (tmp_path / "file").write_text("")
-    with pytest.raises(EigenmapError, match="cannot be written"):
-        require_writable(tmp_path / "file" / "below")
 
 
 def test_devices_that_are_here() -> None:

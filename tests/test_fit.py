@@ -271,6 +271,12 @@ def test_freezing_random_weights_is_worth_a_note(tmp_path: Path) -> None:
     assert not any("frozen" in line for line in said)
 
 
+def test_a_run_is_not_resumed_on_other_images(tmp_path: Path) -> None:
+    fit(out=tmp_path / "run")
+    with pytest.raises(EigenmapError, match="cannot be resumed: digest of the images was"):
+        fit(255 - IMAGES, out=tmp_path / "run", resume=True)
+
+
 def test_a_run_of_so_many_minutes_keeps_its_steps_when_resumed(tmp_path: Path) -> None:
     fit(out=tmp_path / "run", steps=5)
     model = fit(out=tmp_path / "run", steps=None, minutes=60, resume=True)
@@ -326,8 +332,8 @@ def test_an_output_that_cannot_be_written_is_refused_before_anything_is_read(tmp
         ({"steps": "3"}, "steps must be a whole number of at least 1, not '3'"),
         ({"steps": None, "minutes": 0}, "minutes must be a number above 0, not 0"),
         ({"steps": None, "minutes": "10"}, "minutes must be a number above 0, not '10'"),
-        ({"minutes": 1}, "Give the length of training once"),
-        ({"epochs": 1}, "Give the length of training once"),
+        ({"minutes": 1}, "in steps or in minutes, not both"),
+        ({"epochs": 1}, "in epochs, or in steps or minutes, not both"),
         ({"seed": None}, "seed must be a whole number from 0 to 9223372036854775807, not None"),
         ({"seed": 0.5}, "seed must be a whole number"),
         ({"seed": 2**63}, "seed must be a whole number"),

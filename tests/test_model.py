@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import shutil
 from pathlib import Path
@@ -309,3 +310,24 @@ def test_a_place_that_cannot_be_written_is_named(model: Eigenmap, tmp_path: Path
     (tmp_path / "file").write_text("")
     with pytest.raises(EigenmapError, match="The model cannot be written to"):
         model.save(tmp_path / "file" / "model")
+
+
+def test_a_disk_that_is_full_leaves_the_old_model(
+    model: Eigenmap, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(partial: Path, content: bytes) -> int:
+        partial.touch()
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    directory = model.save(tmp_path / "model")
+    before = {path.name: path.read_bytes() for path in directory.iterdir()}
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(EigenmapError, match=r"cannot be written to .*: No space left on device"):
+        model.save(directory)
+    assert {path.name: path.read_bytes() for path in directory.iterdir()} == before
+
+
+def test_a_run_that_has_not_ended_is_no_model_yet(tmp_path: Path) -> None:
+    (tmp_path / "checkpoint.pt").write_bytes(b"")
+    with pytest.raises(EigenmapError, match=r"no model\.json in it yet, for its training has not ended; .* --resume"):
+        Eigenmap.load(tmp_path)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import operator
 import os
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -59,16 +58,6 @@ def a_path(value: object, name: str) -> Path:
     if not text or "\0" in text:  # "" would mean the folder one happens to be in
         raise EigenmapError(f"{name} must be a path, not {text!r}")
     return Path(text)
-
-
-def require_writable(path: Path) -> None:
-    """Refuse a path at which no file can be made, by making one in the nearest folder there is and removing it."""
-    nearest = next(parent for parent in path.absolute().parents if parent.exists())
-    try:
-        with tempfile.TemporaryFile(dir=nearest):
-            pass
-    except OSError as error:
-        raise EigenmapError(f"{path} cannot be written: {nearest}: {error.strerror}.") from None
 
 
 def a_device(value: object) -> torch.device:

@@ -22,10 +22,11 @@ from torch import Tensor, nn
 
 from eigenmap import recipes
 from eigenmap.alignment import align_outputs
-from eigenmap.arguments import a_path, is_number, require_writable, seed_number, whole_number
+from eigenmap.arguments import a_path, is_number, seed_number, whole_number
 from eigenmap.data import ImageSet, load_images
 from eigenmap.errors import EigenmapError
 from eigenmap.evaluation.monitor import classes_of, knn_monitor
+from eigenmap.files import require_writable
 from eigenmap.model import DESCRIPTION, Eigenmap, EncoderSpec, ImageInput, Source
 from eigenmap.networks import Network, freeze, load_encoder_weights, require_encoder
 from eigenmap.objectives import Matryoshka, build
@@ -164,9 +165,6 @@ def fit_images(
         )
         say(f"{config.steps:,} steps of {chosen.batch_size} images fit into {minutes:g} min.")
 
-    if folder is not None and not resume:
-        # An old description beside new weights would make a damaged model.
-        (folder / DESCRIPTION).unlink(missing_ok=True)
     result = train(
         network,
         pairs,
@@ -179,7 +177,7 @@ def fit_images(
         if classes is None
         else knn_monitor(data.pixels, classes, train_rows, held_rows, views, fabric.device),
         progress=show() if progress is True else progress or None,
-        settings=_identity(chosen, image, freeze_encoder, len(train_rows)),
+        settings=_identity(chosen, image, freeze_encoder, len(train_rows), data.digest()),
         fabric=fabric,
     )
     began = time.perf_counter()
@@ -229,8 +227,10 @@ def prepare(out: str | Path | None, *, resume: bool, force: bool) -> Path | None
 
 def check_length(steps: int | None, minutes: float | None, epochs: float | None = None) -> None:
     """Refuse a length of training that is none, or is given twice."""
-    if sum(given is not None for given in (steps, minutes, epochs)) > 1:
-        raise EigenmapError("Give the length of training once: in steps, in minutes or in epochs.")
+    if steps is not None and minutes is not None:
+        raise EigenmapError("Give the length of training in steps or in minutes, not both.")
+    if epochs is not None and (steps is not None or minutes is not None):
+        raise EigenmapError("Give the length of training in epochs, or in steps or minutes, not both.")
     if steps is not None:
         whole_number(steps, "steps")
     if minutes is not None and not (is_number(minutes) and minutes > 0):
@@ -336,7 +336,7 @@ def steps_of_run(folder: Path) -> int | None:
     return steps if isinstance(steps, int) else None
 
 
-def _identity(recipe: Recipe, image: ImageInput, frozen: bool, images: int) -> dict[str, Setting]:
+def _identity(recipe: Recipe, image: ImageInput, frozen: bool, images: int, digest: str) -> dict[str, Setting]:
     """What has to be the same for a run to be resumed, beside the training configuration."""
     return {
         "recipe": recipe.name,
@@ -353,6 +353,7 @@ def _identity(recipe: Recipe, image: ImageInput, frozen: bool, images: int) -> d
         "channels": image.channels,
         "standardisation": json.dumps(asdict(image.standardisation)),
         "images": images,
+        "digest of the images": digest,
     }
 
 

@@ -23,7 +23,7 @@ from eigenmap.data.adjacency import Adjacency
 from eigenmap.data.graphs import load_graph
 from eigenmap.errors import EigenmapError
 from eigenmap.fit import check_length, device_name, prepare, steps_of_run, training_config
-from eigenmap.model import DESCRIPTION, Eigenmap, NodeEncoderSpec, NodeInput, Source
+from eigenmap.model import Eigenmap, NodeEncoderSpec, NodeInput, Source
 from eigenmap.networks import Network, NodeFeatures, NodeNetwork, ResidualMLP, SparseRows
 from eigenmap.objectives import ORDERED, build
 from eigenmap.recipes.graph import GraphRecipe, get_graph_recipe, objective_options
@@ -133,9 +133,6 @@ def fit_graph(
         config = training_config(chosen, steps, seed, device, devices, tensorboard, FEWEST_STEPS_TO_A_CHECK)
         say(f"{steps:,} steps of {chosen.batch_size:,} edges fit into {minutes:g} min.")
 
-    if folder is not None and not resume:
-        # An old description beside new weights would make a damaged model.
-        (folder / DESCRIPTION).unlink(missing_ok=True)
     result = train(
         nodes,
         relation,

@@ -26,6 +26,7 @@ from eigenmap.arguments import a_device, a_path, is_number, whole_number
 from eigenmap.data import to_pixels
 from eigenmap.data.graphs import as_features, check_features
 from eigenmap.errors import EigenmapError
+from eigenmap.files import whole
 from eigenmap.networks import Network, ResidualMLP, SparseRows, build_encoder
 from eigenmap.relations.augmentation import Standardisation, plain
 from eigenmap.spectrum import Alignment, unit_rows
@@ -231,14 +232,12 @@ class Eigenmap:
         tensors |= {f"alignment.{name}": value for name, value in vars(self.alignment).items() if _is_tensor(value)}
         try:
             directory.mkdir(parents=True, exist_ok=True)
-            partial = directory / f".{WEIGHTS}.partial"
-            # Not save_file, which makes a file that only its owner may read.
-            partial.write_bytes(save({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}))
-            digest = _sha256(partial)
-            partial.replace(directory / WEIGHTS)
-            description = directory / f".{DESCRIPTION}.partial"
-            description.write_text(json.dumps(self._description(digest), indent=2) + "\n", encoding="utf-8")
-            description.replace(directory / DESCRIPTION)
+            with whole(directory / WEIGHTS) as partial:
+                # Not save_file, which makes a file that only its owner may read.
+                partial.write_bytes(save({name: t.detach().cpu().contiguous() for name, t in tensors.items()}))
+                digest = _sha256(partial)
+            with whole(directory / DESCRIPTION) as partial:
+                partial.write_text(json.dumps(self._description(digest), indent=2) + "\n", encoding="utf-8")
         except OSError as error:
             raise EigenmapError(f"The model cannot be written to {directory}: {error.strerror}.") from error
         return directory
@@ -319,15 +318,21 @@ def _prefixed(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
 
 
+def _instead(directory: Path) -> str:
+    """What a path is that holds no model."""
+    if (directory / "checkpoint.pt").is_file():
+        return f"has no {DESCRIPTION} in it yet, for its training has not ended; fit it again with --resume"
+    if directory.is_dir():
+        return f"has no {DESCRIPTION} in it"
+    return "is a file" if directory.exists() else "does not exist"
+
+
 def _read_description(directory: Path) -> dict[str, Any]:
     path = directory / DESCRIPTION
     try:
         about = json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
-        what = (
-            "has no model.json in it" if directory.is_dir() else "is a file" if directory.exists() else "does not exist"
-        )
-        raise EigenmapError(f"{directory} is not a model directory: it {what}.") from None
+        raise EigenmapError(f"{directory} is not a model directory: it {_instead(directory)}.") from None
     except (OSError, ValueError) as error:
         raise EigenmapError(f"{path} is damaged or cannot be read: {error}.") from error
     if not isinstance(about, dict) or about.get("format") != FORMAT:

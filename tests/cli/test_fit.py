@@ -139,7 +139,7 @@ def test_weights_that_are_missing_or_do_not_fit(source: Path, tmp_path: Path) ->
             "Give --resume to go on with the run that is there or --force to replace it, not both.",
         ),
         (["--set", "steps=3"], "A recipe has no setting 'steps'; did you mean stem?"),
-        (["--set", "epochs=2", "--steps", 3], "Give the length of training once: in steps, in minutes or in epochs."),
+        (["--set", "epochs=2", "--steps", 3], "Give the length of training in epochs, or in steps"),
         (["--set", "lr=0.1", "--lr", 0.2], "lr is given twice, by --set and by an option of its own: give it once."),
         (["--set", "lr=0.1", "--set", "lr=0.2"], "--set lr is given twice: give it once."),
         (

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import IO
 from uuid import uuid4
 
-from eigenmap.arguments import require_writable
 from eigenmap.errors import EigenmapError
+from eigenmap.files import require_writable
 
 
 def check_file(path: Path, force: bool) -> None:

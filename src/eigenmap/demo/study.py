@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from eigenmap import recipes
-from eigenmap.arguments import require_writable
 from eigenmap.data import ImageSet, catalogue
 from eigenmap.data.catalogue import Split
 from eigenmap.demo.methods import Method, compare, stored_rival
@@ -22,6 +21,7 @@ from eigenmap.evaluation.baselines import labels_of
 from eigenmap.figures.answers import find_answers
 from eigenmap.figures.excitation import ExcitedFeature, excited_by
 from eigenmap.figures.gallery import Answers
+from eigenmap.files import require_writable
 from eigenmap.fit import fit_images
 from eigenmap.model import Eigenmap
 from eigenmap.networks import Network, build_encoder

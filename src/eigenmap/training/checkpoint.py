@@ -61,8 +61,9 @@ def save(checkpoint: Checkpoint, path: Path) -> None:
         _sync_directory(path.parent)
     except (OSError, RuntimeError) as error:  # torch reports a full disk as a RuntimeError
         temporary.unlink(missing_ok=True)
+        reason = (isinstance(error, OSError) and error.strerror) or "is the disk full?"
         raise EigenmapError(
-            f"the checkpoint {path} could not be written ({error}); an earlier one there is intact."
+            f"the checkpoint {path} could not be written ({reason}); an earlier one there is intact."
         ) from error
 
 
