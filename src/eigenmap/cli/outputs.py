@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 from uuid import uuid4
@@ -72,4 +72,5 @@ def written(path: Path) -> Iterator[IO[bytes]]:
     except OSError as error:
         raise EigenmapError(f"{path} cannot be written: {error.strerror or error}.") from error
     finally:
-        partial.unlink(missing_ok=True)
+        with suppress(OSError):  # where nothing can be written, nothing can be removed
+            partial.unlink()
