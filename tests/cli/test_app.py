@@ -160,4 +160,4 @@ print(*sorted(added & {"faiss", "lightning_fabric", "matplotlib", "PIL", "pyarro
 print(*sorted(name for name in set(sys.modules) - before if name.startswith("eigenmap.") and ".cli" not in name))
 """
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert ended.stdout == "\neigenmap.arguments\n"  # checks of words and paths: nothing that computes
+    assert ended.stdout == "\neigenmap.files\n"  # how files are written: nothing that computes
