@@ -271,6 +271,12 @@ def test_freezing_random_weights_is_worth_a_note(tmp_path: Path) -> None:
     assert not any("frozen" in line for line in said)
 
 
+def test_a_run_is_not_resumed_on_other_images(tmp_path: Path) -> None:
+    fit(out=tmp_path / "run")
+    with pytest.raises(EigenmapError, match="cannot be resumed: digest of the images was"):
+        fit(255 - IMAGES, out=tmp_path / "run", resume=True)
+
+
 def test_a_run_of_so_many_minutes_keeps_its_steps_when_resumed(tmp_path: Path) -> None:
     fit(out=tmp_path / "run", steps=5)
     model = fit(out=tmp_path / "run", steps=None, minutes=60, resume=True)
@@ -321,9 +327,31 @@ def test_an_output_that_cannot_be_written_is_refused_before_anything_is_read(tmp
         ({"epochs": float("inf")}, "epochs must be a finite number"),
         ({"warmup": 2}, "warmup is a share"),
         ({"image_size": 0}, "image_size must be above 0"),
-        ({"steps": 0}, "steps must be at least 1, not 0"),
-        ({"steps": None, "minutes": 0}, "minutes must be above 0, not 0"),
+        ({"steps": 0}, "steps must be a whole number of at least 1, not 0"),
+        ({"steps": 1.5}, "steps must be a whole number of at least 1, not 1.5"),
+        ({"steps": "3"}, "steps must be a whole number of at least 1, not '3'"),
+        ({"steps": None, "minutes": 0}, "minutes must be a number above 0, not 0"),
+        ({"steps": None, "minutes": "10"}, "minutes must be a number above 0, not '10'"),
         ({"minutes": 1}, "in steps or in minutes, not both"),
+        ({"epochs": 1}, "in epochs, or in steps or minutes, not both"),
+        ({"seed": None}, "seed must be a whole number from 0 to 9223372036854775807, not None"),
+        ({"seed": 0.5}, "seed must be a whole number"),
+        ({"seed": 2**63}, "seed must be a whole number"),
+        ({"recipe": 3}, "Unknown recipe 3"),
+        ({"recipe": None}, "Unknown recipe None"),
+        ({"encoder": 3}, "encoder must be a name, or a module of torch that is made already, not 3"),
+        ({"encoder": nn.Flatten}, "encoder must be a name, or a module of torch that is made already"),
+        ({"encoder_weights": 3}, "encoder_weights must be a path"),
+        ({"standardisation": (0.5, 0.5)}, "standardisation must be Standardisation"),
+        ({"devices": "2"}, "devices must be a whole number"),
+        ({"devices": 1.5}, "devices must be a whole number"),
+        ({"device": "gpu"}, "accelerator must be one of auto, cpu, cuda"),
+        ({"progress": "bar"}, "progress must be True, False or an object"),
+        ({"resume": True, "force": True}, "choose one"),
+        ({"out": ""}, "out must be a path, not ''"),
+        ({"out": 3}, "out must be a path, as text or as a pathlib.Path, not 3"),
+        ({"out": None, "resume": True}, "say which with out="),
+        ({"objective_options": {3: 4}}, "objective_options must be a mapping of names"),
     ],
     ids=str,
 )
@@ -331,8 +359,36 @@ def test_impossible_settings_are_refused_before_anything_is_read(
     options: dict[str, Any], message: str, tmp_path: Path
 ) -> None:
     with pytest.raises(EigenmapError, match=message):
-        fit(tmp_path / "no such folder", out=tmp_path / "run", **options)
+        fit(tmp_path / "no such folder", **{"out": tmp_path / "run", **options})
     assert not (tmp_path / "run").exists()
+
+
+def test_lengths_beyond_the_features_are_refused_before_a_folder_is_begun(tmp_path: Path) -> None:
+    options = {"objective": "matryoshka-scl", "objective_options": {"lengths": [4, 33]}, "n_components": 8}
+    with pytest.raises(EigenmapError, match="lengths must not exceed the 8 features there are, but 33 does"):
+        fit(out=tmp_path / "run", **options)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_seed_of_numpy_is_a_seed() -> None:
+    kinds = [fit(seed=kind(3)).encode(IMAGES[:5]) for kind in (int, np.int64, np.uint8)]
+    assert all(np.array_equal(kinds[0], codes) for codes in kinds)
+
+
+def test_nothing_to_resume_is_said(tmp_path: Path) -> None:
+    said: list[str] = []
+    fit(out=tmp_path / "run", resume=True, say=said.append)
+    assert said == [f"There is no checkpoint in {tmp_path / 'run'} to go on from: training begins anew."]
+    said.clear()
+    fit(out=tmp_path / "run", resume=True, say=said.append)
+    assert said == []
+
+
+def test_grey_images_get_the_channels_that_a_standardisation_is_for() -> None:
+    model = fit(IMAGES[..., 0], standardisation=IMAGENET)
+    assert model.image.channels == 3
+    codes = model.encode(IMAGES[:4, ..., 0])
+    np.testing.assert_allclose(codes, model.encode(np.repeat(IMAGES[:4, ..., :1], 3, axis=-1)), atol=1e-6)
 
 
 def test_tensorboard_is_missed_before_anything_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import shutil
 from pathlib import Path
@@ -170,6 +171,50 @@ def test_unknown_weighting_is_refused(model: Eigenmap) -> None:
         model.encode(IMAGES, weighting="heavy")  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"device": "gpu"}, "device 'gpu' is not one that torch can use here"),
+        ({"device": "meta"}, "device 'meta' is not one"),
+        ({"device": "cuda:99"}, "device 'cuda:99' is not one"),
+        ({"batch_size": 0}, "batch_size must be a whole number of at least 1, not 0"),
+        ({"batch_size": -1}, "batch_size must be a whole number of at least 1, not -1"),
+        ({"batch_size": 1.5}, "batch_size must be a whole number of at least 1, not 1.5"),
+        ({"batch_size": None}, "batch_size must be a whole number of at least 1, not None"),
+        ({"t": "x"}, "t must be a number of at least 0, not 'x'"),
+        ({"t": -1}, "t must be a number of at least 0, not -1"),
+        ({"t": float("nan")}, "t must be a number of at least 0, not nan"),
+    ],
+    ids=str,
+)
+def test_what_encode_cannot_do_is_refused_and_leaves_the_model_usable(
+    model: Eigenmap, options: dict[str, Any], message: str
+) -> None:
+    before = model.encode(IMAGES)
+    with pytest.raises(EigenmapError, match=message):
+        model.encode(IMAGES, **options)
+    assert np.array_equal(model.encode(IMAGES), before)
+
+
+@pytest.mark.parametrize("directory", [None, 3, b"model", "", "a\0b"])
+def test_what_is_no_directory_is_refused(model: Eigenmap, directory: Any) -> None:
+    for call in (Eigenmap.load, Eigenmap.fingerprint, Eigenmap.is_of_nodes, model.save):
+        with pytest.raises(EigenmapError, match="directory must be a path"):
+            call(directory)
+
+
+def test_a_file_is_no_model_directory(tmp_path: Path) -> None:
+    (tmp_path / "photo.jpg").write_bytes(b"")
+    with pytest.raises(EigenmapError, match=r"photo\.jpg is not a model directory: it is a file"):
+        Eigenmap.load(tmp_path / "photo.jpg")
+
+
+@pytest.mark.parametrize("encoder", ["resnet18", 3])
+def test_an_encoder_that_is_no_module_is_refused(saved: Path, encoder: Any) -> None:
+    with pytest.raises(EigenmapError, match="encoder must be the module that the model was trained with"):
+        Eigenmap.load(saved, encoder=encoder)
+
+
 @pytest.mark.parametrize("dim", [0, -1, COMPONENTS + 1, "x", "4", True, 2.0])
 def test_lengths_that_no_code_has_are_refused(model: Eigenmap, dim: Any) -> None:
     with pytest.raises(EigenmapError, match=rf"from 1 to {COMPONENTS}, not {dim!r}"):
@@ -265,3 +310,24 @@ def test_a_place_that_cannot_be_written_is_named(model: Eigenmap, tmp_path: Path
     (tmp_path / "file").write_text("")
     with pytest.raises(EigenmapError, match="The model cannot be written to"):
         model.save(tmp_path / "file" / "model")
+
+
+def test_a_disk_that_is_full_leaves_the_old_model(
+    model: Eigenmap, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(partial: Path, content: bytes) -> int:
+        partial.touch()
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    directory = model.save(tmp_path / "model")
+    before = {path.name: path.read_bytes() for path in directory.iterdir()}
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(EigenmapError, match=r"cannot be written to .*: No space left on device"):
+        model.save(directory)
+    assert {path.name: path.read_bytes() for path in directory.iterdir()} == before
+
+
+def test_a_run_that_has_not_ended_is_no_model_yet(tmp_path: Path) -> None:
+    (tmp_path / "checkpoint.pt").write_bytes(b"")
+    with pytest.raises(EigenmapError, match=r"no model\.json in it yet, for its training has not ended; .* --resume"):
+        Eigenmap.load(tmp_path)

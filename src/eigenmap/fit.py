@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib.util
 import json
 import math
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
@@ -21,12 +20,14 @@ from torch import Tensor, nn
 
 from eigenmap import recipes
 from eigenmap.alignment import align_outputs, best_output
+from eigenmap.arguments import a_path, is_number, seed_number, whole_number
 from eigenmap.data import ImageSet, load_images
 from eigenmap.errors import EigenmapError
 from eigenmap.evaluation.monitor import classes_of, knn_monitor
+from eigenmap.files import require_writable
 from eigenmap.model import DESCRIPTION, Eigenmap, EncoderSpec, ImageInput, Source
 from eigenmap.networks import Network, freeze, load_encoder_weights, require_encoder
-from eigenmap.objectives import build
+from eigenmap.objectives import Matryoshka, build
 from eigenmap.recipes import Recipe
 from eigenmap.recipes.graph import GraphRecipe
 from eigenmap.relations.augmentation import Standardisation, TwoViews
@@ -105,24 +106,31 @@ def fit_images(
 
     """
     say = say or (lambda line: None)
-    folder = None if out is None else prepare(Path(out), resume=resume, force=force)
-    chosen = (recipes.get(recipe) if isinstance(recipe, str) else recipe).but(n_components=n_components, **settings)
+    seed = seed_number(seed)
+    folder = prepare(out, resume=resume, force=force)
+    if resume and folder is not None and not (folder / CHECKPOINT).is_file():
+        say(f"There is no checkpoint in {folder} to go on from: training begins anew.")
+    chosen = (recipe if isinstance(recipe, Recipe) else recipes.get(recipe)).but(n_components=n_components, **settings)
     if isinstance(encoder, str):
         chosen = chosen.but(encoder=encoder)
     # Whatever can be refused is refused before images are read, which may take long.
-    check_length(steps, minutes)
+    check_length(steps, minutes, settings.get("epochs"))
+    _check_kinds(encoder, standardisation, progress)
     _check_names(chosen, encoder_weights, tensorboard)
     _check_batch(chosen)
     training_config(chosen, steps or 1, seed, device, devices, tensorboard)
     objective = build(chosen.objective, **chosen.objective_options)
 
-    data = _load(images, chosen.image_size, strict, reading, say)
+    standardisation = standardisation or Standardisation()
+    data = _load(images, chosen.image_size, standardisation.channels, strict, reading, say)
     classes = classes_of(data) if monitor_labels else None
     train_rows, held_rows = _split(data, seed)
     asked = {name: value for name, value in {"n_components": n_components, **settings}.items() if value is not None}
     chosen = _fitted(chosen, asked, len(train_rows), len(held_rows), say)
+    if isinstance(objective, Matryoshka):
+        objective.prefixes(chosen.n_components)  # refused here, not when the first step has begun a folder
 
-    image = ImageInput(chosen.image_size or data.size, data.channels, standardisation or Standardisation())
+    image = ImageInput(chosen.image_size or data.size, data.channels, standardisation)
     spec = EncoderSpec(None if isinstance(encoder, nn.Module) else chosen.encoder, chosen.stem)
     torch.manual_seed(seed)
     network = Network(
@@ -155,9 +163,6 @@ def fit_images(
         )
         say(f"{config.steps:,} steps of {chosen.batch_size} images fit into {minutes:g} min.")
 
-    if folder is not None and not resume:
-        # An old description beside new weights would make a damaged model.
-        (folder / DESCRIPTION).unlink(missing_ok=True)
     result = train(
         network,
         pairs,
@@ -170,7 +175,7 @@ def fit_images(
         if classes is None
         else knn_monitor(data.pixels, classes, train_rows, held_rows, views, fabric.device),
         progress=show() if progress is True else progress or None,
-        settings=_identity(chosen, image, freeze_encoder, len(train_rows)),
+        settings=_identity(chosen, image, freeze_encoder, len(train_rows), data.digest()),
         fabric=fabric,
     )
     began = time.perf_counter()
@@ -189,8 +194,15 @@ def fit_images(
     return model
 
 
-def prepare(folder: Path, *, resume: bool, force: bool) -> Path:
+def prepare(out: str | Path | None, *, resume: bool, force: bool) -> Path | None:
     """The output folder, if it may be written to; nothing is created yet."""
+    if out is None:
+        if resume:
+            raise EigenmapError("resume goes on with the run in a folder: say which with out=.")
+        return None
+    folder = a_path(out, "out")
+    if resume and force:
+        raise EigenmapError("resume goes on with the run that is there and force replaces it: choose one.")
     if folder.exists() and not folder.is_dir():
         raise EigenmapError(f"{folder} is a file; choose a folder for the output.")
     if folder.is_dir() and any(folder.iterdir()) and not (resume or force):
@@ -199,31 +211,35 @@ def prepare(folder: Path, *, resume: bool, force: bool) -> Path:
     return folder
 
 
-def require_writable(path: Path) -> None:
-    """Refuse a path at which no file can be made, by making one in the nearest folder there is and removing it."""
-    nearest = next(parent for parent in path.absolute().parents if parent.exists())
-    try:
-        with tempfile.TemporaryFile(dir=nearest):
-            pass
-    except OSError as error:
-        raise EigenmapError(f"{path} cannot be written: {nearest}: {error.strerror}.") from None
-
-
-def check_length(steps: int | None, minutes: float | None) -> None:
+def check_length(steps: int | None, minutes: float | None, epochs: float | None = None) -> None:
     """Refuse a length of training that is none, or is given twice."""
     if steps is not None and minutes is not None:
         raise EigenmapError("Give the length of training in steps or in minutes, not both.")
-    if steps is not None and steps < 1:
-        raise EigenmapError(f"steps must be at least 1, not {steps}.")
-    if minutes is not None and not 0 < minutes < math.inf:
-        raise EigenmapError(f"minutes must be above 0, not {minutes:g}.")
+    if epochs is not None and (steps is not None or minutes is not None):
+        raise EigenmapError("Give the length of training in epochs, or in steps or minutes, not both.")
+    if steps is not None:
+        whole_number(steps, "steps")
+    if minutes is not None and not (is_number(minutes) and minutes > 0):
+        raise EigenmapError(f"minutes must be a number above 0, not {minutes!r}.")
+
+
+def _check_kinds(encoder: object, standardisation: object, progress: object) -> None:
+    """Refuse what is no encoder, no standardisation or no progress bar, however it came here."""
+    if encoder is not None and not isinstance(encoder, str | nn.Module):
+        raise EigenmapError(f"encoder must be a name, or a module of torch that is made already, not {encoder!r}.")
+    if standardisation is not None and not isinstance(standardisation, Standardisation):
+        raise EigenmapError(f"standardisation must be Standardisation(mean=..., std=...), not {standardisation!r}.")
+    if not isinstance(progress, bool | None) and not hasattr(progress, "start"):
+        raise EigenmapError(
+            f"progress must be True, False or an object such as training.show() makes, not {progress!r}."
+        )
 
 
 def _check_names(recipe: Recipe, encoder_weights: str | Path | None, tensorboard: bool) -> None:
     """Refuse views, encoders, files and packages that are not there."""
     two_views(recipe.views)
     require_encoder(recipe.encoder)
-    if encoder_weights is not None and not Path(encoder_weights).is_file():
+    if encoder_weights is not None and not a_path(encoder_weights, "encoder_weights").is_file():
         raise EigenmapError(f"There is no weights file {encoder_weights}.")
     if tensorboard and importlib.util.find_spec("tensorboard") is None:
         raise EigenmapError("TensorBoard is not installed: pip install 'eigenmap[tensorboard]', or leave it out.")
@@ -242,13 +258,14 @@ def _check_batch(recipe: Recipe) -> None:
 def _load(
     images: object,
     size: int | None,
+    channels: int | None,
     strict: bool,
     reading: Callable[[int, int], object] | None,
     say: Callable[[str], None],
 ) -> ImageSet:
-    if isinstance(images, ImageSet):
+    if isinstance(images, ImageSet) and channels in (None, images.channels):
         return images
-    data = load_images(images, size=size, strict=strict, progress=reading)  # type: ignore[arg-type]
+    data = load_images(images, size, channels, strict=strict, progress=reading)  # type: ignore[arg-type]
     say_skipped(data, say)
     return data
 
@@ -274,7 +291,8 @@ def say_left_out(
 def _split(data: ImageSet, seed: int) -> tuple[Tensor, Tensor]:
     """Rows to train on and rows held out."""
     if len(data) < FEWEST_IMAGES:
-        raise EigenmapError(f"{len(data)} images are too few to learn from; give at least {FEWEST_IMAGES}.")
+        images = "1 image is" if len(data) == 1 else f"{len(data)} images are"
+        raise EigenmapError(f"{images} too few to learn from; give at least {FEWEST_IMAGES}.")
     return split_held_out(len(data), fraction=0.1, seed=seed, minimum=8, maximum=5_000)
 
 
@@ -304,7 +322,7 @@ def steps_of_run(folder: Path) -> int | None:
     return steps if isinstance(steps, int) else None
 
 
-def _identity(recipe: Recipe, image: ImageInput, frozen: bool, images: int) -> dict[str, Setting]:
+def _identity(recipe: Recipe, image: ImageInput, frozen: bool, images: int, digest: str) -> dict[str, Setting]:
     """What has to be the same for a run to be resumed, beside the training configuration."""
     return {
         "recipe": recipe.name,
@@ -321,6 +339,7 @@ def _identity(recipe: Recipe, image: ImageInput, frozen: bool, images: int) -> d
         "channels": image.channels,
         "standardisation": json.dumps(asdict(image.standardisation)),
         "images": images,
+        "digest of the images": digest,
     }
 
 

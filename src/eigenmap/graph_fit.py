@@ -17,12 +17,12 @@ import torch
 from torch import Tensor
 
 from eigenmap.alignment import align_nodes, best_output
+from eigenmap.arguments import seed_number
 from eigenmap.data.adjacency import Adjacency
 from eigenmap.data.graphs import load_graph
 from eigenmap.errors import EigenmapError
-from eigenmap.evaluation.checks import whole_number
 from eigenmap.fit import check_length, prepare, steps_of_run, training_config
-from eigenmap.model import DESCRIPTION, Eigenmap, NodeEncoderSpec, NodeInput, Source
+from eigenmap.model import Eigenmap, NodeEncoderSpec, NodeInput, Source
 from eigenmap.networks import Network, NodeFeatures, NodeNetwork, ResidualMLP, SparseRows
 from eigenmap.objectives import ORDERED, build
 from eigenmap.recipes.graph import GraphRecipe, get_graph_recipe, objective_options
@@ -89,8 +89,8 @@ def fit_graph(
 
     """
     say = say or (lambda line: None)
-    seed = whole_number(seed, "seed", 0, 2**63 - 1)  # one of Python's: numpy's would overflow
-    folder = None if out is None else prepare(Path(out), resume=resume, force=force)
+    seed = seed_number(seed)
+    folder = prepare(out, resume=resume, force=force)
     chosen = recipe if isinstance(recipe, GraphRecipe) else get_graph_recipe(recipe)
     chosen = chosen.but(n_components=n_components, **settings)
     check_length(settings.get("steps"), minutes)
@@ -132,9 +132,6 @@ def fit_graph(
         config = training_config(chosen, steps, seed, device, devices, tensorboard, FEWEST_STEPS_TO_A_CHECK)
         say(f"{steps:,} steps of {chosen.batch_size:,} edges fit into {minutes:g} min.")
 
-    if folder is not None and not resume:
-        # An old description beside new weights would make a damaged model.
-        (folder / DESCRIPTION).unlink(missing_ok=True)
     result = train(
         nodes,
         relation,

@@ -22,11 +22,12 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from eigenmap.arguments import a_device, a_path, is_number, whole_number
 from eigenmap.data import to_pixels
 from eigenmap.data.graphs import as_features, check_features
 from eigenmap.errors import EigenmapError
+from eigenmap.files import whole
 from eigenmap.networks import Network, ResidualMLP, SparseRows, build_encoder
-from eigenmap.objectives.objective import number
 from eigenmap.relations.augmentation import Standardisation, plain
 from eigenmap.spectrum import Alignment, unit_rows
 
@@ -192,12 +193,14 @@ class Eigenmap:
         dim = self.check_dim(dim)
         if weighting not in get_args(Weighting):
             raise EigenmapError(f'weighting must be "diffusion" or "none", not {weighting!r}.')
-        t = 0.0 if weighting == "none" else None if t is None else number("t", t)
-        if isinstance(batch_size, bool) or not isinstance(batch_size, (int, np.integer)) or batch_size < 1:
-            raise EigenmapError(f"batch_size must be a whole number of at least 1, not {batch_size!r}.")
+        if t is not None and not (is_number(t) and t >= 0):
+            raise EigenmapError(f"t must be a number of at least 0, not {t!r}.")
+        t = 0.0 if weighting == "none" else t
+        batch_size = whole_number(batch_size, "batch_size")
+        place = None if device is None else a_device(device)
         rows = self.input.read(images)
-        if device is not None:
-            self.network.to(device)
+        if place is not None:
+            self.network.to(place)
         codes = [self.alignment.apply(psi, dim, t, unit=normalize) for psi in self.raw(rows, batch_size)]
         return cast(Codes, torch.cat([torch.empty(0, dim), *codes]).numpy())
 
@@ -224,19 +227,17 @@ class Eigenmap:
         """Write the model; files appear whole or not at all, the description last."""
         from safetensors.torch import save
 
-        directory = Path(directory)
+        directory = a_path(directory, "directory")
         tensors = {f"network.{name}": tensor for name, tensor in self.network.state_dict().items()}
         tensors |= {f"alignment.{name}": value for name, value in vars(self.alignment).items() if _is_tensor(value)}
         try:
             directory.mkdir(parents=True, exist_ok=True)
-            partial = directory / f".{WEIGHTS}.partial"
-            # Not save_file, which makes a file that only its owner may read.
-            partial.write_bytes(save({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}))
-            digest = _sha256(partial)
-            partial.replace(directory / WEIGHTS)
-            description = directory / f".{DESCRIPTION}.partial"
-            description.write_text(json.dumps(self._description(digest), indent=2) + "\n", encoding="utf-8")
-            description.replace(directory / DESCRIPTION)
+            with whole(directory / WEIGHTS) as partial:
+                # Not save_file, which makes a file that only its owner may read.
+                partial.write_bytes(save({name: t.detach().cpu().contiguous() for name, t in tensors.items()}))
+                digest = _sha256(partial)
+            with whole(directory / DESCRIPTION) as partial:
+                partial.write_text(json.dumps(self._description(digest), indent=2) + "\n", encoding="utf-8")
         except OSError as error:
             raise EigenmapError(f"The model cannot be written to {directory}: {error.strerror}.") from error
         return directory
@@ -261,7 +262,9 @@ class Eigenmap:
     @classmethod
     def load(cls, directory: str | Path, encoder: nn.Module | None = None) -> Eigenmap:
         """Read a model; `encoder` is needed only if it was trained with an encoder of your own."""
-        directory = Path(directory)
+        directory = a_path(directory, "directory")
+        if encoder is not None and not isinstance(encoder, nn.Module):
+            raise EigenmapError(f"encoder must be the module that the model was trained with, not {encoder!r}.")
         about = _read_description(directory)
         tensors = _read_weights(directory / WEIGHTS, about["weights_sha256"])
         try:
@@ -286,12 +289,12 @@ class Eigenmap:
     @staticmethod
     def fingerprint(directory: str | Path) -> str:
         """What tells one saved model from another: the digest of its weights, as its description has it."""
-        return str(_read_description(Path(directory))["weights_sha256"])
+        return str(_read_description(a_path(directory, "directory"))["weights_sha256"])
 
     @staticmethod
     def is_of_nodes(directory: str | Path) -> bool:
         """Whether a saved model takes features of nodes, not images."""
-        return "n_features" in _read_description(Path(directory)).get("input", {})
+        return "n_features" in _read_description(a_path(directory, "directory")).get("input", {})
 
 
 def _input_and_encoder(
@@ -315,13 +318,21 @@ def _prefixed(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
 
 
+def _instead(directory: Path) -> str:
+    """What a path is that holds no model."""
+    if (directory / "checkpoint.pt").is_file():
+        return f"has no {DESCRIPTION} in it yet, for its training has not ended; fit it again with --resume"
+    if directory.is_dir():
+        return f"has no {DESCRIPTION} in it"
+    return "is a file" if directory.exists() else "does not exist"
+
+
 def _read_description(directory: Path) -> dict[str, Any]:
     path = directory / DESCRIPTION
     try:
         about = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        what = "has no model.json in it" if directory.is_dir() else "does not exist"
-        raise EigenmapError(f"{directory} is not a model directory: it {what}.") from None
+    except (FileNotFoundError, NotADirectoryError):
+        raise EigenmapError(f"{directory} is not a model directory: it {_instead(directory)}.") from None
     except (OSError, ValueError) as error:
         raise EigenmapError(f"{path} is damaged or cannot be read: {error}.") from error
     if not isinstance(about, dict) or about.get("format") != FORMAT:

@@ -110,6 +110,22 @@ def test_a_forgotten_word_is_named(tmp_path: Path) -> None:
     assert result.code == 2 and "Did you mean 'images'" in result.err
 
 
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["fit", "images", "", "--out", "run"], "word 3 of the command is empty; is a variable of the shell not set?"),
+        (["fit", "images", ".", "--out", "", "--force"], "word 5 of the command is empty; is a variable of the shell"),
+        (["fit", "images", ".", "--out=", "--force"], "--out= has no value; is a variable of the shell not set?"),
+    ],
+)
+def test_empty_words_do_not_mean_this_folder(
+    words: list[str], sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert refused(*words).startswith(sentence)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_interrupting_training_says_how_to_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*args: object, **options: object) -> None:
         raise KeyboardInterrupt
@@ -144,4 +160,4 @@ print(*sorted(added & {"faiss", "lightning_fabric", "matplotlib", "PIL", "pyarro
 print(*sorted(name for name in set(sys.modules) - before if name.startswith("eigenmap.") and ".cli" not in name))
 """
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert ended.stdout == "\n\n"
+    assert ended.stdout == "\neigenmap.files\n"  # how files are written: nothing that computes

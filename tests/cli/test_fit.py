@@ -130,8 +130,8 @@ def test_weights_that_are_missing_or_do_not_fit(source: Path, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (["--steps", 0], "steps must be at least 1, not 0."),
-        (["--minutes", 0], "minutes must be above 0, not 0."),
+        (["--steps", 0], "steps must be a whole number of at least 1, not 0."),
+        (["--minutes", 0], "minutes must be a number above 0, not 0.0."),
         (["--epochs", -1], "epochs must be above 0, not -1.0."),
         (["--epochs", 1, "--minutes", 1], "Give only one of --epochs, --steps and --minutes."),
         (
@@ -139,6 +139,18 @@ def test_weights_that_are_missing_or_do_not_fit(source: Path, tmp_path: Path) ->
             "Give --resume to go on with the run that is there or --force to replace it, not both.",
         ),
         (["--set", "steps=3"], "A recipe has no setting 'steps'; did you mean stem?"),
+        (["--set", "epochs=2", "--steps", 3], "Give the length of training in epochs, or in steps"),
+        (["--set", "lr=0.1", "--lr", 0.2], "lr is given twice, by --set and by an option of its own: give it once."),
+        (["--set", "lr=0.1", "--set", "lr=0.2"], "--set lr is given twice: give it once."),
+        (
+            ["--set", 'objective_options={"lengths": 4}', "--objective", "matryoshka-scl"],
+            "lengths must be a list",
+        ),
+        (
+            ["--set", 'objective_options={"lengths": [4, 33]}', "--objective", "matryoshka-scl", "-k", 8],
+            "lengths must not exceed the 8 features there are, but 33 does.",
+        ),
+        (["--seed", 2**64], "seed must be a whole number from 0 to 9223372036854775807, not 18446744073709551616."),
         (["--set", "seed=3"], "A recipe has no setting 'seed'"),
         (["--set", "lr=fast"], "lr must be a number, not 'fast'."),
         (["--recipe", "lunch"], "Unknown recipe 'lunch': choose one of auto, "),
@@ -150,7 +162,7 @@ def test_weights_that_are_missing_or_do_not_fit(source: Path, tmp_path: Path) ->
         (["-k", 33], "33 components cannot be learned from 32 training images"),
         (["--batch-size", 33], "A batch of 33 is larger than the data set of 32 training images"),
         (["--image-size", 0], "image_size must be above 0, not 0."),
-        (["--seed", -1], "seed must be 0 or more, not -1."),
+        (["--seed", -1], "seed must be a whole number from 0 to 9223372036854775807, not -1."),
     ],
     ids=str,
 )

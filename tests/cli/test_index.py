@@ -67,6 +67,8 @@ def test_codes_that_were_embedded_before(model_dir: Path, photos: Path, index_di
     assert CodeIndex.open(made).about.bytes_per_item == 3
     succeed("search", made, photos / "bars" / "1.png", "--json", tmp_path / "found.json")
     assert "estimated" in json.loads((tmp_path / "found.json").read_text())["similarity"]
+    succeed("search", made, photos / "bars" / "1.png", "--rank-by", "cosine", "--json", tmp_path / "cosine.json")
+    assert json.loads((tmp_path / "cosine.json").read_text())["similarity"].endswith("features, estimated")
     assert "so --dim cannot be 5" in refused("index", model_dir, codes, "--out", made, "--add", "--dim", 5)
     succeed("embed", model_dir, photos, "--out", tmp_path / "short", "--dim", 3)
     assert "choose --dim 3" in refused("index", model_dir, tmp_path / "short", "--out", tmp_path / "x")
@@ -191,3 +193,19 @@ def test_compact_indexes(model_dir: Path, photos: Path, tmp_path: Path) -> None:
     )
     succeed("index", model_dir, photos, "--out", tmp_path / "fast.index", "--backend", "faiss")
     assert CodeIndex.open(tmp_path / "fast.index").about.approximate is not None
+
+
+def test_rankings_and_tables_that_are_not_there(index_dir: Path, model_dir: Path, photos: Path, tmp_path: Path) -> None:
+    query = photos / "bars" / "1.png"
+    assert "needs an index of bits" in refused("search", index_dir, query, "--rank-by", "relevance")
+    assert succeed("search", index_dir, query, "--rank-by", "cosine") == succeed("search", index_dir, query)
+    assert "--table goes with the address of a database" in refused("search", index_dir, query, "--table", "photos")
+    index = ("index", model_dir, photos, "--out", tmp_path / "new.index", "--table", "photos")
+    assert "--table goes with --to" in refused(*index)
+    assert not (tmp_path / "new.index").exists()
+
+
+def test_an_advised_length_is_the_one_that_is_written(tmp_path: Path, index_dir: Path, photos: Path) -> None:
+    """With too few items to advise on that is the full length; see the search tests for more."""
+    succeed("search", index_dir, photos / "bars" / "1.png", "--dim", "auto", "--json", tmp_path / "found.json")
+    assert json.loads((tmp_path / "found.json").read_text())["dim"] == CodeIndex.open(index_dir).n_components

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import doctest
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -32,6 +33,17 @@ def test_subset_keeps_everything_together(kind: type) -> None:
 
 def test_empty_subset() -> None:
     assert len(make().subset([])) == 0
+
+
+def test_a_digest_tells_images_from_others() -> None:
+    images = make()
+    assert images.digest() == make().digest() == replace(images, labels=None).digest()
+    renamed = replace(images, ids=["x", *images.ids[1:]])
+    repainted = replace(images, pixels=images.pixels.flip(0))
+    sets = [images, renamed, repainted, images.subset([0, 1]), images.subset([])]
+    assert len({one.digest() for one in sets}) == len(sets)
+    many = ImageSet(torch.zeros(1000, 1, 2, 2, dtype=torch.uint8), [f"odd\udcff{i}" for i in range(1000)])
+    assert many.digest() == many.digest()
 
 
 def test_parts_that_do_not_fit_are_refused() -> None:

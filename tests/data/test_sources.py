@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -124,7 +125,7 @@ def test_headers_are_read_no_further_than_needed(tmp_path: Path, monkeypatch: py
 
 
 def test_bad_settings(tmp_path: Path) -> None:
-    with pytest.raises(EigenmapError, match="at least 1 pixel"):
+    with pytest.raises(EigenmapError, match="the image size must be a whole number of at least 1"):
         load_images(noise(2, 8, 8), size=0)
     with pytest.raises(EigenmapError, match="1 channel"):
         load_images(noise(2, 8, 8), channels=4)
@@ -282,3 +283,18 @@ def test_importing_the_room_is_light() -> None:
     code = f"import sys, eigenmap.data; print([m for m in {heavy.split()!r} if m in sys.modules])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"size": "large"}, "the image size must be a whole number of at least 1, not 'large'"),
+        ({"size": 8.5}, "the image size must be a whole number of at least 1, not 8.5"),
+        ({"workers": "all"}, "workers must be a whole number of at least 0, not 'all'"),
+        ({"source": ""}, "the source of images must be a path, not ''"),
+    ],
+    ids=str,
+)
+def test_arguments_of_the_wrong_kind_are_named(options: dict[str, Any], message: str, tmp_path: Path) -> None:
+    with pytest.raises(EigenmapError, match=message):
+        load_images(**{"source": tmp_path, **options})

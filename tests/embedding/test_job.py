@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -83,8 +84,33 @@ def test_nothing_that_can_be_read(run: Path, tmp_path: Path) -> None:
 
 
 def test_bad_settings(run: Path, photos: Path, tmp_path: Path) -> None:
-    with pytest.raises(EigenmapError, match="shard size must be at least 1"):
+    with pytest.raises(EigenmapError, match="shard_size must be a whole number of at least 1, not 0"):
         embed_images(run, photos, tmp_path / "codes", shard_size=0)
     with pytest.raises(EigenmapError, match="dim must be a whole number from 1 to 8"):
         embed_images(run, photos, tmp_path / "codes", 9)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"run": None}, "run must be a path"),
+        ({"source": 3}, "source must be a path"),
+        ({"source": ""}, "source must be a path, not ''"),
+        ({"out": ""}, "out must be a path, not ''"),
+        ({"shard_size": 1.5}, "shard_size must be a whole number"),
+        ({"batch_size": "many"}, "batch_size must be a whole number"),
+        ({"batch_size": 0}, "batch_size must be a whole number"),
+        ({"files": "csv"}, "files must be one of parquet, npy, not 'csv'"),
+        ({"engine": "spark"}, "engine must be one of local, ray, not 'spark'"),
+        ({"engine": "ray", "actors": 0}, "actors must be a whole number of at least 1, not 0"),
+    ],
+    ids=str,
+)
+def test_wrong_arguments_are_refused_before_anything_is_written(
+    options: dict[str, Any], message: str, run: Path, photos: Path, tmp_path: Path
+) -> None:
+    given = {"run": run, "source": photos, "out": tmp_path / "new" / "codes", **options}
+    with pytest.raises(EigenmapError, match=message):
+        embed_images(**given)
+    assert not (tmp_path / "new").exists()

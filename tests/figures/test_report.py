@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -119,3 +120,17 @@ def test_write_is_whole_or_not_at_all(page: report.Page, tmp_path: Path) -> None
     (tmp_path / "file").write_text("")
     with pytest.raises(EigenmapError, match="cannot be written"):
         report.write(page, tmp_path / "file" / "report.html")
+
+
+def test_a_disk_that_is_full_leaves_the_old_page(
+    page: report.Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(partial: Path, content: str, **_: object) -> int:
+        partial.write_bytes(content[:9].encode())
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    path = report.write(page, tmp_path / "report.html")
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(EigenmapError, match="cannot be written: No space left on device"):
+        report.write(page, path)
+    assert path.read_bytes() == page.html().encode() and list(tmp_path.iterdir()) == [path]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
@@ -99,3 +100,14 @@ def test_text_of_users_is_taken_literally_in_any_script() -> None:
 def test_seven_numbered_series_differ() -> None:
     looks = [style.numbered_look(number) for number in range(7)]
     assert len({(str(look["linestyle"]), look["marker"], look["color"]) for look in looks}) == 7
+
+
+def test_a_disk_that_is_full_leaves_no_half_figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(partial: Path, content: bytes) -> int:
+        partial.touch()
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(EigenmapError, match="cannot be written: No space left on device"):
+        style.save(drawing(), tmp_path / "curve")
+    assert list(tmp_path.iterdir()) == []

@@ -65,3 +65,23 @@ def test_unknown_option_lists_the_options() -> None:
 def test_bad_value_is_an_error_of_the_user() -> None:
     with pytest.raises(EigenmapError, match=r"alpha .* at least 0, not -1"):
         build("neuralef", alpha=-1)
+
+
+@pytest.mark.parametrize(
+    ("name", "option"),
+    [
+        ("neuralef", "ordered"),
+        ("neuralef", "ratio"),
+        ("neuralef-gram", "unbiased"),
+        ("neuralef-gram", "centre"),
+        ("nested", "unbiased"),
+        ("nested", "centre"),
+        ("ritz-trace", "centre"),
+        ("ritz-logdet", "centre"),
+    ],
+)
+@pytest.mark.parametrize("value", ["no", 0, None])
+def test_what_is_neither_true_nor_false_is_refused(name: str, option: str, value: object) -> None:
+    """The text "no" from a command line would count as true."""
+    with pytest.raises(EigenmapError, match=f"^{option} must be true or false, not {value!r}$"):
+        build(name, **{option: value})

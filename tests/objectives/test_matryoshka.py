@@ -39,6 +39,9 @@ def test_bad_lengths_and_weights_are_named() -> None:
     for lengths in ([0], [2.5], [True], ["4"]):
         with pytest.raises(EigenmapError, match="lengths must be whole numbers"):
             Matryoshka(inner, lengths=lengths)  # type: ignore[arg-type]
+    for options in ({"lengths": 4}, {"lengths": "48"}, {"weights": 1.0}):
+        with pytest.raises(EigenmapError, match=r"(lengths|weights) must be a list"):
+            Matryoshka(inner, **options)  # type: ignore[arg-type]
     with pytest.raises(EigenmapError, match="must not exceed the 5 features"):
         Matryoshka(inner, lengths=[8])(psi, psi_plus)
     with pytest.raises(EigenmapError, match=r"one weight for each of the lengths \[2, 5\], not 1"):

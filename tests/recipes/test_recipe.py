@@ -48,7 +48,8 @@ def test_none_leaves_a_setting_as_it_is() -> None:
         ({"views": 3}, "views must be a name, not 3"),
         ({"codes": "both"}, "codes must be one of auto, encoder, projector, not 'both'"),
         ({"optimizer": "adam"}, "optimizer must be one of adamw, sgd, lars, not 'adam'"),
-        ({"objective_options": "alpha=1"}, "objective_options must be a mapping, not 'alpha=1'"),
+        ({"objective_options": {1: 2}}, "objective_options must be a mapping of names, not {1: 2}"),
+        ({"objective_options": "alpha=1"}, "objective_options must be a mapping of names, not 'alpha=1'"),
     ],
     ids=str,
 )

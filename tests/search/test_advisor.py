@@ -1,3 +1,4 @@
+import dataclasses
 import json
 
 import numpy as np
@@ -63,8 +64,17 @@ def test_auto_follows_the_advice_and_remembers_it(tmp_path, monkeypatch):
     monkeypatch.setattr(CodeIndex, "advise", lambda self: pytest.fail("measured again"))
     found = again.search(queries, dim="auto")
     assert found.recall == advice.chosen.recall
+    assert found.dim == advice.chosen.dim
     assert found.ids == again.search(queries, funnel=advice.chosen.stages, exact=advice.chosen.exact).ids
     assert [len(ids) for ids in again.search(queries, 30, dim="auto").ids] == [30] * 5
+
+
+def test_auto_says_how_many_features_it_compared():
+    index = index_of()
+    advice = index.advise(0.9, queries=60)
+    short = next(row for row in advice.rows if row.dim < K)
+    index._advice = dataclasses.replace(advice, chosen=short)
+    assert index.search(np.ones((1, K)), dim="auto").dim == short.dim
 
 
 def test_auto_measures_when_it_has_to():

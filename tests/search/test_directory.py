@@ -1,7 +1,9 @@
+import errno
 import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -308,3 +310,14 @@ def test_notes_are_kept_and_damage_to_them_is_harmless(saved, tmp_path):
     (saved / "advice.json").write_text("[")
     assert place.read_note("advice") is None
     assert not list(saved.glob(".*"))
+
+
+def test_notes_of_a_directory_that_cannot_be_written_are_lost_without_harm(saved, monkeypatch):
+    def refuse(path, *_, **__):
+        raise OSError(errno.EROFS, "Read-only file system", str(path))
+
+    place = Directory.open(saved)
+    monkeypatch.setattr(Path, "write_text", refuse)
+    monkeypatch.setattr(Path, "unlink", refuse)
+    place.write_note("advice", {"a": 1})
+    assert place.read_note("advice") is None

@@ -1,3 +1,5 @@
+import errno
+
 import numpy as np
 import pytest
 
@@ -48,3 +50,15 @@ def test_a_stream_that_breaks_off_leaves_nothing(tmp_path):
     with pytest.raises(EigenmapError, match="the id 0 is there already"):
         build(About(K), twice, tmp_path / "a", overwrite=False, model_dir=None)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_disk_that_is_full_is_told_in_a_sentence(tmp_path, monkeypatch):
+    def full(source, target):
+        raise OSError(errno.ENOSPC, "No space left on device", source, None, target)
+
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "model.json").write_text("{}")
+    monkeypatch.setattr("shutil.copyfile", full)
+    with pytest.raises(EigenmapError, match=r"cannot write the index .*: No space left on device$"):
+        build(About(K), batches([3]), tmp_path / "a", overwrite=False, model_dir=tmp_path / "model")
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import pickle
 import zipfile
 from dataclasses import replace
@@ -43,7 +44,7 @@ def test_a_write_that_fails_keeps_the_previous_checkpoint(
     checkpoint.save(example(step=3), path)
 
     def fail(*_: object) -> None:
-        raise OSError("No space left on device")
+        raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(*((Path, "replace", fail) if fault == "replace" else (torch, "save", fail)))
     with pytest.raises(EigenmapError, match=r"could not be written \(No space left on device\); an earlier one"):
@@ -125,3 +126,13 @@ def test_differing_settings_are_listed(tmp_path: Path) -> None:
     example().require(example().settings, tmp_path)
     with pytest.raises(EigenmapError, match=r"data was 'not set' and is now 'cats'; lr was 0\.1 and is now 0\.2"):
         example().require({**example().settings, "lr": 0.2, "data": "cats"}, tmp_path)
+
+
+def test_a_disk_that_torch_finds_full_is_said_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("[enforce fail at inline_container.cc:672] . unexpected pos 387776 vs 387672")
+
+    monkeypatch.setattr(torch, "save", fail)
+    with pytest.raises(EigenmapError, match=r"could not be written \(is the disk full\?\); an earlier one"):
+        checkpoint.save(example(), tmp_path / "checkpoint.pt")
+    assert list(tmp_path.iterdir()) == []

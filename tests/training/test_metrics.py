@@ -101,3 +101,10 @@ def test_a_window_gives_mean_loss_largest_norm_and_speed(monkeypatch: pytest.Mon
 
 def test_what_json_cannot_hold_becomes_null() -> None:
     assert finite({"a": 1, "b": float("inf"), "c": float("nan")}) == {"a": 1.0, "b": None, "c": None}
+
+
+def test_a_line_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    metrics = Metrics(tmp_path / "metrics.jsonl")
+    metrics.path = Path("/dev/full")
+    with pytest.raises(EigenmapError, match=r"^/dev/full cannot be written: No space left on device; with resume"):
+        metrics.write(record(1))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -46,6 +47,15 @@ class Verbs(TyperGroup):
     def list_commands(self, ctx: Any) -> list[str]:
         """Verbs in the order in which one needs them."""
         return sorted(super().list_commands(ctx), key=lambda verb: _ORDER.index(verb) if verb in _ORDER else -1)
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Refuse empty words before anything else: as a path, one would mean the folder one happens to be in."""
+        for number, word in enumerate(args, start=1):
+            if not word or re.fullmatch(r"--[\w-]+=", word):
+                where = f"{word} has no value" if word else f"word {number} of the command is empty"
+                complain(f"{where}; is a variable of the shell not set?")
+                raise typer.Exit(2)
+        return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
         """Run the verb."""

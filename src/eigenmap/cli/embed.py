@@ -14,6 +14,7 @@ from eigenmap.cli.console import note, progress_bar
 from eigenmap.cli.options import (
     HOW,
     OUTPUT,
+    SOURCES,
     BatchOption,
     Device,
     DeviceOption,
@@ -21,7 +22,6 @@ from eigenmap.cli.options import (
     ForceOption,
     ModelArgument,
     QuietOption,
-    SourceArgument,
     StrictOption,
     check_device,
 )
@@ -61,7 +61,14 @@ Examples:
 )
 def embed(
     run: ModelArgument,
-    source: SourceArgument,
+    source: Annotated[
+        Path,
+        typer.Argument(
+            metavar="SOURCE",
+            help=f"The images. {SOURCES} For a model of nodes a file of their features.",
+            show_default=False,
+        ),
+    ],
     out: Annotated[
         Path,
         typer.Option(
@@ -151,7 +158,8 @@ def embed(
     if made.kept:
         note(f"{made.kept:,} shards were there already, from a run that was stopped.")
     inside = {".npy": f"names of the images: {names}", ".npz": "arrays codes and ids", "": f"shards of {shard_size:,}"}
-    note(f"{made.images:,} codes of {made.dim} features: {out} ({inside.get(out.suffix, 'columns id and code')})")
+    codes = "1 code" if made.images == 1 else f"{made.images:,} codes"
+    note(f"{codes} of {made.dim} features: {out} ({inside.get(out.suffix, 'columns id and code')})")
 
 
 def _embed_nodes(

@@ -189,7 +189,7 @@ def images(
         "lr": lr,
         "optimizer": optimizer,
     }
-    settings = parse_settings(setting or []) | {name: value for name, value in options.items() if value is not None}
+    settings = all_settings(setting or [], options)
     chosen = recipes.get(recipe).but(**settings)  # so that no other keyword of fit_images can be set
     check_device(device)
     with progress_bar("reading", quiet) as reading:
@@ -218,6 +218,15 @@ def images(
         _summarise(model, out, source)
 
 
+def all_settings(pairs: list[str], options: dict[str, Any]) -> dict[str, Any]:
+    """What `--set` and the options of their own say together; an error where they say a thing twice."""
+    settings, given = parse_settings(pairs), {name: value for name, value in options.items() if value is not None}
+    twice = next((name for name in settings if name in given), None)
+    if twice is not None:
+        raise EigenmapError(f"{twice} is given twice, by --set and by an option of its own: give it once.")
+    return settings | given
+
+
 def parse_settings(pairs: list[str]) -> dict[str, Any]:
     """`["clip_norm=1", "codes=projector"]` as a dictionary; values are JSON where they can be read so, else text.
 
@@ -237,7 +246,10 @@ def parse_settings(pairs: list[str]) -> dict[str, Any]:
             raise EigenmapError(
                 f"--set {pair} gives no value; leave it out to keep the recipe's (clip_norm=0: no clip)."
             )
-        settings[name.replace("-", "_")] = read
+        name = name.replace("-", "_")
+        if name in settings:
+            raise EigenmapError(f"--set {name} is given twice: give it once.")
+        settings[name] = read
     return settings
 
 

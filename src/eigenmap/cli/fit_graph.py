@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from eigenmap.cli.console import duration, note, sayer
-from eigenmap.cli.fit import fit, parse_settings
+from eigenmap.cli.fit import all_settings, fit
 from eigenmap.cli.fit_options import (
     NETWORK,
     TRAINING,
@@ -169,7 +169,7 @@ def graph(
         "batch_size": batch_size,
         "lr": lr,
     }
-    settings = parse_settings(setting or []) | {name: value for name, value in options.items() if value is not None}
+    settings = all_settings(setting or [], options)
     get_graph_recipe(recipe).but(**settings)  # so that no other keyword of fit_graph can be set
     check_device(device)
     model = fit_graph(

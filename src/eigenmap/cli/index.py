@@ -8,16 +8,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from eigenmap.cli import database
 from eigenmap.cli.app import USE, app
-from eigenmap.cli.console import note, printable, show
+from eigenmap.cli.console import note, show
 from eigenmap.cli.lengths import (
     FunnelOption,
     Lengths,
+    RankOption,
     SearchDimOption,
     ShortlistDimOption,
     ShortlistOption,
@@ -42,12 +43,13 @@ from eigenmap.cli.options import (
     check_device,
 )
 from eigenmap.cli.outputs import check_file, check_index, write_json
+from eigenmap.cli.results import as_json, show_results
 from eigenmap.cli.work import encode_images, read_images
 from eigenmap.errors import EigenmapError
 
 if TYPE_CHECKING:
     from eigenmap.data import ImageSet
-    from eigenmap.search import CodeIndex, Results
+    from eigenmap.search import CodeIndex
     from eigenmap.search.backend import Batch
 
 
@@ -171,6 +173,8 @@ def index(
 
     if (out is None) == (to is None):
         raise EigenmapError("Say where the index goes: --out FOLDER, or --to postgresql://... with --table NAME")
+    if to is None and table is not None:
+        raise EigenmapError("--table goes with --to, the address of a database; an index in a folder has no tables")
     if add and force:
         raise EigenmapError("--add keeps what is there and --force replaces it: choose one")
     if bytes_per_item is not None and precision is Precision.float32:
@@ -258,6 +262,7 @@ def search(
     shortlist_dim: ShortlistDimOption = None,
     shortlist: ShortlistOption = None,
     funnel: FunnelOption = None,
+    rank_by: RankOption = None,
     where: WhereOption = None,
     table: TableOption = None,
     model: Annotated[
@@ -279,7 +284,7 @@ def search(
     """Find the images most like the given ones.
 
     The score is the cosine of the two codes, cut at --dim features: 1 for the same image. Of an index made with
-    --bytes-per-item it is an estimate that also counts how reliable an item's code is.
+    --bytes-per-item it is an estimate that also counts how reliable an item's code is, unless --rank-by cosine.
     """
     from eigenmap.model import Eigenmap
     from eigenmap.search.filters import parse
@@ -288,22 +293,21 @@ def search(
         check_file(json, force)
     place = check_device(device)
     asked = Lengths(top, dim, shortlist_dim, shortlist)
-    asked.funnel, asked.where = parse_funnel(funnel), parse(where or [])
+    asked.funnel, asked.where, asked.ranking = parse_funnel(funnel), parse(where or []), rank_by
     with _opened(index, table, model) as (found_in, made_by):
-        compared = asked.check(found_in)
+        asked.check(found_in)
         encoder = Eigenmap.load(made_by)
         found_in.require_model(Eigenmap.fingerprint(made_by))
         queries = read_images(encoder, images[0] if len(images) == 1 else images, strict=strict, quiet=quiet)
         codes = encode_images(encoder, queries, found_in.n_components, place, quiet=quiet)
         results = asked.search(found_in, codes)
-        estimated = found_in.about.precision == "bits" and compared == found_in.n_components
+        similarity = asked.similarity(found_in, results.dim)
     if json is not None:
-        similarity = "cosine of the first dim features" + (", estimated, times reliability" if estimated else "")
-        write_json(json, _as_json(database.shown(index), compared, similarity, queries.ids, results))
+        write_json(json, as_json(database.shown(index), similarity, queries.ids, results))
     if not any(results.ids):  # an empty index is an error before this
         show("No item meets the conditions of --where.")
         return
-    _show(queries.ids, results)
+    show_results(queries.ids, results)
     if results.recall != 1 and results.recall is not None and not quiet:
         note(f"Such a search finds {100 * results.recall:.1f} % of what comparing every item would.")
 
@@ -317,6 +321,8 @@ def _opened(index: str, table: str | None, model: Path | None) -> Iterator[tuple
         with database.opened(*database.check_address(index, table), model) as both:
             yield both
     else:
+        if table is not None:
+            raise EigenmapError(f"--table goes with the address of a database, postgresql://..., and {index} is none")
         with CodeIndex.open(Path(index)) as codes:
             yield codes, Path(index) / "model" if model is None else model
 
@@ -368,34 +374,3 @@ def _copy_model(run: Path, to: Path) -> Path:
     for name in (DESCRIPTION, WEIGHTS):
         shutil.copyfile(run / name, to / name)
     return to
-
-
-def _as_json(index: str, dim: int, similarity: str, queries: list[str], results: Results) -> dict[str, Any]:
-    return {
-        "index": index,
-        "dim": dim,
-        "similarity": similarity,
-        "recall": results.recall,
-        "results": [
-            {
-                "query": query,
-                "found": [{"id": name, "score": float(score)} for name, score in zip(ids, scores, strict=True)],
-            }
-            for query, ids, scores in zip(queries, results.ids, results.scores, strict=True)
-        ],
-    }
-
-
-def _show(queries: list[str], results: Results) -> None:
-    """Print a table for each query."""
-    from rich.table import Table
-    from rich.text import Text
-
-    for query, ids, scores in zip(queries, results.ids, results.scores, strict=True):
-        table = Table(title=Text(printable(query), style="bold"), title_justify="left")
-        table.add_column("rank", justify="right")
-        table.add_column("score", justify="right")
-        table.add_column("file", overflow="fold")
-        for rank, (name, score) in enumerate(zip(ids, scores, strict=True), start=1):
-            table.add_row(str(rank), f"{score:.4f}", Text(printable(str(name))))
-        show(table)

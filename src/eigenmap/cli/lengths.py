@@ -1,8 +1,9 @@
-"""How the command line says which features a search compares: `--dim`, `--shortlist`, `--funnel`, `--where`."""
+"""How the command line says what a search compares: `--dim`, `--shortlist`, `--funnel`, `--rank-by`, `--where`."""
 
 from __future__ import annotations
 
 import re
+from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -12,6 +13,14 @@ from eigenmap.errors import EigenmapError
 
 if TYPE_CHECKING:
     from eigenmap.search import CodeIndex, Results
+
+
+class Ranking(str, Enum):
+    """By what an index made with --bytes-per-item ranks at full length."""
+
+    relevance = "relevance"
+    cosine = "cosine"
+
 
 SearchDimOption = Annotated[
     str | None,
@@ -49,6 +58,16 @@ FunnelOption = Annotated[
         "--funnel",
         metavar="N:KEEP,...",
         help="All stages, as features:items kept, for example 8:2000,32:200,256:10.",
+        show_default=False,
+        rich_help_panel=HOW,
+    ),
+]
+RankOption = Annotated[
+    Ranking | None,
+    typer.Option(
+        "--rank-by",
+        help="At full length, of an index made with --bytes-per-item: relevance counts how reliable an item's code is, "
+        "cosine finds more of what full codes would [dim](default: relevance; other indexes rank by cosine)[/dim].",
         show_default=False,
         rich_help_panel=HOW,
     ),
@@ -98,17 +117,34 @@ class Lengths:
         self.shortlist = shortlist
         self.funnel: list[tuple[int, int]] | None = None
         self.where: dict[str, Any] | None = None
+        self.ranking: Ranking | None = None
 
-    def check(self, index: CodeIndex) -> int:
-        """The features that results are ranked by; an error if the index cannot be searched that way."""
-        if self.dim == "auto":
-            return index.n_components
-        return index.stages(self.top, self.dim, self.shortlist_dim, self.shortlist, self.funnel)[-1].dim
+    def check(self, index: CodeIndex) -> None:
+        """Raise an error if the index cannot be searched that way."""
+        if self.ranking is Ranking.relevance and not _has_reliability(index):
+            raise EigenmapError("--rank-by relevance needs an index of bits, as --bytes-per-item makes it")
+        if self.dim != "auto":
+            index.stages(self.top, self.dim, self.shortlist_dim, self.shortlist, self.funnel)
 
     def search(self, index: CodeIndex, codes: Any) -> Results:
         """Results, with the recall of a funnel measured on the index's own items."""
+        if self.ranking is not None:
+            index.rank_by(self.ranking.value)
         if self.dim != "auto" and (self.shortlist is not None or self.funnel is not None):
             index.recall(self.top, self.dim, self.shortlist_dim, self.shortlist, funnel=self.funnel)
         return index.search(
             codes, self.top, self.dim, self.shortlist_dim, self.shortlist, funnel=self.funnel, where=self.where
         )
+
+    def similarity(self, index: CodeIndex, dim: int | None) -> str:
+        """What scores that compare `dim` features are."""
+        whole = dim == index.n_components
+        if not _has_reliability(index) or not whole:
+            return "cosine of the first dim features"
+        times = "" if self.ranking is Ranking.cosine else ", times reliability"
+        return f"cosine of the first dim features, estimated{times}"
+
+
+def _has_reliability(index: CodeIndex) -> bool:
+    """Whether items count by how reliable their codes are; codes of signs all have one length."""
+    return index.about.metric == "cosine" and index.about.precision == "bits"

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 from uuid import uuid4
 
 from eigenmap.errors import EigenmapError
+from eigenmap.files import require_writable
 
 if TYPE_CHECKING:
     from eigenmap.model import Codes
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
 
 def check_file(path: Path, force: bool) -> None:
     """Refuse a file that exists (unless `force`) or that cannot be written; nothing is created."""
-    from eigenmap.fit import require_writable
-
     if path.is_dir():
         raise EigenmapError(f"{path} is a folder; name a file for the output.")
     if path.exists() and not force:
@@ -29,8 +28,6 @@ def check_file(path: Path, force: bool) -> None:
 
 def check_index(path: Path, force: bool) -> None:
     """Refuse a folder that exists (unless `force`, and it is an index) or that cannot be written."""
-    from eigenmap.fit import require_writable
-
     if path.exists() and not (path / "index.json").is_file():
         raise EigenmapError(f"{path} exists and is not an index; choose another name.")
     if path.exists() and not force:
@@ -41,7 +38,6 @@ def check_index(path: Path, force: bool) -> None:
 def check_codes(path: Path, force: bool) -> None:
     """Refuse a folder that exists (unless `force`, and it holds codes) or that cannot be written."""
     from eigenmap.embedding.shards import Codebook
-    from eigenmap.fit import require_writable
 
     if path.exists() and not Codebook.is_at(path):
         raise EigenmapError(f"{path} exists and is not a folder of codes; choose another name.")
@@ -88,4 +84,5 @@ def written(path: Path) -> Iterator[IO[bytes]]:
     except OSError as error:
         raise EigenmapError(f"{path} cannot be written: {error.strerror or error}.") from error
     finally:
-        partial.unlink(missing_ok=True)
+        with suppress(OSError):  # where nothing can be written, nothing can be removed
+            partial.unlink()

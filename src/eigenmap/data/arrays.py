@@ -75,7 +75,14 @@ def to_pixels(images: Images, size: int, channels: int) -> Tensor:
 
 def as_array(images: object) -> Array:
     """Return the values of a tensor or array, without copying where that is possible."""
+    if isinstance(images, str | Path):
+        raise EigenmapError(
+            f"images come as arrays or Pillow images, not as the name {str(images)!r}: open it with PIL.Image.open, or "
+            "read any number of files with eigenmap.data.load_images"
+        )
     if isinstance(images, Tensor):
+        if images.layout != torch.strided or images.is_meta:
+            raise EigenmapError("a tensor of images must be dense and hold values")
         # NumPy has no bfloat16, and a float of any width will do.
         images = images.detach().cpu()
         return (images.float() if images.is_floating_point() else images).numpy()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -12,6 +13,8 @@ from torch import Tensor
 
 from eigenmap.data.labels import Labels
 from eigenmap.errors import EigenmapError
+
+_ROWS_IN_DIGEST = 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +59,14 @@ class ImageSet:
     def channels(self) -> int:
         """1 for grey, 3 for colour."""
         return int(self.pixels.shape[1])
+
+    def digest(self) -> str:
+        """What tells these images from others: a digest of all names and of the pixels of some, spread over the set."""
+        rows = torch.arange(0, len(self), max(1, len(self) // _ROWS_IN_DIGEST))
+        content = hashlib.sha256("\0".join(self.ids).encode("utf-8", "surrogateescape"))
+        content.update(repr(tuple(self.pixels.shape)).encode())
+        content.update(self.pixels[rows.to(self.pixels.device)].cpu().numpy().tobytes())
+        return content.hexdigest()[:16]
 
     def subset(self, indices: Tensor | npt.NDArray[np.int64] | Sequence[int]) -> ImageSet:
         """Return the images at these positions, in this order."""

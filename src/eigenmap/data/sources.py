@@ -13,6 +13,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
+from eigenmap.arguments import a_path, whole_number
 from eigenmap.data.arrays import Images, as_array, as_nhwc, one_as_nhwc, read_array_file, to_pixels
 from eigenmap.data.decode import decode_in_order, processors
 from eigenmap.data.folders import list_folder
@@ -73,8 +74,9 @@ def load_images(
         (torch.Size([1200, 3, 96, 96]), 'holiday/beach.jpg', 2)
 
     """
-    if size is not None and size < 1:
-        raise EigenmapError(f"the image size must be at least 1 pixel, not {size}")
+    size = None if size is None else whole_number(size, "the image size")
+    if workers is not None:
+        whole_number(workers, "workers", 0)
     if channels not in (None, 1, 3):
         raise EigenmapError(f"images have 1 channel (grey) or 3 (colour), not {channels}")
     if isinstance(source, ImageSet):
@@ -152,7 +154,7 @@ def _load_files(
 def _find(source: Source) -> _InMemory | _OnDisk:
     """Decide what the source is."""
     if isinstance(source, (str, Path)):
-        return _find_path(Path(source).expanduser())
+        return _find_path(a_path(source, "the source of images").expanduser())
     if isinstance(source, Image.Image):
         source = [source]
     if isinstance(source, (list, tuple)):

@@ -21,7 +21,8 @@ from eigenmap.evaluation.baselines import labels_of
 from eigenmap.figures.answers import find_answers
 from eigenmap.figures.excitation import ExcitedFeature, excited_by
 from eigenmap.figures.gallery import Answers
-from eigenmap.fit import fit_images, require_writable
+from eigenmap.files import require_writable
+from eigenmap.fit import fit_images
 from eigenmap.model import Eigenmap
 from eigenmap.networks import Network, build_encoder
 from eigenmap.objectives import build

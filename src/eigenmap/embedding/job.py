@@ -5,8 +5,9 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
+from eigenmap.arguments import a_path, whole_number
 from eigenmap.data.stream import open_stream
 from eigenmap.embedding import engines
 from eigenmap.embedding.blocks import Encoding
@@ -16,6 +17,7 @@ from eigenmap.errors import EigenmapError
 from eigenmap.model import Eigenmap
 
 Engine = Literal["local", "ray"]
+Files = Literal["parquet", "npy"]
 SHARD_SIZE = 8192
 
 
@@ -42,7 +44,7 @@ def embed_images(
     out: str | Path,
     dim: int | None = None,
     *,
-    files: Literal["parquet", "npy"] = "parquet",
+    files: Files = "parquet",
     shard_size: int = SHARD_SIZE,
     batch_size: int = 256,
     device: str = "cpu",
@@ -73,9 +75,13 @@ def embed_images(
     Unfinished work is in a hidden folder beside `out`, and the same call goes on with it.
 
     """
-    out, run = Path(out), Path(run)
-    if shard_size < 1:
-        raise EigenmapError(f"the shard size must be at least 1 image, not {shard_size}")
+    out, run, source = a_path(out, "out"), a_path(run, "run"), a_path(source, "source")
+    shard_size, batch_size = whole_number(shard_size, "shard_size"), whole_number(batch_size, "batch_size")
+    for name, value, allowed in (("files", files, get_args(Files)), ("engine", engine, get_args(Engine))):
+        if value not in allowed:
+            raise EigenmapError(f"{name} must be one of {', '.join(allowed)}, not {value!r}")
+    if actors is not None:
+        whole_number(actors, "actors")
     if engine == "ray":
         engines.ray_module()
     whole = out.suffix in SUFFIXES

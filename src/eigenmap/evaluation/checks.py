@@ -2,29 +2,15 @@
 
 from __future__ import annotations
 
-import operator
 from typing import TYPE_CHECKING
 
+from eigenmap.arguments import whole_number
 from eigenmap.errors import EigenmapError
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-
-def whole_number(value: object, name: str, low: int = 1, high: int | None = None) -> int:
-    """`value` as an int in [low, high], or an error that says what is allowed.
-
-    >>> whole_number(16, "dim", 1, 256)
-    16
-    """
-    allowed = f"a whole number of at least {low}" if high is None else f"a whole number from {low} to {high}"
-    try:
-        number = operator.index(value)  # type: ignore[arg-type]
-    except TypeError:
-        number = None
-    if number is None or isinstance(value, bool) or number < low or (high is not None and number > high):
-        raise EigenmapError(f"{name} must be {allowed}, not {value!r}")
-    return number
+__all__ = ["class_numbers", "whole_number"]
 
 
 def class_numbers(labels: object, n: int, name: str) -> Tensor:

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 from eigenmap.errors import EigenmapError
 from eigenmap.figures.gallery import Answers, Hit, Picture
 from eigenmap.figures.style import css_variables, inline
+from eigenmap.files import whole
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -73,11 +74,10 @@ class Page:
 
 def write(page: Page, path: Path) -> Path:
     """Write the page, whole or not at all."""
-    partial = path.with_name(f".{path.name}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        partial.write_text(page.html(), encoding="utf-8", errors="replace")  # odd bytes of file names
-        partial.replace(path)
+        with whole(path) as partial:
+            partial.write_text(page.html(), encoding="utf-8", errors="replace")  # odd bytes of file names
     except OSError as error:
         raise EigenmapError(f"The report {path} cannot be written: {error.strerror}.") from error
     return path

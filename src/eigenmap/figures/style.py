@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from eigenmap.errors import EigenmapError
+from eigenmap.files import whole
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -211,8 +212,10 @@ def save(figure: Figure, stem: Path) -> list[Path]:
     try:
         stem.parent.mkdir(parents=True, exist_ok=True)
         # On white: a viewer in dark mode would show dark text on nothing.
-        files[0].write_bytes(_render(figure, "svg", facecolor=PAPER, metadata={"Date": None, "Creator": None}))
-        files[1].write_bytes(png(figure))
+        svg = _render(figure, "svg", facecolor=PAPER, metadata={"Date": None, "Creator": None})
+        for file, content in zip(files, (svg, png(figure)), strict=True):
+            with whole(file) as partial:
+                partial.write_bytes(content)
     except OSError as error:
         raise EigenmapError(f"The figure {stem} cannot be written: {error.strerror}.") from error
     return files

@@ -37,6 +37,9 @@ class Matryoshka(nn.Module):
         weights: Sequence[float] | None = None,
     ) -> None:
         super().__init__()
+        for name, given in (("lengths", lengths), ("weights", weights)):
+            if given is not None and (isinstance(given, str) or not isinstance(given, Sequence)):
+                raise EigenmapError(f"{name} must be a list, such as [4, 16, 64], not {given!r}")
         if lengths is not None and any(not isinstance(d, int) or isinstance(d, bool) or d < 1 for d in lengths):
             raise EigenmapError(f"lengths must be whole numbers of at least 1, not {list(lengths)}")
         self.objective = objective
@@ -47,15 +50,17 @@ class Matryoshka(nn.Module):
         """Return the weighted sum over the prefixes."""
         lengths = self.prefixes(psi.shape[1])
         weights = [1.0] * len(lengths) if self.weights is None else self.weights
-        if len(weights) != len(lengths):
-            raise EigenmapError(f"give one weight for each of the lengths {lengths}, not {len(weights)}")
         losses = [self.objective(psi[:, :d], psi_plus[:, :d], kernel) for d in lengths]
         return torch.stack([w * loss for w, loss in zip(weights, losses, strict=True)]).sum()
 
     def prefixes(self, k: int) -> list[int]:
-        """List the lengths in use for k features, ascending, k last."""
+        """List the lengths in use for k features, ascending, k last; refuse lengths and weights that do not fit k."""
         if self.lengths is None:
-            return [2**power for power in range(2, k.bit_length()) if 2**power < k] + [k]
-        if self.lengths and self.lengths[-1] > k:
+            used = [2**power for power in range(2, k.bit_length()) if 2**power < k] + [k]
+        elif self.lengths and self.lengths[-1] > k:
             raise EigenmapError(f"lengths must not exceed the {k} features there are, but {self.lengths[-1]} does")
-        return sorted({*self.lengths, k})
+        else:
+            used = sorted({*self.lengths, k})
+        if self.weights is not None and len(self.weights) != len(used):
+            raise EigenmapError(f"give one weight for each of the lengths {used}, not {len(self.weights)}")
+        return used

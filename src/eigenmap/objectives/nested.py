@@ -10,7 +10,7 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
 from eigenmap.objectives.moments import centre, harmonic, join, scale_rows
-from eigenmap.objectives.objective import Objective, number
+from eigenmap.objectives.objective import Objective, number, switch
 from eigenmap.objectives.spectral_contrastive import check_rows
 
 
@@ -44,8 +44,8 @@ class NestedMoments(Objective):
         super().__init__()
         self.rows = check_rows(rows)
         self.scale = number("scale", scale, zero=False)
-        self.unbiased = unbiased
-        self.centre = centre
+        self.unbiased = switch("unbiased", unbiased)
+        self.centre = switch("centre", centre)
 
     def loss(self, psi: Tensor, psi_plus: Tensor, weights: Tensor | None, gram: Tensor | None) -> Tensor:
         """Return the value of the equation of the class."""

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from eigenmap.objectives.moments import Rows, harmonic, join, l2_normalise, squared_moments, standardise
-from eigenmap.objectives.objective import Objective, number
+from eigenmap.objectives.objective import Objective, number, switch
 
 PAPER_STRENGTH = 204.8
 """k * alpha of the paper's ImageNet runs, in the convention of `NeuralEF`: 10 * 0.005 * 4096."""
@@ -66,8 +66,8 @@ class NeuralEF(Objective):
     ) -> None:
         super().__init__()
         self.alpha = alpha if alpha == "paper" else number('alpha (or "paper")', alpha)
-        self.ordered = ordered
-        self.ratio = ratio
+        self.ordered = switch("ordered", ordered)
+        self.ratio = switch("ratio", ratio)
         self.shift = number("shift", shift, most=1.0)
         self.small = number("small", small, zero=False)
         self.scale = number("scale", scale, zero=False)
@@ -169,8 +169,8 @@ class GramNeuralEF(Objective):
     def __init__(self, b: float = 1.0, unbiased: bool = False, centre: bool = True) -> None:
         super().__init__()
         self.b = number("b", b)
-        self.unbiased = unbiased
-        self.centre = centre
+        self.unbiased = switch("unbiased", unbiased)
+        self.centre = switch("centre", centre)
 
     def loss(self, psi: Tensor, psi_plus: Tensor, weights: Tensor | None, gram: Tensor | None) -> Tensor:
         """Return the value of the equation of the class."""

@@ -83,6 +83,13 @@ class Objective(nn.Module, ABC):
             )
 
 
+def switch(name: str, value: Any) -> bool:
+    """Return `value` if it is true or false; a text such as "no" would count as true."""
+    if not isinstance(value, bool):
+        raise EigenmapError(f"{name} must be true or false, not {value!r}")
+    return value
+
+
 def number(name: str, value: Any, *, zero: bool = True, most: float = math.inf) -> float:
     """Return `value` if it is a finite number in [0, most], or (0, most] without `zero`; else a clear error."""
     valid = isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)

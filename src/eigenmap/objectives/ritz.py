@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from eigenmap.objectives.moments import join, l2_normalise, standardise
-from eigenmap.objectives.objective import Objective, number
+from eigenmap.objectives.objective import Objective, number, switch
 
 
 class RitzTrace(Objective):
@@ -45,7 +45,7 @@ class RitzTrace(Objective):
     def __init__(self, ridge: float = 0.05, centre: bool = True) -> None:
         super().__init__()
         self.ridge = number("ridge", ridge)
-        self.centre = centre
+        self.centre = switch("centre", centre)
 
     def loss(self, psi: Tensor, psi_plus: Tensor, weights: Tensor | None, gram: Tensor | None) -> Tensor:
         """Return the value of the equation of the class."""

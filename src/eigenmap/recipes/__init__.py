@@ -24,6 +24,6 @@ def get(name: str) -> Recipe:
     """Look up a recipe by name."""
     if name == "auto":
         name = "gpu" if torch.cuda.is_available() else "laptop"
-    if name not in RECIPES:
+    if not isinstance(name, str) or name not in RECIPES:
         raise EigenmapError(f"Unknown recipe {name!r}: choose one of auto, {', '.join(sorted(RECIPES))}.")
     return RECIPES[name]

@@ -71,7 +71,13 @@ class Recipe:
 
 _POSITIVE = ("image_size", "n_components", "hidden", "batch_size", "epochs", "width", "steps")
 _SHARES = ("warmup", "final_lr_fraction")
-_WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a name", Mapping: "a mapping"}
+_WORDS = {
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    str: "a name",
+    Mapping: "a mapping of names",
+}
 
 
 R = TypeVar("R")
@@ -113,6 +119,8 @@ def _fits(value: object, kind: Any) -> bool:
         return any(_fits(value, part) for part in parts)
     if isinstance(value, bool):
         return kind is bool
+    if origin is Mapping:
+        return isinstance(value, Mapping) and all(isinstance(name, str) for name in value)
     return isinstance(value, (int, float) if kind is float else origin or kind)
 
 

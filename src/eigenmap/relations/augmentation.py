@@ -55,6 +55,11 @@ class Standardisation:
         if len(self.mean) != len(self.std) or not self.mean or min(self.std) <= 0:
             raise EigenmapError("A standardisation needs as many means as positive standard deviations.")
 
+    @property
+    def channels(self) -> int | None:
+        """What the images have to have; None for any."""
+        return None if len(self.mean) == 1 else len(self.mean)
+
     def __call__(self, images: Tensor, out: Tensor | None = None) -> Tensor:
         """Standardise images (B, C, H, W) with values in [0, 1], into `out` or a new contiguous tensor."""
         channels = images.shape[1]

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -129,7 +130,8 @@ class FaissBackend(FlatBackend):
             _faiss().write_index(index, str(partial))
             partial.replace(file)
         except (RuntimeError, OSError):
-            partial.unlink(missing_ok=True)
+            with suppress(OSError):  # where nothing can be written, nothing can be removed
+                partial.unlink()
 
 
 def _faiss() -> Any:

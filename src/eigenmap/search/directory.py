@@ -23,7 +23,7 @@ import os
 import shutil
 import zlib
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -132,7 +132,8 @@ class Directory:
             partial.write_text(json.dumps(content), encoding="ascii")
             partial.replace(self.path / f"{name}.json")
         except OSError:
-            partial.unlink(missing_ok=True)
+            with suppress(OSError):  # where nothing can be written, nothing can be removed
+                partial.unlink()
 
     def read_note(self, name: str) -> dict[str, Any] | None:
         """What `write_note` kept, or None if there is nothing whole."""

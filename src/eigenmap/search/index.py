@@ -57,6 +57,8 @@ class Results(NamedTuple):
     recall: float | None = 1.0
     """Share of the exact results of the last stage's length that such a search finds: 1 if it is exact; else what
     `CodeIndex.recall` measured with these settings, or None if it was not asked."""
+    dim: int | None = None
+    """How many features the scores compare."""
 
 
 class CodeIndex:
@@ -247,7 +249,7 @@ class CodeIndex:
         found = self.backend.search(rows, stages, conditions(where), exact)
         if not found.scores.size and not len(self):  # asked last: a database counts by reading everything
             raise EigenmapError("the index is empty; add codes before searching")
-        return Results(found.ids, found.scores, measured)
+        return Results(found.ids, found.scores, measured, stages[-1].dim)
 
     def rank_by(self, ranking: Ranking) -> None:
         """How an index with a budget of bits ranks at full length, from now on; others always rank by their metric.

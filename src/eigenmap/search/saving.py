@@ -73,4 +73,6 @@ def _empty(about: About, directory: Directory, codec: codecs.Codec | None = None
 
 def _copy_model(directory: Directory, model_dir: Place | None) -> None:
     if model_dir is not None:
-        shutil.copytree(model_dir, directory.path / "model")
+        (directory.path / "model").mkdir()
+        for file in Path(model_dir).iterdir():
+            shutil.copyfile(file, directory.path / "model" / file.name)

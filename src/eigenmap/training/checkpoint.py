@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import zipfile
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -60,9 +61,11 @@ def save(checkpoint: Checkpoint, path: Path) -> None:
         temporary.replace(path)
         _sync_directory(path.parent)
     except (OSError, RuntimeError) as error:  # torch reports a full disk as a RuntimeError
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):  # where nothing can be written, nothing can be removed
+            temporary.unlink()
+        reason = (isinstance(error, OSError) and error.strerror) or "is the disk full?"
         raise EigenmapError(
-            f"the checkpoint {path} could not be written ({error}); an earlier one there is intact."
+            f"the checkpoint {path} could not be written ({reason}); an earlier one there is intact."
         ) from error
 
 

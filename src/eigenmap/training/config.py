@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict, dataclass
 from typing import Literal, get_args
 
+from eigenmap.arguments import is_number, seed_number, whole_number
 from eigenmap.errors import EigenmapError
 
 Optimizer = Literal["adamw", "sgd", "lars"]
@@ -54,11 +54,13 @@ class TrainingConfig:
 
     def __post_init__(self) -> None:
         for name in ("steps", "accumulate", "log_every", "check_every", "checkpoint_every", "devices"):
-            _require(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")
+            whole_number(getattr(self, name), name)
+        seed_number(self.seed)
+        for name in ("lr", "projector_lr_scale", "weight_decay", "momentum", "final_lr_fraction"):
+            _require(is_number(getattr(self, name)), name, getattr(self, name), "a finite number")
         for name in ("lr", "projector_lr_scale"):
-            _require(0 < getattr(self, name) < math.inf, name, getattr(self, name), "above 0")
-        for name in ("weight_decay", "seed"):
-            _require(0 <= getattr(self, name) < math.inf, name, getattr(self, name), "0 or more")
+            _require(getattr(self, name) > 0, name, getattr(self, name), "above 0")
+        _require(self.weight_decay >= 0, "weight_decay", self.weight_decay, "0 or more")
         for name, allowed in (
             ("optimizer", Optimizer),
             ("precision", Precision),

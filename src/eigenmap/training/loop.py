@@ -181,7 +181,7 @@ def train(
                 window.clear()
     finally:
         show.stop()
-        run.metrics.close()
+        run.close()
     network.eval()
     return TrainingResult(step, window.seconds(), run.metrics.history)
 

@@ -61,8 +61,13 @@ class Metrics:
         """Append one record; it is in the file when this returns."""
         self.history.append(record)
         if self.path is not None:
-            with self.path.open("a", encoding="utf-8") as file:
-                file.write(_line(record))
+            try:
+                with self.path.open("a", encoding="utf-8") as file:
+                    file.write(_line(record))
+            except OSError as error:
+                raise EigenmapError(
+                    f"{self.path} cannot be written: {error.strerror}; with resume the run goes on from its checkpoint."
+                ) from error
         if self._board is not None:
             for name, value in _scalars(record).items():
                 self._board.add_scalar(name, value, record["step"])

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from eigenmap.errors import EigenmapError
+from eigenmap.model import DESCRIPTION
 from eigenmap.training import checkpoint
 from eigenmap.training.config import Setting
 from eigenmap.training.metrics import Metrics
@@ -31,6 +34,7 @@ class Run:
     def __init__(self, out: str | Path | None, learner: Learner, settings: dict[str, Setting]) -> None:
         self.learner, self.settings = learner, settings
         self.folder = None if out is None else Path(out)
+        self._claim = -1
 
     def begin(self, resume: bool) -> tuple[int, float]:
         """Put the learner where the last checkpoint left it; the steps and seconds that lie behind it."""
@@ -40,17 +44,42 @@ class Run:
         try:
             if self.folder is not None:
                 self.folder.mkdir(parents=True, exist_ok=True)
+                if fabric.is_global_zero:
+                    self._claim_folder(self.folder)
                 if resume and (self.folder / CHECKPOINT).exists():
                     step, seconds = self._restore(self.folder / CHECKPOINT)
                 elif fabric.is_global_zero:
-                    # An earlier run's checkpoint must not be what this one resumes from.
+                    # An earlier run's checkpoint must not be what this one resumes from, and its description beside
+                    # new weights would make a damaged model.
                     (self.folder / CHECKPOINT).unlink(missing_ok=True)
+                    if not resume:
+                        (self.folder / DESCRIPTION).unlink(missing_ok=True)
                 metrics_file = self.folder / METRICS if fabric.is_global_zero else None
             self.metrics = Metrics(metrics_file, step, config.tensorboard)
         except OSError as error:
+            self.close()
             raise EigenmapError(f"cannot write to the folder {self.folder}: {error.strerror}.") from error
+        except EigenmapError:
+            self.close()
+            raise
         self.metrics.history = fabric.broadcast(self.metrics.history)
         return step, seconds
+
+    def _claim_folder(self, folder: Path) -> None:
+        """Refuse a folder in which another process trains; the claim ends with `close`, or with this process."""
+        self._claim = os.open(folder, os.O_RDONLY)
+        try:
+            fcntl.flock(self._claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise EigenmapError(f"another process is training in {folder}: wait for it, or choose another.") from None
+
+    def close(self) -> None:
+        """Finish the metrics and let others have the folder."""
+        if hasattr(self, "metrics"):
+            self.metrics.close()
+        if self._claim >= 0:
+            os.close(self._claim)
+            self._claim = -1
 
     def save(self, step: int, seconds: float) -> None:
         """Replace the checkpoint by one of now."""

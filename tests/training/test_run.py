@@ -1,0 +1,60 @@
+"""The folder of a run."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from eigenmap.errors import EigenmapError
+from eigenmap.objectives import build
+from eigenmap.training import TrainingConfig, train
+from tests.training.toys import ToyNetwork, ToyRelation
+
+CONFIG = TrainingConfig(steps=4, lr=1e-2, log_every=2, checkpoint_every=2, accelerator="cpu")
+
+HOLD = """
+import fcntl, os, sys
+fcntl.flock(os.open(sys.argv[1], os.O_RDONLY), fcntl.LOCK_EX)
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+def run(folder: Path, resume: bool = False) -> int:
+    return train(ToyNetwork(), ToyRelation(), build("nested"), CONFIG, out=folder, resume=resume).steps
+
+
+@pytest.mark.parametrize("resume", [False, True])
+def test_two_processes_do_not_train_in_one_folder(tmp_path: Path, resume: bool) -> None:
+    run(tmp_path)
+    (tmp_path / "model.json").write_text("{}")
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    other = [sys.executable, "-c", HOLD, str(tmp_path)]
+    with subprocess.Popen(other, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None and process.stdout.readline() == "held\n"
+        with pytest.raises(EigenmapError, match=r"another process is training in .*: wait for it, or choose another"):
+            run(tmp_path, resume)
+        process.kill()  # a process that is killed holds nothing any longer
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+    assert run(tmp_path, resume) == 4
+
+
+def test_a_folder_is_free_after_a_run_and_after_one_that_was_refused(tmp_path: Path) -> None:
+    run(tmp_path)
+    longer = TrainingConfig(**{**vars(CONFIG), "steps": 6})
+    for _ in range(2):
+        with pytest.raises(EigenmapError, match="steps was 4 and is now 6"):
+            train(ToyNetwork(), ToyRelation(), build("nested"), longer, out=tmp_path, resume=True)
+    assert run(tmp_path) == 4
+
+
+def test_a_new_run_takes_the_place_of_an_old_model_and_a_resumed_one_does_not(tmp_path: Path) -> None:
+    run(tmp_path)
+    (tmp_path / "model.json").write_text("{}")
+    run(tmp_path, resume=True)
+    assert (tmp_path / "model.json").exists()
+    run(tmp_path)
+    assert not (tmp_path / "model.json").exists()
