@@ -305,7 +305,7 @@ def test_bad_features_of_new_nodes(trained: Eigenmap, x: object, message: str) -
     ("settings", "message"),
     [
         ({"t": float("nan")}, "t must be a number"),
-        ({"t": -1}, "t must be a number at least 0"),
+        ({"t": -1}, "t must be a number of at least 0"),
         ({"batch_size": 0}, "batch_size must be a whole number"),
     ],
 )
