@@ -2,13 +2,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
 from eigenmap import EigenmapError
 from eigenmap.embedding import embed_images, engines
-from tests.end_to_end.process import COMMAND, ENVIRONMENT
+from tests.end_to_end.process import ENVIRONMENT, LIMIT, command
 
 
 def shards(folder: Path) -> dict[str, bytes]:
@@ -18,14 +19,14 @@ def shards(folder: Path) -> dict[str, bytes]:
 def test_two_processes_of_torchrun_share_the_shards(run: Path, photos: Path, tmp_path: Path) -> None:
     embed_images(run, photos, tmp_path / "one", shard_size=4)
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "--no-python"]
-    embed = ["embed", run, photos, "--out", tmp_path / "two", "--shard-size", "4", "--device", "cpu"]
+    embed = command("embed", run, photos, "--out", tmp_path / "two", "--shard-size", 4, "--device", "cpu")
     done = subprocess.run(
-        [*torchrun, *COMMAND, *map(str, embed)],
-        env=ENVIRONMENT,
+        [*torchrun, *embed],
+        env=ENVIRONMENT | {"TMPDIR": str(tmp_path)},  # torchrun leaves its logs there
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=LIMIT,
     )
     assert done.returncode == 0, done.stderr
     assert shards(tmp_path / "two") == shards(tmp_path / "one")
@@ -35,6 +36,7 @@ def test_two_processes_of_torchrun_share_the_shards(run: Path, photos: Path, tmp
 
 RAY = """
 import sys
+import tempfile
 from pathlib import Path
 from eigenmap import EigenmapError
 from eigenmap.embedding import embed_images
@@ -55,15 +57,18 @@ else:
 
 def test_the_actors_of_a_ray_cluster(run: Path, photos: Path, tmp_path: Path) -> None:
     embed_images(run, photos, tmp_path / "one", shard_size=4)
-    # In a process of its own: Ray changes warnings, signals and logging, and not for one test only.
-    done = subprocess.run(
-        [sys.executable, "-c", RAY, str(run), str(photos), str(tmp_path)],
-        env=ENVIRONMENT,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=180,
-    )
+    # In a process of its own: Ray changes warnings, signals and logging, and not for one test only. Its sockets need a
+    # folder with a short name.
+    with tempfile.TemporaryDirectory(prefix="ray", ignore_cleanup_errors=True) as folder:
+        environment = {name: value for name, value in ENVIRONMENT.items() if name != "RAY_ADDRESS"}
+        done = subprocess.run(
+            [sys.executable, "-c", RAY, str(run), str(photos), str(tmp_path)],
+            env=environment | {"RAY_TMPDIR": folder},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=LIMIT,
+        )
     assert done.returncode == 0, done.stderr
     assert shards(tmp_path / "ray") == shards(tmp_path / "one")
     assert not (tmp_path / "strict").exists()
