@@ -4,6 +4,8 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -72,6 +74,36 @@ def test_the_actors_of_a_ray_cluster(run: Path, photos: Path, tmp_path: Path) ->
     assert done.returncode == 0, done.stderr
     assert shards(tmp_path / "ray") == shards(tmp_path / "one")
     assert not (tmp_path / "strict").exists()
+
+
+@pytest.mark.parametrize(
+    ("address", "expected"),
+    [(None, {"address": "local", "num_cpus": 3}), ("", {"address": "local", "num_cpus": 3}), ("auto", {})],
+)
+def test_a_local_cluster_is_always_a_new_one(
+    run: Path,
+    photos: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    address: str | None,
+    expected: dict[str, Any],
+) -> None:
+    """Ray would join one that somebody started on this machine, and would not be told how many processors to use."""
+    asked: list[dict[str, Any]] = []
+
+    def init(**options: Any) -> None:
+        asked.append({name: value for name, value in options.items() if name in ("address", "num_cpus")})
+        raise EigenmapError("no cluster")
+
+    fake = SimpleNamespace(is_initialized=lambda: False, init=init)
+    monkeypatch.setattr(engines, "ray_module", lambda: fake)
+    if address is None:
+        monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    else:
+        monkeypatch.setenv("RAY_ADDRESS", address)
+    with pytest.raises(EigenmapError, match="no cluster"):
+        embed_images(run, photos, tmp_path / "codes", engine="ray", actors=3)
+    assert asked == [expected]
 
 
 def test_ray_is_an_extra(run: Path, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
