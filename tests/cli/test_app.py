@@ -101,6 +101,15 @@ def test_a_verb_that_does_not_exist() -> None:
     assert result.code == 2 and "No such command 'embde'" in result.err
 
 
+@pytest.mark.parametrize("words", [("index", "run", "", "--out", "x"), ("embed", "run", "photos", "--out", "")])
+def test_an_empty_word_is_not_the_folder_one_is_in(
+    words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert refused(*words) == "a word of this command is empty, perhaps a variable of the shell that is not set."
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_forgotten_word_is_named(tmp_path: Path) -> None:
     assert refused("fit", tmp_path, "--out", "x") == (
         f"eigenmap fit needs one more word, images or graph: eigenmap fit images {tmp_path}."

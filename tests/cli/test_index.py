@@ -191,3 +191,21 @@ def test_compact_indexes(model_dir: Path, photos: Path, tmp_path: Path) -> None:
     )
     succeed("index", model_dir, photos, "--out", tmp_path / "fast.index", "--backend", "faiss")
     assert CodeIndex.open(tmp_path / "fast.index").about.approximate is not None
+
+
+def test_what_an_index_is_cannot_be_changed_by_adding(model_dir: Path, photos: Path, tmp_path: Path) -> None:
+    index = ("index", model_dir, photos, "--out", tmp_path / "an.index", "--quiet")
+    succeed(*index)
+    for words in (("--precision", "int8"), ("--bytes-per-item", 4), ("--backend", "faiss")):
+        sentence = refused(*index, "--add", *words)
+        assert "stays as it was made: leave --precision, --bytes-per-item and --backend out" in sentence
+    assert "so --dim cannot be 3" in refused(*index, "--add", "--dim", 3)
+
+
+def test_options_of_a_database_go_with_one(index_dir: Path, model_dir: Path, photos: Path, tmp_path: Path) -> None:
+    for words in (("--table", "photos"), ("--prefix", 8)):
+        sentence = refused("index", model_dir, photos, "--out", tmp_path / "an.index", *words)
+        assert sentence.startswith("--table and --prefix go with --to, a database")
+    assert not list(tmp_path.iterdir())
+    sentence = refused("search", index_dir, photos / "disc" / "1.png", "--table", "photos")
+    assert sentence.startswith("--table names a table of a database")

@@ -120,6 +120,19 @@ def test_a_picture_is_searched_by_and_survives_a_reload(tab: NewTab, shots: Path
     assert one.results() == found and page.locator("#query-name").inner_text() == "green.png"
 
 
+def test_all_conditions_hold_for_a_picture_too(tab: NewTab) -> None:
+    """A search by a picture sends them in another form than one by an item."""
+    one = tab()
+    page = one.open("dim=16&top=48")
+    one.until(RESULTS, 48)
+    page.set_input_files("#file", {"name": "green.png", "mimeType": "image/png", "buffer": encoded("PNG", seed=5)})
+    one.until("() => document.querySelector('#query-name').textContent === 'green.png'")
+    page.locator("#where").fill("label!=disc label!=bars")
+    page.keyboard.press("Enter")
+    one.until("n => document.querySelectorAll('#results-a .item').length === n", 20)
+    assert {text.split()[-1] for text in page.locator("#results-a .label").all_inner_texts()} == {"stripes"}
+
+
 def test_a_file_that_is_no_picture_is_answered_by_a_sentence(tab: NewTab) -> None:
     one = tab()
     page = one.open()

@@ -47,6 +47,13 @@ class Verbs(TyperGroup):
         """Verbs in the order in which one needs them."""
         return sorted(super().list_commands(ctx), key=lambda verb: _ORDER.index(verb) if verb in _ORDER else -1)
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Refuse an empty word: as a path it would be the folder one is in."""
+        if "" in args:
+            complain("a word of this command is empty, perhaps a variable of the shell that is not set")
+            raise typer.Exit(2)
+        return super().parse_args(ctx, args)
+
     def invoke(self, ctx: Any) -> Any:
         """Run the verb."""
         try:

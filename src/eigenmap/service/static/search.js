@@ -273,11 +273,12 @@ export const conditionsOf = (text) => text.match(/(?:[^\s"]|"(?:[^"\\]|\\.)*")+/
 function asMapping(conditions) {
   const where = {};
   for (const each of conditions) {
-    const [, field, operator, text] = /^([^=<>!]+)(<=|>=|!=|==|=|<|>)(.*)$/s.exec(each) || [];
+    const [, field, operator, text] = /^([^=<>!]+)(<=|>=|!=|==|=|<|>)(?![=<>!])(.*)$/s.exec(each) || [];
     if (!field) throw new Error(`${each} is no condition; write one as label=cat or year>=2020`);
     let value = text;
     try { value = JSON.parse(text); } catch { /* a plain word */ }
-    where[field] = { ...where[field], [operator === "=" ? "==" : operator]: value };
+    const sign = operator === "=" ? "==" : operator;
+    where[field] = { ...where[field], [sign]: [...(where[field]?.[sign] || []), value] }; // all of them must hold
   }
   return where;
 }
