@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -83,8 +84,44 @@ def test_nothing_that_can_be_read(run: Path, tmp_path: Path) -> None:
 
 
 def test_bad_settings(run: Path, photos: Path, tmp_path: Path) -> None:
-    with pytest.raises(EigenmapError, match="shard size must be at least 1"):
-        embed_images(run, photos, tmp_path / "codes", shard_size=0)
+    for setting, sentence in {
+        "shard_size": "shard_size must be a whole number of at least 1, not 0",
+        "batch_size": "batch_size must be a whole number of at least 1, not 0",
+        "actors": "actors must be a whole number of at least 1, not 0",
+        "files": "files must be one of parquet, npy, not 0",
+        "engine": "engine must be one of local, ray, not 0",
+        "device": "device must be one of cpu, cuda, not 0",
+    }.items():
+        with pytest.raises(EigenmapError, match=sentence):
+            embed_images(run, photos, tmp_path / "codes", **{setting: 0})  # type: ignore[arg-type]
     with pytest.raises(EigenmapError, match="dim must be a whole number from 1 to 8"):
         embed_images(run, photos, tmp_path / "codes", 9)
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_is_no_output_of_ours_is_never_replaced(run: Path, photos: Path, tmp_path: Path) -> None:
+    """Not even the folder of the photos themselves, named by mistake."""
+    mine = tmp_path / "photos"
+    shutil.copytree(photos, mine)
+    before = sorted(mine.rglob("*"))
+    with pytest.raises(EigenmapError, match="photos exists and is not a folder of codes; choose another name"):
+        embed_images(run, mine, mine)
+    with pytest.raises(EigenmapError, match=r"codes\.npy is a folder; name a file for the codes"):
+        (tmp_path / "codes.npy").mkdir()
+        embed_images(run, mine, tmp_path / "codes.npy")
+    with pytest.raises(EigenmapError, match=r"codes\.csv must end in \.npy, \.npz or \.parquet, or name a folder"):
+        embed_images(run, mine, tmp_path / "codes.csv")
+    assert sorted(mine.rglob("*")) == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["codes.npy", "photos"]
+
+
+def test_a_stop_before_the_first_shard_leaves_nothing(
+    run: Path, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*args: object, **kwargs: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Eigenmap, "encode", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        embed_images(run, photos, tmp_path / "codes")
     assert not list(tmp_path.iterdir())

@@ -56,7 +56,8 @@ def embed_images(
     Args:
         run: the directory of the model.
         source: a folder of any depth, an .npy, .npz or parquet file, a folder of parquet files, one image.
-        out: a file ending in .npy, .npz or .parquet, or else a folder of shards; replaced if it exists.
+        out: a file ending in .npy, .npz or .parquet, or else a folder of shards. Such a file, and a folder of codes,
+            is replaced if it exists; anything else that is there is refused.
         dim: length of the codes; all features by default.
         files: what the shards of a folder are.
         shard_size: images a shard: what a kill can cost, and what is held in memory as codes.
@@ -74,11 +75,11 @@ def embed_images(
 
     """
     out, run = Path(out), Path(run)
-    if shard_size < 1:
-        raise EigenmapError(f"the shard size must be at least 1 image, not {shard_size}")
+    whole = out.suffix in SUFFIXES
+    _check_output(out, whole)
+    _check_settings(files, shard_size, batch_size, device, engine, actors)
     if engine == "ray":
         engines.ray_module()
-    whole = out.suffix in SUFFIXES
     if out.suffix == ".parquet" or (not whole and files == "parquet"):
         parquet_module()
     model = Eigenmap.load(run)
@@ -107,7 +108,7 @@ def embed_images(
                 engines.on_ray(run, stream, folder, how, actors, tick)
             else:
                 engines.in_this_process(model, stream, folder, how, process, tick)
-        except EigenmapError:
+        except BaseException:
             folder.discard_if_fruitless()
             raise
         everyone.wait()
@@ -119,6 +120,30 @@ def embed_images(
             raise _nothing_readable(codes)
         _publish(folder, codes, out, whole)
         return Embedded(codes.images, plan.dim, survey.skipped + codes.skipped, kept)
+
+
+def _check_output(out: Path, whole: bool) -> None:
+    """Refuse to replace what is not ours: a folder of photos, say."""
+    if out.suffix and not whole:
+        raise EigenmapError(f"{out} must end in .npy, .npz or .parquet, or name a folder, for example codes.npy")
+    if whole and out.is_dir():
+        raise EigenmapError(f"{out} is a folder; name a file for the codes")
+    if not whole and out.exists() and not Codebook.is_at(out):
+        raise EigenmapError(f"{out} exists and is not a folder of codes; choose another name")
+
+
+def _check_settings(files: str, shard_size: int, batch_size: int, device: str, engine: str, actors: int | None) -> None:
+    for value, name, allowed in (
+        (files, "files", ("parquet", "npy")),
+        (engine, "engine", ("local", "ray")),
+        (device, "device", ("cpu", "cuda")),
+    ):
+        if value not in allowed:
+            raise EigenmapError(f"{name} must be one of {', '.join(allowed)}, not {value!r}")
+    numbers = {"shard_size": shard_size, "batch_size": batch_size, "actors": 1 if actors is None else actors}
+    for name, number in numbers.items():
+        if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+            raise EigenmapError(f"{name} must be a whole number of at least 1, not {number!r}")
 
 
 class _Counter:
