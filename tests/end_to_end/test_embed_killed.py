@@ -26,13 +26,14 @@ shards.write_json = dying
 
 def test_a_killed_embed_keeps_its_finished_shards(fitted: Path, tmp_path: Path) -> None:
     np.save(tmp_path / "pictures.npy", pictures(500))
-    embed = ("embed", fitted / "runs" / "mine", tmp_path / "pictures.npy", "--files", "npy", "--device", "cpu")
+    embed = ("embed", fitted / "runs" / "mine", tmp_path / "pictures.npy", "--device", "cpu")
+    shards = ("--files", "npy", "--shard-size", 50)
     out, parts = tmp_path / "codes", tmp_path / ".codes.parts"
-    assert finish(start(*embed, "--out", out, "--shard-size", 50, before=KILLED)).code == -signal.SIGKILL
+    assert finish(start(*embed, "--out", out, *shards, before=KILLED)).code == -signal.SIGKILL
     assert not out.exists() and (parts / "part-00007.npy").exists()
     written = {number: (parts / f"part-{number:05d}.npy").stat() for number in range(7)}
 
-    result = eigenmap(*embed, "--out", out, "--shard-size", 50)
+    result = eigenmap(*embed, "--out", out, *shards)
     assert "7 shards were there already" in result.err
     for number, status in written.items():
         kept = (out / f"part-{number:05d}.npy").stat()

@@ -192,7 +192,7 @@ def index(
         if backend is not None:
             raise EigenmapError("--backend goes with --out; the approximate index of a table is set by --prefix")
         how = Encoding(model.check_dim(dim), place, batch_size, strict)
-        what = database.Wanted(stored, bytes_per_item, 32 if prefix is None else prefix, force)
+        what = database.Wanted(stored, bytes_per_item, prefix, force)
         database.fill(run, source, *database.check_address(to, table), how, what, quiet)
         return
     made_by = Eigenmap.fingerprint(run)
