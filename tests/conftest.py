@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,13 @@ import torch
 from tests.database import rows, running_server
 
 torch.set_num_threads(1)
+
+# What is printed is read here by tests, wherever they run, not by a terminal that may want colours.
+for name in ("FORCE_COLOR", "CLICOLOR_FORCE", "PY_COLORS", "TTY_COMPATIBLE", "GITHUB_ACTIONS"):
+    os.environ.pop(name, None)
+
+# Servers of tests are on this machine, where a proxy does not reach.
+os.environ["NO_PROXY"] = os.environ["no_proxy"] = "127.0.0.1,localhost"
 
 # No test is timed: on a busy machine any may be slow.
 hypothesis.settings.register_profile("untimed", deadline=None)

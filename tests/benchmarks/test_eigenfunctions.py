@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,10 +23,32 @@ TINY = Settings(n=60, held_out=40, width=16, steps=20, rates=(0.003, 0.01), seed
 RBF = PROBLEMS["rbf-1d-1"]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def warm() -> None:
-    """Runs are forks of this process: what it has loaded they need not load."""
-    eigenfunctions.warm_up()
+@pytest.fixture(autouse=True)
+def here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs are forks, for which this process, with threads of other tests, is no place."""
+    monkeypatch.setattr(eigenfunctions, "apart", eigenfunctions.measure)
+
+
+APART = """
+import os
+import eigenfunctions
+import eigenmethods
+import eigenproblems
+
+settings = eigenmethods.Settings(n=60, held_out=40, width=16, steps=20)
+job = (eigenproblems.PROBLEMS["rbf-1d-1"], eigenmethods.METHODS["trace"], 0, 0.01, settings)
+eigenfunctions.warm_up()
+found, here = eigenfunctions.apart(*job), eigenfunctions.measure(*job)
+assert found["after"] == here["after"] and found["peak_mb"] >= 0, (found, here)
+eigenfunctions.measure = lambda *job: os._exit(3)
+eigenfunctions.apart(*job)
+"""
+
+
+def test_a_run_in_a_process_of_its_own() -> None:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run([sys.executable, "-c", APART], env=environment, capture_output=True, text=True, timeout=300)
+    assert (done.returncode, done.stderr) == (1, "rbf-1d-1, trace, seed 0: the process ended with 3\n")
 
 
 def runs(folder: Path, name: str = RBF.name) -> list[dict[str, Any]]:

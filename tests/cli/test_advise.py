@@ -45,7 +45,7 @@ def test_advice_for_few_bytes_says_that_it_falls_short(many: Path) -> None:
 def test_mistakes_in_asking_for_advice(many: Path) -> None:
     assert "--items must be a number of items, such as 1e9, not 'many'" in refused("advise", many, "--items", "many")
     assert "recall must be above 0 and at most 1" in refused("advise", many, "--recall", 1.5)
-    assert "4 bytes hold no prefix" in refused("advise", many, "--bytes-per-item", 4, "--quiet")
+    assert "4 bytes hold no prefix" in refused("advise", many, "--bytes-per-item", 4)  # before anything is measured
 
 
 def test_near_duplicates_are_listed(many: Path, tmp_path: Path) -> None:

@@ -115,6 +115,7 @@ def test_a_forgotten_word_is_named(tmp_path: Path) -> None:
     [
         (["fit", "images", "", "--out", "run"], "word 3 of the command is empty; is a variable of the shell not set?"),
         (["fit", "images", ".", "--out", "", "--force"], "word 5 of the command is empty; is a variable of the shell"),
+        (["index", "run", "", "--out", "x"], "word 3 of the command is empty"),
         (["fit", "images", ".", "--out=", "--force"], "--out= has no value; is a variable of the shell not set?"),
     ],
 )

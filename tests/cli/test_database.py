@@ -11,7 +11,7 @@ import pytest
 
 from eigenmap import Eigenmap, fit_images
 from eigenmap.data import load_images
-from eigenmap.search import CodeIndex
+from eigenmap.search import Approximate, CodeIndex
 from tests.cli.run import refused, succeed
 from tests.database import rows, tables
 from tests.end_to_end.photos import pictures
@@ -142,6 +142,25 @@ def test_mistakes(model_dir: Path, photos: Path, database: str, tmp_path: Path) 
     query = photos / "bars" / "1.png"
     assert "Name the table" in refused("search", database, query)
     assert "there is no table gone" in refused("search", database, query, "--table", "gone")
+
+
+def test_the_approximate_index_of_a_table_stays(model_dir: Path, photos: Path, database: str) -> None:
+    index = ("index", model_dir, photos, "--to", database, "--table", "photos", "--quiet")
+    succeed(*index, "--prefix", 4)
+    succeed(*index)
+    succeed(*index, "--prefix", 4)
+    for prefix in (0, 2):
+        sentence = refused(*index, "--prefix", prefix)
+        assert sentence.startswith("the table photos is there and keeps its approximate index; leave --prefix out")
+    succeed(*index, "--prefix", 2, "--force")
+    with CodeIndex.open(database, table="photos") as made:
+        assert made.about.approximate == Approximate(dim=2)
+
+
+def test_a_long_list_of_columns_is_cut(model_dir: Path, photos: Path, database: str) -> None:
+    rows(database, f"CREATE TABLE photos ({', '.join(f'c{i} int' for i in range(9))})")
+    sentence = refused("index", model_dir, photos, "--to", database, "--table", "photos")
+    assert "(its columns: c0 integer, c1 integer, c2 integer, c3 integer, c4 integer, ...)" in sentence
 
 
 def test_a_database_without_the_model(model_dir: Path, photos: Path, database: str) -> None:

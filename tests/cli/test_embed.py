@@ -65,4 +65,7 @@ def test_other_mistakes(model_dir: Path, photos: Path, tmp_path: Path) -> None:
         "embed", tmp_path / "gone", photos, "--out", tmp_path / "codes.npy"
     )
     assert "gone does not exist" in refused("embed", model_dir, tmp_path / "gone", "--out", tmp_path / "codes.npy")
+    embed = ("embed", model_dir, photos, "--out")
+    assert "--files goes with a folder" in refused(*embed, tmp_path / "codes.npy", "--files", "parquet")
+    assert refused(*embed, tmp_path / "codes", "--actors", 2).startswith("--actors goes with --engine ray")
     assert not list(tmp_path.iterdir())

@@ -195,17 +195,31 @@ def test_compact_indexes(model_dir: Path, photos: Path, tmp_path: Path) -> None:
     assert CodeIndex.open(tmp_path / "fast.index").about.approximate is not None
 
 
-def test_rankings_and_tables_that_are_not_there(index_dir: Path, model_dir: Path, photos: Path, tmp_path: Path) -> None:
+def test_rankings_that_are_not_there(index_dir: Path, photos: Path) -> None:
     query = photos / "bars" / "1.png"
     assert "needs an index of bits" in refused("search", index_dir, query, "--rank-by", "relevance")
     assert succeed("search", index_dir, query, "--rank-by", "cosine") == succeed("search", index_dir, query)
-    assert "--table goes with the address of a database" in refused("search", index_dir, query, "--table", "photos")
-    index = ("index", model_dir, photos, "--out", tmp_path / "new.index", "--table", "photos")
-    assert "--table goes with --to" in refused(*index)
-    assert not (tmp_path / "new.index").exists()
 
 
 def test_an_advised_length_is_the_one_that_is_written(tmp_path: Path, index_dir: Path, photos: Path) -> None:
     """With too few items to advise on that is the full length; see the search tests for more."""
     succeed("search", index_dir, photos / "bars" / "1.png", "--dim", "auto", "--json", tmp_path / "found.json")
     assert json.loads((tmp_path / "found.json").read_text())["dim"] == CodeIndex.open(index_dir).n_components
+
+
+def test_what_an_index_is_cannot_be_changed_by_adding(model_dir: Path, photos: Path, tmp_path: Path) -> None:
+    index = ("index", model_dir, photos, "--out", tmp_path / "an.index", "--quiet")
+    succeed(*index)
+    for words in (("--precision", "int8"), ("--bytes-per-item", 4), ("--backend", "faiss")):
+        sentence = refused(*index, "--add", *words)
+        assert "stays as it was made: leave --precision, --bytes-per-item and --backend out" in sentence
+    assert "so --dim cannot be 3" in refused(*index, "--add", "--dim", 3)
+
+
+def test_options_of_a_database_go_with_one(index_dir: Path, model_dir: Path, photos: Path, tmp_path: Path) -> None:
+    for words in (("--table", "photos"), ("--prefix", 8)):
+        sentence = refused("index", model_dir, photos, "--out", tmp_path / "an.index", *words)
+        assert sentence.startswith("--table and --prefix go with --to, a database")
+    assert not list(tmp_path.iterdir())
+    sentence = refused("search", index_dir, photos / "disc" / "1.png", "--table", "photos")
+    assert sentence.startswith("--table names a table of a database")

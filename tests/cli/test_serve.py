@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import json
 import shutil
 import socket
@@ -71,3 +72,30 @@ def test_mistakes_in_serving(index_dir: Path, model_dir: Path, tmp_path: Path) -
     about = json.loads((moved / "index.json").read_text())
     (moved / "index.json").write_text(json.dumps(about | {"fingerprint": "0123456789abcdef"}))
     assert "holds codes of the model 0123456789ab" in refused("serve", moved, "--port", 0)
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        (
+            socket.gaierror(-2, "Name or service not known"),
+            "there is no address of this machine; --host 0.0.0.0 takes all it has.",
+        ),
+        (
+            OSError(errno.EADDRNOTAVAIL, "Cannot assign (while attempting to bind on address ('there', 8000))"),
+            "cannot listen on there, port 8000: Cannot assign; --host names another.",
+        ),
+        (
+            OSError(errno.EACCES, "Permission denied"),
+            "cannot listen on there, port 8000: Permission denied; --port names another.",
+        ),
+    ],
+)
+def test_an_address_that_is_not_ours(
+    index_dir: Path, monkeypatch: pytest.MonkeyPatch, error: OSError, sentence: str
+) -> None:
+    def create_server(*args: object, **options: object) -> None:
+        raise error
+
+    monkeypatch.setattr(socket, "create_server", create_server)
+    assert refused("serve", index_dir, "--host", "there", "--token", "a-secret-of-some-length") == sentence

@@ -2,13 +2,16 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from eigenmap import EigenmapError
 from eigenmap.embedding import embed_images, engines
-from tests.end_to_end.process import COMMAND, ENVIRONMENT
+from tests.end_to_end.process import ENVIRONMENT, LIMIT, command
 
 
 def shards(folder: Path) -> dict[str, bytes]:
@@ -18,14 +21,14 @@ def shards(folder: Path) -> dict[str, bytes]:
 def test_two_processes_of_torchrun_share_the_shards(run: Path, photos: Path, tmp_path: Path) -> None:
     embed_images(run, photos, tmp_path / "one", shard_size=4)
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "--no-python"]
-    embed = ["embed", run, photos, "--out", tmp_path / "two", "--shard-size", "4", "--device", "cpu"]
+    embed = command("embed", run, photos, "--out", tmp_path / "two", "--shard-size", 4, "--device", "cpu")
     done = subprocess.run(
-        [*torchrun, *COMMAND, *map(str, embed)],
-        env=ENVIRONMENT,
+        [*torchrun, *embed],
+        env=ENVIRONMENT | {"TMPDIR": str(tmp_path)},  # torchrun leaves its logs there
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=LIMIT,
     )
     assert done.returncode == 0, done.stderr
     assert shards(tmp_path / "two") == shards(tmp_path / "one")
@@ -35,6 +38,7 @@ def test_two_processes_of_torchrun_share_the_shards(run: Path, photos: Path, tmp
 
 RAY = """
 import sys
+import tempfile
 from pathlib import Path
 from eigenmap import EigenmapError
 from eigenmap.embedding import embed_images
@@ -45,7 +49,7 @@ assert made.images == 30 and len(made.skipped) == 1, made
 import ray
 assert ray.cluster_resources()["CPU"] == 2
 try:
-    embed_images(run, photos, out / "strict", shard_size=4, engine="ray", actors=2, strict=True)
+    embed_images(run, photos, out / "strict", shard_size=4, engine="ray", actors=1, strict=True)
 except EigenmapError as error:
     assert "disc/broken.jpg cannot be read" in str(error), error
 else:
@@ -55,18 +59,51 @@ else:
 
 def test_the_actors_of_a_ray_cluster(run: Path, photos: Path, tmp_path: Path) -> None:
     embed_images(run, photos, tmp_path / "one", shard_size=4)
-    # In a process of its own: Ray changes warnings, signals and logging, and not for one test only.
-    done = subprocess.run(
-        [sys.executable, "-c", RAY, str(run), str(photos), str(tmp_path)],
-        env=ENVIRONMENT,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=180,
-    )
+    # In a process of its own: Ray changes warnings, signals and logging, and not for one test only. Its sockets need a
+    # folder with a short name.
+    with tempfile.TemporaryDirectory(prefix="ray", ignore_cleanup_errors=True) as folder:
+        environment = {name: value for name, value in ENVIRONMENT.items() if name != "RAY_ADDRESS"}
+        done = subprocess.run(
+            [sys.executable, "-c", RAY, str(run), str(photos), str(tmp_path)],
+            env=environment | {"RAY_TMPDIR": folder},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=550,  # beside four busy loops on two cores it takes minutes; a test may take ten
+        )
     assert done.returncode == 0, done.stderr
     assert shards(tmp_path / "ray") == shards(tmp_path / "one")
     assert not (tmp_path / "strict").exists()
+
+
+@pytest.mark.parametrize(
+    ("address", "expected"),
+    [(None, {"address": "local", "num_cpus": 3}), ("", {"address": "local", "num_cpus": 3}), ("auto", {})],
+)
+def test_a_local_cluster_is_always_a_new_one(
+    run: Path,
+    photos: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    address: str | None,
+    expected: dict[str, Any],
+) -> None:
+    """Ray would join one that somebody started on this machine, and would not be told how many processors to use."""
+    asked: list[dict[str, Any]] = []
+
+    def init(**options: Any) -> None:
+        asked.append({name: value for name, value in options.items() if name in ("address", "num_cpus")})
+        raise EigenmapError("no cluster")
+
+    fake = SimpleNamespace(is_initialized=lambda: False, init=init)
+    monkeypatch.setattr(engines, "ray_module", lambda: fake)
+    if address is None:
+        monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    else:
+        monkeypatch.setenv("RAY_ADDRESS", address)
+    with pytest.raises(EigenmapError, match="no cluster"):
+        embed_images(run, photos, tmp_path / "codes", engine="ray", actors=3)
+    assert asked == [expected]
 
 
 def test_ray_is_an_extra(run: Path, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -84,8 +85,6 @@ def test_nothing_that_can_be_read(run: Path, tmp_path: Path) -> None:
 
 
 def test_bad_settings(run: Path, photos: Path, tmp_path: Path) -> None:
-    with pytest.raises(EigenmapError, match="shard_size must be a whole number of at least 1, not 0"):
-        embed_images(run, photos, tmp_path / "codes", shard_size=0)
     with pytest.raises(EigenmapError, match="dim must be a whole number from 1 to 8"):
         embed_images(run, photos, tmp_path / "codes", 9)
     assert not list(tmp_path.iterdir())
@@ -103,6 +102,9 @@ def test_bad_settings(run: Path, photos: Path, tmp_path: Path) -> None:
         ({"batch_size": 0}, "batch_size must be a whole number"),
         ({"files": "csv"}, "files must be one of parquet, npy, not 'csv'"),
         ({"engine": "spark"}, "engine must be one of local, ray, not 'spark'"),
+        ({"device": "gpu"}, "device 'gpu' is not one that torch can use here"),
+        ({"device": "gpu", "engine": "ray"}, "device must be one of cpu, cuda, not 'gpu'"),
+        ({"shard_size": 0}, "shard_size must be a whole number of at least 1, not 0"),
         ({"engine": "ray", "actors": 0}, "actors must be a whole number of at least 1, not 0"),
     ],
     ids=str,
@@ -114,3 +116,31 @@ def test_wrong_arguments_are_refused_before_anything_is_written(
     with pytest.raises(EigenmapError, match=message):
         embed_images(**given)
     assert not (tmp_path / "new").exists()
+
+
+def test_what_is_no_output_of_ours_is_never_replaced(run: Path, photos: Path, tmp_path: Path) -> None:
+    """Not even the folder of the photos themselves, named by mistake."""
+    mine = tmp_path / "photos"
+    shutil.copytree(photos, mine)
+    before = sorted(mine.rglob("*"))
+    with pytest.raises(EigenmapError, match="photos exists and is not a folder of codes; choose another name"):
+        embed_images(run, mine, mine)
+    with pytest.raises(EigenmapError, match=r"codes\.npy is a folder; name a file for the codes"):
+        (tmp_path / "codes.npy").mkdir()
+        embed_images(run, mine, tmp_path / "codes.npy")
+    with pytest.raises(EigenmapError, match=r"codes\.csv must end in \.npy, \.npz or \.parquet, or name a folder"):
+        embed_images(run, mine, tmp_path / "codes.csv")
+    assert sorted(mine.rglob("*")) == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["codes.npy", "photos"]
+
+
+def test_a_stop_before_the_first_shard_leaves_nothing(
+    run: Path, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*args: object, **kwargs: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Eigenmap, "encode", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        embed_images(run, photos, tmp_path / "codes")
+    assert not list(tmp_path.iterdir())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from playwright.sync_api import Browser, Page, Request, sync_playwright
 
-from tests.end_to_end.process import COMMAND, ENVIRONMENT
+from tests.end_to_end.process import finish, serving
 
 CHROMIUM = next(
     (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), ""
@@ -22,16 +21,10 @@ CHROMIUM = next(
 @contextmanager
 def served(*args: object) -> Iterator[str]:
     """`eigenmap serve ARGS` on a free port; its address."""
-    command = [*COMMAND, "serve", *map(str, args), "--port", "0"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT)
-    assert process.stdout is not None
-    try:
-        address = process.stdout.readline().strip()
-        assert address.startswith("http://127.0.0.1:"), process.communicate(timeout=10)
+    with serving(*args) as (process, address):
         yield address
-    finally:
         process.terminate()
-        _, errors = process.communicate(timeout=30)
+        errors = finish(process).err
     assert "Traceback" not in errors and "Error" not in errors, errors
 
 
@@ -57,7 +50,7 @@ class Tab:
             viewport={"width": width, "height": height}, color_scheme="dark" if dark else "light", has_touch=width < 600
         )
         self.page: Page = self.context.new_page()
-        self.page.set_default_timeout(20_000)
+        self.page.set_default_timeout(120_000)  # nothing takes long, except on a busy machine
         self.complaints: list[str] = []
         self.elsewhere: list[str] = []
         self.page.on("console", lambda message: self._heard(message.type, message.text))

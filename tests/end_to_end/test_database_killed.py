@@ -14,21 +14,31 @@ from tests.end_to_end.process import eigenmap, finish, start
 
 LOADING = "SELECT 1 FROM pg_stat_activity WHERE query LIKE 'COPY%' AND datname = current_database()"
 
+# In the middle of a COPY, after ten batches of sixteen.
+KILLED = """
+import os, signal
+from eigenmap.search.postgres import copying
+
+binary_codes, calls = copying.binary_codes, []
+def dying(table, codes):
+    calls.append(1)
+    if len(calls) > 10:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return binary_codes(table, codes)
+copying.binary_codes = dying
+"""
+
 
 def test_a_killed_load_leaves_no_table(fitted: Path, tmp_path: Path, database: str) -> None:
-    np.save(tmp_path / "pictures.npy", pictures(2000))
+    np.save(tmp_path / "pictures.npy", pictures(500))
     index = ("index", fitted / "runs" / "mine", tmp_path / "pictures.npy", "--to", database, "--table", "photos")
-    process = start(*index, "--device", "cpu", "--batch-size", 16)
-    while not rows(database, LOADING):
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.005)
-    process.send_signal(signal.SIGKILL)
-    assert finish(process).code == -signal.SIGKILL
+    killed = finish(start(*index, "--device", "cpu", "--batch-size", 16, before=KILLED))
+    assert killed.code == -signal.SIGKILL, killed.err
     while rows(database, LOADING):  # until the server has noticed
         time.sleep(0.01)
     assert tables(database) == []
 
-    assert "2,000 items of 16 features; 2,000 are new" in eigenmap(*index, "--device", "cpu").err
+    assert "500 items of 16 features; 500 are new" in eigenmap(*index, "--device", "cpu").err
     query = fitted / "QUERIES" / "disc" / "1.png"
     found = eigenmap("search", database, query, "--table", "photos", "--top", 3).out
     assert found.count("│") >= 3

@@ -120,6 +120,19 @@ def test_a_picture_is_searched_by_and_survives_a_reload(tab: NewTab, shots: Path
     assert one.results() == found and page.locator("#query-name").inner_text() == "green.png"
 
 
+def test_all_conditions_hold_for_a_picture_too(tab: NewTab) -> None:
+    """A search by a picture sends them in another form than one by an item."""
+    one = tab()
+    page = one.open("dim=16&top=48")
+    one.until(RESULTS, 48)
+    page.set_input_files("#file", {"name": "green.png", "mimeType": "image/png", "buffer": encoded("PNG", seed=5)})
+    one.until("() => document.querySelector('#query-name').textContent === 'green.png'")
+    page.locator("#where").fill("label!=disc label!=bars")
+    page.keyboard.press("Enter")
+    one.until("n => document.querySelectorAll('#results-a .item').length === n", 20)
+    assert {text.split()[-1] for text in page.locator("#results-a .label").all_inner_texts()} == {"stripes"}
+
+
 def test_a_file_that_is_no_picture_is_answered_by_a_sentence(tab: NewTab) -> None:
     one = tab()
     page = one.open()
@@ -167,6 +180,9 @@ def test_a_filter_and_the_charts(tab: NewTab) -> None:
     assert "at 4 features" in (page.locator("#quality svg").get_attribute("aria-label") or "")
     assert "of feature 4" in (page.locator("#spectrum svg").get_attribute("aria-label") or "")
     assert page.locator("#quality .mark").count() == page.locator("#spectrum .mark").count() == 1
+    page.locator("#where").fill("label=coat")
+    page.keyboard.press("Enter")
+    one.until("() => document.querySelector('#facts-a').textContent === 'no item meets the filter'")
     page.locator("#where").fill("bars")
     page.keyboard.press("Enter")
     one.until("() => document.querySelector('#said').textContent.includes('no condition')")
@@ -267,8 +283,10 @@ def test_a_phone_shows_everything_without_scrolling_sideways(tab: NewTab, shots:
     page = one.open(f"{view}&dim=4&top=12&compare=random")
     ready = {"": "#results-b .item", "view=gallery": ".feature img", "view=map": "#legend li"}[view]
     page.locator(ready).first.wait_for()
-    width = page.evaluate("() => document.documentElement.scrollWidth")
-    assert width <= 390
+    for width in (320, 390):  # the smallest that are sold, and a common one
+        page.set_viewport_size({"width": width, "height": 844})
+        one.until("width => innerWidth === width", width)
+        assert page.evaluate("() => document.documentElement.scrollWidth") <= width
     small = page.locator("button:visible").evaluate_all("all => all.map(one => one.getBoundingClientRect().height)")
     assert min(small) >= 24  # large enough for a finger
     one.shot(shots, f"phone-{view.removeprefix('view=') or 'search'}")

@@ -88,6 +88,7 @@ def test_the_approximate_index_is_kept_on_disk_and_made_again_if_damaged(tmp_pat
         (Approximate("hnsw", K + 1), f"dim of the approximate index must be a whole number from 1 to {K}"),
         (Approximate("hnsw", 8, 0), "shortlist of the approximate index must be"),
         (Approximate("hnsw", 8, 10, 0), "effort of the approximate index must be"),
+        ("hnsw", "approximate must be an Approximate"),
     ],
 )
 def test_an_approximate_index_that_cannot_be_made_says_why(how, message):
@@ -98,6 +99,8 @@ def test_an_approximate_index_that_cannot_be_made_says_why(how, message):
 def test_an_unknown_back_end_or_place_is_explained():
     with pytest.raises(EigenmapError, match="backend must be one of flat, faiss, postgres, not 'redis'"):
         CodeIndex(K, backend="redis")
+    with pytest.raises(EigenmapError, match="the flat back end compares every item; say backend='faiss'"):
+        CodeIndex(K, approximate=Approximate("hnsw", 8))
     with pytest.raises(EigenmapError, match="needs where='postgresql://"):
         CodeIndex(K, backend="postgres")
     with pytest.raises(EigenmapError, match="is a database; say backend='postgres'"):

@@ -243,6 +243,9 @@ def test_a_place_without_an_index_is_named(tmp_path):
         CodeIndex.open(tmp_path / "nowhere")
     with pytest.raises(EigenmapError, match=r"is not an index \(it has no index\.json\); make one with"):
         CodeIndex.open(tmp_path)
+    (tmp_path / "file").write_text("text")
+    with pytest.raises(EigenmapError, match=r"file is not an index \(it is a file\)"):
+        CodeIndex.open(tmp_path / "file")
 
 
 def test_another_format_version_is_refused(saved):

@@ -75,7 +75,8 @@ def test_conditions_as_words():
         "sharp": {"==": True},
         "owner": {"==": None},
     }
-    for word in ("cat", "=cat", ">=3", ""):
+    assert parse(["label = cat", "year >= 2020"]) == parse(["label=cat", "year>=2020"])
+    for word in ("cat", "=cat", ">=3", "", "year=>2020", "year>>2020", "label===cat", "label=!cat"):
         with pytest.raises(EigenmapError, match="is no condition"):
             parse([word])
 

@@ -193,7 +193,9 @@ def test_a_search_that_cannot_be_made_says_why(arguments, message):
         (np.full((1, K), 1e300), ["a"], "infinite"),
         (codes(K)[0], ["a"], "codes must be a matrix"),
         (codes(2), ["a"], "2 codes but 1 ids"),
+        (codes(2) * 1j, ["a", "b"], "codes must be a matrix of numbers"),
         (codes(2), "ab", "not a single text"),
+        (codes(2), None, "ids must be a list with one id per code, not None"),
         (codes(2), ["a", "a"], "the id 'a' is there already"),
         (codes(2), ["a", "item 3"], "the id 'item 3' is there already"),
         (codes(2), ["a", 1], "all strings or all whole numbers"),
@@ -208,6 +210,13 @@ def test_codes_that_cannot_be_added_say_why_and_change_nothing(added, ids, messa
         index.add(added, ids)
     assert len(index) == 50 and "a" not in index.ids
     index.add(codes(1), ["a"])
+
+
+def test_no_queries_and_no_rows_are_no_numbers():
+    with pytest.raises(EigenmapError, match="queries must be a whole number of at least 1, not 0"):
+        index_of().recall(queries=0)
+    with pytest.raises(EigenmapError, match="rows must be a whole number of at least 1, not 0"):
+        index_of().batches(0)
 
 
 def test_an_empty_index_cannot_be_searched_or_saved(tmp_path):

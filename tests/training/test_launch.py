@@ -61,6 +61,7 @@ def test_two_processes_train_as_one_does(tmp_path: Path) -> None:
     (tmp_path / "process.py").write_text(PROCESS)
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}
+    environment["TMPDIR"] = str(tmp_path)  # torchrun leaves its logs there
     done = subprocess.run(
         [*torchrun, tmp_path / "process.py", tmp_path], cwd=ROOT, env=environment, capture_output=True, text=True
     )

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from eigenmap.search.backend import About, Batch, Id, Metadata
 
 SCHEMES = ("postgresql://", "postgres://")
+PREFIX = 32
+"""Features that the approximate index of a table compares, unless said otherwise."""
 
 
 def is_address(text: str) -> bool:
@@ -62,14 +64,15 @@ class Wanted(NamedTuple):
 
     precision: str
     bytes_per_item: int | None
-    prefix: int
+    prefix: int | None
     force: bool
 
     def about(self, dim: int, fingerprint: str) -> About:
         """The description of its codes."""
         from eigenmap.search.backend import About, Approximate
 
-        approximate = Approximate(dim=min(self.prefix, dim)) if self.prefix else None
+        prefix = PREFIX if self.prefix is None else self.prefix
+        approximate = Approximate(dim=min(prefix, dim)) if prefix else None
         return About(dim, "cosine", fingerprint, self.precision, self.bytes_per_item, approximate)
 
 
@@ -83,13 +86,16 @@ def fill(run: Path, source: Path, url: str, table: str, how: Encoding, wanted: W
     from eigenmap.search.postgres.models import store_model
 
     fingerprint = Eigenmap.fingerprint(run)
+    about = wanted.about(how.dim, fingerprint)
+    if wanted.prefix is not None and not wanted.force:
+        _require_prefix(url, table, about)
     skipped: list[tuple[str, str]] = []
     with progress_bar("loading", quiet) as tick:
         if Codebook.is_at(source):
             blocks = stored_codes(Codebook.open(source), fingerprint, how.dim)
         else:
             blocks = _fresh_codes(Eigenmap.load(run), source, how, skipped, tick)
-        made = load(url, table, wanted.about(how.dim, fingerprint), blocks, replace=wanted.force)
+        made = load(url, table, about, blocks, replace=wanted.force)
     store_model(url, run)
     if quiet:
         return
@@ -98,6 +104,20 @@ def fill(run: Path, source: Path, url: str, table: str, how: Encoding, wanted: W
         f"Table {table} at {address(url)}: {made.items:,} items of {how.dim} features; {made.added:,} are new, "
         f"{made.changed:,} were changed."
     )
+
+
+def _require_prefix(url: str, table: str, about: About) -> None:
+    """Refuse another approximate index than the table has: a load keeps the one that is there."""
+    from eigenmap.search.postgres.connection import connect, speaking
+    from eigenmap.search.postgres.tables import described
+
+    with connect(url) as connection, speaking():
+        there = described(connection, table)
+    if there is not None and there.about.approximate != about.approximate:
+        raise EigenmapError(
+            f"the table {table} is there and keeps its approximate index; leave --prefix out, or use --force to make "
+            "the table anew"
+        )
 
 
 def _fresh_codes(

@@ -83,8 +83,14 @@ def embed(
     ],
     dim: DimOption = None,
     files: Annotated[
-        Files, typer.Option("--files", help="What the shards of a folder are.", rich_help_panel=OUTPUT)
-    ] = Files.parquet,
+        Files | None,
+        typer.Option(
+            "--files",
+            help="What the shards of a folder are [dim](default: parquet)[/dim].",
+            show_default=False,
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
     shard_size: Annotated[
         int,
         typer.Option("--shard-size", metavar="N", min=1, help="Images a shard.", rich_help_panel=OUTPUT),
@@ -126,6 +132,10 @@ def embed(
     from eigenmap.model import Eigenmap
 
     names = names_file(out)
+    if actors is not None and engine is not Engine.ray:
+        raise EigenmapError("--actors goes with --engine ray; add that, or leave it out")
+    if files is not None and out.suffix in SUFFIXES:
+        raise EigenmapError(f"--files goes with a folder, and {out} is one file; leave it out, or name a folder")
     if out.suffix in SUFFIXES:
         for path in filter(None, (out, names)):
             check_file(path, force)
@@ -143,7 +153,7 @@ def embed(
             source,
             out,
             dim,
-            files=files.value,
+            files=(files or Files.parquet).value,
             shard_size=shard_size,
             batch_size=batch_size,
             device=place,

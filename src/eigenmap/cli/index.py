@@ -111,22 +111,27 @@ def index(
     ] = None,
     table: TableOption = None,
     prefix: Annotated[
-        int,
+        int | None,
         typer.Option(
             "--prefix",
             metavar="N",
             min=0,
-            help="Features that the approximate index of the table compares; 0 for no such index.",
+            help="Features that the approximate index of the table compares; 0 for no such index "
+            "[dim](default: 32)[/dim].",
+            show_default=False,
             rich_help_panel=DATABASE,
         ),
-    ] = 32,
+    ] = None,
     dim: DimOption = None,
     precision: Annotated[
-        Precision,
+        Precision | None,
         typer.Option(
-            "--precision", help="What a stored feature is; signs only with --bytes-per-item.", rich_help_panel=HOW
+            "--precision",
+            help="What a stored feature is; signs only with --bytes-per-item [dim](default: float32)[/dim].",
+            show_default=False,
+            rich_help_panel=HOW,
         ),
-    ] = Precision.float32,
+    ] = None,
     bytes_per_item: Annotated[
         int | None,
         typer.Option(
@@ -138,11 +143,14 @@ def index(
         ),
     ] = None,
     backend: Annotated[
-        Store,
+        Store | None,
         typer.Option(
-            "--backend", help="faiss adds an approximate index, for a million items and more.", rich_help_panel=HOW
+            "--backend",
+            help="faiss adds an approximate index, for a million items and more [dim](default: flat)[/dim].",
+            show_default=False,
+            rich_help_panel=HOW,
         ),
-    ] = Store.flat,
+    ] = None,
     thumbnails: Annotated[
         bool,
         typer.Option(
@@ -173,21 +181,20 @@ def index(
 
     if (out is None) == (to is None):
         raise EigenmapError("Say where the index goes: --out FOLDER, or --to postgresql://... with --table NAME")
-    if to is None and table is not None:
-        raise EigenmapError("--table goes with --to, the address of a database; an index in a folder has no tables")
     if add and force:
         raise EigenmapError("--add keeps what is there and --force replaces it: choose one")
-    if bytes_per_item is not None and precision is Precision.float32:
-        precision = Precision.bits
+    if out is not None and (table is not None or prefix is not None):
+        raise EigenmapError("--table and --prefix go with --to, a database; leave them out, or --out")
+    stored = _precision(precision, bytes_per_item)
     place = check_device(device)
     model = Eigenmap.load(run)
     if out is None:
         from eigenmap.embedding.blocks import Encoding
 
-        if backend is Store.faiss:
+        if backend is not None:
             raise EigenmapError("--backend goes with --out; the approximate index of a table is set by --prefix")
         how = Encoding(model.check_dim(dim), place, batch_size, strict)
-        what = database.Wanted(precision.value, bytes_per_item, prefix, force)
+        what = database.Wanted(stored, bytes_per_item, prefix, force)
         database.fill(run, source, *database.check_address(to, table), how, what, quiet)
         return
     made_by = Eigenmap.fingerprint(run)
@@ -195,14 +202,19 @@ def index(
         made = CodeIndex.open(out, fingerprint=made_by)
         if dim not in (None, made.n_components):
             raise EigenmapError(f"{out} holds codes of {made.n_components} features, so --dim cannot be {dim}")
+        if precision is not None or bytes_per_item is not None or backend is not None:
+            raise EigenmapError(
+                f"{out} is there and stays as it was made: leave --precision, --bytes-per-item and --backend out, "
+                "or make another index without --add"
+            )
         dim = made.n_components
     else:
         check_index(out, force)
         dim = model.check_dim(dim)
         made = CodeIndex(
             dim,
-            backend=backend.value,
-            precision=precision.value,
+            backend=(backend or Store.flat).value,
+            precision=stored,
             bytes_per_item=bytes_per_item,
             fingerprint=made_by,
         )
@@ -315,16 +327,18 @@ def search(
 @contextmanager
 def _opened(index: str, table: str | None, model: Path | None) -> Iterator[tuple[CodeIndex, Path]]:
     """The index, and the directory of the model that made its codes."""
-    from eigenmap.search import CodeIndex
-
     if database.is_address(index):
         with database.opened(*database.check_address(index, table), model) as both:
             yield both
     else:
-        if table is not None:
-            raise EigenmapError(f"--table goes with the address of a database, postgresql://..., and {index} is none")
-        with CodeIndex.open(Path(index)) as codes:
+        with database.codes_at(index, table) as codes:
             yield codes, Path(index) / "model" if model is None else model
+
+
+def _precision(asked: Precision | None, bytes_per_item: int | None) -> str:
+    """What is asked for; a budget of bytes means bits."""
+    default = Precision.float32 if bytes_per_item is None else Precision.bits
+    return (asked or default).value
 
 
 def _from_codes(made: CodeIndex, batches: Iterator[Batch], run: Path, out: Path, add: bool, force: bool) -> int:

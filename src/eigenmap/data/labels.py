@@ -173,7 +173,8 @@ def _read_table(path: Path) -> dict[str, list[str]]:
                     raise EigenmapError(f"{path} has two rows for {name}; put all labels of a file in one row")
                 table[name] = (row[column] or "").split()
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise EigenmapError(f"the label file {path} cannot be read: {error}") from None
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise EigenmapError(f"the label file {path} cannot be read: {reason}") from None
     return table
 
 

@@ -135,7 +135,9 @@ def on_ray(
         return
     if not ray.is_initialized():
         os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
-        ray.init(num_cpus=None if "RAY_ADDRESS" in os.environ else actors, log_to_driver=False, logging_level="ERROR")
+        # Without an address Ray would join a cluster that happens to run on this machine.
+        where: dict[str, Any] = {} if os.environ.get("RAY_ADDRESS") else {"address": "local", "num_cpus": actors}
+        ray.init(**where, log_to_driver=False, logging_level="ERROR")
     logging.getLogger("ray.data").setLevel(logging.ERROR)
     ray.data.DataContext.get_current().enable_progress_bars = False
     on_gpu = how.device == "cuda"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
-from eigenmap.arguments import a_path, whole_number
+from eigenmap.arguments import a_device, a_path, whole_number
 from eigenmap.data.stream import open_stream
 from eigenmap.embedding import engines
 from eigenmap.embedding.blocks import Encoding
@@ -18,6 +18,7 @@ from eigenmap.model import Eigenmap
 
 Engine = Literal["local", "ray"]
 Files = Literal["parquet", "npy"]
+ActorDevice = Literal["cpu", "cuda"]
 SHARD_SIZE = 8192
 
 
@@ -58,7 +59,8 @@ def embed_images(
     Args:
         run: the directory of the model.
         source: a folder of any depth, an .npy, .npz or parquet file, a folder of parquet files, one image.
-        out: a file ending in .npy, .npz or .parquet, or else a folder of shards; replaced if it exists.
+        out: a file ending in .npy, .npz or .parquet, or else a folder of shards. Such a file, and a folder of codes,
+            is replaced if it exists; anything else that is there is refused.
         dim: length of the codes; all features by default.
         files: what the shards of a folder are.
         shard_size: images a shard: what a kill can cost, and what is held in memory as codes.
@@ -77,14 +79,17 @@ def embed_images(
     """
     out, run, source = a_path(out, "out"), a_path(run, "run"), a_path(source, "source")
     shard_size, batch_size = whole_number(shard_size, "shard_size"), whole_number(batch_size, "batch_size")
-    for name, value, allowed in (("files", files, get_args(Files)), ("engine", engine, get_args(Engine))):
-        if value not in allowed:
-            raise EigenmapError(f"{name} must be one of {', '.join(allowed)}, not {value!r}")
     if actors is not None:
         whole_number(actors, "actors")
+    _check_choices(files=(files, Files), engine=(engine, Engine))
+    if engine == "local":
+        a_device(device)
+    else:
+        _check_choices(device=(device, ActorDevice))  # those of the actors, who may be on other machines
+    whole = out.suffix in SUFFIXES
+    _check_output(out, whole)
     if engine == "ray":
         engines.ray_module()
-    whole = out.suffix in SUFFIXES
     if out.suffix == ".parquet" or (not whole and files == "parquet"):
         parquet_module()
     model = Eigenmap.load(run)
@@ -113,7 +118,7 @@ def embed_images(
                 engines.on_ray(run, stream, folder, how, actors, tick)
             else:
                 engines.in_this_process(model, stream, folder, how, process, tick)
-        except EigenmapError:
+        except BaseException:
             folder.discard_if_fruitless()
             raise
         everyone.wait()
@@ -125,6 +130,22 @@ def embed_images(
             raise _nothing_readable(codes)
         _publish(folder, codes, out, whole)
         return Embedded(codes.images, plan.dim, survey.skipped + codes.skipped, kept)
+
+
+def _check_output(out: Path, whole: bool) -> None:
+    """Refuse to replace what is not ours: a folder of photos, say."""
+    if out.suffix and not whole:
+        raise EigenmapError(f"{out} must end in .npy, .npz or .parquet, or name a folder, for example codes.npy")
+    if whole and out.is_dir():
+        raise EigenmapError(f"{out} is a folder; name a file for the codes")
+    if not whole and out.exists() and not Codebook.is_at(out):
+        raise EigenmapError(f"{out} exists and is not a folder of codes; choose another name")
+
+
+def _check_choices(**asked: tuple[str, Any]) -> None:
+    for name, (value, kind) in asked.items():
+        if value not in get_args(kind):
+            raise EigenmapError(f"{name} must be one of {', '.join(get_args(kind))}, not {value!r}")
 
 
 class _Counter:

@@ -119,12 +119,18 @@ def advise(
         raise EigenmapError(f"recall must be above 0 and at most 1, not {recall!r}")
     if len(index) < top + 2:
         raise EigenmapError(f"the index has {len(index)} items; it takes {top + 2} at least to judge {top} results")
+    stored, dims = _bytes_of(index), _dims(index.n_components)
+    least = stored * min([*dims, index.n_components]) / index.n_components
+    if bytes_per_item is not None and bytes_per_item < least:
+        raise EigenmapError(
+            f"{bytes_per_item} bytes hold no prefix of these codes ({stored} bytes for {index.n_components} features); "
+            "store them with --bytes-per-item instead"
+        )
     measure = Measure(index.backend, top, whole_number(queries, "queries", 2), seed)
     say("exact search at full length")
-    stored = _bytes_of(index)
     full = measure.row("exact, full length", [Stage(index.n_components, top)], exact=True)
     rows = [full]
-    for dim in _dims(index.n_components):
+    for dim in dims:
         say(f"exact search at {dim} features")
         rows.append(measure.row(f"exact, {dim} features", [Stage(dim, top)], exact=True))
     for stages in measure.funnels(recall):
@@ -136,11 +142,6 @@ def advise(
             rows.append(measure.row("approximate index", stages, exact=False))
     prefixes = compare_prefixes(index.backend, top, min(queries, 200), seed)
     allowed = rows if bytes_per_item is None else [r for r in rows if stored * r.dim / full.dim <= bytes_per_item]
-    if not allowed:
-        raise EigenmapError(
-            f"{bytes_per_item} bytes hold no prefix of these codes ({stored} bytes for {full.dim} features); "
-            "store them with --bytes-per-item instead"
-        )
     good = [row for row in allowed if row.recall >= recall]
     chosen = max(good, key=lambda r: r.queries_per_second) if good else max(allowed, key=lambda r: r.recall)
     remarks = _remarks(prefixes, chosen, recall)

@@ -18,6 +18,8 @@ def matrix(codes: Any, what: str, one_allowed: bool = False) -> Floats:
     if hasattr(codes, "detach"):  # torch, without importing it; numpy knows no bfloat16
         codes = codes.detach().float().cpu().numpy()
     try:
+        if np.iscomplexobj(codes):
+            raise TypeError("complex numbers are in no order")
         with np.errstate(over="ignore"):
             rows = np.array(codes, dtype=np.float32, order="C")
     except (TypeError, ValueError) as error:
@@ -36,6 +38,8 @@ def names(ids: Iterable[Id]) -> list[Id]:
     """Ids as plain Python str or int, all of one type and none twice."""
     if isinstance(ids, str | bytes):
         raise EigenmapError("ids must be a list with one id per code, not a single text")
+    if not isinstance(ids, Iterable):
+        raise EigenmapError(f"ids must be a list with one id per code, not {ids!r}")
     given = ids.tolist() if hasattr(ids, "tolist") else list(ids)
     plain_ids: list[Id] = []
     for name in given:

@@ -263,7 +263,8 @@ def about_of(path: Path) -> About:
     """What the index in a directory is."""
     file = path / "index.json"
     if not file.is_file():
-        what = "it has no index.json" if path.is_dir() else "there is no such directory"
+        missing = "it is a file" if path.exists() else "there is no such directory"
+        what = "it has no index.json" if path.is_dir() else missing
         raise EigenmapError(f"{path} is not an index ({what}); make one with `eigenmap index`")
     entries = _read_json(file)
     if not isinstance(entries, dict) or entries.pop("format", None) != FORMAT:

@@ -128,15 +128,15 @@ def parse(words: Sequence[str]) -> dict[str, Any]:
 
     where: dict[str, Any] = {}
     for word in words:
-        match = re.fullmatch(r"([^=<>!]+)(<=|>=|!=|==|=|<|>)(.*)", word, flags=re.DOTALL)
+        match = re.fullmatch(r"([^=<>!]+)(<=|>=|!=|==|=|<|>)(?![=<>!])(.*)", word, flags=re.DOTALL)
         if match is None:
             raise EigenmapError(f"{word!r} is no condition; write one as label=cat or year>=2020")
-        field, op, text = match.groups()
+        field, op, text = (part.strip() for part in match.groups())
         try:
             value = json.loads(text)
         except ValueError:
             value = text
-        where.setdefault(field.strip(), {}).setdefault("==" if op == "=" else op, []).append(plain(value, field))
+        where.setdefault(field, {}).setdefault("==" if op == "=" else op, []).append(plain(value, field))
     for comparisons in where.values():
         for op, values in comparisons.items():
             comparisons[op] = values[0] if len(values) == 1 else values

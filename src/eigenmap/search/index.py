@@ -306,7 +306,7 @@ class CodeIndex:
         Each query is left out of its own results. Later searches with these settings carry the figure.
         """
         stages = self.stages(top, dim, shortlist_dim, shortlist, funnel)
-        sample = self.backend.sample(queries, seed)
+        sample = self.backend.sample(whole_number(queries, "queries"), seed)
         wider = [Stage(stage.dim, stage.keep + 1) for stage in stages]
         found = self.backend.search(sample.codes, wider, [], False)
         truth = self.backend.search(sample.codes, wider[-1:], [], True)
@@ -332,7 +332,7 @@ class CodeIndex:
 
     def batches(self, rows: int = 16_384) -> Iterator[Batch]:
         """All items in the order of addition, `rows` at a time: ids, decoded codes, metadata."""
-        return self.backend.batches(rows)
+        return self.backend.batches(whole_number(rows, "rows"))
 
     def save(self, path: Where, overwrite: bool = False, model_dir: Where | None = None) -> None:
         """Write the index as a directory, whole or not at all; an existing index only with `overwrite`.

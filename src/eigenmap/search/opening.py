@@ -36,6 +36,8 @@ def described(
     if bytes_per_item is not None:
         whole_number(bytes_per_item, "bytes_per_item", 1, n_components)
     if approximate is not None:
+        if not isinstance(approximate, Approximate):
+            raise EigenmapError(f'approximate must be an Approximate("hnsw", dim=32), not {approximate!r}')
         if approximate.method not in METHODS:
             raise EigenmapError(f"method must be one of {', '.join(METHODS)}, not {approximate.method!r}")
         whole_number(approximate.dim, "dim of the approximate index", 1, n_components)
@@ -64,6 +66,8 @@ def create(backend: str, about: About, where: Where | None, table: str, memory_b
         return database
     if _is_database(where):
         raise EigenmapError(f"{where} is a database; say backend='postgres'")
+    if backend == "flat" and about.approximate is not None:
+        raise EigenmapError("the flat back end compares every item; say backend='faiss' for an approximate index")
     from eigenmap.search.approximate import FaissBackend
     from eigenmap.search.flat import FlatBackend
 

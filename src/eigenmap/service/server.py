@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 import warnings
 from collections.abc import Callable
@@ -37,10 +38,13 @@ def listen(host: str, port: int) -> socket.socket:
         # Connections inherit it. Without it an answer of two packets waits 40 ms for the client's acknowledgement.
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return listening
+    except socket.gaierror as error:
+        raise EigenmapError(f"{host} is no address of this machine; --host 0.0.0.0 takes all it has") from error
     except OSError as error:
-        raise EigenmapError(
-            f"cannot listen on {host}, port {port}: {error.strerror or error}; --port names another"
-        ) from error
+        # Python appends the address, which is named already.
+        reason = (error.strerror or str(error)).partition(" (while")[0]
+        option = "--host" if error.errno == errno.EADDRNOTAVAIL else "--port"
+        raise EigenmapError(f"cannot listen on {host}, port {port}: {reason}; {option} names another") from error
 
 
 def url(host: str, listening: socket.socket, token: str | None) -> str:

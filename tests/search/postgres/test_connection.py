@@ -18,13 +18,23 @@ def test_a_server_that_is_not_there() -> None:
 
 
 def test_an_address_that_is_none() -> None:
-    with pytest.raises(EigenmapError, match="cannot be reached"):
+    with pytest.raises(EigenmapError, match="the address of the database cannot be read; write postgresql://user"):
         CodeIndex.open("postgresql://[", table="photos")
 
 
 def test_passwords_are_not_shown() -> None:
     assert address("postgresql://me:secret@host:5/db?sslmode=require") == "host/db"
     assert address("postgresql:///db") == "localhost/db"
+
+
+@pytest.mark.parametrize("place", ["se@cret@host/db", "se/cret@host/db", "se%cret@host/db", "secret@[::1/db"])
+def test_no_part_of_a_password_with_odd_characters_is_shown(place: str) -> None:
+    """PostgreSQL's own complaints quote the address, or what it takes for the host, and that is half a password."""
+    url = f"postgresql://me:{place}"
+    assert address(url) == "this address"
+    with pytest.raises(EigenmapError, match="a password as %40 %2F %3A or %25") as error:
+        CodeIndex.open(url, table="photos")
+    assert "cret" not in str(error.value)
 
 
 def test_a_connection_that_ends(database: str) -> None:

@@ -19,6 +19,11 @@ Connection = psycopg.Connection[Any]
 
 def connect(url: str) -> Connection:
     """A connection; every statement is a transaction unless said otherwise."""
+    if _parts(url) is None:
+        raise EigenmapError(
+            "the address of the database cannot be read; write postgresql://user:password@host:5432/name, and a "
+            "character such as @ / : or % in a password as %40 %2F %3A or %25"
+        )
     try:
         return psycopg.connect(url, autocommit=True, connect_timeout=10)
     except psycopg.Error as error:
@@ -27,11 +32,22 @@ def connect(url: str) -> Connection:
 
 def address(url: str) -> str:
     """Host and database of an address, without the password."""
+    known = _parts(url)
+    return "this address" if known is None else f"{known.get('host') or 'localhost'}/{known.get('dbname') or ''}"
+
+
+def _parts(url: str) -> dict[str, Any] | None:
+    """What an address says; None if it says nothing, or if some of the password got into the other parts.
+
+    Then nothing of it may be shown, not even what the database's library complains about.
+    """
     try:
         known = conninfo_to_dict(url)
     except psycopg.Error:
-        return "this address"
-    return f"{known.get('host') or 'localhost'}/{known.get('dbname') or ''}"
+        return None
+    port = str(known.get("port") or "5432")
+    astray = any("@" in str(known.get(name) or "") for name in ("host", "dbname"))
+    return None if astray or not all(one.isdecimal() for one in port.split(",") if one) else known
 
 
 @contextmanager

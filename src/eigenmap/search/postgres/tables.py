@@ -30,7 +30,6 @@ def described(connection: Connection, name: str) -> Table | None:
     columns = columns_of(connection, table)
     if not columns:
         return None
-    listed = ", ".join(f"{column} {kind}" for column, kind in columns.items())
     try:
         entries = said_by(connection, table)
         if (entries.pop("format"), entries.pop("version")) != (FORMAT, VERSION):
@@ -39,16 +38,23 @@ def described(connection: Connection, name: str) -> Table | None:
         table = Table(name, About.from_json(entries))
     except (AttributeError, KeyError, TypeError, ValueError):
         raise EigenmapError(
-            f"the table {name} exists and is no table of codes (its columns: {listed}); choose another name"
+            f"the table {name} exists and is no table of codes (its columns: {_some(columns)}); choose another name"
         ) from None
     wanted = {"code": f"{table.type}({table.about.n_components})", "metadata": "jsonb", "added": "bigint"}
     if columns.get("id") not in ID_TYPES or any(columns.get(column) != kind for column, kind in wanted.items()):
+        listed = ", ".join(f"{column} {kind}" for column, kind in columns.items())
         should = ", ".join(["id", *(f"{column} {kind}" for column, kind in wanted.items())])
         raise EigenmapError(
             f"the table {name} has other columns than it was made with ({listed} instead of {should}); "
             "choose another name"
         )
     return table
+
+
+def _some(columns: dict[str, str], most: int = 5) -> str:
+    """The first columns, enough to recognise a table by."""
+    first = [f"{column} {kind}" for column, kind in list(columns.items())[:most]]
+    return ", ".join([*first, "..."] if len(columns) > most else first)
 
 
 def said_by(connection: Connection, table: Table) -> Any:

@@ -236,10 +236,10 @@ export class SearchView {
     const alike = found.items.filter((item) => label !== null && item.metadata.label === label).length;
     const fresh = others ? found.items.filter((item) => !others.includes(item.key)).length : 0;
     const facts = [];
-    if (label !== null) facts.push(`${alike} of ${found.items.length} are ${label}`);
+    if (label !== null && found.items.length) facts.push(`${alike} of ${found.items.length} are ${label}`);
     if (others) facts.push(compared ? `${fresh} only here (+)` : `${fresh} new at this length (+)`);
     if (found.features === "random" && this.about.overview_items < this.about.items) facts.push(`among ${number(this.about.overview_items)} items`);
-    if (!found.items.length) facts.push("nothing found");
+    if (!found.items.length) facts.push(this.state.get("where") ? "no item meets the filter" : "nothing found");
     find(`facts-${panel}`).textContent = facts.join(" · ");
     find(`results-${panel}`).replaceChildren(...found.items.map((item, rank) => this.card(item, rank, others, compared)));
   }
@@ -273,11 +273,12 @@ export const conditionsOf = (text) => text.match(/(?:[^\s"]|"(?:[^"\\]|\\.)*")+/
 function asMapping(conditions) {
   const where = {};
   for (const each of conditions) {
-    const [, field, operator, text] = /^([^=<>!]+)(<=|>=|!=|==|=|<|>)(.*)$/s.exec(each) || [];
+    const [, field, operator, text] = /^([^=<>!]+)(<=|>=|!=|==|=|<|>)(?![=<>!])(.*)$/s.exec(each) || [];
     if (!field) throw new Error(`${each} is no condition; write one as label=cat or year>=2020`);
     let value = text;
     try { value = JSON.parse(text); } catch { /* a plain word */ }
-    where[field] = { ...where[field], [operator === "=" ? "==" : operator]: value };
+    const sign = operator === "=" ? "==" : operator;
+    where[field] = { ...where[field], [sign]: [...(where[field]?.[sign] || []), value] }; // all of them must hold
   }
   return where;
 }
