@@ -153,19 +153,10 @@ def test_a_right_import_is_not(tmp_path: Path, file: str, code: str) -> None:
 # What an import costs
 
 
-def test_importing_is_quick_and_loads_nothing_heavy() -> None:
-    # Processor time, and without torch, which everything needs: neither depends much on how busy the machine is.
-    code = f"""
-import json, sys, time, torch, numpy
-began = time.process_time()
-import {PACKAGE}
-seconds = time.process_time() - began
-print(json.dumps([seconds, [name for name in {LAZY!r} if name in sys.modules]]))
-"""
+def test_importing_loads_nothing_heavy() -> None:
+    code = f"import json, sys, {PACKAGE}; print(json.dumps([name for name in {LAZY!r} if name in sys.modules]))"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT / "src")
-    seconds, loaded = json.loads(result.stdout)
-    assert loaded == []
-    assert seconds < 1.0
+    assert json.loads(result.stdout) == []
 
 
 # What no file may name
