@@ -97,8 +97,32 @@ def test_version() -> None:
 
 
 def test_a_verb_that_does_not_exist() -> None:
-    result = run("embde")
-    assert result.code == 2 and "No such command 'embde'" in result.err
+    assert refused("embde") == "No such command 'embde'. Did you mean 'embed'?"
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--nonsense"], "No such option: --nonsense; see eigenmap --help."),
+        (
+            ["search", "index", "a.jpg", "--rank-by", "x"],
+            "Invalid value for '--rank-by': 'x' is not one of 'relevance', ",
+        ),
+        (["search", "index"], "Missing argument 'IMAGE'; see eigenmap search --help."),
+        (["fit", "images", "a", "b", "--out", "x"], "Got unexpected extra argument"),
+        (["fit", "images", "a", "--steps", "many"], "Invalid value for '--steps': "),
+        (["embed", "run", "photos"], "Missing option '--out' / '-o'; see eigenmap embed --help."),
+        (["fit", "imagse", "a"], "No such command 'imagse'. Did you mean 'images'?"),
+    ],
+)
+def test_a_command_that_cannot_be_read_ends_in_one_sentence(words: list[str], sentence: str) -> None:
+    assert refused(*words).startswith(sentence)
+
+
+@pytest.mark.parametrize("words", [[], ["fit"], ["embed"]])
+def test_a_verb_alone_shows_its_help(words: list[str]) -> None:
+    result = run(*words)
+    assert "Usage:" in result.out + result.err and "Error" not in result.err
 
 
 def test_a_forgotten_word_is_named(tmp_path: Path) -> None:

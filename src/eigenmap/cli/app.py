@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -41,6 +43,10 @@ _GO_ON = {
 }
 
 
+_UsageError: Any = typer.BadParameter.__bases__[0]
+"""A command that cannot be read; typer has its own copy of click, or uses the installed one."""
+
+
 class Verbs(TyperGroup):
     """The verbs in the order of a first session; the user's mistakes end in one sentence, not in a traceback."""
 
@@ -55,18 +61,34 @@ class Verbs(TyperGroup):
                 where = f"{word} has no value" if word else f"word {number} of the command is empty"
                 complain(f"{where}; is a variable of the shell not set?")
                 raise typer.Exit(2)
-        return super().parse_args(ctx, args)
+        with _in_one_sentence():
+            return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
         """Run the verb."""
         try:
-            return super().invoke(ctx)
-        except EigenmapError as error:
-            complain(str(error))
-            raise typer.Exit(2) from None
+            with _in_one_sentence():
+                return super().invoke(ctx)
         except KeyboardInterrupt:
             complain(f"stopped{_GO_ON.get(ctx.invoked_subcommand, '')}")
             raise typer.Exit(130) from None
+
+
+@contextmanager
+def _in_one_sentence() -> Iterator[None]:
+    """What is wrong with the input or with the command itself."""
+    try:
+        yield
+    except EigenmapError as error:
+        complain(str(error))
+        raise typer.Exit(2) from None
+    except _UsageError as error:
+        if type(error).__name__ == "NoArgsIsHelpError":
+            raise  # not wrong: it shows the help
+        sentence = " ".join(error.format_message().replace("Value error, ", "").split())
+        more = "" if sentence.endswith("?") else f"; see {error.ctx.command_path if error.ctx else 'eigenmap'} --help"
+        complain(sentence.rstrip(".") + more)
+        raise typer.Exit(2) from None
 
 
 class Kinds(TyperGroup):
