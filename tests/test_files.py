@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from eigenmap.errors import EigenmapError
-from eigenmap.files import require_writable, whole
+from eigenmap.files import require_writable, whole, whole_file
 
 
 def test_a_file_takes_its_place_when_it_is_whole(tmp_path: Path) -> None:
@@ -35,3 +35,12 @@ def test_a_place_is_tried_without_leaving_a_trace(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(EigenmapError, match="cannot be written"):
         require_writable(tmp_path / "file" / "below")
+
+
+def test_a_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError), whole_file(tmp_path / "a") as file:
+        file.write(b"half")
+        raise RuntimeError
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(EigenmapError, match="cannot be written"), whole_file(tmp_path / "gone" / "a"):
+        pass

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO
+from uuid import uuid4
 
 from eigenmap.errors import EigenmapError
 
@@ -25,6 +28,27 @@ def whole(path: Path) -> Iterator[Path]:
         with suppress(OSError):
             partial.unlink()
         raise
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[IO[bytes]]:
+    """A file that appears under its name only when it is complete and on disk; several may be begun at once.
+
+    with whole_file(Path("codes.npy")) as file:
+        np.save(file, codes)
+    """
+    partial = path.with_name(f".{path.name}.{uuid4().hex}.partial")
+    try:
+        with partial.open("xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+    except OSError as error:
+        raise EigenmapError(f"{path} cannot be written: {error.strerror or error}") from error
+    finally:
+        with suppress(OSError):  # where nothing can be written, nothing can be removed
+            partial.unlink()
 
 
 def require_writable(path: Path) -> None:

@@ -25,7 +25,7 @@ from eigenmap.data import ImageSet, load_images
 from eigenmap.errors import EigenmapError
 from eigenmap.evaluation.monitor import classes_of, knn_monitor
 from eigenmap.files import require_writable
-from eigenmap.model import DESCRIPTION, Eigenmap, EncoderSpec, ImageInput, Source
+from eigenmap.model import CHECKPOINT, DESCRIPTION, Eigenmap, EncoderSpec, ImageInput, Source
 from eigenmap.networks import Network, freeze, load_encoder_weights, require_encoder
 from eigenmap.objectives import Matryoshka, build
 from eigenmap.recipes import Recipe
@@ -38,7 +38,6 @@ from eigenmap.training.config import Accelerator, Setting
 from eigenmap.training.environment import history
 from eigenmap.training.launch import pays_to_compile
 from eigenmap.training.progress import Progress
-from eigenmap.training.run import CHECKPOINT
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric

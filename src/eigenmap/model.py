@@ -39,6 +39,8 @@ FORMAT = "eigenmap-model"
 VERSION = 1
 DESCRIPTION = "model.json"
 WEIGHTS = "model.safetensors"
+CHECKPOINT = "checkpoint.pt"
+"""Files of a run: the first two are its model, the last is there as soon as training has saved its state once."""
 
 
 @dataclass(frozen=True)
@@ -320,7 +322,7 @@ def _prefixed(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 def _instead(directory: Path) -> str:
     """What a path is that holds no model."""
-    if (directory / "checkpoint.pt").is_file():
+    if (directory / CHECKPOINT).is_file():
         return f"has no {DESCRIPTION} in it yet, for its training has not ended; fit it again with --resume"
     if directory.is_dir():
         return f"has no {DESCRIPTION} in it"

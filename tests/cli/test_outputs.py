@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from eigenmap.cli.outputs import check_file, check_index, write_json, write_matrix, written
+from eigenmap.cli.outputs import check_file, check_index, write_json, written
+from eigenmap.embedding.files import write_matrix
 from eigenmap.errors import EigenmapError
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from eigenmap import EigenmapError
 from eigenmap.embedding.blocks import Block
-from eigenmap.embedding.shards import Codebook, Plan, ShardFolder, code_table, utf8_name, whole_file
+from eigenmap.embedding.shards import Codebook, Plan, ShardFolder, code_table, utf8_name
 
 PLAN = Plan("abc", dim=3, images=5, digest="d", shard_size=2, files="parquet")
 
@@ -108,12 +108,3 @@ def test_a_damaged_or_missing_shard(tmp_path: Path, files: str) -> None:
     part.unlink()
     with pytest.raises(EigenmapError, match=r"part-00000 in .* is missing or damaged"):
         list(made)
-
-
-def test_a_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
-    with pytest.raises(RuntimeError), whole_file(tmp_path / "a") as file:
-        file.write(b"half")
-        raise RuntimeError
-    assert not list(tmp_path.iterdir())
-    with pytest.raises(EigenmapError, match="cannot be written"), whole_file(tmp_path / "gone" / "a"):
-        pass

@@ -114,6 +114,10 @@ def test_a_model_is_copied_inside_and_other_files_do_not_disturb(tmp_path):
     index = CodeIndex(K)
     index.add(codes(2), [1, 2])
     path = tmp_path / "new" / "parents" / "index"
+    with pytest.raises(EigenmapError, match=r"run holds no whole model \(model\.safetensors is missing\)"):
+        index.save(path, model_dir=tmp_path / "run")
+    assert not path.exists()
+    (tmp_path / "run" / "model.safetensors").write_text("weights")
     index.save(path, model_dir=tmp_path / "run")
     assert (path / "model" / "model.json").read_text() == "{}"
     (path / "notes.txt").write_text("mine")

@@ -62,3 +62,14 @@ def test_a_disk_that_is_full_is_told_in_a_sentence(tmp_path, monkeypatch):
     with pytest.raises(EigenmapError, match=r"cannot write the index .*: No space left on device$"):
         build(About(K), batches([3]), tmp_path / "a", overwrite=False, model_dir=tmp_path / "model")
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+def test_of_a_run_only_the_model_is_kept(tmp_path):
+    run = tmp_path / "run"
+    (run / "tensorboard").mkdir(parents=True)
+    for name in ("model.json", "model.safetensors", "checkpoint.pt"):
+        (run / name).write_text(name)
+    index = CodeIndex(K)
+    index.add(np.ones((1, K)), [0])
+    index.save(tmp_path / "a", model_dir=run)
+    assert sorted(file.name for file in (tmp_path / "a" / "model").iterdir()) == ["model.json", "model.safetensors"]

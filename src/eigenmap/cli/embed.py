@@ -25,7 +25,7 @@ from eigenmap.cli.options import (
     StrictOption,
     check_device,
 )
-from eigenmap.cli.outputs import check_codes, check_file, write_matrix, written
+from eigenmap.cli.outputs import check_codes, check_file, written
 from eigenmap.cli.work import encode_nodes
 from eigenmap.errors import EigenmapError
 
@@ -177,6 +177,7 @@ def _embed_nodes(
 ) -> None:
     """Write the codes of nodes, in their order, as they are made."""
     from eigenmap.data.graphs import read_features
+    from eigenmap.embedding.files import write_matrix
     from eigenmap.model import Eigenmap
 
     if out.suffix not in (".npy", ".npz"):

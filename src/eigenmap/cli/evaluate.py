@@ -162,7 +162,7 @@ def retrieval(
     [bold]map_over_relevant@M[/bold]  the same sum, divided by all relevant in the gallery
     [bold]precision@M[/bold]          share of the first M that is relevant
     """
-    from eigenmap.evaluation.checks import whole_number
+    from eigenmap.arguments import whole_number
     from eigenmap.evaluation.retrieval import lengths
     from eigenmap.evaluation.retrieval import retrieval as measure
     from eigenmap.model import Eigenmap

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import Enum
@@ -233,9 +231,7 @@ def index(
             note(f"{out}: {len(made):,} images, {dim} features each.")
         return
     made.add(codes, images.ids, _labels(images))
-    with tempfile.TemporaryDirectory() as folder:
-        # Of a run only the model: checkpoints are many times as large.
-        made.save(out, overwrite=force, model_dir=_copy_model(run, Path(folder) / "model"))
+    made.save(out, overwrite=force, model_dir=run)
     if thumbnails:
         _store_thumbnails(out, images)
     _note_several_labels(out, images)
@@ -349,9 +345,7 @@ def _from_codes(made: CodeIndex, batches: Iterator[Batch], run: Path, out: Path,
         for batch in batches:
             made.upsert(batch.codes, batch.ids)
         return len(made)
-    with tempfile.TemporaryDirectory() as folder:
-        model = _copy_model(run, Path(folder) / "model")
-        return build(made.about, batches, out, overwrite=force, model_dir=model)
+    return build(made.about, batches, out, overwrite=force, model_dir=run)
 
 
 def _labels(images: ImageSet) -> list[dict[str, str]] | None:
@@ -379,12 +373,3 @@ def _note_several_labels(index: Path, images: ImageSet) -> None:
         backend = CodeIndex.open(index).backend
         assert isinstance(backend, KeepsNotes)
         backend.write_note(SEVERAL, {"separator": " "})
-
-
-def _copy_model(run: Path, to: Path) -> Path:
-    from eigenmap.model import DESCRIPTION, WEIGHTS
-
-    to.mkdir()
-    for name in (DESCRIPTION, WEIGHTS):
-        shutil.copyfile(run / name, to / name)
-    return to

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
-from uuid import uuid4
 
 from eigenmap.errors import EigenmapError
-from eigenmap.files import require_writable
+from eigenmap.files import require_writable, whole_file
 
 if TYPE_CHECKING:
-    from eigenmap.model import Codes
+    pass
 
 
 def check_file(path: Path, force: bool) -> None:
@@ -57,32 +55,16 @@ def write_json(path: Path, content: object) -> None:
         file.write(as_json(content))
 
 
-def write_matrix(file: IO[bytes], shape: tuple[int, int], blocks: Iterable[Codes]) -> None:
-    """Write blocks of rows as the .npy file that they would make together, which need never be in memory."""
-    from numpy.lib.format import write_array_header_1_0
-
-    write_array_header_1_0(file, {"descr": "<f4", "fortran_order": False, "shape": shape})
-    for block in blocks:
-        file.write(block.astype("<f4").tobytes())
-
-
 @contextmanager
 def written(path: Path) -> Iterator[IO[bytes]]:
-    """A file that takes its place at `path` only when the block has ended well.
+    """`whole_file`, in a folder that is made if need be.
 
     with written(Path("codes.npy")) as file:
         np.save(file, codes)
     """
-    partial = path.with_name(f".{path.name}.{uuid4().hex}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with partial.open("xb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
     except OSError as error:
         raise EigenmapError(f"{path} cannot be written: {error.strerror or error}.") from error
-    finally:
-        with suppress(OSError):  # where nothing can be written, nothing can be removed
-            partial.unlink()
+    with whole_file(path) as file:
+        yield file

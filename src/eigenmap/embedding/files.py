@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import zipfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import IO
 
 import numpy as np
 
-from eigenmap.embedding.shards import Codebook, code_table, parquet_module, whole_file, write_json
+from eigenmap.embedding.shards import Codebook, code_table, parquet_module, write_json
+from eigenmap.files import whole_file
+from eigenmap.model import Codes
 
 SUFFIXES = (".npy", ".npz", ".parquet")
 
@@ -38,11 +41,15 @@ def _names(shards: Codebook) -> list[str]:
     return [name for ids, _ in shards for name in ids]
 
 
-def _write_codes(file: IO[bytes], shards: Codebook) -> None:
-    shape = (len(shards), shards.plan.dim)
+def write_matrix(file: IO[bytes], shape: tuple[int, int], blocks: Iterable[Codes]) -> None:
+    """Write blocks of rows as the .npy file that they would make together, which need never be in memory."""
     np.lib.format.write_array_header_1_0(file, {"descr": "<f4", "fortran_order": False, "shape": shape})
-    for _, codes in shards:
-        file.write(codes.astype("<f4", copy=False).tobytes())
+    for block in blocks:
+        file.write(block.astype("<f4", copy=False).tobytes())
+
+
+def _write_codes(file: IO[bytes], shards: Codebook) -> None:
+    write_matrix(file, (len(shards), shards.plan.dim), (codes for _, codes in shards))
 
 
 def _join_parquet(shards: Codebook, out: Path) -> None:

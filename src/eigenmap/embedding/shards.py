@@ -11,19 +11,18 @@ then it is a hidden neighbour, in which `.progress/` holds the plan and a file f
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 from uuid import uuid4
 
 import numpy as np
 
 from eigenmap.embedding.blocks import Block
 from eigenmap.errors import EigenmapError
+from eigenmap.files import whole_file
 from eigenmap.model import Codes
 
 DESCRIPTION = "_embedding.json"  # with an underscore, so that readers of Parquet folders pass it over
@@ -192,22 +191,6 @@ def code_table(ids: Sequence[str | int], codes: Codes, metadata: dict[str, str])
 def utf8_name(name: str) -> str:
     r"""The name of a file as text that any program takes: bytes that are no UTF-8 are written as \xff."""
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-
-
-@contextmanager
-def whole_file(path: Path) -> Iterator[IO[bytes]]:
-    """A file that appears under its name only when it is complete and on disk."""
-    partial = path.with_name(f".{path.name}.{uuid4().hex}.partial")
-    try:
-        with partial.open("xb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
-    except OSError as error:
-        raise EigenmapError(f"{path} cannot be written: {error.strerror or error}") from error
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def write_json(path: Path, content: object) -> None:

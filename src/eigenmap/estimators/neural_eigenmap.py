@@ -13,11 +13,11 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 from torch import Tensor, nn
 
+from eigenmap.arguments import whole_number
 from eigenmap.errors import EigenmapError
 from eigenmap.estimators import report
 from eigenmap.estimators.relation import NEIGHBOURS, PRECOMPUTED, make_relation, one_row_each
 from eigenmap.estimators.solver import Found, Settings, Solver
-from eigenmap.evaluation.checks import whole_number
 from eigenmap.objectives.objective import number
 
 Array = np.ndarray[Any, Any]

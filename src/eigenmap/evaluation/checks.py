@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from eigenmap.arguments import whole_number
 from eigenmap.errors import EigenmapError
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-__all__ = ["class_numbers", "whole_number"]
 
 
 def class_numbers(labels: object, n: int, name: str) -> Tensor:

@@ -15,8 +15,9 @@ from typing import Literal, TypedDict, get_args
 import torch
 from torch import Tensor
 
+from eigenmap.arguments import whole_number
 from eigenmap.errors import EigenmapError
-from eigenmap.evaluation.checks import class_numbers, whole_number
+from eigenmap.evaluation.checks import class_numbers
 from eigenmap.evaluation.neighbours import knn_accuracy
 from eigenmap.evaluation.probe import LinearProbe, fit_ridge, fit_sgd, fractions
 from eigenmap.evaluation.ranking import Codes, as_tensor, check_codes, device_of

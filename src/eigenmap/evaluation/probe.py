@@ -25,8 +25,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from eigenmap.arguments import whole_number
 from eigenmap.errors import EigenmapError
-from eigenmap.evaluation.checks import class_numbers, whole_number
+from eigenmap.evaluation.checks import class_numbers
 from eigenmap.evaluation.ranking import Codes, as_tensor, device_of
 
 LAMBDAS = tuple(10.0**power for power in range(-8, 3))

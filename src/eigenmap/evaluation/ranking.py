@@ -21,8 +21,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from eigenmap.arguments import whole_number
 from eigenmap.errors import EigenmapError
-from eigenmap.evaluation.checks import whole_number
 
 Codes: TypeAlias = "Tensor | NDArray[Any]"
 

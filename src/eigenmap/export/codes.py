@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from eigenmap.embedding.shards import code_table, parquet_module, whole_file, write_json
-from eigenmap.evaluation.checks import whole_number
+from eigenmap.arguments import whole_number
+from eigenmap.embedding.shards import code_table, parquet_module, write_json
+from eigenmap.files import whole_file
 from eigenmap.search import CodeIndex
 from eigenmap.search.backend import Floats, Id
 

@@ -24,8 +24,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from eigenmap.embedding.shards import whole_file
 from eigenmap.errors import EigenmapError
+from eigenmap.files import whole_file
 from eigenmap.model import Eigenmap
 from eigenmap.spectrum import unit_rows
 

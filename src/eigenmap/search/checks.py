@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from eigenmap.arguments import whole_number
 from eigenmap.errors import EigenmapError
-from eigenmap.evaluation.checks import whole_number
 from eigenmap.search.backend import Floats, Id, Metadata, Stage
 from eigenmap.search.filters import plain
 

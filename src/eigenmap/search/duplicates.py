@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
+from eigenmap.arguments import whole_number
 from eigenmap.errors import EigenmapError
-from eigenmap.evaluation.checks import whole_number
 from eigenmap.search.backend import Backend, Batch, Id, RanksTwoWays
 from eigenmap.search.index import CodeIndex, Results
 

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
+from eigenmap.arguments import whole_number
 from eigenmap.errors import EigenmapError
-from eigenmap.evaluation.checks import whole_number
 from eigenmap.search import checks
 from eigenmap.search.backend import (
     RANKINGS,
@@ -337,7 +337,7 @@ class CodeIndex:
     def save(self, path: Where, overwrite: bool = False, model_dir: Where | None = None) -> None:
         """Write the index as a directory, whole or not at all; an existing index only with `overwrite`.
 
-        `model_dir`, if given, is copied inside as `model/`.
+        The model in `model_dir`, if given (the folder of a run, say), is copied inside as `model/`.
         """
         from eigenmap.search.saving import save
 

@@ -7,8 +7,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from eigenmap.arguments import whole_number
 from eigenmap.errors import EigenmapError
-from eigenmap.evaluation.checks import whole_number
 from eigenmap.search.backend import METHODS, METRICS, PRECISIONS, About, Approximate, Backend
 from eigenmap.search.directory import about_of
 

@@ -72,7 +72,13 @@ def _empty(about: About, directory: Directory, codec: codecs.Codec | None = None
 
 
 def _copy_model(directory: Directory, model_dir: Place | None) -> None:
-    if model_dir is not None:
-        (directory.path / "model").mkdir()
-        for file in Path(model_dir).iterdir():
-            shutil.copyfile(file, directory.path / "model" / file.name)
+    """The two files of a model, whatever else the folder of its run holds, and without their permissions."""
+    if model_dir is None:
+        return
+    from eigenmap.model import DESCRIPTION, WEIGHTS
+
+    (directory.path / "model").mkdir()
+    for name in (DESCRIPTION, WEIGHTS):
+        if not (Path(model_dir) / name).is_file():
+            raise EigenmapError(f"{model_dir} holds no whole model ({name} is missing); give the folder of a run")
+        shutil.copyfile(Path(model_dir) / name, directory.path / "model" / name)

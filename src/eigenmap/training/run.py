@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from eigenmap.errors import EigenmapError
-from eigenmap.model import DESCRIPTION
+from eigenmap.model import CHECKPOINT, DESCRIPTION
 from eigenmap.training import checkpoint
 from eigenmap.training.config import Setting
 from eigenmap.training.metrics import Metrics
@@ -16,7 +16,6 @@ from eigenmap.training.metrics import Metrics
 if TYPE_CHECKING:
     from eigenmap.training.loop import Learner
 
-CHECKPOINT = "checkpoint.pt"
 METRICS = "metrics.jsonl"
 
 
