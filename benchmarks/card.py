@@ -7,8 +7,9 @@ Parts run in the order given. `vision:STAGE` and `graphs:STAGE` are sweeps over 
 they take all the time that is left, or their share of it if further parts follow. The others take what they need, and
 are left out if that is not there. Sweeps of the two kinds do not share the card: a process gets a slice of its time
 whether its kernels are large or small, so that many small jobs leave a few large ones little of it. Where NVIDIA's
-multi-process service is installed, the runs of a sweep go through it, so that small kernels of several processes run at
-once; what is timed (every part that is no sweep) does not.
+multi-process service is installed, the runs of a vision sweep go through it, so that small kernels of several processes
+run at once. What is timed (every part that is no sweep) does not; nor do graphs, since a fault of one process of the
+service ends all of them: twelve at once ended with an illegal instruction, which the same runs without it did not.
 
 Results go to FOLDER (`--out`) as JSON, what the parts printed as .txt; the last lines say how everything went.
 """
@@ -41,6 +42,8 @@ class Part:
     command: str
     seconds: float
     sweeps: bool = False
+    shares: bool = False
+    """Whether its processes go through the multi-process service."""
     lines: int = 25
     """Of its output, how many of the last are shown."""
 
@@ -63,9 +66,10 @@ PARTS = {
         "--seconds {seconds}",
         60,
         sweeps=True,
+        shares=True,
     ),
     "graphs": Part(
-        "graph_plan.py sweep --data {data} --results {out}/graphs --stage {stage} --side-by-side 12 "
+        "graph_plan.py sweep --data {data} --results {out}/graphs --stage {stage} --side-by-side 8 "
         "--seconds {seconds}",
         40,
         sweeps=True,
@@ -102,7 +106,7 @@ def run(names: Sequence[str], data: Path, out: Path, seconds: float) -> Iterator
             continue
         words = words_of(name, data, out, given)
         began = time.monotonic()
-        sharing = multi_process_service() if part.sweeps else nullcontext({})
+        sharing = multi_process_service() if part.shares else nullcontext({})
         with sharing as service, (out / f"{name.replace(':', '-')}.txt").open("w", encoding="utf-8") as log:
             try:
                 code = subprocess.run(

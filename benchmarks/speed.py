@@ -215,9 +215,14 @@ def fits(setting: Setting) -> bool:
     except torch.cuda.OutOfMemoryError:
         return False
     finally:
-        gc.collect()  # learners refer to themselves: without it the next one finds their memory taken
-        torch.cuda.empty_cache()
+        release()
     return True
+
+
+def release() -> None:
+    """Give memory back that nothing needs: learners refer to themselves, the next one would find it taken."""
+    gc.collect()
+    torch.cuda.empty_cache()
 
 
 class CpuViews(Dataset[tuple[Tensor, Tensor]]):
@@ -349,17 +354,22 @@ def main() -> None:
     if given.profile:
         print("\n\n".join(f"{mode}: {profile(setting, compiled=mode == 'compiled')}" for mode in given.modes))
         return
-    result: dict[str, Any] = {"benchmark": "speed", "settings": asdict(setting)}
-    result["rows"] = [measure(setting, compiled=mode == "compiled") for mode in given.modes]
-    if given.accumulate:
-        result["accumulated"] = measure_accumulated(setting, given.accumulate)
-    if given.loader:
-        result["loader"] = measure_loader(setting, usual_transform(setting.size), given.workers)
+    # Compiled steps come last: the memory of their CUDA graphs is not given back.
+    measurements: dict[str, Callable[[], Any]] = {}
     if given.objectives:
-        result["objectives"] = measure_objectives(LARGE_BATCH, tuple(given.widths), setting.repeat)
-    result |= harness.environment()
-    if given.json:
-        harness.write(given.json, result)
+        measurements["objectives"] = lambda: measure_objectives(LARGE_BATCH, tuple(given.widths), setting.repeat)
+    if given.accumulate:
+        measurements["accumulated"] = lambda: measure_accumulated(setting, given.accumulate)
+    if given.loader:
+        measurements["loader"] = lambda: measure_loader(setting, usual_transform(setting.size), given.workers)
+    modes = sorted(given.modes, key=("eager", "compiled").index)
+    measurements["rows"] = lambda: [measure(setting, compiled=mode == "compiled") for mode in modes]
+    result: dict[str, Any] = {"benchmark": "speed", "settings": asdict(setting), "rows": []} | harness.environment()
+    for name, measurement in measurements.items():
+        result[name] = measurement()
+        release()
+        if given.json:
+            harness.write(given.json, result)
     from speed_tables import speed
 
     print("\n\n".join(speed({"speed": result})))
