@@ -69,8 +69,7 @@ PARTS = {
         shares=True,
     ),
     "graphs": Part(
-        "graph_plan.py sweep --data {data} --results {out}/graphs --stage {stage} --side-by-side 8 "
-        "--seconds {seconds}",
+        "graph_plan.py sweep --data {data} --results {out}/graphs --stage {stage} --side-by-side 8 --seconds {seconds}",
         40,
         sweeps=True,
     ),

@@ -1,4 +1,4 @@
-"""Whether what is compiled for a GPU computes what the plain code does there: views, networks, whole steps.
+"""Whether what is compiled for a GPU computes what the plain code does there: views, networks, objectives, whole steps.
 
     python benchmarks/gpu_check.py [--sizes 32 96] [--views cifar ...] [--precisions 32-true bf16-mixed] [--all]
 
@@ -18,7 +18,7 @@ from typing import get_args
 import torch
 
 from eigenmap.networks import Network, build_encoder
-from eigenmap.objectives import build
+from eigenmap.objectives import OBJECTIVES, build
 from eigenmap.relations.augmentation import TwoViews
 from eigenmap.relations.images import ImagePairs
 from eigenmap.relations.recipes import RECIPES
@@ -91,6 +91,20 @@ def check_steps(size: int, precisions: Sequence[Precision], device: torch.device
         yield f"mean loss of {steps} steps, {stem} stem, {size} pixels, {precision}", drift, 0.5
 
 
+def check_objectives(device: torch.device, names: Sequence[str] = tuple(OBJECTIVES), k: int = 2048) -> Iterator[Case]:
+    """The gradient of every objective as training computes it, against that of the plain one; shares of its norm."""
+    config = TrainingConfig(steps=1, compile=True)
+    shared = torch.randn(512, 8, device=device) @ torch.randn(8, k, device=device)
+    codes = [(shared + 0.3 * torch.randn_like(shared)).requires_grad_() for _ in range(2)]
+    for name in names:
+        plain = build(name)
+        learner = Learner(start(config), torch.nn.Linear(1, 1), build(name), config)
+        wanted, found = (
+            torch.cat(torch.autograd.grad(objective(*codes), codes)) for objective in (plain, learner.objective)
+        )
+        yield f"gradient of {name}, k = {k:,}", _apart(wanted, found) / float(wanted.abs().max()), 0.01
+
+
 def _apart(a: torch.Tensor, b: torch.Tensor) -> float:
     """The largest difference; infinite where either is not a number."""
     both = torch.stack([a, b]).double()
@@ -101,6 +115,7 @@ def cases(
     sizes: Sequence[int], views: Sequence[str], precisions: Sequence[Precision], device: torch.device
 ) -> Iterator[Case]:
     """All comparisons, one after another."""
+    yield from check_objectives(device)
     for size in sizes:
         yield from check_views(size, views, device)
         yield from check_ahead(size, device)

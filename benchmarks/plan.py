@@ -15,6 +15,7 @@ Stages, in the order in which they are worth running:
 | rates          | 10 epochs: the rates of the other rows, of SCL with LARS, and of the default at batch 2,048 |
 | others         | every other row, 1 seed, CIFAR-10 |
 | robustness-k   | the robustness runs at k = 128 and 8,192 |
+| few-steps      | the default at batch 512 with the steps of batch 2,048 |
 | accuracy-search | other settings of the default, 20 epochs: crops, SCL's scale, the projector's rate, twice the rate |
 | accuracy       | the best of these by held-out kNN, 200 epochs, CIFAR-10 |
 | wide           | the Gram penalty and the paper's objective at k = 8,192, 20 epochs |
@@ -22,8 +23,8 @@ Stages, in the order in which they are worth running:
 
 The leading four are three trainings: SCL's serves our default (aligned) and SCL with PCA. Whatever needs a method's
 rate waits until the screening of that method is complete. A run is finished if its file is in `benchmarks/results` or
-in `--results`. A rate is for batch 512 and grows with the batch; at batch 2,048 the default may take a half or a
-quarter of that, whichever has the best held-out kNN accuracy at k = 2,048.
+in `--results`. A rate is for batch 512 and grows with the batch; at batch 2,048 the default may take a half, a quarter
+or an eighth of that, whichever has the best held-out kNN accuracy at k = 2,048.
 """
 
 from __future__ import annotations
@@ -56,8 +57,9 @@ SCREENING_EPOCHS, FINAL_EPOCHS, ROBUSTNESS_EPOCHS, ACCURACY_EPOCHS = 20, 50, 10,
 SEEDS = (0, 1, 2)
 BATCHES, WIDTHS = (512, 256, 2048), (2048, 128, 8192)
 LARGE = 2048
-SHARES = (1.0, 0.5, 0.25)
-"""Of the rate that the batch asks for, what the default tries at a large one: all, as its root, as if it were small."""
+SEARCHED_AT_LARGE = ("scl", "scl-lars")
+SHARES = (1.0, 0.5, 0.25, 0.125)
+"""Of the rate that a large batch asks for, what the default tries: all, as its root, as if it were small, and less."""
 
 IMAGES_PER_SECOND = float(os.environ.get("EIGENMAP_IMAGES_PER_SECOND", 50_000))
 """Of the whole card at 32 pixels, all processes together: measured on one H200, four side by side, compiled."""
@@ -114,7 +116,7 @@ class Finished:
     def rate_at(self, method: str, batch: int) -> float | None:
         """The rate (for batch 512) to run a method at with this batch; None until it is known."""
         rate = self.rate(method)
-        if rate is None or method != DEFAULT or batch != LARGE:
+        if rate is None or method not in SEARCHED_AT_LARGE or batch != LARGE:
             return rate
         tried = {share * rate: brief(method, share * rate, batch_size=LARGE) for share in SHARES}
         return self._best(tried) or (rate if self.assume_rates else None)
@@ -168,9 +170,17 @@ def _robustness(methods: tuple[str, ...], widths: tuple[int, ...]) -> Callable[[
 
 def _rates(finished: Finished) -> Iterator[Job]:
     yield from (brief(method, rate) for method in BRIEFLY_SCREENED for rate in METHODS[method].rates)
+    for method in SEARCHED_AT_LARGE:
+        rate = finished.rate(method)
+        if rate is not None:
+            yield from (brief(method, share * rate, batch_size=LARGE) for share in SHARES)
+
+
+def few_steps(finished: Finished) -> Iterator[Job]:
+    """The default at the usual batch with about the steps that a robustness run has at the large one."""
     rate = finished.rate(DEFAULT)
     if rate is not None:
-        yield from (brief(DEFAULT, share * rate, batch_size=LARGE) for share in SHARES)
+        yield from (replace(brief(DEFAULT, rate), epochs=epochs) for epochs in (2, 3))
 
 
 def _wide(finished: Finished) -> Iterator[Job]:
@@ -205,6 +215,7 @@ STAGES: Mapping[str, Callable[[Finished], Iterator[Job]]] = {
     "rates": _rates,
     "others": _finals("cifar10", OTHERS, SEEDS[:1]),
     "robustness-k": _robustness(ROBUST, WIDTHS[1:]),
+    "few-steps": few_steps,
     "accuracy-search": accuracy_search,
     "accuracy": _accuracy,
     "wide": _wide,

@@ -32,6 +32,8 @@ from eigenmap.recipes import Recipe
 from eigenmap.relations.augmentation import TwoViews
 from eigenmap.relations.images import ImagePairs, split_held_out
 from eigenmap.training import CollapseError, DivergedError, TrainingConfig, start, train
+from eigenmap.training.metrics import Record
+from eigenmap.training.progress import Silent
 from jobs import METHODS, Job, Part
 from measure import Probe, Trained, measure, measure_accuracy, target
 
@@ -39,6 +41,17 @@ PROTOCOL = (
     "mAP and precision of {queries} against all training images, cosine, final epoch; {share} of the "
     "training images are not trained on (alignment, choice of the rate by kNN)"
 )
+
+
+class Checks(Silent):
+    """Keeps what every look at the held-out pairs found, also of a run that is stopped."""
+
+    def __init__(self) -> None:
+        self.records: list[Record] = []
+
+    def report(self, record: Record, check: bool) -> None:
+        if check:
+            self.records.append(record)
 
 
 def run(
@@ -72,13 +85,14 @@ def run(
     }
     objective = build(recipe.objective, **recipe.objective_options)
     check = lambda: held_pairs.pairs(torch.Generator().manual_seed(0), held_batch)  # noqa: E731
+    checks = Checks()
     try:
-        done = train(network, pairs, objective, config, held_out=check, fabric=fabric)
+        done = train(network, pairs, objective, config, held_out=check, progress=checks, fabric=fabric)
     except (CollapseError, DivergedError) as error:
-        return {**result, "collapsed": str(error)}
+        return {**result, "collapsed": str(error), "history": checks.records}
     result["seconds_training"] = done.seconds
     result["images_per_second"] = steps * job.batch_size / done.seconds
-    result["history"] = [record for record in done.history if "effective_rank" in record]
+    result["history"] = checks.records
     result["peak_gpu_gib"] = torch.cuda.max_memory_allocated() / 2**30 if torch.cuda.is_available() else None
 
     began = time.perf_counter()

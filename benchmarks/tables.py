@@ -233,15 +233,6 @@ def rates(results: Results) -> Iterator[str]:
     rows = [[name, *accuracies(found, *names)] for name, found in briefly.items()]
     yield table(["method and rate", "kNN held out", "kNN test", "linear test"], rows)
     yield made_by([result for result in briefly.values() if result is not None])
-    yield from _unclipped(results)
-
-
-def _unclipped(results: Results) -> Iterator[str]:
-    """Why rivals that were published with LARS run with clipped SGD here."""
-    for method in ("barlow-twins-lars", "vicreg-lars"):
-        for run in results.finals("cifar10", method):
-            words = run.get("collapsed", "it trained")
-            yield f"{method} at rate {run['job']['rate']:g}, unclipped as published, 50 epochs: {words}"
 
 
 def finals(results: Results) -> Iterator[str]:
@@ -302,15 +293,34 @@ def robustness(results: Results) -> Iterator[str]:
         shown += [result for result in found if result is not None]
     yield table(["objective, optimiser", *(f"k {k}, batch {batch}" for k, batch in shapes)], rows)
     yield made_by(shown)
+    yield _few_steps(results, finished)
+
+
+def _few_steps(results: Results, finished: plan.Finished) -> str:
+    """What the default reaches with the few steps of a large batch, at the usual one."""
+    said = [
+        f"{accuracies(results.of(job), 'linear_ridge_test')[0]} after {_steps(job)} steps ({job.epochs} epochs)"
+        for job in plan.few_steps(finished)
+    ]
+    large = _steps(plan.brief(plan.DEFAULT, 1.0, batch_size=plan.LARGE))
+    return (
+        f"At batch {plan.LARGE:,} ten epochs are {large} steps. At batch {plan.BATCH} the default has "
+        f"{' and '.join(said) or NOT_RUN}, each with a schedule of its own: what so few steps can do."
+    )
+
+
+def _steps(job: Job) -> int:
+    """Steps of a run on nine tenths of the images."""
+    return job.epochs * (job.set.train_images * 9 // 10 // job.batch_size)
 
 
 def _robust(results: Results, finished: plan.Finished, method: str, k: int, batch: int) -> Result | None:
-    """The run at the rate that was chosen for this batch; at any rate until that is known."""
+    """The run at the rate that was chosen for this batch; until that is known, the best of those that ran."""
     rate = finished.rate_at(method, batch)
     chosen = None if rate is None else results.of(plan.brief(method, rate, k, batch))
-    rates = METHODS[method].rates
-    others = (results.of(plan.brief(method, rate, k, batch)) for rate in reversed(rates))
-    return chosen or next((result for result in others if result is not None), None)
+    tried = {share * rate for rate in METHODS[method].rates for share in plan.SHARES}
+    others = [found for rate in tried if (found := results.of(plan.brief(method, rate, k, batch))) is not None]
+    return chosen or max(others, key=lambda result: float(result.get("knn_held_out", 0.0)), default=None)
 
 
 HEAD = """# Benchmarks

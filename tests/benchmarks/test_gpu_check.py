@@ -3,6 +3,7 @@ from __future__ import annotations
 import sys
 from functools import partial
 
+import lightning_fabric.wrappers  # noqa: F401  (replaces torch.compile by its own: before the fixture keeps it)
 import pytest
 import torch
 
@@ -27,6 +28,13 @@ def test_the_same_steps_are_not_apart() -> None:
     first, mean = gpu_check.check_steps(8, ["32-true"], CPU, steps=2)
     assert first[0] == "first loss, small stem, 8 pixels, 32-true" and first[1] <= first[2]
     assert mean[0].startswith("mean loss of 2 steps") and mean[1] <= mean[2]
+
+
+@pytest.mark.usefixtures("compiled_eagerly")
+def test_gradients_of_objectives_as_training_computes_them() -> None:
+    cases = list(gpu_check.check_objectives(CPU, ["scl", "nested"], k=4))
+    assert [name for name, *_ in cases] == ["gradient of scl, k = 4", "gradient of nested, k = 4"]
+    assert all(apart <= allowed for _, apart, allowed in cases)
 
 
 def test_what_is_not_a_number_is_infinitely_far_apart() -> None:

@@ -56,17 +56,18 @@ def test_the_whole_study_is_planned(results: Path) -> None:
         "finals-coco": 9,
         "robustness": 12,
         "tiny": 3,
-        "rates": 20,
+        "rates": 25,
         "others": 6,
         "robustness-k": 24,
+        "few-steps": 2,
         "accuracy-search": 7,
         "accuracy": 1,
         "wide": 2,
         "robustness-gram": 18,
     }
     everything = plan.missing(finished)
-    # One run of the search is one of the screening, and two of the rates are runs of the robustness part.
-    assert len({job.name for job in everything}) == len(everything) == sum(count.values()) - 3
+    # One run of the search is one of the screening, and three of the rates are runs of the robustness part.
+    assert len({job.name for job in everything}) == len(everything) == sum(count.values()) - 4
     for job in everything:
         assert job.recipe().views == (METHODS[job.method].views or recipes.get(SETS[job.data].recipe).views)
         assert plan.wall_seconds(job) > plan.wall_seconds(job, 1) > plan.training_seconds(job) > 0
@@ -119,7 +120,7 @@ def test_the_default_may_take_less_of_the_rate_at_a_large_batch(results: Path) -
         jobs = plan.missing(plan.Finished(), "robustness-k")
         return {job.batch_size: job.rate for job in jobs if job.method == "scl"}
 
-    for rate, knn in ((0.3, 0.5), (0.15, 0.6), (0.075, 0.4)):
+    for rate, knn in ((0.3, 0.5), (0.15, 0.6), (0.075, 0.4), (0.0375, 0.1)):
         assert planned() == {256: 0.3, 512: 0.3}
         finish(results, plan.brief("scl", rate, batch_size=plan.LARGE), knn_held_out=knn)
     assert planned() == {256: 0.3, 512: 0.3, 2048: 0.15}

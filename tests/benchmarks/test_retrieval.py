@@ -78,6 +78,7 @@ def test_a_collapse_is_a_result(data: Path) -> None:
     np.savez(data / "tiny.npz", **arrays | {"train_x": np.zeros_like(arrays["train_x"])})
     result = retrieval.run(Job("tiny", "scl", 0.01, 6, n_components=4, batch_size=32), data, compiled=False)
     assert result["collapsed"].startswith("the network collapsed") and "retrieval" not in result
+    assert [record["effective_rank"] for record in result["history"]][-3:] == [0.0] * 3
 
 
 def test_a_job_waits_for_all_sets_it_needs(data: Path) -> None:

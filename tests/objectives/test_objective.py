@@ -172,3 +172,33 @@ def test_no_more_than_one_k_by_k_buffer_is_held(name: str) -> None:
         torch.autograd.grad(objective(psi, psi_plus), (psi, psi_plus))
     like_psi = 4 * B * k
     assert memory.peak <= 4 * k * k + 64 * like_psi
+
+
+@pytest.mark.parametrize("name", [name for name in OBJECTIVES if build(name).fusible])
+@pytest.mark.parametrize("kernel", ["pairs", "weights"])
+def test_what_may_be_compiled_has_the_same_value_and_gradient_compiled(name: str, kernel: str) -> None:
+    torch._dynamo.reset()
+    psi, psi_plus, K = example(kernel, B=7, k=5)
+    views = [view.requires_grad_() for view in (psi, psi_plus)]
+    # Not the generated code, which would take a minute, but all that is traced and differentiated for it.
+    compiled = torch.compile(build(name), dynamic=False, backend="aot_eager")
+    found, wanted = (objective(*views, K) for objective in (compiled, build(name)))
+    torch.testing.assert_close(found, wanted)
+    for a, b in zip(torch.autograd.grad(found, views), torch.autograd.grad(wanted, views), strict=True):
+        torch.testing.assert_close(a, b)
+        assert float(a.abs().max()) > 0
+
+
+def test_an_objective_with_a_gradient_of_its_own_is_never_compiled() -> None:
+    fusible = {name for name in OBJECTIVES if build(name).fusible}
+    for name in fusible:
+        psi, psi_plus, _ = example("pairs", B=7, k=5)
+        nodes, seen = [build(name)(psi.requires_grad_(), psi_plus.requires_grad_()).grad_fn], set()
+        while nodes:
+            node = nodes.pop()
+            if node is not None and node not in seen:
+                assert not isinstance(node, torch.autograd.function.BackwardCFunction), name
+                seen.add(node)
+                nodes += [parent for parent, _ in node.next_functions]
+    assert "scl" in fusible and "matryoshka-scl" in fusible
+    assert fusible.isdisjoint({"neuralef", "neuralef-gram", "nested", "barlow-twins", "vicreg"})

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from eigenmap.errors import EigenmapError
 from eigenmap.objectives import build
-from eigenmap.training import CollapseError, DivergedError, TrainingConfig, TrainingResult, train
+from eigenmap.training import CollapseError, DivergedError, TrainingConfig, TrainingResult, loop, start, train
 from eigenmap.training.metrics import read
 from tests.training.toys import BATCH, FEATURES, ToyNetwork, ToyRelation, held_out
 
@@ -240,6 +240,21 @@ def test_compiled_channels_last_and_mixed_precision_give_the_same_network_with_p
     assert all(value.dtype != torch.bfloat16 for value in weights.values())
     assert result.history[0]["loss"] == pytest.approx(plain.history[0]["loss"], abs=0.05)
     assert result.history[0]["loss"] != plain.history[0]["loss"]
+
+
+@pytest.mark.parametrize(
+    ("objective", "fused"), [(build("scl"), True), (build("nested"), False), (Collapsing(), False)]
+)
+def test_only_objectives_of_plain_operations_are_compiled(
+    objective: nn.Module, fused: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiled: list[object] = []
+    monkeypatch.setattr(loop, "_alone_on_gpu", lambda fabric: True)
+    monkeypatch.setattr(torch, "compile", lambda module, **options: compiled.append(module) or module)
+    config = change(CONFIG, compile=True)
+    network = ToyNetwork()
+    learner = loop.Learner(start(config), network, objective, config)
+    assert compiled == ([network, objective] if fused else [network]) and learner.objective is objective
 
 
 class Images(ToyRelation):

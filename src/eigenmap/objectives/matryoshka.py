@@ -46,6 +46,11 @@ class Matryoshka(nn.Module):
         self.lengths = None if lengths is None else sorted(set(lengths))
         self.weights = None if weights is None else [number("every weight", weight) for weight in weights]
 
+    @property
+    def fusible(self) -> bool:
+        """Whether training may compile it: where it may compile the objective."""
+        return bool(getattr(self.objective, "fusible", False))
+
     def forward(self, psi: Tensor, psi_plus: Tensor, kernel: Tensor | None = None) -> Tensor:
         """Return the weighted sum over the prefixes."""
         lengths = self.prefixes(psi.shape[1])

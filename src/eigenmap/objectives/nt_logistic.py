@@ -34,6 +34,7 @@ class NTLogistic(Objective):
     """
 
     takes_gram = False
+    fusible = True
 
     def __init__(self, temperature: float = 0.5) -> None:
         super().__init__()

@@ -33,6 +33,9 @@ class Objective(nn.Module, ABC):
     """
 
     takes_gram: ClassVar[bool] = True
+    fusible: ClassVar[bool] = False
+    """Whether training may compile it: only if it consists of plain operations. Where the gradient is written out, as
+    in `squared_moments`, it may not: torch 2.11 compiled such a loss to the right value and a gradient of zero."""
 
     def forward(self, psi: Tensor, psi_plus: Tensor, kernel: Tensor | None = None) -> Tensor:
         """Return the loss of the global batch, a scalar."""

@@ -29,6 +29,7 @@ class SimCLR(Objective):
     """
 
     takes_gram = False
+    fusible = True
 
     def __init__(self, temperature: float = 0.5) -> None:
         super().__init__()

@@ -34,6 +34,8 @@ class SpectralContrastive(Objective):
         loss.backward()
     """
 
+    fusible = True
+
     def __init__(self, scale: float = 10.0, rows: str = "normalised") -> None:
         super().__init__()
         self.scale = number("scale", scale, zero=False)

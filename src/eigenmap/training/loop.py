@@ -80,7 +80,8 @@ class Learner:
         runner = cast(nn.Module, torch.compile(network, mode=mode)) if config.compile else network
         objective = objective.to(fabric.device)
         # Fused, the objective's dozens of small operations cost the host less time than the device.
-        self.objective = cast(nn.Module, torch.compile(objective, dynamic=False)) if self.graphs else objective
+        fuse = self.graphs and getattr(objective, "fusible", False)
+        self.objective = cast(nn.Module, torch.compile(objective, dynamic=False)) if fuse else objective
         self.module, self.optimizer = fabric.setup(runner, build_optimizer(network, config))
 
     def step(self, step: int, batch: Batch) -> tuple[Tensor, Tensor]:
