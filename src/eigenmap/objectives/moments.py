@@ -157,9 +157,9 @@ class _SquaredMoments(Function):
     @staticmethod
     def forward(ctx: Any, a: Tensor, b: Tensor, earlier: Tensor | None, later: Tensor | None, block: int) -> Tensor:
         needs_a, needs_b = ctx.needs_input_grad[:2]
-        gradient_a = torch.zeros_like(a) if needs_a else None
-        gradient_b = torch.empty_like(b) if needs_b else None
-        value = a.new_zeros(())
+        half_a = torch.zeros_like(a) if needs_a else None  # half of the gradients
+        half_b = torch.empty_like(b) if needs_b else None
+        norms = []
         rows, columns = (None if weights is None else weights.sqrt() for weights in (earlier, later))
         for start in range(0, b.shape[1], block):
             stop = min(start + block, b.shape[1])
@@ -168,19 +168,21 @@ class _SquaredMoments(Function):
             # One buffer for all: by the roots of the weights its squares are the terms of the sum, by the roots once
             # more it is half of the derivative by M.
             _scale(M, rows, columns, start)
-            value += torch.linalg.vector_norm(M).square()
+            norms.append(torch.linalg.vector_norm(M))
             _scale(M, rows, columns, start)
-            if gradient_b is not None:
-                gradient_b[:, start:stop] = 2 * (a[:, :stop] @ M)
-            if gradient_a is not None:
-                gradient_a[:, :stop].addmm_(b[:, start:stop], M.T, alpha=2)
-        ctx.save_for_backward(gradient_a, gradient_b)
-        return value
+            if half_b is not None:
+                half_b[:, start:stop].addmm_(a[:, :stop], M, beta=0)
+            if half_a is not None:
+                half_a[:, :stop].addmm_(b[:, start:stop], M.T)
+        ctx.save_for_backward(half_a, half_b)
+        # Not summed in place: torch.compile of torch 2.11 forgets the gradient of an output that was written to.
+        return torch.stack(norms).square().sum()
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        gradients = (saved if saved is None else saved * gradient for saved in ctx.saved_tensors)
+        gradient = 2 * gradient
+        gradients = (half if half is None else half * gradient for half in ctx.saved_tensors)
         return (*gradients, None, None, None)
 
 
@@ -202,6 +204,8 @@ def squared_moments(
     `b` asks for it, so a stop-gradient is written as in mathematics: `squared_moments(psi.detach(), psi_plus)`.
     `earlier` and `later` (k,) are constants, not negative, one by default.
     """
+    if b is a:
+        b = a.view_as(a)  # torch.compile of torch 2.11 forgets one of two gradients of the same tensor
     return _SquaredMoments.apply(a, b, earlier, later, block)  # type: ignore[no-any-return, no-untyped-call]
 
 

@@ -72,7 +72,7 @@ class _NestedProduct(Function):
         for start in range(0, len(s), block):
             columns = slice(start, start + block)
             part, gradient_a[:, columns], gradient_b[:, columns] = _nested_columns(a, b, s, columns)
-            value += part
+            value = value + part  # not in place, as in `squared_moments`
         ctx.save_for_backward(gradient_a, gradient_b)
         return value
 
