@@ -49,7 +49,8 @@ class Part:
 
 
 PARTS = {
-    "check": Part("gpu_check.py", 90),
+    "check": Part("gpu_check.py", 160),
+    "objectives": Part("gpu_check.py --objectives", 60),
     "profile": Part("speed.py --modes compiled --profile", 80, lines=28),
     "speed": Part("speed.py --accumulate 4 --loader --objectives --json {out}/speed-resnet18-32.json", 150),
     "speed-224": Part(

@@ -1,6 +1,7 @@
 """Whether what is compiled for a GPU computes what the plain code does there: views, networks, objectives, whole steps.
 
     python benchmarks/gpu_check.py [--sizes 32 96] [--views cifar ...] [--precisions 32-true bf16-mixed] [--all]
+    python benchmarks/gpu_check.py --objectives
 
 Prints one line a case and ends with 1 if any is wrong. Tests run where there is no GPU; this is for where there is.
 Nearly all of its time is compiling, so by default it looks at what most runs use (32 pixels, bf16, the views with and
@@ -13,6 +14,7 @@ import argparse
 import copy
 import sys
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import get_args
 
 import torch
@@ -114,8 +116,7 @@ def _apart(a: torch.Tensor, b: torch.Tensor) -> float:
 def cases(
     sizes: Sequence[int], views: Sequence[str], precisions: Sequence[Precision], device: torch.device
 ) -> Iterator[Case]:
-    """All comparisons, one after another."""
-    yield from check_objectives(device)
+    """All comparisons that depend on the size, one after another."""
     for size in sizes:
         yield from check_views(size, views, device)
         yield from check_ahead(size, device)
@@ -127,13 +128,15 @@ def main() -> None:
     parser.add_argument("--sizes", type=int, nargs="+", default=USUAL_SIZES, help="sides of the pictures in pixels")
     parser.add_argument("--views", nargs="+", choices=VIEWS, default=USUAL_VIEWS)
     parser.add_argument("--precisions", nargs="+", choices=PRECISIONS, default=USUAL_PRECISIONS)
+    parser.add_argument("--objectives", action="store_true", help="only the gradients of objectives")
     parser.add_argument("--all", action="store_true", help="all sizes, views and precisions")
     given = parser.parse_args()
     if not torch.cuda.is_available():
         sys.exit("This machine has no GPU.")
     chosen = (SIZES, VIEWS, PRECISIONS) if given.all else (given.sizes, given.views, given.precisions)
+    device = torch.device("cuda")
     wrong = 0
-    for name, apart, allowed in cases(*chosen, torch.device("cuda")):
+    for name, apart, allowed in chain(check_objectives(device), () if given.objectives else cases(*chosen, device)):
         wrong += apart > allowed
         print(f"{'ok   ' if apart <= allowed else 'WRONG'} {name}: {apart:.2g} apart", flush=True)
         # Every case starts afresh: one function compiled for all of them would meet torch's limit of recompilations.

@@ -61,11 +61,17 @@ def test_every_case_is_compiled_afresh_and_one_that_is_wrong_counts(
 ) -> None:
     asked, resets = [], []
     monkeypatch.setattr(gpu_check, "cases", lambda *given: asked.append(given) or [("a", 0.0, 0.1), ("b", 0.2, 0.1)])
+    monkeypatch.setattr(gpu_check, "check_objectives", lambda device: [("gradient", 0.0, 0.1)])
     monkeypatch.setattr(torch._dynamo, "reset", lambda: resets.append(1))
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(sys, "argv", ["gpu_check.py", *options])
     with pytest.raises(SystemExit) as stopped:
         gpu_check.main()
-    assert stopped.value.code == 1 and len(resets) == 2
+    assert stopped.value.code == 1 and len(resets) == 3
     assert asked == [(sizes, views, precisions, torch.device("cuda"))]
-    assert capsys.readouterr().out.splitlines() == ["ok    a: 0 apart", "WRONG b: 0.2 apart"]
+    said = capsys.readouterr().out.splitlines()
+    assert said == ["ok    gradient: 0 apart", "ok    a: 0 apart", "WRONG b: 0.2 apart"]
+    monkeypatch.setattr(sys, "argv", ["gpu_check.py", "--objectives"])
+    with pytest.raises(SystemExit) as stopped:
+        gpu_check.main()
+    assert not stopped.value.code and capsys.readouterr().out.splitlines() == ["ok    gradient: 0 apart"]
