@@ -24,9 +24,9 @@ COSTS = (
     "ten sampled neighbours a layer is cheaper than a perceptron of the paper's shape."
 )
 POSITION = (
-    "Debian: a package's hundred features say little of where it stands among its dependencies, and what they do not "
-    "say no function of them can. Methods that store a position for each node, or look at its neighbours, have more to "
-    "go on."
+    "Debian: a package's hundred features say little of where it stands among its dependencies. Methods that store a "
+    "position for each node, or look at its neighbours, have more to go on; a wide network learns the positions of the "
+    "packages it was trained on by heart, as far as their features tell them apart."
 )
 
 
@@ -76,8 +76,8 @@ def _debian(finished: Finished) -> str:
         known = sorted(((score, name) for name, score in found.items() if score is not None), reverse=True)
         said.append(f"{words} {', '.join(f'{name} {score:.1f}' for score, name in known)}")
     return (
-        f"{POSITION} In percent, with all training labels: {'; '.join(said)}. What ours loses there, and an MLP does "
-        "not, is position that was learned by heart."
+        f"{POSITION} In percent, with all training labels: {'; '.join(said)}. What ours loses from the first to the "
+        "second, and an MLP does not, is what it knew by heart."
     )
 
 
