@@ -5,13 +5,15 @@ one. The chain rule still divides: with codes psi_c = network(x_c) of the chunks
 
     dL/dtheta = sum_c (dL/dpsi_c) (dpsi_c/dtheta)
 
-1. codes of all chunks, without a graph;
-2. L and dL/dpsi on the joined codes (B x k numbers, the network is not involved);
-3. chunk by chunk the codes once more, with a graph, and backward from dL/dpsi_c.
+1. codes of all chunks, without a graph; only that of the last one is kept;
+2. L and dL/dpsi on the joined codes (B x k numbers, the network is not involved), and backward from it through the last
+   chunk;
+3. chunk by chunk the codes of the others once more, with a graph, and backward from dL/dpsi_c.
 
 Step 3 sees the same inputs and the same random numbers (dropout) as step 1, so value and gradient are those of the
 undivided batch. The exception is BatchNorm, which in both passes uses the statistics of its chunk; its running
-averages are updated once a step, with the mean of the chunks' statistics. The price is one more forward pass.
+averages are updated once a step, with the mean of the chunks' statistics. The price is one more forward pass of all
+chunks but one.
 The same idea for two-tower retrieval: Gao et al., "Scaling deep contrastive learning batch size under memory limited
 setup", 2021.
 """
@@ -37,24 +39,29 @@ def backward_in_chunks(learner: Learner, step: int, batch: Batch, chunks: int) -
     """Add the gradient of the objective on `batch` to the learner's parameters; returns the objective, detached."""
     if chunks > min(len(batch.x), len(batch.x_plus)):
         raise EigenmapError(f"accumulate is {chunks}, but a batch has only {len(batch.x)} items; use fewer chunks.")
-    views = list(zip(batch.x.tensor_split(chunks), batch.x_plus.tensor_split(chunks), strict=True))
+    *others, last = zip(batch.x.tensor_split(chunks), batch.x_plus.tensor_split(chunks), strict=True)
     averages = RunningAverages(learner.network)
+    fabric, module = learner.fabric, learner.module
     codes = []
-    with torch.no_grad(), averages.collecting():
-        for chunk, (x, x_plus) in enumerate(views):
-            codes.append(learner.codes(step, x, x_plus, chunk))
+    with averages.collecting():
+        with torch.no_grad():
+            for chunk, views in enumerate(others):
+                codes.append(learner.codes(step, *views, chunk))
+                averages.collect()
+        with fabric.no_backward_sync(module, enabled=bool(others)):
+            codes.append(learner.codes(step, *last, chunks - 1))
             averages.collect()
-
-    psi, psi_plus = (torch.cat(parts).requires_grad_() for parts in zip(*codes, strict=True))
-    loss = learner.loss(step, psi, psi_plus, batch.kernel)
-    gradients = [g.tensor_split(chunks) for g in torch.autograd.grad(loss, (psi, psi_plus))]
+            psi, psi_plus = (torch.cat(parts).detach().requires_grad_() for parts in zip(*codes, strict=True))
+            loss = learner.loss(step, psi, psi_plus, batch.kernel)
+            slopes = zip(*(g.tensor_split(chunks) for g in torch.autograd.grad(loss, (psi, psi_plus))), strict=True)
+            *slopes_of_others, slopes_of_last = slopes
+            fabric.backward(torch.cat(codes.pop()), torch.cat(slopes_of_last))
 
     with averages.frozen():
-        for chunk, (x, x_plus) in enumerate(views):
-            # Processes exchange their gradients once, with the last chunk.
-            with learner.fabric.no_backward_sync(learner.module, enabled=chunk < chunks - 1):
-                again = learner.codes(step, x, x_plus, chunk)
-                learner.fabric.backward(torch.cat(again), torch.cat([g[chunk] for g in gradients]))
+        for chunk, (views, slope) in enumerate(zip(others, slopes_of_others, strict=True)):
+            # Processes exchange their gradients once, at the end.
+            with fabric.no_backward_sync(module, enabled=chunk < len(others) - 1):
+                fabric.backward(torch.cat(learner.codes(step, *views, chunk)), torch.cat(slope))
     return loss.detach()
 
 
