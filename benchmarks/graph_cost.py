@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +16,13 @@ from torch import Tensor
 
 import harness
 from eigenmap.model import NodeEncoderSpec, NodeInput
-from eigenmap.networks import Network
-from graph_jobs import BASE, SETS
+from graph_jobs import BASE, DENSE, FURTHER, SETS
 from graph_tasks import Task, load_task
 from rivals import gcn
 from rivals.features import rows, widths
 from rivals.propagation import gcn_operator
 
+WIDE = ("walks-uniform-wide", "walks-uniform-wider")
 FANOUT = 10
 SINGLES = 100
 """Nodes that are classified one by one."""
@@ -31,9 +31,10 @@ SINGLES = 100
 def measure(data: Path, name: str, device: str) -> dict[str, Any]:
     """Costs of inference; weights are random, which costs the same."""
     task = load_task(data, name, "seen", 0, 1, device)
-    timings = [*costs(task, device)]
+    sizes = (BASE["width"], *(FURTHER[relation]["width"] for relation in WIDE if name in DENSE))
+    timings = [*costs(task, device, sizes)]
     if device != "cpu":  # the latency of one node on a CPU matters on its own
-        timings += costs(load_task(data, name, "seen", 0, 1, "cpu"), "cpu")
+        timings += costs(load_task(data, name, "seen", 0, 1, "cpu"), "cpu", sizes)
     return {
         "benchmark": "graph cost",
         "data": name,
@@ -44,22 +45,21 @@ def measure(data: Path, name: str, device: str) -> dict[str, Any]:
     }
 
 
-def costs(task: Task, device: str) -> list[dict[str, Any]]:
-    """Seconds of every method on one device."""
+def costs(task: Task, device: str, sizes: Sequence[int]) -> list[dict[str, Any]]:
+    """Seconds of every method on one device, of ours at each of these widths."""
     test = task.splits[0].test
     how = gcn.Settings()
     x = (task.x,)
     torch.manual_seed(0)
     net = gcn.GCN(widths(x), task.n_classes, how).to(device).eval()
-    spec = NodeEncoderSpec(256, BASE["blocks"])
-    encoder = Network(spec.build(NodeInput(task.x.shape[1])), 128).encoder.to(device).eval()
-    head = torch.nn.Linear(256, task.n_classes).to(device)
     operator = gcn_operator(task.whole, device)
     sampler = gcn.Neighbourhoods(task.whole, FANOUT)
     everything = gcn.Neighbourhoods(task.whole, 10**9)
 
-    def ours(nodes: Tensor) -> Tensor:
-        return torch.cat([head(encoder(part)) for part in (rows(x, some)[0] for some in torch.split(nodes, 8192))])
+    def ours(width: int) -> Callable[[Tensor], Tensor]:
+        encoder = NodeEncoderSpec(width, BASE["blocks"]).build(NodeInput(task.x.shape[1]))
+        classify = torch.nn.Sequential(encoder, torch.nn.Linear(width, task.n_classes)).to(device).eval()
+        return lambda nodes: torch.cat([classify(rows(x, some)[0]) for some in torch.split(nodes, 8192)])
 
     def whole_graph(nodes: Tensor) -> Tensor:
         return net(x, operator)[nodes]
@@ -71,7 +71,7 @@ def costs(task: Task, device: str) -> list[dict[str, Any]]:
         return gcn.sampled_scores(net, x, everything, nodes)
 
     methods: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]] = {
-        "ours, features only": (ours, ours),
+        **{f"ours, features only, width {width:,}": (ours(width),) * 2 for width in sizes},
         "GCN, whole graph; one node: its exact neighbourhood": (whole_graph, exact_neighbourhood),
         f"GCN, {FANOUT} sampled neighbours a layer": (sampled, sampled),
     }

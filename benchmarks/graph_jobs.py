@@ -40,7 +40,7 @@ Setting = Literal["seen", "unseen"]
 RIVALS = ("mlp", "gcn", "node2vec", "laplacian", "gcn-sampled", "bgrl")
 """Supervised: mlp, gcn, gcn-sampled. Codes with an MLP on top: laplacian, node2vec. Self-supervised: bgrl."""
 
-BASE: Mapping[str, Any] = {"blocks": 1, "clip_norm": 1.0, "feature_dropout": 0.0, "walks": 16}
+BASE: Mapping[str, Any] = {"width": 256, "blocks": 1, "clip_norm": 1.0, "feature_dropout": 0.0, "walks": 16}
 """What all of ours share, whatever the library's defaults become."""
 
 RELATIONS: Mapping[str, Mapping[str, Any]] = {

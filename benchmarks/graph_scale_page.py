@@ -140,7 +140,7 @@ def _test_cost(costs: Result) -> Iterator[str]:
     yield (
         f"From features (and, for the GCN of width 128, the graph) to class scores, {costs['test_nodes']:,} test "
         "nodes, same card, same run. Ours is the residual perceptron of width 512 with 5 blocks, the paper's shape; "
-        "the library's default (width 256, 1 block) is smaller."
+        "the library's default has width 1,024 and 1 block."
     )
     rows = []
     for name in ROWS:

@@ -10,7 +10,7 @@ import scipy.sparse
 import torch
 
 import eigenmap as em
-from eigenmap import Eigenmap, EigenmapError, alignment, fit_graph
+from eigenmap import Eigenmap, EigenmapError, alignment, fit_graph, graph_fit
 from eigenmap.evaluation.probe import fit_ridge
 from eigenmap.graph_fit import _standardise, describe
 from eigenmap.networks import ResidualMLP
@@ -173,6 +173,21 @@ def test_half_of_the_features_are_hidden_where_most_are_zero() -> None:
     ]
     assert found == [0.5, 0.0, 0.0]
     assert fit((words, edges), feature_dropout=0.1).training["recipe"]["feature_dropout"] == 0.1
+
+
+def test_the_network_is_wide_where_dense_features_belong_to_many_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = scipy.sparse.random(120, 60, 0.05, "csr", random_state=0) + scipy.sparse.eye(120, 60, format="csr")
+    edges = GRAPH.edge_index
+
+    def width(x: object, asked: int | None = None) -> object:
+        model = fit((x, edges), steps=2, width=asked)
+        assert model.encoder.width == model.training["recipe"]["width"]
+        return model.encoder.width
+
+    assert width(GRAPH.x) == 256
+    monkeypatch.setattr(graph_fit, "MANY_NODES", 120)
+    assert width(GRAPH.x) == 1024 and width(words) == 256
+    assert width(GRAPH.x, 32) == 32
 
 
 def test_longer_walks_are_those_of_the_diffused_graph_and_the_graph_itself_is_described() -> None:

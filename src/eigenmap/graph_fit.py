@@ -25,7 +25,7 @@ from eigenmap.fit import check_length, prepare, steps_of_run, training_config
 from eigenmap.model import Eigenmap, NodeEncoderSpec, NodeInput, Source
 from eigenmap.networks import Network, NodeFeatures, NodeNetwork, ResidualMLP, SparseRows
 from eigenmap.objectives import ORDERED, build
-from eigenmap.recipes.graph import GraphRecipe, get_graph_recipe, objective_options
+from eigenmap.recipes.graph import MANY_NODES, NARROW, WIDE, GraphRecipe, get_graph_recipe, objective_options
 from eigenmap.relations.diffusion import check_walks, diffuse
 from eigenmap.relations.graph import GraphPairs, NodeBlocks, check_held_out, check_pairs, hold_out_edges
 from eigenmap.training import measure_step, show, start, steps_for_budget, train
@@ -104,14 +104,17 @@ def fit_graph(
     _check_variety(data.x)
     walk = data.walk(chosen.directed, chosen.self_loops)
     chosen = _fitted(chosen, len(data), n_components is not None, say)
+    words = _mostly_zero(data.x)
     if chosen.feature_dropout is None:
-        chosen = chosen.but(feature_dropout=0.5 if _mostly_zero(data.x) else 0.0)
+        chosen = chosen.but(feature_dropout=0.5 if words else 0.0)
+    width = chosen.width or (NARROW if words or len(data) < MANY_NODES else WIDE)
+    chosen = chosen.but(width=width)
     about = describe(walk)
     _report(about, say)
     if chosen.go_on:
         walk = diffuse(data, chosen.go_on, chosen.walks, seed).walk()
 
-    node, spec = NodeInput(data.n_features), NodeEncoderSpec(chosen.width, chosen.blocks)
+    node, spec = NodeInput(data.n_features), NodeEncoderSpec(width, chosen.blocks)
     torch.manual_seed(seed)
     network = Network(spec.build(node, chosen.feature_dropout or 0.0), chosen.n_components, chosen.hidden)
     settled = steps_of_run(folder) if minutes is not None and resume and folder is not None else None

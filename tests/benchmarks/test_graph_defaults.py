@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 import graph_defaults
+import harness
+from graph_defaults import Study
 from tests.graphs import blocks
 
 
@@ -19,10 +21,11 @@ def test_every_variant_runs_once(
     graph = blocks(400)
     np.savez(tmp_path / "planetoid_cora.npz", x=graph.x, edge_index=graph.edge_index, y=graph.y)
     small = {"width": 8, "batch_size": 32}
-    monkeypatch.setattr(graph_defaults, "FILE", tmp_path / "defaults.json")
-    monkeypatch.setattr(graph_defaults, "STEPS", {"planetoid_cora": 3})
-    monkeypatch.setattr(graph_defaults, "VARIANTS", {"one": small, "two": {**small, "blocks": 2}})
-    options = ["--data", str(tmp_path), "--sets", "planetoid_cora"]
+    variants = {"one": small, "two": {**small, "blocks": 2}}
+    study = Study("defaults.json", variants, {"planetoid_cora": 3, "amazon_computers": 3}, (0, 1))
+    monkeypatch.setattr(harness, "RESULTS", tmp_path)
+    monkeypatch.setitem(graph_defaults.STUDIES, "width", study)
+    options = ["--study", "width", "--data", str(tmp_path), "--sets", "planetoid_cora"]
 
     def run(seconds: str) -> list[str]:
         monkeypatch.setattr(sys, "argv", ["x", "run", *options, "--seconds", seconds])
@@ -37,12 +40,13 @@ def test_every_variant_runs_once(
     assert run("100") == []  # all of them are there
     rows = json.loads((tmp_path / "defaults.json").read_text())["rows"]
     assert len(rows) == 4 and all(0 < row["validation"] <= 1 for row in rows)
-    monkeypatch.setattr(sys, "argv", ["x", "table"])
+    monkeypatch.setattr(sys, "argv", ["x", "table", "--study", "width"])
     graph_defaults.main()
     mean = 50 * (rows[0]["validation"] + rows[2]["validation"])
     assert f"| one | {mean:.1f} |" in capsys.readouterr().out
 
 
-def test_the_table_in_the_docs_is_what_the_command_prints() -> None:
+@pytest.mark.parametrize("study", graph_defaults.STUDIES.values(), ids=graph_defaults.STUDIES)
+def test_the_tables_in_the_docs_are_what_the_command_prints(study: Study) -> None:
     page = Path(__file__).parents[2] / "docs" / "graphs.md"
-    assert graph_defaults.show() in page.read_text(encoding="utf-8")
+    assert graph_defaults.show(study) in page.read_text(encoding="utf-8")

@@ -100,6 +100,10 @@ def test_costs_are_measured_for_all_test_nodes_and_for_one(folder: Path, monkeyp
     monkeypatch.setattr(graph_cost, "SINGLES", 3)
     result = graph_cost.measure(folder, "planetoid_cora", "cpu")
     assert result["test_nodes"] == 320 and len(result["timings"]) == 3
+    monkeypatch.setattr(graph_cost, "DENSE", ("planetoid_cora",))
+    wide = graph_cost.measure(folder, "planetoid_cora", "cpu")
+    names = [f"ours, features only, width {width}" for width in ("256", "1,024", "2,048")]
+    assert [row["method"] for row in wide["timings"]][:3] == names
     for row in result["timings"]:
         assert row["per_node_s"] == pytest.approx(row["all_test_nodes_s"] / 320) and row["one_node_s"] > 0
     assert "320 test nodes" in graph_cost.summary(result)

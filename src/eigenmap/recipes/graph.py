@@ -12,13 +12,18 @@ from eigenmap.recipes.recipe import changed
 from eigenmap.relations.graph import Sampler, Start
 from eigenmap.training.config import Optimizer, Precision
 
+NARROW, WIDE = 256, 1024
+MANY_NODES = 10_000
+"""From so many nodes on a network of dense features is wide by default (docs/graphs.md has the figures)."""
+
 
 @dataclass(frozen=True)
 class GraphRecipe:
     """All settings of a fit on a graph; change any with `recipe.but(width=512, hops=2)`.
 
     Attributes:
-        width: units of every layer of the residual perceptron; `blocks` of two layers each after the first.
+        width: units of every layer of the residual perceptron; `blocks` of two layers each after the first. None for
+            1,024 where features are dense and there are 10,000 nodes or more, else 256.
         feature_dropout: probability with which an input feature is hidden in training; None for 0.5 where features are
             sparse (fewer than one in ten is not zero), else 0.
         n_components: width of psi, and the most features a code can have; `hidden` is the projector's width.
@@ -41,7 +46,7 @@ class GraphRecipe:
     """
 
     name: str = "graph"
-    width: int = 256
+    width: int | None = None
     blocks: int = 1
     feature_dropout: float | None = None
     n_components: int = 128
