@@ -94,7 +94,7 @@ def check_steps(size: int, precisions: Sequence[Precision], device: torch.device
 
 
 def check_objectives(device: torch.device, names: Sequence[str] = tuple(OBJECTIVES), k: int = 2048) -> Iterator[Case]:
-    """The gradient of every objective as training computes it, against that of the plain one; shares of its norm."""
+    """The gradient of every objective as training computes it against the plain one, in shares of its largest entry."""
     config = TrainingConfig(steps=1, compile=True)
     shared = torch.randn(512, 8, device=device) @ torch.randn(8, k, device=device)
     codes = [(shared + 0.3 * torch.randn_like(shared)).requires_grad_() for _ in range(2)]

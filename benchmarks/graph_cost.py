@@ -22,7 +22,6 @@ from rivals import gcn
 from rivals.features import rows, widths
 from rivals.propagation import gcn_operator
 
-WIDE = ("walks-uniform-wide", "walks-uniform-wider")
 FANOUT = 10
 SINGLES = 100
 """Nodes that are classified one by one."""
@@ -31,7 +30,8 @@ SINGLES = 100
 def measure(data: Path, name: str, device: str) -> dict[str, Any]:
     """Costs of inference; weights are random, which costs the same."""
     task = load_task(data, name, "seen", 0, 1, device)
-    sizes = (BASE["width"], *(FURTHER[relation]["width"] for relation in WIDE if name in DENSE))
+    wider = [relation["width"] for relation in FURTHER.values() if "width" in relation]
+    sizes = [BASE["width"], *(wider if name in DENSE else [])]
     timings = [*costs(task, device, sizes)]
     if device != "cpu":  # the latency of one node on a CPU matters on its own
         timings += costs(load_task(data, name, "seen", 0, 1, "cpu"), "cpu", sizes)

@@ -60,8 +60,8 @@ METHODS: dict[str, Method] = {
     "matryoshka-scl": Method("matryoshka-scl"),
     "paper": Method("neuralef", "lars"),
     "paper-unordered": Method("neuralef-unordered", "lars"),
-    # lambda as projects on CIFAR-10 have it at 2,048 features; at the 0.0204 of the paper's baseline the loss stayed
-    # where the views have nothing in common, in trials on a CPU.
+    # lambda as projects on CIFAR-10 have it at 2,048 features; with that of the paper's baseline the loss stayed where
+    # the views have nothing in common, in a trial on a CPU that left no result file.
     "barlow-twins": Method("barlow-twins", options={"lambda_": 0.0051}),
     "vicreg": Method("vicreg"),
     "simclr": Method("simclr"),

@@ -75,7 +75,7 @@ def test_with_norms_and_dropout_the_gradient_is_that_of_all_chunks_kept(chunks: 
     config = TrainingConfig(steps=1, accelerator="cpu")
     learner = Learner(start(config), networks[0], build("nested"), config)
     views = zip(batch.x.tensor_split(chunks), batch.x_plus.tensor_split(chunks), strict=True)
-    codes = [learner.codes(0, *views, chunk) for chunk, views in enumerate(views)]
+    codes = [learner.codes(0, *pair, chunk) for chunk, pair in enumerate(views)]
     learner.loss(0, *(torch.cat(parts) for parts in zip(*codes, strict=True)), None).backward()
     _, gradients = one_step(networks[1], batch, chunks)
     for a, b in zip(networks[0].parameters(), gradients, strict=True):
