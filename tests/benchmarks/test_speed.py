@@ -13,6 +13,7 @@ import pytest
 import torch
 
 import speed
+import speed_tables
 from eigenmap.objectives import build
 
 
@@ -87,3 +88,34 @@ def test_the_largest_batch_that_fits_is_found(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(speed, "BATCHES", (1024, 512))
     with pytest.raises(SystemExit, match="Not even a batch of 512 fits"):
         speed.largest_batch(speed.PRESETS["imagenet"])
+
+
+def test_what_is_timed_meets_no_batch_for_the_first_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: set[int] = set()
+    new: list[set[int]] = []
+
+    class Bench(speed.Bench):
+        def __init__(self, *given: Any, **more: Any) -> None:
+            super().__init__(*given, **more)
+            batch = self.pairs.batch
+
+            def noted(step: int, rows: slice = slice(None)) -> Any:
+                made.add(step)
+                return batch(step, rows)
+
+            monkeypatch.setattr(self.pairs, "batch", noted)
+
+    def seconds(work: Any, device: torch.device, repeat: int, warmup: int = speed.WARM_UP) -> float:
+        before = set(made)
+        took = real(work, device, repeat, warmup)
+        new.append(made - before)
+        return took
+
+    real = speed.seconds
+    monkeypatch.setattr(speed, "Bench", Bench)
+    monkeypatch.setattr(speed, "seconds", seconds)
+    setting = speed.Setting("small-cnn", size=8, components=4, batch_size=4, repeat=3)
+    found = speed.measure(setting, compiled=False)
+    assert set(found["seconds"]) == {"limit", "full step", *speed_tables.PARTS}
+    assert made >= set(range(speed.WARM_UP + setting.repeat + 1))
+    assert new == [set()] * 5
