@@ -31,7 +31,7 @@ class Method:
     optimizer: Literal["sgd", "lars"] = "sgd"
     options: Mapping[str, Any] = field(default_factory=dict)
     views: str | None = None
-    """In place of those of the set's recipe."""
+    """In place of those of the set."""
     projector_lr_scale: float = 1.0
     words: str = "the default"
     """What is different, for settings of the default."""
@@ -71,6 +71,9 @@ METHODS: dict[str, Method] = {
     "paper-sgd": Method("neuralef"),
     # Other settings of the default, for the search behind the accuracy part.
     "scl-wide": Method("scl", views="cifar-wide", words="crops of a fifth of the image and more"),
+    # The other leading rows with those crops.
+    "matryoshka-scl-wide": Method("matryoshka-scl", views="cifar-wide"),
+    "paper-wide": Method("neuralef", "lars", views="cifar-wide"),
     "scl-scale5": Method("scl", options={"scale": 5.0}, words="SCL's scale 5"),
     "scl-scale20": Method("scl", options={"scale": 20.0}, words="SCL's scale 20"),
     "scl-slow-projector": Method("scl", projector_lr_scale=0.3, words="0.3 times the rate for the projector"),
@@ -115,7 +118,7 @@ class Job:
             n_components=self.n_components,
             objective=method.objective,
             objective_options=method.options,
-            views=method.views or like.views,
+            views=method.views or self.set.views,
             epochs=self.epochs,
             batch_size=self.batch_size,
             optimizer=method.optimizer,

@@ -19,6 +19,7 @@ Stages, in the order in which they are worth running:
 | accuracy-search | other settings of the default, 20 epochs: crops, SCL's scale, the projector's rate, twice the rate |
 | accuracy       | the best of these by held-out kNN, 200 epochs, CIFAR-10 |
 | wide           | the Gram penalty and the paper's objective at k = 8,192, 20 epochs |
+| crops          | the leading four with the wider crops of `cifar10-resnet18`, 3 seeds |
 | robustness-gram | the Gram penalty over all of that |
 
 The leading four are three trainings: SCL's serves our default (aligned) and SCL with PCA. Whatever needs a method's
@@ -190,6 +191,19 @@ def _wide(finished: Finished) -> Iterator[Job]:
             yield Job("cifar10", method, rate, SCREENING_EPOCHS, n_components=WIDTHS[-1])
 
 
+def wider(method: str) -> str:
+    """The same method with crops of a fifth of the image and more."""
+    return f"{method}-wide"
+
+
+def _crops(finished: Finished) -> Iterator[Job]:
+    """The leading four with wider crops, at the rates found with the others."""
+    for seed, method in product(SEEDS, LEADING):
+        rate = finished.rate(method)
+        if rate is not None:
+            yield Job("cifar10", wider(method), rate, FINAL_EPOCHS, seed)
+
+
 def accuracy_search(finished: Finished) -> Iterator[Job]:
     """The default and other settings of it, at its rate; and twice that rate."""
     rate = finished.rate(DEFAULT)
@@ -219,6 +233,7 @@ STAGES: Mapping[str, Callable[[Finished], Iterator[Job]]] = {
     "accuracy-search": accuracy_search,
     "accuracy": _accuracy,
     "wide": _wide,
+    "crops": _crops,
     "robustness-gram": _robustness(ROBUST_ORDERED, WIDTHS),
 }
 

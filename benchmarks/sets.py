@@ -19,19 +19,21 @@ from eigenmap.errors import EigenmapError
 
 @dataclass(frozen=True)
 class DataSet:
-    """One image set: the recipe whose views, stem and size it is trained with, and how retrieval is scored on it."""
+    """One image set: the recipe whose stem and size it is trained with, and how retrieval is scored on it."""
 
     recipe: str
     train_images: int
+    views: str
+    """Those of every method; the recipe's may have become better since."""
     top: tuple[int, ...] = (100, 1000)
     transfer: str | None = None
     """A second set on which the same network is measured, without fine-tuning."""
 
 
 SETS: dict[str, DataSet] = {
-    "cifar10": DataSet("cifar10-resnet18", 50_000),
-    "coco": DataSet("coco-resnet18", 9_602, top=(100, 1000, 5000)),
-    "tiny": DataSet("tiny-resnet18", 50_000, transfer="coco"),
+    "cifar10": DataSet("cifar10-resnet18", 50_000, "cifar"),
+    "coco": DataSet("coco-resnet18", 9_602, "barlow_twins", top=(100, 1000, 5000)),
+    "tiny": DataSet("tiny-resnet18", 50_000, "cifar", transfer="coco"),
 }
 
 QUERIES = {"cifar10": 2_000}

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 import harness
 import plan
-from eigenmap import recipes
 from jobs import METHODS, Job
 from sets import SETS
 
@@ -63,13 +63,14 @@ def test_the_whole_study_is_planned(results: Path) -> None:
         "accuracy-search": 7,
         "accuracy": 1,
         "wide": 2,
+        "crops": 9,
         "robustness-gram": 18,
     }
     everything = plan.missing(finished)
     # One run of the search is one of the screening, and three of the rates are runs of the robustness part.
     assert len({job.name for job in everything}) == len(everything) == sum(count.values()) - 4
     for job in everything:
-        assert job.recipe().views == (METHODS[job.method].views or recipes.get(SETS[job.data].recipe).views)
+        assert job.recipe().views == (METHODS[job.method].views or SETS[job.data].views)
         assert plan.wall_seconds(job) > plan.wall_seconds(job, 1) > plan.training_seconds(job) > 0
 
 
@@ -180,3 +181,16 @@ def test_finished_runs_are_summed_up(capsys: pytest.CaptureFixture[str], monkeyp
     said = capsys.readouterr().out
     assert "cifar10 scl lr 0.3 20 epochs k 2048 batch 512 seed 0: kNN held out 0." in said
     assert "   projector aligned " in said
+
+
+def test_what_ran_is_what_would_run() -> None:
+    """A recipe that changes must not change what the study's rows, finished and missing, have in common."""
+    found = [json.loads(path.read_text(encoding="utf-8")) for path in harness.RESULTS.glob("*.json")]
+    runs = [result for result in found if "job" in result and "recipe" in result]
+    assert len(runs) > 100
+    for result in runs:
+        would = json.loads(json.dumps(asdict(Job(**result["job"]).recipe())))
+        did = result["recipe"]
+        # The first runs were not compiled, and took the size from the images, which is the same.
+        did |= {"compile": True, "image_size": did["image_size"] or 32}
+        assert did == would, Job(**result["job"]).name

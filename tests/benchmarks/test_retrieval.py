@@ -28,8 +28,8 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, y in (("tiny", labels), ("coco", both)):
         parts = {"train_x": images[:TRAIN], "train_y": y[:TRAIN], "test_x": images[TRAIN:], "test_y": y[TRAIN:]}
         np.savez(tmp_path / f"{name}.npz", **parts)
-    monkeypatch.setitem(sets.SETS, "tiny", DataSet("laptop", TRAIN, top=(5, 10), transfer="coco"))
-    monkeypatch.setitem(sets.SETS, "coco", DataSet("laptop", TRAIN, top=(5, 10, 20)))
+    monkeypatch.setitem(sets.SETS, "tiny", DataSet("laptop", TRAIN, "weak", top=(5, 10), transfer="coco"))
+    monkeypatch.setitem(sets.SETS, "coco", DataSet("laptop", TRAIN, "weak", top=(5, 10, 20)))
     monkeypatch.setitem(sets.QUERIES, "tiny", 10)
     return tmp_path
 

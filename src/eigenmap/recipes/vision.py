@@ -12,7 +12,7 @@ CIFAR10_RESNET18 = Recipe(
     image_size=32,
     n_components=2048,
     objective="scl",
-    views="cifar",
+    views="cifar-wide",
     epochs=200,
     batch_size=512,
     optimizer="sgd",
@@ -23,15 +23,17 @@ CIFAR10_RESNET18 = Recipe(
     precision="bf16-mixed",
     channels_last=True,
 )
-"""Small pictures, 32 pixels."""
+"""Small pictures, 32 pixels. Its crops, of a fifth of the image and more, were the best of those tried there."""
 
-TINY_RESNET18 = CIFAR10_RESNET18.but(image_size=64, stem="medium").named("tiny-resnet18")
+TINY_RESNET18 = CIFAR10_RESNET18.but(image_size=64, views="cifar", stem="medium").named("tiny-resnet18")
 """Tiny-ImageNet: 64 pixels; the 3x3 stem with stride 2 makes a step as cheap as at 32 pixels."""
 
 COCO_RESNET18 = CIFAR10_RESNET18.but(image_size=96, views="barlow_twins", stem="imagenet").named("coco-resnet18")
 """Scenes at 96 pixels."""
 
-GPU = CIFAR10_RESNET18.but(image_size=96, n_components=512, epochs=100, stem="imagenet", lr=0.3).named("gpu")
+GPU = CIFAR10_RESNET18.but(image_size=96, n_components=512, views="cifar", epochs=100, stem="imagenet", lr=0.3).named(
+    "gpu"
+)
 """A folder of photos where there is a GPU: what `auto` means there."""
 
 VISION = (CIFAR10_RESNET18, TINY_RESNET18, COCO_RESNET18, GPU)
