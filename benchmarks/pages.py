@@ -44,6 +44,20 @@ def emphasise(rows: Sequence[Sequence[str]]) -> list[list[str]]:
     return out
 
 
+def renewed(text: str, what: str, inner: str) -> str:
+    """A page with something else between `<!-- what -->` and the next `<!-- end of tables -->`.
+
+    >>> renewed("a <!-- x --> old <!-- end of tables --> b", "x", "new").split()
+    ['a', '<!--', 'x', '-->', 'new', '<!--', 'end', 'of', 'tables', '-->', 'b']
+    """
+    begin, end = f"<!-- {what} -->", "<!-- end of tables -->"
+    before, found, rest = text.partition(begin)
+    _, ended, after = rest.partition(end)
+    if not (found and ended):
+        raise SystemExit(f"The page has lost the lines '{begin}' and '{end}'.")
+    return f"{before}{begin}\n\n{inner}\n\n{end}{after}"
+
+
 def made_by(results: Sequence[dict[str, Any]]) -> str:
     """Device, commits, dates and seeds behind a table, in one line."""
     if not results:

@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import harness
-from pages import NONE, NOT_RUN, emphasise, made_by, table
+from pages import NONE, NOT_RUN, emphasise, made_by, renewed, table
 from search_ways import NAMES
 
 PAGE = Path(__file__).parents[1] / "docs" / "search.md"
-BEGIN, END = "<!-- tables: written by benchmarks/search_tables.py -->", "<!-- end of tables -->"
 SETS = {
     "cifar10": "CIFAR-10",
     "coco": "COCO, several labels an image",
@@ -153,11 +152,7 @@ def _large(found: dict[str, Result]) -> Iterator[str]:
 
 def page(text: str, results: Path) -> str:
     """The page with its tables renewed."""
-    before, _, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not end:
-        raise SystemExit(f"docs/search.md has lost the lines '{BEGIN}' and '{END}'")
-    return f"{before}{BEGIN}\n\n{tables(results)}\n\n{END}{after}"
+    return renewed(text, "tables: written by benchmarks/search_tables.py", tables(results))
 
 
 def main() -> None:

@@ -30,11 +30,10 @@ from typing import Any
 import numpy as np
 
 import harness
-from pages import made_by, table
+from pages import made_by, renewed, table
 
 RESULT = harness.RESULTS / "serve.json"
 PAGE = Path(__file__).parents[1] / "docs" / "explorer.md"
-BEGIN, END = "<!-- tables: written by benchmarks/serve.py -->", "<!-- end of tables -->"
 ITEMS, FEATURES, TOP = 100_000, 256, 24
 CLIENTS = (1, 16, 128)
 LENGTHS = (8, 32, 128, 256)
@@ -313,11 +312,7 @@ def _fuzz(runs: dict[str, Any]) -> str:
 
 def page(text: str, result: dict[str, Any] | None, fuzz: dict[str, Any] | None) -> str:
     """The page with its tables renewed."""
-    before, _, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not end:
-        raise SystemExit(f"docs/explorer.md has lost the lines '{BEGIN}' and '{END}'")
-    return f"{before}{BEGIN}\n\n{tables(result, fuzz)}\n\n{END}{after}"
+    return renewed(text, "tables: written by benchmarks/serve.py", tables(result, fuzz))
 
 
 def main() -> None:

@@ -1,0 +1,26 @@
+"""The tables that the study quotes are what the results say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import harness
+import study_page
+
+
+def test_the_page_quotes_the_committed_results() -> None:
+    text = study_page.PAGE.read_text(encoding="utf-8")
+    assert text == study_page.page(text, harness.RESULTS)
+
+
+def test_without_results_nothing_is_claimed(tmp_path: Path) -> None:
+    text = study_page.page(study_page.PAGE.read_text(encoding="utf-8"), tmp_path)
+    rows = sum(len(rows) for rows in study_page.FINALS.values())
+    assert text.count("| not run |") >= rows and "| `nested`, SGD 0.3 |" not in text
+
+
+def test_a_page_without_the_place_for_a_table_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match="has lost the lines '<!-- cifar10: written by"):
+        study_page.page("no tables", tmp_path)
