@@ -222,7 +222,7 @@ async def measure(port: int, pid: int, items: int, seconds: float, overload_seco
     )
     bound = max(100.0, 2 * rows["mixed lengths, 1"]["p99_ms"])
     seconds_to_recover, after = await recovery(port, mixed(items), bound)
-    late = [mb for now, mb in memory if now > overload_seconds / 4]
+    late = [mb for now, mb in memory if now > overload_seconds / 4] or [memory[-1][1]]
     return {
         "rows": rows,
         "alone": alone,

@@ -20,9 +20,10 @@ def test_a_short_run_measures_everything(result: dict) -> None:
     assert set(result["rows"]) == {f"{name}, {n}" for name in ("mixed lengths", "32 features") for n in (1, 16, 128)}
     for row in [*result["rows"].values(), *result["alone"].values()]:
         # A busy machine may turn some away, in time and politely.
-        assert {"200"} <= set(row["statuses"]) <= {"200", "429"} and 0 < row["p50_ms"] <= row["p99_ms"]
+        assert "200" in row["statuses"] and set(map(int, row["statuses"])) <= serve.ANNOUNCED, row
+        assert 0 < row["p50_ms"] <= row["p99_ms"]
     over = result["overload"]
-    assert over["unannounced"] == 0 and over["statuses"]["200"] > 0
+    assert over["unannounced"] == 0 and over["statuses"].get("200", 0) > 0, over
     assert over["memory_mb"]["lowest"] > 50 and len(over["first_answers_after_ms"]) >= 1
     assert over["sent_per_second"] > 0 and over["sustainable_per_second"] > 0
 
