@@ -1,21 +1,24 @@
-"""Renew the tables that docs/objective-study.md quotes: a few rows and lengths of docs/benchmarks.md.
+"""Renew what docs/objective-study.md and README.md quote: a few rows and lengths of docs/benchmarks.md.
 
 python benchmarks/study_page.py
 """
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from statistics import mean
 
 import harness
 import plan
+from accuracy_tables import PUBLISHED
 from jobs import METHODS, Job
 from pages import NOT_RUN, emphasise, renewed, table
-from tables import Result, Results, Row
+from tables import Result, Results, Row, best_long_run
 
-PAGE = Path(__file__).parents[1] / "docs" / "objective-study.md"
+ROOT = Path(__file__).parents[1]
+PAGE, README = ROOT / "docs" / "objective-study.md", ROOT / "README.md"
 METRIC = "map_over_found@1000"
 COLUMNS = ("2", "4", "8", "16", "32", "64", "full")
 SCREENING_COLUMNS = ("2", "4", "8", "16", "64", "full")
@@ -33,14 +36,20 @@ FINALS: Mapping[str, tuple[Row, ...]] = {
     "tiny": (OURS, MATRYOSHKA, CENTRED, RANDOM, PAPER),
     "coco": (OURS, MATRYOSHKA, CENTRED, UNCENTRED, RANDOM, PAPER),
 }
+HEADLINE = (OURS, MATRYOSHKA, CENTRED, PAPER)
+"""The leading four."""
 PCA = tuple(f"{source} PCA {kind}" for source in ("encoder", "projector") for kind in ("centred", "uncentred"))
 """The four PCA codes of a training."""
 
 
 def finals(results: Results, data: str) -> str:
     """Means over the seeds of the rows that lead a set."""
-    runs = {row.method: results.finals(data, row.method) for row in FINALS[data]}
-    return table(["code", *COLUMNS], emphasise([[row.label, *_means(row, runs[row.method])] for row in FINALS[data]]))
+    return _finals(results, data, FINALS[data])
+
+
+def _finals(results: Results, data: str, rows: tuple[Row, ...]) -> str:
+    runs = {row.method: results.finals(data, row.method) for row in rows}
+    return table(["code", *COLUMNS], emphasise([[row.label, *_means(row, runs[row.method])] for row in rows]))
 
 
 def _means(row: Row, runs: list[Result]) -> list[str]:
@@ -79,6 +88,27 @@ TABLES: Mapping[str, Callable[[Results], str]] = {
 }
 
 
+def headline(results: Results) -> str:
+    """What the README says of CIFAR-10: the leading four, and the longest training beside the best published one."""
+    name, (published, minutes) = max(PUBLISHED.items(), key=lambda row: row[1][0])
+    said = [_finals(results, "cifar10", HEADLINE)]
+    best = best_long_run(results)
+    if best is not None:
+        said.append(
+            f"After {best['job']['epochs']} epochs of the recipe `cifar10-resnet18`: kNN accuracy "
+            f"{best['knn_test']:.3f} and linear probe {best['linear_sgd_test']:.3f} at the final epoch, in "
+            f"{best['seconds_training'] / 60:.1f} minutes on one {best['device'].removeprefix('NVIDIA ')}. The best "
+            f"row that lightly publishes for this setting, {name}, has kNN {published:.3f} at its best epoch, after "
+            f"{minutes} minutes on an A6000."
+        )
+    return "\n\n".join(textwrap.fill(part, 120) if not part.startswith("|") else part for part in said)
+
+
+def readme(text: str, folder: Path) -> str:
+    """The README with its figures renewed."""
+    return renewed(text, "figures: written by benchmarks/study_page.py", headline(Results(folder)))
+
+
 def page(text: str, folder: Path) -> str:
     """The page with its tables renewed."""
     results = Results(folder)
@@ -89,7 +119,8 @@ def page(text: str, folder: Path) -> str:
 
 def main() -> None:
     PAGE.write_text(page(PAGE.read_text(encoding="utf-8"), harness.RESULTS), encoding="utf-8")
-    print(f"{PAGE.name}: {len(TABLES)} tables")
+    README.write_text(readme(README.read_text(encoding="utf-8"), harness.RESULTS), encoding="utf-8")
+    print(f"{PAGE.name}: {len(TABLES)} tables; {README.name}: 1")
 
 
 if __name__ == "__main__":

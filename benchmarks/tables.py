@@ -266,11 +266,16 @@ def crops(results: Results) -> Iterator[str]:
     yield _worth(runs)
 
 
+def best_long_run(results: Results) -> Result | None:
+    """Of the runs of 200 epochs that have codes, the best on held-out images."""
+    done = [run for name, run in results.by_name.items() if name.startswith("accuracy-") and "retrieval" in run]
+    return max(done, key=lambda run: float(run["knn_held_out"]), default=None)
+
+
 def long_runs(results: Results) -> Iterator[str]:
-    """The codes of the runs of 200 epochs: the best of them on held-out images."""
-    done = [result for name, result in results.by_name.items() if name.startswith("accuracy-")]
-    best = max(done, key=lambda result: result.get("knn_held_out", 0.0), default=None)
-    if best is None or "retrieval" not in best:
+    """The codes of the best run of 200 epochs."""
+    best = best_long_run(results)
+    if best is None:
         return
     rows = tuple(row for row in (*LEADING, *SAME_TRAININGS) if row.method == plan.DEFAULT)
     runs = {plan.DEFAULT: [best]}

@@ -8,6 +8,7 @@ import pytest
 
 import harness
 import study_page
+import tables
 
 
 def test_the_page_quotes_the_committed_results() -> None:
@@ -15,10 +16,16 @@ def test_the_page_quotes_the_committed_results() -> None:
     assert text == study_page.page(text, harness.RESULTS)
 
 
+def test_the_readme_quotes_the_committed_results() -> None:
+    text = study_page.README.read_text(encoding="utf-8")
+    assert text == study_page.readme(text, harness.RESULTS)
+
+
 def test_without_results_nothing_is_claimed(tmp_path: Path) -> None:
     text = study_page.page(study_page.PAGE.read_text(encoding="utf-8"), tmp_path)
     rows = sum(len(rows) for rows in study_page.FINALS.values())
     assert text.count("| not run |") >= rows and "| `nested`, SGD 0.3 |" not in text
+    assert "kNN accuracy" not in study_page.headline(tables.Results(tmp_path))
 
 
 def test_a_page_without_the_place_for_a_table_is_refused(tmp_path: Path) -> None:
