@@ -345,7 +345,7 @@ def test_an_output_that_cannot_be_written_is_refused_before_anything_is_read(tmp
         ({"standardisation": (0.5, 0.5)}, "standardisation must be Standardisation"),
         ({"devices": "2"}, "devices must be a whole number"),
         ({"devices": 1.5}, "devices must be a whole number"),
-        ({"device": "gpu"}, "accelerator must be one of auto, cpu, cuda"),
+        ({"device": "gpu"}, "device must be one of auto, cpu, cuda"),
         ({"progress": "bar"}, "progress must be True, False or an object"),
         ({"resume": True, "force": True}, "choose one"),
         ({"out": ""}, "out must be a path, not ''"),

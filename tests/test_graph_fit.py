@@ -332,3 +332,41 @@ def test_bad_settings_of_codes(trained: Eigenmap, settings: dict[str, Any], mess
 def test_a_model_of_nodes_takes_no_images(trained: Eigenmap) -> None:
     with pytest.raises(EigenmapError, match="model of the nodes of a graph"):
         trained.image  # noqa: B018
+
+
+def test_features_are_scaled_strip_by_strip(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = torch.randn(10_000, 3, generator=torch.Generator().manual_seed(0)) * torch.tensor([1.0, 50.0, 1e-3]) + 7
+    x[0] = 1e6  # the first row must not spoil the others
+    encoder = ResidualMLP(3, width=8)
+    read: list[int] = []
+
+    class Rows:
+        """A memory map that notes how much of it is read at a time."""
+
+        dtype, device, is_floating_point = x.dtype, x.device, staticmethod(x.is_floating_point)
+
+        def __len__(self) -> int:
+            return len(x)
+
+        def __getitem__(self, rows: torch.Tensor) -> torch.Tensor:
+            read.append(len(rows))
+            return x[rows]
+
+    _standardise(encoder, Rows())  # type: ignore[arg-type]
+    torch.testing.assert_close(encoder.scale.double(), 1 / x.double().std(0, correction=0), rtol=1e-5, atol=0)
+    torch.testing.assert_close(encoder.shift.double(), x.double().mean(0), rtol=1e-5, atol=0)
+    assert max(read) < 5000
+
+
+def test_what_eigenvalues_were_judged_on_is_said_as_it_is() -> None:
+    said: list[str] = []
+    fit(say=said.append, sampler="node-blocks", objective="neuralef")
+    assert said[-1].endswith("on edges that the blocks held too.")
+    fit(say=said.append, go_on=0.5)
+    assert said[-1].endswith("on held-out pairs of ends of walks.")
+
+
+def test_large_numbers_give_the_same_code_dense_and_sparse() -> None:
+    x = np.concatenate([GRAPH.x.astype(np.float64), 1.6e9 + np.arange(len(GRAPH.x))[:, None]], 1)
+    model = fit((x, GRAPH.edge_index))
+    np.testing.assert_allclose(model.encode(scipy.sparse.csr_matrix(x)), model.encode(x), atol=1e-5)

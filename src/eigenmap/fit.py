@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import torch
 from torch import Tensor, nn
@@ -352,6 +352,8 @@ def training_config(
     fewest_steps_to_a_check: int = FEWEST_STEPS_TO_A_CHECK,
 ) -> TrainingConfig:
     """What a recipe says of training, for so many steps."""
+    if device not in get_args(Accelerator):
+        raise EigenmapError(f"device must be one of {', '.join(get_args(Accelerator))}, not {device!r}.")
     return TrainingConfig(
         steps=steps,
         optimizer=recipe.optimizer,

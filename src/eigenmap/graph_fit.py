@@ -153,6 +153,10 @@ def fit_graph(
     source, alignment = best_output(aligned, chosen.n_components, say)
     positive = int((alignment.eigenvalues > 2 * alignment.noise).sum())
     judged_on = "held-out edges" if pairs.held_out is not None else "the training edges (none were held out)"
+    if pairs.held_out is not None and chosen.sampler != "edges":
+        judged_on = "edges that the blocks held too"
+    elif pairs.held_out is not None and chosen.go_on:
+        judged_on = "held-out pairs of ends of walks"
     say(f"{positive} of {alignment.n_components} eigenvalues are positive beyond doubt on {judged_on}.")
     training = {
         **history(chosen, seed, result, time.perf_counter() - began, fabric.device),
@@ -290,8 +294,11 @@ def _standardise(encoder: ResidualMLP, x: Tensor | SparseRows) -> None:
         return
     rows = torch.linspace(0, len(x) - 1, min(len(x), 100_000)).long()
     rows = rows.clamp_(max=len(x) - 1).to(x.device)  # beyond 16 million nodes the last number is rounded, maybe up
-    sample = x[rows].double()
-    mean, deviation = sample.mean(0).cpu(), sample.std(0, correction=0).cpu()
+    # By strips: the features may be a memory map, and larger than memory.
+    strips = torch.split(rows, 4096)
+    mean = torch.stack([x[strip].double().sum(0) for strip in strips]).sum(0) / len(rows)
+    squares = torch.stack([(x[strip].double() - mean).square().sum(0) for strip in strips]).sum(0)
+    mean, deviation = mean.cpu(), (squares / len(rows)).sqrt().cpu()
     # Whatever is smaller than the rounding of a feature's own numbers is no variation.
     rounding = max(2 * torch.finfo(x.dtype).eps, 1e-12) if x.is_floating_point() else 1e-12
     encoder.standardise(mean, torch.where(deviation > rounding * mean.abs(), deviation, 0.0))

@@ -95,7 +95,7 @@ def test_pyg_masks_that_are_none(mask: list[int], message: str) -> None:
 def test_numbers_that_torch_does_not_know() -> None:
     wide = load_graph((scipy.sparse.csr_matrix(X.astype(np.longdouble)), EDGES)).x
     assert isinstance(wide, SparseRows)
-    torch.testing.assert_close(wide.dense(), torch.from_numpy(X))
+    torch.testing.assert_close(wide.dense(), torch.from_numpy(X).double())
     with pytest.raises(EigenmapError, match="Features must be numbers, not complex64"):
         load_graph((scipy.sparse.csr_matrix(X + 0j), EDGES))
     with pytest.raises(EigenmapError, match="real numbers, not complex128"):
@@ -224,3 +224,11 @@ def test_what_is_not_installed_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch_geometric.datasets", None)
     with pytest.raises(EigenmapError, match="pip install torch_geometric"):
         load_pyg("Cora")
+
+
+def test_entries_that_repeat_are_added_whatever_the_format() -> None:
+    matrix = scipy.sparse.coo_matrix((np.ones(4), ([0, 0, 1, 2], [1, 1, 2, 3])), shape=(4, 4))
+    coo, csr = (load_graph(form, x=X) for form in (matrix, matrix.tocsr()))
+    assert coo.edge_weight is not None and csr.edge_weight is not None
+    assert coo.edge_weight.tolist() == csr.edge_weight.tolist() == [2, 1, 1]
+    assert matrix.nnz == 4

@@ -231,3 +231,110 @@ def test_features_alone(tmp_path: Path) -> None:
 def test_a_graph_needs_edges() -> None:
     with pytest.raises(EigenmapError, match="needs edge_index"):
         Graph(torch.from_numpy(X))
+
+
+@pytest.mark.parametrize("name", ["g", "g.npz"])
+def test_a_graph_can_be_written_over_the_one_it_was_read_from(tmp_path: Path, name: str) -> None:
+    weights = np.array([1.0, 1.0, 2.0, 2.0, 4.0, 4.0])
+    first = load_graph(write(tmp_path / "first.npz", edge_weight=weights))
+    degrees = first.walk().degrees()
+    path = save_graph(first, tmp_path / name)
+    for _ in range(2):
+        save_graph(load_graph(path), path)
+        again = load_graph(path)
+        torch.testing.assert_close(dense(again.x), torch.from_numpy(X))
+        torch.testing.assert_close(again.walk().degrees(), degrees)
+    assert sorted(file.name for file in tmp_path.iterdir()) == sorted(["first.npz", name])
+
+
+def test_weights_survive_the_way_from_a_folder_to_a_file(tmp_path: Path) -> None:
+    weights = np.array([1.0, 1.0, 2.0, 2.0, 4.0, 4.0])
+    graph = load_graph(write(tmp_path / "g.npz", edge_weight=weights))
+    save_graph(load_graph(save_graph(graph, tmp_path / "folder")), tmp_path / "again.npz")
+    torch.testing.assert_close(load_graph(tmp_path / "again.npz").walk().degrees(), graph.walk().degrees())
+
+
+def test_nothing_of_the_graph_that_was_there_before_stays(tmp_path: Path) -> None:
+    weights = np.array([1.0, 1.0, 2.0, 2.0, 4.0, 4.0])
+    folder = save_graph(load_graph(write(tmp_path / "g.npz", edge_weight=weights)), tmp_path / "folder")
+    bare = Graph(SparseRows.of(scipy.sparse.csr_matrix(np.eye(4))), torch.from_numpy(EDGES))
+    found = load_graph(save_graph(bare, folder))
+    assert isinstance(found.x, SparseRows) and found.y is None and not found.splits
+    assert found.walk().cumulative is None
+
+
+def test_a_folder_with_other_things_in_it_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "cat.jpg").touch()
+    graph = load_graph(write(tmp_path / "g.npz"))
+    for name in ("photos", "photos/cat.jpg"):
+        with pytest.raises(EigenmapError, match="holds something that is not a graph"):
+            save_graph(graph, tmp_path / name)
+    assert [file.name for file in (tmp_path / "photos").iterdir()] == ["cat.jpg"]
+
+
+def test_a_graph_that_cannot_be_written_whole_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = load_graph(write(tmp_path / "g.npz"))
+    folder = save_graph(graph, tmp_path / "folder")
+
+    def full(*given: object, **more: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(np, "save", full)
+    monkeypatch.setattr(np, "savez", full)
+    for name in ("folder", "new", "new.npz"):
+        with pytest.raises(EigenmapError, match="No space left"):
+            save_graph(graph, tmp_path / name)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["folder", "g.npz"]
+    assert len(load_graph(folder)) == 4
+
+
+def test_edges_of_a_folder_lead_in_both_directions(tmp_path: Path) -> None:
+    folder = save_graph(load_graph(write(tmp_path / "g.npz")), tmp_path / "folder")
+    np.save(folder / "indptr.npy", np.array([0, 2, 3, 3, 3]))
+    np.save(folder / "indices.npy", np.array([1, 2, 2]))
+    with pytest.raises(EigenmapError, match="must lead in both directions"):
+        load_graph(folder)
+
+
+def test_damage_inside_an_archive_is_one_sentence(tmp_path: Path) -> None:
+    np.savez_compressed(tmp_path / "g.npz", **ARRAYS)
+    whole = bytearray((tmp_path / "g.npz").read_bytes())
+    name = whole.index(b"x.npy")
+    whole[name + 40 : name + 60] = bytes(20)
+    (tmp_path / "g.npz").write_bytes(whole)
+    with pytest.raises(EigenmapError, match=r"g\.npz cannot be read"):
+        load_graph(tmp_path / "g.npz")
+    np.savez(tmp_path / "no.npz", format=np.array(b"csr"), shape=np.array([4, 3]), data=np.ones(4))
+    with pytest.raises(EigenmapError, match=r"no\.npz cannot be read"):
+        read_features(tmp_path / "no.npz")
+    for column in (3, -1):
+        csr = scipy.sparse.csr_matrix(X)
+        csr.indices[0] = column
+        scipy.sparse.save_npz(tmp_path / "far.npz", csr)
+        with pytest.raises(EigenmapError, match=r"column is not in 0 \.\.\. 2"):
+            read_features(tmp_path / "far.npz")
+
+
+@pytest.mark.parametrize(
+    ("part", "value", "message"),
+    [
+        ("x_shape", np.array(4), r"x_shape \(4,\) does not fit"),
+        ("x_indices", np.zeros(11), "must be whole numbers"),
+        ("x_indptr", np.array([0, 2.5, 5, 8, 11]), "must be whole numbers"),
+    ],
+)
+def test_parts_of_sparse_features_of_the_wrong_kind(tmp_path: Path, part: str, value: Any, message: str) -> None:
+    with pytest.raises(EigenmapError, match=message):
+        load_graph(write(tmp_path / "g.npz", **(sparse_parts(X) | {part: value})))
+
+
+def test_a_mask_of_numbers_is_asked_about(tmp_path: Path) -> None:
+    with pytest.raises(EigenmapError, match="if that is a mask, make it boolean"):
+        load_graph(write(tmp_path / "g.npz", train_idx=np.array([1, 0, 0, 1])))
+
+
+def test_arrays_that_were_turned_round() -> None:
+    graph = load_graph((X[::-1], EDGES[::-1]))
+    torch.testing.assert_close(dense(graph.x), torch.from_numpy(X[::-1].copy()))
+    assert graph.edge_index is not None and graph.edge_index.tolist() == EDGES[::-1].tolist()

@@ -31,7 +31,7 @@ def test_rows_of_a_torch_tensor() -> None:
         warnings.simplefilter("ignore", UserWarning)  # torch's own, that its CSR tensors are new
         csr = m.to_sparse_csr()
     for tensor in (m.to_sparse(), torch.sparse_coo_tensor(*twice, m.shape, check_invariants=False), csr):
-        torch.testing.assert_close(SparseRows.of_tensor(tensor).dense(), m.float())
+        torch.testing.assert_close(SparseRows.of_tensor(tensor).dense(), m)
 
 
 @given(st.lists(st.integers(0, 6), max_size=12))

@@ -25,7 +25,9 @@ def test_alpha_paper_means_the_graph_runs_for_node_blocks_only() -> None:
     assert objective_options(recipe.but(sampler="node-blocks")) == {"alpha": 3.0}
     chosen = recipe.but(sampler="node-blocks", objective_options={"alpha": 0.5})
     assert objective_options(chosen) == {"alpha": 0.5}
-    assert objective_options(recipe.but(sampler="node-blocks", objective="scl", objective_options={})) == {}
+    for objective in ("scl", "neuralef-ratio", "neuralef-shifted", "neuralef-gram"):  # they have their own default
+        assert objective_options(recipe.but(sampler="node-blocks", objective=objective, objective_options={})) == {}
+    assert objective_options(recipe.but(sampler="node-blocks", objective_options={})) == {"alpha": 3.0}
 
 
 @pytest.mark.parametrize(

@@ -145,6 +145,8 @@ def embed(
         check_codes(out, force)
     place = check_device(device)
     if Eigenmap.is_of_nodes(run):
+        if engine is Engine.ray:
+            raise EigenmapError("--engine ray is for images; the codes of nodes are made on this machine.")
         _embed_nodes(run, source, out, dim, place, batch_size, quiet)
         return
     with progress_bar("encoding", quiet) as tick:

@@ -125,6 +125,15 @@ class Adjacency:
         rows = torch.repeat_interleave(torch.arange(self.n_nodes, device=self.device), self.indptr.diff())
         return torch.stack([rows, self.indices.long()])
 
+    def mirrored(self) -> bool:
+        """Whether each entry (r, c) has its (c, r), told by random numbers: sum a_r b_c = sum a_c b_r modulo 2^64."""
+        a, b = torch.randint(-(2**62), 2**62, (2, self.n_nodes), generator=torch.Generator().manual_seed(0))
+        there = back = 0
+        for rows, columns in self.strips():
+            there += int((a[rows] * b[columns]).sum())
+            back += int((a[columns] * b[rows]).sum())
+        return (there - back) % 2**64 == 0
+
     def strips(self, entries: int = 1 << 22) -> Iterator[tuple[Tensor, Tensor]]:
         """All entries as (rows, columns) on the CPU, about so many at a time: the whole may be a file."""
         indptr = self.indptr.cpu()

@@ -85,7 +85,8 @@ def from_scipy(matrix: Any, x: object = None) -> Graph:
         raise EigenmapError(f"There are {len(features):,} rows of features for {matrix.shape[0]:,} nodes.")
     if matrix.dtype.kind not in "biuf":
         raise EigenmapError(f"The entries of an adjacency matrix are weights, real numbers, not {matrix.dtype}.")
-    coo = matrix.tocoo()
+    coo = matrix.tocoo(copy=True)
+    coo.sum_duplicates()  # as every other format has done
     stored = coo.data != 0
     edges = np.stack([coo.row[stored], coo.col[stored]]).astype(np.int64)
     values = coo.data[stored]

@@ -20,11 +20,14 @@ Nothing in either is executed when it is opened (`allow_pickle=False`).
 from __future__ import annotations
 
 import warnings
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
+from uuid import uuid4
 from zipfile import BadZipFile, is_zipfile
 
 import numpy as np
@@ -34,10 +37,15 @@ from torch import Tensor
 
 from eigenmap.data.adjacency import Adjacency, Directed, SelfLoops, build_adjacency, check_edges
 from eigenmap.errors import EigenmapError
+from eigenmap.files import whole_file
 from eigenmap.networks.sparse import SparseRows
 
 SPLITS = {"train": "train_idx", "validation": "val_idx", "test": "test_idx"}
 """Names of the splits, and of their arrays in a file."""
+EDGE_ARRAYS = ("edge_index", "edge_weight", "indptr", "indices", "weights")
+FEATURE_ARRAYS = ("x", "x_indptr", "x_indices", "x_data", "x_shape")
+ARRAYS = (*EDGE_ARRAYS, *FEATURE_ARRAYS, "y", *SPLITS.values())
+"""All names that an array of a graph can have."""
 
 
 @dataclass(frozen=True)
@@ -194,7 +202,10 @@ def as_features(x: object) -> Tensor | SparseRows:
     if hasattr(x, "edge_index"):
         raise EigenmapError("This is a graph where features are asked for: pass its x.")
     if hasattr(x, "tocsr"):
-        return SparseRows.of(_plain_numbers(x, "Features"))
+        rows = SparseRows.of(_plain_numbers(x, "Features"))
+        if not _columns_fit(rows.columns, rows.width):
+            raise EigenmapError(f"The sparse features are damaged: a column is not in 0 ... {rows.width - 1}.")
+        return rows
     if isinstance(x, Tensor) and x.layout is not torch.strided:
         return SparseRows.of_tensor(x)
     return as_tensor(x, "Features")
@@ -213,6 +224,8 @@ def as_tensor(array: Any, name: str = "The array") -> Tensor:
     except ValueError:
         raise EigenmapError(f"{name} must be an array of numbers, with rows of one length.") from None
     array = _plain_numbers(array, name)
+    if any(stride < 0 for stride in array.strides):  # turned round, which torch does not know
+        array = array.copy()
     if array.flags.writeable or not mapped:
         return torch.from_numpy(array if array.flags.writeable else array.copy())
     with warnings.catch_warnings():
@@ -254,13 +267,16 @@ def as_nodes(part: Any, name: str, n_nodes: int) -> Tensor:
         return numbers.nonzero()[:, 0]
     if numbers.is_floating_point() and numbers.numel():
         raise EigenmapError(f"{name} must be node numbers or a mask, not {numbers.dtype}.")
+    if n_nodes > 2 and numbers.shape == (n_nodes,) and bool(((numbers == 0) | (numbers == 1)).all()):
+        raise EigenmapError(f"{name} holds a 0 or 1 for every node; if that is a mask, make it boolean.")
     return numbers.long()
 
 
 def save_graph(graph: Graph, path: str | Path) -> Path:
     """Write a graph as an .npz file, or (any other name) as a folder of .npy files for memory-mapped use.
 
-    In the folder edges are symmetric, without repetitions and self-loops, ready to be drawn from.
+    In the folder edges are symmetric, without repetitions and self-loops, ready to be drawn from. A graph that is
+    there already is replaced, whole or not at all; a folder with anything else in it is refused.
     """
     path = Path(path)
     arrays: dict[str, Tensor | None] = {"y": graph.y, **{SPLITS[name]: graph.splits[name] for name in graph.splits}}
@@ -275,19 +291,45 @@ def save_graph(graph: Graph, path: str | Path) -> Path:
         walk = graph.walk()
         arrays |= {"indptr": walk.indptr, "indices": walk.indices, "weights": walk.cumulative}
     else:
-        edges = graph.edge_index if graph.edge_index is not None else graph.walk().edges()
-        arrays |= {"edge_index": edges, "edge_weight": graph.edge_weight}
+        arrays |= dict(zip(("edge_index", "edge_weight"), _edges(graph), strict=True))
     plain = {name: value.cpu().numpy() for name, value in arrays.items() if value is not None}
     try:
         if folder:
-            path.mkdir(parents=True, exist_ok=True)
-            for name, array in plain.items():
-                np.save(path / f"{name}.npy", array)
+            _save_folder(path, plain)
         else:
-            np.savez(path, **plain)  # type: ignore[arg-type]
+            with whole_file(path) as file:
+                np.savez(file, **plain)  # type: ignore[arg-type]
     except OSError as error:
         raise EigenmapError(f"The graph cannot be written to {path}: {error.strerror}.") from error
     return path
+
+
+def _edges(graph: Graph) -> tuple[Tensor, Tensor | None]:
+    """The list of edges and their weights, also of a graph that has only the walk's own form of them."""
+    if graph.edge_index is not None:
+        return graph.edge_index, graph.edge_weight
+    walk = graph.walk()
+    weighted = walk.cumulative is not None
+    return walk.edges(), walk.weights(torch.arange(walk.n_entries, device=walk.device)) if weighted else None
+
+
+def _save_folder(path: Path, arrays: Mapping[str, Any]) -> None:
+    """Write a folder beside, then exchange the two: what is there may be the memory map that is being written."""
+    ours = {f"{name}.npy" for name in ARRAYS}
+    if path.exists() and (not path.is_dir() or any(file.name not in ours for file in path.iterdir())):
+        raise EigenmapError(f"{path} holds something that is not a graph; choose another name.")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new, old = (path.with_name(f".{path.name}.{uuid4().hex}.{part}") for part in ("partial", "old"))
+    try:
+        new.mkdir()
+        for name, array in arrays.items():
+            np.save(new / f"{name}.npy", array)
+        if path.exists():
+            path.rename(old)
+        new.rename(path)
+    finally:
+        for leftover in (new, old):
+            rmtree(leftover, ignore_errors=True)
 
 
 def _read(path: Path) -> Graph:
@@ -337,8 +379,9 @@ def _readable(path: Path) -> Iterator[None]:
         yield
     except EigenmapError:
         raise
-    except (OSError, ValueError, EOFError, BadZipFile) as error:
-        raise EigenmapError(f"{path} cannot be read: {str(error).rstrip('.')}.") from None
+    except (OSError, ValueError, EOFError, BadZipFile, KeyError, zlib.error) as error:
+        reason = str(error.args[0] if isinstance(error, KeyError) else error)
+        raise EigenmapError(f"{path} cannot be read: {reason.rstrip('.')}.") from None
 
 
 def _node_arrays(
@@ -356,9 +399,12 @@ def _node_arrays(
 def _sparse_features(path: Path, array: Callable[[str], Any], names: set[str]) -> SparseRows:
     if not {"x_indptr", "x_indices", "x_shape"} <= names:
         raise EigenmapError(f"{path} has neither x nor x_indptr, x_indices and x_shape: every node needs features.")
-    offsets, columns = as_tensor(array("x_indptr")).long(), as_tensor(array("x_indices"))
+    offsets, columns = as_tensor(array("x_indptr")), as_tensor(array("x_indices"))
+    if offsets.is_floating_point() or columns.is_floating_point():
+        raise EigenmapError(f"x_indptr and x_indices in {path} must be whole numbers.")
+    offsets = offsets.long()
     values = as_tensor(array("x_data")) if "x_data" in names else None
-    n, shape = len(offsets) - 1, [int(size) for size in array("x_shape")]
+    n, shape = len(offsets) - 1, [int(size) for size in np.ravel(array("x_shape"))]
     # Some writers store the transposed shape; the rows are what indptr says.
     if n not in shape or len(shape) != 2:
         raise EigenmapError(f"x_shape {tuple(shape)} does not fit the {n:,} rows of x_indptr in {path}.")
@@ -366,9 +412,13 @@ def _sparse_features(path: Path, array: Callable[[str], Any], names: set[str]) -
     fits = bool((offsets.diff() >= 0).all()) and int(offsets[0]) == 0 and int(offsets[-1]) == len(columns)
     if not fits or (values is not None and len(values) != len(columns)):
         raise EigenmapError(f"The sparse features in {path} are damaged: x_indptr does not fit x_indices or x_data.")
-    if len(columns) and not 0 <= int(columns.min()) <= int(columns.max()) < width:
+    if not _columns_fit(columns, width):
         raise EigenmapError(f"The sparse features in {path} are damaged: a column is not in 0 ... {width - 1}.")
     return SparseRows(offsets, columns, values, width)
+
+
+def _columns_fit(columns: Tensor, width: int) -> bool:
+    return not len(columns) or 0 <= int(columns.min()) <= int(columns.max()) < width
 
 
 def _npy_rows(path: Path) -> Tensor | SparseRows:
@@ -398,6 +448,8 @@ def _stored_adjacency(path: Path, indptr: Any, indices: Any, cumulative: Tensor 
         raise EigenmapError(f"{path} has no edges, so there is nothing to learn from.")
     if not 0 <= int(walk.indices.min()) <= int(walk.indices.max()) < walk.n_nodes:
         raise EigenmapError(f"{path} is damaged: it names a node that is not in 0 ... {walk.n_nodes - 1}.")
+    if not walk.mirrored():
+        raise EigenmapError(f"{path} is damaged: edges in indptr and indices must lead in both directions.")
     if cumulative is not None and not _increases(cumulative):
         raise EigenmapError(f"weights in {path} must be the running sum of positive weights, as save_graph writes it.")
     return walk

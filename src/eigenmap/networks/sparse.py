@@ -89,8 +89,9 @@ class SparseRows:
         return SparseRows(self.offsets.to(device), self.columns.to(device), values, self.width)
 
     def dense(self) -> Tensor:
-        """An ordinary matrix, for small ones."""
-        values = torch.ones(len(self.columns)) if self.values is None else self.values.float()
+        """An ordinary matrix, for small ones; numbers that float32 would round stay float64."""
+        values = torch.ones(len(self.columns)) if self.values is None else self.values
+        values = values.double() if values.dtype in (torch.float64, torch.int64, torch.int32) else values.float()
         rows = torch.repeat_interleave(torch.arange(len(self), device=self.device), self.offsets.diff())
-        matrix = torch.zeros(len(self), self.width, device=self.device)
+        matrix = torch.zeros(len(self), self.width, dtype=values.dtype, device=self.device)
         return matrix.index_put_((rows, self.columns.long()), values.to(self.device), accumulate=True)

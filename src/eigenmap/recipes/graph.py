@@ -125,7 +125,7 @@ def get_graph_recipe(name: str) -> GraphRecipe:
 def objective_options(recipe: GraphRecipe) -> dict[str, Any]:
     """The options of the objective; `alpha="paper"` for node blocks is that of the paper's graph runs."""
     options = dict(recipe.objective_options)
-    has_alpha = recipe.objective.startswith("neuralef") and recipe.objective != "neuralef-gram"
-    if recipe.sampler == "node-blocks" and has_alpha and options.get("alpha", "paper") == "paper":
+    usual = "paper" if recipe.objective in ("neuralef", "neuralef-unordered") else None
+    if recipe.sampler == "node-blocks" and options.get("alpha", usual) == "paper":
         options["alpha"] = PAPER_BLOCK_ALPHA
     return options

@@ -8,6 +8,10 @@ with the eigenfunctions and the degree measure of P: personalised PageRank witho
 eigenvalues stay near 1, small and negative ones shrink, so that what a network learns of is less the single edge and
 more the neighbourhood. Where edges are few, or noisy, codes get better; and what a fit holds out is no longer lost.
 
+Walks that end where they began are left out, as self-loops are, so that the graph that is learned from is P_a without
+its diagonal: its eigenvalues are lower, by little in large graphs and by more where walks often return (0.47 in place
+of 0.56 for the seventh of a ring of 40 nodes at a = 0.7), and its eigenfunctions close to those of P.
+
 P_a itself is dense. `diffuse` draws walks instead and returns their ends as the weighted edges of an ordinary graph:
 `walks` from every edge in both directions, so that memory is that of the graph times `walks`.
 
@@ -44,7 +48,7 @@ def check_walks(go_on: object, walks: object) -> None:
 def diffuse(graph: Graph, go_on: float = 0.7, walks: int = 16, seed: int = 0) -> Graph:
     """The same nodes with weighted edges between the ends of random walks.
 
-    Walks that end where they began are left out, as self-loops are. Directions are ignored.
+    Directions are ignored.
 
     Args:
         graph: nodes with features and edges.

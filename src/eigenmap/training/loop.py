@@ -183,6 +183,9 @@ def train(
     finally:
         show.stop()
         run.close()
+    if fabric.world_size > 1:
+        for averages in network.buffers():  # on CPUs each process has those of its part: all take the first one's
+            torch.distributed.broadcast(averages, 0)
     network.eval()
     return TrainingResult(step, window.seconds(), run.metrics.history)
 
