@@ -109,7 +109,7 @@ def windows(walks: Tensor, window: int) -> tuple[Tensor, Tensor]:
 def embed(
     matrix: sparse.csr_matrix, how: Settings | None = None, *, seed: int = 0, device: torch.device | str = "cpu"
 ) -> Tensor:
-    """(n, dim) node embeddings, float32; a node without edges stays where it is, so that its walks pair it with itself."""
+    """(n, dim) node embeddings, float32; walks of a node without edges pair it with itself."""
     how = how or Settings()
     torch.manual_seed(seed)
     walker = Walker(matrix, how.p, how.q, device)
