@@ -261,6 +261,20 @@ def test_a_run_is_not_resumed_with_another_part_frozen(tmp_path: Path) -> None:
         fit(out=tmp_path / "run", encoder="small-cnn", resume=True)
 
 
+def test_a_run_is_not_resumed_with_other_weights_of_the_encoder(tmp_path: Path) -> None:
+    for name in ("first", "second"):
+        save_file(build_encoder("small-cnn").state_dict(), tmp_path / f"{name}.safetensors")
+    fit(out=tmp_path / "run", encoder="small-cnn", encoder_weights=tmp_path / "first.safetensors")
+    with pytest.raises(EigenmapError, match="cannot be resumed: encoder weights was"):
+        fit(out=tmp_path / "run", encoder="small-cnn", encoder_weights=tmp_path / "second.safetensors", resume=True)
+
+
+def test_more_epochs_than_can_be_counted_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(EigenmapError, match="more steps than can be counted"):
+        fit(out=tmp_path / "run", steps=None, epochs=1e308)
+    assert not (tmp_path / "run").exists()
+
+
 def test_freezing_random_weights_is_worth_a_note(tmp_path: Path) -> None:
     said: list[str] = []
     fit(encoder="small-cnn", freeze_encoder=True, say=said.append)
@@ -275,12 +289,17 @@ def test_a_run_is_not_resumed_on_other_images(tmp_path: Path) -> None:
     fit(out=tmp_path / "run")
     with pytest.raises(EigenmapError, match="cannot be resumed: digest of the images was"):
         fit(255 - IMAGES, out=tmp_path / "run", resume=True)
+    one_other = IMAGES.copy() if isinstance(IMAGES, np.ndarray) else IMAGES.clone()
+    one_other[1] = 255 - one_other[1]
+    with pytest.raises(EigenmapError, match="cannot be resumed: digest of the images was"):
+        fit(one_other, out=tmp_path / "run", resume=True)
 
 
 def test_a_run_of_so_many_minutes_keeps_its_steps_when_resumed(tmp_path: Path) -> None:
     fit(out=tmp_path / "run", steps=5)
-    model = fit(out=tmp_path / "run", steps=None, minutes=60, resume=True)
-    assert model.training["steps"] == 5
+    said: list[str] = []
+    model = fit(out=tmp_path / "run", steps=None, minutes=60, resume=True, say=said.append)
+    assert model.training["steps"] == 5 and "The run has 5 steps, which was settled when it began." in said
 
 
 def test_resuming_nothing_starts_from_the_beginning(tmp_path: Path) -> None:
@@ -352,6 +371,7 @@ def test_an_output_that_cannot_be_written_is_refused_before_anything_is_read(tmp
         ({"out": 3}, "out must be a path, as text or as a pathlib.Path, not 3"),
         ({"out": None, "resume": True}, "say which with out="),
         ({"objective_options": {3: 4}}, "objective_options must be a mapping of names"),
+        ({"n_components": 1}, "n_components must be at least 2"),
     ],
     ids=str,
 )

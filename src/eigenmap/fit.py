@@ -6,6 +6,7 @@ codes = model.encode(images, dim=16)
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import json
 import math
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 
 FEWEST_IMAGES = 16
 """Below this there is nothing to hold out and nothing to learn."""
+MOST_STEPS = 1e12
 
 FEWEST_STEPS_TO_A_CHECK = 10
 """Three bad checks stop a run, and in a handful of steps no network gets far from where it began."""
@@ -150,6 +152,10 @@ def fit_images(
     epoch = len(train_rows) // chosen.batch_size
     if minutes is not None and resume and folder is not None:
         steps = steps_of_run(folder)  # how many fit into the time was settled when the run began
+        if steps is not None:
+            say(f"The run has {steps:,} steps, which was settled when it began.")
+    if chosen.epochs * epoch > MOST_STEPS:
+        raise EigenmapError(f"{chosen.epochs:g} epochs are more steps than can be counted; ask for fewer.")
     config = training_config(chosen, steps or max(1, round(chosen.epochs * epoch)), seed, device, devices, tensorboard)
     fabric = start(config)
     views = TwoViews(chosen.views, image.size, image.standardisation)
@@ -174,7 +180,7 @@ def fit_images(
         if classes is None
         else knn_monitor(data.pixels, classes, train_rows, held_rows, views, fabric.device),
         progress=show() if progress is True else progress or None,
-        settings=_identity(chosen, image, freeze_encoder, len(train_rows), data.digest()),
+        settings=_identity(chosen, image, freeze_encoder, encoder_weights, len(train_rows), data.digest()),
         fabric=fabric,
     )
     began = time.perf_counter()
@@ -248,6 +254,10 @@ def _check_batch(recipe: Recipe) -> None:
     """Refuse a batch that has no moments, or fewer images than chunks."""
     if recipe.batch_size < 2:
         raise EigenmapError("batch_size must be at least 2: what is learned is how the images of a batch differ.")
+    if recipe.n_components < 2:
+        raise EigenmapError(
+            "n_components must be at least 2: what is compared is the direction of codes. They can be cut to 1."
+        )
     if recipe.accumulate > recipe.batch_size:
         raise EigenmapError(
             f"accumulate is {recipe.accumulate}, but a batch has only {recipe.batch_size} images; use fewer chunks."
@@ -321,7 +331,9 @@ def steps_of_run(folder: Path) -> int | None:
     return steps if isinstance(steps, int) else None
 
 
-def _identity(recipe: Recipe, image: ImageInput, frozen: bool, images: int, digest: str) -> dict[str, Setting]:
+def _identity(
+    recipe: Recipe, image: ImageInput, frozen: bool, weights: str | Path | None, images: int, digest: str
+) -> dict[str, Setting]:
     """What has to be the same for a run to be resumed, beside the training configuration."""
     return {
         "recipe": recipe.name,
@@ -330,6 +342,7 @@ def _identity(recipe: Recipe, image: ImageInput, frozen: bool, images: int, dige
         "encoder": recipe.encoder,
         "stem": recipe.stem,
         "frozen": frozen,
+        "encoder weights": None if weights is None else hashlib.sha256(Path(weights).read_bytes()).hexdigest()[:16],
         "n_components": recipe.n_components,
         "hidden": recipe.hidden,
         "views": recipe.views,

@@ -120,6 +120,7 @@ def fit_graph(
     settled = steps_of_run(folder) if minutes is not None and resume and folder is not None else None
     if settled is not None:  # how many steps fit into the time was found when the run began
         chosen, minutes = chosen.but(steps=settled), None
+        say(f"The run has {settled:,} steps, which was settled when it began.")
     config = training_config(chosen, chosen.steps, seed, device, devices, tensorboard, FEWEST_STEPS_TO_A_CHECK)
     fabric = start(config)
     walk, features = _placed(walk, data.x, fabric.device)

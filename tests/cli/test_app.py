@@ -186,3 +186,15 @@ print(*sorted(name for name in set(sys.modules) - before if name.startswith("eig
 """
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert ended.stdout == "\neigenmap.files\n"  # how files are written: nothing that computes
+
+
+def test_a_name_that_is_too_long_and_too_little_memory_are_one_sentence(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "a name is too long for a file" in refused("fit", "images", photos, "--out", tmp_path / ("x" * 300))
+
+    def no_memory(*given: object, **more: object) -> None:
+        raise RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes")
+
+    monkeypatch.setattr("eigenmap.fit.fit_images", no_memory)
+    assert "not enough memory" in refused("fit", "images", photos, "--out", tmp_path / "run")

@@ -12,6 +12,7 @@ import pytest
 from PIL import Image
 
 from eigenmap.data import ImageSet, load_images
+from eigenmap.data.parquet import named_rows
 from eigenmap.errors import EigenmapError
 
 
@@ -126,3 +127,15 @@ def test_without_pyarrow_the_message_says_what_to_install(tmp_path: Path, monkey
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(EigenmapError, match=r'pip install "eigenmap\[parquet\]"'):
         load_images(path)
+
+
+def test_damage_between_the_ends_of_a_file_is_one_sentence(tmp_path: Path) -> None:
+    noise = np.random.default_rng(0).integers(256, size=(20, 3000), dtype=np.uint8)
+    path = write(tmp_path / "a.parquet", png=[row.tobytes() for row in noise], label=list(range(20)))
+    whole = bytearray(path.read_bytes())
+    whole[4:20_000] = bytes(len(whole[4:20_000]))
+    path.write_bytes(whole)
+    with pytest.raises(EigenmapError, match=r"a\.parquet cannot be read as a parquet file"):
+        load_images(path)
+    with pytest.raises(EigenmapError, match=r"a\.parquet cannot be read as a parquet file"):
+        list(named_rows([path], 0, 20))

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import builtins
 import sys
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -82,3 +84,16 @@ def test_a_name_is_checked_without_building(monkeypatch: pytest.MonkeyPatch) -> 
     assert timm.calls == []
     with pytest.raises(EigenmapError, match="nor a model of timm"):
         require_encoder("resnet19")
+
+
+def test_a_timm_that_cannot_be_imported_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = builtins.__import__
+
+    def broken(name: str, *rest: Any, **more: Any) -> Any:
+        if name == "timm":
+            raise RuntimeError("operator torchvision::nms does not exist")
+        return real(name, *rest, **more)
+
+    monkeypatch.setattr(builtins, "__import__", broken)
+    with pytest.raises(EigenmapError, match=r"'convy': .*timm cannot be imported: operator torchvision::nms"):
+        require_encoder("convy")

@@ -125,3 +125,9 @@ def test_nothing_in_a_file_is_executed(tmp_path: Path) -> None:
     torch.save({"conv1.weight": Malicious()}, tmp_path / "bad.pth")
     with pytest.raises(EigenmapError, match=r"bad.pth is not a weights file of torch, or holds more than tensors\.$"):
         load_encoder_weights(build_encoder("small-cnn"), tmp_path / "bad.pth")
+
+
+def test_weights_that_are_no_numbers_are_named(trained: State) -> None:
+    state = {**trained, "layer1.0.conv1.weight": torch.full_like(trained["layer1.0.conv1.weight"], torch.nan)}
+    with pytest.raises(EigenmapError, match=r"layer1\.0\.conv1\.weight holds NaN or infinity"):
+        load_state(build_encoder("resnet18", stem="imagenet"), state)

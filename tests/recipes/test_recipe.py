@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from eigenmap.errors import EigenmapError
-from eigenmap.recipes import Recipe
+from eigenmap.recipes import Recipe, get
+from eigenmap.recipes.graph import GRAPHS
 
 RECIPE = Recipe(name="test")
 
@@ -56,3 +57,11 @@ def test_none_leaves_a_setting_as_it_is() -> None:
 def test_what_a_recipe_cannot_have_is_refused(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(EigenmapError, match=message):
         RECIPE.but(**settings)
+
+
+def test_another_objective_does_not_inherit_the_options_of_the_first() -> None:
+    paper = get("imagenet-resnet50-100")
+    assert paper.objective_options and paper.but(objective="scl").objective_options == {}
+    assert paper.but(objective=paper.objective).objective_options == paper.objective_options
+    assert paper.but(objective="scl", objective_options={"scale": 5.0}).objective_options == {"scale": 5.0}
+    assert GRAPHS["paper"].but(objective="neuralef-ratio").objective_options == {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -74,6 +75,11 @@ class Verbs(TyperGroup):
             raise typer.Exit(130) from None
 
 
+def _says_no_memory(error: Exception) -> bool:
+    """Whether an error of Python, or of torch on a CPU or a GPU, is about memory."""
+    return isinstance(error, MemoryError) or bool(re.search(r"can't allocate memory|out of memory", str(error)))
+
+
 @contextmanager
 def _in_one_sentence() -> Iterator[None]:
     """What is wrong with the input or with the command itself."""
@@ -81,6 +87,19 @@ def _in_one_sentence() -> Iterator[None]:
         yield
     except EigenmapError as error:
         complain(str(error))
+        raise typer.Exit(2) from None
+    except OSError as error:
+        if error.errno != errno.ENAMETOOLONG:
+            raise
+        complain(f"a name is too long for a file: {str(error.filename)[:60]} ...")
+        raise typer.Exit(2) from None
+    except (MemoryError, RuntimeError) as error:
+        if not _says_no_memory(error):
+            raise
+        complain(
+            "there is not enough memory for this; a smaller batch, fewer components or a smaller network need less "
+            "(fit images: --set accumulate=4 takes the same batch in four parts)"
+        )
         raise typer.Exit(2) from None
     except _UsageError as error:
         if type(error).__name__ == "NoArgsIsHelpError":

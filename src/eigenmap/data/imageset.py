@@ -14,7 +14,7 @@ from torch import Tensor
 from eigenmap.data.labels import Labels
 from eigenmap.errors import EigenmapError
 
-_ROWS_IN_DIGEST = 256
+_ROWS_IN_DIGEST, _BYTES_IN_DIGEST = 256, 2**28
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,8 +61,9 @@ class ImageSet:
         return int(self.pixels.shape[1])
 
     def digest(self) -> str:
-        """What tells these images from others: a digest of all names and of the pixels of some, spread over the set."""
-        rows = torch.arange(0, len(self), max(1, len(self) // _ROWS_IN_DIGEST))
+        """What tells these images from others: a digest of all names and of all pixels, or of some of a large set's."""
+        apart = 1 if self.pixels.nbytes <= _BYTES_IN_DIGEST else max(1, len(self) // _ROWS_IN_DIGEST)
+        rows = torch.arange(0, len(self), apart)
         content = hashlib.sha256("\0".join(self.ids).encode("utf-8", "surrogateescape"))
         content.update(repr(tuple(self.pixels.shape)).encode())
         content.update(self.pixels[rows.to(self.pixels.device)].cpu().numpy().tobytes())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ class ParquetImages:
     def read(self) -> Iterator[bytes | None]:
         """Yield the encoded image of every row, in order; None where a row has none."""
         for file in self.files:
-            for batch in _open(file).iter_batches(batch_size=_ROWS_AT_A_TIME, columns=[self.column]):
+            for batch in _batches(_open(file), file, columns=[self.column]):
                 yield from _field(batch, self.column).to_pylist()
 
 
@@ -48,7 +49,8 @@ def open_parquet(files: Sequence[Path]) -> ParquetImages:
         absent = {image, label, ident} - {None, *_columns(source)}
         if absent:
             raise EigenmapError(f"{file} has no column '{absent.pop()}', which {files[0]} has")
-        table = source.read(columns=[name for name in (label, ident) if name is not None])
+        with _readable(file):
+            table = source.read(columns=[name for name in (label, ident) if name is not None])
         ids += [str(i) for i in table[ident].to_pylist()] if ident else _numbered(file, source.metadata.num_rows)
         rows += table[label].to_pylist() if label else []
     return ParquetImages(list(files), image, ids, _labels(rows) if label else None)
@@ -79,26 +81,32 @@ def named_rows(
             rows = source.metadata.row_group(group).num_rows
             low, high = max(start - first, 0), min(stop - first, rows)
             if low < high:
-                for row, name, encoded in _group_rows(source, group, columns, image, ident, images):
+                for row, name, encoded in _group_rows(source, file, group, columns, image, ident, images):
                     if low <= row < high:
                         yield name if name is not None else f"{file.name}/{in_file + row}", encoded
             first, in_file = first + rows, in_file + rows
 
 
 def _group_rows(
-    source: Any, group: int, columns: list[str], image: str, ident: str | None, images: bool
+    source: Any, file: Path, group: int, columns: list[str], image: str, ident: str | None, images: bool
 ) -> Iterator[tuple[int, str | None, bytes | None]]:
     """Number in the group, id (None without a column of ids) and encoded image (None if not asked for) of each row."""
     if not columns:
         yield from ((row, None, None) for row in range(source.metadata.row_group(group).num_rows))
         return
     row = 0
-    for batch in source.iter_batches(batch_size=_ROWS_AT_A_TIME, row_groups=[group], columns=columns):
+    for batch in _batches(source, file, row_groups=[group], columns=columns):
         names = [str(name) for name in batch.column(ident).to_pylist()] if ident else [None] * len(batch)
         encoded = _field(batch, image).to_pylist() if images else [None] * len(batch)
         for name, content in zip(names, encoded, strict=True):
             yield row, name, content
             row += 1
+
+
+def _batches(source: Any, file: Path, **which: Any) -> Iterator[Any]:
+    """Some rows at a time; the footer of a damaged file may be whole."""
+    with _readable(file):
+        yield from source.iter_batches(batch_size=_ROWS_AT_A_TIME, **which)
 
 
 def _field(batch: Any, column: str) -> Any:
@@ -124,12 +132,19 @@ def _find_columns(file: Path) -> tuple[str, str | None, str | None]:
 
 def _open(file: Path) -> Any:
     try:
-        import pyarrow as pa
         import pyarrow.parquet as pq
     except ImportError:
         raise EigenmapError('reading parquet files needs pyarrow: pip install "eigenmap[parquet]"') from None
-    try:
+    with _readable(file):
         return pq.ParquetFile(file)
+
+
+@contextmanager
+def _readable(file: Path) -> Iterator[None]:
+    import pyarrow as pa
+
+    try:
+        yield
     except (OSError, pa.ArrowException) as error:
         raise EigenmapError(f"{file} cannot be read as a parquet file: {error}") from None
 

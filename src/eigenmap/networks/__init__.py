@@ -99,6 +99,10 @@ def require_encoder(name: str) -> None:
         raise EigenmapError(
             f"Unknown encoder {name!r}: choose one of {known}, or install timm to use the names it knows."
         ) from error
+    except Exception as error:  # a torchvision that does not fit torch ends in a RuntimeError
+        raise EigenmapError(
+            f"Unknown encoder {name!r}: it is none of {known}, and timm cannot be imported: {error}."
+        ) from error
     if not timm.is_model(name.removeprefix("timm:")):
         raise EigenmapError(f"Unknown encoder {name!r}: it is neither one of {known} nor a model of timm.")
 

@@ -58,6 +58,8 @@ def _first_fault(given: Mapping[str, Tensor], own: Mapping[str, Tensor]) -> str 
         if found != wanted:
             hint = "do the channels match, and the stem? ImageNet's networks have the stem imagenet"
             return f"{key} has shape {found} instead of {wanted} ({hint})"
+        if given[key].is_floating_point() and not bool(given[key].isfinite().all()):
+            return f"{key} holds NaN or infinity"
     unknown = next((key for key in given if key not in own), None)
     return None if unknown is None else f"there is no {unknown} in it"
 

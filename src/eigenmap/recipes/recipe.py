@@ -102,6 +102,8 @@ def changed(recipe: R, settings: Mapping[str, Any]) -> R:
             raise EigenmapError(f"{name} must be a finite number, not {value}.")
         if name in _SHARES and not 0 <= value <= 1:
             raise EigenmapError(f"{name} is a share and must lie between 0 and 1, not {value}.")
+    if given.get("objective", recipe.objective) != recipe.objective:  # type: ignore[attr-defined]
+        given.setdefault("objective_options", {})  # those of the other one are not meant for it
     return replace(recipe, **given)  # type: ignore[type-var]
 
 

@@ -174,7 +174,7 @@ def require_features(history: Sequence[Record], config: TrainingConfig) -> None:
         remedy = "clip_norm=1"
     else:
         cause = "the rate is too high, or the objective's penalty too strong, for the features to spread"
-        remedy = f"warmup_steps={max(2 * config.warmup_steps, config.steps // 10, 1)}"
+        remedy = f"a longer warm-up (warmup={min(max(2 * config.warmup_steps / config.steps, 0.1), 0.5):.2g})"
     last = checks[-1]
     raise CollapseError(
         f"the network collapsed: at step {last['step']} the held-out effective rank is {last['effective_rank']:.2f} "
