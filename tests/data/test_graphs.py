@@ -285,6 +285,17 @@ def test_a_graph_that_cannot_be_written_whole_is_not_there(tmp_path: Path, monke
     for name in ("folder", "new", "new.npz"):
         with pytest.raises(EigenmapError, match="No space left"):
             save_graph(graph, tmp_path / name)
+    monkeypatch.undo()
+    rename = Path.rename
+
+    def stuck(self: Path, target: Path) -> Path:
+        if self.suffix == ".partial":
+            raise OSError(16, "Device or resource busy")
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", stuck)
+    with pytest.raises(EigenmapError, match="busy"):
+        save_graph(graph, folder)
     assert sorted(file.name for file in tmp_path.iterdir()) == ["folder", "g.npz"]
     assert len(load_graph(folder)) == 4
 

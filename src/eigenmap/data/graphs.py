@@ -327,6 +327,10 @@ def _save_folder(path: Path, arrays: Mapping[str, Any]) -> None:
         if path.exists():
             path.rename(old)
         new.rename(path)
+    except BaseException:
+        if old.exists():
+            old.rename(path)
+        raise
     finally:
         for leftover in (new, old):
             rmtree(leftover, ignore_errors=True)
