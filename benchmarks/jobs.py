@@ -71,13 +71,13 @@ METHODS: dict[str, Method] = {
     "paper-sgd": Method("neuralef"),
     # Other settings of the default, for the search behind the accuracy part.
     "scl-wide": Method("scl", views="cifar-wide", words="crops of a fifth of the image and more"),
-    # The other leading rows with those crops.
-    "matryoshka-scl-wide": Method("matryoshka-scl", views="cifar-wide"),
-    "paper-wide": Method("neuralef", "lars", views="cifar-wide"),
     "scl-scale5": Method("scl", options={"scale": 5.0}, words="SCL's scale 5"),
     "scl-scale20": Method("scl", options={"scale": 20.0}, words="SCL's scale 20"),
     "scl-slow-projector": Method("scl", projector_lr_scale=0.3, words="0.3 times the rate for the projector"),
     "scl-fast-projector": Method("scl", projector_lr_scale=3.0, words="3 times the rate for the projector"),
+    # The other leading rows with the crops of "scl-wide".
+    "matryoshka-scl-wide": Method("matryoshka-scl", views="cifar-wide"),
+    "paper-wide": Method("neuralef", "lars", views="cifar-wide"),
 }
 
 

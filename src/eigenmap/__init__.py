@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from eigenmap.errors import EigenmapError
 
 if TYPE_CHECKING:
-    from eigenmap.data.graphs import Graph, load_graph, save_graph
+    from eigenmap.data.graph_files import save_graph
+    from eigenmap.data.graphs import Graph, load_graph
     from eigenmap.embedding import embed_images
     from eigenmap.estimators import NeuralEigenmap
     from eigenmap.estimators.graph import GraphEigenmap
@@ -48,7 +49,8 @@ _HOMES = {
     "fit_images": "eigenmap.fit",
     "fit_graph": "eigenmap.graph_fit",
     "GraphEigenmap": "eigenmap.estimators.graph",
-    **dict.fromkeys(["Graph", "load_graph", "save_graph"], "eigenmap.data.graphs"),
+    "save_graph": "eigenmap.data.graph_files",
+    **dict.fromkeys(["Graph", "load_graph"], "eigenmap.data.graphs"),
     "Eigenmap": "eigenmap.model",
     "NeuralEigenmap": "eigenmap.estimators",
     **dict.fromkeys(["Alignment", "Moments", "align", "best_alignment"], "eigenmap.spectrum"),

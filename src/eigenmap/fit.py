@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 FEWEST_IMAGES = 16
 """Below this there is nothing to hold out and nothing to learn."""
 MOST_STEPS = 1e12
+"""More are a mistake."""
 
 FEWEST_STEPS_TO_A_CHECK = 10
 """Three bad checks stop a run, and in a handful of steps no network gets far from where it began."""

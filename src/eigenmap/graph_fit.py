@@ -153,12 +153,7 @@ def fit_graph(
     aligned = align_nodes(nodes, pairs, sources, chosen.n_components, seed, chosen.objective in ORDERED)
     source, alignment = best_output(aligned, chosen.n_components, say)
     positive = int((alignment.eigenvalues > 2 * alignment.noise).sum())
-    judged_on = "held-out edges" if pairs.held_out is not None else "the training edges (none were held out)"
-    if pairs.held_out is not None and chosen.sampler != "edges":
-        judged_on = "edges that the blocks held too"
-    elif pairs.held_out is not None and chosen.go_on:
-        judged_on = "held-out pairs of ends of walks"
-    say(f"{positive} of {alignment.n_components} eigenvalues are positive beyond doubt on {judged_on}.")
+    say(f"{positive} of {alignment.n_components} eigenvalues are positive beyond doubt on {_judged_on(chosen, pairs)}.")
     training = {
         **history(chosen, seed, result, time.perf_counter() - began, fabric.device),
         "graph": {**about, "positive_eigenvalues": positive},
@@ -227,6 +222,15 @@ def _pairs(recipe: GraphRecipe, walk: Adjacency, seed: int, fabric: Fabric) -> G
         rank=fabric.global_rank,
         world_size=fabric.world_size,
     )
+
+
+def _judged_on(recipe: GraphRecipe, pairs: GraphPairs) -> str:
+    """What eigenvalues come from, in words."""
+    if pairs.held_out is None:
+        return "the training edges (none were held out)"
+    if recipe.sampler == "node-blocks":
+        return "edges that the blocks held too"
+    return "held-out pairs of ends of walks" if recipe.go_on else "held-out edges"
 
 
 def _blocks(recipe: GraphRecipe, walk: Adjacency, seed: int, fabric: Fabric) -> NodeBlocks:

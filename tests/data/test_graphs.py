@@ -9,7 +9,8 @@ import scipy.sparse
 import torch
 
 from eigenmap import EigenmapError, Graph, load_graph, save_graph
-from eigenmap.data.graphs import as_features, read_features, read_nodes
+from eigenmap.data.graph_files import read_features, read_nodes
+from eigenmap.data.graphs import as_features
 from eigenmap.networks import SparseRows
 
 EDGES = np.array([[0, 1, 1, 2, 3, 2], [1, 0, 2, 1, 2, 3]], np.int32)

@@ -76,3 +76,13 @@ def test_more_walks_than_fit_into_memory_are_refused(monkeypatch: pytest.MonkeyP
     diffuse(graph, walks=3)
     with pytest.raises(EigenmapError, match=r"4 walks from each of .* ask for 3 or fewer"):
         diffuse(graph, walks=4)
+
+
+def test_walks_that_return_are_missing_from_the_eigenvalues() -> None:
+    """The figures in the module's docstring: the seventh eigenvalue below the constant's, of a ring of 40 nodes."""
+    n, a = 40, 0.7
+    P = (np.roll(np.eye(n), 1, axis=0) + np.roll(np.eye(n), -1, axis=0)) / 2
+    mixed = (1 - a) * P @ np.linalg.inv(np.eye(n) - a * P)
+    assert np.linalg.eigvalsh(mixed)[-8] == pytest.approx(0.56, abs=0.005)
+    np.fill_diagonal(mixed, 0)
+    assert np.linalg.eigvalsh(mixed / mixed.sum(1, keepdims=True))[-8] == pytest.approx(0.47, abs=0.005)

@@ -178,7 +178,7 @@ def _embed_nodes(
     run: Path, source: Path, out: Path, dim: int | None, device: str, batch_size: int, quiet: bool
 ) -> None:
     """Write the codes of nodes, in their order, as they are made."""
-    from eigenmap.data.graphs import read_features
+    from eigenmap.data.graph_files import read_features
     from eigenmap.embedding.files import write_matrix
     from eigenmap.model import Eigenmap
 

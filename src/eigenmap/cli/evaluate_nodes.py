@@ -178,7 +178,7 @@ def nodes(
 
 def _labelled(path: Path) -> tuple[Nodes, Tensor]:
     """The nodes in a file, and their labels."""
-    from eigenmap.data.graphs import read_nodes
+    from eigenmap.data.graph_files import read_nodes
 
     data = read_nodes(path)
     if data.y is None or not bool((data.y >= 0).any()):

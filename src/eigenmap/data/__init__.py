@@ -8,8 +8,9 @@ reads a :class:`Graph` from files and from the objects of other libraries.
 from eigenmap.data import catalogue
 from eigenmap.data.adjacency import Adjacency, build_adjacency
 from eigenmap.data.arrays import to_pixels
+from eigenmap.data.graph_files import save_graph
 from eigenmap.data.graph_sources import load_ogb, load_pyg
-from eigenmap.data.graphs import Graph, load_graph, save_graph
+from eigenmap.data.graphs import Graph, load_graph
 from eigenmap.data.imageset import ImageSet
 from eigenmap.data.labels import Labels, labels_from_csv, labels_from_folders
 from eigenmap.data.sources import load_images

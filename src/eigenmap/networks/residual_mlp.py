@@ -9,10 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from eigenmap.errors import EigenmapError
-from eigenmap.networks.sparse import SparseRows
-
-_LONG = (torch.float64, torch.int64, torch.int32)
-"""Types of numbers that float32 does not hold."""
+from eigenmap.networks.sparse import LONG, SparseRows
 
 
 class ResidualMLP(nn.Module):
@@ -69,7 +66,7 @@ class ResidualMLP(nn.Module):
             x = x.dense()  # trained on dense rows, whose zeros are numbers like any other
         if not isinstance(x, SparseRows):
             # Of a date in seconds, or an amount in cents, float32 would round away what the mean leaves.
-            wide = x.double() if x.dtype in _LONG else x.to(self.shift.dtype)
+            wide = x.double() if x.dtype in LONG else x.to(self.shift.dtype)
             x = ((wide - self.shift) * self.scale).to(self.shift.dtype)
         h = F.relu(self.norm(self.stem(self._hide(x))))
         for block in self.blocks:

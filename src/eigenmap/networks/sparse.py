@@ -8,6 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+LONG = (torch.float64, torch.int64, torch.int32)
+"""Types of numbers that float32 does not hold."""
+
 
 @dataclass(frozen=True)
 class SparseRows:
@@ -91,7 +94,7 @@ class SparseRows:
     def dense(self) -> Tensor:
         """An ordinary matrix, for small ones; numbers that float32 would round stay float64."""
         values = torch.ones(len(self.columns)) if self.values is None else self.values
-        values = values.double() if values.dtype in (torch.float64, torch.int64, torch.int32) else values.float()
+        values = values.double() if values.dtype in LONG else values.float()
         rows = torch.repeat_interleave(torch.arange(len(self), device=self.device), self.offsets.diff())
         matrix = torch.zeros(len(self), self.width, dtype=values.dtype, device=self.device)
         return matrix.index_put_((rows, self.columns.long()), values.to(self.device), accumulate=True)

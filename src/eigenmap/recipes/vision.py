@@ -31,9 +31,7 @@ TINY_RESNET18 = CIFAR10_RESNET18.but(image_size=64, views="cifar", stem="medium"
 COCO_RESNET18 = CIFAR10_RESNET18.but(image_size=96, views="barlow_twins", stem="imagenet").named("coco-resnet18")
 """Scenes at 96 pixels."""
 
-GPU = CIFAR10_RESNET18.but(image_size=96, n_components=512, views="cifar", epochs=100, stem="imagenet", lr=0.3).named(
-    "gpu"
-)
+GPU = COCO_RESNET18.but(n_components=512, views="cifar", epochs=100, lr=0.3).named("gpu")
 """A folder of photos where there is a GPU: what `auto` means there."""
 
 VISION = (CIFAR10_RESNET18, TINY_RESNET18, COCO_RESNET18, GPU)

@@ -10,7 +10,7 @@ more the neighbourhood. Where edges are few, or noisy, codes get better; and wha
 
 Walks that end where they began are left out, as self-loops are, so that the graph that is learned from is P_a without
 its diagonal: its eigenvalues are lower, by little in large graphs and by more where walks often return (0.47 in place
-of 0.56 for the seventh of a ring of 40 nodes at a = 0.7), and its eigenfunctions close to those of P.
+of 0.56 for the seventh below the constant's, of a ring of 40 nodes at a = 0.7).
 
 P_a itself is dense. `diffuse` draws walks instead and returns their ends as the weighted edges of an ordinary graph:
 `walks` from every edge in both directions, so that memory is that of the graph times `walks`.

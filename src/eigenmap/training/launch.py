@@ -33,7 +33,7 @@ def start(config: TrainingConfig) -> Fabric:
     """
     on_gpu = torch.cuda.is_available() if config.accelerator == "auto" else config.accelerator == "cuda"
     if on_gpu and not torch.cuda.is_available():
-        raise EigenmapError("A GPU is asked for (cuda), but torch sees none; use the CPU.")
+        raise EigenmapError('A GPU is asked for, but torch sees none; use device="cpu".')
     nodes, devices = 1, config.devices
     if torch.distributed.is_torchelastic_launched():
         devices = int(os.environ["LOCAL_WORLD_SIZE"])
