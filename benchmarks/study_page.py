@@ -6,7 +6,7 @@ python benchmarks/study_page.py
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from statistics import mean
 
@@ -15,7 +15,7 @@ import plan
 from accuracy_tables import PUBLISHED
 from jobs import METHODS, Job
 from pages import NOT_RUN, emphasise, renewed, table
-from tables import Result, Results, Row, best_long_run
+from tables import LEADING, SAME_TRAININGS, Result, Results, Row, best_long_run
 
 ROOT = Path(__file__).parents[1]
 PAGE, README = ROOT / "docs" / "objective-study.md", ROOT / "README.md"
@@ -23,31 +23,13 @@ METRIC = "map_over_found@1000"
 COLUMNS = ("2", "4", "8", "16", "32", "64", "full")
 SCREENING_COLUMNS = ("2", "4", "8", "16", "64", "full")
 
-OURS = Row("**our default**: `scl`, aligned", "scl", "aligned")
-MATRYOSHKA = Row("`matryoshka-scl`, own order", "matryoshka-scl", "projector own order")
-MATRYOSHKA_ALIGNED = Row("`matryoshka-scl`, aligned", "matryoshka-scl", "aligned")
-CENTRED = Row("`scl`, centred PCA of the encoder", "scl", "encoder PCA centred")
-UNCENTRED = Row("`scl`, uncentred PCA of the encoder", "scl", "encoder PCA uncentred")
-RANDOM = Row("`scl`, random features", "scl", "projector random features")
-PAPER = Row("the paper's ordered objective, own order", "paper", "projector own order")
-
-FINALS: Mapping[str, tuple[Row, ...]] = {
-    "cifar10": (OURS, MATRYOSHKA, MATRYOSHKA_ALIGNED, CENTRED, RANDOM, PAPER),
-    "tiny": (OURS, MATRYOSHKA, CENTRED, RANDOM, PAPER),
-    "coco": (OURS, MATRYOSHKA, CENTRED, UNCENTRED, RANDOM, PAPER),
-}
-HEADLINE = (OURS, MATRYOSHKA, CENTRED, PAPER)
-"""The leading four."""
+SETS = ("cifar10", "tiny", "coco")
 PCA = tuple(f"{source} PCA {kind}" for source in ("encoder", "projector") for kind in ("centred", "uncentred"))
 """The four PCA codes of a training."""
 
 
-def finals(results: Results, data: str) -> str:
-    """Means over the seeds of the rows that lead a set."""
-    return _finals(results, data, FINALS[data])
-
-
-def _finals(results: Results, data: str, rows: tuple[Row, ...]) -> str:
+def finals(results: Results, data: str, rows: tuple[Row, ...] = (*LEADING, *SAME_TRAININGS)) -> str:
+    """Means over the seeds of the rows that lead a set, and of what else was made of the same trainings."""
     runs = {row.method: results.finals(data, row.method) for row in rows}
     return table(["code", *COLUMNS], emphasise([[row.label, *_means(row, runs[row.method])] for row in rows]))
 
@@ -80,18 +62,10 @@ def _screened(results: Results, method: str) -> Iterator[list[str]]:
             yield [*head, code, *(f"{curve[column]:.3f}" for column in SCREENING_COLUMNS)]
 
 
-TABLES: Mapping[str, Callable[[Results], str]] = {
-    "cifar10": lambda results: finals(results, "cifar10"),
-    "tiny": lambda results: finals(results, "tiny"),
-    "coco": lambda results: finals(results, "coco"),
-    "screening": screening,
-}
-
-
 def headline(results: Results) -> str:
     """What the README says of CIFAR-10: the leading four, and the longest training beside the best published one."""
     name, (published, minutes) = max(PUBLISHED.items(), key=lambda row: row[1][0])
-    said = [_finals(results, "cifar10", HEADLINE)]
+    said = [finals(results, "cifar10", LEADING)]
     best = best_long_run(results)
     if best is not None:
         said.append(
@@ -113,15 +87,16 @@ def readme(text: str, folder: Path) -> str:
 def page(text: str, folder: Path) -> str:
     """The page with its tables renewed."""
     results = Results(folder)
-    for name, made in TABLES.items():
-        text = renewed(text, f"{name}: written by benchmarks/study_page.py", made(results))
+    tables = {data: finals(results, data) for data in SETS} | {"screening": screening(results)}
+    for name, made in tables.items():
+        text = renewed(text, f"{name}: written by benchmarks/study_page.py", made)
     return text
 
 
 def main() -> None:
     PAGE.write_text(page(PAGE.read_text(encoding="utf-8"), harness.RESULTS), encoding="utf-8")
     README.write_text(readme(README.read_text(encoding="utf-8"), harness.RESULTS), encoding="utf-8")
-    print(f"{PAGE.name}: {len(TABLES)} tables; {README.name}: 1")
+    print(f"{PAGE.name} and {README.name} quote the results")
 
 
 if __name__ == "__main__":
