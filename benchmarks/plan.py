@@ -51,6 +51,8 @@ LEADING = ("scl", "matryoshka-scl", "paper")
 OTHERS = ("gram", "nested", "paper-unordered", "barlow-twins", "vicreg", "simclr")
 BRIEFLY_SCREENED = ("paper-unordered", "barlow-twins", "vicreg", "simclr", "scl-lars")
 """Methods whose rate is chosen from the same grid, but after 10 epochs."""
+ORDERED = ("gram", "paper")
+"""Objectives that order their features themselves, in the paper's way."""
 VARIANTS = ("scl-wide", "scl-scale5", "scl-scale20", "scl-slow-projector", "scl-fast-projector")
 ROBUST = ("scl", "scl-lars", "paper", "paper-sgd")
 ROBUST_ORDERED = ("gram", "gram-lars")
@@ -184,8 +186,9 @@ def few_steps(finished: Finished) -> Iterator[Job]:
         yield from (replace(brief(DEFAULT, rate), epochs=epochs) for epochs in (2, 3))
 
 
-def _wide(finished: Finished) -> Iterator[Job]:
-    for method in ("gram", "paper"):
+def wide(finished: Finished) -> Iterator[Job]:
+    """The ordered objectives at the largest k."""
+    for method in ORDERED:
         rate = finished.rate(method)
         if rate is not None:
             yield Job("cifar10", method, rate, SCREENING_EPOCHS, n_components=WIDTHS[-1])
@@ -232,7 +235,7 @@ STAGES: Mapping[str, Callable[[Finished], Iterator[Job]]] = {
     "few-steps": few_steps,
     "accuracy-search": accuracy_search,
     "accuracy": _accuracy,
-    "wide": _wide,
+    "wide": wide,
     "crops": _crops,
     "robustness-gram": _robustness(ROBUST_ORDERED, WIDTHS),
 }

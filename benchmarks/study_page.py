@@ -13,6 +13,8 @@ from statistics import mean
 import harness
 import plan
 from accuracy_tables import PUBLISHED
+from graph_plan import Finished
+from graph_words import in_short
 from jobs import METHODS, Job
 from pages import NOT_RUN, emphasise, renewed, table
 from tables import LEADING, SAME_TRAININGS, Result, Results, Row, best_long_run
@@ -81,7 +83,9 @@ def headline(results: Results) -> str:
 
 def readme(text: str, folder: Path) -> str:
     """The README with its figures renewed."""
-    return renewed(text, "figures: written by benchmarks/study_page.py", headline(Results(folder)))
+    graphs = textwrap.fill(in_short(Finished(folder / "graphs")), 120)
+    text = renewed(text, "figures: written by benchmarks/study_page.py", headline(Results(folder)))
+    return renewed(text, "graphs: written by benchmarks/study_page.py", graphs)
 
 
 def page(text: str, folder: Path) -> str:

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from graph_jobs import Job
+from graph_jobs import COST, Job
 from graph_plan import Finished
-from graph_words import findings
+from graph_words import findings, in_short
 
 from .test_graph_plan import runs, screened, write
 
@@ -42,3 +42,27 @@ def test_debian_has_its_figures_in_order(tmp_path: Path) -> None:
     page = words(tmp_path)
     assert "all packages node2vec + MLP 79.0, GCN 77.0, ours 76.0, MLP 70.0; packages" in page
     assert "not there in training GCN 74.0, ours 70.0, MLP 68.0." in page
+
+
+def test_costs_are_times_of_the_cheapest_gcn_on_the_same_device(tmp_path: Path) -> None:
+    def timing(method: str, device: str, everything: float, one: float) -> dict[str, str | float]:
+        return {"method": method, "device": device, "all_test_nodes_s": everything, "one_node_s": one}
+
+    timings = [
+        timing("ours, features only, width 256", "cuda", 2.0, 0.5),
+        timing("ours, features only, width 1,024", "cuda", 12.0, 0.6),
+        timing("GCN, whole graph", "cuda", 1.0, 3.0),
+        timing("GCN, 10 sampled neighbours a layer", "cuda", 50.0, 1.0),
+        timing("ours, features only, width 256", "cpu", 4.0, 0.2),
+        timing("GCN, whole graph", "cpu", 8.0, 1.0),
+    ]
+    assert "costs not run" in words(tmp_path)
+    write(tmp_path, Job("debian_bookworm", COST), timings=timings)
+    page = words(tmp_path)
+    assert "on the card 2.0 to 12 times (Debian packages, features only, width 1,024)" in page
+    assert "on a CPU 0.5 to 0.5 times" in page
+    assert "takes at most 0.60 times as long" in page
+
+
+def test_the_readme_says_the_same(tmp_path: Path) -> None:
+    assert "not run on Amazon Computers" in in_short(Finished(tmp_path))

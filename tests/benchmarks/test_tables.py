@@ -64,8 +64,16 @@ def test_without_results_everything_is_not_run(tmp_path: Path) -> None:
         if line.startswith("| ") and not line.startswith(heads) and "published by lightly" not in line:
             cells = [cell.strip() for cell in line.strip("|").split("|")][1:]
             assert set(cells) <= {"not run", "0", "–"}, line
-    assert page.count("No run yet.") == 13
+    assert page.count("No run yet.") == 14
     assert "ResNet-50 / 224 pixels, k = 8,192: not run." in page
+
+
+def test_ordered_objectives_at_the_largest_k_have_a_table_of_their_own(tmp_path: Path) -> None:
+    gram, _ = plan.wide(plan.Finished(tmp_path))
+    write(tmp_path, gram, projector_own=0.25)
+    found = section(tables.page(tmp_path), "CIFAR-10, k = 8,192")
+    assert row(found, "Gram penalty, own order") == ["**0.250**"] * 11
+    assert set(row(found, "the paper's ordered objective, own order")) == {"not run"}
 
 
 def test_the_row_of_the_default_is_the_output_chosen_on_held_out_pairs(tmp_path: Path) -> None:
