@@ -482,6 +482,19 @@ def noisy_tail(n: int, seed: int) -> tuple[Tensor, Tensor]:
     return x @ mix, y @ mix
 
 
+def test_what_is_kept_of_the_choice_is_about_codes_as_they_are_made() -> None:
+    fit, held = noisy_tail(20_000, 0), noisy_tail(600, 1)
+    best = best_alignment(moments(fit), moments(held), held)
+    for t, found in best.agreement.items():
+        cuts = [neighbour_agreement(*(best.apply(psi, d, t) for psi in held)) for d in (8, 16, 32, 64)]
+        assert found == pytest.approx(sum(cuts) / 4, abs=1e-9), t
+    for d, share in best.recall.items():
+        full, cut = (
+            (best.apply(held[0], dim) @ best.apply(held[1], dim).T).topk(10, dim=1).indices.tolist() for dim in (64, d)
+        )
+        assert share == pytest.approx(sum(len({*a} & {*b}) for a, b in zip(full, cut, strict=True)) / 6000, abs=1e-9)
+
+
 def test_the_exponent_keeps_long_codes_as_good_as_short_ones() -> None:
     fit, held = noisy_tail(20_000, 0), noisy_tail(3000, 1)
     best = best_alignment(moments(fit), moments(held), (held[0][:600], held[1][:600]))
@@ -646,5 +659,6 @@ def test_neighbours_leave_behind_what_only_a_few_items_share() -> None:
     by_eigenvalue = best_alignment(fit, held_out, held, ridges=ridges)
     by_neighbours = best_alignment(fit, held_out, held, ridges=ridges, judge="agreement")
     assert by_eigenvalue.ridge == 0.0 < by_neighbours.ridge
-    cuts = [agreement(alignment, held, 0.0, [8, 16]) for alignment in (by_eigenvalue, by_neighbours)]
+    codes = [[found.apply(psi, t=0.0) for psi in held] for found in (by_eigenvalue, by_neighbours)]
+    cuts = [agreement(pair, [8, 16]) for pair in codes]
     assert cuts[0] < cuts[1]

@@ -54,6 +54,9 @@ PREFIXES = (1, 2, 4, 8, 16, 32, 64)
 SHORT = (8, 16, 32)
 """Those at which neighbours are compared; shorter codes have too many ties, longer ones differ little."""
 
+RECALL_LENGTHS = tuple(sorted({1, *(2**i for i in range(1, 16)), *(3 * 2**i for i in range(15))}))
+"""Those at which a model says how many neighbours a cut code finds: 1, 2, 3, 4, 6, 8, 12, ..."""
+
 
 def unit_rows(psi: Tensor) -> Tensor:
     """Rows of norm sqrt(k): what counts of an output that codes are compared by cosine in.
@@ -232,21 +235,24 @@ def align(fit: Moments, held_out: Moments, ridge: float = 0.0, *, centre: bool =
     `ridge` is gamma in units of the mean variance of a feature. Directions in which C has no variance beyond
     rounding are dropped, so the rotation may have fewer than k columns.
     """
-    return _ritz(_principal(fit, centre), held_out, ridge)
+    m = _centre(fit, centre)
+    return _ritz(m, _principal(fit, m), _judge(held_out, m), ridge)
+
+
+def _centre(fit: Moments, centre: bool) -> Tensor:
+    return fit.mean() if centre else torch.zeros_like(fit.mean())
 
 
 class _Principal(NamedTuple):
-    """C in its eigenbasis, without the directions it has no variance in, and A: what all ridges share."""
+    """Moments of `fit` in the eigenbasis of C, without the directions it has no variance in: what all ridges share."""
 
-    m: Tensor
-    A: Tensor
-    variance: Tensor
     basis: Tensor
+    variance: Tensor  # C
+    shared: Tensor  # A
     unit: Tensor  # mean variance of a feature
 
 
-def _principal(fit: Moments, centre: bool) -> _Principal:
-    m = fit.mean() if centre else torch.zeros_like(fit.mean())
+def _principal(fit: Moments, m: Tensor) -> _Principal:
     C, A = fit.about(m)
     variance, basis = torch.linalg.eigh(C)
     keep = variance > variance[-1] * 1e-9
@@ -254,40 +260,53 @@ def _principal(fit: Moments, centre: bool) -> _Principal:
         raise EigenmapError(
             "Every feature of the network is constant, so there is nothing to order: training has collapsed."
         )
-    return _Principal(m, A, variance[keep], basis[:, keep], C.diagonal().mean())
+    basis = basis[:, keep]
+    return _Principal(basis, variance[keep], basis.T @ A @ basis, C.diagonal().mean())
 
 
-def _ritz(of: _Principal, held_out: Moments, ridge: float) -> Alignment:
-    whiten = of.basis / (of.variance + ridge * of.unit).sqrt()
-    _, vectors = torch.linalg.eigh(whiten.T @ of.A @ whiten)
-    return _judged(of.m, whiten @ vectors.flip(1), held_out, ridge=ridge)
+def _ritz(m: Tensor, of: _Principal, judge: _Judge, ridge: float) -> Alignment:
+    whiten = (of.variance + ridge * of.unit).rsqrt()
+    _, vectors = torch.linalg.eigh(whiten[:, None] * of.shared * whiten)
+    return _judged(m, of.basis @ (whiten[:, None] * vectors.flip(1)), judge, ridge=ridge)
 
 
 def own_order(fit: Moments, held_out: Moments, *, centre: bool = True) -> Alignment:
     """The network's features as they are and in the order they are in, with honest eigenvalues."""
-    m = fit.mean() if centre else torch.zeros_like(fit.mean())
-    identity = torch.eye(fit.n_features).to(m)
-    mu, power = _rayleigh(m, identity, held_out)
-    return Alignment(m, identity, _settled(mu, held_out.noise()), power, own_order=True, noise=held_out.noise())
+    m = _centre(fit, centre)
+    return _own_order(m, _judge(held_out, m))
 
 
-def _rayleigh(m: Tensor, rotation: Tensor, held_out: Moments) -> tuple[Tensor, Tensor]:
-    """Held-out eigenvalue and variance of each column."""
-    C, A = held_out.about(m)
-    power = (rotation * (C @ rotation)).sum(0)
-    shared = (rotation * (A @ rotation)).sum(0)
-    # A feature without held-out variance shares nothing.
+def _own_order(m: Tensor, judge: _Judge) -> Alignment:
+    mu, power = _quotients(judge.A.diagonal(), judge.C.diagonal())
+    noise = judge.noise
+    return Alignment(m, torch.eye(len(m)).to(m), _settled(mu, noise), power, own_order=True, noise=noise)
+
+
+class _Judge(NamedTuple):
+    """Held-out moments about the mean of `fit`: what decides about all candidates."""
+
+    C: Tensor
+    A: Tensor
+    noise: float
+
+
+def _judge(held_out: Moments, m: Tensor) -> _Judge:
+    return _Judge(*held_out.about(m), held_out.noise())
+
+
+def _quotients(shared: Tensor, power: Tensor) -> tuple[Tensor, Tensor]:
+    """Eigenvalue and variance of each feature; one without held-out variance shares nothing."""
     return torch.where(power > 0, shared / power.clamp(min=1e-300), 0.0), power
 
 
-def _judged(m: Tensor, rotation: Tensor, held_out: Moments, *, ridge: float) -> Alignment:
-    """Sort the columns of `rotation`, which come in the order of `fit`, by their eigenvalues on `held_out`.
+def _judged(m: Tensor, rotation: Tensor, judge: _Judge, *, ridge: float) -> Alignment:
+    """Sort the columns of `rotation`, which come in the order of `fit`, by their held-out eigenvalues.
 
     Only features that stand out of the noise move. The others stay in the order of `fit`, which knows nothing of the
-    noise in `held_out`: sorted, the luckiest of many zeros would come first and look real.
+    noise in what is held out: sorted, the luckiest of many zeros would come first and look real.
     """
-    mu, power = _rayleigh(m, rotation, held_out)
-    noise = held_out.noise()
+    mu, power = _quotients(*((rotation * (matrix @ rotation)).sum(0) for matrix in (judge.A, judge.C)))
+    noise = judge.noise
     order = mu.masked_fill(_doubtful(mu, noise), 0.0).sort(descending=True, stable=True).indices
     rotation = rotation[:, order]
     # Eigenvectors have no sign; fix one so that equal runs give equal codes.
@@ -324,15 +343,18 @@ def captured(alignment: Alignment, held_out: Moments, lengths: Sequence[int] = P
     For the first d features V it is tr((V^T C V)^-1 V^T A V) / d: the mean eigenvalue of the space they span, which
     no rescaling of the features and no repetition among them can raise.
     """
-    C, A = held_out.about(alignment.mean)
+    return _captured(alignment, _judge(held_out, alignment.mean), lengths)
+
+
+def _captured(alignment: Alignment, judge: _Judge, lengths: Sequence[int]) -> float:
     shares = []
     for d in _lengths(alignment, lengths):
         V = alignment.rotation[:, :d]
-        inner = V.T @ C @ V
+        inner = V.T @ judge.C @ V
         scale = inner.diagonal().clamp(min=1e-300).rsqrt()
         # A trace of ridge keeps features that repeat each other, or are constant here, from dividing by zero.
         inner = scale[:, None] * inner * scale + 1e-9 * torch.eye(d).to(inner)
-        shares.append(torch.linalg.solve(inner, scale[:, None] * (V.T @ A @ V) * scale).trace() / d)
+        shares.append(torch.linalg.solve(inner, scale[:, None] * (V.T @ judge.A @ V) * scale).trace() / d)
     return float(torch.stack(shares).mean())
 
 
@@ -352,9 +374,9 @@ def neighbour_agreement(code: Tensor, code_plus: Tensor, top: int = 10) -> float
     return float(shared.sum((1, 2)).double().mean() / top)
 
 
-def agreement(alignment: Alignment, pairs: tuple[Tensor, Tensor], t: float, lengths: Sequence[int]) -> float:
-    """`neighbour_agreement` of the codes of pairs, weighted by t, averaged over the lengths they are cut at."""
-    code, code_plus = (alignment.apply(psi, t=t, unit=False) for psi in pairs)
+def agreement(codes: Sequence[Tensor], lengths: Sequence[int]) -> float:
+    """`neighbour_agreement` of the codes (x's, x+'s) of pairs, averaged over the lengths they are cut at."""
+    code, code_plus = codes
     cuts = [neighbour_agreement(normalize(code[:, :d], dim=1), normalize(code_plus[:, :d], dim=1)) for d in lengths]
     return sum(cuts) / len(cuts)
 
@@ -379,27 +401,36 @@ def best_alignment(
     not look at the shortest prefixes. The winner's exponent t is the one under which the two sides agree best. A few
     thousand rows are enough for `held_out_pairs`, raw outputs (psi, psi_plus) of which `held_out` holds the moments.
     """
-    candidates = [own_order(fit, held_out, centre=centre)] if own else []
-    principal = _principal(fit, centre)
-    candidates += [_ritz(principal, held_out, ridge) for ridge in ridges]
+    m = _centre(fit, centre)
+    principal, judging = _principal(fit, m), _judge(held_out, m)
+    candidates = [_own_order(m, judging)] if own else []
+    candidates += [_ritz(m, principal, judging, ridge) for ridge in ridges]
     candidates = [candidate.cut(n_components) for candidate in candidates]
     shortest = min(candidates, key=lambda candidate: candidate.n_components)
     enough = len(held_out_pairs[0]) >= FEWEST_PAIRS
     # Cosines that differ in the last digits would tie in the TF32 products of a GPU.
-    pairs = held_out_pairs[0].cpu(), held_out_pairs[1].cpu()
+    pairs = [psi.double() if psi.is_cuda else psi for psi in held_out_pairs]
+
+    def codes_of(candidate: Alignment) -> list[Tensor]:
+        return [candidate.apply(psi, t=0.0, unit=False) for psi in pairs]
 
     def quality_of(candidate: Alignment) -> float:
         if judge == "captured" or not enough:
-            return captured(candidate, held_out, _lengths(shortest, PREFIXES))
-        return agreement(candidate.to("cpu"), pairs, 0.0, _lengths(shortest, SHORT))
+            return _captured(candidate, judging, _lengths(shortest, PREFIXES))
+        return agreement(codes_of(candidate), _lengths(shortest, SHORT))
 
     judged = [(candidate, quality_of(candidate)) for candidate in candidates]
     # Python's max keeps the first of equals (but for rounding): the network's own order, then the smaller ridge.
     best, quality = max(judged, key=lambda pair: round(pair[1], 6))
-    best = best.to("cpu")
-    found = {float(t): agreement(best, pairs, t, _damped_lengths(best)) for t in exponents} if enough else {}
-    best = replace(best, t=max(found, key=lambda t: found[t]) if found else 1.0, quality=quality, agreement=found)
-    return replace(best, recall=_recall_curve(best, pairs))
+    codes = codes_of(best)  # rotated once: exponents differ in weights alone
+
+    def weighted(t: float) -> list[Tensor]:
+        return [code * best.weights(t).to(code) for code in codes]
+
+    found = {float(t): agreement(weighted(t), _damped_lengths(best)) for t in exponents} if enough else {}
+    t = max(found, key=lambda t: found[t]) if found else 1.0
+    recall = _recall_curve(weighted(t), _lengths(best, RECALL_LENGTHS))
+    return replace(best, t=t, quality=quality, agreement=found, recall=recall).to("cpu")
 
 
 def _damped_lengths(alignment: Alignment) -> list[int]:
@@ -413,19 +444,19 @@ def _few(top: int, n: int) -> int:
     return max(1, min(top, n // 10))
 
 
-def _recall_curve(alignment: Alignment, pairs: tuple[Tensor, Tensor], top: int = 10) -> dict[int, float]:
+def _recall_curve(codes: Sequence[Tensor], lengths: Sequence[int], top: int = 10) -> dict[int, float]:
     """Length -> share of the full-length nearest neighbours that a code cut there finds, among held-out items."""
-    query, gallery = (alignment.apply(psi, unit=False) for psi in pairs)
+    query, gallery = codes
+    full = query.shape[1]
 
     def neighbours(d: int) -> Tensor:
         similarity = normalize(query[:, :d], dim=1) @ normalize(gallery[:, :d], dim=1).T
         return similarity.topk(_few(top, len(gallery)), dim=1).indices
 
-    truth = neighbours(alignment.n_components)
-    steps = sorted({1, *(2**i for i in range(1, 16)), *(3 * 2**i for i in range(15))})
+    truth = neighbours(full)
     return {
         d: float((neighbours(d)[:, :, None] == truth[:, None, :]).sum((1, 2)).double().mean() / truth.shape[1])
-        for d in dict.fromkeys([*_lengths(alignment, steps), alignment.n_components])
+        for d in dict.fromkeys([*lengths, full])
     }
 
 
