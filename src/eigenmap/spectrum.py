@@ -235,12 +235,30 @@ def align(fit: Moments, held_out: Moments, ridge: float = 0.0, *, centre: bool =
     `ridge` is gamma in units of the mean variance of a feature. Directions in which C has no variance beyond
     rounding are dropped, so the rotation may have fewer than k columns.
     """
-    m = _centre(fit, centre)
-    return _ritz(m, _principal(fit, m), _judge(held_out, m), ridge)
+    judge = _judge(held_out, _centre(fit, centre))
+    return _ritz(_principal(fit, judge.m), judge, ridge)
+
+
+def own_order(fit: Moments, held_out: Moments, *, centre: bool = True) -> Alignment:
+    """The network's features as they are and in the order they are in, with honest eigenvalues."""
+    return _own_order(_judge(held_out, _centre(fit, centre)))
 
 
 def _centre(fit: Moments, centre: bool) -> Tensor:
     return fit.mean() if centre else torch.zeros_like(fit.mean())
+
+
+class _Judge(NamedTuple):
+    """Held-out moments about the mean m of `fit`: what decides about all candidates."""
+
+    m: Tensor
+    C: Tensor
+    A: Tensor
+    noise: float
+
+
+def _judge(held_out: Moments, m: Tensor) -> _Judge:
+    return _Judge(m, *held_out.about(m), held_out.noise())
 
 
 class _Principal(NamedTuple):
@@ -264,34 +282,16 @@ def _principal(fit: Moments, m: Tensor) -> _Principal:
     return _Principal(basis, variance[keep], basis.T @ A @ basis, C.diagonal().mean())
 
 
-def _ritz(m: Tensor, of: _Principal, judge: _Judge, ridge: float) -> Alignment:
+def _ritz(of: _Principal, judge: _Judge, ridge: float) -> Alignment:
     whiten = (of.variance + ridge * of.unit).rsqrt()
     _, vectors = torch.linalg.eigh(whiten[:, None] * of.shared * whiten)
-    return _judged(m, of.basis @ (whiten[:, None] * vectors.flip(1)), judge, ridge=ridge)
+    return _sorted(of.basis @ (whiten[:, None] * vectors.flip(1)), judge, ridge)
 
 
-def own_order(fit: Moments, held_out: Moments, *, centre: bool = True) -> Alignment:
-    """The network's features as they are and in the order they are in, with honest eigenvalues."""
-    m = _centre(fit, centre)
-    return _own_order(m, _judge(held_out, m))
-
-
-def _own_order(m: Tensor, judge: _Judge) -> Alignment:
-    mu, power = _quotients(judge.A.diagonal(), judge.C.diagonal())
-    noise = judge.noise
+def _own_order(judge: _Judge) -> Alignment:
+    m, C, A, noise = judge
+    mu, power = _quotients(A.diagonal(), C.diagonal())
     return Alignment(m, torch.eye(len(m)).to(m), _settled(mu, noise), power, own_order=True, noise=noise)
-
-
-class _Judge(NamedTuple):
-    """Held-out moments about the mean of `fit`: what decides about all candidates."""
-
-    C: Tensor
-    A: Tensor
-    noise: float
-
-
-def _judge(held_out: Moments, m: Tensor) -> _Judge:
-    return _Judge(*held_out.about(m), held_out.noise())
 
 
 def _quotients(shared: Tensor, power: Tensor) -> tuple[Tensor, Tensor]:
@@ -299,14 +299,14 @@ def _quotients(shared: Tensor, power: Tensor) -> tuple[Tensor, Tensor]:
     return torch.where(power > 0, shared / power.clamp(min=1e-300), 0.0), power
 
 
-def _judged(m: Tensor, rotation: Tensor, judge: _Judge, *, ridge: float) -> Alignment:
+def _sorted(rotation: Tensor, judge: _Judge, ridge: float) -> Alignment:
     """Sort the columns of `rotation`, which come in the order of `fit`, by their held-out eigenvalues.
 
     Only features that stand out of the noise move. The others stay in the order of `fit`, which knows nothing of the
     noise in what is held out: sorted, the luckiest of many zeros would come first and look real.
     """
-    mu, power = _quotients(*((rotation * (matrix @ rotation)).sum(0) for matrix in (judge.A, judge.C)))
-    noise = judge.noise
+    m, C, A, noise = judge
+    mu, power = _quotients(*((rotation * (matrix @ rotation)).sum(0) for matrix in (A, C)))
     order = mu.masked_fill(_doubtful(mu, noise), 0.0).sort(descending=True, stable=True).indices
     rotation = rotation[:, order]
     # Eigenvectors have no sign; fix one so that equal runs give equal codes.
@@ -401,23 +401,24 @@ def best_alignment(
     not look at the shortest prefixes. The winner's exponent t is the one under which the two sides agree best. A few
     thousand rows are enough for `held_out_pairs`, raw outputs (psi, psi_plus) of which `held_out` holds the moments.
     """
-    m = _centre(fit, centre)
-    principal, judging = _principal(fit, m), _judge(held_out, m)
-    candidates = [_own_order(m, judging)] if own else []
-    candidates += [_ritz(m, principal, judging, ridge) for ridge in ridges]
+    judging = _judge(held_out, _centre(fit, centre))
+    principal = _principal(fit, judging.m)
+    candidates = [_own_order(judging)] if own else []
+    candidates += [_ritz(principal, judging, ridge) for ridge in ridges]
     candidates = [candidate.cut(n_components) for candidate in candidates]
     shortest = min(candidates, key=lambda candidate: candidate.n_components)
     enough = len(held_out_pairs[0]) >= FEWEST_PAIRS
     # Cosines that differ in the last digits would tie in the TF32 products of a GPU.
     pairs = [psi.double() if psi.is_cuda else psi for psi in held_out_pairs]
 
-    def codes_of(candidate: Alignment) -> list[Tensor]:
-        return [candidate.apply(psi, t=0.0, unit=False) for psi in pairs]
+    def codes_of(candidate: Alignment, dim: int | None = None) -> list[Tensor]:
+        return [candidate.apply(psi, dim, t=0.0, unit=False) for psi in pairs]
 
     def quality_of(candidate: Alignment) -> float:
         if judge == "captured" or not enough:
             return _captured(candidate, judging, _lengths(shortest, PREFIXES))
-        return agreement(codes_of(candidate), _lengths(shortest, SHORT))
+        lengths = _lengths(shortest, SHORT)
+        return agreement(codes_of(candidate, max(lengths)), lengths)
 
     judged = [(candidate, quality_of(candidate)) for candidate in candidates]
     # Python's max keeps the first of equals (but for rounding): the network's own order, then the smaller ridge.
