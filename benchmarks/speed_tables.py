@@ -37,6 +37,23 @@ def speed(results: Mapping[str, dict[str, Any]]) -> Iterator[str]:
     yield made_by(list({id(result): result for result, _ in timed}.values()))
 
 
+def in_short(results: Mapping[str, dict[str, Any]]) -> str:
+    """What the README says of speed; nothing if nothing was measured."""
+    said = []
+    for result in (result for name, result in results.items() if name.startswith("speed")):
+        setting, row = result["settings"], max(result["rows"], key=lambda row: float(row["share"]))
+        said.append(
+            f"{100 * row['share']:.0f} % with {setting['encoder']} at {setting['size']} pixels "
+            f"({row['images_per_second']:,.0f} images a second, k = {setting['components']:,})"
+        )
+    if not said:
+        return ""
+    return (
+        "A training step, with its views, objective and optimizer, runs at this share of the speed of the network's "
+        f"forward and backward pass alone: {' and '.join(said)}."
+    )
+
+
 def _steps(name: str, result: dict[str, Any]) -> Iterator[str]:
     setting = result["settings"]
     yield (

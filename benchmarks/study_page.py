@@ -10,11 +10,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from statistics import mean
 
+import graph_words
 import harness
 import plan
+import speed_tables
 from accuracy_tables import PUBLISHED
 from graph_plan import Finished
-from graph_words import in_short
 from jobs import METHODS, Job
 from pages import NOT_RUN, emphasise, renewed, table
 from tables import LEADING, SAME_TRAININGS, Result, Results, Row, best_long_run
@@ -65,7 +66,7 @@ def _screened(results: Results, method: str) -> Iterator[list[str]]:
 
 
 def headline(results: Results) -> str:
-    """What the README says of CIFAR-10: the leading four, and the longest training beside the best published one."""
+    """What the README says of CIFAR-10: the leading four, the longest training beside the best published one, speed."""
     name, (published, minutes) = max(PUBLISHED.items(), key=lambda row: row[1][0])
     said = [finals(results, "cifar10", LEADING)]
     best = best_long_run(results)
@@ -78,12 +79,13 @@ def headline(results: Results) -> str:
             f"row that lightly publishes for this setting, {name}, has kNN {published:.3f} at its best epoch, after "
             f"{minutes} minutes on an A6000."
         )
+    said += [words] if (words := speed_tables.in_short(results.by_name)) else []
     return "\n\n".join(textwrap.fill(part, 120) if not part.startswith("|") else part for part in said)
 
 
 def readme(text: str, folder: Path) -> str:
     """The README with its figures renewed."""
-    graphs = textwrap.fill(in_short(Finished(folder / "graphs")), 120)
+    graphs = textwrap.fill(graph_words.in_short(Finished(folder / "graphs")), 120)
     text = renewed(text, "figures: written by benchmarks/study_page.py", headline(Results(folder)))
     return renewed(text, "graphs: written by benchmarks/study_page.py", graphs)
 
