@@ -36,6 +36,7 @@ POSITION = (
 def findings(finished: Finished) -> Iterator[str]:
     yield "## In words"
     said = [
+        "Differences are between means; ± in the tables says how far runs vary, with 1 % of the labels by points.",
         "Nodes of the training graph: ours, from features alone, is with all training labels "
         f"{_against_gcn(finished, 'seen', ALL)}; with 1 % of them {_against_gcn(finished, 'seen', FEW)}.",
         "Nodes that were not there in training, whose edges the GCN is given and ours is not: with all training labels "

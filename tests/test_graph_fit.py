@@ -60,6 +60,8 @@ def test_sentences_about_the_graph() -> None:
     assert said[1].startswith("3 nodes have no edge") and said[2].startswith("2 edges are listed more than once")
     assert said[3] == "1 self-loops are left out."
     assert said[-1].endswith("positive beyond doubt on the training edges (none were held out).")  # of six
+    fit((x, edges, np.ones(9)), 2, say=said.append, steps=2)
+    assert "2 edges are listed more than once and count once, and their weights are added." in said
     fit(say=said.append, steps=2)
     assert said[-1].endswith("positive beyond doubt on held-out edges.")
     assert "eigenvalues are positive beyond doubt" in said[-1]
@@ -169,10 +171,17 @@ def test_half_of_the_features_are_hidden_where_most_are_zero() -> None:
     full = scipy.sparse.csr_matrix(GRAPH.x)
     edges = GRAPH.edge_index
     found = [
-        fit(graph).training["recipe"]["feature_dropout"] for graph in ((words, edges), (full, edges), (GRAPH.x, edges))
+        fit(graph).training["recipe"]["feature_dropout"]
+        for graph in ((words, edges), (words.toarray(), edges), (full, edges), (GRAPH.x, edges))
     ]
-    assert found == [0.5, 0.0, 0.0]
+    assert found == [0.5, 0.5, 0.0, 0.0]
     assert fit((words, edges), feature_dropout=0.1).training["recipe"]["feature_dropout"] == 0.1
+
+
+def test_words_keep_their_scale_dense_or_sparse() -> None:
+    words = scipy.sparse.random(120, 60, 0.05, "csr", random_state=0) + scipy.sparse.eye(120, 60, format="csr")
+    codes = [fit((x, GRAPH.edge_index), feature_dropout=0.0).encode(words) for x in (words, words.toarray())]
+    np.testing.assert_allclose(*codes, atol=1e-4)
 
 
 def test_the_network_is_wide_where_dense_features_belong_to_many_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -204,6 +213,24 @@ def test_weighted_edges_count_by_their_weight() -> None:
     assert weighted.eigenvalues_[:2].sum() > plain.eigenvalues_[:2].sum()
 
 
+@pytest.mark.parametrize("scale", [1e-320, 1e-200, 1e200, 1e308])
+def test_only_ratios_of_weights_matter_however_large_or_small(scale: float) -> None:
+    ones = np.ones(GRAPH.edge_index.shape[1])
+    codes = [fit((GRAPH.x, GRAPH.edge_index, weights)).encode(GRAPH.x) for weights in (ones, scale * ones)]
+    np.testing.assert_allclose(*codes, atol=1e-5)
+
+
+def test_edges_of_hardly_any_weight_can_be_held_out() -> None:
+    for heavy, light in ((4, 1e-30), (1, 1e-300)):
+        weights = np.where(np.arange(GRAPH.edge_index.shape[1]) < heavy, 1.0, light)
+        model = fit((GRAPH.x, GRAPH.edge_index, weights))
+        assert np.isfinite(model.encode(GRAPH.x)).all() and np.isfinite(model.eigenvalues_).all()
+
+
+def test_blocks_are_said_to_be_what_they_are() -> None:
+    assert fit(sampler="node-blocks", batch_size=40).training["recipe"]["teleport"] == 0.0
+
+
 def test_a_memory_mapped_folder_gives_the_model_of_the_file(tmp_path: Path) -> None:
     graph = em.load_graph((GRAPH.x, GRAPH.edge_index))
     folder = em.save_graph(graph, tmp_path / "graph")
@@ -229,6 +256,10 @@ def test_a_run_that_was_cut_off_goes_on(tmp_path: Path) -> None:
     np.testing.assert_array_equal(resumed.encode(GRAPH.x), whole.encode(GRAPH.x))
     with pytest.raises(EigenmapError, match=r"hops|another"):
         fit(out=tmp_path / "run", steps=10, resume=True, hops=2)
+    renamed = np.arange(120)[::-1]
+    for other in ((GRAPH.x, renamed[GRAPH.edge_index]), (GRAPH.x[renamed], GRAPH.edge_index)):  # of the same size
+        with pytest.raises(EigenmapError, match="graph"):
+            fit(other, out=tmp_path / "run", steps=10, resume=True)
     with pytest.raises(EigenmapError, match="exists and is not empty"):
         fit(out=tmp_path / "run")
 
@@ -283,6 +314,9 @@ def test_minutes_become_steps() -> None:
         ((GRAPH.x, GRAPH.edge_index), {"seed": "a"}, "seed must be a whole number"),
         ((GRAPH.x, GRAPH.edge_index), {"seed": 1.5}, "seed must be a whole number"),
         ((GRAPH.x, GRAPH.edge_index), {"seed": 2**70}, "seed must be a whole number"),
+        ((GRAPH.x, GRAPH.edge_index), {"sampler": "node-blocks", "hops": 2}, "as published"),
+        ((GRAPH.x, GRAPH.edge_index), {"sampler": "node-blocks", "teleport": 0.3}, "as published"),
+        ((GRAPH.x, GRAPH.edge_index), {"sampler": "node-blocks", "objective": "vicreg"}, "no meaning for a Gram block"),
         ((GRAPH.x, GRAPH.edge_index), {"go_on": 1.0}, "go_on must be a probability from 0 to 0.9"),
         ((GRAPH.x, GRAPH.edge_index), {"go_on": 0.5, "directed": "bipartite"}, "Longer walks .* need directed"),
     ],

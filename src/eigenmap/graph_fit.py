@@ -6,6 +6,7 @@ codes = model.encode(features_of_new_nodes, dim=16)
 
 from __future__ import annotations
 
+import hashlib
 import json
 import time
 from collections.abc import Callable, Sequence
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from eigenmap.alignment import align_nodes, best_output
 from eigenmap.arguments import seed_number
@@ -25,7 +26,7 @@ from eigenmap.fit import check_length, prepare, steps_of_run, training_config
 from eigenmap.model import Eigenmap, NodeEncoderSpec, NodeInput, Source
 from eigenmap.networks import Network, NodeFeatures, NodeNetwork, ResidualMLP, SparseRows
 from eigenmap.objectives import ORDERED, build
-from eigenmap.recipes.graph import MANY_NODES, NARROW, WIDE, GraphRecipe, get_graph_recipe, objective_options
+from eigenmap.recipes.graph import GRAPH, MANY_NODES, NARROW, WIDE, GraphRecipe, get_graph_recipe, objective_options
 from eigenmap.relations.diffusion import check_walks, diffuse
 from eigenmap.relations.graph import GraphPairs, NodeBlocks, check_held_out, check_pairs, hold_out_edges
 from eigenmap.training import measure_step, show, start, steps_for_budget, train
@@ -99,7 +100,11 @@ def fit_graph(
     )  # refused before anything is read
     objective = build(chosen.objective, **objective_options(chosen))
 
+    if chosen.sampler == "node-blocks" and chosen.teleport == GRAPH.teleport:  # which nobody asked for
+        chosen = chosen.but(teleport=0.0)
     _check_relation(chosen)
+    if chosen.sampler == "node-blocks":
+        _check_blocks(objective)
     data = load_graph(graph, x)
     _check_variety(data.x)
     walk = data.walk(chosen.directed, chosen.self_loops)
@@ -109,8 +114,8 @@ def fit_graph(
         chosen = chosen.but(feature_dropout=0.5 if words else 0.0)
     width = chosen.width or (NARROW if words or len(data) < MANY_NODES else WIDE)
     chosen = chosen.but(width=width)
-    about = describe(walk)
-    _report(about, say)
+    about, mark = describe(walk), _fingerprint(walk, data.x)
+    _report(about, walk.cumulative is not None, say)
     if chosen.go_on:
         walk = diffuse(data, chosen.go_on, chosen.walks, seed).walk()
 
@@ -125,7 +130,8 @@ def fit_graph(
     fabric = start(config)
     walk, features = _placed(walk, data.x, fabric.device)
     assert isinstance(network.encoder, ResidualMLP)
-    _standardise(network.encoder, features)
+    if not words:
+        _standardise(network.encoder, features)
     nodes = NodeNetwork(network, NodeFeatures(features))
     pairs = _pairs(chosen, walk, seed, fabric)
     relation = pairs if chosen.sampler == "edges" else _blocks(chosen, walk, seed, fabric)
@@ -145,7 +151,7 @@ def fit_graph(
         resume=resume,
         held_out=lambda: pairs.held_out_pairs(torch.Generator().manual_seed(seed), 512, 1024),
         progress=show() if progress is True else progress or None,
-        settings=_identity(chosen, about),
+        settings=_identity(chosen, about, mark),
         fabric=fabric,
     )
     began = time.perf_counter()
@@ -169,6 +175,11 @@ def _check_relation(recipe: GraphRecipe) -> None:
     """Refuse pairs that cannot be drawn, before anything is read."""
     check_pairs(recipe.hops, recipe.start, recipe.teleport, recipe.lazy)
     check_held_out(recipe.held_out)
+    asked = (recipe.hops, recipe.start, recipe.lazy, recipe.teleport)
+    if recipe.sampler == "node-blocks" and asked != (1, "degree", 0.0, 0.0):
+        raise EigenmapError(
+            "Node blocks are as published, single edges by degree: leave hops, start, lazy and teleport out."
+        )
     if recipe.batch_size < 2:
         raise EigenmapError("batch_size must be at least 2: what is learned is how the nodes of a batch differ.")
     if not recipe.go_on:
@@ -178,6 +189,12 @@ def _check_relation(recipe: GraphRecipe) -> None:
         raise EigenmapError(
             'Longer walks (go_on above 0) need directed="symmetrise", self_loops="remove" and sampler="edges".'
         )
+
+
+def _check_blocks(objective: nn.Module) -> None:
+    """Refuse an objective that cannot take the kernel between two blocks, before anything is read."""
+    kernel = torch.eye(4).to_sparse()
+    objective(torch.ones(4, 3), torch.ones(4, 3), kernel)
 
 
 def _check_variety(x: Tensor | SparseRows) -> None:
@@ -204,8 +221,18 @@ def _rows_differ(x: SparseRows) -> bool:
 
 
 def _mostly_zero(x: Tensor | SparseRows) -> bool:
-    """Whether features are like bags of words: sparse, and with fewer than one in ten that is not zero."""
-    return isinstance(x, SparseRows) and len(x.columns) < x.shape[0] * x.shape[1] / 10
+    """Whether features are like bags of words: fewer than one in ten is not zero (dense ones: in a sample)."""
+    if isinstance(x, SparseRows):
+        return len(x.columns) < x.shape[0] * x.shape[1] / 10
+    rows = _sample(x)
+    return sum(int((x[strip] != 0).sum()) for strip in rows) < sum(map(len, rows)) * x.shape[1] / 10
+
+
+def _sample(x: Tensor) -> tuple[Tensor, ...]:
+    """Numbers of up to 100,000 rows, in strips: the features may be a memory map, and larger than memory."""
+    rows = torch.linspace(0, len(x) - 1, min(len(x), 100_000)).long()
+    # Beyond 16 million nodes the last number is rounded, maybe up.
+    return torch.split(rows.clamp_(max=len(x) - 1).to(x.device), 4096)
 
 
 def _pairs(recipe: GraphRecipe, walk: Adjacency, seed: int, fabric: Fabric) -> GraphPairs:
@@ -258,7 +285,7 @@ def describe(walk: Adjacency) -> dict[str, int]:
     }
 
 
-def _report(about: dict[str, int], say: Callable[[str], None]) -> None:
+def _report(about: dict[str, int], weighted: bool, say: Callable[[str], None]) -> None:
     say(
         f"{about['nodes']:,} nodes, {about['edges']:,} edges, {about['components']:,} connected components, "
         f"largest degree {about['largest_degree']:,}."
@@ -266,7 +293,8 @@ def _report(about: dict[str, int], say: Callable[[str], None]) -> None:
     if about["isolated"]:
         say(f"{about['isolated']:,} nodes have no edge: nothing is learned from them, but they get codes.")
     if about["repeated_edges_merged"]:
-        say(f"{about['repeated_edges_merged']:,} edges are listed more than once and count once.")
+        added = ", and their weights are added" if weighted else ""
+        say(f"{about['repeated_edges_merged']:,} edges are listed more than once and count once{added}.")
     if about["self_loops_left_out"]:
         say(f"{about['self_loops_left_out']:,} self-loops are left out.")
 
@@ -297,19 +325,17 @@ def _standardise(encoder: ResidualMLP, x: Tensor | SparseRows) -> None:
     """Give the encoder the scale of dense features; sparse ones keep theirs, or their zeros would be lost."""
     if isinstance(x, SparseRows):
         return
-    rows = torch.linspace(0, len(x) - 1, min(len(x), 100_000)).long()
-    rows = rows.clamp_(max=len(x) - 1).to(x.device)  # beyond 16 million nodes the last number is rounded, maybe up
-    # By strips: the features may be a memory map, and larger than memory.
-    strips = torch.split(rows, 4096)
-    mean = torch.stack([x[strip].double().sum(0) for strip in strips]).sum(0) / len(rows)
+    strips = _sample(x)
+    count = sum(map(len, strips))
+    mean = torch.stack([x[strip].double().sum(0) for strip in strips]).sum(0) / count
     squares = torch.stack([(x[strip].double() - mean).square().sum(0) for strip in strips]).sum(0)
-    mean, deviation = mean.cpu(), (squares / len(rows)).sqrt().cpu()
+    mean, deviation = mean.cpu(), (squares / count).sqrt().cpu()
     # Whatever is smaller than the rounding of a feature's own numbers is no variation.
     rounding = max(2 * torch.finfo(x.dtype).eps, 1e-12) if x.is_floating_point() else 1e-12
     encoder.standardise(mean, torch.where(deviation > rounding * mean.abs(), deviation, 0.0))
 
 
-def _identity(recipe: GraphRecipe, about: dict[str, int]) -> dict[str, Setting]:
+def _identity(recipe: GraphRecipe, about: dict[str, int], mark: str) -> dict[str, Setting]:
     """What has to be the same for a run to be resumed, beside the training configuration."""
     known = asdict(recipe)
     shape = ["width", "blocks", "feature_dropout", "n_components", "hidden", "objective"]
@@ -319,4 +345,22 @@ def _identity(recipe: GraphRecipe, about: dict[str, int]) -> dict[str, Setting]:
         "objective_options": json.dumps(dict(recipe.objective_options), sort_keys=True, default=str),
         "nodes": about["nodes"],
         "edges": about["edges"],
+        "graph": mark,
     }
+
+
+def _fingerprint(walk: Adjacency, x: Tensor | SparseRows) -> str:
+    """A checksum of a sample of edges and features: another graph of the same size is another run."""
+
+    def spread(count: int, most: int) -> Tensor:
+        return torch.linspace(0, count - 1, min(count, most), dtype=torch.float64).long()
+
+    entries = spread(walk.n_entries, 100_000).to(walk.device)
+    rows = x[spread(len(x), 1000).to(x.device)]
+    parts: list[Tensor | None] = [walk.rows_of(entries), walk.indices[entries], walk.weights(entries)]
+    parts += [rows.offsets, rows.columns, rows.values] if isinstance(rows, SparseRows) else [rows]
+    digest = hashlib.sha256()
+    for part in parts:
+        if part is not None:
+            digest.update(part.cpu().double().numpy().tobytes())
+    return digest.hexdigest()[:16]

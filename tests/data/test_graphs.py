@@ -200,6 +200,30 @@ def test_nodes_need_no_edges(tmp_path: Path) -> None:
         read_nodes(write(tmp_path / "nan.npz", x=X * np.nan))
 
 
+@pytest.mark.parametrize("weight", [-1.0, np.inf])
+def test_entries_of_an_adjacency_matrix_are_weights_even_if_all_are_the_same(weight: float) -> None:
+    with pytest.raises(EigenmapError, match="finite numbers above 0"):
+        load_graph(scipy.sparse.csr_matrix(([weight, weight], ([0, 1], [1, 2])), shape=(4, 4)), x=X)
+
+
+@pytest.mark.parametrize(
+    ("name", "array", "message"),
+    [
+        ("indices", np.zeros((2, 3), np.int32), "indices .* must be a list of whole numbers"),
+        ("indptr", np.int64(3), "indptr .* must be a list of whole numbers"),
+        ("indptr", np.empty(0, np.int64), "indptr does not fit"),
+        ("weights", np.arange(1, 7, dtype=np.float32), "must be float64"),
+        ("weights", np.ones((6, 1)), "does not fit indices or weights"),
+        ("indices", np.array([0, 0, 1, 1, 2, 3], np.int32), "self-loops|both directions"),
+    ],
+)
+def test_arrays_of_a_folder_of_the_wrong_kind(tmp_path: Path, name: str, array: Any, message: str) -> None:
+    folder = save_graph(load_graph(write(tmp_path / "g.npz")), tmp_path / "folder")
+    np.save(folder / f"{name}.npy", array)
+    with pytest.raises(EigenmapError, match=message):
+        load_graph(folder)
+
+
 @pytest.mark.parametrize("damage", ["indptr", "indices", "empty", "weights"])
 def test_a_damaged_folder(tmp_path: Path, damage: str) -> None:
     folder = save_graph(load_graph(write(tmp_path / "g.npz")), tmp_path / "folder")
@@ -320,20 +344,33 @@ def test_damage_inside_an_archive_is_one_sentence(tmp_path: Path) -> None:
     np.savez(tmp_path / "no.npz", format=np.array(b"csr"), shape=np.array([4, 3]), data=np.ones(4))
     with pytest.raises(EigenmapError, match=r"no\.npz cannot be read"):
         read_features(tmp_path / "no.npz")
-    for column in (3, -1):
-        csr = scipy.sparse.csr_matrix(X)
-        csr.indices[0] = column
-        scipy.sparse.save_npz(tmp_path / "far.npz", csr)
-        with pytest.raises(EigenmapError, match=r"column is not in 0 \.\.\. 2"):
-            read_features(tmp_path / "far.npz")
+
+
+@pytest.mark.parametrize("damage", [3, -1, "indptr", "row"])
+def test_sparse_features_whose_parts_do_not_fit_are_refused_and_named(tmp_path: Path, damage: int | str) -> None:
+    rows = scipy.sparse.csr_matrix(X)
+    if damage == "row":
+        rows = rows.tocoo()
+        rows.row[0] = 1000
+    elif damage == "indptr":
+        rows.indptr[1] = 1000
+    else:
+        rows.indices[0] = damage
+    with pytest.raises(EigenmapError, match="sparse features are damaged"):
+        as_features(rows)
+    scipy.sparse.save_npz(tmp_path / "far.npz", rows)
+    with pytest.raises(EigenmapError, match=r"far\.npz cannot be (used: The sparse features are damaged|read)"):
+        read_features(tmp_path / "far.npz")
 
 
 @pytest.mark.parametrize(
     ("part", "value", "message"),
     [
         ("x_shape", np.array(4), r"x_shape \(4,\) does not fit"),
-        ("x_indices", np.zeros(11), "must be whole numbers"),
-        ("x_indptr", np.array([0, 2.5, 5, 8, 11]), "must be whole numbers"),
+        ("x_indices", np.zeros(11), "must be a list of whole numbers"),
+        ("x_indptr", np.array([0, 2.5, 5, 8, 11]), "must be a list of whole numbers"),
+        ("x_indptr", np.array(4), "must be a list of whole numbers"),
+        ("x_indices", np.zeros((11, 1), np.int64), "must be a list of whole numbers"),
     ],
 )
 def test_parts_of_sparse_features_of_the_wrong_kind(tmp_path: Path, part: str, value: Any, message: str) -> None:

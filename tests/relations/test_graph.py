@@ -233,10 +233,19 @@ def test_held_out_edges_of_a_weighted_graph_keep_their_weights() -> None:
     torch.testing.assert_close(batch.kernel, held.weights)
 
 
+@pytest.mark.parametrize("share", [0.1, 0.3, 0.5])
+def test_as_many_edges_are_held_out_as_was_asked_for(share: float) -> None:
+    edges = ring()
+    held = hold_out_edges(edges, share, seed=1)
+    assert held is not None
+    assert len(held.keys) == len(held.keys.unique()) == int(edges.n_entries // 2 * share)
+    torch.testing.assert_close(held.keys, edges.keys(held.rows, held.columns))
+
+
 def test_nothing_can_be_held_out_of_little_or_by_a_share_of_nought() -> None:
     assert hold_out_edges(walk(), 0.0) is None
     assert hold_out_edges(walk(), 0.1) is None
-    assert len(hold_out_edges(ring(), 0.5, maximum=3).keys) <= 3  # type: ignore[union-attr]
+    assert len(hold_out_edges(ring(), 0.5, maximum=3).keys) == 3  # type: ignore[union-attr]
     with pytest.raises(EigenmapError, match=r"between 0 and 0\.5"):
         hold_out_edges(walk(), 0.9)
 

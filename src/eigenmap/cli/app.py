@@ -40,7 +40,7 @@ _ORDER = (
 
 _GO_ON = {
     "fit": "; the same command with --resume goes on from the last checkpoint",
-    "embed": "; the same command goes on after the last finished shard",
+    "embed": "; where --out is a folder, the same command goes on after the last finished shard",
 }
 
 

@@ -184,6 +184,9 @@ def build_adjacency(
     """
     check_edges(edge_index, n_nodes, weights)
     source, target = edge_index.long()
+    if weights is not None:  # only ratios matter, and sums must neither overflow nor vanish
+        largest = weights.double().max()
+        weights = weights.double() if 1e-100 < float(largest) < 1e100 else weights.double() / largest
     loops = 0
     if self_loops == "remove":
         keep = source != target
@@ -194,7 +197,7 @@ def build_adjacency(
         once, _ = _coalesce(source, target, None, n_nodes)
         merged = len(source) - len(once)
         source, target = torch.cat([source, target]), torch.cat([target, source])
-        weights = None if weights is None else torch.cat([weights, weights]).double() / 2
+        weights = None if weights is None else torch.cat([weights, weights]) / 2
     elif directed == "bipartite":
         source, target = target, source  # rows are targets
         merged = -1

@@ -140,7 +140,7 @@ def read_graph(path: Path) -> Graph:
         adjacency, edge_index, edge_weight = None, None, None
         if {"indptr", "indices"} <= names:
             weights = as_tensor(array("weights"), "weights") if "weights" in names else None
-            adjacency = _stored_adjacency(path, array("indptr"), array("indices"), weights)
+            adjacency = _stored_adjacency(path, _list(path, "indptr", array), _list(path, "indices", array), weights)
         elif "edge_index" not in names:
             raise EigenmapError(f"{path} has no edge_index: the format of graph files is in docs/graphs.md.")
         else:
@@ -200,10 +200,7 @@ def _node_arrays(
 def _sparse_features(path: Path, array: Callable[[str], Any], names: set[str]) -> SparseRows:
     if not {"x_indptr", "x_indices", "x_shape"} <= names:
         raise EigenmapError(f"{path} has neither x nor x_indptr, x_indices and x_shape: every node needs features.")
-    offsets, columns = as_tensor(array("x_indptr")), as_tensor(array("x_indices"))
-    if offsets.is_floating_point() or columns.is_floating_point():
-        raise EigenmapError(f"x_indptr and x_indices in {path} must be whole numbers.")
-    offsets = offsets.long()
+    offsets, columns = _list(path, "x_indptr", array).long(), _list(path, "x_indices", array)
     values = as_tensor(array("x_data")) if "x_data" in names else None
     n, shape = len(offsets) - 1, [int(size) for size in np.ravel(array("x_shape"))]
     # Some writers store the transposed shape; the rows are what indptr says.
@@ -211,11 +208,19 @@ def _sparse_features(path: Path, array: Callable[[str], Any], names: set[str]) -
         raise EigenmapError(f"x_shape {tuple(shape)} does not fit the {n:,} rows of x_indptr in {path}.")
     width = shape[1] if shape[0] == n else shape[0]
     fits = bool((offsets.diff() >= 0).all()) and int(offsets[0]) == 0 and int(offsets[-1]) == len(columns)
-    if not fits or (values is not None and len(values) != len(columns)):
+    if not fits or (values is not None and values.shape != columns.shape):
         raise EigenmapError(f"The sparse features in {path} are damaged: x_indptr does not fit x_indices or x_data.")
     if not columns_fit(columns, width):
         raise EigenmapError(f"The sparse features in {path} are damaged: a column is not in 0 ... {width - 1}.")
     return SparseRows(offsets, columns, values, width)
+
+
+def _list(path: Path, name: str, array: Callable[[str], Any]) -> Tensor:
+    """Whole numbers, one after another."""
+    numbers = as_tensor(array(name), name)
+    if numbers.ndim != 1 or numbers.is_floating_point():
+        raise EigenmapError(f"{name} in {path} must be a list of whole numbers, not {numbers.ndim}-dimensional.")
+    return numbers
 
 
 def _npy_rows(path: Path) -> Tensor | SparseRows:
@@ -231,20 +236,27 @@ def _scipy_rows(path: Path) -> SparseRows:
     """The matrix that scipy.sparse.save_npz wrote."""
     from scipy.sparse import load_npz
 
-    rows = as_features(load_npz(path))
+    try:
+        rows = as_features(load_npz(path))
+    except EigenmapError as error:
+        raise EigenmapError(f"{path} cannot be used: {error}") from None
     assert isinstance(rows, SparseRows)
     return rows
 
 
-def _stored_adjacency(path: Path, indptr: Any, indices: Any, cumulative: Tensor | None) -> Adjacency:
-    walk = Adjacency(as_tensor(indptr).long(), as_tensor(indices), cumulative)
-    fits = bool((walk.indptr.diff() >= 0).all()) and int(walk.indptr[0]) == 0 and int(walk.indptr[-1]) == len(indices)
-    if not fits or (cumulative is not None and len(cumulative) != len(indices)):
+def _stored_adjacency(path: Path, indptr: Tensor, indices: Tensor, cumulative: Tensor | None) -> Adjacency:
+    walk = Adjacency(indptr.long(), indices, cumulative)
+    fits = bool(len(indptr) and (indptr.diff() >= 0).all()) and int(indptr[0]) == 0 and int(indptr[-1]) == len(indices)
+    if not fits or (cumulative is not None and cumulative.shape != indices.shape):
         raise EigenmapError(f"{path} is damaged: indptr does not fit indices or weights.")
+    if cumulative is not None and cumulative.dtype != torch.float64:
+        raise EigenmapError(f"weights in {path} must be float64, as save_graph writes it, not {cumulative.dtype}.")
     if not len(indices):
         raise EigenmapError(f"{path} has no edges, so there is nothing to learn from.")
     if not 0 <= int(walk.indices.min()) <= int(walk.indices.max()) < walk.n_nodes:
         raise EigenmapError(f"{path} is damaged: it names a node that is not in 0 ... {walk.n_nodes - 1}.")
+    if any(bool((rows == columns).any()) for rows, columns in walk.strips()):
+        raise EigenmapError(f"{path} holds self-loops, which a graph in a folder must not have.")
     if not walk.mirrored():
         raise EigenmapError(f"{path} is damaged: edges in indptr and indices must lead in both directions.")
     if cumulative is not None and not _increases(cumulative):

@@ -90,7 +90,7 @@ def from_scipy(matrix: Any, x: object = None) -> Graph:
     stored = coo.data != 0
     edges = np.stack([coo.row[stored], coo.col[stored]]).astype(np.int64)
     values = coo.data[stored]
-    weighted = len(values) > 0 and bool((values != values[0]).any())
+    weighted = len(values) > 0 and bool((values != values[0]).any() or not 0 < values[0] < np.inf)
     return Graph(features, torch.from_numpy(edges), as_tensor(values.astype(np.float64)) if weighted else None)
 
 

@@ -149,13 +149,22 @@ def as_features(x: object) -> Tensor | SparseRows:
     if hasattr(x, "edge_index"):
         raise EigenmapError("This is a graph where features are asked for: pass its x.")
     if hasattr(x, "tocsr"):
-        rows = SparseRows.of(_plain_numbers(x, "Features"))
-        if not columns_fit(rows.columns, rows.width):
-            raise EigenmapError(f"The sparse features are damaged: a column is not in 0 ... {rows.width - 1}.")
-        return rows
+        _check_sparse(x)
+        return SparseRows.of(_plain_numbers(x, "Features"))
     if isinstance(x, Tensor) and x.layout is not torch.strided:
         return SparseRows.of_tensor(x)
     return as_tensor(x, "Features")
+
+
+def _check_sparse(matrix: Any) -> None:
+    """Refuse a scipy matrix whose parts do not fit each other: compiled code would read beyond them."""
+    try:
+        if hasattr(matrix, "check_format"):
+            matrix.check_format(full_check=True)
+        elif matrix.format == "coo":
+            np.ravel_multi_index((matrix.row, matrix.col), matrix.shape)
+    except ValueError as error:
+        raise EigenmapError(f"The sparse features are damaged: {error}.") from None
 
 
 def as_tensor(array: Any, name: str = "The array") -> Tensor:

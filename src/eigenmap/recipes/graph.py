@@ -23,9 +23,9 @@ class GraphRecipe:
 
     Attributes:
         width: units of every layer of the residual perceptron; `blocks` of two layers each after the first. None for
-            1,024 where features are dense and there are 10,000 nodes or more, else 256.
+            1,024 where features are no words (next line) and there are 10,000 nodes or more, else 256.
         feature_dropout: probability with which an input feature is hidden in training; None for 0.5 where features are
-            sparse (fewer than one in ten is not zero), else 0.
+            words (fewer than one in ten is not zero), else 0.
         n_components: width of psi, and the most features a code can have; `hidden` is the projector's width.
         objective: name of the objective, with `objective_options` for its constructor.
         sampler: "edges", or the paper's "node-blocks".

@@ -11,7 +11,8 @@ Variants of the walk:
 - `lazy=c`: (1 - c) P + c I, the same eigenfunctions, eigenvalues (1 - c) mu + c.
 - `teleport=e`: (1 - e) P + e 1 pi^T. The constant keeps the eigenvalue 1 and all others shrink by 1 - e: without it
   every connected component has a constant of its own with eigenvalue 1.
-- `start="uniform"`: x is any node with the same probability, and x+ its neighbour. Hubs count less.
+- `start="uniform"`: x is any node with the same probability, and x+ its neighbour. Hubs count less. With two hops it
+  is the node between x and x+ that is any node.
 - `start="balanced"`: most x uniformly and some by degree, and pairs weighted so that every expectation is that of the
   degree measure. Eigenfunctions on a few nodes of low degree are seen much more often that way.
 
@@ -67,12 +68,18 @@ def hold_out_edges(walk: Adjacency, fraction: float = 0.1, maximum: int = 10_000
     count = min(math.floor(edges * fraction), maximum)
     if count == 0:
         return None
-    uniform = torch.rand(count, generator=stream(seed, _HELD_OUT, 0), dtype=torch.float64)
+    # Some edges are drawn twice: of at most half of the edges, three times as many draws are enough.
+    uniform = torch.rand(3 * count + 16, generator=stream(seed, _HELD_OUT, 0), dtype=torch.float64)
     entries = (uniform * walk.n_entries).long().to(walk.device)
+    _, first = first_of_each(walk.keys(walk.rows_of(entries), walk.indices[entries].long()))
+    entries = entries[first.sort().values[:count]]
+    entries = entries[walk.weights(entries) > 0]  # what is lost in the rounding of all weights says nothing
+    if not len(entries):
+        return None
     rows, columns = walk.rows_of(entries), walk.indices[entries].long()
-    keys, first = first_of_each(walk.keys(rows, columns))
-    weights = None if walk.cumulative is None else walk.weights(entries)[first]
-    return HeldOutEdges(rows[first], columns[first], weights, keys)
+    keys, order = walk.keys(rows, columns).sort()
+    weights = None if walk.cumulative is None else walk.weights(entries)[order]
+    return HeldOutEdges(rows[order], columns[order], weights, keys)
 
 
 def check_held_out(fraction: float) -> None:
@@ -109,7 +116,8 @@ class GraphPairs:
         batch_size: pairs in a batch, over all processes together.
         seed: of the walks.
         hops: 1 or 2 steps from x to x+.
-        start: the measure of x, "degree" or "uniform"; or "balanced", which is "degree" drawn with less noise.
+        start: the measure of x (with two hops: of the node between x and x+), "degree" or "uniform"; or "balanced",
+            which is "degree" drawn with less noise.
         teleport: probability that x+ is any node of the degree measure (of that of sources, if not symmetric).
         lazy: probability that x+ is x.
         held_out: edges that no walk may use.
@@ -354,7 +362,7 @@ def _rounds(walk: Adjacency, held_out: HeldOutEdges, hops: int) -> int:
     weight = len(held_out.keys) if held_out.weights is None else float(held_out.weights.sum())
     total = walk.n_entries if walk.cumulative is None else float(walk.cumulative[-1])
     share = min((1 + walk.symmetric) * weight / total, 1.0)
-    hit = min(1 - (1 - share) ** hops, 1 - 1e-9)
+    hit = min(max(1 - (1 - share) ** hops, 1e-9), 1 - 1e-9)
     return min(max(math.ceil(math.log(_LEFT) / math.log(hit)), _FEWEST_ROUNDS), _MOST_ROUNDS)
 
 
