@@ -251,6 +251,15 @@ def test_missing_weights_are_named(saved: Path) -> None:
         Eigenmap.load(saved)
 
 
+def test_weights_that_may_not_be_read_are_named(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path) -> str:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr("eigenmap.model._sha256", refuse)
+    with pytest.raises(EigenmapError, match=r"model\.safetensors cannot be read: Permission denied\.$"):
+        Eigenmap.load(saved)
+
+
 def test_truncated_weights_are_refused(saved: Path) -> None:
     weights = saved / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-10])

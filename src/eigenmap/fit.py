@@ -34,7 +34,16 @@ from eigenmap.recipes.graph import GraphRecipe
 from eigenmap.relations.augmentation import Standardisation, TwoViews
 from eigenmap.relations.augmentation import recipe as two_views
 from eigenmap.relations.images import ImagePairs, split_held_out
-from eigenmap.training import TrainingConfig, checkpoint, measure_step, show, start, steps_for_budget, train
+from eigenmap.training import (
+    TrainingConfig,
+    budget_in_words,
+    checkpoint,
+    measure_step,
+    show,
+    start,
+    steps_for_budget,
+    train,
+)
 from eigenmap.training.config import Accelerator, Setting
 from eigenmap.training.environment import history
 from eigenmap.training.launch import pays_to_compile
@@ -167,7 +176,7 @@ def fit_images(
         config = training_config(
             chosen, steps_for_budget(60 * minutes, seconds, least=20), seed, device, devices, tensorboard
         )
-        say(f"{config.steps:,} steps of {chosen.batch_size} images fit into {minutes:g} min.")
+        say(budget_in_words(config.steps, f"{chosen.batch_size} images", seconds, minutes))
 
     result = train(
         network,

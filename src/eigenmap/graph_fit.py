@@ -29,7 +29,7 @@ from eigenmap.objectives import ORDERED, build
 from eigenmap.recipes.graph import GRAPH, MANY_NODES, NARROW, WIDE, GraphRecipe, get_graph_recipe, objective_options
 from eigenmap.relations.diffusion import check_walks, diffuse
 from eigenmap.relations.graph import GraphPairs, NodeBlocks, check_held_out, check_pairs, hold_out_edges
-from eigenmap.training import measure_step, show, start, steps_for_budget, train
+from eigenmap.training import budget_in_words, measure_step, show, start, steps_for_budget, train
 from eigenmap.training.config import Accelerator, Setting
 from eigenmap.training.environment import history
 from eigenmap.training.progress import Progress
@@ -140,7 +140,7 @@ def fit_graph(
         steps = steps_for_budget(60 * minutes, seconds, least=20)
         chosen = chosen.but(steps=steps)
         config = training_config(chosen, steps, seed, device, devices, tensorboard, FEWEST_STEPS_TO_A_CHECK)
-        say(f"{steps:,} steps of {chosen.batch_size:,} edges fit into {minutes:g} min.")
+        say(budget_in_words(steps, f"{chosen.batch_size:,} edges", seconds, minutes))
 
     result = train(
         nodes,

@@ -354,9 +354,12 @@ def _read_weights(path: Path, digest: str) -> dict[str, Tensor]:
 
     if not path.is_file():
         raise EigenmapError(f"{path} is missing: the model directory is incomplete.")
-    if _sha256(path) != digest:
-        raise EigenmapError(f"{path} is damaged: it is not the file that {DESCRIPTION} beside it describes.")
-    return load_file(path)
+    try:
+        if _sha256(path) != digest:
+            raise EigenmapError(f"{path} is damaged: it is not the file that {DESCRIPTION} beside it describes.")
+        return load_file(path)
+    except OSError as error:
+        raise EigenmapError(f"{path} cannot be read: {error.strerror}.") from None
 
 
 def _sha256(path: Path) -> str:

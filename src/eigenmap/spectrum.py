@@ -65,7 +65,9 @@ def unit_rows(psi: Tensor) -> Tensor:
     decide the moments (seen on CIFAR-10: norms 38 +- 54, effective rank 2 raw and 9 with unit rows).
     """
     precise = psi if psi.dtype == torch.float64 else psi.float()
-    return normalize(precise, dim=1) * math.sqrt(psi.shape[1])
+    # In float64: the squares of a network that exploded do not fit float32.
+    norm: Tensor = torch.linalg.vector_norm(precise, dim=1, keepdim=True, dtype=torch.float64)
+    return precise / norm.clamp(min=1e-12).to(precise) * math.sqrt(psi.shape[1])
 
 
 class Moments:
@@ -276,7 +278,8 @@ def _principal(fit: Moments, m: Tensor) -> _Principal:
     keep = variance > variance[-1] * 1e-9
     if not bool(keep.any()):
         raise EigenmapError(
-            "Every feature of the network is constant, so there is nothing to order: training has collapsed."
+            "Every feature of the network is constant, so there is nothing to order: training has collapsed. "
+            "A smaller rate (lr), gradients clipped (clip_norm) or another objective may help."
         )
     basis = basis[:, keep]
     return _Principal(basis, variance[keep], basis.T @ A @ basis, C.diagonal().mean())

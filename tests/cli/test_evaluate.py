@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -117,8 +118,18 @@ def test_a_table_that_names_missing_images_is_refused(model_dir: Path, plain: Pa
     assert sentence == f"{table} names 1 file (6) that is not among the images."
 
 
+def test_images_that_have_nobody_to_be_found_by_are_counted(model_dir: Path, plain: Path, tmp_path: Path) -> None:
+    table = write_labels(tmp_path / "labels.csv", {str(i): str(max(i, 1)) for i in range(6)})  # two of the first class
+    said = succeed("evaluate", "retrieval", model_dir, "--gallery", plain, "--gallery-labels", table).err
+    assert "4 of 6 images are the only one of their class; they score 0." in said
+
+
 def test_labels_that_make_no_sense_are_told(model_dir: Path, photos: Path, plain: Path, tmp_path: Path) -> None:
     evaluate = ("evaluate", "retrieval", model_dir, "--gallery")
+    stray = tmp_path / "stray"
+    shutil.copytree(photos, stray)
+    shutil.copy(next(photos.rglob("*.png")), stray / "alone.png")
+    assert "stray has an image in no class folder, alone.png" in refused(*evaluate, stray, "--quiet")
     assert "has no class folders" in refused(*evaluate, plain) and "--gallery-labels" in refused(*evaluate, plain)
     assert "give a table with --query-labels" in refused(*evaluate, photos, "--query", plain, "--quiet")
     table = write_labels(tmp_path / "labels.csv", {str(i): "cat" if i else "disc" for i in range(6)})

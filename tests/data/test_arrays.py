@@ -238,7 +238,7 @@ def test_unclear_npz_lists_its_keys(tmp_path: Path) -> None:
 def test_numpy_files_that_cannot_be_read(tmp_path: Path) -> None:
     for name in ("a.npy", "a.npz"):
         (tmp_path / name).write_bytes(b"nonsense")
-        with pytest.raises(EigenmapError, match="cannot be read as a NumPy file"):
+        with pytest.raises(EigenmapError, match="cannot be read as a NumPy file: it does not begin as one"):
             read_array_file(tmp_path / name)
     np.save(tmp_path / "pickled.npy", np.array([{"a": 1}], object), allow_pickle=True)
     with pytest.raises(EigenmapError, match="cannot be read as a NumPy file"):

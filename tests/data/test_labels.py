@@ -126,7 +126,8 @@ def test_csv_without_a_row_for_every_image(tmp_path: Path) -> None:
         ("file,labels\na.jpg,x\n./a.jpg,y\n", ["a.jpg"], "two rows for a.jpg"),
         ("file,labels\nq/a.jpg,x\na.jpg,y\n", ["q/a.jpg"], "two rows for q/a.jpg"),
         ("file,labels\na.jpg,x\n", ["p/a.jpg", "q/a.jpg"], "2 images are called; give its folder too"),
-        ("file,labels\n,x\n", ["a.jpg"], "names 1 file"),
+        ("file,labels\n,x\n", ["a.jpg"], "a row that names no file, line 2"),
+        ("file,labels\na.jpg,cat,odd\n", ["a.jpg"], "more cells than its header in the row of a.jpg: .* by spaces"),
     ],
 )
 def test_csv_that_is_not_clear(tmp_path: Path, text: str, ids: list[str], message: str) -> None:
@@ -144,3 +145,8 @@ def test_csv_that_cannot_be_read(tmp_path: Path) -> None:
 
 def test_examples() -> None:
     assert doctest.testmod(labels).failed == 0
+
+
+def test_rows_and_cells_without_anything_in_them_are_nothing(tmp_path: Path) -> None:
+    found = labels_from_csv(table(tmp_path / "l.csv", "file,labels\na.jpg,cat,\n,\n\n"), ["a.jpg"])
+    assert found.names == ["cat"]

@@ -108,9 +108,10 @@ def test_unreadable_files(tmp_path: Path, trained: State) -> None:
     for suffix in (".pth", ".safetensors"):
         torch.save({"a": torch.zeros(2)}, tmp_path / "whole.pth")
         damaged = tmp_path / f"damaged{suffix}"
-        damaged.write_bytes((tmp_path / "whole.pth").read_bytes()[:40])
-        with pytest.raises(EigenmapError, match="not a readable weights file"):
-            load_encoder_weights(encoder, damaged)
+        for content in ((tmp_path / "whole.pth").read_bytes()[:40], b"hello"):
+            damaged.write_bytes(content)
+            with pytest.raises(EigenmapError, match="not a readable weights file: it is damaged, or no file"):
+                load_encoder_weights(encoder, damaged)
     torch.save([1, 2], tmp_path / "list.pth")
     with pytest.raises(EigenmapError, match="dictionary of named tensors"):
         load_encoder_weights(encoder, tmp_path / "list.pth")

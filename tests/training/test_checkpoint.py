@@ -83,7 +83,19 @@ def test_a_damaged_checkpoint_is_named(tmp_path: Path, damage: str) -> None:
     )
     if damage == "other":
         torch.save({"weights": torch.ones(2)}, path)
-    with pytest.raises(EigenmapError, match=r"checkpoint\.pt is damaged .* delete it"):
+    with pytest.raises(EigenmapError, match=r"checkpoint\.pt is damaged .* start anew"):
+        checkpoint.load(path)
+
+
+def test_an_unreadable_checkpoint_is_not_called_damaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "checkpoint.pt"
+    path.touch()
+
+    def refuse(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("zipfile.ZipFile", refuse)
+    with pytest.raises(EigenmapError, match=r"checkpoint\.pt cannot be read: Permission denied\.$"):
         checkpoint.load(path)
 
 

@@ -179,7 +179,7 @@ def retrieval(
 
     offered = read_labelled(model, gallery, gallery_labels, "--gallery-labels", strict, quiet)
     asked = offered if themselves else read_labelled(model, query, query_labels, "--query-labels", strict, quiet)
-    query_matrix, gallery_matrix = _comparable_labels(asked, offered, sayer(quiet))
+    query_matrix, gallery_matrix = _comparable_labels(asked, offered, themselves, sayer(quiet))
     gallery_codes = encode_images(model, offered, max(at), place, batch_size, quiet)
     query_codes = gallery_codes if themselves else encode_images(model, asked, max(at), place, batch_size, quiet)
     rows = measure(
@@ -207,11 +207,13 @@ def read_labelled(
     assert source is not None
     images = read_images(model, source, labels=labels, strict=strict, quiet=quiet)
     if images.labels is None:
-        raise EigenmapError(f"{source} has no class folders, so its labels are not known: give a table with {option}.")
+        bare = [name for name in images.ids if "/" not in name]
+        why = "no class folders" if len(bare) == len(images) else f"an image in no class folder, {bare[0]}"
+        raise EigenmapError(f"{source} has {why}, so its labels are not known: give a table with {option}.")
     return images
 
 
-def _comparable_labels(queries: ImageSet, gallery: ImageSet, say: Say) -> tuple[Tensor, Tensor]:
+def _comparable_labels(queries: ImageSet, gallery: ImageSet, themselves: bool, say: Say) -> tuple[Tensor, Tensor]:
     """The labels of both as matrices with the same columns; says what would make the scores meaningless."""
     asked, offered = queries.labels, gallery.labels
     assert asked is not None and offered is not None
@@ -223,6 +225,10 @@ def _comparable_labels(queries: ImageSet, gallery: ImageSet, say: Say) -> tuple[
         )
     if lost:
         say(f"{lost:,} of {len(theirs):,} queries have no class that is in the gallery; they score 0.")
+    if themselves:  # an image is not found among the others
+        alone = int((~(theirs.matrix & (offered.matrix.sum(0) > 1)).any(1)).sum()) - lost
+        if alone:
+            say(f"{alone:,} of {len(theirs):,} images are the only one of their class; they score 0.")
     if offered.n_classes == 1:
         say(f"There is only one class ({offered.names[0]}), so that every result is right whatever the codes are.")
     return theirs.matrix, offered.matrix

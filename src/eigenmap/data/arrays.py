@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import torch
+from numpy.lib.format import MAGIC_PREFIX
 from PIL import Image
 from torch import Tensor
 
@@ -123,7 +124,12 @@ def read_array_file(path: Path) -> tuple[Array, Labels | None]:
     """Read images, and labels where there are any, from an .npy or .npz file; nothing is unpickled."""
     try:
         if path.suffix.lower() == ".npy":
+            with path.open("rb") as stream:
+                if stream.read(len(MAGIC_PREFIX)) != MAGIC_PREFIX:  # NumPy's own advice is to unpickle it
+                    raise ValueError("it does not begin as one")
             return np.load(path, mmap_mode="r", allow_pickle=False), None
+        if not zipfile.is_zipfile(path):
+            raise ValueError("it does not begin as one")
         # Opened here, since NumPy leaves a damaged file open.
         with path.open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
             key = _image_key(archive, path)

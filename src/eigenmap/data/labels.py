@@ -156,11 +156,14 @@ def labels_from_csv(path: str | Path, ids: Sequence[str], missing: Literal["erro
     return Labels.from_names([found.get(i, []) for i in range(len(ids))])
 
 
+_BEYOND = "\0 beyond the header"
+
+
 def _read_table(path: Path) -> dict[str, list[str]]:
     """Read ``file -> labels`` from the CSV file; the columns may stand in any order, among others."""
     try:
         with path.open(newline="", encoding="utf-8-sig") as stream:
-            reader = csv.DictReader(stream, skipinitialspace=True)
+            reader = csv.DictReader(stream, restkey=_BEYOND, skipinitialspace=True)
             header = [name.strip().lower() for name in reader.fieldnames or []]
             reader.fieldnames = header
             column = next((name for name in ("labels", "label") if name in header), None)
@@ -168,7 +171,17 @@ def _read_table(path: Path) -> dict[str, list[str]]:
                 raise EigenmapError(f"{path} must begin with the header line 'file,labels'")
             table: dict[str, list[str]] = {}
             for row in reader:
+                beyond = row.pop(_BEYOND, None) or ()  # DictReader's list of cells without a header
                 name = _normal(row["file"] or "")
+                if any(beyond):
+                    raise EigenmapError(
+                        f"{path} has more cells than its header in the row of {name or 'no file'}: several labels of a "
+                        "file are separated by spaces"
+                    )
+                if not name:
+                    if any(cell and cell.strip() for cell in row.values()):
+                        raise EigenmapError(f"{path} has a row that names no file, line {reader.line_num}")
+                    continue
                 if name in table:
                     raise EigenmapError(f"{path} has two rows for {name}; put all labels of a file in one row")
                 table[name] = (row[column] or "").split()

@@ -86,8 +86,8 @@ def _read(file: Path) -> dict[str, Tensor]:
         raise EigenmapError(f"{file} is not a weights file of torch, or holds more than tensors.") from error
     except Exception as error:
         # A damaged file can fail in any way: as a zip, as a pickle, as text.
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise EigenmapError(f"{file} is not a readable weights file: {reason}") from error
+        reason = (isinstance(error, OSError) and error.strerror) or "it is damaged, or no file of torch or safetensors"
+        raise EigenmapError(f"{file} is not a readable weights file: {reason}.") from error
     return _unwrap(content, file)
 
 

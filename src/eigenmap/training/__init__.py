@@ -1,6 +1,6 @@
 """Training: the loop, its optimizers, checkpoints, metrics and health checks."""
 
-from eigenmap.training.budget import measure_step, steps_for_budget
+from eigenmap.training.budget import budget_in_words, measure_step, steps_for_budget
 from eigenmap.training.config import TrainingConfig
 from eigenmap.training.health import CollapseError, DivergedError
 from eigenmap.training.launch import start
@@ -12,6 +12,7 @@ __all__ = [
     "DivergedError",
     "TrainingConfig",
     "TrainingResult",
+    "budget_in_words",
     "measure_step",
     "show",
     "start",

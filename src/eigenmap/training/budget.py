@@ -30,6 +30,20 @@ def steps_for_budget(seconds: float, step_seconds: float, least: int = 1, most: 
     return min(max(math.floor(seconds / step_seconds), least), most)
 
 
+def budget_in_words(steps: int, what: str, step_seconds: float, minutes: float) -> str:
+    """What a length of training came to: so many steps, or the fewest that make sense although they take longer.
+
+    >>> budget_in_words(240, "16 images", 0.25, 1.0)
+    '240 steps of 16 images fit into 1 min.'
+    >>> budget_in_words(20, "16 images", 6.0, 1.0)
+    '20 steps of 16 images, the fewest that make sense, will take about 2 min, not 1.'
+    """
+    needed = steps * step_seconds / 60
+    if needed <= minutes:
+        return f"{steps:,} steps of {what} fit into {minutes:g} min."
+    return f"{steps:,} steps of {what}, the fewest that make sense, will take about {needed:.2g} min, not {minutes:g}."
+
+
 def measure_step(
     network: nn.Module,
     relation: Relation,
