@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -451,6 +452,14 @@ def test_more_components_than_the_rank_succeeds_and_says_so() -> None:
     assert model.n_components == 3
     assert said == ["The rank found is 3: the model has so many features, not 9."]
     assert model.encode(IMAGES).shape == (40, 3)
+
+
+def test_a_long_silence_is_said_beforehand(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("eigenmap.fit.WORTH_SAYING", 0.0)
+    said: list[str] = []
+    fit(say=said.append)
+    (sentence,) = said
+    assert re.fullmatch(r"Trained; ordering the features takes some \d+ s more\.", sentence)
 
 
 def test_unreadable_files_are_left_out_and_listed_or_refused(tmp_path: Path) -> None:

@@ -46,8 +46,7 @@ def align_outputs(
 ) -> dict[Source, Alignment]:
     """The alignment of each of the network's outputs: rotated on training pairs, judged on held-out images."""
     network.eval()
-    passes = max(1, min(8, ALIGNMENT_PAIRS // len(pairs)))
-    judging = max(1, min(32, JUDGING_PAIRS // len(held_pairs)))
+    passes, judging = _passes(len(pairs), len(held_pairs))
     fit, _ = pair_moments(network, pairs.pairs(_generator(seed + 2), BATCH, passes))
     for moments in fit.values():
         moments.reduce()  # each process saw its share of the training images; held-out images are the same for all
@@ -61,6 +60,17 @@ def align_outputs(
         for source in sources
     }
     return {source: replace(best, mean=mean[source]).to("cpu") for source, best in aligned.items()}
+
+
+def _passes(images: int, held_images: int) -> tuple[int, int]:
+    """How often the alignment goes through training images, and through held-out ones."""
+    return max(1, min(8, ALIGNMENT_PAIRS // images)), max(1, min(32, JUDGING_PAIRS // held_images))
+
+
+def pairs_to_align(images: int, held_images: int) -> int:
+    """How many pairs `align_outputs` looks at: what it costs, where the network is what takes long."""
+    passes, judging = _passes(images, held_images)
+    return passes * images + judging * held_images
 
 
 @torch.no_grad()

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from eigenmap import recipes
-from eigenmap.alignment import align_outputs, best_output
+from eigenmap.alignment import align_outputs, best_output, pairs_to_align
 from eigenmap.arguments import a_path, is_number, seed_number, whole_number
 from eigenmap.data import ImageSet, load_images
 from eigenmap.errors import EigenmapError
@@ -56,6 +56,9 @@ FEWEST_IMAGES = 16
 """Below this there is nothing to hold out and nothing to learn."""
 MOST_STEPS = 1e12
 """More are a mistake."""
+
+WORTH_SAYING = 10.0
+"""Seconds of silence, from which on it is said beforehand."""
 
 FEWEST_STEPS_TO_A_CHECK = 10
 """Three bad checks stop a run, and in a handful of steps no network gets far from where it began."""
@@ -194,6 +197,10 @@ def fit_images(
         fabric=fabric,
     )
     began = time.perf_counter()
+    # Forward only: about a third of the work of training.
+    ahead = pairs_to_align(len(train_rows), len(held_rows)) * result.seconds / (result.steps * chosen.batch_size) / 3
+    if ahead > WORTH_SAYING:
+        say(f"Trained; ordering the features takes some {ahead:.0f} s more.")
     sources: Sequence[Source] = ("encoder", "projector") if chosen.codes == "auto" else (chosen.codes,)
     aligned = align_outputs(network, pairs, held_pairs, sources, chosen.n_components, seed)
     source, alignment = best_output(aligned, chosen.n_components, say)
