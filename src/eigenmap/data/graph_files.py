@@ -219,7 +219,8 @@ def _list(path: Path, name: str, array: Callable[[str], Any]) -> Tensor:
     """Whole numbers, one after another."""
     numbers = as_tensor(array(name), name)
     if numbers.ndim != 1 or numbers.is_floating_point():
-        raise EigenmapError(f"{name} in {path} must be a list of whole numbers, not {numbers.ndim}-dimensional.")
+        found = f"{numbers.dtype} of shape {tuple(numbers.shape)}".removeprefix("torch.")
+        raise EigenmapError(f"{name} in {path} must be a list of whole numbers, not {found}.")
     return numbers
 
 

@@ -158,11 +158,14 @@ def as_features(x: object) -> Tensor | SparseRows:
 
 def _check_sparse(matrix: Any) -> None:
     """Refuse a scipy matrix whose parts do not fit each other: compiled code would read beyond them."""
+    if matrix.ndim != 2:
+        raise EigenmapError(f"Features must be a matrix (nodes, features), not an array of shape {matrix.shape}.")
+    n, d = matrix.shape
+    if matrix.format == "coo" and not (columns_fit(as_tensor(matrix.row), n) and columns_fit(as_tensor(matrix.col), d)):
+        raise EigenmapError("The sparse features are damaged: they name a row or column that is not there.")
     try:
         if hasattr(matrix, "check_format"):
             matrix.check_format(full_check=True)
-        elif matrix.format == "coo":
-            np.ravel_multi_index((matrix.row, matrix.col), matrix.shape)
     except ValueError as error:
         raise EigenmapError(f"The sparse features are damaged: {error}.") from None
 
@@ -229,5 +232,5 @@ def as_nodes(part: Any, name: str, n_nodes: int) -> Tensor:
 
 
 def columns_fit(columns: Tensor, width: int) -> bool:
-    """Whether all columns of sparse features are there."""
+    """Whether all columns (or rows) of sparse features are there."""
     return not len(columns) or 0 <= int(columns.min()) <= int(columns.max()) < width
