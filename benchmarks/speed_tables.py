@@ -44,7 +44,8 @@ def in_short(results: Mapping[str, dict[str, Any]]) -> str:
         setting, row = result["settings"], max(result["rows"], key=lambda row: float(row["share"]))
         said.append(
             f"{100 * row['share']:.0f} % with {setting['encoder']} at {setting['size']} pixels "
-            f"({row['images_per_second']:,.0f} images a second, k = {setting['components']:,})"
+            f"({row['images_per_second']:,.0f} images a second on one {result['device'].removeprefix('NVIDIA ')}, "
+            f"k = {setting['components']:,})"
         )
     if not said:
         return ""

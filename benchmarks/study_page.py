@@ -1,4 +1,4 @@
-"""Renew what docs/objective-study.md and README.md quote: a few rows and lengths of docs/benchmarks.md.
+"""Renew what docs/objective-study.md and README.md quote: a few rows and lengths of docs/benchmarks.md, and graphs.
 
 python benchmarks/study_page.py
 """

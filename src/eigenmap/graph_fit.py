@@ -6,7 +6,6 @@ codes = model.encode(features_of_new_nodes, dim=16)
 
 from __future__ import annotations
 
-import hashlib
 import json
 import time
 from collections.abc import Callable, Sequence
@@ -102,9 +101,7 @@ def fit_graph(
 
     if chosen.sampler == "node-blocks" and chosen.teleport == GRAPH.teleport:  # which nobody asked for
         chosen = chosen.but(teleport=0.0)
-    _check_relation(chosen)
-    if chosen.sampler == "node-blocks":
-        _check_blocks(objective)
+    _check_relation(chosen, objective)
     data = load_graph(graph, x)
     _check_variety(data.x)
     walk = data.walk(chosen.directed, chosen.self_loops)
@@ -114,7 +111,7 @@ def fit_graph(
         chosen = chosen.but(feature_dropout=0.5 if words else 0.0)
     width = chosen.width or (NARROW if words or len(data) < MANY_NODES else WIDE)
     chosen = chosen.but(width=width)
-    about, mark = describe(walk), _fingerprint(walk, data.x)
+    about, digest = describe(walk), data.digest(walk)
     _report(about, walk.cumulative is not None, say)
     if chosen.go_on:
         walk = diffuse(data, chosen.go_on, chosen.walks, seed).walk()
@@ -151,7 +148,7 @@ def fit_graph(
         resume=resume,
         held_out=lambda: pairs.held_out_pairs(torch.Generator().manual_seed(seed), 512, 1024),
         progress=show() if progress is True else progress or None,
-        settings=_identity(chosen, about, mark),
+        settings=_identity(chosen, about, digest),
         fabric=fabric,
     )
     began = time.perf_counter()
@@ -171,15 +168,12 @@ def fit_graph(
     return model
 
 
-def _check_relation(recipe: GraphRecipe) -> None:
+def _check_relation(recipe: GraphRecipe, objective: nn.Module) -> None:
     """Refuse pairs that cannot be drawn, before anything is read."""
     check_pairs(recipe.hops, recipe.start, recipe.teleport, recipe.lazy)
     check_held_out(recipe.held_out)
-    asked = (recipe.hops, recipe.start, recipe.lazy, recipe.teleport)
-    if recipe.sampler == "node-blocks" and asked != (1, "degree", 0.0, 0.0):
-        raise EigenmapError(
-            "Node blocks are as published, single edges by degree: leave hops, start, lazy and teleport out."
-        )
+    if recipe.sampler == "node-blocks":
+        _check_blocks(recipe, objective)
     if recipe.batch_size < 2:
         raise EigenmapError("batch_size must be at least 2: what is learned is how the nodes of a batch differ.")
     if not recipe.go_on:
@@ -191,10 +185,13 @@ def _check_relation(recipe: GraphRecipe) -> None:
         )
 
 
-def _check_blocks(objective: nn.Module) -> None:
-    """Refuse an objective that cannot take the kernel between two blocks, before anything is read."""
-    kernel = torch.eye(4).to_sparse()
-    objective(torch.ones(4, 3), torch.ones(4, 3), kernel)
+def _check_blocks(recipe: GraphRecipe, objective: nn.Module) -> None:
+    """Refuse what node blocks do not know, and an objective that cannot take the kernel between two of them."""
+    if (recipe.hops, recipe.start, recipe.lazy, recipe.teleport) != (1, "degree", 0.0, 0.0):
+        raise EigenmapError(
+            "Node blocks are as published, single edges by degree: leave hops, start, lazy and teleport out."
+        )
+    objective(torch.ones(4, 3), torch.ones(4, 3), torch.eye(4).to_sparse())
 
 
 def _check_variety(x: Tensor | SparseRows) -> None:
@@ -335,7 +332,7 @@ def _standardise(encoder: ResidualMLP, x: Tensor | SparseRows) -> None:
     encoder.standardise(mean, torch.where(deviation > rounding * mean.abs(), deviation, 0.0))
 
 
-def _identity(recipe: GraphRecipe, about: dict[str, int], mark: str) -> dict[str, Setting]:
+def _identity(recipe: GraphRecipe, about: dict[str, int], digest: str) -> dict[str, Setting]:
     """What has to be the same for a run to be resumed, beside the training configuration."""
     known = asdict(recipe)
     shape = ["width", "blocks", "feature_dropout", "n_components", "hidden", "objective"]
@@ -345,22 +342,5 @@ def _identity(recipe: GraphRecipe, about: dict[str, int], mark: str) -> dict[str
         "objective_options": json.dumps(dict(recipe.objective_options), sort_keys=True, default=str),
         "nodes": about["nodes"],
         "edges": about["edges"],
-        "graph": mark,
+        "graph": digest,
     }
-
-
-def _fingerprint(walk: Adjacency, x: Tensor | SparseRows) -> str:
-    """A checksum of a sample of edges and features: another graph of the same size is another run."""
-
-    def spread(count: int, most: int) -> Tensor:
-        return torch.linspace(0, count - 1, min(count, most), dtype=torch.float64).long()
-
-    entries = spread(walk.n_entries, 100_000).to(walk.device)
-    rows = x[spread(len(x), 1000).to(x.device)]
-    parts: list[Tensor | None] = [walk.rows_of(entries), walk.indices[entries], walk.weights(entries)]
-    parts += [rows.offsets, rows.columns, rows.values] if isinstance(rows, SparseRows) else [rows]
-    digest = hashlib.sha256()
-    for part in parts:
-        if part is not None:
-            digest.update(part.cpu().double().numpy().tobytes())
-    return digest.hexdigest()[:16]

@@ -359,7 +359,7 @@ def _read_weights(path: Path, digest: str) -> dict[str, Tensor]:
             raise EigenmapError(f"{path} is damaged: it is not the file that {DESCRIPTION} beside it describes.")
         return load_file(path)
     except OSError as error:
-        raise EigenmapError(f"{path} cannot be read: {error.strerror}.") from None
+        raise EigenmapError(f"{path} cannot be read: {error.strerror or error}.") from None
 
 
 def _sha256(path: Path) -> str:

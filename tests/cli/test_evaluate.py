@@ -6,10 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from eigenmap import Eigenmap
 from eigenmap.cli.evaluate import repeat_options
-from eigenmap.data import load_images
+from eigenmap.data import ImageSet, load_images
 from eigenmap.evaluation.retrieval import retrieval
 from tests.cli.run import refused, run, succeed
 from tests.end_to_end.photos import pictures
@@ -124,12 +125,18 @@ def test_images_that_have_nobody_to_be_found_by_are_counted(model_dir: Path, pla
     assert "4 of 6 images are the only one of their class; they score 0." in said
 
 
-def test_labels_that_make_no_sense_are_told(model_dir: Path, photos: Path, plain: Path, tmp_path: Path) -> None:
+def test_labels_that_make_no_sense_are_told(
+    model_dir: Path, photos: Path, plain: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     evaluate = ("evaluate", "retrieval", model_dir, "--gallery")
     stray = tmp_path / "stray"
     shutil.copytree(photos, stray)
     shutil.copy(next(photos.rglob("*.png")), stray / "alone.png")
     assert "stray has an image in no class folder, alone.png" in refused(*evaluate, stray, "--quiet")
+    numbered = ImageSet(torch.zeros(2, 3, 8, 8, dtype=torch.uint8), ids=["a/0", "b/1"])  # names of a parquet file
+    monkeypatch.setattr("eigenmap.cli.evaluate.read_images", lambda *_, **__: numbered)
+    assert "has no class folders" in refused(*evaluate, plain)
+    monkeypatch.undo()
     assert "has no class folders" in refused(*evaluate, plain) and "--gallery-labels" in refused(*evaluate, plain)
     assert "give a table with --query-labels" in refused(*evaluate, photos, "--query", plain, "--quiet")
     table = write_labels(tmp_path / "labels.csv", {str(i): "cat" if i else "disc" for i in range(6)})

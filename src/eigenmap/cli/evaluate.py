@@ -208,7 +208,8 @@ def read_labelled(
     images = read_images(model, source, labels=labels, strict=strict, quiet=quiet)
     if images.labels is None:
         bare = [name for name in images.ids if "/" not in name]
-        why = "no class folders" if len(bare) == len(images) else f"an image in no class folder, {bare[0]}"
+        some = 0 < len(bare) < len(images)
+        why = f"an image in no class folder, {bare[0]}" if some else "no class folders"
         raise EigenmapError(f"{source} has {why}, so its labels are not known: give a table with {option}.")
     return images
 
@@ -225,7 +226,7 @@ def _comparable_labels(queries: ImageSet, gallery: ImageSet, themselves: bool, s
         )
     if lost:
         say(f"{lost:,} of {len(theirs):,} queries have no class that is in the gallery; they score 0.")
-    if themselves:  # an image is not found among the others
+    if themselves:  # no image is a result of its own query
         alone = int((~(theirs.matrix & (offered.matrix.sum(0) > 1)).any(1)).sum()) - lost
         if alone:
             say(f"{alone:,} of {len(theirs):,} images are the only one of their class; they score 0.")

@@ -120,13 +120,18 @@ def one_as_nhwc(array: Array) -> Array:
     return as_nhwc(array[None, ..., None] if array.ndim == 2 else array[None])
 
 
+def is_npy(path: Path) -> bool:
+    """Whether a file begins as an .npy file does; what NumPy itself says of any other is to unpickle it."""
+    with path.open("rb") as stream:
+        return stream.read(len(MAGIC_PREFIX)) == MAGIC_PREFIX
+
+
 def read_array_file(path: Path) -> tuple[Array, Labels | None]:
     """Read images, and labels where there are any, from an .npy or .npz file; nothing is unpickled."""
     try:
         if path.suffix.lower() == ".npy":
-            with path.open("rb") as stream:
-                if stream.read(len(MAGIC_PREFIX)) != MAGIC_PREFIX:  # NumPy's own advice is to unpickle it
-                    raise ValueError("it does not begin as one")
+            if not is_npy(path):
+                raise ValueError("it does not begin as one")
             return np.load(path, mmap_mode="r", allow_pickle=False), None
         if not zipfile.is_zipfile(path):
             raise ValueError("it does not begin as one")

@@ -30,10 +30,10 @@ from zipfile import BadZipFile, is_zipfile
 
 import numpy as np
 import torch
-from numpy.lib.format import MAGIC_PREFIX
 from torch import Tensor
 
 from eigenmap.data.adjacency import Adjacency
+from eigenmap.data.arrays import is_npy
 from eigenmap.data.graphs import Graph, Nodes, as_classes, as_features, as_nodes, as_tensor, columns_fit, load_graph
 from eigenmap.errors import EigenmapError
 from eigenmap.files import whole_file
@@ -227,9 +227,8 @@ def _list(path: Path, name: str, array: Callable[[str], Any]) -> Tensor:
 def _npy_rows(path: Path) -> Tensor | SparseRows:
     """The matrix in an .npy file, which stays on disk."""
     with _readable(path):
-        with path.open("rb") as file:
-            if file.read(len(MAGIC_PREFIX)) != MAGIC_PREFIX:
-                raise EigenmapError(f"{path} cannot be read: features come as an .npy or .npz file.")
+        if not is_npy(path):
+            raise EigenmapError(f"{path} cannot be read: features come as an .npy or .npz file.")
         return as_features(np.lib.format.open_memmap(path, mode="c"))
 
 

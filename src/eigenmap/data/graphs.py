@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -66,6 +67,22 @@ class Graph:
             return self.adjacency
         assert self.edge_index is not None
         return build_adjacency(self.edge_index, len(self), self.edge_weight, directed, self_loops)
+
+    def digest(self, walk: Adjacency) -> str:
+        """What tells this graph from others of its size: a digest of some edges of its walk and of some features."""
+
+        def spread(count: int, most: int) -> Tensor:
+            return torch.linspace(0, count - 1, min(count, most), dtype=torch.float64).long()
+
+        entries = spread(walk.n_entries, 100_000).to(walk.device)
+        rows = self.x[spread(len(self), 1000).to(self.x.device)]
+        parts: list[Tensor | None] = [walk.rows_of(entries), walk.indices[entries], walk.weights(entries)]
+        parts += [rows.offsets, rows.columns, rows.values] if isinstance(rows, SparseRows) else [rows]
+        content = hashlib.sha256()
+        for part in parts:
+            if part is not None:
+                content.update(part.cpu().double().numpy().tobytes())
+        return content.hexdigest()[:16]
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,7 @@ class Checkpoint:
         ]
         if different:
             raise EigenmapError(
-                f"{path} cannot be resumed: {'; '.join(different)}. Use the old settings, or start anew with force."
+                f"{path} cannot be resumed: {'; '.join(different)}. Use the old settings, or start anew with --force."
             )
 
 
@@ -83,14 +83,14 @@ def load(path: Path) -> Checkpoint:
             raise zipfile.BadZipFile(f"{damaged} fails its checksum")
         state = torch.load(path, map_location="cpu", weights_only=True)
         if state.pop("format") != FORMAT:
-            raise EigenmapError(f"the checkpoint {path} has another format version; start anew with force.")
+            raise EigenmapError(f"the checkpoint {path} has another format version; start anew with --force.")
         return Checkpoint(**state)
     except EigenmapError:
         raise
     except OSError as error:
-        raise EigenmapError(f"the checkpoint {path} cannot be read: {error.strerror}.") from error
+        raise EigenmapError(f"the checkpoint {path} cannot be read: {error.strerror or error}.") from error
     except Exception as error:  # a damaged file can fail anywhere inside the reader
-        raise EigenmapError(f"the checkpoint {path} is damaged ({error}); start anew with force.") from error
+        raise EigenmapError(f"the checkpoint {path} is damaged ({error}); start anew with --force.") from error
 
 
 def _plain(value: Any) -> Setting:
