@@ -25,7 +25,7 @@ from eigenmap.data import catalogue
 from eigenmap.demo.methods import DRAWS, METRICS, NAMES, TOP, compare, compare_random
 from eigenmap.demo.study import RECIPE, SCENES, STEPS
 from eigenmap.evaluation.retrieval import Row, lengths, retrieval
-from eigenmap.fit import fit_images
+from eigenmap.fitting.images import fit_images
 from eigenmap.training.environment import peak_memory_mb
 
 ROOT = Path(__file__).parent.parent

@@ -19,7 +19,7 @@ PACKAGE = "eigenmap"
 # fmt: off
 ORDER = [
     "errors", "arguments", "files", "spectrum", "objectives", "networks", "data", "relations", "model", "embedding",
-    "training", "evaluation", "search", "export", "figures", "recipes", "alignment", "fit", "graph_fit", "demo",
+    "training", "evaluation", "search", "export", "figures", "recipes", "fitting", "demo",
     "estimators", "service", "cli",
 ]
 # fmt: on
@@ -137,7 +137,7 @@ def test_a_wrong_import_is_caught(tmp_path: Path, file: str, code: str) -> None:
     [
         ("data/x.py", "from eigenmap.errors import EigenmapError\nfrom eigenmap.data.y import z\nfrom . import y"),
         ("data/deep/x.py", "from .. import y\nfrom ..y import z\nfrom ...errors import EigenmapError"),
-        ("cli/x.py", "import torch, numpy.training\nfrom eigenmap import fit\nfrom ..service import app"),
+        ("cli/x.py", "import torch, numpy.training\nfrom eigenmap import fitting\nfrom ..service import app"),
         ("demo/x.py", "def f():\n    from eigenmap import __version__"),
         ("errors.py", "from eigenmapping.training import x"),
         ("__init__.py", "from eigenmap.cli import main"),

@@ -17,6 +17,7 @@ from eigenmap.data.catalogue import Split
 from eigenmap.demo import METRICS, Demo, Method, run
 from eigenmap.demo.methods import NAMES, stored_rival, where_pixels_are_level
 from eigenmap.demo.page import score_rows
+from eigenmap.fitting import pipeline
 
 FIGURES = (
     *("retrieval", "retrieval-top100", "spectrum", "lengths", "training", "exciting"),
@@ -112,7 +113,7 @@ def test_tables_have_a_cell_for_every_length(demo: Demo) -> None:
 
 def test_steps_follow_the_time_there_is_up_to_the_rival(monkeypatch: pytest.MonkeyPatch) -> None:
     speeds = cycle((2.0, 0.5, 0.6))
-    monkeypatch.setattr(study, "measure_step", lambda *arguments, **options: next(speeds))
+    monkeypatch.setattr(pipeline, "step_seconds", lambda *arguments, **options: next(speeds))
     images = few("train", False)
     assert study.affordable_steps(images, seconds=150, most=540) == 300
     assert study.affordable_steps(images, seconds=5_000, most=540) == 540

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from eigenmap.embedding import embed_images
     from eigenmap.estimators import NeuralEigenmap
     from eigenmap.estimators.graph import GraphEigenmap
-    from eigenmap.fit import fit_images
-    from eigenmap.graph_fit import fit_graph
+    from eigenmap.fitting.graph import fit_graph
+    from eigenmap.fitting.images import fit_images
     from eigenmap.model import Eigenmap
     from eigenmap.search import CodeIndex
     from eigenmap.spectrum import Alignment, Moments, align, best_alignment
@@ -46,8 +46,8 @@ __version__ = "0.1.0"
 _HOMES = {
     "CodeIndex": "eigenmap.search",
     "embed_images": "eigenmap.embedding",
-    "fit_images": "eigenmap.fit",
-    "fit_graph": "eigenmap.graph_fit",
+    "fit_images": "eigenmap.fitting.images",
+    "fit_graph": "eigenmap.fitting.graph",
     "GraphEigenmap": "eigenmap.estimators.graph",
     "save_graph": "eigenmap.data.graph_files",
     **dict.fromkeys(["Graph", "load_graph"], "eigenmap.data.graphs"),

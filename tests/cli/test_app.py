@@ -155,7 +155,7 @@ def test_interrupting_training_says_how_to_go_on(tmp_path: Path, monkeypatch: py
     def interrupted(*args: object, **options: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("eigenmap.fit.fit_images", interrupted)
+    monkeypatch.setattr("eigenmap.fitting.images.fit_images", interrupted)
     result = run("fit", "images", tmp_path, "--out", tmp_path / "run")
     assert result.code == 130
     assert result.err == "Error: stopped; the same command with --resume goes on from the last checkpoint.\n"
@@ -196,5 +196,5 @@ def test_a_name_that_is_too_long_and_too_little_memory_are_one_sentence(
     def no_memory(*given: object, **more: object) -> None:
         raise RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes")
 
-    monkeypatch.setattr("eigenmap.fit.fit_images", no_memory)
+    monkeypatch.setattr("eigenmap.fitting.images.fit_images", no_memory)
     assert "not enough memory" in refused("fit", "images", photos, "--out", tmp_path / "run")

@@ -32,7 +32,7 @@ def test_none_leaves_a_setting_as_it_is() -> None:
     ("settings", "message"),
     [
         ({"lrr": 1}, "A recipe has no setting 'lrr'; did you mean lr"),
-        ({"zzz": 1}, "A recipe has no setting 'zzz'; there are encoder, stem, "),
+        ({"zzz": 1}, "A recipe has no setting 'zzz'; there are optimizer, lr, "),
         ({"name": "x"}, "A recipe has no setting 'name'"),
         ({"lr": "fast"}, "lr must be a number, not 'fast'"),
         ({"clip_norm": "x"}, "clip_norm must be a number, not 'x'"),

@@ -79,7 +79,7 @@ class Wanted(NamedTuple):
 def fill(run: Path, source: Path, url: str, table: str, how: Encoding, wanted: Wanted, quiet: bool) -> None:
     """Load the codes of a source of images, or of a folder that `eigenmap embed` wrote, into a table."""
     from eigenmap.embedding.shards import Codebook
-    from eigenmap.fit import say_left_out
+    from eigenmap.fitting.images import say_left_out
     from eigenmap.model import Eigenmap
     from eigenmap.search.postgres import load
     from eigenmap.search.postgres.connection import address

@@ -128,7 +128,7 @@ def embed(
     """
     from eigenmap.embedding import embed_images
     from eigenmap.embedding.files import SUFFIXES, names_file
-    from eigenmap.fit import say_left_out
+    from eigenmap.fitting.images import say_left_out
     from eigenmap.model import Eigenmap
 
     names = names_file(out)

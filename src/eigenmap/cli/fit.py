@@ -171,8 +171,8 @@ def images(
     Its features come sorted by how much the two views share of each.
     Class folders are not needed, and where there are any, nothing is learned from them.
     """
-    from eigenmap import recipes
-    from eigenmap.fit import fit_images
+    from eigenmap.fitting.images import fit_images
+    from eigenmap.recipes.recipe import Recipe, require_settings
     from eigenmap.relations.augmentation import IMAGENET
 
     if sum(given is not None for given in (epochs, steps, minutes)) > 1:
@@ -190,12 +190,12 @@ def images(
         "optimizer": optimizer,
     }
     settings = all_settings(setting or [], options)
-    chosen = recipes.get(recipe).but(**settings)  # so that no other keyword of fit_images can be set
+    require_settings(Recipe, settings)  # --set sets no other keyword of fit_images
     check_device(device)
     with progress_bar("reading", quiet) as reading:
         model = fit_images(
             source,
-            recipe=chosen,
+            recipe=recipe,
             encoder_weights=encoder_weights,
             freeze_encoder=freeze,
             standardisation=IMAGENET if imagenet else None,

@@ -151,8 +151,9 @@ def graph(
     The two ends of an edge should get the same code.
     Afterwards the features of a node are enough: no graph is needed to embed nodes, not even ones never seen.
     """
-    from eigenmap.graph_fit import fit_graph
-    from eigenmap.recipes.graph import get_graph_recipe
+    from eigenmap.fitting.graph import fit_graph
+    from eigenmap.recipes.graph import GraphRecipe
+    from eigenmap.recipes.recipe import require_settings
 
     if steps is not None and minutes is not None:
         raise EigenmapError("Give only one of --steps and --minutes.")
@@ -171,7 +172,7 @@ def graph(
         "lr": lr,
     }
     settings = all_settings(setting or [], options)
-    get_graph_recipe(recipe).but(**settings)  # so that no other keyword of fit_graph can be set
+    require_settings(GraphRecipe, settings)  # --set sets no other keyword of fit_graph
     check_device(device)
     model = fit_graph(
         source,

@@ -30,7 +30,7 @@ def read_images(
     The word `catalogue`, where no file has that name, is the embedded catalogue.
     """
     from eigenmap.data import catalogue, load_images
-    from eigenmap.fit import say_skipped
+    from eigenmap.fitting.images import say_skipped
 
     size, channels = model.image.size, model.image.channels  # refused here if the model is one of nodes
     embedded = source == Path("catalogue") and not Path("catalogue").exists()

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from eigenmap import recipes
 from eigenmap.data import ImageSet, catalogue
 from eigenmap.data.catalogue import Split
@@ -22,13 +24,11 @@ from eigenmap.figures.answers import find_answers
 from eigenmap.figures.excitation import ExcitedFeature, excited_by
 from eigenmap.figures.gallery import Answers
 from eigenmap.files import require_writable
-from eigenmap.fit import fit_images
-from eigenmap.model import Eigenmap
-from eigenmap.networks import Network, build_encoder
-from eigenmap.objectives import build
-from eigenmap.relations.augmentation import TwoViews
-from eigenmap.relations.images import ImagePairs
-from eigenmap.training import TrainingConfig, measure_step, steps_for_budget
+from eigenmap.fitting import pipeline
+from eigenmap.fitting.images import ImageTask, fit_images
+from eigenmap.fitting.options import RunOptions
+from eigenmap.model import Eigenmap, ImageInput
+from eigenmap.training import steps_for_budget
 from eigenmap.training.environment import environment
 from eigenmap.training.metrics import Record, read
 from eigenmap.training.run import METRICS as METRICS_FILE
@@ -152,13 +152,11 @@ def examples(model: Eigenmap, gallery: ImageSet, queries: ImageSet) -> list[Answ
 
 def affordable_steps(images: ImageSet, seconds: float, most: int) -> int:
     """The number of training steps that fit into `seconds` on this machine, at most `most`."""
-    batch = min(RECIPE.batch_size, len(images))
-    network = Network(build_encoder(RECIPE.encoder, images.channels, images.size), RECIPE.n_components, RECIPE.hidden)
-    config = TrainingConfig(steps=most, lr=RECIPE.lr, channels_last=RECIPE.channels_last)
-    pairs = ImagePairs(images.pixels, TwoViews(RECIPE.views, images.size), batch)
-    objective = build(RECIPE.objective, **RECIPE.objective_options)
+    rows = torch.arange(len(images))
+    recipe = RECIPE.but(batch_size=min(RECIPE.batch_size, len(images)), compile=False)
+    task = ImageTask(recipe, images.pixels, rows, rows, ImageInput(images.size, images.channels))
     # The fastest of three: something else that happens to run for a second would cost most of the training.
-    step_seconds = min(measure_step(network, pairs, objective, config, steps=6, warmup=2) for _ in range(3))
+    step_seconds = min(pipeline.step_seconds(task, RunOptions(steps=most), steps=6, warmup=2) for _ in range(3))
     return steps_for_budget(seconds, step_seconds, least=min(FEWEST_STEPS, most), most=most)
 
 

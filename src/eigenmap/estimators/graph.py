@@ -14,9 +14,10 @@ from sklearn.utils import check_random_state
 
 from eigenmap.data.graphs import load_graph
 from eigenmap.errors import EigenmapError
-from eigenmap.graph_fit import fit_graph
+from eigenmap.fitting.graph import fit_graph
 from eigenmap.model import Codes, Eigenmap
-from eigenmap.recipes.graph import get_graph_recipe
+from eigenmap.recipes.graph import GraphRecipe
+from eigenmap.recipes.recipe import require_settings
 
 
 class GraphEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -87,7 +88,7 @@ class GraphEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         settings = {"steps": self.steps, "objective": self.objective, **(self.settings or {})}
         if "n_components" in settings:
             raise EigenmapError("n_components is a parameter of its own; leave it out of settings.")
-        get_graph_recipe(self.recipe).but(**settings)  # so that no other keyword of fit_graph can be set
+        require_settings(GraphRecipe, settings)  # settings set no other keyword of fit_graph
         self.model_: Eigenmap = fit_graph(
             _graph(X, edge_index),
             self.n_components,

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from eigenmap.data.adjacency import Directed, SelfLoops
 from eigenmap.errors import EigenmapError
-from eigenmap.recipes.recipe import changed
+from eigenmap.recipes.recipe import BaseRecipe, changed
 from eigenmap.relations.graph import Sampler, Start
-from eigenmap.training.config import Optimizer, Precision
+from eigenmap.training.config import RESUME_ANYHOW
 
 NARROW, WIDE = 256, 1024
 MANY_NODES = 10_000
 """From so many nodes on a network of dense features is wide by default (docs/graphs.md has the figures)."""
 
 
-@dataclass(frozen=True)
-class GraphRecipe:
+@dataclass(frozen=True, kw_only=True)
+class GraphRecipe(BaseRecipe):
     """All settings of a fit on a graph; change any with `recipe.but(width=512, hops=2)`.
 
     Attributes:
@@ -26,8 +25,6 @@ class GraphRecipe:
             1,024 where features are no words (next line) and there are 10,000 nodes or more, else 256.
         feature_dropout: probability with which an input feature is hidden in training; None for 0.5 where features are
             words (fewer than one in ten is not zero), else 0.
-        n_components: width of psi, and the most features a code can have; `hidden` is the projector's width.
-        objective: name of the objective, with `objective_options` for its constructor.
         sampler: "edges", or the paper's "node-blocks".
         hops: 1 or 2 steps of the walk between the two nodes of a pair.
         start: measure of the first node, "degree" or "uniform"; "balanced" is "degree" drawn with less noise.
@@ -42,17 +39,17 @@ class GraphRecipe:
         steps: length of training.
         codes: which output of the network becomes the code; "auto" decides on held-out edges.
 
-    The rest goes to `training.TrainingConfig` as it is.
+    The others are those of `BaseRecipe` and `training.TrainingConfig`.
     """
 
-    name: str = "graph"
+    fewest_steps_to_a_check: ClassVar[int] = 100
+
+    name: str = field(default="graph", metadata=RESUME_ANYHOW)
     width: int | None = None
     blocks: int = 1
     feature_dropout: float | None = None
     n_components: int = 128
-    hidden: int | None = None
     objective: str = "scl"
-    objective_options: Mapping[str, Any] = field(default_factory=dict)
     sampler: Sampler = "edges"
     hops: int = 1
     start: Start = "degree"
@@ -65,17 +62,9 @@ class GraphRecipe:
     held_out: float = 0.1
     batch_size: int = 1024
     steps: int = 1500
-    optimizer: Optimizer = "adamw"
-    lr: float = 2e-3
-    weight_decay: float = 1e-2
-    momentum: float = 0.9
-    warmup: float = 0.05
-    final_lr_fraction: float = 0.001
     clip_norm: float | None = 1.0
-    projector_lr_scale: float = 1.0
-    precision: Precision = "32-true"
     compile: bool = False
-    codes: Literal["auto", "encoder", "projector"] = "encoder"
+    codes: Literal["auto", "encoder", "projector"] = field(default="encoder", metadata=RESUME_ANYHOW)
 
     def but(self, **settings: Any) -> GraphRecipe:
         """This recipe with other values; those that are None stay as they are."""

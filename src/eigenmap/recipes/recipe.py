@@ -1,64 +1,77 @@
-"""What a recipe is: every choice that training on images needs, with a name."""
+"""Recipes: every choice that a fit needs, with a name."""
 
 from __future__ import annotations
 
 import difflib
+import json
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
 from types import UnionType
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
 from eigenmap.errors import EigenmapError
-from eigenmap.training.config import Optimizer, Precision
+from eigenmap.training.config import RESUME_ANYHOW, Optimisation, Setting, TrainingConfig
 
 
-@dataclass(frozen=True)
-class Recipe:
+@dataclass(frozen=True, kw_only=True)
+class BaseRecipe(Optimisation):
+    """Settings that every kind of data has; those of `Optimisation` among them.
+
+    Attributes:
+        n_components: width of psi, and the most features a code can have.
+        hidden: width of the projector's hidden layer; None means `n_components`.
+        objective: name of the objective, with `objective_options` for its constructor.
+        warmup: share of the steps over which the rate rises; then a cosine down to `final_lr_fraction`.
+        clip_norm: largest norm of the gradient; 0 or None does not clip.
+        compile: whether to compile network and objective.
+        codes: which output of the network becomes the code; "auto" decides on held-out pairs.
+
+    """
+
+    fewest_steps_to_a_check: ClassVar[int]
+    """Three bad checks stop a run, and in a handful of steps no network gets far from where it began."""
+
+    name: str = field(metadata=RESUME_ANYHOW)
+    n_components: int
+    hidden: int | None = None
+    objective: str
+    objective_options: Mapping[str, Any] = field(default_factory=dict)
+    batch_size: int
+    warmup: float = field(default=0.05, metadata=RESUME_ANYHOW)  # as a number of steps it is part of TrainingConfig
+    compile: bool | Literal["auto"] = False
+    codes: Literal["auto", "encoder", "projector"] = field(default="auto", metadata=RESUME_ANYHOW)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe(BaseRecipe):
     """All settings of a fit on images; change any with `recipe.but(lr=0.1, epochs=50)`.
 
     Attributes:
         encoder: name of the encoder, see `networks.build_encoder`; `stem` is that of its ResNets.
         image_size: side of the views in pixels; None keeps what `data.load_images` finds best.
-        n_components: width of psi, and the most features a code can have.
-        hidden: width of the projector's hidden layer; None means `n_components`.
-        objective: name of the objective, with `objective_options` for its constructor.
         views: name of the augmentation recipe.
-        epochs: passes over the training images; `batch_size` images a step (two views each).
-        warmup: share of the steps over which the rate rises; then a cosine down to `final_lr_fraction`.
-        clip_norm: largest norm of the gradient; 0 or None does not clip.
+        epochs: passes over the training images; `batch_size` images per step (two views each).
         compile: whether to compile network, objective and views; "auto" does it where a GPU has enough steps to take.
-        codes: which output of the network becomes the code; "auto" decides on held-out pairs.
 
-    The rest goes to `training.TrainingConfig` as it is.
+    The others are those of `BaseRecipe` and `training.TrainingConfig`.
     """
 
-    name: str
+    fewest_steps_to_a_check: ClassVar[int] = 10
+
     encoder: str = "small-cnn"
     stem: Literal["auto", "imagenet", "medium", "small"] = "auto"
     image_size: int | None = None
     n_components: int = 256
-    hidden: int | None = None
     objective: str = "nested"
-    objective_options: Mapping[str, Any] = field(default_factory=dict)
     views: str = "cifar"
-    epochs: float = 50
+    epochs: float = field(default=50, metadata=RESUME_ANYHOW)
     batch_size: int = 256
-    optimizer: Optimizer = "adamw"
-    lr: float = 2e-3
-    weight_decay: float = 1e-2
-    momentum: float = 0.9
-    warmup: float = 0.05
-    final_lr_fraction: float = 0.001
-    clip_norm: float | None = None
-    projector_lr_scale: float = 1.0
-    precision: Precision = "32-true"
     channels_last: bool = False
     compile: bool | Literal["auto"] = "auto"
     accumulate: int = 1
-    codes: Literal["auto", "encoder", "projector"] = "auto"
 
     def but(self, **settings: Any) -> Recipe:
         """This recipe with other values; those that are None stay as they are."""
@@ -67,6 +80,18 @@ class Recipe:
     def named(self, name: str) -> Recipe:
         """This recipe under another name."""
         return replace(self, name=name)
+
+
+def identity(recipe: BaseRecipe) -> dict[str, Setting]:
+    """What has to be the same for a run to be resumed, beside the training configuration."""
+    elsewhere = {each.name for each in fields(TrainingConfig)}
+    settings = {
+        each.name: getattr(recipe, each.name)
+        for each in fields(recipe)
+        if each.name not in elsewhere and each.metadata != RESUME_ANYHOW
+    }
+    options = json.dumps(dict(recipe.objective_options), sort_keys=True, default=str)
+    return {**settings, "objective_options": options}
 
 
 _POSITIVE = ("image_size", "n_components", "hidden", "batch_size", "epochs", "width", "steps")
@@ -80,18 +105,13 @@ _WORDS = {
 }
 
 
-R = TypeVar("R")
+R = TypeVar("R", bound=BaseRecipe)
 
 
 def changed(recipe: R, settings: Mapping[str, Any]) -> R:
     """A recipe of any kind with other values, checked against its declared types; None leaves a value as it is."""
     kinds = get_type_hints(type(recipe))
-    known = [name for name in kinds if name != "name"]
-    for name in settings:
-        if name not in known:
-            close = difflib.get_close_matches(name, known, n=1)
-            hint = f"; did you mean {close[0]}?" if close else f"; there are {', '.join(known)}."
-            raise EigenmapError(f"A recipe has no setting {name!r}{hint}")
+    require_settings(type(recipe), settings)
     given = {name: _plain(value) for name, value in settings.items() if value is not None}
     for name, value in given.items():
         if not _fits(value, kinds[name]):
@@ -102,9 +122,19 @@ def changed(recipe: R, settings: Mapping[str, Any]) -> R:
             raise EigenmapError(f"{name} must be a finite number, not {value}.")
         if name in _SHARES and not 0 <= value <= 1:
             raise EigenmapError(f"{name} is a share and must lie between 0 and 1, not {value}.")
-    if given.get("objective", recipe.objective) != recipe.objective:  # type: ignore[attr-defined]
+    if given.get("objective", recipe.objective) != recipe.objective:
         given.setdefault("objective_options", {})  # those of the other one are not meant for it
-    return replace(recipe, **given)  # type: ignore[type-var]
+    return replace(recipe, **given)
+
+
+def require_settings(kind: type[BaseRecipe], names: Iterable[str]) -> None:
+    """Refuse a name that is no setting of this kind of recipe."""
+    known = [each.name for each in fields(kind) if each.name != "name"]
+    for name in names:
+        if name not in known:
+            close = difflib.get_close_matches(name, known, n=1)
+            hint = f"; did you mean {close[0]}?" if close else f"; there are {', '.join(known)}."
+            raise EigenmapError(f"A recipe has no setting {name!r}{hint}")
 
 
 def _plain(value: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field, fields
 from typing import Literal, get_args
 
 from eigenmap.arguments import is_number, seed_number, whole_number
@@ -13,13 +13,27 @@ Precision = Literal["32-true", "bf16-mixed"]
 Accelerator = Literal["auto", "cpu", "cuda"]
 Setting = str | int | float | bool | None
 
-BOOKKEEPING = frozenset({"log_every", "check_every", "checkpoint_every", "accelerator", "devices", "tensorboard"})
-"""A run may be resumed with other values of these: they do not change what a step computes (another number of processes
-or another device changes its rounding)."""
+RESUME_ANYHOW = {"resume": "with any value"}
+"""Metadata of a field that does not change what a step computes: a run may be resumed with another value (another
+number of processes or another device changes its rounding)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Optimisation:
+    """Settings that a recipe hands on to the training loop as they are; declared here and nowhere else."""
+
+    optimizer: Optimizer = "adamw"
+    lr: float = 2e-3
+    weight_decay: float = 1e-2
+    momentum: float = 0.9
+    final_lr_fraction: float = 0.001
+    clip_norm: float | None = None
+    projector_lr_scale: float = 1.0
+    precision: Precision = "32-true"
 
 
 @dataclass(frozen=True)
-class TrainingConfig:
+class TrainingConfig(Optimisation):
     """How to train; the defaults are the small-CNN recipe of the catalogue demo.
 
     The rate of step s is `lr` times `optim.schedule`: linear warm-up over `warmup_steps`, then a cosine down to
@@ -32,25 +46,17 @@ class TrainingConfig:
     """
 
     steps: int
-    optimizer: Optimizer = "adamw"
-    lr: float = 2e-3
-    weight_decay: float = 1e-2
-    momentum: float = 0.9
     warmup_steps: int = 0
-    final_lr_fraction: float = 0.001
-    clip_norm: float | None = None
-    projector_lr_scale: float = 1.0
-    precision: Precision = "32-true"
     seed: int = 0
     accumulate: int = 1
     channels_last: bool = False
     compile: bool = False
-    log_every: int = 50
-    check_every: int = 100
-    checkpoint_every: int = 500
-    tensorboard: bool = False
-    accelerator: Accelerator = "auto"
-    devices: int = 1
+    log_every: int = field(default=50, metadata=RESUME_ANYHOW)
+    check_every: int = field(default=100, metadata=RESUME_ANYHOW)
+    checkpoint_every: int = field(default=500, metadata=RESUME_ANYHOW)
+    tensorboard: bool = field(default=False, metadata=RESUME_ANYHOW)
+    accelerator: Accelerator = field(default="auto", metadata=RESUME_ANYHOW)
+    devices: int = field(default=1, metadata=RESUME_ANYHOW)
 
     def __post_init__(self) -> None:
         for name in ("steps", "accumulate", "log_every", "check_every", "checkpoint_every", "devices"):
@@ -80,7 +86,7 @@ class TrainingConfig:
 
     def trajectory(self) -> dict[str, Setting]:
         """The settings that decide what is computed: a checkpoint resumes only under the same ones."""
-        return {name: value for name, value in asdict(self).items() if name not in BOOKKEEPING}
+        return {each.name: getattr(self, each.name) for each in fields(self) if each.metadata != RESUME_ANYHOW}
 
     def is_check(self, step: int) -> bool:
         """Whether the held-out pairs are looked at after this many steps."""

@@ -18,8 +18,11 @@ def history(
     recipe: Any, seed: int, result: TrainingResult, alignment_seconds: float, device: torch.device
 ) -> dict[str, Any]:
     """What a model remembers of its training by any recipe (a dataclass), whatever it was trained on."""
+    settings = {**asdict(recipe), "objective_options": dict(recipe.objective_options)}
+    if "steps" in settings:
+        settings["steps"] = result.steps  # a length in minutes has settled it
     return {
-        "recipe": {**asdict(recipe), "objective_options": dict(recipe.objective_options)},
+        "recipe": settings,
         "seed": seed,
         "steps": result.steps,
         "seconds": round(result.seconds, 1),

@@ -1,4 +1,4 @@
-"""The front door for graphs: from nodes with features and edges to a trained, ordered model in one call.
+"""Fitting graphs: from nodes with features and edges to a trained, ordered model in one call.
 
 model = eigenmap.fit_graph("cora.npz", n_components=64)
 codes = model.encode(features_of_new_nodes, dim=16)
@@ -6,31 +6,31 @@ codes = model.encode(features_of_new_nodes, dim=16)
 
 from __future__ import annotations
 
-import json
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
-from eigenmap.alignment import align_nodes, best_output
-from eigenmap.arguments import seed_number
 from eigenmap.data.adjacency import Adjacency
 from eigenmap.data.graphs import load_graph
 from eigenmap.errors import EigenmapError
-from eigenmap.fit import check_length, prepare, steps_of_run, training_config
-from eigenmap.model import Eigenmap, NodeEncoderSpec, NodeInput, Source
+from eigenmap.fitting import pipeline
+from eigenmap.fitting.evidence import node_evidence
+from eigenmap.fitting.options import RunOptions, Say, check_length
+from eigenmap.fitting.problem import Problem
+from eigenmap.model import Eigenmap, NodeEncoderSpec, NodeInput
 from eigenmap.networks import Network, NodeFeatures, NodeNetwork, ResidualMLP, SparseRows
 from eigenmap.objectives import ORDERED, build
 from eigenmap.recipes.graph import GRAPH, MANY_NODES, NARROW, WIDE, GraphRecipe, get_graph_recipe, objective_options
+from eigenmap.recipes.recipe import identity
 from eigenmap.relations.diffusion import check_walks, diffuse
 from eigenmap.relations.graph import GraphPairs, NodeBlocks, check_held_out, check_pairs, hold_out_edges
-from eigenmap.training import budget_in_words, measure_step, show, start, steps_for_budget, train
-from eigenmap.training.config import Accelerator, Setting
-from eigenmap.training.environment import history
+from eigenmap.spectrum import Alignment
+from eigenmap.training import TrainingConfig
+from eigenmap.training.config import Accelerator
 from eigenmap.training.progress import Progress
 
 if TYPE_CHECKING:
@@ -38,9 +38,6 @@ if TYPE_CHECKING:
 
 FEWEST_NODES = 4
 """Below this there is nothing to tell apart."""
-
-FEWEST_STEPS_TO_A_CHECK = 100
-"""Three bad checks stop a run."""
 
 RESIDENT = 0.5
 """Edges and features go to the GPU where they need no more than this share of its free memory."""
@@ -88,84 +85,114 @@ def fit_graph(
         >>> model.training["graph"]["components"]  # doctest: +SKIP
 
     """
-    say = say or (lambda line: None)
-    seed = seed_number(seed)
-    folder = prepare(out, resume=resume, force=force)
+    options = RunOptions.checked(
+        out=out,
+        resume=resume,
+        force=force,
+        seed=seed,
+        device=device,
+        devices=devices,
+        tensorboard=tensorboard,
+        progress=progress,
+        say=say,
+        minutes=minutes,
+    )
     chosen = recipe if isinstance(recipe, GraphRecipe) else get_graph_recipe(recipe)
     chosen = chosen.but(n_components=n_components, **settings)
     check_length(settings.get("steps"), minutes)
-    training_config(
-        chosen, chosen.steps, seed, device, devices, tensorboard, FEWEST_STEPS_TO_A_CHECK
-    )  # refused before anything is read
-    objective = build(chosen.objective, **objective_options(chosen))
-
+    options.config(chosen, chosen.steps)  # refused before anything is read
     if chosen.sampler == "node-blocks" and chosen.teleport == GRAPH.teleport:  # which nobody asked for
         chosen = chosen.but(teleport=0.0)
-    _check_relation(chosen, objective)
+    _check_relation(chosen, build(chosen.objective, **objective_options(chosen)))
+
     data = load_graph(graph, x)
     _check_variety(data.x)
     walk = data.walk(chosen.directed, chosen.self_loops)
-    chosen = _fitted(chosen, len(data), n_components is not None, say)
+    chosen = _fitted(chosen, len(data), n_components is not None, options.say)
     words = _mostly_zero(data.x)
     if chosen.feature_dropout is None:
         chosen = chosen.but(feature_dropout=0.5 if words else 0.0)
-    width = chosen.width or (NARROW if words or len(data) < MANY_NODES else WIDE)
-    chosen = chosen.but(width=width)
+    chosen = chosen.but(width=chosen.width or (NARROW if words or len(data) < MANY_NODES else WIDE))
     about, digest = describe(walk), data.digest(walk)
-    _report(about, walk.cumulative is not None, say)
+    _report(about, walk.cumulative is not None, options.say)
     if chosen.go_on:
-        walk = diffuse(data, chosen.go_on, chosen.walks, seed).walk()
+        walk = diffuse(data, chosen.go_on, chosen.walks, options.seed).walk()
+    return pipeline.fit(GraphTask(chosen, walk, data.x, words, about, digest), options)
 
-    node, spec = NodeInput(data.n_features), NodeEncoderSpec(width, chosen.blocks)
-    torch.manual_seed(seed)
-    network = Network(spec.build(node, chosen.feature_dropout or 0.0), chosen.n_components, chosen.hidden)
-    settled = steps_of_run(folder) if minutes is not None and resume and folder is not None else None
-    if settled is not None:  # how many steps fit into the time was found when the run began
-        chosen, minutes = chosen.but(steps=settled), None
-        say(f"The run has {settled:,} steps, which was settled when it began.")
-    config = training_config(chosen, chosen.steps, seed, device, devices, tensorboard, FEWEST_STEPS_TO_A_CHECK)
-    fabric = start(config)
-    walk, features = _placed(walk, data.x, fabric.device)
-    assert isinstance(network.encoder, ResidualMLP)
-    if not words:
-        _standardise(network.encoder, features)
-    nodes = NodeNetwork(network, NodeFeatures(features))
-    pairs = _pairs(chosen, walk, seed, fabric)
-    relation = pairs if chosen.sampler == "edges" else _blocks(chosen, walk, seed, fabric)
-    if minutes is not None:
-        seconds = measure_step(nodes, relation, objective, config, fabric)
-        steps = steps_for_budget(60 * minutes, seconds, least=20)
-        chosen = chosen.but(steps=steps)
-        config = training_config(chosen, steps, seed, device, devices, tensorboard, FEWEST_STEPS_TO_A_CHECK)
-        say(budget_in_words(steps, f"{chosen.batch_size:,} edges", seconds, minutes))
 
-    result = train(
-        nodes,
-        relation,
-        objective,
-        config,
-        out=folder,
-        resume=resume,
-        held_out=lambda: pairs.held_out_pairs(torch.Generator().manual_seed(seed), 512, 1024),
-        progress=show() if progress is True else progress or None,
-        settings=_identity(chosen, about, digest),
-        fabric=fabric,
-    )
-    began = time.perf_counter()
-    sources: Sequence[Source] = ("encoder", "projector") if chosen.codes == "auto" else (chosen.codes,)
-    aligned = align_nodes(nodes, pairs, sources, chosen.n_components, seed, chosen.objective in ORDERED)
-    source, alignment = best_output(aligned, chosen.n_components, say)
-    positive = int((alignment.eigenvalues > 2 * alignment.noise).sum())
-    say(f"{positive} of {alignment.n_components} eigenvalues are positive beyond doubt on {_judged_on(chosen, pairs)}.")
-    training = {
-        **history(chosen, seed, result, time.perf_counter() - began, fabric.device),
-        "graph": {**about, "positive_eigenvalues": positive},
-        "held_out_edges": 0 if pairs.held_out is None else len(pairs.held_out.keys),
-    }
-    model = Eigenmap(network, alignment, source, node, spec, training)
-    if folder is not None and fabric.is_global_zero:
-        model.save(folder)
-    return model
+@dataclass(frozen=True)
+class GraphTask:
+    """A graph to learn from: the two ends of an edge, or of a walk, belong together.
+
+    Attributes:
+        recipe: all settings.
+        walk: the edges.
+        x: features of the nodes.
+        words: whether features are like bags of words, which keep their scale.
+        about: what `describe` says of the graph.
+        digest: tells this graph from others when a run is resumed.
+
+    """
+
+    recipe: GraphRecipe
+    walk: Adjacency
+    x: Tensor | SparseRows
+    words: bool
+    about: dict[str, int]
+    digest: str
+
+    @property
+    def steps(self) -> int:
+        """The recipe's."""
+        return self.recipe.steps
+
+    @property
+    def step_in_words(self) -> str:
+        """What a step looks at."""
+        return f"{self.recipe.batch_size:,} edges"
+
+    def problem(self, fabric: Fabric, config: TrainingConfig) -> Problem:
+        """Walks over training edges, held-out edges, a perceptron on node features and an objective."""
+        recipe, seed = self.recipe, config.seed
+        node = NodeInput(self.x.shape[1])
+        assert recipe.width is not None
+        spec = NodeEncoderSpec(recipe.width, recipe.blocks)
+        torch.manual_seed(seed)
+        encoder = spec.build(node, recipe.feature_dropout or 0.0)
+        network = Network(encoder, recipe.n_components, recipe.hidden)
+        walk, features = _placed(self.walk, self.x, fabric.device)
+        if not self.words:
+            _standardise(encoder, features)
+        nodes = NodeNetwork(network, NodeFeatures(features))
+        pairs = _pairs(recipe, walk, seed, fabric)
+        ordered = recipe.objective in ORDERED
+        return Problem(
+            network=nodes,
+            stored=network,
+            relation=pairs if recipe.sampler == "edges" else _blocks(recipe, walk, seed, fabric),
+            objective=build(recipe.objective, **objective_options(recipe)),
+            held_out=lambda: pairs.held_out_pairs(torch.Generator().manual_seed(seed), 512, 1024),
+            evidence=lambda: node_evidence(nodes, pairs, pipeline.sources_of(recipe), seed, ordered),
+            input=node,
+            encoder=spec,
+            identity={
+                **identity(recipe),
+                "nodes": self.about["nodes"],
+                "edges": self.about["edges"],
+                "graph": self.digest,
+            },
+            facts=lambda alignment, say: self._facts(pairs, alignment, say),
+        )
+
+    def _facts(self, pairs: GraphPairs, alignment: Alignment, say: Say) -> dict[str, Any]:
+        """What the graph is, and how many of the eigenvalues are positive beyond doubt."""
+        positive = int((alignment.eigenvalues > 2 * alignment.noise).sum())
+        where = _judged_on(self.recipe, pairs)
+        say(f"{positive} of {alignment.n_components} eigenvalues are positive beyond doubt on {where}.")
+        return {
+            "graph": {**self.about, "positive_eigenvalues": positive},
+            "held_out_edges": 0 if pairs.held_out is None else len(pairs.held_out.keys),
+        }
 
 
 def _check_relation(recipe: GraphRecipe, objective: nn.Module) -> None:
@@ -282,7 +309,7 @@ def describe(walk: Adjacency) -> dict[str, int]:
     }
 
 
-def _report(about: dict[str, int], weighted: bool, say: Callable[[str], None]) -> None:
+def _report(about: dict[str, int], weighted: bool, say: Say) -> None:
     say(
         f"{about['nodes']:,} nodes, {about['edges']:,} edges, {about['components']:,} connected components, "
         f"largest degree {about['largest_degree']:,}."
@@ -296,7 +323,7 @@ def _report(about: dict[str, int], weighted: bool, say: Callable[[str], None]) -
         say(f"{about['self_loops_left_out']:,} self-loops are left out.")
 
 
-def _fitted(recipe: GraphRecipe, nodes: int, asked: bool, say: Callable[[str], None]) -> GraphRecipe:
+def _fitted(recipe: GraphRecipe, nodes: int, asked: bool, say: Say) -> GraphRecipe:
     """The recipe for so many nodes: as many components as there are nodes make no sense."""
     if nodes < FEWEST_NODES:
         raise EigenmapError(f"{nodes} nodes are too few to learn from; give at least {FEWEST_NODES}.")
@@ -330,17 +357,3 @@ def _standardise(encoder: ResidualMLP, x: Tensor | SparseRows) -> None:
     # Whatever is smaller than the rounding of a feature's own numbers is no variation.
     rounding = max(2 * torch.finfo(x.dtype).eps, 1e-12) if x.is_floating_point() else 1e-12
     encoder.standardise(mean, torch.where(deviation > rounding * mean.abs(), deviation, 0.0))
-
-
-def _identity(recipe: GraphRecipe, about: dict[str, int], digest: str) -> dict[str, Setting]:
-    """What has to be the same for a run to be resumed, beside the training configuration."""
-    known = asdict(recipe)
-    shape = ["width", "blocks", "feature_dropout", "n_components", "hidden", "objective"]
-    relation = ["sampler", "hops", "start", "go_on", "walks", "teleport", "lazy", "directed", "self_loops", "held_out"]
-    return {
-        **{name: known[name] for name in [*shape, *relation, "batch_size"]},
-        "objective_options": json.dumps(dict(recipe.objective_options), sort_keys=True, default=str),
-        "nodes": about["nodes"],
-        "edges": about["edges"],
-        "graph": digest,
-    }

@@ -455,7 +455,7 @@ def test_more_components_than_the_rank_succeeds_and_says_so() -> None:
 
 
 def test_a_long_silence_is_said_beforehand(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("eigenmap.fit.WORTH_SAYING", 0.0)
+    monkeypatch.setattr("eigenmap.fitting.pipeline.WORTH_SAYING", 0.0)
     said: list[str] = []
     fit(say=said.append)
     (sentence,) = said

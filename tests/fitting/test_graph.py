@@ -10,9 +10,11 @@ import scipy.sparse
 import torch
 
 import eigenmap as em
-from eigenmap import Eigenmap, EigenmapError, alignment, fit_graph, graph_fit
+from eigenmap import Eigenmap, EigenmapError, fit_graph
 from eigenmap.evaluation.probe import fit_ridge
-from eigenmap.graph_fit import _standardise, describe
+from eigenmap.fitting import evidence
+from eigenmap.fitting import graph as graph_fit
+from eigenmap.fitting.graph import _standardise, describe
 from eigenmap.networks import ResidualMLP
 from eigenmap.relations.diffusion import diffuse
 from tests.graphs import blocks
@@ -144,7 +146,7 @@ def test_every_variant_trains(settings: dict[str, Any]) -> None:
 
 
 def test_large_graphs_are_aligned_on_drawn_walks(trained: Eigenmap, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(alignment, "TABLE_NODES", 10)
+    monkeypatch.setattr(evidence, "TABLE_NODES", 10)
     edges = LARGE.edge_index[:, (LARGE.edge_index < SEEN).all(0)]
     drawn = fit((LARGE.x[:SEEN], edges), steps=150)
     np.testing.assert_allclose(drawn.eigenvalues_[:2], trained.eigenvalues_[:2], atol=0.1)

@@ -1,23 +1,20 @@
-"""Order what a trained network says about images or nodes: moments over pairs, and alignment of both of its outputs.
-
-`spectrum` does the mathematics; this module feeds it with training pairs, held-out pairs and the mean of plain images.
-"""
+"""Evidence for the alignment: moments of a network's outputs over training pairs and over held-out pairs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from eigenmap.fitting.align import Criteria, Evidence
 from eigenmap.model import Source
 from eigenmap.networks import Network
 from eigenmap.relations.batch import Batch
 from eigenmap.relations.graph import GraphPairs, first_of_each
 from eigenmap.relations.images import ImagePairs
-from eigenmap.spectrum import Alignment, Moments, best_alignment, unit_rows
+from eigenmap.spectrum import Moments, unit_rows
 
 Outputs = Callable[[Tensor], tuple[Tensor, Tensor]]
 """What a network is here: inputs -> (features, psi)."""
@@ -41,11 +38,8 @@ BATCH = 512
 
 
 @torch.no_grad()
-def align_outputs(
-    network: Network, pairs: ImagePairs, held_pairs: ImagePairs, sources: Sequence[Source], n_components: int, seed: int
-) -> dict[Source, Alignment]:
-    """The alignment of each of the network's outputs: rotated on training pairs, judged on held-out images."""
-    network.eval()
+def image_evidence(network: Network, pairs: ImagePairs, held_pairs: ImagePairs, seed: int) -> Evidence:
+    """Moments over views of training images and of held-out images, several passes where there are few of them."""
     passes, judging = _passes(len(pairs), len(held_pairs))
     fit, _ = pair_moments(network, pairs.pairs(_generator(seed + 2), BATCH, passes))
     for moments in fit.values():
@@ -54,12 +48,7 @@ def align_outputs(
     keep = min(AGREEMENT_PAIRS, len(held_pairs))
     held_out, codes = pair_moments(network, held_pairs.pairs(_generator(seed + 3), BATCH, judging), keep)
     # Codes are made from plain images, whose mean differs from that of their augmented views.
-    mean = _plain_means(network, pairs)
-    aligned = {
-        source: best_alignment(fit[source], held_out[source], codes[source], n_components=n_components)
-        for source in sources
-    }
-    return {source: replace(best, mean=mean[source]).to("cpu") for source, best in aligned.items()}
+    return Evidence(fit, held_out, codes, mean=_plain_means(network, pairs))
 
 
 def _passes(images: int, held_images: int) -> tuple[int, int]:
@@ -68,24 +57,19 @@ def _passes(images: int, held_images: int) -> tuple[int, int]:
 
 
 def pairs_to_align(images: int, held_images: int) -> int:
-    """How many pairs `align_outputs` looks at: what it costs, where the network is what takes long."""
+    """The number of pairs that `image_evidence` passes through the network, which is what takes long."""
     passes, judging = _passes(images, held_images)
     return passes * images + judging * held_images
 
 
 @torch.no_grad()
-def align_nodes(
-    network: Network, pairs: GraphPairs, sources: Sequence[Source], n_components: int, seed: int, ordered: bool = True
-) -> dict[Source, Alignment]:
-    """The alignment of each output on nodes: rotated on walks over training edges, judged on held-out edges.
+def node_evidence(network: Network, pairs: GraphPairs, sources: Sequence[Source], seed: int, ordered: bool) -> Evidence:
+    """Moments over walks on training edges and on held-out edges.
 
-    `ordered` says whether training gave psi an order of its own, which may then stay; an encoder's output has none.
-
-    On a small graph every node is evaluated once, and the rotation comes from all walks. Every process sees the same.
+    On a small graph every node is evaluated once, and the moments are those of all walks. Every process sees the same.
     Without held-out edges it is judged on walks over the same edges: right for a graph that is all there is, too good
-    for one that is a sample.
+    for one that is a sample. `ordered` says whether training gave psi an order of its own, which may then stay.
     """
-    network.eval()
     small = pairs.walk.n_nodes <= TABLE_NODES and pairs.walk.n_entries <= TABLE_ENTRIES
     count = min(EDGE_PAIRS, max(10_000, 4 * pairs.walk.n_entries))
     if small:
@@ -102,30 +86,8 @@ def align_nodes(
         # Drawn walks come to the same nodes again and again, and copies that are all equally near are no neighbours.
         _, once = first_of_each(torch.cat([batch.x_plus for batch in judging])[:AGREEMENT_PAIRS])
         codes = {source: (first[once], second[once]) for source, (first, second) in codes.items()}
-    return {
-        source: best_alignment(
-            fit[source],
-            held_out[source],
-            codes[source],
-            n_components=n_components,
-            ridges=WALK_RIDGES,
-            exponents=WALK_EXPONENTS,
-            judge="agreement",
-            own=ordered and source == "projector",
-        ).to("cpu")
-        for source in sources
-    }
-
-
-def best_output(
-    aligned: Mapping[Source, Alignment], n_components: int, say: Callable[[str], None]
-) -> tuple[Source, Alignment]:
-    """The output of a network that makes the best codes on held-out pairs, and its alignment; a low rank is said."""
-    source = max(aligned, key=lambda name: aligned[name].quality)
-    alignment = aligned[source]
-    if alignment.n_components < n_components:
-        say(f"The rank found is {alignment.n_components}: the model has so many features, not {n_components}.")
-    return source, alignment
+    own: tuple[Source, ...] = ("projector",) if ordered else ()
+    return Evidence(fit, held_out, codes, criteria=Criteria(WALK_RIDGES, WALK_EXPONENTS, "agreement", own))
 
 
 def all_moments(psi: Tensor, pairs: GraphPairs) -> Moments:

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import torch
 
-from eigenmap.alignment import all_moments, pair_moments
 from eigenmap.data import build_adjacency
+from eigenmap.fitting.evidence import all_moments, pair_moments
 from eigenmap.relations.graph import GraphPairs, hold_out_edges
 
 NODES = 30

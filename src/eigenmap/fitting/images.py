@@ -1,0 +1,346 @@
+"""Fitting images: from a folder of pictures to a trained, ordered model in one call.
+
+model = eigenmap.fit_images("PHOTOS/", n_components=256)
+codes = model.encode(images, dim=16)
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from eigenmap import recipes
+from eigenmap.arguments import a_path
+from eigenmap.data import ImageSet, load_images
+from eigenmap.errors import EigenmapError
+from eigenmap.evaluation.monitor import classes_of, knn_monitor
+from eigenmap.fitting import pipeline
+from eigenmap.fitting.evidence import image_evidence, pairs_to_align
+from eigenmap.fitting.options import RunOptions, Say, check_length
+from eigenmap.fitting.problem import Problem
+from eigenmap.model import Eigenmap, EncoderSpec, ImageInput
+from eigenmap.networks import Network, freeze, load_encoder_weights, require_encoder
+from eigenmap.objectives import Matryoshka, build
+from eigenmap.recipes import Recipe
+from eigenmap.recipes.recipe import identity
+from eigenmap.relations.augmentation import Standardisation, TwoViews
+from eigenmap.relations.augmentation import recipe as two_views
+from eigenmap.relations.images import ImagePairs, split_held_out
+from eigenmap.training import TrainingConfig
+from eigenmap.training.config import Accelerator
+from eigenmap.training.progress import Progress
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
+
+FEWEST_IMAGES = 16
+"""Below this there is nothing to hold out and nothing to learn."""
+MOST_STEPS = 1e12
+"""More are a mistake."""
+
+
+def fit_images(
+    images: object,
+    n_components: int | None = None,
+    *,
+    recipe: str | Recipe = "auto",
+    encoder: str | nn.Module | None = None,
+    encoder_weights: str | Path | None = None,
+    freeze_encoder: bool = False,
+    standardisation: Standardisation | None = None,
+    out: str | Path | None = None,
+    resume: bool = False,
+    force: bool = False,
+    steps: int | None = None,
+    minutes: float | None = None,
+    seed: int = 0,
+    strict: bool = False,
+    device: Accelerator = "auto",
+    devices: int = 1,
+    tensorboard: bool = False,
+    monitor_labels: bool = False,
+    progress: bool | Progress = True,
+    reading: Callable[[int, int], object] | None = None,
+    say: Callable[[str], None] | None = None,
+    **settings: Any,
+) -> Eigenmap:
+    """Learn ordered codes from unlabelled images.
+
+    Args:
+        images: a folder, an .npy / .npz / parquet file, an array, a list of Pillow images, or an `ImageSet`.
+        n_components: how many features to learn; codes can be cut anywhere below.
+        recipe: a name from `recipes.RECIPES`, "auto", or a `Recipe`.
+        encoder: another encoder than the recipe's: a name, or any module that returns (batch, features).
+        encoder_weights: a file to start the encoder from, as torchvision saves them.
+        freeze_encoder: train the projector only.
+        standardisation: what the pixels are divided by; `relations.augmentation.IMAGENET` for pretrained encoders.
+        out: folder for the model, checkpoints and metrics; without it nothing is written.
+        resume: go on from the last checkpoint in `out`.
+        force: write into `out` although there is a run in it.
+        steps: length of training in steps, in place of the recipe's epochs.
+        minutes: length of training in minutes, as steps that fit by the measured speed of this machine.
+        seed: of everything random; on a CPU the same seed gives the same model.
+        strict: fail on the first unreadable image instead of leaving it out.
+        device: "auto", "cpu" or "cuda"; `devices` of them.
+        tensorboard: write TensorBoard files beside metrics.jsonl.
+        monitor_labels: report at each check how well nearest neighbours classify held-out images; nothing learns
+            from the labels.
+        progress: a progress bar (True), nothing (False), or an object of your own.
+        reading: called as `reading(done, total)` while images are read.
+        say: called with what is worth knowing in between (files skipped, steps chosen, rank found).
+        settings: any setting of the recipe, for example `epochs=100`, `objective="scl"`, `batch_size=512`.
+
+    Example:
+        >>> model = fit_images("PHOTOS/", n_components=256, out="runs/mine", minutes=10)  # doctest: +SKIP
+
+    """
+    options = RunOptions.checked(
+        out=out,
+        resume=resume,
+        force=force,
+        seed=seed,
+        device=device,
+        devices=devices,
+        tensorboard=tensorboard,
+        progress=progress,
+        say=say,
+        minutes=minutes,
+        steps=steps,
+    )
+    asked = {name: value for name, value in {"n_components": n_components, **settings}.items() if value is not None}
+    chosen = (recipe if isinstance(recipe, Recipe) else recipes.get(recipe)).but(**asked)
+    if isinstance(encoder, str):
+        chosen = chosen.but(encoder=encoder)
+    # Whatever can be refused is refused before images are read, which may take long.
+    check_length(steps, minutes, settings.get("epochs"))
+    _check_kinds(encoder, standardisation)
+    _check_names(chosen, encoder_weights)
+    _check_batch(chosen)
+    options.config(chosen, steps or 1)
+    build(chosen.objective, **chosen.objective_options)
+
+    standardisation = standardisation or Standardisation()
+    data = _load(images, chosen.image_size, standardisation.channels, strict, reading, options.say)
+    classes = classes_of(data) if monitor_labels else None
+    train_rows, held_rows = _split(data, options.seed)
+    chosen = _fitted(chosen, asked, len(train_rows), len(held_rows), options.say)
+    if minutes is not None and chosen.compile == "auto":
+        chosen = chosen.but(compile=False)  # how many steps there will be, and whether it pays, is not known yet
+    if freeze_encoder and encoder_weights is None and not isinstance(encoder, nn.Module):
+        options.say("The encoder is frozen with the random weights it was made with: give it trained ones.")
+    task = ImageTask(
+        chosen,
+        data.pixels,
+        train_rows,
+        held_rows,
+        ImageInput(chosen.image_size or data.size, data.channels, standardisation),
+        digest=data.digest(),
+        skipped=len(data.skipped),
+        module=encoder if isinstance(encoder, nn.Module) else None,
+        weights=encoder_weights,
+        frozen=freeze_encoder,
+        classes=classes,
+    )
+    return pipeline.fit(task, options)
+
+
+@dataclass(frozen=True)
+class ImageTask:
+    """Images to learn from: two random views of one image belong together.
+
+    Attributes:
+        recipe: all settings.
+        pixels: uint8 (N, C, H, W), of which `train_rows` are trained on and `held_rows` are not.
+        image: what becomes of an image before the network sees it.
+        digest: tells these images from others when a run is resumed.
+        skipped: the number of files that could not be read.
+        module: an encoder of the caller's own, in place of the recipe's.
+        weights: a file to start the encoder from.
+        frozen: whether only the projector is trained.
+        classes: class numbers to report nearest-neighbour accuracy by; nothing learns from them.
+
+    """
+
+    recipe: Recipe
+    pixels: Tensor
+    train_rows: Tensor
+    held_rows: Tensor
+    image: ImageInput
+    digest: str = ""
+    skipped: int = 0
+    module: nn.Module | None = None
+    weights: str | Path | None = None
+    frozen: bool = False
+    classes: Tensor | None = None
+
+    @property
+    def steps(self) -> int:
+        """As many as the recipe's epochs have."""
+        steps = self.recipe.epochs * (len(self.train_rows) // self.recipe.batch_size)
+        if steps > MOST_STEPS:
+            raise EigenmapError(f"{self.recipe.epochs:g} epochs are more steps than can be counted; ask for fewer.")
+        return max(1, round(steps))
+
+    @property
+    def step_in_words(self) -> str:
+        """What a step looks at."""
+        return f"{self.recipe.batch_size} images"
+
+    def problem(self, fabric: Fabric, config: TrainingConfig) -> Problem:
+        """Views of training images, views of held-out images, a network and an objective."""
+        recipe, seed = self.recipe, config.seed
+        spec = EncoderSpec(None if self.module is not None else recipe.encoder, recipe.stem)
+        network = self._network(spec, seed)
+        views = TwoViews(recipe.views, self.image.size, self.image.standardisation)
+        compile = config.compile and fabric.device.type == "cuda"
+        share = fabric.global_rank, fabric.world_size
+        pairs = ImagePairs(self.pixels, views, recipe.batch_size, seed, fabric.device, *share, compile, self.train_rows)
+        # Every process sees all held-out images.
+        held_pairs = ImagePairs(self.pixels, views, len(self.held_rows), seed + 1, fabric.device, rows=self.held_rows)
+        monitor = None
+        if self.classes is not None:
+            monitor = knn_monitor(self.pixels, self.classes, self.train_rows, self.held_rows, views, fabric.device)
+        return Problem(
+            network=network,
+            stored=network,
+            relation=pairs,
+            objective=build(recipe.objective, **recipe.objective_options),
+            held_out=lambda: held_pairs.pairs(torch.Generator().manual_seed(seed), recipe.batch_size),
+            evidence=lambda: image_evidence(network, pairs, held_pairs, seed),
+            input=self.image,
+            encoder=spec,
+            identity=self._identity(),
+            facts=lambda alignment, say: {
+                "images": len(self.train_rows),
+                "held_out_images": len(self.held_rows),
+                "skipped": self.skipped,
+            },
+            pairs_to_align=pairs_to_align(len(pairs), len(held_pairs)),
+            monitor=monitor,
+        )
+
+    def _network(self, spec: EncoderSpec, seed: int) -> Network:
+        image = self.image
+        torch.manual_seed(seed)
+        network = Network(
+            spec.build(image) if self.module is None else self.module,
+            self.recipe.n_components,
+            self.recipe.hidden,
+            example_shape=(image.channels, image.size, image.size),
+        )
+        if self.weights is not None:
+            load_encoder_weights(network.encoder, self.weights)
+        if self.frozen:
+            freeze(network.encoder)
+        return network
+
+    def _identity(self) -> dict[str, Any]:
+        weights = None if self.weights is None else hashlib.sha256(Path(self.weights).read_bytes()).hexdigest()[:16]
+        return {
+            **identity(self.recipe),
+            "recipe": self.recipe.name,
+            "frozen": self.frozen,
+            "encoder weights": weights,
+            "image_size": self.image.size,
+            "channels": self.image.channels,
+            "standardisation": json.dumps(asdict(self.image.standardisation)),
+            "images": len(self.train_rows),
+            "digest of the images": self.digest,
+        }
+
+
+def _check_kinds(encoder: object, standardisation: object) -> None:
+    """Refuse what is no encoder or no standardisation, however it came here."""
+    if encoder is not None and not isinstance(encoder, str | nn.Module):
+        raise EigenmapError(f"encoder must be a name, or a module of torch that is made already, not {encoder!r}.")
+    if standardisation is not None and not isinstance(standardisation, Standardisation):
+        raise EigenmapError(f"standardisation must be Standardisation(mean=..., std=...), not {standardisation!r}.")
+
+
+def _check_names(recipe: Recipe, encoder_weights: str | Path | None) -> None:
+    """Refuse views, encoders and files that are not there."""
+    two_views(recipe.views)
+    require_encoder(recipe.encoder)
+    if encoder_weights is not None and not a_path(encoder_weights, "encoder_weights").is_file():
+        raise EigenmapError(f"There is no weights file {encoder_weights}.")
+
+
+def _check_batch(recipe: Recipe) -> None:
+    """Refuse a batch that has no moments, or fewer images than chunks."""
+    if recipe.batch_size < 2:
+        raise EigenmapError("batch_size must be at least 2: what is learned is how the images of a batch differ.")
+    if recipe.n_components < 2:
+        raise EigenmapError(
+            "n_components must be at least 2: what is compared is the direction of codes. They can be cut to 1."
+        )
+    if recipe.accumulate > recipe.batch_size:
+        raise EigenmapError(
+            f"accumulate is {recipe.accumulate}, but a batch has only {recipe.batch_size} images; use fewer chunks."
+        )
+
+
+def _load(
+    images: object,
+    size: int | None,
+    channels: int | None,
+    strict: bool,
+    reading: Callable[[int, int], object] | None,
+    say: Say,
+) -> ImageSet:
+    if isinstance(images, ImageSet) and channels in (None, images.channels):
+        return images
+    data = load_images(images, size, channels, strict=strict, progress=reading)  # type: ignore[arg-type]
+    say_skipped(data, say)
+    return data
+
+
+def say_skipped(data: ImageSet, say: Say) -> None:
+    """Say which files could not be read, and why."""
+    say_left_out(data.skipped, len(data), say)
+
+
+def say_left_out(skipped: Sequence[tuple[str, str]], images: int, say: Say, at_most: int = 10) -> None:
+    """Say which files were left out and why, beside so many images that were not."""
+    if not skipped:
+        return
+    say(f"{len(skipped):,} of {images + len(skipped):,} files could not be read and were left out:")
+    for name, reason in skipped[:at_most]:
+        say(f"  {name}: {reason}")
+    if len(skipped) > at_most:
+        say(f"  ... and {len(skipped) - at_most:,} more")
+
+
+def _split(data: ImageSet, seed: int) -> tuple[Tensor, Tensor]:
+    """Rows to train on and rows held out."""
+    if len(data) < FEWEST_IMAGES:
+        images = "1 image is" if len(data) == 1 else f"{len(data)} images are"
+        raise EigenmapError(f"{images} too few to learn from; give at least {FEWEST_IMAGES}.")
+    return split_held_out(len(data), fraction=0.1, seed=seed, minimum=8, maximum=5_000)
+
+
+def _fitted(recipe: Recipe, asked: Mapping[str, Any], train: int, held_out: int, say: Say) -> Recipe:
+    """The recipe for so many training images: what was asked for is refused if it is too much, the rest is cut."""
+    images = f"{train:,} training images ({held_out:,} more are held out)"
+    if recipe.n_components > train and "n_components" in asked:
+        raise EigenmapError(
+            f"{recipe.n_components:,} components cannot be learned from {images}: ask for at most {train:,}."
+        )
+    if recipe.batch_size > train and "batch_size" in asked:
+        raise EigenmapError(
+            f"A batch of {recipe.batch_size:,} is larger than the data set of {images}: choose a smaller batch size."
+        )
+    if recipe.n_components > train:
+        say(f"{images} allow for {train:,} components, not {recipe.n_components:,}.")
+    fitted = recipe.but(n_components=min(recipe.n_components, train), batch_size=min(recipe.batch_size, train))
+    _check_batch(fitted)
+    objective = build(fitted.objective, **fitted.objective_options)
+    if isinstance(objective, Matryoshka):
+        objective.prefixes(fitted.n_components)  # refused here, not when the first step has begun a folder
+    return fitted

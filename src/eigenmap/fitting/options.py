@@ -1,0 +1,104 @@
+"""Options of a run that all front doors share: where, how long, on what, and who is told."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, get_args
+
+from eigenmap.arguments import is_number, seed_number, whole_number
+from eigenmap.errors import EigenmapError
+from eigenmap.fitting.run_folder import prepare
+from eigenmap.model import CHECKPOINT
+from eigenmap.recipes.recipe import BaseRecipe
+from eigenmap.training import TrainingConfig, show
+from eigenmap.training.config import Accelerator
+from eigenmap.training.launch import pays_to_compile
+from eigenmap.training.progress import Progress
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """One run: its folder, its length if the recipe's is not meant, its seed and devices, and how it reports."""
+
+    folder: Path | None = None
+    resume: bool = False
+    steps: int | None = None
+    minutes: float | None = None
+    seed: int = 0
+    device: Accelerator = "auto"
+    devices: int = 1
+    tensorboard: bool = False
+    progress: Progress | None = None
+    say: Say = lambda line: None
+
+    @classmethod
+    def checked(
+        cls,
+        *,
+        out: str | Path | None,
+        resume: bool,
+        force: bool,
+        seed: int,
+        device: Accelerator,
+        devices: int,
+        tensorboard: bool,
+        progress: bool | Progress,
+        say: Say | None,
+        minutes: float | None,
+        steps: int | None = None,
+    ) -> RunOptions:
+        """What a caller asks for, refused before anything is read if it cannot be had."""
+        say = say or (lambda line: None)
+        seed = seed_number(seed)
+        folder = prepare(out, resume=resume, force=force)
+        if resume and folder is not None and not (folder / CHECKPOINT).is_file():
+            say(f"There is no checkpoint in {folder} to go on from: training begins anew.")
+        if device not in get_args(Accelerator):
+            raise EigenmapError(f"device must be one of {', '.join(get_args(Accelerator))}, not {device!r}.")
+        if not isinstance(progress, bool | None) and not hasattr(progress, "start"):
+            raise EigenmapError(
+                f"progress must be True, False or an object such as training.show() makes, not {progress!r}."
+            )
+        if tensorboard and importlib.util.find_spec("tensorboard") is None:
+            raise EigenmapError("TensorBoard is not installed: pip install 'eigenmap[tensorboard]', or leave it out.")
+        shown = show() if progress is True else progress or None
+        return cls(folder, resume, steps, minutes, seed, device, devices, tensorboard, shown, say)
+
+    def config(self, recipe: BaseRecipe, steps: int) -> TrainingConfig:
+        """The training configuration of a recipe for so many steps: every field that both have, and what follows."""
+        shared = {field.name for field in fields(TrainingConfig)} & {field.name for field in fields(recipe)}
+        settings: dict[str, Any] = {name: getattr(recipe, name) for name in shared}
+        if settings["compile"] == "auto":
+            settings["compile"] = pays_to_compile(self.device, steps)
+        return TrainingConfig(
+            **settings
+            | {
+                "steps": steps,
+                "warmup_steps": math.floor(recipe.warmup * steps),
+                "seed": self.seed,
+                "log_every": max(1, steps // 100),
+                "check_every": max(recipe.fewest_steps_to_a_check, steps // 10),
+                "checkpoint_every": max(1, steps // 10),
+                "tensorboard": self.tensorboard,
+                "accelerator": self.device,
+                "devices": self.devices,
+            }
+        )
+
+
+def check_length(steps: int | None, minutes: float | None, epochs: float | None = None) -> None:
+    """Refuse a length of training that is none, or is given twice."""
+    if steps is not None and minutes is not None:
+        raise EigenmapError("Give the length of training in steps or in minutes, not both.")
+    if epochs is not None and (steps is not None or minutes is not None):
+        raise EigenmapError("Give the length of training in epochs, or in steps or minutes, not both.")
+    if steps is not None:
+        whole_number(steps, "steps")
+    if minutes is not None and not (is_number(minutes) and minutes > 0):
+        raise EigenmapError(f"minutes must be a number above 0, not {minutes!r}.")

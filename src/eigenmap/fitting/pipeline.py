@@ -1,0 +1,122 @@
+r"""The pipeline: relation -> train -> align -> codes, the same for images, graphs and whatever comes next.
+
+    task = ImageTask(...)                       # data that is read and checked, and a recipe
+    model = fit(task, RunOptions(folder=Path("runs/mine")))
+
+A front door builds a task. From there on nothing depends on the kind of data: the task makes its `Problem` on the
+devices of the run, the network is trained, its outputs are aligned on held-out pairs, and the better one becomes the
+model's code.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from eigenmap.fitting import align
+from eigenmap.fitting.options import RunOptions, Say
+from eigenmap.fitting.problem import Problem, Task
+from eigenmap.fitting.run_folder import steps_of_run
+from eigenmap.model import Eigenmap, Source
+from eigenmap.recipes.recipe import BaseRecipe
+from eigenmap.spectrum import Alignment
+from eigenmap.training import TrainingConfig, budget_in_words, loop, measure_step, start, steps_for_budget
+from eigenmap.training.environment import history
+from eigenmap.training.loop import TrainingResult
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
+
+WORTH_SAYING = 10.0
+"""Announce the alignment if it is expected to take longer than this many seconds."""
+FEWEST_STEPS = 20
+"""A length in minutes means at least so many steps."""
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A problem whose network has been trained."""
+
+    task: Task
+    problem: Problem
+    config: TrainingConfig
+    fabric: Fabric
+    result: TrainingResult
+
+
+def fit(task: Task, options: RunOptions) -> Eigenmap:
+    """Train, align, and save the model in the folder of the run, if there is one."""
+    trained = train(task, options)
+    problem = trained.problem
+    began = time.perf_counter()
+    source, alignment = best_code(trained, options.say)
+    record = history(task.recipe, options.seed, trained.result, time.perf_counter() - began, trained.fabric.device)
+    record |= problem.facts(alignment, options.say)
+    model = Eigenmap(problem.stored, alignment, source, problem.input, problem.encoder, record)
+    if options.folder is not None and trained.fabric.is_global_zero:
+        model.save(options.folder)
+    return model
+
+
+def train(task: Task, options: RunOptions) -> Trained:
+    """Train the network of a task for as long as the options say, or else its recipe."""
+    settled = _settled_steps(options)
+    config = options.config(task.recipe, settled or options.steps or task.steps)
+    fabric = start(config)
+    problem = task.problem(fabric, config)
+    if options.minutes is not None and settled is None:
+        seconds = measure_step(problem.network, problem.relation, problem.objective, config, fabric)
+        steps = steps_for_budget(60 * options.minutes, seconds, least=FEWEST_STEPS)
+        config = options.config(task.recipe, steps)
+        options.say(budget_in_words(steps, task.step_in_words, seconds, options.minutes))
+    result = loop.train(
+        problem.network,
+        problem.relation,
+        problem.objective,
+        config,
+        out=options.folder,
+        resume=options.resume,
+        held_out=problem.held_out,
+        monitor=problem.monitor,
+        progress=options.progress,
+        settings=problem.identity,
+        fabric=fabric,
+    )
+    return Trained(task, problem, config, fabric, result)
+
+
+def step_seconds(task: Task, options: RunOptions, steps: int = 20, warmup: int = 3) -> float:
+    """Seconds of the fastest training step of a task on this machine; see `training.measure_step`."""
+    config = options.config(task.recipe, options.steps or task.steps)
+    fabric = start(config)
+    problem = task.problem(fabric, config)
+    return measure_step(problem.network, problem.relation, problem.objective, config, fabric, steps, warmup)
+
+
+def best_code(trained: Trained, say: Say) -> tuple[Source, Alignment]:
+    """The output of the network that makes the best codes on held-out pairs, and its alignment."""
+    problem, result, recipe = trained.problem, trained.result, trained.task.recipe
+    # Forward only: about a third of the work of training.
+    seconds = problem.pairs_to_align * result.seconds / (result.steps * recipe.batch_size) / 3
+    if seconds > WORTH_SAYING:
+        say(f"Trained; ordering the features takes some {seconds:.0f} s more.")
+    problem.network.eval()
+    aligned = align.align_outputs(problem.evidence(), sources_of(recipe), recipe.n_components)
+    return align.best_output(aligned, recipe.n_components, say)
+
+
+def sources_of(recipe: BaseRecipe) -> Sequence[Source]:
+    """The outputs among which the code is chosen."""
+    return ("encoder", "projector") if recipe.codes == "auto" else (recipe.codes,)
+
+
+def _settled_steps(options: RunOptions) -> int | None:
+    """The steps of a run that was given in minutes and is resumed: settled when it began."""
+    if options.minutes is None or not options.resume or options.folder is None:
+        return None
+    steps = steps_of_run(options.folder)
+    if steps is not None:
+        options.say(f"The run has {steps:,} steps, which was settled when it began.")
+    return steps

@@ -1,0 +1,36 @@
+"""The folder of a run, before training: whether it may be written to, and what a run in it had settled."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from eigenmap.arguments import a_path
+from eigenmap.errors import EigenmapError
+from eigenmap.files import require_writable
+from eigenmap.model import CHECKPOINT, DESCRIPTION
+from eigenmap.training import checkpoint
+
+
+def prepare(out: str | Path | None, *, resume: bool, force: bool) -> Path | None:
+    """The output folder, if it may be written to; nothing is created yet."""
+    if out is None:
+        if resume:
+            raise EigenmapError("resume goes on with the run in a folder: say which with out=.")
+        return None
+    folder = a_path(out, "out")
+    if resume and force:
+        raise EigenmapError("resume goes on with the run that is there and force replaces it: choose one.")
+    if folder.exists() and not folder.is_dir():
+        raise EigenmapError(f"{folder} is a file; choose a folder for the output.")
+    if folder.is_dir() and any(folder.iterdir()) and not (resume or force):
+        raise EigenmapError(f"{folder} exists and is not empty: choose another, or use --force or --resume.")
+    require_writable(folder / DESCRIPTION)
+    return folder
+
+
+def steps_of_run(folder: Path) -> int | None:
+    """The number of steps of the run to go on with, None where there is none."""
+    if not (folder / CHECKPOINT).is_file():
+        return None
+    steps = checkpoint.load(folder / CHECKPOINT).settings["steps"]
+    return steps if isinstance(steps, int) else None
