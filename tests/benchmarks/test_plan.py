@@ -10,6 +10,7 @@ import pytest
 
 import harness
 import plan
+from eigenmap import recipes
 from jobs import METHODS, Job
 from sets import SETS
 
@@ -46,17 +47,28 @@ def test_names_are_stable() -> None:
         assert job.recipe().lr == pytest.approx(result["recipe"]["lr"])
 
 
+def test_the_rows_of_the_paper_train_its_published_loss() -> None:
+    published = recipes.get("imagenet-resnet50-100").objective_options
+    rows = [name for name in METHODS if name.startswith("paper")]
+    assert len(rows) == 4
+    for name in rows:
+        assert Job("cifar10", name, 1.2, 1).recipe().objective_options == published
+    # With SGD, whose steps grow with the loss, smaller rates than any other method; with LARS more of them.
+    assert METHODS["paper-sgd"].rates == (0.006, 0.015, 0.0375, 0.12, 0.3)
+    assert METHODS["paper"].rates == METHODS["paper-wide"].rates == (0.3, 0.6, 1.2, 2.4, 4.8)
+
+
 def test_the_whole_study_is_planned(results: Path) -> None:
     finished = plan.Finished()
     finished.assume_rates = True
     count = {stage: len(plan.missing(finished, stage)) for stage in plan.STAGES}
     assert count == {
-        "screening": 15,
+        "screening": 17,
         "finals-cifar10": 9,
         "finals-coco": 9,
         "robustness": 12,
         "tiny": 3,
-        "rates": 25,
+        "rates": 40,
         "others": 6,
         "robustness-k": 24,
         "few-steps": 2,
@@ -67,8 +79,8 @@ def test_the_whole_study_is_planned(results: Path) -> None:
         "robustness-gram": 18,
     }
     everything = plan.missing(finished)
-    # One run of the search is one of the screening, and three of the rates are runs of the robustness part.
-    assert len({job.name for job in everything}) == len(everything) == sum(count.values()) - 4
+    # One run of the search is one of the screening, and six of the rates are runs of the robustness part.
+    assert len({job.name for job in everything}) == len(everything) == sum(count.values()) - 7
     for job in everything:
         assert job.recipe().views == (METHODS[job.method].views or SETS[job.data].views)
         assert plan.wall_seconds(job) > plan.wall_seconds(job, 1) > plan.training_seconds(job) > 0
@@ -80,7 +92,7 @@ def test_a_finished_run_is_not_missing_wherever_its_result_is(results: Path, tmp
     assert first not in plan.missing(plan.Finished(tmp_path / "elsewhere"), "screening")
     finish(tmp_path / "elsewhere", second)
     left = plan.missing(plan.Finished(tmp_path / "elsewhere"), "screening")
-    assert first not in left and second not in left and len(left) == 13
+    assert first not in left and second not in left and len(left) == 15
 
 
 def test_a_repeat_stands_for_nothing_but_itself(results: Path) -> None:

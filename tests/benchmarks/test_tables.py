@@ -69,7 +69,7 @@ def test_without_results_everything_is_not_run(tmp_path: Path) -> None:
 
 
 def test_ordered_objectives_at_the_largest_k_have_a_table_of_their_own(tmp_path: Path) -> None:
-    gram, _ = plan.wide(plan.Finished(tmp_path))
+    gram = next(job for job in plan.wide(plan.Finished(tmp_path)) if job.method == "gram")
     write(tmp_path, gram, projector_own=0.25)
     found = section(tables.page(tmp_path), "CIFAR-10, k = 8,192")
     assert row(found, "Gram penalty, own order") == ["**0.250**"] * 11
@@ -84,7 +84,7 @@ def test_the_row_of_the_default_is_the_output_chosen_on_held_out_pairs(tmp_path:
     # The encoder has 512 features: nothing at 1,024, and its full length is 512.
     assert row(screening, tables.LEADING[2].label)[7:] == ["0.200", "0.200", "–", "0.200"]
     assert row(screening, tables.LEADING[1].label) == ["not run"] * 11
-    assert "Rates that ran, of three: scl 1, matryoshka-scl 0" in screening
+    assert "Rates that ran: scl 1 of 3, matryoshka-scl 0 of 3, gram 0 of 3, nested 0 of 3, paper 0 of 5." in screening
     assert "a card, torch 2; commit abc; 2026-01-01; seed 0; 1 run." in screening
     assert "16 features of the default give 0.250; random features" in screening and "never reach that" in screening
 
