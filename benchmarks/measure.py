@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,13 +20,13 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 import sets
-from eigenmap.alignment import AGREEMENT_PAIRS, align_outputs, pair_moments
 from eigenmap.evaluation.classes import fit_standardised_sgd
 from eigenmap.evaluation.neighbours import knn_accuracy
 from eigenmap.evaluation.probe import fit_ridge
 from eigenmap.evaluation.retrieval import PCA, Row, lengths, pca, project, random_features, retrieval
+from eigenmap.fitting.align import Evidence, align_outputs
+from eigenmap.fitting.problem import Problem
 from eigenmap.model import Source
-from eigenmap.networks import Network
 from eigenmap.relations.images import ImagePairs
 from eigenmap.spectrum import EXPONENTS, Alignment, align, captured, neighbour_agreement, unit_rows
 from sets import Split
@@ -50,15 +51,18 @@ class Clock:
         self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - began
 
 
-@dataclass(frozen=True)
 class Trained:
-    """A network and the pairs it was trained on and judged by."""
+    """The problem of a job after training: its network, and what pairs say about it."""
 
-    network: Network
-    pairs: ImagePairs
-    held_pairs: ImagePairs
-    n_components: int
-    seed: int
+    def __init__(self, problem: Problem, n_components: int) -> None:
+        assert isinstance(problem.relation, ImagePairs)
+        self.network, self.pairs, self.n_components = problem.network, problem.relation, n_components
+        self._problem = problem
+
+    @cached_property
+    def evidence(self) -> Evidence:
+        """Moments of training pairs and of held-out pairs."""
+        return self._problem.evidence()
 
     @torch.no_grad()
     def outputs(self, pixels: Tensor) -> Outputs:
@@ -112,9 +116,7 @@ def fit_bases(trained: Trained, gallery: Outputs) -> Bases:
     principal = {
         (source, centred): pca(gallery[source], centred=centred) for source in SOURCES for centred in (True, False)
     }
-    aligned = align_outputs(
-        trained.network, trained.pairs, trained.held_pairs, SOURCES, trained.n_components, trained.seed
-    )
+    aligned = align_outputs(trained.evidence, SOURCES, trained.n_components)
     device = trained.pairs.device
     return Bases(principal, {source: alignment.to(device) for source, alignment in aligned.items()})
 
@@ -250,8 +252,7 @@ def agreements(trained: Trained, bases: Bases) -> dict[str, dict[str, float]]:
 
     What the choice of t rests on; to be set beside the retrieval of `fixed_settings`.
     """
-    views_of_held = trained.held_pairs.pairs(torch.Generator().manual_seed(3), 512)
-    _, codes = pair_moments(trained.network, views_of_held, min(AGREEMENT_PAIRS, len(trained.held_pairs)))
+    codes = trained.evidence.codes
     found: dict[str, dict[str, float]] = {}
     for source, alignment in bases.aligned.items():
         on_cpu = alignment.to("cpu")
@@ -272,8 +273,7 @@ def fixed_settings(trained: Trained, gallery: Outputs, query: Outputs, on: Targe
 
     60 codes at every length: most of the time of a measurement, so only where it is asked for.
     """
-    fit, _ = pair_moments(trained.network, trained.pairs.pairs(torch.Generator().manual_seed(2), 512))
-    held_out, _ = pair_moments(trained.network, trained.held_pairs.pairs(torch.Generator().manual_seed(3), 512))
+    fit, held_out = trained.evidence.fit, trained.evidence.held_out
     top, found = on.top[1], {}
     for source in SOURCES:
         of_query, of_gallery = unit_rows(query[source]), unit_rows(gallery[source])

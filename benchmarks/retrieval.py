@@ -26,12 +26,12 @@ import torch
 import harness
 import plan
 import sets
-from eigenmap.networks import Network, build_encoder
-from eigenmap.objectives import build
-from eigenmap.recipes import Recipe
-from eigenmap.relations.augmentation import TwoViews
-from eigenmap.relations.images import ImagePairs, split_held_out
-from eigenmap.training import CollapseError, DivergedError, TrainingConfig, start, train
+from eigenmap.fitting import pipeline
+from eigenmap.fitting.images import ImageTask
+from eigenmap.fitting.options import RunOptions
+from eigenmap.model import ImageInput
+from eigenmap.relations.images import split_held_out
+from eigenmap.training import CollapseError, DivergedError
 from eigenmap.training.metrics import Record
 from eigenmap.training.progress import Silent
 from jobs import METHODS, Job, Part
@@ -64,16 +64,7 @@ def run(
     # Where nothing is chosen, a few held-out images for the alignment are enough.
     fraction = 0.02 if job.part == "accuracy" else 0.1
     rows, held = split_held_out(len(images), fraction=fraction, seed=job.seed)
-    steps = job.epochs * (len(rows) // job.batch_size)
-    config = training_config(recipe, steps, job.seed)
-    fabric = start(config)
-    size = recipe.image_size or images.shape[-1]
-    views = TwoViews(recipe.views, size)
-    torch.manual_seed(job.seed)
-    network = Network(build_encoder(recipe.encoder, image_size=size, stem=recipe.stem), job.n_components)
-    pairs = ImagePairs(images[rows], views, job.batch_size, job.seed, fabric.device, compile=recipe.compile)
-    held_batch = min(job.batch_size, len(held))
-    held_pairs = ImagePairs(images[held], views, held_batch, job.seed + 1, fabric.device)
+    image = ImageInput(recipe.image_size or images.shape[-1], images.shape[1])
     queries = f"{'all' if on.queries == len(on.test) else 'the first'} {on.queries:,} test images"
     result: dict[str, Any] = {
         "benchmark": job.part,
@@ -83,20 +74,18 @@ def run(
         "recipe": asdict(recipe),
         **harness.environment(),
     }
-    objective = build(recipe.objective, **recipe.objective_options)
-    check = lambda: held_pairs.pairs(torch.Generator().manual_seed(0), held_batch)  # noqa: E731
     checks = Checks()
     try:
-        done = train(network, pairs, objective, config, held_out=check, progress=checks, fabric=fabric)
+        done = pipeline.train(ImageTask(recipe, images, rows, held, image), RunOptions(seed=job.seed, progress=checks))
     except (CollapseError, DivergedError) as error:
         return {**result, "collapsed": str(error), "history": checks.records}
-    result["seconds_training"] = done.seconds
-    result["images_per_second"] = steps * job.batch_size / done.seconds
+    result["seconds_training"] = done.result.seconds
+    result["images_per_second"] = done.result.steps * recipe.batch_size / done.result.seconds
     result["history"] = checks.records
     result["peak_gpu_gib"] = torch.cuda.max_memory_allocated() / 2**30 if torch.cuda.is_available() else None
 
     began = time.perf_counter()
-    trained = Trained(network, pairs, held_pairs, job.n_components, job.seed)
+    trained = Trained(done.problem, recipe.n_components)
     if job.part == "robustness":
         result |= measure_accuracy(trained, on, held)
     else:
@@ -105,26 +94,6 @@ def run(
         result |= measure(trained, on, held, probes=probes, transfer=elsewhere, study=study, codes=codes)
     result["seconds_measuring"] = time.perf_counter() - began
     return result
-
-
-def training_config(recipe: Recipe, steps: int, seed: int) -> TrainingConfig:
-    return TrainingConfig(
-        steps=steps,
-        optimizer=recipe.optimizer,
-        lr=recipe.lr,
-        weight_decay=recipe.weight_decay,
-        momentum=recipe.momentum,
-        warmup_steps=round(recipe.warmup * steps),
-        final_lr_fraction=recipe.final_lr_fraction,
-        clip_norm=recipe.clip_norm,
-        projector_lr_scale=recipe.projector_lr_scale,
-        precision=recipe.precision,
-        accumulate=recipe.accumulate,
-        channels_last=recipe.channels_last,
-        compile=recipe.compile,
-        seed=seed,
-        check_every=max(1, steps // 10),
-    )
 
 
 def sweep(given: argparse.Namespace) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +13,7 @@ import harness
 import retrieval
 import sets
 from eigenmap.errors import EigenmapError
-from eigenmap.recipes import Recipe
+from eigenmap.fitting import pipeline
 from eigenmap.training import CollapseError, TrainingConfig
 from jobs import Job
 from sets import DataSet
@@ -62,40 +61,14 @@ def test_a_job_measures_every_code_and_what_else_it_is_for(data: Path) -> None:
     assert not list((data / "results").glob("*.partial"))
 
 
-SETTINGS: dict[str, object] = {
-    "optimizer": "lars",
-    "lr": 0.7,
-    "weight_decay": 0.03,
-    "momentum": 0.6,
-    "final_lr_fraction": 0.2,
-    "clip_norm": 3.0,
-    "projector_lr_scale": 0.3,
-    "precision": "bf16-mixed",
-    "accumulate": 2,
-    "channels_last": True,
-    "compile": True,
-}
-"""A value of every setting that a recipe and a training configuration share, none of them the default."""
-
-
-def test_every_setting_of_a_recipe_reaches_training() -> None:
-    plain = {setting.name: setting.default for setting in fields(TrainingConfig)}
-    assert set(SETTINGS) == set(plain) & {setting.name for setting in fields(Recipe)}
-    for name, value in SETTINGS.items():
-        config = retrieval.training_config(Recipe("any").but(**{name: value}), steps=100, seed=0)
-        assert getattr(config, name) == value != plain[name]
-    assert retrieval.training_config(Recipe("any", warmup=0.3), steps=100, seed=7).warmup_steps == 30
-    assert retrieval.training_config(Recipe("any"), steps=100, seed=7).seed == 7
-
-
 def test_a_projector_may_have_a_rate_of_its_own(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given = []
 
-    def train(network: object, pairs: object, objective: object, config: TrainingConfig, **others: object) -> None:
+    def start(config: TrainingConfig) -> None:
         given.append(config.projector_lr_scale)
         raise CollapseError("seen enough")
 
-    monkeypatch.setattr(retrieval, "train", train)
+    monkeypatch.setattr(pipeline, "start", start)
     for method in ("scl", "scl-slow-projector", "scl-fast-projector"):
         retrieval.run(Job("tiny", method, 0.01, 1, n_components=8, batch_size=32), data, compiled=False)
     assert given == [1.0, 0.3, 3.0]
@@ -118,7 +91,7 @@ def test_a_collapse_is_a_result(data: Path) -> None:
     """Black images leave nothing to tell apart."""
     arrays = dict(np.load(data / "tiny.npz"))
     np.savez(data / "tiny.npz", **arrays | {"train_x": np.zeros_like(arrays["train_x"])})
-    result = retrieval.run(Job("tiny", "scl", 0.01, 6, n_components=4, batch_size=32), data, compiled=False)
+    result = retrieval.run(Job("tiny", "scl", 0.01, 16, n_components=4, batch_size=32), data, compiled=False)
     assert result["collapsed"].startswith("the network collapsed") and "retrieval" not in result
     assert [record["effective_rank"] for record in result["history"]][-3:] == [0.0] * 3
 

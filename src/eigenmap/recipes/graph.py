@@ -44,7 +44,7 @@ class GraphRecipe(BaseRecipe):
 
     fewest_steps_to_a_check: ClassVar[int] = 100
 
-    name: str = field(default="graph", metadata=RESUME_ANYHOW)
+    name: str = field(default="graph", kw_only=False, metadata=RESUME_ANYHOW)
     width: int | None = None
     blocks: int = 1
     feature_dropout: float | None = None

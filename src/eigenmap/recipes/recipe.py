@@ -34,7 +34,7 @@ class BaseRecipe(Optimisation):
     fewest_steps_to_a_check: ClassVar[int]
     """Three bad checks stop a run, and in a handful of steps no network gets far from where it began."""
 
-    name: str = field(metadata=RESUME_ANYHOW)
+    name: str = field(kw_only=False, metadata=RESUME_ANYHOW)
     n_components: int
     hidden: int | None = None
     objective: str
