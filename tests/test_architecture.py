@@ -18,8 +18,8 @@ PACKAGE = "eigenmap"
 # A module imports only from those before it.
 # fmt: off
 ORDER = [
-    "errors", "arguments", "files", "spectrum", "objectives", "networks", "data", "relations", "model", "embedding",
-    "training", "evaluation", "search", "export", "figures", "recipes", "fitting", "demo",
+    "core", "errors", "arguments", "files", "folders", "spectrum", "objectives", "networks", "data", "relations",
+    "model", "embedding", "training", "evaluation", "search", "export", "figures", "recipes", "fitting", "demo",
     "estimators", "service", "cli",
 ]
 # fmt: on

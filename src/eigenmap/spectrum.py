@@ -37,6 +37,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize, pad
 
+from eigenmap.core.pairing import Pairing
 from eigenmap.errors import EigenmapError
 
 RIDGES = (0.0, 0.001, 0.01, 0.1, 1.0)
@@ -92,15 +93,16 @@ class Moments:
     def update(self, psi: Tensor, psi_plus: Tensor, kernel: Tensor | None = None) -> Moments:
         """Add a batch of pairs; `kernel` is None, pair weights (B,), or a Gram block (B, B')."""
         psi, psi_plus = (pad(p.detach().to(self.across), (0, 1), value=1.0) for p in (psi, psi_plus))
-        if kernel is not None and kernel.dim() == 2:
-            share = kernel.to(self.across) / len(psi_plus)
-            first, second, partner = psi, psi_plus, share @ psi_plus
+        pairing = Pairing.of(None if kernel is None else kernel.to(self.across))
+        first, second = psi, psi_plus
+        if pairing.gram is not None:
+            share = pairing.gram / len(psi_plus)
         else:
-            share = torch.ones(len(psi)).to(self.across) if kernel is None else kernel.to(self.across)
-            first, second, partner = share[:, None] * psi, share[:, None] * psi_plus, psi_plus
+            share = torch.ones(len(psi)).to(self.across) if pairing.weights is None else pairing.weights
+            first, second = share[:, None] * psi, share[:, None] * psi_plus
         self.within.addmm_(first.T, psi)
         self.within_plus.addmm_(second.T, psi_plus)
-        self.across.addmm_(first.T, partner)
+        self.across.addmm_(first.T, pairing.partner(psi_plus))
         self.squares += (share * share).sum()
         return self
 

@@ -15,25 +15,6 @@ if TYPE_CHECKING:
 
     from eigenmap.model import Eigenmap
 
-OBJECTIVES = {
-    "nested": "spectral contrastive loss of every prefix at once: any cut is a good code",
-    "neuralef": "neural eigenfunctions, ordered by a stop-gradient",
-    "neuralef-unordered": "the same without the stop-gradient: same span, no order",
-    "neuralef-ratio": "neural eigenfunctions, each penalty divided by the feature's own eigenvalue",
-    "neuralef-shifted": "neural eigenfunctions of the relation plus a multiple of the identity",
-    "neuralef-gram": "neural eigenfunctions with a Gram penalty: ordered for every spectrum",
-    "scl": "spectral contrastive loss",
-    "scl-clipped": "spectral contrastive loss, rows clipped instead of normalised",
-    "matryoshka-scl": "spectral contrastive loss summed over prefixes 4, 8, 16, ...",
-    "ritz-trace": "sum of the eigenvalues inside the span of the features; order comes from alignment",
-    "ritz-logdet": "the same with logarithms: small eigenvalues count as much as large ones",
-    "barlow-twins": "cross-correlation of the two views close to the identity",
-    "vicreg": "invariance, variance and covariance",
-    "simclr": "normalised-temperature cross-entropy",
-    "nt-logistic": "normalised-temperature logistic loss",
-}
-"""One line about each objective; the docstring of each says it exactly."""
-
 _BAR = 30
 
 
@@ -83,11 +64,11 @@ def objectives() -> None:
     """List the objectives for `eigenmap fit images --objective NAME`."""
     from inspect import signature
 
-    from eigenmap.objectives import OBJECTIVES as CONSTRUCTORS
+    from eigenmap.objectives import OBJECTIVES, build
 
     table = _table("objective", "what it is", "objective_options")
-    for name, constructor in CONSTRUCTORS.items():
-        table.add_row(name, OBJECTIVES.get(name, ""), ", ".join(signature(constructor).parameters))
+    for name, constructor in OBJECTIVES.items():
+        table.add_row(name, build(name).summary, ", ".join(signature(constructor).parameters))
     show(table)
 
 

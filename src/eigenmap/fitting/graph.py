@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from eigenmap.data.adjacency import Adjacency
 from eigenmap.data.graphs import load_graph
@@ -23,7 +23,7 @@ from eigenmap.fitting.options import RunOptions, Say, check_length
 from eigenmap.fitting.problem import Problem
 from eigenmap.model import Eigenmap, NodeEncoderSpec, NodeInput
 from eigenmap.networks import Network, NodeFeatures, NodeNetwork, ResidualMLP, SparseRows
-from eigenmap.objectives import ORDERED, build
+from eigenmap.objectives import Objective, build
 from eigenmap.recipes.graph import GRAPH, MANY_NODES, NARROW, WIDE, GraphRecipe, get_graph_recipe, objective_options
 from eigenmap.recipes.recipe import identity
 from eigenmap.relations.diffusion import check_walks, diffuse
@@ -165,14 +165,14 @@ class GraphTask:
             _standardise(encoder, features)
         nodes = NodeNetwork(network, NodeFeatures(features))
         pairs = _pairs(recipe, walk, seed, fabric)
-        ordered = recipe.objective in ORDERED
+        objective = build(recipe.objective, **objective_options(recipe))
         return Problem(
             network=nodes,
             stored=network,
             relation=pairs if recipe.sampler == "edges" else _blocks(recipe, walk, seed, fabric),
-            objective=build(recipe.objective, **objective_options(recipe)),
+            objective=objective,
             held_out=lambda: pairs.held_out_pairs(torch.Generator().manual_seed(seed), 512, 1024),
-            evidence=lambda: node_evidence(nodes, pairs, pipeline.sources_of(recipe), seed, ordered),
+            evidence=lambda: node_evidence(nodes, pairs, pipeline.sources_of(recipe), seed, objective.ordered),
             input=node,
             encoder=spec,
             identity={
@@ -195,7 +195,7 @@ class GraphTask:
         }
 
 
-def _check_relation(recipe: GraphRecipe, objective: nn.Module) -> None:
+def _check_relation(recipe: GraphRecipe, objective: Objective) -> None:
     """Refuse pairs that cannot be drawn, before anything is read."""
     check_pairs(recipe.hops, recipe.start, recipe.teleport, recipe.lazy)
     check_held_out(recipe.held_out)
@@ -212,7 +212,7 @@ def _check_relation(recipe: GraphRecipe, objective: nn.Module) -> None:
         )
 
 
-def _check_blocks(recipe: GraphRecipe, objective: nn.Module) -> None:
+def _check_blocks(recipe: GraphRecipe, objective: Objective) -> None:
     """Refuse what node blocks do not know, and an objective that cannot take the kernel between two of them."""
     if (recipe.hops, recipe.start, recipe.lazy, recipe.teleport) != (1, "degree", 0.0, 0.0):
         raise EigenmapError(

@@ -27,7 +27,7 @@ from eigenmap.fitting.options import RunOptions, Say, check_length
 from eigenmap.fitting.problem import Problem
 from eigenmap.model import Eigenmap, EncoderSpec, ImageInput
 from eigenmap.networks import Network, freeze, load_encoder_weights, require_encoder
-from eigenmap.objectives import Matryoshka, build
+from eigenmap.objectives import build
 from eigenmap.recipes import Recipe
 from eigenmap.recipes.recipe import identity
 from eigenmap.relations.augmentation import Standardisation, TwoViews
@@ -340,7 +340,6 @@ def _fitted(recipe: Recipe, asked: Mapping[str, Any], train: int, held_out: int,
         say(f"{images} allow for {train:,} components, not {recipe.n_components:,}.")
     fitted = recipe.but(n_components=min(recipe.n_components, train), batch_size=min(recipe.batch_size, train))
     _check_batch(fitted)
-    objective = build(fitted.objective, **fitted.objective_options)
-    if isinstance(objective, Matryoshka):
-        objective.prefixes(fitted.n_components)  # refused here, not when the first step has begun a folder
+    # Refused here, not when the first step has begun a folder.
+    build(fitted.objective, **fitted.objective_options).check_components(fitted.n_components)
     return fitted

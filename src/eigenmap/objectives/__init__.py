@@ -18,8 +18,6 @@ from functools import partial
 from inspect import signature
 from typing import Any
 
-from torch import nn
-
 from eigenmap.errors import EigenmapError
 from eigenmap.objectives.barlow_twins import BarlowTwins
 from eigenmap.objectives.matryoshka import Matryoshka
@@ -34,7 +32,6 @@ from eigenmap.objectives.vicreg import VICReg
 
 __all__ = [
     "OBJECTIVES",
-    "ORDERED",
     "BarlowTwins",
     "GramNeuralEF",
     "Matryoshka",
@@ -61,7 +58,7 @@ def _matryoshka_scl(
     return Matryoshka(SpectralContrastive(scale=scale, rows=rows), lengths=lengths, weights=weights)
 
 
-OBJECTIVES: dict[str, Callable[..., nn.Module]] = {
+OBJECTIVES: dict[str, Callable[..., Objective]] = {
     "neuralef": NeuralEF,
     "neuralef-unordered": partial(NeuralEF, ordered=False),
     "neuralef-ratio": partial(NeuralEF, alpha=1.0, ratio=True),
@@ -81,11 +78,8 @@ OBJECTIVES: dict[str, Callable[..., nn.Module]] = {
 }
 """Constructor of every objective by name."""
 
-ORDERED = ("neuralef", "neuralef-ratio", "neuralef-shifted", "neuralef-gram", "nested", "matryoshka-scl")
-"""Those under which psi comes in an order of its own; any other leaves features as they happen to fall."""
 
-
-def build(name: str, **options: Any) -> nn.Module:
+def build(name: str, **options: Any) -> Objective:
     """Make the objective called `name`, with `options` passed to its constructor.
 
     Raises `EigenmapError` for a name or an option that does not exist and for a value that is not allowed.

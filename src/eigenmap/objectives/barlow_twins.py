@@ -31,6 +31,7 @@ class BarlowTwins(Objective):
         loss.backward()
     """
 
+    summary = "cross-correlation of the two views close to the identity"
     takes_gram = False
 
     def __init__(self, lambda_: float | str = "paper", scale: float = 0.024) -> None:

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor, nn
 
 from eigenmap.errors import EigenmapError
-from eigenmap.objectives.objective import number
+from eigenmap.objectives.objective import Objective, number
 
 
-class Matryoshka(nn.Module):
+class Matryoshka(Objective):
     r"""An objective summed over prefixes of the features.
 
         loss = sum over d in lengths of weight_d * objective(psi[:, :d], psi_plus[:, :d])
@@ -30,6 +30,8 @@ class Matryoshka(nn.Module):
         loss.backward()
     """
 
+    ordered = True
+
     def __init__(
         self,
         objective: nn.Module,
@@ -46,17 +48,21 @@ class Matryoshka(nn.Module):
         self.lengths = None if lengths is None else sorted(set(lengths))
         self.weights = None if weights is None else [number("every weight", weight) for weight in weights]
 
-    @property
-    def fusible(self) -> bool:
-        """Whether training may compile it: where it may compile the objective."""
-        return bool(getattr(self.objective, "fusible", False))
+        self.summary = f"{getattr(objective, 'summary', 'an objective')} summed over prefixes 4, 8, 16, ..."
+        self.takes_gram = getattr(objective, "takes_gram", True)
+        self.fusible = getattr(objective, "fusible", False)
 
-    def forward(self, psi: Tensor, psi_plus: Tensor, kernel: Tensor | None = None) -> Tensor:
+    def loss(self, psi: Tensor, psi_plus: Tensor, weights: Tensor | None, gram: Tensor | None) -> Tensor:
         """Return the weighted sum over the prefixes."""
         lengths = self.prefixes(psi.shape[1])
-        weights = [1.0] * len(lengths) if self.weights is None else self.weights
+        shares = [1.0] * len(lengths) if self.weights is None else self.weights
+        kernel = weights if gram is None else gram
         losses = [self.objective(psi[:, :d], psi_plus[:, :d], kernel) for d in lengths]
-        return torch.stack([w * loss for w, loss in zip(weights, losses, strict=True)]).sum()
+        return torch.stack([share * loss for share, loss in zip(shares, losses, strict=True)]).sum()
+
+    def check_components(self, k: int) -> None:
+        """Refuse lengths and weights that do not fit k."""
+        self.prefixes(k)
 
     def prefixes(self, k: int) -> list[int]:
         """List the lengths in use for k features, ascending, k last; refuse lengths and weights that do not fit k."""

@@ -38,6 +38,9 @@ class NestedMoments(Objective):
         loss.backward()
     """
 
+    summary = "spectral contrastive loss of every prefix at once: any cut is a good code"
+    ordered = True
+
     def __init__(
         self, rows: str = "normalised", scale: float = 10.0, unbiased: bool = False, centre: bool = True
     ) -> None:

@@ -71,6 +71,14 @@ class NeuralEF(Objective):
         self.shift = number("shift", shift, most=1.0)
         self.small = number("small", small, zero=False)
         self.scale = number("scale", scale, zero=False)
+        self.summary = "neural eigenfunctions" + self._variant()
+
+    def _variant(self) -> str:
+        if not self.ordered:
+            return " without the stop-gradient: same span, no order"
+        if self.ratio:
+            return ", each penalty divided by the feature's own eigenvalue"
+        return " of the relation plus a multiple of the identity" if self.shift else ", ordered by a stop-gradient"
 
     def loss(self, psi: Tensor, psi_plus: Tensor, weights: Tensor | None, gram: Tensor | None) -> Tensor:
         """Return the value of the equation of the class."""
@@ -165,6 +173,9 @@ class GramNeuralEF(Objective):
         torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
         optimizer.step()
     """
+
+    summary = "neural eigenfunctions with a Gram penalty: ordered for every spectrum"
+    ordered = True
 
     def __init__(self, b: float = 1.0, unbiased: bool = False, centre: bool = True) -> None:
         super().__init__()

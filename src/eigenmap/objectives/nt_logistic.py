@@ -33,6 +33,7 @@ class NTLogistic(Objective):
         loss.backward()
     """
 
+    summary = "normalised-temperature logistic loss"
     takes_gram = False
     fusible = True
 

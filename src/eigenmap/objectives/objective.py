@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from eigenmap.core.pairing import Pairing
 from eigenmap.errors import EigenmapError
 from eigenmap.objectives.moments import average, world_size
 
@@ -32,8 +33,13 @@ class Objective(nn.Module, ABC):
     device.
     """
 
-    takes_gram: ClassVar[bool] = True
-    fusible: ClassVar[bool] = False
+    summary: str
+    """One line for lists; the docstring says it exactly."""
+    ordered: bool = False
+    """Whether features come in an order of their own; else they lie as they happen to fall."""
+    takes_gram: bool = True
+    """Whether the kernel may be a Gram block."""
+    fusible: bool = False
     """Whether training may compile it: only if it consists of plain operations. Where the gradient is written out, as
     in `squared_moments`, it may not: torch 2.11 compiled such a loss to the right value and a gradient of zero."""
 
@@ -43,14 +49,14 @@ class Objective(nn.Module, ABC):
         dtype = torch.promote_types(torch.promote_types(psi.dtype, psi_plus.dtype), torch.float32)
         with torch.autocast(device_type=psi.device.type, enabled=False):
             psi, psi_plus = psi.to(dtype), psi_plus.to(dtype)
-            if kernel is None:
-                return self.loss(psi, psi_plus, None, None)
-            kernel = kernel.detach().to(device=psi.device, dtype=dtype)
-            if kernel.ndim == 1:
+            weights, gram = Pairing.of(None if kernel is None else kernel.detach().to(device=psi.device, dtype=dtype))
+            if weights is not None:
                 # Of mean one over all processes; the floor only keeps an all-zero batch from becoming NaN.
-                weights = kernel / average(kernel.mean()).clamp_min(torch.finfo(dtype).tiny)
-                return self.loss(psi, psi_plus, weights, None)
-            return self.loss(psi, psi_plus, None, kernel)
+                weights = weights / average(weights.mean()).clamp_min(torch.finfo(dtype).tiny)
+            return self.loss(psi, psi_plus, weights, gram)
+
+    def check_components(self, k: int) -> None:
+        """Raise an error if this objective cannot train k features."""
 
     @abstractmethod
     def loss(self, psi: Tensor, psi_plus: Tensor, weights: Tensor | None, gram: Tensor | None) -> Tensor:
@@ -65,7 +71,8 @@ class Objective(nn.Module, ABC):
             )
         if len(psi) * world_size() < 2:
             raise EigenmapError(f"{name} estimates moments from a batch and needs at least 2 rows, not {len(psi)}")
-        if kernel is not None and kernel.ndim == 2:
+        if Pairing.of(kernel).gram is not None:
+            assert kernel is not None
             if not self.takes_gram:
                 raise EigenmapError(
                     f"{name} compares the two ends of pairs and has no meaning for a Gram block; "

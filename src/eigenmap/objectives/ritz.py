@@ -42,6 +42,8 @@ class RitzTrace(Objective):
         loss.backward()
     """
 
+    summary = "sum of the eigenvalues inside the span of the features; order comes from alignment"
+
     def __init__(self, ridge: float = 0.05, centre: bool = True) -> None:
         super().__init__()
         self.ridge = number("ridge", ridge)
@@ -94,6 +96,8 @@ class RitzLogDet(RitzTrace):
         loss = objective(psi, psi_plus, kernel(x, x_plus))
         loss.backward()
     """
+
+    summary = "sum of the logarithms of these eigenvalues: small ones count as much as large ones"
 
     def __init__(self, tau: float = 0.1, ridge: float = 0.05, centre: bool = True) -> None:
         super().__init__(ridge=ridge, centre=centre)

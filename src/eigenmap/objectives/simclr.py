@@ -28,6 +28,7 @@ class SimCLR(Objective):
         loss.backward()
     """
 
+    summary = "normalised-temperature cross-entropy"
     takes_gram = False
     fusible = True
 

@@ -40,6 +40,7 @@ class SpectralContrastive(Objective):
         super().__init__()
         self.scale = number("scale", scale, zero=False)
         self.rows = check_rows(rows)
+        self.summary = "spectral contrastive loss" + (", rows clipped instead of normalised" * (rows == "clipped"))
 
     def loss(self, psi: Tensor, psi_plus: Tensor, weights: Tensor | None, gram: Tensor | None) -> Tensor:
         """Return the value of the equation of the class."""

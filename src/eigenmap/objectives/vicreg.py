@@ -28,6 +28,7 @@ class VICReg(Objective):
         loss.backward()
     """
 
+    summary = "invariance, variance and covariance"
     takes_gram = False
 
     def __init__(self, invariance: float = 25.0, variance: float = 25.0, covariance: float = 1.0) -> None:

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from eigenmap.core.pairing import Pairing
 from eigenmap.errors import EigenmapError
 from eigenmap.relations.batch import Batch
 from eigenmap.spectrum import unit_rows
@@ -117,23 +118,17 @@ def rayleigh_quotients(codes: Sequence[Batch], mean: Tensor) -> list[float]:
     shared, variance, pairs, rows = torch.zeros_like(mean), torch.zeros_like(mean), 0, 0
     for psi, psi_plus, kernel in codes:
         psi, psi_plus = psi - mean, psi_plus - mean
-        shared += (psi * _partner(psi_plus, kernel)).sum(dim=0)
+        pairing = Pairing.of(None if kernel is None else kernel.double())
+        products = psi * pairing.partner(psi_plus)
+        if pairing.weights is not None:
+            products = products * (pairing.weights / pairing.weights.mean())[:, None]
+        shared += products.sum(dim=0)
         variance += psi.square().sum(dim=0) + psi_plus.square().sum(dim=0)
         pairs += len(psi)
         rows += len(psi) + len(psi_plus)
     quotients = torch.where(variance > 0, (shared / pairs) / (variance / rows), 0.0)
     values: list[float] = quotients.tolist()
     return values
-
-
-def _partner(psi_plus: Tensor, kernel: Tensor | None) -> Tensor:
-    """What each row of psi is paired with: its own partner, weighted, or the mean of all under a Gram block."""
-    if kernel is None:
-        return psi_plus
-    kernel = kernel.double()
-    if kernel.ndim == 1:
-        return (kernel / kernel.mean())[:, None] * psi_plus
-    return kernel @ psi_plus / len(psi_plus)
 
 
 def lowest_rank(n_components: int) -> float:

@@ -1,0 +1,1 @@
+"""The core: what every room may use and none owns."""
