@@ -47,7 +47,7 @@ CIFAR10 = (
     Line("SCL, random features", "scl", 0.75, "projector random features"),
     Line("SCL, PCA of the encoder", "scl", 0.75, "encoder PCA centred"),
     Line("Matryoshka-SCL, own order", "matryoshka-scl", 0.75, "projector own order"),
-    Line("the paper's objective, own order", "paper", 1.2, "projector own order"),
+    Line("the paper's objective, own order", "paper", 0.6, "projector own order"),
 )
 
 

@@ -21,7 +21,7 @@ Part = Literal["retrieval", "robustness", "accuracy"]
 
 @dataclass(frozen=True)
 class Method:
-    """An objective and how it is optimised; `rates` is the grid of its optimiser, at batch 512, and what is beyond it.
+    """An objective and how it is optimised; `rates` are the grid of its optimiser, at batch 512, and those beyond it.
 
     SGD clips the norm of the gradient at 1: without it every spectral objective exploded at rate 0.12 and a short
     warm-up (SCL: |psi| 19 -> 2,500 in 20 steps). LARS is as the paper has it, without clipping.
@@ -37,14 +37,18 @@ class Method:
     """What is different, for settings of the default."""
 
     beyond: tuple[float, ...] = ()
-    """Rates above the grid, where it is known to end too low."""
+    """Rates above or below the grid, where its best is known to be at its edge."""
     grid_scale: float = 1.0
     """Factor of the grid, for a loss of another size."""
 
     @property
+    def grid(self) -> tuple[float, ...]:
+        usual = (0.12, 0.3, 0.75) if self.optimizer == "sgd" else (0.3, 0.6, 1.2)
+        return tuple(round(self.grid_scale * rate, 6) for rate in usual)
+
+    @property
     def rates(self) -> tuple[float, ...]:
-        grid = (0.12, 0.3, 0.75) if self.optimizer == "sgd" else (0.3, 0.6, 1.2)
-        return (*(round(self.grid_scale * rate, 6) for rate in grid), *self.beyond)
+        return tuple(sorted((*self.grid, *self.beyond)))
 
     @property
     def clip_norm(self) -> float | None:
@@ -68,7 +72,7 @@ METHODS: dict[str, Method] = {
     "gram": Method("neuralef-gram"),
     "matryoshka-scl": Method("matryoshka-scl"),
     "paper": Method("neuralef", "lars", PUBLISHED, beyond=(2.4, 4.8)),
-    "paper-unordered": Method("neuralef-unordered", "lars", PUBLISHED, beyond=(2.4, 4.8)),
+    "paper-unordered": Method("neuralef-unordered", "lars", PUBLISHED, beyond=(0.075, 0.15, 2.4, 4.8)),
     # lambda as projects on CIFAR-10 have it at 2,048 features; with that of the paper's baseline the loss stayed where
     # the views have nothing in common, in a trial on a CPU that left no result file.
     "barlow-twins": Method("barlow-twins", options={"lambda_": 0.0051}),

@@ -111,7 +111,7 @@ class Finished:
 
     def rate(self, method: str) -> float | None:
         """The rate to run a method at: the best one if it is screened, else the middle of the grid."""
-        middle = METHODS[method].rates[1]
+        middle = METHODS[method].grid[1]
         if method not in (*SCREENED, *BRIEFLY_SCREENED):
             return middle
         return self.best_rate(method) or (middle if self.assume_rates else None)
@@ -146,9 +146,11 @@ def trial(method: str, rate: float) -> Job:
 
 def screening(finished: Finished) -> Iterator[Job]:
     # The middle rate of every method first: if time runs out, every method has been looked at.
-    for place in (1, 2, 0, 3, 4):
+    for place in (1, 2, 0):
         for method in SCREENED:
-            yield from (Job("cifar10", method, rate, SCREENING_EPOCHS) for rate in METHODS[method].rates[place:][:1])
+            yield Job("cifar10", method, METHODS[method].grid[place], SCREENING_EPOCHS)
+    for method in SCREENED:
+        yield from (Job("cifar10", method, rate, SCREENING_EPOCHS) for rate in METHODS[method].beyond)
 
 
 def _finals(data: str, methods: tuple[str, ...], seeds: tuple[int, ...]) -> Callable[[Finished], Iterator[Job]]:

@@ -39,19 +39,22 @@ def speed(results: Mapping[str, dict[str, Any]]) -> Iterator[str]:
 
 def in_short(results: Mapping[str, dict[str, Any]]) -> str:
     """What the README says of speed; nothing if nothing was measured."""
-    said = []
+    said, large = [], []
     for result in (result for name, result in results.items() if name.startswith("speed")):
         setting, row = result["settings"], max(result["rows"], key=lambda row: float(row["share"]))
         said.append(
             f"{100 * row['share']:.0f} % with {setting['encoder']} at {setting['size']} pixels "
-            f"({row['images_per_second']:,.0f} images a second on one {result['device'].removeprefix('NVIDIA ')}, "
-            f"k = {setting['components']:,})"
+            f"({row['images_per_second']:,.0f} images per second on one {result['device'].removeprefix('NVIDIA ')}, "
+            f"`{setting['objective']}`, k = {setting['components']:,}, batch {setting['batch_size']:,})"
         )
+        if more := result.get("accumulated"):
+            large.append(f"{100 * more['share']:.0f} % at {setting['size']} pixels (batch {more['batch_size']:,})")
     if not said:
         return ""
+    chunks = f" A batch that is computed in exact chunks reaches {' and '.join(large)}." if large else ""
     return (
-        "A training step, with its views, objective and optimizer, runs at this share of the speed of the network's "
-        f"forward and backward pass alone: {' and '.join(said)}."
+        "A full training step reaches this share of the throughput of the network's forward and backward pass alone: "
+        f"{' and '.join(said)}.{chunks}"
     )
 
 

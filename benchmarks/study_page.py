@@ -49,7 +49,7 @@ def screening(results: Results) -> str:
 
 
 def _screened(results: Results, method: str) -> Iterator[list[str]]:
-    low, middle, *_ = METHODS[method].rates
+    low, middle, _ = METHODS[method].grid
     how = METHODS[method].optimizer.upper()
     name = f"`{METHODS[method].objective}`" + (" (the paper's)" if method == "paper" else "")
     for rate in (middle, low):

@@ -125,8 +125,9 @@ def retrieval_rows(
             row.curve(result, metric, result["retrieval"] if transfer is None else result["transfer"][transfer])
             for result in results
         ]
+        # Seeds may choose outputs of different widths: a column is for lengths that all of them have.
         found = ([curve[column] for curve in curves if column in curve] for column in COLUMNS)
-        cells.append([row.label, *(figure(values) if values else NONE for values in found)])
+        cells.append([row.label, *(figure(values) if len(values) == len(curves) else NONE for values in found)])
     return cells
 
 
@@ -268,6 +269,8 @@ def crops(results: Results) -> Iterator[str]:
     if not any(runs.values()):
         yield made_by([])
         return
+    ran = ", ".join(f"{plan.wider(method)} {len(found)}" for method, found in runs.items())
+    yield f"Seeds that ran, of {len(plan.SEEDS)}: {ran}."
     yield retrieval_table(rows, runs, "map_over_found@1000")
     yield made_by(used(rows, runs))
     yield _worth(runs)

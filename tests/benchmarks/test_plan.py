@@ -68,7 +68,7 @@ def test_the_whole_study_is_planned(results: Path) -> None:
         "finals-coco": 9,
         "robustness": 12,
         "tiny": 3,
-        "rates": 40,
+        "rates": 42,
         "others": 6,
         "robustness-k": 24,
         "few-steps": 2,

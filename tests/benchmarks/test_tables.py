@@ -13,6 +13,7 @@ import plan
 import tables
 from jobs import Job
 from pages import emphasise, figure, made_by, table
+from speed_tables import in_short
 
 LENGTHS = [2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048]
 
@@ -107,6 +108,16 @@ def test_several_seeds_are_a_mean_with_its_spread(tmp_path: Path) -> None:
     assert "seeds 0, 1, 2; 3 runs." in finals
 
 
+def test_a_mean_is_over_all_seeds_or_not_there(tmp_path: Path) -> None:
+    """The encoder has 512 features, the projector 2,048: at 1,024 only one of two seeds has a value."""
+    for seed, source in enumerate(("encoder", "projector")):
+        job = Job("cifar10", "scl", 0.3, plan.FINAL_EPOCHS, seed)
+        made = result(job, encoder_aligned=0.2, projector_aligned=0.4) | {"chosen_source": source}
+        (tmp_path / f"{job.name}.json").write_text(json.dumps(made))
+    cells = row(section(tables.page(tmp_path), "CIFAR-10, finals"), tables.DEFAULT.label)
+    assert cells[8:] == ["**0.300 ± 0.141**", "–", "**0.300 ± 0.141**"]
+
+
 def test_a_collapse_is_shown(tmp_path: Path) -> None:
     job = Job("cifar10", "paper", 0.6, plan.SCREENING_EPOCHS)
     (tmp_path / f"{job.name}.json").write_text(json.dumps(result(job) | {"collapsed": "the network collapsed"}))
@@ -172,6 +183,9 @@ def test_speed_shows_every_part_that_ran(tmp_path: Path) -> None:
     assert row(page, "views by CPU workers")[0] == "not run: torchvision not installed"
     assert row(page, "scl (ours), k = 4,096") == ["1.50", "100"]
     assert "224 pixels, k = 8,192: not run" not in page
+    said = in_short({"speed-resnet50-224": made})
+    assert "90 % with resnet50 at 224 pixels (900 images per second on one a card, `scl`, k = 8,192, batch 256)" in said
+    assert said.endswith("A batch that is computed in exact chunks reaches 90 % at 224 pixels (batch 2,048).")
 
 
 def test_pieces_of_a_page() -> None:
