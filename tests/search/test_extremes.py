@@ -50,7 +50,9 @@ def test_products_beyond_float32_are_refused():
     index.add(1e17 * codes(), range(N))
     with pytest.raises(EigenmapError, match=r"queries are too large for inner products: row 0 has the norm .*e\+19"):
         index.search(np.float32(1e19) * codes(1))
-    with pytest.raises(EigenmapError, match='codes are too large for inner products: row 1 .* use the metric "cosine"'):
+    with pytest.raises(
+        EigenmapError, match=r'codes are too large for inner products: row 1 .* use the metric "cosine"'
+    ):
         index.add(codes(2) * np.array([[1], [1e20]]), [N, N + 1])
     assert len(index) == N
     queries = 1e17 * codes(3, seed=1)

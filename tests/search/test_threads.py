@@ -44,7 +44,7 @@ def made(kind, place):
 
 def grow(index, n):
     first = 300 + 8 * n
-    index.add(codes(8, n), range(first, first + 8), {"odd": [i % 2 for i in range(8)]})
+    index.add(codes(8, 500 + n), range(first, first + 8), {"odd": [i % 2 for i in range(8)]})
 
 
 def replace(index, n):
