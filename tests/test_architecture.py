@@ -18,9 +18,9 @@ PACKAGE = "eigenmap"
 # A module imports only from those before it.
 # fmt: off
 ORDER = [
-    "core", "errors", "arguments", "files", "folders", "spectrum", "objectives", "networks", "data", "relations",
-    "model", "embedding", "training", "evaluation", "search", "export", "figures", "recipes", "fitting", "demo",
-    "estimators", "service", "cli",
+    "core", "errors", "redaction", "arguments", "files", "folders", "spectrum", "objectives", "networks", "data",
+    "relations", "description", "model", "embedding", "training", "evaluation", "search", "export", "figures",
+    "recipes", "fitting", "demo", "estimators", "service", "cli",
 ]
 # fmt: on
 
