@@ -277,7 +277,7 @@ def test_weights_of_another_model_are_refused(saved: Path, tmp_path: Path) -> No
 @pytest.mark.parametrize("version", [0, 2, "1", None])
 def test_other_format_versions_are_refused(saved: Path, version: object) -> None:
     edit(saved, version=version)
-    with pytest.raises(EigenmapError, match=f"format version {version}, and this eigenmap reads version 1"):
+    with pytest.raises(EigenmapError, match=f"format version {version!r}, and this eigenmap reads version 1"):
         Eigenmap.load(saved)
 
 

@@ -143,14 +143,14 @@ def read_json(path: Path) -> Any:
     return parse_json(path.read_bytes())
 
 
-def parse_json(data: bytes | str) -> Any:
-    """The value of a JSON text; ValueError for anything else, also NaN, infinities and bottomless nesting.
+def parse_json(data: bytes | str, *, allow_nan: bool = False) -> Any:
+    """The value of a JSON text; ValueError for anything else, also bottomless nesting, and NaN unless it is allowed.
 
     >>> parse_json("[1, 2]")
     [1, 2]
     """
     try:
-        return json.loads(data, parse_constant=_refuse_constant)
+        return json.loads(data, parse_constant=None if allow_nan else _refuse_constant)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
 

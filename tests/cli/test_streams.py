@@ -107,7 +107,9 @@ def test_every_verb_prints_in_every_encoding(
         assert r"\u0416\u0451\u043b\u0442\u044b\u0439.png" in text and "#####" in text
         assert "│" not in text and "+---" in text
     assert "\x1b" not in text and "\u202e" not in text
-    assert r"a\x1b[2Jb.png" in text and r"c\u202egnp.png" in text and r"new\nline.png" in text and r"caf\xe9.png" in text
+    assert (
+        r"a\x1b[2Jb.png" in text and r"c\u202egnp.png" in text and r"new\nline.png" in text and r"caf\xe9.png" in text
+    )
 
 
 def test_a_full_disk_under_standard_output_is_one_sentence(model_dir: Path) -> None:

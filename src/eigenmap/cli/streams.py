@@ -1,4 +1,4 @@
-"""Standard output and standard error of the command line, whatever they are: a pipe of any encoding, a full disk, closed.
+"""Standard output and standard error of the command line, whatever they are: any encoding, a full disk, closed.
 
     with guarded_streams():
         app()
@@ -114,26 +114,29 @@ class _Results(_Stream):
 
 def _fill_closed_descriptors() -> set[int]:
     """Open the null device in place of closed standard streams: the next file opened would be taken for one of them."""
-    closed = set()
-    for descriptor in (0, 1, 2):
-        try:
-            os.fstat(descriptor)
-        except OSError:
-            with suppress(OSError):
-                os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free
-                closed.add(descriptor)
+    closed = {descriptor for descriptor in (0, 1, 2) if not _is_open(descriptor)}
+    for _ in closed:
+        os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free
     return closed
+
+
+def _is_open(descriptor: int) -> bool:
+    try:
+        os.fstat(descriptor)
+    except OSError:
+        return False
+    return True
 
 
 def _opened(stream: TextIO | None, descriptor: int) -> TextIO:
     """The stream, or one over the descriptor where Python found it closed."""
     if stream is not None:
         return stream
-    return open(descriptor, "w", encoding="utf-8", closefd=False)  # noqa: PTH123 - a descriptor has no path
+    return open(descriptor, "w", encoding="utf-8", closefd=False)
 
 
 def _lookalike(error: UnicodeError) -> tuple[str | bytes, int]:
-    """What to write for characters that an encoding lacks: others that look alike, else an escape such as \\u0416."""
+    r"""What to write for characters that an encoding lacks: others that look alike, else an escape such as \u0416."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     part = error.object[error.start : error.end]

@@ -141,12 +141,14 @@ def _open(file: Path) -> Any:
 
 @contextmanager
 def _readable(file: Path) -> Iterator[None]:
-    import pyarrow as pa
-
     try:
         yield
-    except (OSError, pa.ArrowException) as error:
-        raise EigenmapError(f"{file} cannot be read as a parquet file: {error}") from None
+    except EigenmapError:
+        raise
+    except OSError as error:
+        raise EigenmapError(f"{file} cannot be read as a parquet file: {error.strerror or error}") from None
+    except Exception as error:  # a damaged file can fail anywhere inside Arrow
+        raise EigenmapError(f"{file} cannot be read as a parquet file: {str(error) or 'it is damaged'}") from None
 
 
 def _columns(source: Any) -> dict[str, str]:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from eigenmap.arguments import is_number
 from eigenmap.errors import EigenmapError
 from eigenmap.training.config import Setting
 
@@ -82,15 +84,58 @@ def load(path: Path) -> Checkpoint:
         if damaged is not None:
             raise zipfile.BadZipFile(f"{damaged} fails its checksum")
         state = torch.load(path, map_location="cpu", weights_only=True)
-        if state.pop("format") != FORMAT:
-            raise EigenmapError(f"the checkpoint {path} has another format version; start anew with --force.")
-        return Checkpoint(**state)
-    except EigenmapError:
-        raise
     except OSError as error:
         raise EigenmapError(f"the checkpoint {path} cannot be read: {error.strerror or error}.") from error
+    except MemoryError:
+        raise
     except Exception as error:  # a damaged file can fail anywhere inside the reader
-        raise EigenmapError(f"the checkpoint {path} is damaged ({error}); start anew with --force.") from error
+        # What torch itself says is left out: it advises to open the file in a way that can execute it.
+        raise EigenmapError(f"the checkpoint {path} is damaged ({_reason(error)}); start anew with --force.") from error
+    return _checked(state, path)
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, zipfile.BadZipFile):
+        return "it is cut short, or its bytes have changed"
+    if isinstance(error, UnpicklingError):
+        return "it holds something other than tensors and numbers"
+    return "it cannot be read to its end"
+
+
+def _checked(state: Any, path: Path) -> Checkpoint:
+    """The checkpoint, if all that is in it is of the kind that `save` writes."""
+    if not isinstance(state, dict) or "format" not in state:
+        raise EigenmapError(f"the checkpoint {path} is damaged (it holds something else); start anew with --force.")
+    if state["format"] != FORMAT:
+        raise EigenmapError(f"the checkpoint {path} has another format version; start anew with --force.")
+    wrong = [name for name, holds in _KINDS.items() if name not in state or not holds(state[name])]
+    wrong += [str(name)[:40] for name in state if name != "format" and name not in _KINDS]
+    if wrong:
+        raise EigenmapError(
+            f"the checkpoint {path} is damaged ({', '.join(wrong)} cannot be used); start anew with --force."
+        )
+    return Checkpoint(**{name: state[name] for name in _KINDS})
+
+
+def _is_state(value: Any) -> bool:
+    """Whether this is a state by name; whether it fits is seen when it is loaded."""
+    return isinstance(value, Mapping) and all(isinstance(name, str) for name in value)
+
+
+def _are_settings(value: Any) -> bool:
+    plain = (str, int, float, bool, type(None))
+    return isinstance(value, dict) and all(isinstance(k, str) and isinstance(v, plain) for k, v in value.items())
+
+
+_KINDS: dict[str, Callable[[Any], bool]] = {
+    "step": lambda value: type(value) is int and value >= 0,
+    "seconds": lambda value: isinstance(value, int | float) and is_number(value) and value >= 0,
+    "settings": _are_settings,
+    "network": _is_state,
+    "objective": _is_state,
+    "optimizer": lambda value: isinstance(value, dict),
+}
+"""What the parts of a checkpoint are."""
 
 
 def _plain(value: Any) -> Setting:

@@ -8,12 +8,14 @@ import math
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, TypedDict, cast
 
 import torch
 from torch import Tensor
 
+from eigenmap.arguments import is_number
 from eigenmap.errors import EigenmapError
+from eigenmap.files import parse_json
 
 
 class Record(TypedDict, total=False):
@@ -80,11 +82,29 @@ class Metrics:
 
 def read(path: Path) -> list[Record]:
     """All complete records of a metrics file; a last line cut short by a kill is left out."""
-    lines = path.read_text(encoding="utf-8").split("\n")[:-1]  # what follows the last newline is incomplete
     try:
-        return [json.loads(line) for line in lines]
+        lines = path.read_bytes().split(b"\n")[:-1]  # what follows the last newline is incomplete
+        return [_record(parse_json(line)) for line in lines]
+    except OSError as error:
+        raise EigenmapError(f"the metrics file {path} cannot be read: {error.strerror or error}.") from error
     except ValueError as error:
         raise EigenmapError(f"the metrics file {path} is damaged ({error}); move it away.") from error
+
+
+def _record(line: Any) -> Record:
+    """A line of the file, if its values are what a run writes; else ValueError."""
+    if not isinstance(line, dict) or type(line.get("step")) is not int or line["step"] < 0 or "loss" not in line:
+        raise ValueError("a line has no step or no loss")
+    for name, value in line.items():
+        if name == "eigenvalues":
+            fits = isinstance(value, list) and all(map(is_number, value))
+        elif name == "monitor":
+            fits = isinstance(value, dict) and all(v is None or is_number(v) for v in value.values())
+        else:
+            fits = is_number(value)
+        if not fits:
+            raise ValueError(f"{name[:40]} of step {line['step']} is no number")
+    return cast(Record, line)
 
 
 def _line(record: Record) -> str:

@@ -102,7 +102,7 @@ class Run:
             self.learner.network.load_state_dict(saved.network)
             self.learner.objective.load_state_dict(saved.objective)
             self.learner.optimizer.load_state_dict(saved.optimizer)
-        except (KeyError, RuntimeError, ValueError) as error:
+        except (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError) as error:
             raise EigenmapError(
                 f"{path} cannot be resumed: it belongs to another network, objective or optimizer."
             ) from error
