@@ -131,8 +131,8 @@ def read_array_file(path: Path) -> tuple[Array, Labels | None]:
         return images, None if values is None else Labels.from_array(values)
     except EigenmapError as error:
         raise EigenmapError(f"{path}: {error}") from None
-    except ValueError:  # code points beyond those of Unicode
-        raise EigenmapError(f"{path}: the names in {label_key} are no text") from None
+    except UnicodeDecodeError:  # names as bytes
+        raise EigenmapError(f"{path}: the names in {label_key} are not ASCII; store them as text") from None
 
 
 def _image_key(arrays: Npz) -> str:

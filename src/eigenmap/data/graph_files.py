@@ -195,7 +195,8 @@ def _node_arrays(
     y = as_classes(array("y")) if "y" in names else None
     if y is None and "y" in names:
         raise EigenmapError(f"y in {path} must be class numbers (0, 1, 2 ..., -1 where there is none).")
-    splits = {split: as_nodes(array(name), name, len(x)) for split, name in SPLITS.items() if name in names}
+    n = x.shape[0] if x.shape else 0
+    splits = {split: as_nodes(array(name), name, n) for split, name in SPLITS.items() if name in names}
     return x, y, splits
 
 

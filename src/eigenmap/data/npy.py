@@ -58,7 +58,7 @@ def open_npy(path: Path, mode: Literal["r", "c"] = "r") -> Array:
         order: Literal["F", "C"] = "F" if header.fortran_order else "C"
         if header.nbytes == 0:  # nothing can be mapped
             return np.empty(header.shape, header.dtype, order)
-        return np.memmap(path, header.dtype, mode, offset, header.shape, order)
+        return _text_checked(np.memmap(path, header.dtype, mode, offset, header.shape, order))
 
 
 def read_npy(path: Path) -> Array:
@@ -128,7 +128,16 @@ def _read_array(stream: IO[bytes], header: _Header) -> Array:
         raise ValueError("one of its arrays is followed by something else")
     if not len(content):
         return np.empty(header.shape, header.dtype, order)
-    return content.view(header.dtype).reshape(header.shape, order=order)
+    return _text_checked(content.view(header.dtype)).reshape(header.shape, order=order)
+
+
+def _text_checked(array: Array) -> Array:
+    """The array, numbers or texts of characters that exist: NumPy itself fails at others when it is asked for one."""
+    if array.dtype.kind == "U":
+        codes = np.ravel(array, order="K").view(np.dtype(np.uint32).newbyteorder(array.dtype.byteorder))
+        if codes.max() > 0x10FFFF:
+            raise ValueError("its texts hold characters that do not exist")
+    return array
 
 
 def _read_header(stream: IO[bytes]) -> _Header:

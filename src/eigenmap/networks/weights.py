@@ -104,4 +104,6 @@ def _unwrap(content: object, file: Path) -> dict[str, Tensor]:
 
 def _is_named_tensor(item: tuple[object, object]) -> bool:
     name, value = item
-    return isinstance(name, str) and isinstance(value, Tensor) and value.layout is torch.strided and not value.is_meta
+    if not isinstance(name, str) or not isinstance(value, Tensor):
+        return False
+    return value.layout is torch.strided and not (value.is_meta or value.is_complex() or value.is_quantized)

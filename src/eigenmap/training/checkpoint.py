@@ -106,7 +106,7 @@ def _checked(state: Any, path: Path) -> Checkpoint:
     """The checkpoint, if all that is in it is of the kind that `save` writes."""
     if not isinstance(state, dict) or "format" not in state:
         raise EigenmapError(f"the checkpoint {path} is damaged (it holds something else); start anew with --force.")
-    if state["format"] != FORMAT:
+    if type(state["format"]) is not int or state["format"] != FORMAT:
         raise EigenmapError(f"the checkpoint {path} has another format version; start anew with --force.")
     wrong = [name for name, holds in _KINDS.items() if name not in state or not holds(state[name])]
     wrong += [str(name)[:40] for name in state if name != "format" and name not in _KINDS]
