@@ -19,8 +19,8 @@ PACKAGE = "eigenmap"
 # fmt: off
 ORDER = [
     "errors", "arguments", "files", "folders", "spectrum", "objectives", "networks", "data", "relations", "description",
-    "model", "embedding", "training", "evaluation", "search", "export", "figures", "recipes", "alignment", "fit", "graph_fit",
-    "demo", "estimators", "service", "cli",
+    "model", "embedding", "training", "evaluation", "search", "export", "figures", "recipes", "alignment", "fit",
+    "graph_fit", "demo", "estimators", "service", "cli",
 ]
 # fmt: on
 

@@ -68,9 +68,7 @@ def read_description(directory: Path) -> dict[str, Any]:
             "use the eigenmap that wrote it, or fit the model again."
         )
     if SEAL in about and about.pop(SEAL) != _digest(about):
-        raise EigenmapError(
-            f"{path} is damaged: its content is not what was written; restore it, or fit the model again."
-        )
+        raise EigenmapError(f"{path} is damaged: it is not what was written; restore it, or fit the model again.")
     _check(about, _WHOLE_FILE, "", path)
     _check(about["input"], _NODES if "n_features" in about["input"] else _IMAGES, "input.", path)
     if "standardisation" in about["input"]:
@@ -244,7 +242,7 @@ def _check(values: Mapping[str, Any], checks: Checks, where: str, path: Path, op
     unknown = set(values) - {name.removesuffix("?") for name in checks}
     if unknown and not open_ended:
         raise EigenmapError(
-            f"{path} is damaged, or of a later version: this eigenmap knows no {where}{_shown(min(unknown))}."
+            f"{path} is damaged, or of a later version: this eigenmap knows no {where}{min(unknown)[:40]}."
         )
 
 

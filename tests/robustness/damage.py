@@ -261,3 +261,44 @@ def _zip(members: dict[str, bytes], kind: int) -> bytes:
         for name, data in members.items():
             archive.writestr(name, data)
     return file.getvalue()
+
+
+# Parquet
+
+
+def in_parquet(content: bytes) -> Iterator[Damage]:
+    """Numbers of the footer changed, one or several: rows of the file and of its groups among them."""
+    length = int.from_bytes(content[-8:-4], "little")
+    footer = content[-8 - length : -8]
+    rows = [place + 1 for place in range(length - 1) if footer[place] == 0x16]  # a 64-bit number follows
+    for number in (0, 1, 5, 1000, 10**6, 10**15, 2**62, -1):
+        for place in rows:
+            yield Damage(f"{number} at {place}", _with_footer(content, _replaced(footer, [place], number)))
+        same = [place for place in rows if footer[place] == footer[rows[0]]]
+        yield Damage(f"{number} at {same}", _with_footer(content, _replaced(footer, same, number)))
+    for size in (0, 1, length - 1, length + 1, 2**31, 2**32 - 1):
+        yield Damage(f"footer of {size}", content[:-8] + size.to_bytes(4, "little") + content[-4:])
+
+
+def _replaced(footer: bytes, places: list[int], number: int) -> bytes:
+    for place in sorted(places, reverse=True):
+        end = place
+        while footer[end] & 0x80:
+            end += 1
+        footer = footer[:place] + _varint(number) + footer[end + 1 :]
+    return footer
+
+
+def _with_footer(content: bytes, footer: bytes) -> bytes:
+    length = int.from_bytes(content[-8:-4], "little")
+    return content[: -8 - length] + footer + len(footer).to_bytes(4, "little") + content[-4:]
+
+
+def _varint(number: int) -> bytes:
+    """A number as Thrift's compact protocol writes it."""
+    number = 2 * number if number >= 0 else -2 * number - 1
+    digits = b""
+    while number > 127:
+        digits += bytes([number & 127 | 128])
+        number >>= 7
+    return digits + bytes([number])

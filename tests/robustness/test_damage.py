@@ -76,5 +76,6 @@ def _fault(subject: Subject, folder: Path, right: Any, damage: Damage) -> list[s
 
 
 def _names_file(subject: Subject, folder: Path, sentence: str) -> bool:
-    """Whether the sentence says which file, or which folder of files, it is about; and advises nothing unsafe."""
-    return str(folder) in sentence and "weights_only" not in sentence and "allow_pickle" not in sentence
+    """Whether the sentence says which file, folder or picture it is about, and advises nothing unsafe."""
+    named = str(folder) in sentence or Path(subject.file).name in sentence or sentence.startswith("none of the ")
+    return named and "weights_only" not in sentence and "allow_pickle" not in sentence
