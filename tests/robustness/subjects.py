@@ -219,6 +219,19 @@ def _streamed(file: Path) -> Iterator[Any]:
                 yield square(image, 8, 3)
 
 
+def _write_photo(kind: str) -> Callable[[Path], object]:
+    def write(folder: Path) -> None:
+        for name, image in zip(("a", "b"), pictures(2, 24), strict=True):
+            Image.fromarray(image).save(folder / f"{name}.{kind}")
+
+    return write
+
+
+def _read_photos(folder: Path) -> Any:
+    images = load_images(folder)
+    assert 1 <= len(images) <= 2 and len(images) + len(images.skipped) == 2
+
+
 # Features and graphs
 
 
@@ -373,6 +386,10 @@ SUBJECTS = [
         _image_array("images.npz", compressed=True),
         _read_images("images.npz"),
         in_npz,
+    ),
+    *(
+        Subject(f"photo .{kind}", f"a.{kind}", _write_photo(kind), _read_photos)
+        for kind in ("png", "jpg", "tiff", "gif")
     ),
     Subject("images .parquet", "images.parquet", _write_parquet, _read_images("images.parquet"), in_parquet),
     Subject("images alone", "images.parquet", _write_bare_parquet, _read_images("images.parquet"), in_parquet),
