@@ -13,17 +13,16 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import numpy as np
 
-from eigenmap.data.npy import read_npy
 from eigenmap.embedding.blocks import Block
 from eigenmap.errors import EigenmapError
-from eigenmap.files import read_json, whole_file
+from eigenmap.files import whole_file
 from eigenmap.model import Codes
 
 DESCRIPTION = "_embedding.json"  # with an underscore, so that readers of Parquet folders pass it over
@@ -137,10 +136,11 @@ class Codebook:
         about = _read_json(path / DESCRIPTION)
         if not isinstance(about, dict) or about.get("kind") != _KIND or about.get("version") != _VERSION:
             raise EigenmapError(f"{path} is not a finished folder of codes; `eigenmap embed` writes one")
-        if not _is_whole(about):
-            raise EigenmapError(f"{path / DESCRIPTION} is damaged; embed the images again")
-        plan = Plan(**{field.name: about["plan"][field.name] for field in fields(Plan)})
-        return cls(path, plan, about["images"], [(name, reason) for name, reason in about["skipped"]])
+        try:
+            skipped = [(name, reason) for name, reason in about["skipped"]]
+            return cls(path, Plan(**about["plan"]), about["images"], skipped)
+        except (KeyError, TypeError, ValueError) as error:
+            raise EigenmapError(f"{path / DESCRIPTION} is damaged; embed the images again") from error
 
     @staticmethod
     def is_at(path: Path) -> bool:
@@ -158,17 +158,13 @@ class Codebook:
     def _shard(self, stem: Path) -> tuple[list[str], Codes]:
         try:
             if self.plan.files == "npy":
-                codes, ids = read_npy(stem.with_suffix(".npy")), _read_json(stem.with_suffix(".ids.json"))
-            else:
-                ids, codes = _read_parquet(stem.with_suffix(".parquet"))
-            if codes.dtype != np.float32 or codes.ndim != 2 or codes.shape[1] != self.plan.dim:
-                kind = f"{codes.dtype} of shape {codes.shape}"
-                raise EigenmapError(f"it holds {kind}, and not {self.plan.dim} float32 per code")
-            if not isinstance(ids, list) or len(ids) != len(codes) or not all(isinstance(name, str) for name in ids):
-                raise EigenmapError(f"there is not one name for each of its {len(codes):,} codes")
-        except EigenmapError as error:
+                codes = np.load(stem.with_suffix(".npy"), allow_pickle=False)
+                return _read_json(stem.with_suffix(".ids.json")), codes
+            table = parquet_module().read_table(stem.with_suffix(".parquet"))
+        except (OSError, ValueError, EOFError) as error:  # Arrow's errors are among them
             raise EigenmapError(f"{stem.name} in {self.path} is missing or damaged: {error}") from error
-        return ids, codes
+        flat = table["code"].combine_chunks().flatten().to_numpy(zero_copy_only=False)
+        return table["id"].to_pylist(), flat.reshape(len(table), self.plan.dim)
 
 
 def parquet_module() -> Any:
@@ -203,42 +199,6 @@ def write_json(path: Path, content: object) -> None:
         file.write((json.dumps(content) + "\n").encode("ascii"))
 
 
-def _read_parquet(file: Path) -> tuple[Any, Codes]:
-    """Names and codes of a shard, not checked yet."""
-    try:
-        table = parquet_module().read_table(file)
-        ids, column = table["id"].to_pylist(), table["code"].combine_chunks()
-        flat: Codes = column.flatten().to_numpy(zero_copy_only=False)
-        return ids, flat.reshape(len(table), -1) if len(table) else flat.reshape(0, column.type.list_size)
-    except EigenmapError:
-        raise
-    except Exception as error:  # a damaged file can fail anywhere inside Arrow
-        raise EigenmapError(str(error)) from error
-
-
-def _is_whole(about: dict[str, Any]) -> bool:
-    """Whether `_embedding.json` says all that it has to."""
-    plan, images, skipped = (about.get(name) for name in ("plan", "images", "skipped"))
-    if not _is_plan(plan) or type(images) is not int or not 0 <= images <= about["plan"]["images"]:
-        return False
-    return isinstance(skipped, list) and all(map(_is_skipped, skipped))
-
-
-def _is_skipped(entry: Any) -> bool:
-    return isinstance(entry, list) and len(entry) == 2 and all(isinstance(part, str) for part in entry)
-
-
-def _is_plan(plan: Any) -> bool:
-    """Whether all values of a plan are of the kind that they have to be."""
-    texts, sizes = ("fingerprint", "digest", "files"), ("dim", "images", "shard_size")
-    return (
-        isinstance(plan, dict)
-        and all(isinstance(plan.get(name), str) for name in texts)
-        and all(type(plan.get(name)) is int and 0 < plan[name] < 1 << 62 for name in sizes)
-        and plan["files"] in ("npy", "parquet")
-    )
-
-
 def _stem(folder: Path, number: int) -> Path:
     return folder / f"part-{number:05d}"
 
@@ -246,7 +206,7 @@ def _stem(folder: Path, number: int) -> Path:
 def _read_json(path: Path) -> Any:
     """The content of a JSON file, None if it is not there."""
     try:
-        return read_json(path)
+        return json.loads(path.read_bytes())
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
