@@ -360,12 +360,16 @@ def _stamp(files: Iterable[Path]) -> str:
     """
     digest = hashlib.sha256()
     for file in files:
-        try:
-            status = file.stat()
-            digest.update(f"{status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}\n".encode())
-        except OSError:
-            digest.update(b"absent\n")
+        digest.update(_size_and_times(file).encode())
     return digest.hexdigest()
+
+
+def _size_and_times(file: Path) -> str:
+    try:
+        status = file.stat()
+    except OSError:
+        return "absent\n"
+    return f"{status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}\n"
 
 
 def _runs(count: int, size: int) -> Iterator[tuple[int, int]]:
