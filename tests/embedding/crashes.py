@@ -169,8 +169,12 @@ def undisturbed(folder: Path, scene: str) -> dict[str, Any]:
     return contents(folder)
 
 
-def every_point(folder: Path, scene: str, first: int = 1, apart: int = 1) -> int:
-    """Kill before every `apart`-th change of the file system."""
+def every_point(folder: Path, apart: int = 1) -> int:
+    """Kill before every `apart`-th change of the file system, beginning elsewhere in every scene."""
+    return sum(_every_point(folder, scene, first, apart) for first, scene in enumerate(SCENES, start=1))
+
+
+def _every_point(folder: Path, scene: str, first: int, apart: int) -> int:
     out, replaces = SCENES[scene]
     wanted = undisturbed(folder, scene)
     for point in count(first, apart):
@@ -182,8 +186,12 @@ def every_point(folder: Path, scene: str, first: int = 1, apart: int = 1) -> int
     return len(range(first, point, apart))
 
 
-def any_moment(folder: Path, scene: str, rounds: int, seed: int = 0) -> int:
+def any_moment(folder: Path, rounds: int) -> int:
     """Kill at random times."""
+    return sum(_any_moment(folder, scene, rounds // len(SCENES), seed) for seed, scene in enumerate(SCENES))
+
+
+def _any_moment(folder: Path, scene: str, rounds: int, seed: int) -> int:
     chance = random.Random(seed)
     out, replaces = SCENES[scene]
     wanted = undisturbed(folder, scene)
@@ -254,7 +262,9 @@ def main() -> None:
     if arguments.pop("plain_renames", False):  # a file system that can neither exchange nor rename without replacing
         folders._renameat2 = lambda *_: False
     write_pictures(folder)
-    print(globals()[name](folder, **arguments))
+    print(
+        {work.__name__: work for work in (every_point, any_moment, two_at_once, an_intruder)}[name](folder, **arguments)
+    )
 
 
 if __name__ == "__main__":

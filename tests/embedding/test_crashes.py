@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.embedding.crashes import SCENES
 from tests.end_to_end.process import ENVIRONMENT, LIMIT
 
 ROUNDS = int(os.environ.get("EIGENMAP_CRASH_ROUNDS", "0"))
-"""How many rounds; a quick form by default, in which every fifth point is a kill."""
+"""How many rounds, and a kill at every point; by default 100, and a kill at every ninth."""
 
 
 def rounds(name: str, folder: Path, **arguments: object) -> int:
@@ -32,24 +31,18 @@ def rounds(name: str, folder: Path, **arguments: object) -> int:
 
 
 @pytest.mark.parametrize("plain_renames", [False, True], ids=["renameat2", "plain renames"])
-@pytest.mark.parametrize(("first", "scene"), list(enumerate(SCENES, start=1)))
-def test_a_kill_at_any_point_is_made_good_by_the_same_command(
-    tmp_path: Path, first: int, scene: str, plain_renames: bool
-) -> None:
+def test_a_kill_at_any_point_is_made_good_by_the_same_command(tmp_path: Path, plain_renames: bool) -> None:
     """Nothing torn, nothing mixed, the result of an undisturbed run, and nothing left behind."""
-    apart = 1 if ROUNDS else 10
-    first += 5 * plain_renames
-    assert rounds("every_point", tmp_path, scene=scene, first=first, apart=apart, plain_renames=plain_renames) >= 7
+    assert rounds("every_point", tmp_path, apart=1 if ROUNDS else 9, plain_renames=plain_renames) >= 30
 
 
-@pytest.mark.parametrize("scene", SCENES)
-def test_a_kill_at_any_moment(tmp_path: Path, scene: str) -> None:
-    assert rounds("any_moment", tmp_path, scene=scene, rounds=ROUNDS or 25)
+def test_a_kill_at_any_moment(tmp_path: Path) -> None:
+    assert rounds("any_moment", tmp_path, rounds=ROUNDS or 100) >= 100
 
 
 def test_of_two_processes_with_one_output_one_is_refused(tmp_path: Path) -> None:
-    assert rounds("two_at_once", tmp_path, rounds=ROUNDS or 60)
+    assert rounds("two_at_once", tmp_path, rounds=ROUNDS or 100) >= 100
 
 
 def test_whoever_takes_the_name_of_the_output_keeps_it(tmp_path: Path) -> None:
-    assert rounds("an_intruder", tmp_path, rounds=ROUNDS or 60)
+    assert rounds("an_intruder", tmp_path, rounds=ROUNDS or 100) >= 100
