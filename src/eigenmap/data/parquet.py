@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from eigenmap.data.folders import require_files
 from eigenmap.data.labels import Labels
 from eigenmap.errors import EigenmapError
 
@@ -144,6 +145,7 @@ def _open(file: Path) -> Any:
         import pyarrow.parquet as pq
     except ImportError:
         raise EigenmapError('reading parquet files needs pyarrow: pip install "eigenmap[parquet]"') from None
+    require_files([file], [str(file)])
     with _readable(file):
         source = pq.ParquetFile(file)
         groups = [source.metadata.row_group(group).num_rows for group in range(source.num_row_groups)]
