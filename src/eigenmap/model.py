@@ -280,7 +280,7 @@ class Eigenmap:
         if encoder is not None and not isinstance(encoder, nn.Module):
             raise EigenmapError(f"encoder must be the module that the model was trained with, not {encoder!r}.")
         about = _read_description(directory)
-        tensors = _read_weights(_weights_of(directory, about["weights_sha256"]))
+        tensors = _read_weights(directory / WEIGHTS, about["weights_sha256"])
         try:
             input, spec, built = _input_and_encoder(about, encoder)
             network = Network(built, **about["network"])
@@ -398,9 +398,11 @@ def _finish_save(directory: Path) -> None:
         waiting.unlink()
 
 
-def _read_weights(path: Path) -> dict[str, Tensor]:
+def _read_weights(path: Path, digest: str) -> dict[str, Tensor]:
+    """The weights of this digest, from the usual file or from the one that waits beside it."""
     from safetensors.torch import load_file
 
+    path = _weights_of(path.parent, digest)
     try:
         return load_file(path)
     except OSError as error:

@@ -53,9 +53,13 @@ def read_index(path: Path) -> object:
     """All items and what is known of them, after every checksum was compared."""
     index = CodeIndex.open(path)
     index.backend.verify()  # type: ignore[attr-defined]
-    batches = list(index.batches())
-    known = [dict(item or {}) for batch in batches for item in batch.metadata]
-    return {name: values for batch in batches for name, values in table(batch.ids, batch.codes).items()}, known
+    found: dict[str, object] = {}
+    for batch in index.batches():
+        rows = table(batch.ids, batch.codes)
+        found |= {
+            name: (row, dict(known or {})) for (name, row), known in zip(rows.items(), batch.metadata, strict=True)
+        }
+    return found
 
 
 class ChangeCompactIndex(ChangeIndex):

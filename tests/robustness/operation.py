@@ -23,6 +23,9 @@ Step: TypeAlias = Callable[[Path], object]
 class Operation:
     """One kind of work that ends with an acknowledgement, or several: steps, each acknowledged when it returns."""
 
+    gap = False
+    """Whether there may be nothing while one version replaces another: two files do not change at one instant."""
+
     def __init__(self, inputs: Path) -> None:
         self.inputs = inputs
 

@@ -133,12 +133,10 @@ class EmbedParquetFile(EmbedFile):
 
 
 class EmbedNpyFile(EmbedFile):
-    """The same, as a matrix with names in a file beside it: a power cut may leave one file of each, as the docs say."""
+    """The same, as a matrix with names in a file beside it, which are never those of other codes."""
 
     name = "codes.npy"
-
-    def steps(self) -> list[Step]:
-        return super().steps()[:1]
+    gap = True
 
     def read(self, folder: Path) -> object:
         names = existing(folder / "codes.ids.json")
@@ -195,6 +193,27 @@ class ExportFaiss(ExportParquet):
 
         found: Any = faiss.read_index(str(existing(folder / "codes.faiss")))
         return table(faiss.vector_to_array(found.id_map), found.index.reconstruct_n(0, found.ntotal))
+
+
+class ExportFaissTexts(ExportParquet):
+    """The same, with ids that are texts, and so in a file beside it."""
+
+    gap = True
+
+    def export(self, folder: Path, index: CodeIndex) -> None:
+        texts = CodeIndex(K, "inner")
+        (batch,) = index.batches()
+        texts.add(batch.codes, [f"{batch.codes[i, 0]:.4f}" for i in range(len(batch.ids))])
+        export_faiss(texts, folder / "codes.faiss")
+
+    def read(self, folder: Path) -> object:
+        import faiss
+
+        names = [*folder.glob("*.ids.json")]
+        found: Any = faiss.read_index(str(existing(folder / "codes.faiss")))
+        return table(
+            json.loads(existing((names or [folder / "names"])[0]).read_bytes()), found.reconstruct_n(0, found.ntotal)
+        )
 
 
 class WriteResults(Operation):
