@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse
@@ -22,8 +22,8 @@ from eigenmap.data.graphs import load_graph
 from eigenmap.data.images import UnreadableImageError
 from eigenmap.data.labels import labels_from_csv
 from eigenmap.data.stream import open_stream, square
-from eigenmap.embedding.blocks import Block
-from eigenmap.embedding.shards import Codebook, Plan, ShardFolder
+from eigenmap.embedding import embed_images
+from eigenmap.embedding.shards import Codebook
 from eigenmap.figures.scores import read_scores
 from eigenmap.model import NodeEncoderSpec, NodeInput
 from eigenmap.networks import Network, SmallCNN, SparseRows, load_encoder_weights
@@ -305,13 +305,11 @@ def _write_parquet(folder: Path, bare: bool = False) -> None:
     pq.write_table(table, folder / "images.parquet", row_group_size=2)
 
 
-def _write_shards(files: str) -> Callable[[Path], object]:
+def _write_shards(files: Literal["npy", "parquet"]) -> Callable[[Path], object]:
     def write(folder: Path) -> None:
-        shards = ShardFolder(folder / "codes", Plan("abc", 3, 3, "d", 2, files))
-        shards.begin()
-        shards.write(0, Block(["a", "b"], np.ones((2, 3), np.float32), [("c", "gone")]))
-        shards.write(1, Block(["é"], np.zeros((1, 3), np.float32), []))
-        shards.complete()
+        make_model().save(folder / "model")
+        np.save(folder / "images.npy", pictures(3))
+        embed_images(folder / "model", folder / "images.npy", folder / "codes", files=files, shard_size=2)
 
     return write
 
