@@ -124,6 +124,14 @@ def sync_directory(folder: Path) -> None:
         os.close(descriptor)
 
 
+def make_folder(folder: Path) -> None:
+    """Make a folder, and those above it that are missing, durably; one that is there already is left as it is."""
+    missing = [each for each in (folder, *folder.parents) if not each.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    for made in missing:
+        sync_directory(made.parent)
+
+
 def open_regular(path: Path, flags: int = os.O_RDONLY, *, follow: bool = False, folder: int | None = None) -> int:
     """A descriptor of a regular file; a FIFO, a device, a socket or a folder is an OSError, at once.
 
@@ -143,14 +151,14 @@ def read_json(path: Path) -> Any:
     return parse_json(path.read_bytes())
 
 
-def parse_json(data: bytes | str) -> Any:
-    """The value of a JSON text; ValueError for anything else, also NaN, infinities and bottomless nesting.
+def parse_json(data: bytes | str, *, allow_nan: bool = False) -> Any:
+    """The value of a JSON text; ValueError for anything else, also bottomless nesting, and NaN unless it is allowed.
 
     >>> parse_json("[1, 2]")
     [1, 2]
     """
     try:
-        return json.loads(data, parse_constant=_refuse_constant)
+        return json.loads(data, parse_constant=None if allow_nan else _refuse_constant)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from eigenmap.errors import EigenmapError
-from eigenmap.files import lock_descriptor, sync_directory
+from eigenmap.files import lock_descriptor, make_folder, sync_directory
 
 _NO_REPLACE, _EXCHANGE = 1, 2
 """Flags of Linux's renameat2."""
@@ -104,7 +104,7 @@ def exchange(source: Path, target: Path) -> None:
 
 
 def recover(target: Path) -> None:
-    """Put an old folder back that a killed `exchange` left aside, if there is nothing at `target`.
+    """Put an old folder or file back that a killed `exchange` left aside, if there is nothing at `target`.
 
     Harmless beside a running exchange: whoever comes second finds the name taken.
     """
@@ -130,9 +130,9 @@ def staged_folder(
     """
     target = path.resolve()
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(target.parent)
         recover(target)
-        _remove_leftovers(target)
+        remove_leftovers(target)
         staging, descriptor = _new_staging(target)
     except OSError as error:
         raise _unwritable(target, error) from error
@@ -187,10 +187,13 @@ def _new_staging(target: Path) -> tuple[Path, int]:
             os.close(descriptor)
 
 
-def _remove_leftovers(target: Path) -> None:
-    """Remove what killed processes left: stagings that nobody holds, and old folders that were replaced."""
+def remove_leftovers(target: Path) -> None:
+    """Remove what killed processes left beside `target`: stagings that nobody holds, and what was replaced."""
     leftovers = [*_siblings(target, "new"), *(_siblings(target, "old") if target.exists() else [])]
     for leftover in leftovers:
+        if not leftover.is_dir():
+            leftover.unlink(missing_ok=True)
+            continue
         with suppress(OSError, BusyFolderError), folder_lock(leftover, blocking=False):
             shutil.rmtree(leftover, ignore_errors=True)
 
@@ -200,7 +203,7 @@ def _siblings(target: Path, ending: str) -> list[Path]:
     found = []
     for entry in os.scandir(target.parent):
         middle = entry.name.removeprefix(prefix).removesuffix(suffix)
-        if entry.name == f"{prefix}{middle}{suffix}" and len(middle) == 32 and entry.is_dir(follow_symlinks=False):
+        if entry.name == f"{prefix}{middle}{suffix}" and len(middle) == 32:
             found.append(Path(entry.path))
     return sorted(found)
 

@@ -11,8 +11,8 @@ A directory holds `model.json` (what it is) and `model.safetensors` (its numbers
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
@@ -25,8 +25,12 @@ from torch import Tensor, nn
 from eigenmap.arguments import a_device, a_path, is_number, whole_number
 from eigenmap.data import to_pixels
 from eigenmap.data.graphs import as_features, check_features
+from eigenmap.description import CHECKPOINT as CHECKPOINT  # these three are public names of this module too
+from eigenmap.description import DESCRIPTION as DESCRIPTION
+from eigenmap.description import FORMAT, VERSION, as_text, check_tensors, read_description
+from eigenmap.description import WEIGHTS as WEIGHTS
 from eigenmap.errors import EigenmapError
-from eigenmap.files import whole
+from eigenmap.files import make_folder, sync_directory, whole
 from eigenmap.networks import Network, ResidualMLP, SparseRows, build_encoder
 from eigenmap.relations.augmentation import Standardisation, plain
 from eigenmap.spectrum import Alignment, unit_rows
@@ -35,12 +39,7 @@ Source = Literal["encoder", "projector"]
 Weighting = Literal["diffusion", "none"]
 Codes = npt.NDArray[np.float32]
 
-FORMAT = "eigenmap-model"
-VERSION = 1
-DESCRIPTION = "model.json"
-WEIGHTS = "model.safetensors"
-CHECKPOINT = "checkpoint.pt"
-"""Files of a run: the first two are its model, the last is there as soon as training has saved its state once."""
+_WAITING = f".{WEIGHTS}.next"
 
 
 @dataclass(frozen=True)
@@ -226,21 +225,30 @@ class Eigenmap:
         return int(dim)
 
     def save(self, directory: str | Path) -> Path:
-        """Write the model; files appear whole or not at all, the description last."""
+        """Write the model; it is on disk when this returns, and until then a model that was there before stays whole.
+
+        Weights wait under another name until the description that names their digest is in place: that is the moment
+        at which the new model replaces the old one.
+        """
         from safetensors.torch import save
 
         directory = a_path(directory, "directory")
         tensors = {f"network.{name}": tensor for name, tensor in self.network.state_dict().items()}
         tensors |= {f"alignment.{name}": value for name, value in vars(self.alignment).items() if _is_tensor(value)}
         try:
-            directory.mkdir(parents=True, exist_ok=True)
-            with whole(directory / WEIGHTS) as partial:
+            make_folder(directory)
+            _finish_save(directory)
+            with whole(directory / _WAITING) as partial:
                 # Not save_file, which makes a file that only its owner may read.
                 partial.write_bytes(save({name: t.detach().cpu().contiguous() for name, t in tensors.items()}))
                 digest = _sha256(partial)
             with whole(directory / DESCRIPTION) as partial:
-                partial.write_text(json.dumps(self._description(digest), indent=2) + "\n", encoding="utf-8")
+                partial.write_text(as_text(self._description(digest)), encoding="ascii")
+            (directory / _WAITING).replace(directory / WEIGHTS)
+            sync_directory(directory)
         except OSError as error:
+            with suppress(OSError):
+                _finish_save(directory)
             raise EigenmapError(f"The model cannot be written to {directory}: {error.strerror}.") from error
         return directory
 
@@ -267,36 +275,32 @@ class Eigenmap:
         directory = a_path(directory, "directory")
         if encoder is not None and not isinstance(encoder, nn.Module):
             raise EigenmapError(f"encoder must be the module that the model was trained with, not {encoder!r}.")
-        about = _read_description(directory)
+        about = read_description(directory)
         tensors = _read_weights(directory / WEIGHTS, about["weights_sha256"])
+        check_tensors(about, tensors, directory, own_encoder=encoder is not None)
         try:
             input, spec, built = _input_and_encoder(about, encoder)
-            network = Network(built, **about["network"])
-            parts: dict[str, Any] = {**about["alignment"], **_prefixed("alignment.", tensors)}
-            parts["recall"] = {int(dim): share for dim, share in parts["recall"].items()}
-            parts["agreement"] = {float(t): share for t, share in parts.get("agreement", {}).items()}
-            alignment = Alignment(**parts)
-            source, training = about["source"], about["training"]
-        except EigenmapError:
-            raise
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise EigenmapError(f"{directory / DESCRIPTION} is damaged: it does not describe a whole model.") from error
+        except EigenmapError as error:
+            raise EigenmapError(f"{directory}: {error}") from error
+        network = Network(built, **about["network"])
+        alignment = _alignment(about["alignment"], _prefixed("alignment.", tensors))
         try:
             network.load_state_dict(_prefixed("network.", tensors))
         except RuntimeError as error:
             reason = str(error).splitlines()[-1].strip()
-            raise EigenmapError(f"The encoder passed does not fit the weights in {directory}: {reason}") from error
-        return cls(network, alignment, source, input, spec, training)
+            which = f"that {DESCRIPTION} names" if encoder is None else "passed"
+            raise EigenmapError(f"The encoder {which} does not fit the weights in {directory}: {reason}") from error
+        return cls(network, alignment, about["source"], input, spec, about["training"])
 
     @staticmethod
     def fingerprint(directory: str | Path) -> str:
         """What tells one saved model from another: the digest of its weights, as its description has it."""
-        return str(_read_description(a_path(directory, "directory"))["weights_sha256"])
+        return str(read_description(a_path(directory, "directory"))["weights_sha256"])
 
     @staticmethod
     def is_of_nodes(directory: str | Path) -> bool:
         """Whether a saved model takes features of nodes, not images."""
-        return "n_features" in _read_description(a_path(directory, "directory")).get("input", {})
+        return "n_features" in read_description(a_path(directory, "directory"))["input"]
 
 
 def _input_and_encoder(
@@ -308,8 +312,23 @@ def _input_and_encoder(
         node, shape = NodeInput(**given), NodeEncoderSpec(**about["encoder"])
         return node, shape, shape.build(node) if encoder is None else encoder
     image = ImageInput(given["size"], given["channels"], Standardisation(**given["standardisation"]))
+    if image.standardisation.channels not in (None, image.channels):
+        raise EigenmapError(f"{DESCRIPTION} has other channels in its standardisation than in its images.")
     spec = EncoderSpec(**about["encoder"])
     return image, spec, spec.build(image) if encoder is None else encoder
+
+
+def _alignment(about: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Alignment:
+    """The alignment, from its numbers in the description and its tensors."""
+    numbers: dict[str, Any] = {
+        **about,
+        **{name: tensors[name] for name in ("mean", "rotation", "eigenvalues", "power")},
+    }
+    numbers["recall"] = {int(dim): share for dim, share in about["recall"].items()}
+    numbers["agreement"] = {float(t): share for t, share in about.get("agreement", {}).items()}
+    if about.get("quality") is None:
+        numbers["quality"] = float("nan")
+    return Alignment(**numbers)
 
 
 def _is_tensor(value: object) -> bool:
@@ -320,46 +339,55 @@ def _prefixed(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
 
 
-def _instead(directory: Path) -> str:
-    """What a path is that holds no model."""
-    if (directory / CHECKPOINT).is_file():
-        return f"has no {DESCRIPTION} in it yet, for its training has not ended; fit it again with --resume"
-    if directory.is_dir():
-        return f"has no {DESCRIPTION} in it"
-    return "is a file" if directory.exists() else "does not exist"
+def weights_file(directory: Path) -> Path:
+    """The file of a model's weights: the usual one, unless a save was cut short before it could replace it."""
+    waits = (directory / _WAITING).is_file()
+    return _weights_of(directory, Eigenmap.fingerprint(directory)) if waits else directory / WEIGHTS
 
 
-def _read_description(directory: Path) -> dict[str, Any]:
-    path = directory / DESCRIPTION
+def _weights_of(directory: Path, digest: str) -> Path:
+    """The weights of this digest, in the usual file or among those that wait to replace it."""
+    usual, waiting = directory / WEIGHTS, directory / _WAITING
     try:
-        about = json.loads(path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, NotADirectoryError):
-        raise EigenmapError(f"{directory} is not a model directory: it {_instead(directory)}.") from None
-    except (OSError, ValueError) as error:
-        raise EigenmapError(f"{path} is damaged or cannot be read: {error}.") from error
-    if not isinstance(about, dict) or about.get("format") != FORMAT:
-        raise EigenmapError(f"{path} does not describe an eigenmap model.")
-    if about.get("version") != VERSION:
-        raise EigenmapError(
-            f"{path} is of format version {about.get('version')}, and this eigenmap reads version {VERSION}: "
-            "use the eigenmap that wrote it, or fit the model again."
-        )
-    if not isinstance(about.get("weights_sha256"), str):
-        raise EigenmapError(f"{path} is damaged: it does not say which weights belong to it.")
-    return about
+        for path in (usual, waiting, usual):  # a save that ends meanwhile renames the second to the first
+            with suppress(FileNotFoundError):
+                if _sha256(path) == digest:
+                    return path
+    except OSError as error:
+        raise EigenmapError(f"{path} cannot be read: {error.strerror or error}.") from None
+    if not usual.is_file():
+        raise EigenmapError(f"{usual} is missing: the model directory is incomplete.")
+    raise EigenmapError(f"{usual} is damaged: it is not the file that {DESCRIPTION} beside it describes.")
+
+
+def _finish_save(directory: Path) -> None:
+    """After a save that was cut short: waiting weights that the description names get their place, others go."""
+    waiting = directory / _WAITING
+    if not waiting.is_file():
+        return
+    try:
+        named = Eigenmap.fingerprint(directory) == _sha256(waiting)
+    except EigenmapError:  # there is no model yet
+        named = False
+    if named:
+        waiting.replace(directory / WEIGHTS)
+        sync_directory(directory)
+    else:
+        waiting.unlink()
 
 
 def _read_weights(path: Path, digest: str) -> dict[str, Tensor]:
+    """The weights of this digest, from the usual file or from the one that waits beside it."""
+    from safetensors import SafetensorError
     from safetensors.torch import load_file
 
-    if not path.is_file():
-        raise EigenmapError(f"{path} is missing: the model directory is incomplete.")
+    path = _weights_of(path.parent, digest)
     try:
-        if _sha256(path) != digest:
-            raise EigenmapError(f"{path} is damaged: it is not the file that {DESCRIPTION} beside it describes.")
         return load_file(path)
     except OSError as error:
         raise EigenmapError(f"{path} cannot be read: {error.strerror or error}.") from None
+    except SafetensorError as error:
+        raise EigenmapError(f"{path} is damaged: {error}; restore it, or fit the model again.") from error
 
 
 def _sha256(path: Path) -> str:

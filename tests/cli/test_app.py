@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import errno
+import os
 import re
 import subprocess
 import sys
@@ -171,6 +173,17 @@ def test_a_mistake_of_ours_is_not_hidden(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr("eigenmap.model.Eigenmap.load", broken)
     with pytest.raises(ZeroDivisionError):
         run("info", tmp_path)
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EACCES, errno.EIO])
+def test_what_is_wrong_with_a_disk_is_one_sentence(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(*args: object) -> None:
+        raise OSError(number, os.strerror(number), "some/file")
+
+    monkeypatch.setattr("eigenmap.model.Eigenmap.load", failing)
+    assert refused("info", tmp_path) == f"some/file cannot be read or written: {os.strerror(number)}."
 
 
 def test_the_modules_of_the_command_line_import_nothing_heavy() -> None:

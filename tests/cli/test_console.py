@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
 
 import pytest
@@ -56,8 +57,33 @@ def test_long_names_are_not_cut_in_a_pipe() -> None:
 
 
 def test_names_that_are_no_text_can_be_printed() -> None:
-    assert printable("caf\udce9.jpg") == "caf?.jpg"
+    assert printable("caf\udce9.jpg") == r"caf\xe9.jpg"
+    assert printable("half\ud83d.jpg") == r"half\ud83d.jpg"
     assert printable("café.jpg") == "café.jpg"
+
+
+STEERING = [*map(chr, range(0x20)), *map(chr, range(0x7F, 0xA0)), *"\u202a\u202b\u202c\u202d\u202e", *"\u2066\u2069"]
+
+
+@pytest.mark.parametrize("tell", [show, note, complain])
+def test_names_cannot_steer_the_terminal(tell: Callable[[str], None]) -> None:
+    out = io.StringIO()
+    with redirect_stdout(out), redirect_stderr(out):
+        for character in STEERING:
+            tell(f"a{character}b.jpg")
+    assert not set(out.getvalue()) & (set(STEERING) - {"\n"})
+    assert out.getvalue().count("\n") == len(STEERING)
+    assert r"a\x1bb.jpg" in out.getvalue() and r"a\nb.jpg" in out.getvalue() and r"a\u202eb.jpg" in out.getvalue()
+
+
+def test_cells_of_a_table_cannot_steer_the_terminal() -> None:
+    table = Table("file")
+    for character in STEERING:
+        table.add_row(f"a{character}b.jpg")
+    out = io.StringIO()
+    with redirect_stdout(out):
+        show(table)
+    assert not set(out.getvalue()) & (set(STEERING) - {"\n"})
 
 
 def test_there_is_no_bar_where_nobody_looks() -> None:

@@ -51,6 +51,12 @@ def test_a_setting_that_is_no_value_is_not_silently_left_out(value: str) -> None
         parse_settings([f"clip_norm={value}"])
 
 
+def test_values_of_settings_that_are_nested_too_deeply_are_text() -> None:
+    deep = "[" * 100_000
+    assert parse_settings([f"views={deep}"]) == {"views": deep}
+    assert parse_settings(["lr=NaN"]) == {"lr": "NaN"}
+
+
 def test_what_is_given_arrives(source: Path, tmp_path: Path) -> None:
     succeed(
         *("fit", "images", source, "--out", tmp_path / "run", *QUICK),

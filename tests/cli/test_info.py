@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -58,3 +60,21 @@ def test_objectives_are_listed_with_a_line_about_each(name: str) -> None:
 def test_every_objective_has_a_line_of_its_own() -> None:
     lines = [build(name).summary for name in OBJECTIVES]
     assert all(lines) and len(set(lines)) == len(lines)
+
+
+def test_info_of_a_model_whose_history_is_anything(model_dir: Path, tmp_path: Path) -> None:
+    model = Eigenmap.load(model_dir)
+    model.training = {"recipe": {"objective": 3, "name": None, "views": ["\x1b[2J"]}, "seed": "[bold]", "device": {}}
+    text = succeed("info", model.save(tmp_path / "odd")).out
+    assert "[bold]" in text and "\x1b" not in text
+
+
+def test_a_description_with_t_that_is_no_number_makes_no_codes(model_dir: Path, photos: Path, tmp_path: Path) -> None:
+    model = shutil.copytree(model_dir, tmp_path / "model")
+    about = json.loads((model / "model.json").read_text())
+    about.pop("description_sha256")
+    about["alignment"]["t"] = float("nan")
+    (model / "model.json").write_text(json.dumps(about))
+    for words in (["info", model], ["embed", model, photos, "--out", tmp_path / "codes.npy"]):
+        assert "model.json is damaged: alignment.t must be a number of at least 0, not nan" in refused(*words)
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]

@@ -111,9 +111,32 @@ def test_nothing_in_a_checkpoint_is_executed(tmp_path: Path) -> None:
     with zipfile.ZipFile(path, "w") as archive:
         for name, content in files.items():
             archive.writestr(name, pickle.dumps(Payload(), 2) if name.endswith("data.pkl") else content)
-    with pytest.raises(EigenmapError, match="damaged"):
+    with pytest.raises(EigenmapError, match=r"damaged \(it holds something other than tensors and numbers\)") as caught:
         checkpoint.load(path)
     assert not (tmp_path / "executed").exists()
+    assert "weights_only" not in str(caught.value)  # torch itself advises to execute it
+
+
+@pytest.mark.parametrize(
+    ("part", "value"),
+    [
+        ("step", "3"),
+        ("step", -1),
+        ("seconds", float("nan")),
+        ("settings", {"lr": [1]}),
+        ("settings", None),
+        ("network", {1: torch.ones(2)}),
+        ("objective", []),
+        ("optimizer", torch.ones(2)),
+    ],
+)
+def test_parts_of_another_kind_are_damage(part: str, value: object, tmp_path: Path) -> None:
+    path = tmp_path / "checkpoint.pt"
+    checkpoint.save(example(), path)
+    state = torch.load(path, weights_only=True)
+    torch.save(state | {part: value}, path)
+    with pytest.raises(EigenmapError, match=rf"checkpoint\.pt is damaged \({part} cannot be used\); start anew"):
+        checkpoint.load(path)
 
 
 def test_missing_and_foreign_checkpoints_are_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -114,3 +114,8 @@ def test_the_bar_is_put_away_when_a_run_fails() -> None:
     with pytest.raises(RuntimeError, match="monitor failed"):
         train(ToyNetwork(), ToyRelation(), build("nested"), config, monitor=monitor, progress=spy)
     assert spy.calls[-1] == ("stop",)
+
+
+def test_where_standard_error_is_closed_nothing_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stderr", None)
+    assert isinstance(show(), Silent)

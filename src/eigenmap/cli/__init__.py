@@ -24,10 +24,12 @@ from eigenmap.cli import (  # noqa: F401 - they register their verbs
     serve,
 )
 from eigenmap.cli.app import app
+from eigenmap.cli.streams import guarded_streams
 
 __all__ = ["app", "main"]
 
 
 def main() -> None:
     """Run the command line."""
-    app()
+    with guarded_streams():
+        app()

@@ -80,6 +80,23 @@ def _says_no_memory(error: Exception) -> bool:
     return isinstance(error, MemoryError) or bool(re.search(r"can't allocate memory|out of memory", str(error)))
 
 
+_OF_THE_SYSTEM = {
+    *(errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EIO, errno.ELOOP, errno.EMFILE, errno.ENFILE),
+    *((errno.EDQUOT,) if hasattr(errno, "EDQUOT") else ()),  # there are no quotas on Windows
+}
+"""What is wrong with a disk or a folder, not with us."""
+
+
+def _about_file(error: OSError) -> str:
+    """What the system says of a file; the error itself is raised again if it may be a mistake of ours."""
+    if error.errno == errno.ENAMETOOLONG:
+        return f"a name is too long for a file: {str(error.filename)[:60]} ..."
+    if error.errno not in _OF_THE_SYSTEM:
+        raise error
+    which = "a file" if error.filename is None else str(error.filename)
+    return f"{which} cannot be read or written: {error.strerror}"
+
+
 @contextmanager
 def _in_one_sentence() -> Iterator[None]:
     """What is wrong with the input or with the command itself."""
@@ -89,9 +106,7 @@ def _in_one_sentence() -> Iterator[None]:
         complain(str(error))
         raise typer.Exit(2) from None
     except OSError as error:
-        if error.errno != errno.ENAMETOOLONG:
-            raise
-        complain(f"a name is too long for a file: {str(error.filename)[:60]} ...")
+        complain(_about_file(error))
         raise typer.Exit(2) from None
     except (MemoryError, RuntimeError) as error:
         if not _says_no_memory(error):

@@ -6,14 +6,23 @@ import math
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, ConsoleOptions
+    from rich.segment import Segment
 
 Say = Callable[[str], None]
 Tick = Callable[[int, int], object]
 """Told (done, total)."""
+
+_BIDIRECTIONAL = (*range(0x202A, 0x202F), *range(0x2066, 0x206A))
+_CONTROLS = (*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029, *_BIDIRECTIONAL)
+_ESCAPES = {code: f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" for code in _CONTROLS}
+_ESCAPES |= {ord("\t"): "\\t", ord("\n"): "\\n", ord("\r"): "\\r"}
+_ESCAPES |= {code: f"\\x{code - 0xDC00:02x}" for code in range(0xDC80, 0xDD00)}  # bytes of names that are no UTF-8
+_ESCAPES_IN_LINES = {code: shown for code, shown in _ESCAPES.items() if code != ord("\n")}
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -21,12 +30,14 @@ def console(*, stderr: bool = False) -> Console:
     from rich.console import Console
 
     stream = sys.stderr if stderr else sys.stdout
-    return Console(stderr=stderr, highlight=False, width=None if stream.isatty() else 1000)
+    seen = stream is not None and stream.isatty()  # None: a stream that was closed before Python began
+    return Console(stderr=stderr, highlight=False, width=None if seen else 1000)
 
 
 def show(content: Any = "") -> None:
     """Print a result: a line, or a table."""
-    console().print(printable(content) if isinstance(content, str) else content, markup=False, soft_wrap=True)
+    shown = printable(content) if isinstance(content, str) else _Harmless(content)
+    console().print(shown, markup=False, soft_wrap=True)
 
 
 def note(line: str) -> None:
@@ -38,7 +49,7 @@ def complain(message: str) -> None:
     """Print one sentence about what went wrong."""
     from rich.text import Text
 
-    sentence = printable(message).rstrip().removesuffix(".")
+    sentence = printable(message.rstrip()).removesuffix(".")
     if not sentence.endswith("?"):
         sentence += "."
     console(stderr=True).print(Text.assemble(("Error: ", "bold red"), sentence), soft_wrap=True)
@@ -50,8 +61,35 @@ def sayer(quiet: bool) -> Say:
 
 
 def printable(text: str) -> str:
-    """The text with what no terminal can show replaced, such as the odd bytes of a file name."""
-    return text.encode("utf-8", "replace").decode("utf-8")
+    r"""The text on one line, with what could steer a terminal or turn words round escaped, as could bytes of a name.
+
+    Control characters (C0, DEL and C1), bidirectional overrides, and bytes of a file name that are no UTF-8.
+
+    >>> printable("a\x1b[2Jb.jpg")
+    'a\\x1b[2Jb.jpg'
+    """
+    return _encodable(text.translate(_ESCAPES))
+
+
+def _encodable(text: str) -> str:
+    """Surrogates that no encoding has, escaped."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+@dataclass(frozen=True)
+class _Harmless:
+    """A table of rich whose cells cannot steer the terminal, whoever wrote them."""
+
+    content: Any
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
+        from rich.segment import Segment
+
+        for segment in console.render(self.content, options):
+            if segment.control:
+                yield segment
+            else:
+                yield Segment(_encodable(segment.text.translate(_ESCAPES_IN_LINES)), segment.style)
 
 
 @contextmanager
@@ -61,7 +99,7 @@ def progress_bar(what: str, quiet: bool = False) -> Iterator[Tick | None]:
     with progress_bar("reading") as tick:
         load_images(source, progress=tick)
     """
-    if quiet or not sys.stderr.isatty():
+    if quiet or sys.stderr is None or not sys.stderr.isatty():
         yield None
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -29,6 +28,7 @@ from eigenmap.cli.fit_options import (
 )
 from eigenmap.cli.options import OUTPUT, SOURCES, Device, DeviceOption, QuietOption, StrictOption, check_device
 from eigenmap.errors import EigenmapError
+from eigenmap.files import parse_json
 
 if TYPE_CHECKING:
     from eigenmap.model import Eigenmap
@@ -239,7 +239,7 @@ def parse_settings(pairs: list[str]) -> dict[str, Any]:
         if not equals or not name:
             raise EigenmapError(f"--set takes name=value, for example --set clip_norm=1, not {pair!r}.")
         try:
-            read = json.loads(value)
+            read = parse_json(value)
         except ValueError:
             read = value
         if read is None:  # for a recipe it would mean "as it is", which nobody who types it expects

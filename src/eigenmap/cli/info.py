@@ -98,7 +98,7 @@ def _facts(model: Eigenmap) -> Table:
     facts["weights"] = f"max(eigenvalue, 0)^{model.alignment.t:g}"
     table = Table.grid(padding=(0, 2))
     for name, value in facts.items():
-        table.add_row(name, value)
+        table.add_row(name, str(value))
     return table
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from eigenmap.errors import EigenmapError
-from eigenmap.files import require_writable, whole_file
+from eigenmap.files import make_folder, require_writable, whole_file
 
 if TYPE_CHECKING:
     pass
@@ -28,17 +28,6 @@ def check_index(path: Path, force: bool) -> None:
     """Refuse a folder that exists (unless `force`, and it is an index) or that cannot be written."""
     if path.exists() and not (path / "index.json").is_file():
         raise EigenmapError(f"{path} exists and is not an index; choose another name.")
-    if path.exists() and not force:
-        raise EigenmapError(f"{path} exists; choose another name, or use --force to replace it.")
-    require_writable(path)
-
-
-def check_codes(path: Path, force: bool) -> None:
-    """Refuse a folder that exists (unless `force`, and it holds codes) or that cannot be written."""
-    from eigenmap.embedding.shards import Codebook
-
-    if path.exists() and not Codebook.is_at(path):
-        raise EigenmapError(f"{path} exists and is not a folder of codes; choose another name.")
     if path.exists() and not force:
         raise EigenmapError(f"{path} exists; choose another name, or use --force to replace it.")
     require_writable(path)
@@ -63,7 +52,7 @@ def written(path: Path) -> Iterator[IO[bytes]]:
         np.save(file, codes)
     """
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
     except OSError as error:
         raise EigenmapError(f"{path} cannot be written: {error.strerror or error}.") from error
     with whole_file(path) as file:

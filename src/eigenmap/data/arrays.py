@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from numpy.lib.format import MAGIC_PREFIX
 from PIL import Image
 from torch import Tensor
 
 from eigenmap.data.images import Pixels, fit_image, quiet_pillow
 from eigenmap.data.imageset import ImageSet
 from eigenmap.data.labels import Labels
+from eigenmap.data.npy import Array as Array
+from eigenmap.data.npy import Npz, open_npy, open_npz
 from eigenmap.errors import EigenmapError
 
-Array: TypeAlias = npt.NDArray[Any]
 Images: TypeAlias = ImageSet | Tensor | Array | Image.Image | Sequence[Image.Image | Array | Tensor]
 
 IMAGE_KEYS = frozenset(
@@ -120,41 +119,32 @@ def one_as_nhwc(array: Array) -> Array:
     return as_nhwc(array[None, ..., None] if array.ndim == 2 else array[None])
 
 
-def is_npy(path: Path) -> bool:
-    """Whether a file begins as an .npy file does; what NumPy itself says of any other is to unpickle it."""
-    with path.open("rb") as stream:
-        return stream.read(len(MAGIC_PREFIX)) == MAGIC_PREFIX
-
-
 def read_array_file(path: Path) -> tuple[Array, Labels | None]:
     """Read images, and labels where there are any, from an .npy or .npz file; nothing is unpickled."""
+    if path.suffix.lower() == ".npy":
+        return open_npy(path), None
+    with open_npz(path) as arrays:
+        key = _image_key(arrays)
+        label_key = _label_key(key, arrays.names)
+        images, values = arrays[key], None if label_key is None else arrays[label_key]
     try:
-        if path.suffix.lower() == ".npy":
-            if not is_npy(path):
-                raise ValueError("it does not begin as one")
-            return np.load(path, mmap_mode="r", allow_pickle=False), None
-        if not zipfile.is_zipfile(path):
-            raise ValueError("it does not begin as one")
-        # Opened here, since NumPy leaves a damaged file open.
-        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
-            key = _image_key(archive, path)
-            images, label_key = archive[key], _label_key(key, archive.files)
-            return images, None if label_key is None else Labels.from_array(archive[label_key])
+        return images, None if values is None else Labels.from_array(values)
     except EigenmapError as error:
         raise EigenmapError(f"{path}: {error}") from None
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise EigenmapError(f"{path} cannot be read as a NumPy file: {error}") from None
+    except UnicodeDecodeError:  # names as bytes
+        raise EigenmapError(f"{path}: the names in {label_key} are not ASCII; store them as text") from None
 
 
-def _image_key(archive: Any, path: Path) -> str:
+def _image_key(arrays: Npz) -> str:
     """Find the array of an .npz file that holds the images: by its name, else the only one shaped so."""
-    keys: list[str] = archive.files
-    known = [key for key in keys if key.lower() in IMAGE_KEYS]
+    known = [key for key in arrays.names if key.lower() in IMAGE_KEYS]
     if not known:
-        known = [key for key in keys if archive[key].ndim in (3, 4)]
+        known = [key for key in arrays.names if len(arrays.shape(key)) in (3, 4)]
     if len(known) != 1:
-        listed = ", ".join(keys) or "nothing"
-        raise EigenmapError(f"which array holds the images is not clear (it has: {listed}); name one of them 'images'")
+        listed = ", ".join(arrays.names) or "nothing"
+        raise EigenmapError(
+            f"{arrays.path}: which array holds the images is not clear (it has: {listed}); name one of them 'images'"
+        )
     return known[0]
 
 

@@ -19,24 +19,25 @@ Nothing in either is executed when it is opened (`allow_pickle=False`).
 
 from __future__ import annotations
 
-import zlib
+import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from shutil import rmtree
 from typing import Any
-from uuid import uuid4
-from zipfile import BadZipFile, is_zipfile
+from zipfile import is_zipfile
 
 import numpy as np
 import torch
+from numpy.lib.format import MAGIC_PREFIX
 from torch import Tensor
 
 from eigenmap.data.adjacency import Adjacency
-from eigenmap.data.arrays import is_npy
 from eigenmap.data.graphs import Graph, Nodes, as_classes, as_features, as_nodes, as_tensor, columns_fit, load_graph
+from eigenmap.data.npy import open_npy, open_npz
+from eigenmap.data.scipy_files import read_scipy
 from eigenmap.errors import EigenmapError
 from eigenmap.files import whole_file
+from eigenmap.folders import staged_folder
 from eigenmap.networks.sparse import SparseRows
 
 SPLITS = {"train": "train_idx", "validation": "val_idx", "test": "test_idx"}
@@ -52,11 +53,12 @@ def read_features(path: str | Path) -> Tensor | SparseRows:
     path = Path(path)
     if path.is_dir() or not path.exists():
         return read_nodes(path).x
-    if not is_zipfile(path):
-        return _npy_rows(path)
-    with _archive(path) as archive:
-        if {"format", "shape", "data"} <= set(archive.files):
-            return _scipy_rows(path)
+    with _about(path):
+        if not _is_zip(path):
+            return _npy_rows(path)
+        with open_npz(path) as arrays:
+            if {"format", "shape", "data"} <= set(arrays.names):
+                return read_scipy(arrays)
     return read_nodes(path).x
 
 
@@ -65,8 +67,9 @@ def read_nodes(source: str | Path) -> Nodes:
     if str(source).partition(":")[0] in ("ogb", "pyg"):
         graph = load_graph(source)
         return Nodes(graph.x, graph.y, graph.splits)
-    with _arrays(Path(source)) as (names, array):
-        return Nodes(*_node_arrays(Path(source), names, array))
+    path = Path(source)
+    with _about(path), _arrays(path) as (names, array):
+        return Nodes(*_node_arrays(path, names, array))
 
 
 def save_graph(graph: Graph, path: str | Path) -> Path:
@@ -112,30 +115,22 @@ def _edges(graph: Graph) -> tuple[Tensor, Tensor | None]:
 
 def _save_folder(path: Path, arrays: Mapping[str, Any]) -> None:
     """Write a folder beside, then exchange the two: what is there may be the memory map that is being written."""
+    _require_graph(path)
+    with staged_folder(path, replace=True, check=_require_graph) as staging:
+        for name, array in arrays.items():
+            np.save(staging / f"{name}.npy", array)
+
+
+def _require_graph(path: Path) -> None:
+    """Refuse to replace anything but a graph."""
     ours = {f"{name}.npy" for name in ARRAYS}
     if path.exists() and (not path.is_dir() or any(file.name not in ours for file in path.iterdir())):
         raise EigenmapError(f"{path} holds something that is not a graph; choose another name.")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    new, old = (path.with_name(f".{path.name}.{uuid4().hex}.{part}") for part in ("partial", "old"))
-    try:
-        new.mkdir()
-        for name, array in arrays.items():
-            np.save(new / f"{name}.npy", array)
-        if path.exists():
-            path.rename(old)
-        new.rename(path)
-    except BaseException:
-        if old.exists():
-            old.rename(path)
-        raise
-    finally:
-        for leftover in (new, old):
-            rmtree(leftover, ignore_errors=True)
 
 
 def read_graph(path: Path) -> Graph:
     """A graph in our own format."""
-    with _arrays(path) as (names, array):
+    with _about(path), _arrays(path) as (names, array):
         x, y, splits = _node_arrays(path, names, array)
         adjacency, edge_index, edge_weight = None, None, None
         if {"indptr", "indices"} <= names:
@@ -154,35 +149,33 @@ def _arrays(path: Path) -> Iterator[tuple[set[str], Callable[[str], Any]]]:
     """The names of the arrays in a file or folder, and how to get one."""
     if path.is_dir():
         files = {file.stem: file for file in path.glob("*.npy")}
-        with _readable(path):
-            # Copy on write: torch wants memory it may write to, and the file must stay as it is.
-            yield set(files), lambda name: np.load(files[name], mmap_mode="c", allow_pickle=False)
+        # Copy on write: torch wants memory it may write to, and the file must stay as it is.
+        yield set(files), lambda name: open_npy(files[name], "c")
         return
     if not path.exists():
         raise EigenmapError(f"There is no file or folder {path}.")
-    with _archive(path) as archive:
-        yield set(archive.files), lambda name: archive[name]
+    if not _is_zip(path):
+        raise EigenmapError(f"{path} is no graph: that is an .npz file with edge_index and x in it.")
+    with open_npz(path) as arrays:
+        yield set(arrays.names), arrays.__getitem__
 
 
 @contextmanager
-def _archive(path: Path) -> Iterator[Any]:
-    """An open .npz file."""
-    with _readable(path):
-        if not is_zipfile(path):
-            raise EigenmapError(f"{path} is no graph: that is an .npz file with edge_index and x in it.")
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            yield archive
-
-
-@contextmanager
-def _readable(path: Path) -> Iterator[None]:
+def _about(path: Path) -> Iterator[None]:
+    """Name the file in whatever is wrong with its content."""
     try:
         yield
-    except EigenmapError:
-        raise
-    except (OSError, ValueError, EOFError, BadZipFile, KeyError, zlib.error) as error:
-        reason = str(error.args[0] if isinstance(error, KeyError) else error)
-        raise EigenmapError(f"{path} cannot be read: {reason.rstrip('.')}.") from None
+    except EigenmapError as error:
+        if str(path) in str(error):
+            raise
+        raise EigenmapError(f"{path}: {error}") from None
+
+
+def _is_zip(path: Path) -> bool:
+    try:
+        return is_zipfile(path)
+    except OSError as error:
+        raise EigenmapError(f"{path} cannot be read: {error.strerror}.") from None
 
 
 def _node_arrays(
@@ -193,7 +186,8 @@ def _node_arrays(
     y = as_classes(array("y")) if "y" in names else None
     if y is None and "y" in names:
         raise EigenmapError(f"y in {path} must be class numbers (0, 1, 2 ..., -1 where there is none).")
-    splits = {split: as_nodes(array(name), name, len(x)) for split, name in SPLITS.items() if name in names}
+    n = x.shape[0] if x.shape else 0
+    splits = {split: as_nodes(array(name), name, n) for split, name in SPLITS.items() if name in names}
     return x, y, splits
 
 
@@ -202,9 +196,9 @@ def _sparse_features(path: Path, array: Callable[[str], Any], names: set[str]) -
         raise EigenmapError(f"{path} has neither x nor x_indptr, x_indices and x_shape: every node needs features.")
     offsets, columns = _list(path, "x_indptr", array).long(), _list(path, "x_indices", array)
     values = as_tensor(array("x_data")) if "x_data" in names else None
-    n, shape = len(offsets) - 1, [int(size) for size in np.ravel(array("x_shape"))]
+    n, shape = len(offsets) - 1, _sizes(path, array("x_shape"))
     # Some writers store the transposed shape; the rows are what indptr says.
-    if n not in shape or len(shape) != 2:
+    if n < 0 or n not in shape or len(shape) != 2 or min(shape) < 0:
         raise EigenmapError(f"x_shape {tuple(shape)} does not fit the {n:,} rows of x_indptr in {path}.")
     width = shape[1] if shape[0] == n else shape[0]
     fits = bool((offsets.diff() >= 0).all()) and int(offsets[0]) == 0 and int(offsets[-1]) == len(columns)
@@ -213,6 +207,13 @@ def _sparse_features(path: Path, array: Callable[[str], Any], names: set[str]) -
     if not columns_fit(columns, width):
         raise EigenmapError(f"The sparse features in {path} are damaged: a column is not in 0 ... {width - 1}.")
     return SparseRows(offsets, columns, values, width)
+
+
+def _sizes(path: Path, shape: Any) -> list[int]:
+    sizes = as_tensor(np.ravel(shape), "x_shape").double()
+    if not bool(sizes.isfinite().all()):
+        raise EigenmapError(f"x_shape in {path} must be two whole numbers.")
+    return [int(size) for size in sizes.tolist()]
 
 
 def _list(path: Path, name: str, array: Callable[[str], Any]) -> Tensor:
@@ -226,22 +227,10 @@ def _list(path: Path, name: str, array: Callable[[str], Any]) -> Tensor:
 
 def _npy_rows(path: Path) -> Tensor | SparseRows:
     """The matrix in an .npy file, which stays on disk."""
-    with _readable(path):
-        if not is_npy(path):
+    with path.open("rb") as stream:
+        if stream.read(len(MAGIC_PREFIX)) != MAGIC_PREFIX:
             raise EigenmapError(f"{path} cannot be read: features come as an .npy or .npz file.")
-        return as_features(np.lib.format.open_memmap(path, mode="c"))
-
-
-def _scipy_rows(path: Path) -> SparseRows:
-    """The matrix that scipy.sparse.save_npz wrote."""
-    from scipy.sparse import load_npz
-
-    try:
-        rows = as_features(load_npz(path))
-    except EigenmapError as error:
-        raise EigenmapError(f"{path} cannot be used: {error}") from None
-    assert isinstance(rows, SparseRows)
-    return rows
+    return as_features(open_npy(path, "c"))
 
 
 def _stored_adjacency(path: Path, indptr: Tensor, indices: Tensor, cumulative: Tensor | None) -> Adjacency:
@@ -267,4 +256,4 @@ def _stored_adjacency(path: Path, indptr: Tensor, indices: Tensor, cumulative: T
 def _increases(sums: Tensor, strip: int = 1 << 22) -> bool:
     """Whether this can be a running sum; by strips, since it may be a memory map. Rounding may lose a small weight."""
     parts = (sums[start : start + strip + 1] for start in range(0, len(sums), strip))
-    return 0 < float(sums[0]) < float(sums[-1]) and all(bool((part.diff() >= 0).all()) for part in parts)
+    return 0 < float(sums[0]) < float(sums[-1]) < math.inf and all(bool((part.diff() >= 0).all()) for part in parts)

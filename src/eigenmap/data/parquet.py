@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from eigenmap.data.folders import require_files
 from eigenmap.data.labels import Labels
 from eigenmap.errors import EigenmapError
 
@@ -16,6 +17,8 @@ LABEL_COLUMNS = ("label", "labels")
 ID_COLUMNS = ("id", "name", "file", "file_name", "filename", "path", "image_id")
 
 _ROWS_AT_A_TIME = 64
+_MOST_ROWS_PER_BYTE = 64
+"""Rows without an image take hardly any room, but nobody has a file of nothing else."""
 
 
 @dataclass(frozen=True)
@@ -30,8 +33,12 @@ class ParquetImages:
     def read(self) -> Iterator[bytes | None]:
         """Yield the encoded image of every row, in order; None where a row has none."""
         for file in self.files:
-            for batch in _batches(_open(file), file, columns=[self.column]):
-                yield from _field(batch, self.column).to_pylist()
+            source, count = _open(file), 0
+            for batch in _batches(source, file, columns=[self.column]):
+                count += len(batch)
+                if count <= source.metadata.num_rows:
+                    yield from _field(batch, self.column).to_pylist()
+            _require_rows(file, source.metadata.num_rows, count)
 
 
 def open_parquet(files: Sequence[Path]) -> ParquetImages:
@@ -46,13 +53,14 @@ def open_parquet(files: Sequence[Path]) -> ParquetImages:
     rows: list[Any] = []
     for file in files:
         source = _open(file)
-        absent = {image, label, ident} - {None, *_columns(source)}
+        absent = {image, label, ident} - {None, *_columns(source, file)}
         if absent:
             raise EigenmapError(f"{file} has no column '{absent.pop()}', which {files[0]} has")
         with _readable(file):
             table = source.read(columns=[name for name in (label, ident) if name is not None])
-        ids += [str(i) for i in table[ident].to_pylist()] if ident else _numbered(file, source.metadata.num_rows)
-        rows += table[label].to_pylist() if label else []
+            _require_rows(file, source.metadata.num_rows, len(table))
+            ids += [str(i) for i in table[ident].to_pylist()] if ident else _numbered(file, len(table))
+            rows += table[label].to_pylist() if label else []
     return ParquetImages(list(files), image, ids, _labels(rows) if label else None)
 
 
@@ -73,7 +81,7 @@ def named_rows(
     first = 0
     for file in files:
         source = _open(file)
-        absent = {image, ident} - {None, *_columns(source)}
+        absent = {image, ident} - {None, *_columns(source, file)}
         if absent:
             raise EigenmapError(f"{file} has no column '{absent.pop()}', which {files[0]} has")
         in_file = 0
@@ -96,11 +104,13 @@ def _group_rows(
         return
     row = 0
     for batch in _batches(source, file, row_groups=[group], columns=columns):
-        names = [str(name) for name in batch.column(ident).to_pylist()] if ident else [None] * len(batch)
+        with _readable(file):
+            names = [str(name) for name in batch.column(ident).to_pylist()] if ident else [None] * len(batch)
         encoded = _field(batch, image).to_pylist() if images else [None] * len(batch)
         for name, content in zip(names, encoded, strict=True):
             yield row, name, content
             row += 1
+    _require_rows(file, source.metadata.row_group(group).num_rows, row)
 
 
 def _batches(source: Any, file: Path, **which: Any) -> Iterator[Any]:
@@ -120,7 +130,7 @@ def _field(batch: Any, column: str) -> Any:
 
 def _find_columns(file: Path) -> tuple[str, str | None, str | None]:
     """Which columns hold the images, the labels and the ids."""
-    columns = _columns(_open(file))
+    columns = _columns(_open(file), file)
     image = next((name for name in IMAGE_COLUMNS if "binary" in columns.get(name, "")), None)
     if image is None:
         wanted = ", ".join(name for name in IMAGE_COLUMNS if "." not in name)
@@ -135,24 +145,42 @@ def _open(file: Path) -> Any:
         import pyarrow.parquet as pq
     except ImportError:
         raise EigenmapError('reading parquet files needs pyarrow: pip install "eigenmap[parquet]"') from None
+    require_files([file], [str(file)])
     with _readable(file):
-        return pq.ParquetFile(file)
+        source = pq.ParquetFile(file)
+        groups = [source.metadata.row_group(group).num_rows for group in range(source.num_row_groups)]
+        rows = source.metadata.num_rows
+        if rows != sum(groups) or not all(0 <= count <= rows for count in groups):
+            raise ValueError("the rows of its parts do not add up to those of the whole")
+        if rows > _MOST_ROWS_PER_BYTE * file.stat().st_size:
+            raise ValueError(f"it says that it has {rows:,} rows, more than a file of its size can hold")
+        return source
+
+
+def _require_rows(file: Path, said: int, found: int) -> None:
+    """Refuse a file with more or fewer rows than its footer says: names and images would not belong together."""
+    if said != found:
+        raise EigenmapError(f"{file} is damaged: it says that it has {said:,} rows, but there are {found:,}")
 
 
 @contextmanager
 def _readable(file: Path) -> Iterator[None]:
-    import pyarrow as pa
-
     try:
         yield
-    except (OSError, pa.ArrowException) as error:
-        raise EigenmapError(f"{file} cannot be read as a parquet file: {error}") from None
+    except EigenmapError:
+        raise
+    except OSError as error:
+        raise EigenmapError(f"{file} cannot be read as a parquet file: {error.strerror or error}") from None
+    except Exception as error:  # a damaged file can fail anywhere inside Arrow
+        raise EigenmapError(f"{file} cannot be read as a parquet file: {str(error) or 'it is damaged'}") from None
 
 
-def _columns(source: Any) -> dict[str, str]:
+def _columns(source: Any, file: Path) -> dict[str, str]:
     """Names and types of the columns; a struct ``image`` of bytes and path counts as image.bytes, image.path."""
     columns: dict[str, str] = {}
-    for column in source.schema_arrow:
+    with _readable(file):
+        schema = list(source.schema_arrow)
+    for column in schema:
         inner = [column.type.field(i) for i in range(column.type.num_fields)] if _is_struct(column) else []
         columns |= {f"{column.name}.{part.name}": str(part.type) for part in inner} or {column.name: str(column.type)}
     return columns

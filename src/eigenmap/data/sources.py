@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -16,7 +17,7 @@ from torch import Tensor
 from eigenmap.arguments import a_path, whole_number
 from eigenmap.data.arrays import Images, as_array, as_nhwc, one_as_nhwc, read_array_file, to_pixels
 from eigenmap.data.decode import decode_in_order, processors
-from eigenmap.data.folders import list_folder
+from eigenmap.data.folders import list_folder, require_files
 from eigenmap.data.images import (
     GREY_MODES,
     Encoded,
@@ -95,6 +96,7 @@ class _InMemory:
     images: Any
     ids: list[str]
     labels: Labels | None = None
+    file: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -110,9 +112,10 @@ class _OnDisk:
 def _load_memory(
     stored: _InMemory, size: int | None, channels: int | None, labels: LabelSource | None, progress: Progress | None
 ) -> ImageSet:
-    size, channels = _shape_of_arrays(stored.images, size, channels)
     known = _resolve_labels(labels, stored.ids) or stored.labels
-    images = ImageSet(to_pixels(stored.images, size, channels), stored.ids, known)
+    with _about(stored.file):
+        size, channels = _shape_of_arrays(stored.images, size, channels)
+        images = ImageSet(to_pixels(stored.images, size, channels), stored.ids, known)
     if progress is not None:
         progress(len(images), len(images))
     return images
@@ -166,6 +169,10 @@ def _find(source: Source) -> _InMemory | _OnDisk:
         if paths:
             raise EigenmapError("a list of images holds either paths or images, not both")
         return _InMemory(source, _numbers(len(source)))
+    return _in_memory(source)
+
+
+def _in_memory(source: Any) -> _InMemory:
     array = as_nhwc(as_array(source))
     if len(array) == 0:
         raise EigenmapError("the array of images is empty")
@@ -177,10 +184,23 @@ def _find_path(path: Path) -> _InMemory | _OnDisk:
         return _find_folder(path)
     if not path.exists():
         raise EigenmapError(f"{path} does not exist")
+    require_files([path], [str(path)])
     if path.suffix.lower() in (".npy", ".npz"):
         array, labels = read_array_file(path)
-        return replace(_find(array), labels=labels)
+        with _about(path):
+            return replace(_in_memory(array), labels=labels, file=path)
     return _find_list([path], [path.name])
+
+
+@contextmanager
+def _about(file: Path | None) -> Iterator[None]:
+    """Name the file, if it is one, in whatever is wrong with its content."""
+    try:
+        yield
+    except EigenmapError as error:
+        if file is None:
+            raise
+        raise EigenmapError(f"{file}: {error}") from None
 
 
 def _find_folder(path: Path) -> _OnDisk:
@@ -194,10 +214,7 @@ def _find_folder(path: Path) -> _OnDisk:
 
 
 def _find_list(paths: list[Path], ids: list[str]) -> _OnDisk:
-    absent = [name for path, name in zip(paths, ids, strict=True) if not path.is_file()]
-    if absent:
-        shown = ", ".join(absent[:3]) + (", ..." if len(absent) > 3 else "")
-        raise EigenmapError(f"{len(absent):,} of {len(ids):,} image files do not exist: {shown}")
+    require_files(paths, ids)
     if all(path.suffix.lower() == ".parquet" for path in paths):
         return _find_parquet(paths)
     return _OnDisk(ids, lambda: iter(paths))

@@ -11,17 +11,17 @@ part of the labels a probe was fitted to, become a panel each.
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
+from eigenmap.arguments import is_number
 from eigenmap.errors import EigenmapError
 from eigenmap.figures.curves import Curve, Panel
 from eigenmap.figures.style import numbered_key
+from eigenmap.files import read_json
 
 NOT_METRICS = {"dim", "share", "labels", "spread", "runs", "seed"}
 PREFERRED = ("map_over_found@", "precision@", "accuracy")
@@ -60,7 +60,7 @@ class Scores:
 def read_scores(path: Path, name: str | None = None) -> Scores:
     """Read one file; its series is called `name`, or like the file."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = read_json(path)
     except OSError as error:
         raise EigenmapError(f"{path} cannot be read: {error.strerror}.") from error
     except ValueError as error:
@@ -157,13 +157,9 @@ def _is_row(row: object) -> bool:
     if not isinstance(row, dict):
         return False
     dim = row.get("dim")
-    return isinstance(dim, (int, float)) and not isinstance(dim, bool) and dim >= 1 and dim == int(dim)
+    return isinstance(dim, (int, float)) and is_number(dim) and dim >= 1 and dim == int(dim)
 
 
 def _numbers(row: Mapping[str, Any]) -> dict[str, float]:
     """The numbers of a row; words beside them are left out."""
-    return {
-        name: value
-        for name, value in row.items()
-        if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-    }
+    return {name: value for name, value in row.items() if isinstance(value, (int, float)) and is_number(value)}

@@ -34,7 +34,8 @@ def training_figure(runs: Mapping[str, Sequence[Record]]) -> Figure:
     for number, (name, records) in enumerate(runs.items()):
         style = numbered_look(number)
         line = style | {"marker": ""}
-        loss.plot([r["step"] for r in records], [r["loss"] for r in records], label=legend_label(name), **line)
+        losses = [(r["step"], r["loss"]) for r in records if "loss" in r]
+        loss.plot([step for step, _ in losses], [value for _, value in losses], label=legend_label(name), **line)
         checks = [record for record in records if "effective_rank" in record]
         rank.plot([r["step"] for r in checks], [r["effective_rank"] for r in checks], **style)
         for axes, monitor in zip(watched, monitors, strict=True):

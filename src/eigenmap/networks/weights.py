@@ -97,6 +97,13 @@ def _unwrap(content: object, file: Path) -> dict[str, Tensor]:
         if inner is None:
             break
         content = inner
-    if not isinstance(content, Mapping) or not all(isinstance(value, Tensor) for value in content.values()):
+    if not isinstance(content, Mapping) or not all(map(_is_named_tensor, content.items())):
         raise EigenmapError(f"{file} does not hold a dictionary of named tensors.")
     return dict(content)
+
+
+def _is_named_tensor(item: tuple[object, object]) -> bool:
+    name, value = item
+    if not isinstance(name, str) or not isinstance(value, Tensor):
+        return False
+    return value.layout is torch.strided and not (value.is_meta or value.is_complex() or value.is_quantized)

@@ -66,6 +66,7 @@ def store(path: Path, ids: Iterable[str | int], pixels: Iterable[npt.NDArray[np.
     """
     rows = ((_stored_name(name), encode(each)) for name, each in zip(ids, pixels, strict=True))
     with _complaining(path), closing(sqlite3.connect(path / FILE)) as connection, connection:
+        connection.execute("PRAGMA synchronous = EXTRA")  # or a power cut may undo what was acknowledged
         connection.execute(_TABLE)
         connection.executemany("INSERT OR REPLACE INTO thumbnails VALUES (?, ?)", rows)
 
@@ -92,7 +93,8 @@ class StoredPictures:
 
     def _connection(self) -> sqlite3.Connection:
         if not hasattr(self._local, "connection"):
-            self._local.connection = sqlite3.connect(f"{self._file.resolve().as_uri()}?mode=ro", uri=True)
+            # Not mode=ro, which cannot roll back what a killed writer left; a file we may not write is only read.
+            self._local.connection = sqlite3.connect(f"{self._file.resolve().as_uri()}?mode=rw", uri=True)
         connection: sqlite3.Connection = self._local.connection
         return connection
 

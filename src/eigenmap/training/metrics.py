@@ -5,15 +5,18 @@ from __future__ import annotations
 import importlib
 import json
 import math
+import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, TypedDict, cast
 
 import torch
 from torch import Tensor
 
+from eigenmap.arguments import is_number
 from eigenmap.errors import EigenmapError
+from eigenmap.files import parse_json, whole
 
 
 class Record(TypedDict, total=False):
@@ -50,27 +53,38 @@ class Metrics:
         if path is None:
             return
         if resume_step > 0 and path.exists():
-            self.history = [record for record in read(path) if record["step"] <= resume_step]
-        temporary = path.with_name(f".{path.name}.tmp")
-        temporary.write_text("".join(map(_line, self.history)), encoding="utf-8")
-        temporary.replace(path)
+            self.history = _until(path, resume_step)
+        with whole(path) as partial:
+            partial.write_text("".join(map(_line, self.history)), encoding="utf-8")
         if tensorboard:
             self._board = _summary_writer(path.parent / "tensorboard", purge_step=resume_step + 1)
 
     def write(self, record: Record) -> None:
-        """Append one record; it is in the file when this returns."""
+        """Append one record; it is in the file when this returns, and on disk after `sync`."""
         self.history.append(record)
         if self.path is not None:
             try:
                 with self.path.open("a", encoding="utf-8") as file:
                     file.write(_line(record))
             except OSError as error:
-                raise EigenmapError(
-                    f"{self.path} cannot be written: {error.strerror}; with resume the run goes on from its checkpoint."
-                ) from error
+                raise self._unwritable(error) from error
         if self._board is not None:
             for name, value in _scalars(record).items():
                 self._board.add_scalar(name, value, record["step"])
+
+    def _unwritable(self, error: OSError) -> EigenmapError:
+        return EigenmapError(
+            f"{self.path} cannot be written: {error.strerror}; with resume the run goes on from its checkpoint."
+        )
+
+    def sync(self) -> None:
+        """Put all records on disk: a checkpoint counts on those before it."""
+        if self.path is not None:
+            try:
+                with self.path.open("rb") as file:
+                    os.fsync(file.fileno())
+            except OSError as error:
+                raise self._unwritable(error) from error
 
     def close(self) -> None:
         """Flush what TensorBoard buffers."""
@@ -80,11 +94,46 @@ class Metrics:
 
 def read(path: Path) -> list[Record]:
     """All complete records of a metrics file; a last line cut short by a kill is left out."""
-    lines = path.read_text(encoding="utf-8").split("\n")[:-1]  # what follows the last newline is incomplete
     try:
-        return [json.loads(line) for line in lines]
+        lines = path.read_bytes().split(b"\n")[:-1]  # what follows the last newline is incomplete
+        return [_record(parse_json(line)) for line in lines]
+    except OSError as error:
+        raise EigenmapError(f"the metrics file {path} cannot be read: {error.strerror or error}.") from error
     except ValueError as error:
         raise EigenmapError(f"the metrics file {path} is damaged ({error}); move it away.") from error
+
+
+def _record(line: Any) -> Record:
+    """A line of the file, if its values are what a run writes; else ValueError."""
+    if not isinstance(line, dict) or type(line.get("step")) is not int or line["step"] < 0:
+        raise ValueError("a line has no step")
+    for name, value in line.items():
+        if name == "eigenvalues":
+            fits = isinstance(value, list) and all(map(is_number, value))
+        elif name == "monitor":
+            fits = isinstance(value, dict) and all(v is None or is_number(v) for v in value.values())
+        else:
+            fits = is_number(value)
+        if not fits:
+            raise ValueError(f"{name[:40]} of step {line['step']} is no number")
+    return cast(Record, line)
+
+
+def _until(path: Path, step: int) -> list[Record]:
+    """The records up to a step that a checkpoint vouches for; a power cut may have damaged those after it."""
+    kept: list[Record] = []
+    damaged = False
+    for line in path.read_bytes().split(b"\n")[:-1]:
+        try:
+            record = _record(parse_json(line))
+        except ValueError:
+            damaged = True
+            continue
+        if record["step"] <= step:
+            if damaged:
+                raise EigenmapError(f"the metrics file {path} is damaged before step {record['step']}; move it away.")
+            kept.append(record)
+    return kept
 
 
 def _line(record: Record) -> str:

@@ -107,9 +107,10 @@ def show(quiet: bool = False, file: TextIO | None = None) -> Progress:
 
     train(network, relation, objective, config, progress=show())
     """
-    if quiet:
+    stream = file or sys.stderr
+    if quiet or stream is None:  # closed before Python began
         return Silent()
-    if (file or sys.stderr).isatty():
+    if stream.isatty():
         return Bar()
     return Lines(file)
 

@@ -1,0 +1,213 @@
+"""NumPy's files, .npy and .npz, read without surprises: one reader of their headers for all that we read.
+
+    rows = open_npy(Path("x.npy"))                  # a memory map
+    with open_npz(Path("graph.npz")) as arrays:
+        arrays.names, arrays["x"]
+
+Nothing is unpickled, and nothing is allocated that the file itself is not large enough to hold: a header is compared
+with the bytes behind it first. Whatever is wrong with a file is one sentence that names it.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import re
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from numpy.lib.format import MAGIC_PREFIX
+
+from eigenmap.errors import EigenmapError
+
+Array: TypeAlias = npt.NDArray[Any]
+
+_LONGEST_HEADER = 10_000  # as in NumPy itself: parsing a longer one could exhaust the stack
+_MOST_AXES = 32
+_DESCR = re.compile(r"[<>|=]?(?:[biufcSU][0-9]{1,9}|\?)")
+_AT_A_TIME = 1 << 20
+_DEFLATE_AT_BEST = 1032
+"""Bytes that one byte of a deflated file can stand for, at most."""
+
+
+class _Header(NamedTuple):
+    shape: tuple[int, ...]
+    fortran_order: bool
+    dtype: np.dtype[Any]
+
+    @property
+    def nbytes(self) -> int:
+        return math.prod(self.shape) * self.dtype.itemsize
+
+
+def open_npy(path: Path, mode: Literal["r", "c"] = "r") -> Array:
+    """The array of an .npy file as a memory map, read only or ("c") with changes that never reach the file."""
+    with _readable(path):
+        with path.open("rb") as stream:
+            header = _read_header(stream)
+            offset = stream.tell()
+            left = stream.seek(0, 2) - offset
+        _require(header, left)
+        order: Literal["F", "C"] = "F" if header.fortran_order else "C"
+        if header.nbytes == 0:  # nothing can be mapped
+            return np.empty(header.shape, header.dtype, order)
+        return _text_checked(np.memmap(path, header.dtype, mode, offset, header.shape, order))
+
+
+def read_npy(path: Path) -> Array:
+    """The array of an .npy file, in memory."""
+    return np.array(open_npy(path), order="K")
+
+
+class Npz:
+    """The arrays of an open .npz file; made by `open_npz`."""
+
+    def __init__(self, archive: zipfile.ZipFile, path: Path) -> None:
+        self._archive, self.path = archive, path
+        self._members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the arrays, as they come in the file."""
+        return list(self._members)
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """The shape of an array, which is not read."""
+        with _readable(self.path), self._archive.open(self._member(name)) as stream:
+            return _read_header(stream).shape
+
+    def __getitem__(self, name: str) -> Array:
+        info = self._member(name)
+        with _readable(self.path), self._archive.open(info) as stream:
+            header = _read_header(stream)
+            _require(header, info.file_size - stream.tell())
+            return _read_array(stream, header)
+
+    def _member(self, name: str) -> zipfile.ZipInfo:
+        if name not in self._members:
+            raise EigenmapError(f"{self.path} has no array {name} (it has: {', '.join(self.names) or 'nothing'})")
+        info = self._members[name]
+        with _readable(self.path):
+            if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                raise ValueError(f"its array {name} is compressed in a way that NumPy does not know")
+            if info.file_size > _DEFLATE_AT_BEST * self.path.stat().st_size:
+                raise ValueError(f"its array {name} is said to be larger than the file can hold")
+        return info
+
+
+@contextmanager
+def open_npz(path: Path) -> Iterator[Npz]:
+    """An open .npz file."""
+    with _readable(path):
+        if not zipfile.is_zipfile(path):
+            raise ValueError("it does not begin as one, or its end is missing")
+        archive = zipfile.ZipFile(path)
+    with archive:
+        yield Npz(archive, path)
+
+
+def _read_array(stream: IO[bytes], header: _Header) -> Array:
+    """The array that follows its header in a stream that cannot be mapped."""
+    order: Literal["F", "C"] = "F" if header.fortran_order else "C"
+    content = np.empty(header.nbytes, np.uint8)
+    filled = 0
+    while filled < len(content):
+        part = stream.read(min(len(content) - filled, _AT_A_TIME))
+        if not part:
+            raise ValueError("one of its arrays ends too early")
+        content[filled : filled + len(part)] = np.frombuffer(part, np.uint8)
+        filled += len(part)
+    if stream.read(1):  # to the end, where the checksum is compared
+        raise ValueError("one of its arrays is followed by something else")
+    if not len(content):
+        return np.empty(header.shape, header.dtype, order)
+    return _text_checked(content.view(header.dtype)).reshape(header.shape, order=order)
+
+
+def _text_checked(array: Array) -> Array:
+    """The array, numbers or texts of characters that exist: NumPy itself fails at others when it is asked for one."""
+    if array.dtype.kind == "U":
+        codes = np.ravel(array, order="K").view(np.dtype(np.uint32).newbyteorder(array.dtype.byteorder))
+        if codes.max() > 0x10FFFF:
+            raise ValueError("its texts hold characters that do not exist")
+    return array
+
+
+def _read_header(stream: IO[bytes]) -> _Header:
+    """What an .npy file says of its array; ValueError if that makes no sense."""
+    magic = stream.read(len(MAGIC_PREFIX) + 2)
+    if magic[:-2] != MAGIC_PREFIX or len(magic) < len(MAGIC_PREFIX) + 2:
+        raise ValueError("it does not begin as one")
+    version = tuple(magic[-2:])
+    if version not in ((1, 0), (2, 0), (3, 0)):
+        raise ValueError(f"it is of format version {version[0]}.{version[1]}, which is not known")
+    size = 2 if version == (1, 0) else 4
+    length = int.from_bytes(stream.read(size), "little")
+    if length > _LONGEST_HEADER:
+        raise ValueError("its header is too long")
+    text = stream.read(length)
+    if len(text) < length:
+        raise ValueError("it ends inside its header")
+    about = _literal(text.decode("utf-8" if version == (3, 0) else "latin-1"))
+    if not isinstance(about, dict) or set(about) != {"descr", "fortran_order", "shape"}:
+        raise ValueError("its header does not describe an array")
+    if not isinstance(about["fortran_order"], bool):
+        raise ValueError("its header does not describe an array")
+    return _Header(_shape(about["shape"]), about["fortran_order"], _dtype(about["descr"]))
+
+
+def _literal(text: str) -> object:
+    """The value of a Python literal; numbers may be those of Python 2, such as 10L."""
+    try:
+        return ast.literal_eval(re.sub(r"(?<=[0-9])L\b", "", text).strip())
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        raise ValueError("its header does not describe an array") from None
+
+
+def _shape(shape: object) -> tuple[int, ...]:
+    whole = isinstance(shape, tuple) and all(type(size) is int and size >= 0 for size in shape)
+    if not whole or len(shape) > _MOST_AXES:  # type: ignore[arg-type]
+        raise ValueError(f"its shape {str(shape)[:60]} is none")
+    return shape  # type: ignore[return-value]
+
+
+def _dtype(descr: object) -> np.dtype[Any]:
+    if descr in ("|O", "O"):
+        raise ValueError("it holds Python objects, which would have to be executed; store numbers or texts")
+    if not isinstance(descr, str) or not _DESCR.fullmatch(descr):
+        raise ValueError(f"it holds {str(descr)[:60]}, and not numbers or texts")
+    try:
+        return np.dtype(descr)
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(f"it holds {descr}, and not numbers or texts") from None
+
+
+def _require(header: _Header, nbytes: int) -> None:
+    """Refuse an array that is larger than what follows its header."""
+    if header.nbytes > nbytes:
+        found = f"there are {max(nbytes, 0):,}"
+        raise ValueError(f"an array of shape {str(header.shape)[:100]} needs {header.nbytes:,} bytes, and {found}")
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    """Whatever NumPy, zip or zlib say of a damaged file, as one sentence."""
+    try:
+        yield
+    except EigenmapError:
+        raise
+    except OSError as error:
+        raise EigenmapError(f"{path} cannot be read: {error.strerror or error}") from None
+    except (
+        *(ValueError, EOFError, KeyError, IndexError, OverflowError, UnicodeError, struct.error),
+        *(zlib.error, zipfile.BadZipFile, NotImplementedError, RuntimeError),
+    ) as error:
+        reason = str(error).rstrip(".") or "it is damaged"
+        raise EigenmapError(f"{path} cannot be read as a NumPy file: {reason}") from None

@@ -1,0 +1,270 @@
+"""The description of a saved model, `model.json`: sealed when it is written, checked value by value when it is read.
+
+    about = read_description(Path("runs/mine"))
+    about["network"]["n_components"]                # a whole number of at least 1, whoever wrote the file
+
+The seal is a digest of all that the file says, in `description_sha256`. Descriptions that earlier versions wrote have
+none; their values are checked all the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from eigenmap.arguments import is_number
+from eigenmap.errors import EigenmapError
+from eigenmap.files import parse_json
+
+FORMAT = "eigenmap-model"
+VERSION = 1
+DESCRIPTION = "model.json"
+WEIGHTS = "model.safetensors"
+CHECKPOINT = "checkpoint.pt"
+"""Files of a run: the first two are its model, the last is there as soon as training has saved its state once."""
+
+SEAL = "description_sha256"
+SOURCES = ("encoder", "projector")
+STEMS = ("auto", "imagenet", "medium", "small")
+
+_LARGEST_SIZE = 1 << 31
+_LARGEST_IMAGE = 1 << 16
+_LARGEST_EXPONENT = 1e6
+"""Far beyond what any model has, and small enough to compute with."""
+
+Check = Callable[[Any], bool]
+
+
+def as_text(about: Mapping[str, Any]) -> str:
+    """The content of `model.json`, with its seal."""
+    plain = json.loads(json.dumps(about))  # as it will be read: keys are text, tuples are lists
+    return json.dumps({**plain, SEAL: _digest(plain)}, indent=2) + "\n"
+
+
+def read_description(directory: Path) -> dict[str, Any]:
+    """What a model's description says, every value of the type and in the range that it has to be."""
+    path = directory / DESCRIPTION
+    try:
+        # The quality of an alignment may be NaN, which earlier versions wrote as such.
+        about = parse_json(path.read_bytes(), allow_nan=True)
+    except (FileNotFoundError, NotADirectoryError):
+        raise EigenmapError(f"{directory} is not a model directory: it {_instead(directory)}.") from None
+    except (OSError, ValueError) as error:
+        reason = (isinstance(error, OSError) and error.strerror) or error
+        raise EigenmapError(f"{path} is damaged or cannot be read: {reason}.") from error
+    if not isinstance(about, dict) or about.get("format") != FORMAT:
+        raise EigenmapError(f"{path} does not describe an eigenmap model.")
+    version = about.get("version")
+    if version != VERSION or isinstance(version, bool | float):
+        raise EigenmapError(
+            f"{path} is of format version {_shown(version)}, and this eigenmap reads version {VERSION}: "
+            "use the eigenmap that wrote it, or fit the model again."
+        )
+    if SEAL in about and about.pop(SEAL) != _digest(about):
+        raise EigenmapError(f"{path} is damaged: it is not what was written; restore it, or fit the model again.")
+    _check(about, _WHOLE_FILE, "", path)
+    _check(about["input"], _NODES if "n_features" in about["input"] else _IMAGES, "input.", path)
+    if "standardisation" in about["input"]:
+        _check(about["input"]["standardisation"], _STANDARDISATION, "input.standardisation.", path)
+    _check(about["encoder"], _NODE_ENCODER if "n_features" in about["input"] else _ENCODER, "encoder.", path)
+    _check(about["network"], _NETWORK, "network.", path)
+    _check(about["alignment"], _ALIGNMENT, "alignment.", path)
+    _check(about["training"], _TRAINING, "training.", path, open_ended=True)
+    _check(about["training"].get("graph", {}), _GRAPH, "training.graph.", path, open_ended=True)
+    return about
+
+
+def check_tensors(
+    about: Mapping[str, Any], tensors: Mapping[str, Tensor], directory: Path, own_encoder: bool = False
+) -> None:
+    """Refuse a description whose sizes are not those of the tensors, before anything of these sizes is made.
+
+    The sizes of an encoder of the user's own are its own business.
+    """
+    rotation = tensors.get("alignment.rotation")
+    r = rotation.shape[1] if rotation is not None and rotation.ndim == 2 else 0
+    for name, shape in _shapes(about, r, own_encoder).items():
+        tensor = tensors.get(name)
+        found = "missing" if tensor is None else f"of shape {tuple(tensor.shape)}"
+        if tensor is None or tuple(tensor.shape) != shape or not tensor.is_floating_point() or 0 in shape:
+            raise EigenmapError(
+                f"{directory} is damaged: by {DESCRIPTION}, {name} has shape {shape}, but in {WEIGHTS} it is {found}; "
+                "restore the files, or fit the model again."
+            )
+    if any(int(length) > r for length in about["alignment"]["recall"]):
+        raise EigenmapError(f"{directory / DESCRIPTION} is damaged: alignment.recall has lengths above {r}.")
+    for name, tensor in tensors.items():
+        if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
+            raise EigenmapError(f"{directory / WEIGHTS} holds NaN or infinity in {name}; fit the model again.")
+
+
+def _shapes(about: Mapping[str, Any], r: int, own_encoder: bool) -> dict[str, tuple[int, ...]]:
+    """The shapes that tensors must have, by their names in the file; `r` is the number of ordered features."""
+    network, encoder, input = about["network"], about["encoder"], about["input"]
+    k = network["out_features"] if about["source"] == "encoder" else network["n_components"]
+    shapes = {
+        "alignment.rotation": (k, r),
+        "alignment.mean": (k,),
+        "alignment.eigenvalues": (r,),
+        "alignment.power": (r,),
+        "network.projector.layers.0.weight": (network["hidden"], network["out_features"]),
+        "network.projector.layers.3.weight": (network["n_components"], network["hidden"]),
+    }
+    if "n_features" in input and not own_encoder:
+        width = encoder["width"]
+        shapes["network.encoder.stem.weight"] = (input["n_features"], width)
+        for block in range(encoder.get("blocks", 5)):
+            shapes[f"network.encoder.blocks.{block}.layers.0.weight"] = (width, width)
+    return shapes
+
+
+# Values
+
+
+def _whole(low: int, high: int) -> Check:
+    return lambda value: isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
+
+
+def _number(low: float = -math.inf, high: float = math.inf) -> Check:
+    return lambda value: isinstance(value, int | float) and is_number(value) and low <= value <= high
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_object(value: Any) -> bool:
+    return isinstance(value, dict)
+
+
+def _some_numbers(low: float) -> Check:
+    number = _number(low, 1e30)
+    return lambda value: isinstance(value, list) and len(value) in (1, 3) and all(map(number, value))
+
+
+def _shares(key: Check) -> Check:
+    """An object of shares (0 ... 1) by number, which JSON has as text; a little more than 1 may be rounding."""
+    share = _number(0.0, 1 + 1e-6)
+    return lambda value: isinstance(value, dict) and all(key(name) and share(v) for name, v in value.items())
+
+
+def _is_length(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < 12 and _SIZE(int(text))
+
+
+def _is_exponent(text: str) -> bool:
+    try:
+        return 0 <= float(text) <= _LARGEST_EXPONENT
+    except ValueError:
+        return False
+
+
+def _is_quality(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and math.isnan(value)) or _number()(value)
+
+
+def _optional(check: Check) -> Check:
+    return lambda value: value is None or check(value)
+
+
+_SIZE, _COUNT = _whole(1, _LARGEST_SIZE), _whole(0, 1 << 62)
+_NOT_NEGATIVE = _number(0.0, 1e30)
+
+# What a value must be, and whether it is; a name that ends in "?" may be missing.
+Checks = Mapping[str, tuple[str, Check]]
+_WHOLE_FILE: Checks = {
+    "format": ("a text", _is_text),
+    "version": ("a whole number", _COUNT),
+    "weights_sha256": ("the digest of the weights that belong to it", lambda v: _is_text(v) and len(v) == 64),
+    "input": ("an object", _is_object),
+    "encoder": ("an object", _is_object),
+    "network": ("an object", _is_object),
+    "source": ('"encoder" or "projector"', lambda value: value in SOURCES),
+    "alignment": ("an object", _is_object),
+    "training": ("an object", _is_object),
+}
+_IMAGES: Checks = {
+    "size": (f"a whole number from 1 to {_LARGEST_IMAGE}", _whole(1, _LARGEST_IMAGE)),
+    "channels": ("1 or 3", lambda value: _whole(1, 3)(value) and value != 2),
+    "standardisation": ("an object", _is_object),
+}
+_STANDARDISATION: Checks = {
+    "mean": ("a list of 1 or 3 finite numbers", _some_numbers(-1e30)),
+    "std": ("a list of 1 or 3 positive numbers", _some_numbers(1e-30)),
+}
+_NODES: Checks = {"n_features": ("a whole number of at least 1", _SIZE)}
+_ENCODER: Checks = {
+    "name": ("the name of an encoder, or null", _optional(_is_text)),
+    "stem?": (f"one of {', '.join(STEMS)}", lambda value: value in STEMS),
+}
+_NODE_ENCODER: Checks = {
+    "width": ("a whole number of at least 1", _SIZE),
+    "blocks?": ("a whole number from 0 to 10000", _whole(0, 10_000)),
+}
+_NETWORK: Checks = dict.fromkeys(("n_components", "hidden", "out_features"), ("a whole number of at least 1", _SIZE))
+_ALIGNMENT: Checks = {
+    "t?": ("a number of at least 0", _number(0.0, _LARGEST_EXPONENT)),
+    "ridge?": ("a number of at least 0", _NOT_NEGATIVE),
+    "own_order?": ("true or false", lambda value: isinstance(value, bool)),
+    "quality?": ("a number", _is_quality),
+    "noise?": ("a number of at least 0", _NOT_NEGATIVE),
+    "recall": ("shares by length", _shares(_is_length)),
+    "agreement?": ("shares by exponent", _shares(_is_exponent)),
+}
+_TRAINING: Checks = {
+    **{f"{n}?": ("a count", _COUNT) for n in ("steps", "images", "held_out_images", "held_out_edges")},
+    "seconds?": ("a number of at least 0", _NOT_NEGATIVE),
+    **{f"{name}?": ("an object", _is_object) for name in ("recipe", "graph", "environment")},
+}
+_GRAPH: Checks = {f"{name}?": ("a count", _COUNT) for name in ("nodes", "edges", "components")}
+
+
+def _check(values: Mapping[str, Any], checks: Checks, where: str, path: Path, open_ended: bool = False) -> None:
+    """Refuse what is missing, unknown (unless `open_ended`) or not what it must be."""
+    for name, (wanted, holds) in checks.items():
+        key = name.removesuffix("?")
+        if key not in values:
+            if key == name:
+                raise EigenmapError(
+                    f"{path} is damaged: it has no {where}{key}, which is {wanted}; fit the model again."
+                )
+        elif not holds(values[key]):
+            raise EigenmapError(
+                f"{path} is damaged: {where}{key} must be {wanted}, not {_shown(values[key])}; fit the model again."
+            )
+    unknown = set(values) - {name.removesuffix("?") for name in checks}
+    if unknown and not open_ended:
+        raise EigenmapError(
+            f"{path} is damaged, or of a later version: this eigenmap knows no {where}{min(unknown)[:40]}."
+        )
+
+
+def _shown(value: object) -> str:
+    """A value for a sentence: cut where it is long."""
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:60]} ..."
+
+
+def _digest(about: Mapping[str, Any]) -> str | None:
+    """The digest of the content, whatever the spaces between and the order of names; None if it is too deep."""
+    try:
+        text = json.dumps(about, sort_keys=True, separators=(",", ":"))
+    except RecursionError:
+        return None
+    return hashlib.sha256(text.encode("ascii")).hexdigest()
+
+
+def _instead(directory: Path) -> str:
+    """What a path is that holds no model."""
+    if (directory / CHECKPOINT).is_file():
+        return f"has no {DESCRIPTION} in it yet, for its training has not ended; fit it again with --resume"
+    if directory.is_dir():
+        return f"has no {DESCRIPTION} in it"
+    return "is a file" if directory.exists() else "does not exist"
