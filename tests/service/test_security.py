@@ -133,7 +133,8 @@ def test_more_requests_than_fit_are_told_to_come_back() -> None:
 
         async def ask() -> None:
             async def receive() -> Message:
-                return {"type": "http.request", "body": b""}
+                await asyncio.sleep(3600)  # nothing more to come
+                raise AssertionError
 
             async def send(message: Message) -> None:
                 if message["type"] == "http.response.start":
