@@ -14,6 +14,7 @@ import hashlib
 import hmac
 import ipaddress
 import json
+import logging
 import time
 from collections.abc import Callable, Mapping
 from http.cookies import CookieError, SimpleCookie
@@ -26,6 +27,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from eigenmap.service.incoming import Incoming, too_long
 from eigenmap.service.work import Limits
+
+_log = logging.getLogger("uvicorn.error")
 
 Count = Callable[[str, int, float], None]
 """Told route, status and seconds of every answer."""
@@ -161,12 +164,13 @@ class Guard:
             group.cancel_scope.cancel()
         if not answer.started and incoming.left:
             answer.count(CLIENT_GONE)
-        elif isinstance(failure, RecursionError) and not answer.started:
+        elif failure is not None and answer.started:
+            raise failure  # the connection is closed: half an answer must not look whole
+        elif isinstance(failure, RecursionError):
             await _refuse(answer.send, 400, "the request is nested too deeply")
         elif failure is not None:
-            if not answer.started:
-                await _refuse(answer.send, 500, "the server made a mistake; its log says which")
-            raise failure
+            _log.error("An error while answering %s", scope["path"], exc_info=failure)
+            await _refuse(answer.send, 500, "the server made a mistake; its log says which")
 
     def _asked_for_cookie(self, scope: Scope) -> str | None:
         """The cookie for a browser that opened `/?token=...` with the right token."""
