@@ -76,7 +76,7 @@ class Service:
         )
         self.uploads = Slots(1, limits.uploads_waiting, "encode")
         self.others = Slots(2, limits.others_waiting, "read")
-        self._background = ThreadPoolExecutor(1, thread_name_prefix="prepare")
+        self._background = ThreadPoolExecutor(2, thread_name_prefix="prepare")
         self._reopening: Future[None] | None = None
 
     @property
@@ -105,13 +105,13 @@ class Service:
     def _reopen(self) -> None:
         try:
             explorer = self.explorer.again()
-            if explorer is None:
-                return
-            self.summary = Summary(explorer, self.limits)
+            if explorer is not None:
+                self.summary = Summary(explorer, self.limits)
+                self._background.submit(explorer.prepare)
         except EigenmapError as error:  # the next request tries again
             _log.warning("The index was replaced, and the new one cannot be opened: %s", error)
-            return
-        explorer.prepare()
+        except Exception:
+            _log.exception("The index was replaced, and the new one cannot be opened")
 
     async def search(
         self,
