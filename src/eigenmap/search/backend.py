@@ -181,6 +181,15 @@ class KeepsNotes(Protocol):
 
 
 @runtime_checkable
+class KeepsChecksums(Protocol):
+    """A back end that can compare all it has stored with checksums."""
+
+    def verify(self) -> list[str]:
+        """One line per part; an error for the first that is damaged."""
+        ...
+
+
+@runtime_checkable
 class RanksTwoWays(Protocol):
     """A back end that has a budget of bits, and so a choice."""
 

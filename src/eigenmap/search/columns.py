@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import mmap
+import os
 from pathlib import Path
 
 import numpy as np
 
+from eigenmap.files import open_regular
 from eigenmap.search.backend import Floats, Rows
 from eigenmap.search.codecs import Bytes, Codec
 
@@ -53,9 +55,9 @@ class Columns:
             self._stored[b][self.count : count] = rows
         self.count = count
 
-    def map(self, files: list[Path], count: int) -> None:
+    def map(self, files: list[Path], count: int, folder: int | None = None) -> None:
         """Read the first `count` rows from one file a block; nothing is read until it is needed."""
-        self._stored = [map_file(file, count, self.codec.width(b)) for b, file in enumerate(files)]
+        self._stored = [map_file(file, count, self.codec.width(b), folder) for b, file in enumerate(files)]
         self.count = count
 
     def read(self, start: int, stop: int, dim: int) -> Floats:
@@ -87,12 +89,18 @@ class Columns:
         return self.codec.decode(b, self._stored[b][start:stop])
 
 
-def map_file(file: Path, count: int, width: int) -> Bytes:
-    """The first count * width bytes of a file as a read-only matrix that stays on disk."""
+def map_file(file: Path, count: int, width: int, folder: int | None = None) -> Bytes:
+    """The first count * width bytes of a file as a read-only matrix that stays on disk.
+
+    With `folder`, a descriptor, the file is the one of this name in that folder, whatever its path leads to by now.
+    """
     if not count * width:
         return np.empty((count, width), np.uint8)
-    with file.open("rb") as stream:
-        mapped = mmap.mmap(stream.fileno(), count * width, access=mmap.ACCESS_READ)
+    descriptor = open_regular(file if folder is None else Path(file.name), folder=folder)
+    try:
+        mapped = mmap.mmap(descriptor, count * width, access=mmap.ACCESS_READ)
+    finally:
+        os.close(descriptor)
     return np.frombuffer(mapped, np.uint8).reshape(count, width)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +15,13 @@ from eigenmap.errors import EigenmapError
 from eigenmap.search import checks, codecs
 from eigenmap.search.backend import About, Batch, Floats, Found, Id, Mask, Metadata, Mode, Ranking, Rows, Stage
 from eigenmap.search.columns import Columns, map_file
-from eigenmap.search.directory import ID_TYPES, Directory
+from eigenmap.search.directory import Directory
 from eigenmap.search.filters import Condition, meets
 from eigenmap.search.keys import Hashes, hashes_of, rows_with
+from eigenmap.search.log import ID_TYPES
 from eigenmap.search.scan import Scanner, comparable
 from eigenmap.search.texts import Texts, ends_of
+from eigenmap.search.verifying import verify
 
 
 class FlatBackend:
@@ -84,20 +86,23 @@ class FlatBackend:
 
     def _map(self, directory: Directory) -> None:
         assert self._columns is not None
-        sizes = directory.state.sizes
-        count = sizes["ids.ends"] // 8
-        self._columns.map([directory.path / name for name in self._files()], count)
-        self._names = Texts.mapped(directory.path / "ids.bin", directory.path / "ids.ends", count, sizes["ids.bin"])
+        sizes, count, folder = directory.state.sizes, directory.state.rows, directory.folder.descriptor
+        self._columns.map([directory.path / name for name in self._files()], count, folder)
+        self._names = self._texts(directory, "ids")
         hashed = sizes.get("ids.hash") == 8 * count
-        self._hashes = map_file(directory.path / "ids.hash", count, 8).reshape(-1).view("<u8") if hashed else None
-        known = (directory.path / "metadata.bin", directory.path / "metadata.ends")
-        self._known = Texts.mapped(*known, count, sizes["metadata.bin"])
+        hashes = map_file(directory.path / "ids.hash", count, 8, folder) if hashed else None
+        self._hashes = None if hashes is None else hashes.reshape(-1).view("<u8")
+        self._known = self._texts(directory, "metadata")
         self._id_type = ID_TYPES[str(directory.state.id_type)]
-        if gone := sizes.get("deleted.bin", 0):
-            with (directory.path / "deleted.bin").open("rb") as stream:
-                rows = np.frombuffer(stream.read(gone), "<i8")
+        rows = np.frombuffer(directory.read("deleted.bin"), "<i8")
+        if len(rows):
             self._alive = np.ones(count, bool)
             self._alive[rows] = False
+
+    def _texts(self, directory: Directory, kind: str) -> Texts:
+        files = (directory.path / f"{kind}.bin", directory.path / f"{kind}.ends")
+        size = directory.state.sizes[f"{kind}.bin"]
+        return Texts.mapped(*files, directory.state.rows, size, directory.folder.descriptor)
 
     def _files(self) -> list[str]:
         assert self.codec is not None
@@ -107,6 +112,7 @@ class FlatBackend:
         """See what other processes have changed."""
         with self._lock:
             if self.directory is not None and self.directory.refresh():
+                self.about = self.directory.about
                 self._load()
 
     @property
@@ -340,7 +346,8 @@ class FlatBackend:
         """Keep a small JSON object, in the directory if there is one."""
         self._notes[name] = content
         if self.directory is not None:
-            self.directory.write_note(name, content)
+            with suppress(EigenmapError):  # a directory that cannot be written is left without it
+                self.directory.write_note(name, content)
 
     def read_note(self, name: str) -> dict[str, Any] | None:
         """What `write_note` kept under this name, or None."""
@@ -354,10 +361,9 @@ class FlatBackend:
             raise EigenmapError("the index is empty; add codes first")
         return sum(self.codec.width(b) for b in range(len(self.codec.blocks)))
 
-    def verify(self) -> None:
-        """Compare every file with its checksum."""
-        if self.directory is not None:
-            self.directory.verify()
+    def verify(self) -> list[str]:
+        """Compare every file with its checksum: one line per part."""
+        return [] if self.directory is None else verify(self.directory)
 
     def close(self) -> None:
         """Nothing is held open but maps of files, which go with this object."""

@@ -30,6 +30,7 @@ from eigenmap.search.backend import (
     Batch,
     Floats,
     Id,
+    KeepsChecksums,
     KeepsNotes,
     Ranking,
     RanksTwoWays,
@@ -344,6 +345,15 @@ class CodeIndex:
         if not len(self):
             raise EigenmapError("the index is empty; add codes before saving")
         save(self.backend, path, overwrite=overwrite, model_dir=model_dir)
+
+    def verify(self) -> list[str]:
+        """Read every byte of an index on disk and compare checksums: one line per part.
+
+        Raises `EigenmapError` for the first part that is damaged, with its file and, in a large file, the place.
+        """
+        if not isinstance(self.backend, KeepsChecksums):
+            raise EigenmapError("this index is in a database, which checks what it stores itself")
+        return self.backend.verify()
 
     def stages(
         self,

@@ -31,11 +31,11 @@ class Texts:
         self._recent: list[bytes] = []
 
     @classmethod
-    def mapped(cls, joined: Path, ends: Path, count: int, size: int) -> Texts:
+    def mapped(cls, joined: Path, ends: Path, count: int, size: int, folder: int | None = None) -> Texts:
         """The first `count` texts of the two files, `size` bytes in all."""
         texts = cls()
-        texts._ends = map_file(ends, count, 8).reshape(-1).view("<i8")
-        texts._joined = map_file(joined, size, 1).reshape(-1)
+        texts._ends = map_file(ends, count, 8, folder).reshape(-1).view("<i8")
+        texts._joined = map_file(joined, size, 1, folder).reshape(-1)
         return texts
 
     def __len__(self) -> int:
