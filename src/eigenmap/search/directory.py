@@ -26,10 +26,10 @@ import json
 import re
 import threading
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from eigenmap.errors import EigenmapError, ReplacedError
 from eigenmap.files import parse_json
@@ -39,6 +39,8 @@ from eigenmap.search.backend import About
 from eigenmap.search.described import RESTORE, about_of, description_of, opened
 from eigenmap.search.log import DamagedLogError, Log, State, read_log
 from eigenmap.search.opened import OpenFolder
+
+Loaded = TypeVar("Loaded")
 
 _LONGEST_LOG = 64
 """Lines after which a log is rewritten as one."""
@@ -56,9 +58,8 @@ class Directory:
     def __init__(self, folder: OpenFolder, *, private: bool = False) -> None:
         self.path = folder.path
         self._private = private  # nobody else knows the directory yet, so that nobody has to be kept out
-        self._turn = threading.RLock()  # of changes
+        self._turn = threading.RLock()
         self._held = 0
-        self._looking = threading.RLock()  # short: a thread that searches does not wait for one that writes
         self._tidied = False
         self._changed = False
         self._adopt(folder)
@@ -83,21 +84,22 @@ class Directory:
                 if folder.is_at(path) is not False:  # else it was replaced while we read it
                     raise
 
+    def __copy__(self) -> Directory:
+        """The same state, from which the copy goes on by itself; it holds no lock."""
+        made = object.__new__(Directory)
+        made.__dict__.update(self.__dict__, _turn=threading.RLock(), _held=0, _changed=False)
+        return made
+
     # What is there
 
     def refresh(self) -> bool:
         """Look for changes by other processes; True if there are any since this was asked last."""
-        with self._looking:
-            self._update()
-            changed, self._changed = self._changed, False
-            return changed
+        self.update()
+        changed, self._changed = self._changed, False
+        return changed
 
     def update(self) -> None:
         """Take the state that is on disk now; the next `refresh` says whether it is another."""
-        with self._looking:
-            self._update()
-
-    def _update(self) -> None:
         while True:
             here = self._folder.is_at(self.path)
             if here is False:
@@ -146,6 +148,19 @@ class Directory:
         except EigenmapError:
             if folder.is_at(self.path) is not False:
                 raise
+
+    def settled(self, load: Callable[[], Loaded]) -> Loaded:
+        """What `load` makes of the files, made anew if the directory is replaced meanwhile."""
+        while True:
+            try:
+                return load()
+            except (EigenmapError, OSError, ValueError) as error:  # noqa: PERF203 - seldom more than once
+                if self._folder.is_at(self.path) is False:
+                    self.update()
+                elif isinstance(error, EigenmapError):
+                    raise
+                else:
+                    raise EigenmapError(f"{self.path} is damaged or cannot be read: {error}; {RESTORE}") from error
 
     @property
     def state(self) -> State:
@@ -203,10 +218,9 @@ class Directory:
             raise EigenmapError(f"{file} is missing, truncated or damaged; {RESTORE}") from error
         if not codecs.fits(codec, self.about):
             raise EigenmapError(f"{file} contradicts index.json, which says {self.about.precision}; {RESTORE}")
-        self._check_rows(codec)
         return codec
 
-    def _check_rows(self, codec: codecs.Codec) -> None:
+    def check_rows(self, codec: codecs.Codec) -> None:
         """Refuse files that count different numbers of rows."""
         sizes, rows = self.state.sizes, self.state.rows
         expected = {file: rows * codec.width(b) for b, file in enumerate(feature_files(codec))}
@@ -340,8 +354,7 @@ class Directory:
             self._written(log)
 
     def _written(self, log: Log) -> None:
-        with self._looking:
-            self._log, self._seen = log, self._stamp(self._folder)
+        self._log, self._seen = log, self._stamp(self._folder)
 
     def _upgrade(self) -> None:
         """Make an index of version 2 one of version 3, without any change to its items."""

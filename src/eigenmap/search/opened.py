@@ -5,11 +5,13 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from weakref import finalize
 
-from eigenmap.files import open_regular
+from eigenmap.files import lock_descriptor, open_regular
+from eigenmap.folders import BusyFolderError
 
 
 class OpenFolder:
@@ -101,6 +103,18 @@ class OpenFolder:
         """Remove a file if it is there."""
         with suppress(FileNotFoundError):
             os.unlink(name, dir_fd=self.descriptor)
+
+    @contextmanager
+    def locked(self, wait: bool = True) -> Iterator[None]:
+        """Keep others from changing the folder; without `wait`, `BusyFolderError` if somebody is changing it."""
+        descriptor = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self.descriptor)
+        try:
+            lock_descriptor(descriptor, wait=wait)
+            yield
+        except BlockingIOError:
+            raise BusyFolderError(f"another process is writing to {self.path}") from None
+        finally:
+            os.close(descriptor)
 
     def sync(self) -> None:
         """Make the names in the folder durable."""

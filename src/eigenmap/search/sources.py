@@ -1,8 +1,8 @@
 """Where the images of an index came from, so that images of two folders with the same name become two items.
 
 The id of an image is its name in its folder. Where another folder has given an item that name already, the id begins
-with the name of the folder: `camera2/IMG_0001.jpg`. Items say which source they are from in their metadata (`source`, and
-`file` where the id is not the name); those of the first source say nothing. The note `sources.json` knows the places:
+with the name of the folder: `camera2/IMG_0001.jpg`. Items say in their metadata which source they are from (`source`,
+and `file` where the id is not the name); those of the first source say nothing. `sources.json` has the places:
 
     {"sources": [["camera1", "/media/camera1"], ["camera2", "/media/camera2"]]}
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from eigenmap.errors import EigenmapError
 from eigenmap.files import parse_json
-from eigenmap.search import checksums
+from eigenmap.search import checksums, prefix_files
 from eigenmap.search.described import RESTORE
 from eigenmap.search.directory import Directory
 from eigenmap.search.log import State
@@ -49,6 +49,9 @@ def _parts(directory: Directory) -> Iterator[str]:
     for name in folder.names():
         if name.endswith(".json") and name not in ("index.json", "codec.json"):
             yield _check_note(folder, name)
+        elif prefix_files.NAME.fullmatch(name):
+            noted = prefix_files.check(folder, name)
+            yield f"{name}: whole" if noted else f"{name}: not checked, an earlier version wrote it without a checksum"
     if PICTURES in folder.names():
         yield _check_pictures(path / PICTURES)
     if (path / "model").is_dir():
