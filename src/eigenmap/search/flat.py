@@ -183,9 +183,15 @@ class FlatBackend:
             self._publish(replace(before.items, alive=_alive(before, 0, rows)), before)
 
     @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keep others from changing the index between several changes that belong together."""
+        with self._turn, nullcontext() if self.directory is None else self.directory.locked():
+            yield
+
+    @contextmanager
     def _changing(self) -> Iterator[Snapshot]:
         """Nobody else changes the index meanwhile, and all that others did before is seen."""
-        with self._turn, nullcontext() if self.directory is None else self.directory.locked():
+        with self.alone():
             if self.directory is not None:
                 self.directory.refresh()
             yield self.snapshot()
@@ -235,6 +241,12 @@ class FlatBackend:
     def take(self, ids: Sequence[Id]) -> Batch:
         """These items, in this order."""
         return self.snapshot().take(ids)
+
+    def known(self, ids: Sequence[Id]) -> dict[Id, Metadata]:
+        """What is known of those of these ids that are there."""
+        now = self.snapshot()
+        there = [name for name, row in zip(ids, now.rows_of("upsert", ids), strict=True) if row is not None]
+        return dict(zip(there, now.take(there).metadata, strict=True))
 
     def sample(self, count: int, seed: int) -> Batch:
         """Up to `count` distinct items at random."""

@@ -105,7 +105,7 @@ class Source:
                 name = self._id(file, level)
                 if name in there:
                     if self._owns(there[name], name, file):
-                        found[file] = Placed(name, True, False, self._metadata(name, file))
+                        found[file] = Placed(name, True, False, self.metadata(name, file))
                     elif level == 0:
                         taken.add(file)
                 elif file not in free and name not in claimed:
@@ -115,7 +115,7 @@ class Source:
                 break
         for file in files:
             if file not in found:
-                found[file] = Placed(free[file], False, file in taken, self._metadata(free[file], file))
+                found[file] = Placed(free[file], False, file in taken, self.metadata(free[file], file))
         return [found[file] for file in files]
 
     def _id(self, file: str, level: int) -> str:
@@ -125,7 +125,8 @@ class Source:
     def _owns(self, item: Metadata, name: str, file: str) -> bool:
         return item.get(SOURCE, self.first) == self.name and item.get(FILE, name) == file
 
-    def _metadata(self, name: str, file: str) -> dict[str, str]:
+    def metadata(self, name: str, file: str) -> dict[str, str]:
+        """What the item with this id says of its source."""
         source = {} if self.name == self.first else {SOURCE: self.name}
         return source if name == file else {SOURCE: self.name, FILE: file}
 
