@@ -104,7 +104,7 @@ def exchange(source: Path, target: Path) -> None:
 
 
 def recover(target: Path) -> None:
-    """Put an old folder back that a killed `exchange` left aside, if there is nothing at `target`.
+    """Put an old folder or file back that a killed `exchange` left aside, if there is nothing at `target`.
 
     Harmless beside a running exchange: whoever comes second finds the name taken.
     """
@@ -147,7 +147,9 @@ def staged_folder(
         os.close(descriptor)
 
 
-def _take_place(staging: Path, target: Path, replace: bool, check: Callable[[Path], object] | None, held: bool) -> None:
+def _take_place(
+    staging: Path, target: Path, replace: bool, check: Callable[[Path], object] | None, held: bool
+) -> None:
     while True:
         try:
             move_new(staging, target)
@@ -189,9 +191,12 @@ def _new_staging(target: Path) -> tuple[Path, int]:
 
 
 def remove_leftovers(target: Path) -> None:
-    """Remove what killed processes left: stagings that nobody holds, and old folders that were replaced."""
+    """Remove what killed processes left beside `target`: stagings that nobody holds, and what was replaced."""
     leftovers = [*_siblings(target, "new"), *(_siblings(target, "old") if target.exists() else [])]
     for leftover in leftovers:
+        if not leftover.is_dir():
+            leftover.unlink(missing_ok=True)
+            continue
         with suppress(OSError, BusyFolderError), folder_lock(leftover, blocking=False):
             shutil.rmtree(leftover, ignore_errors=True)
 
@@ -201,7 +206,7 @@ def _siblings(target: Path, ending: str) -> list[Path]:
     found = []
     for entry in os.scandir(target.parent):
         middle = entry.name.removeprefix(prefix).removesuffix(suffix)
-        if entry.name == f"{prefix}{middle}{suffix}" and len(middle) == 32 and entry.is_dir(follow_symlinks=False):
+        if entry.name == f"{prefix}{middle}{suffix}" and len(middle) == 32:
             found.append(Path(entry.path))
     return sorted(found)
 
