@@ -147,9 +147,7 @@ def staged_folder(
         os.close(descriptor)
 
 
-def _take_place(
-    staging: Path, target: Path, replace: bool, check: Callable[[Path], object] | None, held: bool
-) -> None:
+def _take_place(staging: Path, target: Path, replace: bool, check: Callable[[Path], object] | None, held: bool) -> None:
     while True:
         try:
             move_new(staging, target)
