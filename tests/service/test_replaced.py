@@ -16,7 +16,6 @@ from eigenmap import fit_images
 from eigenmap.errors import EigenmapError, ReplacedError
 from eigenmap.folders import exchange
 from eigenmap.search import CodeIndex
-from eigenmap.search.directory import Directory, about_of
 from eigenmap.service.app import create_app
 from eigenmap.service.state import Explorer, key_of
 from tests.cli.run import succeed
@@ -37,20 +36,6 @@ def other_index(photo_folder: Path, tmp_path_factory: pytest.TempPathFactory) ->
     )  # fmt: skip
     succeed("index", folder / "model", photo_folder, "--out", folder / "photos.index", "--quiet")
     return folder / "photos.index"
-
-
-@pytest.fixture(autouse=True)
-def noticing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An open index that notices whose codes lie under its name."""
-    refresh = Directory.refresh
-
-    def noticing(self: Directory) -> bool:
-        now = about_of(self.path)
-        if (now.fingerprint, now.n_components) != (self.about.fingerprint, self.about.n_components):
-            raise ReplacedError(f"{self.path} was replaced by an index of another model; open it again")
-        return refresh(self)
-
-    monkeypatch.setattr(Directory, "refresh", noticing)
 
 
 @pytest.fixture
@@ -205,13 +190,14 @@ def test_back_and_forth_under_load_every_answer_is_of_one_model(
 def test_an_explorer_made_by_hand_cannot_be_opened_again(explorer: Explorer, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its back end says that it was replaced, and all that can be said is to try again."""
     made = Explorer(explorer.index, None, "by hand", explorer.small)
+    made.prepare()
 
-    def gone(*_: object) -> None:
+    def gone(*_: object, **__: object) -> None:
         raise ReplacedError("the index was replaced")
 
     with serving(create_app(made)) as client:
-        monkeypatch.setattr(type(explorer.index.backend), "search", gone)
-        monkeypatch.setattr(type(explorer.index.backend), "__len__", gone)
+        monkeypatch.setattr(CodeIndex, "search", gone)
+        monkeypatch.setattr(CodeIndex, "__len__", gone)
         assert search(client, id=NAME).status_code == 503
         assert search(client, id=NAME).json()["detail"].startswith("the index was replaced")
         with pytest.raises(EigenmapError):

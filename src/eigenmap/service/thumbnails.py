@@ -11,6 +11,7 @@ import os
 import sqlite3
 import stat
 import threading
+import zlib
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
@@ -37,6 +38,8 @@ LARGEST_FILE = 256 * 2**20
 _REMEMBERED = 512
 _LOSSLESS_SIDE = 32  # below it a PNG is as small as a JPEG, and sharp
 _TABLE = "CREATE TABLE IF NOT EXISTS thumbnails (id TEXT PRIMARY KEY, image BLOB NOT NULL) WITHOUT ROWID"
+_CHECKSUMS = "CREATE TABLE IF NOT EXISTS checksums (id TEXT PRIMARY KEY, crc32 INTEGER NOT NULL) WITHOUT ROWID"
+"""Read by `eigenmap verify`."""
 
 
 class Pictures(Protocol):
@@ -74,7 +77,10 @@ def store(path: Path, ids: Iterable[str | int], pixels: Iterable[npt.NDArray[np.
     rows = ((_stored_name(name), encode(each)) for name, each in zip(ids, pixels, strict=True))
     with _complaining(path), closing(sqlite3.connect(path / FILE)) as connection, connection:
         connection.execute(_TABLE)
-        connection.executemany("INSERT OR REPLACE INTO thumbnails VALUES (?, ?)", rows)
+        connection.execute(_CHECKSUMS)
+        for name, image in rows:
+            connection.execute("INSERT OR REPLACE INTO thumbnails VALUES (?, ?)", (name, image))
+            connection.execute("INSERT OR REPLACE INTO checksums VALUES (?, ?)", (name, zlib.crc32(image)))
 
 
 class StoredPictures:
