@@ -16,6 +16,7 @@ from PIL import Image
 from eigenmap.search import CodeIndex
 from eigenmap.service.app import create_app
 from eigenmap.service.state import Explorer, key_of
+from tests.cli.run import succeed
 from tests.service.running import serving
 
 GONE, KEPT = "disc/1.png", "disc/5.png"
@@ -96,6 +97,21 @@ def test_a_fifo_or_a_link_out_of_the_folder_leaves_the_stored_picture(
     for name in (GONE, KEPT):
         found = image(live, name)
         assert found is not None and found.size == (16, 16)
+
+
+def test_a_picture_comes_from_the_folder_that_the_item_came_from(index: Path, folder: Path, tmp_path: Path) -> None:
+    """Two cameras give their photos the same names; a folder's own file must not stand for another's photo."""
+    second = tmp_path / "second"
+    (second / "disc").mkdir(parents=True)
+    Image.fromarray(np.full((40, 40, 3), 7, np.uint8)).save(second / KEPT)
+    succeed("index", index / "model", second, "--out", index, "--add", "--quiet")
+    (added,) = [str(name) for name in CodeIndex.open(index).ids if str(name).startswith("second")]
+    (folder / added).parent.mkdir(parents=True)
+    shutil.copy(folder / GONE, folder / added)  # private: it has the name, and is not in the index
+    for images, sizes in ((folder, (256, 16)), (second, (16, 256))):
+        with serving(create_app(Explorer.open(index, images))) as client:
+            found = [image(client, name) for name in (KEPT, added)]
+        assert tuple(one.width for one in found if one is not None) == sizes
 
 
 def test_whole_numbers_have_pictures_by_their_own_name_only(tmp_path: Path) -> None:

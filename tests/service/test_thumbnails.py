@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from eigenmap import EigenmapError
-from eigenmap.service.thumbnails import FILE, FirstOf, FolderPictures, StoredPictures, encode, media_type, store
+from eigenmap.service.thumbnails import FILE, FolderPictures, StoredPictures, encode, media_type, store
 
 
 def pixels(value: int, side: int = 16, channels: int = 3) -> np.ndarray:
@@ -162,13 +162,3 @@ def test_a_store_that_is_replaced_is_read_anew(tmp_path: Path) -> None:
     assert stored.read("a") is None
     (tmp_path / "two").rename(tmp_path / "one")
     assert np.asarray(opened(stored.read("a"))).max() == 2
-
-
-def test_the_first_place_that_has_a_picture_gives_it(tmp_path: Path) -> None:
-    for name in ("one", "two"):
-        (tmp_path / name).mkdir()
-    store(tmp_path / "one", ["a"], [pixels(1)])
-    store(tmp_path / "two", ["a", "b"], [pixels(2), pixels(3)])
-    both = FirstOf([StoredPictures(tmp_path / "one"), StoredPictures(tmp_path / "two")])
-    assert [np.asarray(opened(both.read(name))).max() for name in ("a", "b")] == [1, 3]
-    assert both.read("c") is None

@@ -17,9 +17,11 @@ from eigenmap.errors import EigenmapError, ReplacedError, UnknownIdError
 from eigenmap.search.backend import Batch, Floats, Id, KeepsNotes, Metadata
 from eigenmap.search.codecs import Codec
 from eigenmap.search.index import CodeIndex
+from eigenmap.search.sources import NOTE, Sources
 from eigenmap.service import quality
+from eigenmap.service.originals import Originals
 from eigenmap.service.overview import Overview, sample
-from eigenmap.service.thumbnails import FirstOf, FolderPictures, Pictures, StoredPictures
+from eigenmap.service.thumbnails import FolderPictures, Pictures, StoredPictures
 from eigenmap.service.uploads import Refused, decode_upload
 
 if TYPE_CHECKING:
@@ -90,6 +92,7 @@ class Explorer:
         name: str,
         small: Pictures,
         large: Pictures | None = None,
+        originals: Originals | None = None,
     ) -> None:
         if not len(index):
             raise EigenmapError("the index is empty; add codes before serving it")
@@ -98,8 +101,8 @@ class Explorer:
         self.name = name
         self.small = small
         """Pictures that take no time to read, sent along with items."""
-        self.pictures = small if large is None else FirstOf([large, small])
-        self.has_large = large is not None
+        self._large = large
+        self._originals = originals
         self._open: Callable[[], Explorer] | None = None
         drawn = sample(index)
         self.overview = Overview(drawn)
@@ -120,8 +123,12 @@ class Explorer:
         if (path / "model").is_dir():
             model = Eigenmap.load(path / "model")
             index.require_model(Eigenmap.fingerprint(path / "model"))
-        large = None if images is None else FolderPictures(images)
-        made = cls(index, model, path.resolve().name, StoredPictures(path), large)
+        large = originals = None
+        if images is not None:
+            notes = index.backend
+            note = notes.read_note(NOTE) if isinstance(notes, KeepsNotes) else None
+            large, originals = FolderPictures(images), Originals(Sources.from_json(note), images)
+        made = cls(index, model, path.resolve().name, StoredPictures(path), large, originals)
         made._open = partial(cls.open, path, images)
         return made
 
@@ -134,6 +141,11 @@ class Explorer:
                 raise
             return self._open()
         return None
+
+    @property
+    def has_large(self) -> bool:
+        """Whether there are larger pictures than the small ones."""
+        return self._large is not None
 
     @property
     def model_name(self) -> str | None:
@@ -174,7 +186,10 @@ class Explorer:
 
     def picture(self, name: Id) -> bytes | None:
         """The picture of an item that is in the index now, None if it has none."""
-        return self.pictures.read(str(self.item(name).id))
+        item = self.item(name)
+        file = str(item.id) if self._originals is None else self._originals.file_of(item.id, item.metadata)
+        large = None if self._large is None or file is None else self._large.read(file)
+        return self.small.read(str(item.id)) if large is None else large
 
     def living(self, names: Iterable[Id]) -> set[Id]:
         """Those of some items that are in the index now."""

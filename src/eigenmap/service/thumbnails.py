@@ -166,17 +166,6 @@ def _content(descriptor: int, size: int) -> bytes | None:
         return file.read(LARGEST_FILE)
 
 
-class FirstOf:
-    """The first of several places that has a picture."""
-
-    def __init__(self, places: Iterable[Pictures]) -> None:
-        self._places = list(places)
-
-    def read(self, name: str) -> bytes | None:
-        """A PNG or JPEG file of the item with this id, None if there is none."""
-        return next((image for place in self._places if (image := place.read(name)) is not None), None)
-
-
 def _stored_name(name: str | int) -> str:
     """SQLite holds UTF-8 only, and a file name may be anything."""
     return str(name).encode("utf-8", "surrogatepass").decode("utf-8", "backslashreplace")
