@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
 import socket
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 SHORTEST_TOKEN = 16
 
 _GRACE_SECONDS = 5
-_LAST_SECONDS = 8.0
+_LAST_WORDS_SECONDS = 1.0
+_LAST_SECONDS = 9.0
 
 
 def check_address(host: str, token: str | None) -> None:
@@ -75,6 +77,11 @@ def serve(app: FastAPI, listening: socket.socket, ready: Callable[[], None]) -> 
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
             ready()
+
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().shutdown(sockets)
+            if self.server_state.tasks:  # given up: they still say so
+                await asyncio.wait(list(self.server_state.tasks), timeout=_LAST_WORDS_SECONDS)
 
         def handle_exit(self, sig: int, frame: FrameType | None) -> None:
             super().handle_exit(sig, frame)
