@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from itertools import cycle
 from pathlib import Path
 
 import pytest
@@ -131,6 +132,33 @@ def test_all_conditions_hold_for_a_picture_too(tab: NewTab) -> None:
     page.keyboard.press("Enter")
     one.until("n => document.querySelectorAll('#results-a .item').length === n", 20)
     assert {text.split()[-1] for text in page.locator("#results-a .label").all_inner_texts()} == {"stripes"}
+
+
+def test_the_page_follows_when_the_index_is_replaced_by_one_of_another_model(
+    chromium: Browser, fitted: Path, second_model: Path, tmp_path: Path
+) -> None:
+    place = tmp_path / "photos.index"
+    eigenmap("index", "runs/mine", "PHOTOS", "--out", place, cwd=fitted)
+    with served(place) as address:
+        one = Tab(chromium, address)
+        page = one.open("dim=16&top=12")
+        one.until(RESULTS, 12)
+        page.set_input_files("#file", {"name": "green.png", "mimeType": "image/png", "buffer": encoded("PNG", seed=5)})
+        one.until("() => document.querySelector('#query-name').textContent === 'green.png'")
+        one.until(RESULTS, 12)
+        eigenmap("index", second_model, "PHOTOS", "--out", place, "--force", cwd=fitted)
+        page.locator("#dim").focus()
+        for key in cycle(("Home", "End")):  # busy at first, then refused: the code of the picture is of the old model
+            page.keyboard.press(key)
+            page.wait_for_timeout(500)
+            if "another model" in page.locator("#said").inner_text():
+                break
+        page.locator("#surprise").click()
+        one.until("() => document.querySelector('#about').textContent.endsWith('8 features')")
+        one.until(RESULTS, 12)
+        assert "vector" not in one.state()
+        one.complaints.clear()  # of the browser, about the answers 503 and 409
+        one.close()
 
 
 def test_a_file_that_is_no_picture_is_answered_by_a_sentence(tab: NewTab) -> None:

@@ -18,7 +18,6 @@ from PIL import Image
 
 from eigenmap.search import CodeIndex
 from eigenmap.service.state import key_of
-from tests.end_to_end.conftest import FIT
 from tests.end_to_end.process import ENVIRONMENT, LIMIT, eigenmap, finish, serving
 from tests.service.pictures import encoded
 
@@ -139,13 +138,14 @@ def test_a_fifo_in_the_folder_holds_nothing_up(index: Path, home: Path, tmp_path
     assert ended.code in (0, -signal.SIGTERM) and ended.err.count("\n") == 1
 
 
-def test_an_index_of_another_model_takes_the_place_of_the_served_one(index: Path, fitted: Path, tmp_path: Path) -> None:
+def test_an_index_of_another_model_takes_the_place_of_the_served_one(
+    index: Path, second_model: Path, fitted: Path, tmp_path: Path
+) -> None:
     """`eigenmap index --force` with a new model: the server goes over to it, and old vectors are refused."""
     place = shutil.copytree(index, tmp_path / "photos.index")
-    eigenmap("fit", "images", "PHOTOS", "--out", tmp_path / "new", *FIT[2:], "-k", 8, "--seed", 1, cwd=fitted)
     with serving(place) as (_, address), httpx.Client(base_url=address, timeout=LIMIT) as client:
         old = client.post("/api/search/image", content=encoded("PNG")).json()
-        eigenmap("index", tmp_path / "new", "PHOTOS", "--out", place, "--force", cwd=fitted)
+        eigenmap("index", second_model, "PHOTOS", "--out", place, "--force", cwd=fitted)
         vector = {"vector": old["vector"], "model": old["model"]}
         statuses = {503}
         while statuses == {503}:
