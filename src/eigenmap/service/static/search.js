@@ -180,13 +180,19 @@ export class SearchView {
       if (this.compare === "length") wanted.push(ask(this.dim2, "ordered"));
       if (this.compare === "random") wanted.push(ask(this.dim, "random"));
       const [first, second] = await Promise.all(wanted);
-      if (first.model !== this.about.model) { window.location.reload(); return null; } // the index was replaced
+      if (first.model !== this.about.model) return window.location.reload(); // the index was replaced
       await this.showQuery(key, word);
       this.display(first, second || null);
       this.say(`${Math.max(1, Math.round(performance.now() - began))} ms`);
-    } catch (error) { this.say(error.message, true); }
+    } catch (error) {
+      if (await this.replaced()) return window.location.reload();
+      this.say(error.message, true);
+    }
     return null;
   }
+
+  // Whether an index of another model has taken the place of the one that this page is about.
+  replaced() { return get("api/about").then((about) => about.model !== this.about.model, () => false); }
 
   ask(by, dim, features, filter) {
     if (by.key) return get("api/search", { key: by.key, dim, top: this.top, features, pictures: !this.about.large_pictures, where: filter ? conditionsOf(filter) : [] });
