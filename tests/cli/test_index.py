@@ -15,7 +15,7 @@ from tests.cli.run import refused, succeed
 def test_an_index_holds_codes_and_the_model_but_not_the_run(index_dir: Path, model_dir: Path) -> None:
     assert sorted(path.name for path in index_dir.iterdir()) == [
         *("codec.json", "features-0-8.bin", "ids.bin", "ids.ends", "ids.hash", "index.json", "log"),
-        *("metadata.bin", "metadata.ends", "model", "thumbnails.sqlite"),
+        *("metadata.bin", "metadata.ends", "model", "sources.json", "thumbnails.sqlite"),
     ]
     assert sorted(path.name for path in (index_dir / "model").iterdir()) == ["model.json", "model.safetensors"]
     index = CodeIndex.load(index_dir)
@@ -162,7 +162,7 @@ def test_images_are_added_to_an_index(model_dir: Path, array_file: Path, photos:
     out = tmp_path / "an.index"
     succeed("index", model_dir, photos, "--out", out)
     result = succeed("index", model_dir, array_file, "--out", out, "--add")
-    assert result.err == f"{out}: 27 images, 8 features each.\n"
+    assert result.err == f"{out}: 27 images, 8 features each; 12 added.\n"
     succeed("index", model_dir, array_file, "--out", out, "--add", "--quiet")
     index = CodeIndex.open(out)
     assert len(index) == 27

@@ -267,8 +267,9 @@ class FlatBackend:
 
     def read_note(self, name: str) -> dict[str, Any] | None:
         """What `write_note` kept under this name, or None."""
-        if name not in self._notes and self.directory is not None:
-            return self.directory.read_note(name)
+        self.snapshot()  # another index may have taken the place of this one
+        if name not in self._notes and self._seen is not None:
+            return self._seen.read_note(name)
         return self._notes.get(name)
 
     def stored_bytes(self) -> int:
