@@ -76,7 +76,12 @@ SIX = {str(n): n for n in range(6)}
 Way = tuple[Callable[[Path], object], Callable[[Path], object], dict[str, int] | None, dict[str, int]]
 WAYS: dict[str, Way] = {
     "create": (lambda path: None, lambda path: some(path, 0), None, {}),
-    "first items": (lambda path: some(path, 0), lambda path: CodeIndex.open(path).add(codes(60, 61), ["a", "b"]), {}, NEW),
+    "first items": (
+        lambda path: some(path, 0),
+        lambda path: CodeIndex.open(path).add(codes(60, 61), ["a", "b"]),
+        {},
+        NEW,
+    ),
     "upsert": (some, grow, SIX, GROWN),
     "upsert, long log": (some, grow_much, SIX, GROWN),
     "delete": (some, shrink, SIX, {str(n): n for n in (0, 2, 4, 5)}),
@@ -192,7 +197,7 @@ def at_random(folder: Path, seed: int) -> int:
     source = place / "an.index"
     if seed % 3 == 0:
         shutil.copytree(VERSION2, source)
-        model = {name: None for name in CodeIndex.open(source).ids}
+        model = dict.fromkeys(CodeIndex.open(source).ids)
     else:
         some(source)
         model = dict.fromkeys(SIX)

@@ -153,7 +153,10 @@ def test_running_checksums_are_those_of_the_whole(monkeypatch):
 def test_bytes_of_a_change_that_was_cut_off_are_told_and_do_no_harm(three):
     with (three / "ids.bin").open("ab") as stream:
         stream.write(b"torn")
-    assert any(line.startswith("ids.bin: ") and "4 of a change that was cut off" in line for line in CodeIndex.open(three).verify())
+    assert any(
+        line.startswith("ids.bin: ") and "4 of a change that was cut off" in line
+        for line in CodeIndex.open(three).verify()
+    )
     CodeIndex.open(three).add(codes(1), ["new"])
     assert not any("cut off" in line for line in CodeIndex.open(three).verify())
 

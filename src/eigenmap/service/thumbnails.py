@@ -98,7 +98,7 @@ class StoredPictures:
 
     def _connection(self) -> sqlite3.Connection:
         if not hasattr(self._local, "connection"):
-            self._local.connection = sqlite3.connect(f"{self._file.resolve().as_uri()}?mode=ro", uri=True)
+            self._local.connection = _reader(self._file)
         connection: sqlite3.Connection = self._local.connection
         return connection
 
@@ -136,6 +136,13 @@ class FirstOf:
     def read(self, name: str) -> bytes | None:
         """A PNG or JPEG file of the item with this id, None if there is none."""
         return next((image for place in self._places if (image := place.read(name)) is not None), None)
+
+
+def _reader(file: Path) -> sqlite3.Connection:
+    """A connection for reading, which can also undo what a killed writer left half-done; else nobody could read."""
+    connection = sqlite3.connect(f"{file.resolve().as_uri()}?mode=rw", uri=True)
+    connection.execute("PRAGMA query_only = ON")
+    return connection
 
 
 def _stored_name(name: str | int) -> str:
