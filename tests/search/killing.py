@@ -1,7 +1,7 @@
 """Kills processes that change an index: at every point at which something reaches the disk, and at random moments.
 
-Run as a program of its own, since it forks: `python -m tests.search.killing every FOLDER STRIDE` kills at every point, or
-every second, ...; `... random FOLDER ROUNDS` kills so many times.
+Run as a program of its own, since it forks: `python -m tests.search.killing every FOLDER STRIDE` kills at every point,
+or every second, ...; `... random FOLDER ROUNDS` kills so many times.
 """
 
 from __future__ import annotations
@@ -37,6 +37,10 @@ def some(path: Path, count: int = 6) -> CodeIndex:
     if count:
         index.add(codes(*range(count)), [str(n) for n in range(count)], [{"n": n} for n in range(count)])
     return index
+
+
+def first_items(path: Path) -> None:
+    CodeIndex.open(path).add(codes(60, 61), ["a", "b"])
 
 
 def grow(path: Path) -> None:
@@ -76,12 +80,7 @@ SIX = {str(n): n for n in range(6)}
 Way = tuple[Callable[[Path], object], Callable[[Path], object], dict[str, int] | None, dict[str, int]]
 WAYS: dict[str, Way] = {
     "create": (lambda path: None, lambda path: some(path, 0), None, {}),
-    "first items": (
-        lambda path: some(path, 0),
-        lambda path: CodeIndex.open(path).add(codes(60, 61), ["a", "b"]),
-        {},
-        NEW,
-    ),
+    "first items": (lambda path: some(path, 0), first_items, {}, NEW),
     "upsert": (some, grow, SIX, GROWN),
     "upsert, long log": (some, grow_much, SIX, GROWN),
     "delete": (some, shrink, SIX, {str(n): n for n in (0, 2, 4, 5)}),
@@ -110,23 +109,23 @@ def every_point(
 ) -> int:
     """Kill the change at its first point, a later one, ... until it ends by itself: how many points there are."""
     for point in range(1, 10_000, stride):
-        place = folder / "here"
-        shutil.rmtree(place, ignore_errors=True)
-        place.mkdir()
-        prepare(place / "an.index")
-        ended = killed_at(point, lambda: change(place / "an.index"))
-        check(place / "an.index", [after] if ended else [before, after])
+        path = folder / "here" / "an.index"
+        shutil.rmtree(path.parent, ignore_errors=True)
+        path.parent.mkdir()
+        prepare(path)
+        ended = killed_at(point, change, path)
+        check(path, [after] if ended else [before, after])
         if ended:
             return point - 1
     raise AssertionError("it never ends")
 
 
-def killed_at(point: int, change: Callable[[], object]) -> bool:
+def killed_at(point: int, change: Callable[[Path], object], path: Path) -> bool:
     """Run a change in a process that is killed at its n-th point; True if it ended before that."""
     child = os.fork()
     if child == 0:
         hook(point)
-        change()
+        change(path)
         os._exit(0)
     status = os.waitpid(child, 0)[1]
     assert status == 0 or os.WTERMSIG(status) == signal.SIGKILL, status

@@ -68,7 +68,7 @@ def test_a_compacted_log_says_the_same_and_goes_on():
 
 
 def test_a_log_of_another_file_is_not_continued():
-    content, log = written()
+    content, _ = written()
     _, other = written(STATES[:2])
     with pytest.raises(DamagedLogError, match="line 6 does not follow"):
         read_log(content + other.next(STATES[3])[0])

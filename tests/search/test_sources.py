@@ -72,7 +72,7 @@ def test_folders_of_one_name_are_told_apart(index, tmp_path):
 def test_a_name_that_looks_like_another_source_is_not_confused_with_it(index, tmp_path):
     odd = ["IMG_1.jpg", "camera2/IMG_1.jpg"]
     assert put(index, tmp_path / "camera2", odd, 1) == Added(added=2, renamed=1)
-    assert index.ids[3:] == ["camera2/IMG_1.jpg", "camera2/camera2/IMG_1.jpg"]
+    assert index.ids[3:] == ["camera2-2/IMG_1.jpg", "camera2/IMG_1.jpg"]
     assert put(index, tmp_path / "camera2", odd, 1) == put(index, tmp_path / "camera2", odd[::-1], 1) == Added(kept=2)
     assert put(index, tmp_path / "camera1", odd, 1) == Added(added=1, renamed=1, kept=1)
     assert put(index, tmp_path / "camera1", odd, 1) == Added(kept=2)
