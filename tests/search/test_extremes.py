@@ -121,7 +121,9 @@ def every_read(index):
 def refused(index, name, which):
     for number, read in enumerate(every_read(index)):
         if number in which:
-            with pytest.raises(EigenmapError, match=rf"{name} is damaged: .*; restore it from a copy, or make the index again"):
+            with pytest.raises(
+                EigenmapError, match=rf"{name} is damaged: .*; restore it from a copy, or make the index again"
+            ):
                 read()
 
 

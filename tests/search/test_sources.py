@@ -8,7 +8,7 @@ import pytest
 
 from eigenmap.errors import EigenmapError
 from eigenmap.search import CodeIndex
-from eigenmap.search.adding import Added, add, noted
+from eigenmap.search.adding import Added, add
 from eigenmap.search.sources import Sources, place_of
 
 K = 6
@@ -20,7 +20,7 @@ def codes(n, seed=0):
 
 
 def put(index, place, files, seed, **options):
-    return add(index, noted(index, place), files, codes(len(files), seed), **options)
+    return add(index, place, files, codes(len(files), seed), **options)._replace(source="")
 
 
 @pytest.fixture
@@ -82,12 +82,29 @@ def test_a_name_that_looks_like_another_source_is_not_confused_with_it(index, tm
 def test_an_index_that_does_not_know_its_first_source_keeps_everything(tmp_path):
     index = CodeIndex(K, where=tmp_path / "old.index")
     index.add(codes(3), FILES)
-    assert put(index, tmp_path / "camera1", FILES, 1) == Added(added=3, renamed=3)
-    assert put(index, tmp_path / "camera1", FILES, 1) == Added(kept=3)
-    assert put(index, tmp_path / "camera1", FILES, 1, replace=True) == Added(replaced=3)
+    assert put(index, tmp_path / "camera2", FILES, 1) == Added(added=3, renamed=3)
+    assert put(index, tmp_path / "camera2", FILES, 1) == Added(kept=3)
+    assert put(index, tmp_path / "camera2", FILES, 1, replace=True) == Added(replaced=3)
     assert json.loads((tmp_path / "old.index" / "sources.json").read_text()) == {
-        "sources": [[None, None], ["camera1", str(tmp_path / "camera1")]]
+        "sources": [[None, None], ["camera2", str(tmp_path / "camera2")]]
     }
+    assert add(index, tmp_path / "camera3", FILES, codes(3)).source == "camera3"
+
+
+@pytest.mark.parametrize("options", [{}, {"precision": "int8"}, {"precision": "signs", "bytes_per_item": 1}])
+def test_an_index_that_does_not_know_its_first_source_may_recognise_it(tmp_path, options):
+    """So that a command that adds new photos of one folder every night goes on as before."""
+    index = CodeIndex(K, where=tmp_path / "old.index", **options)
+    files = [f"{n}.jpg" for n in range(40)]
+    index.add(codes(40), files)
+    more = np.concatenate([codes(40), codes(2, 5)])
+    changed = add(index, tmp_path / "camera1", [*files, "new.jpg", "newer.jpg"], more)
+    if "bytes_per_item" in options:  # too rough to tell
+        assert changed == Added(added=42, renamed=40, source="camera1")
+    else:
+        assert changed == Added(added=2, kept=40, source="camera1")
+        assert index.ids == [*files, "new.jpg", "newer.jpg"]
+        assert put(index, tmp_path / "camera2", files, 7) == Added(added=40, renamed=40)
 
 
 def test_what_was_deleted_comes_back_under_the_id_it_had_or_a_free_one(index, tmp_path):
