@@ -20,6 +20,7 @@ import numpy as np
 
 from eigenmap import folders
 from eigenmap.search import CodeIndex, directory
+from eigenmap.search.adding import add
 from eigenmap.search.backend import About, Batch
 from eigenmap.search.saving import build
 
@@ -64,6 +65,33 @@ def replace(path: Path) -> None:
     build(About(K), [Batch(["a", "b"], codes(60, 61), [{}, {}])], path, overwrite=True, model_dir=None)
 
 
+def pictures(count: int) -> np.ndarray:
+    return np.random.default_rng(0).integers(0, 255, (count, 3, 16, 16), dtype=np.uint8)
+
+
+def replace_with_pictures(path: Path) -> None:
+    def finish(made: directory.Directory) -> None:
+        from eigenmap.service.thumbnails import store
+
+        made.write_note("sources", {"sources": []})
+        store(made.path, ["a", "b"], pictures(2))
+
+    batches = [Batch(["a", "b"], codes(60, 61), [{}, {}])]
+    build(About(K), batches, path, overwrite=True, model_dir=None, finish=finish)
+
+
+def add_with_pictures(path: Path) -> None:
+    from eigenmap.service.thumbnails import store
+
+    add(
+        CodeIndex.open(path),
+        path.parent / "camera",
+        ["1", "50"],
+        codes(51, 50),
+        before=lambda ids, rows: store(path, ids, pictures(len(rows))),
+    )
+
+
 def with_plain_renames(change: Callable[[Path], object]) -> Callable[[Path], object]:
     def changed(path: Path) -> None:
         folders._renameat2 = lambda *_: False
@@ -86,6 +114,8 @@ WAYS: dict[str, Way] = {
     "delete": (some, shrink, SIX, {str(n): n for n in (0, 2, 4, 5)}),
     "save over itself": (some, save_over_itself, SIX, SIX),
     "replace": (some, replace, SIX, NEW),
+    "replace with pictures": (some, replace_with_pictures, SIX, NEW),
+    "add with pictures": (some, add_with_pictures, SIX, {**SIX, "camera/1": 51, "50": 50}),
     "replace, plain renames": (some, with_plain_renames(replace), SIX, NEW),
 }
 
@@ -94,6 +124,8 @@ def main() -> None:
     os.fsync = lambda descriptor: None  # a kill loses nothing that was written; only a power cut does
     folder, number = Path(sys.argv[2]), int(sys.argv[3])
     if sys.argv[1] == "every":
+        import eigenmap.service.thumbnails  # noqa: F401 - once, before the forks
+
         print(json.dumps({name: every_point(folder, number, *way) for name, way in WAYS.items()}))
     else:
         print(json.dumps(sum(at_random(folder, seed) for seed in range(number))))

@@ -124,7 +124,11 @@ def test_a_place_is_a_folder_or_a_file_of_many_images(tmp_path):
     assert place_of(tmp_path / "link" / "." / "x") == tmp_path.resolve() / "x"
 
 
-def test_a_damaged_note_is_named():
+def test_a_damaged_note_is_named(index, tmp_path):
+    (tmp_path / "an.index" / "sources.json").write_text("[")
+    with pytest.raises(EigenmapError, match=r"an\.index/sources\.json is damaged"):
+        put(index, tmp_path / "camera2", FILES, 1)
+    assert len(index) == 3
     for note in ({}, {"sources": 3}, {"sources": [[1]]}):
         with pytest.raises(EigenmapError, match=r"sources\.json of the index is damaged"):
             Sources.from_json(note)

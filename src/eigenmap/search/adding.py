@@ -79,7 +79,7 @@ def add(
 def _noted(index: CodeIndex, backend: FlatBackend, place: Path, files: Sequence[str], codes: Floats) -> Source:
     """The source at a place, which the index knows from now on."""
     assert backend.directory is not None
-    known = Sources.from_json(backend.directory.read_note(NOTE))
+    known = Sources.from_json(backend.directory.read_note(NOTE, required=True))
     if known.first_is_unknown and _recognised(index, backend, files, codes):
         known = Sources()
     sources, source = known.with_source(place)
