@@ -114,19 +114,22 @@ WAYS: dict[str, Way] = {
     "delete": (some, shrink, SIX, {str(n): n for n in (0, 2, 4, 5)}),
     "save over itself": (some, save_over_itself, SIX, SIX),
     "replace": (some, replace, SIX, NEW),
-    "replace with pictures": (some, replace_with_pictures, SIX, NEW),
-    "add with pictures": (some, add_with_pictures, SIX, {**SIX, "camera/1": 51, "50": 50}),
     "replace, plain renames": (some, with_plain_renames(replace), SIX, NEW),
 }
+
+WITH_PICTURES: dict[str, Way] = {
+    "replace with pictures": (some, replace_with_pictures, SIX, NEW),
+    "add with pictures": (some, add_with_pictures, SIX, {**SIX, "camera/1": 51, "50": 50}),
+}
+"""Slow, since they need torch, and a process that has it is slow to fork."""
 
 
 def main() -> None:
     os.fsync = lambda descriptor: None  # a kill loses nothing that was written; only a power cut does
     folder, number = Path(sys.argv[2]), int(sys.argv[3])
     if sys.argv[1] == "every":
-        import eigenmap.service.thumbnails  # noqa: F401 - once, before the forks
-
-        print(json.dumps({name: every_point(folder, number, *way) for name, way in WAYS.items()}))
+        ways = WAYS | (WITH_PICTURES if number == 1 else {})
+        print(json.dumps({name: every_point(folder, number, *way) for name, way in ways.items()}))
     else:
         print(json.dumps(sum(at_random(folder, seed) for seed in range(number))))
 
