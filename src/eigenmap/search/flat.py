@@ -104,7 +104,10 @@ class FlatBackend:
             return self._over(directory.about, ranking, Items(), None)
         codec = directory.read_codec()
         assert codec is not None  # since there are sizes
-        items = mapped(directory, codec)
+        try:
+            items = mapped(directory, codec)
+        except OSError as error:
+            raise EigenmapError(f"{error.filename} cannot be read: {error.strerror}") from error
         begins = before is not None and before.items.lineage == items.lineage and before.rows <= len(items.names)
         return self._over(directory.about, ranking, items, before if begins else None)
 
