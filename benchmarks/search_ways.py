@@ -91,7 +91,7 @@ def _size_of(backend: Any, items: int) -> float:
     """Bytes per item of the approximate index, as faiss would write it."""
     import faiss
 
-    return len(faiss.serialize_index(backend._built())) / items
+    return len(faiss.serialize_index(backend.prefix_index())) / items
 
 
 class Faiss:

@@ -8,7 +8,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from uuid import uuid4
 
@@ -104,7 +104,7 @@ def exchange(source: Path, target: Path) -> None:
 
 
 def recover(target: Path) -> None:
-    """Put an old folder back that a killed `exchange` left aside, if there is nothing at `target`.
+    """Put an old folder or file back that a killed `exchange` left aside, if there is nothing at `target`.
 
     Harmless beside a running exchange: whoever comes second finds the name taken.
     """
@@ -117,13 +117,13 @@ def recover(target: Path) -> None:
 
 @contextmanager
 def staged_folder(
-    path: Path, *, replace: bool = False, check: Callable[[Path], object] | None = None
+    path: Path, *, replace: bool = False, check: Callable[[Path], object] | None = None, held: bool = False
 ) -> Iterator[Path]:
     """An empty, hidden sibling to fill; it takes its place at `path`, durably, when the block ends without an error.
 
     Something that is at `path` by then is an error, or with `replace` is exchanged for the new folder while its lock
-    is held, and removed. `check` is called with the folder to be replaced, just before, and raises to keep it. What
-    killed processes left beside `path` is removed.
+    is held, and removed. `check` is called with the folder to be replaced, just before, and raises to keep it. `held`
+    says that the caller has locked that folder. What killed processes left beside `path` is removed.
 
     with staged_folder(Path("codes"), replace=True) as staging:
         (staging / "part-0.npy").write_bytes(b"...")
@@ -132,14 +132,14 @@ def staged_folder(
     try:
         make_folder(target.parent)
         recover(target)
-        _remove_leftovers(target)
+        remove_leftovers(target)
         staging, descriptor = _new_staging(target)
     except OSError as error:
         raise _unwritable(target, error) from error
     try:
         yield staging
         sync_tree(staging)
-        _take_place(staging, target, replace, check)
+        _take_place(staging, target, replace, check, held)
     except OSError as error:
         raise _unwritable(target, error) from error
     finally:
@@ -147,7 +147,7 @@ def staged_folder(
         os.close(descriptor)
 
 
-def _take_place(staging: Path, target: Path, replace: bool, check: Callable[[Path], object] | None) -> None:
+def _take_place(staging: Path, target: Path, replace: bool, check: Callable[[Path], object] | None, held: bool) -> None:
     while True:
         try:
             move_new(staging, target)
@@ -155,7 +155,8 @@ def _take_place(staging: Path, target: Path, replace: bool, check: Callable[[Pat
         except FileExistsError:
             if not replace:
                 raise EigenmapError(f"{target} exists already; choose another place or ask to overwrite it") from None
-        with suppress(FileNotFoundError), folder_lock(target):  # removed meanwhile: try again
+        lock = nullcontext() if held else folder_lock(target)
+        with suppress(FileNotFoundError), lock:  # removed meanwhile: try again
             if check is not None:
                 check(target)
             exchange(staging, target)
@@ -187,10 +188,13 @@ def _new_staging(target: Path) -> tuple[Path, int]:
             os.close(descriptor)
 
 
-def _remove_leftovers(target: Path) -> None:
-    """Remove what killed processes left: stagings that nobody holds, and old folders that were replaced."""
+def remove_leftovers(target: Path) -> None:
+    """Remove what killed processes left beside `target`: stagings that nobody holds, and what was replaced."""
     leftovers = [*_siblings(target, "new"), *(_siblings(target, "old") if target.exists() else [])]
     for leftover in leftovers:
+        if not leftover.is_dir():
+            leftover.unlink(missing_ok=True)
+            continue
         with suppress(OSError, BusyFolderError), folder_lock(leftover, blocking=False):
             shutil.rmtree(leftover, ignore_errors=True)
 
@@ -200,7 +204,7 @@ def _siblings(target: Path, ending: str) -> list[Path]:
     found = []
     for entry in os.scandir(target.parent):
         middle = entry.name.removeprefix(prefix).removesuffix(suffix)
-        if entry.name == f"{prefix}{middle}{suffix}" and len(middle) == 32 and entry.is_dir(follow_symlinks=False):
+        if entry.name == f"{prefix}{middle}{suffix}" and len(middle) == 32:
             found.append(Path(entry.path))
     return sorted(found)
 

@@ -27,7 +27,7 @@ def test_the_codes_of_an_index(index_dir: Path, tmp_path: Path) -> None:
     succeed("export", index_dir, "--to", tmp_path / "codes.faiss", "--dim", 3, "--quiet")
     found = faiss.read_index(str(tmp_path / "codes.faiss"))
     assert (found.ntotal, found.d) == (15, 3)
-    assert json.loads((tmp_path / "codes.ids.json").read_text()) == ids
+    assert json.loads((tmp_path / "codes.faiss.ids.json").read_text()) == ids
 
 
 def test_the_codes_of_a_table(model_dir: Path, photos: Path, database: str, tmp_path: Path) -> None:
@@ -42,6 +42,6 @@ def test_mistakes(model_dir: Path, index_dir: Path, tmp_path: Path) -> None:
     assert "is not an index" in refused("export", model_dir, "--to", tmp_path / "a.parquet")
     assert "Name the table" in refused("export", "postgresql://x/y", "--to", tmp_path / "a.parquet")
     assert not list(tmp_path.iterdir())
-    (tmp_path / "a.ids.json").write_text("mine")
-    assert "a.ids.json exists" in refused("export", index_dir, "--to", tmp_path / "a.faiss")
+    (tmp_path / "a.faiss.ids.json").write_text("mine")
+    assert "a.faiss.ids.json exists" in refused("export", index_dir, "--to", tmp_path / "a.faiss")
     succeed("export", index_dir, "--to", tmp_path / "a.faiss", "--force")

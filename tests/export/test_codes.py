@@ -50,7 +50,7 @@ def test_faiss_finds_what_the_index_finds(ids: list[str] | list[int], metric: st
     scores, found = faiss.read_index(str(tmp_path / "codes.faiss")).search(unit, 10)
     np.testing.assert_allclose(scores, expected.scores, atol=1e-5)
     if ids is TEXTS:
-        assert names == tmp_path / "codes.ids.json"
+        assert names == tmp_path / "codes.faiss.ids.json"
         texts = json.loads(names.read_text())
         assert [[texts[row] for row in line] for line in found] == expected.ids
     else:

@@ -18,7 +18,7 @@ def matrix():
 def columns_of(*parts):
     columns = Columns(FloatCodec(K, "float32"))
     for part in parts:
-        columns.append(columns.encoded(part))
+        columns = columns.grown(columns.encoded(part))
     return columns
 
 
@@ -34,6 +34,18 @@ def test_many_additions_read_as_one(matrix, dim):
     assert columns.take(np.array([], np.int64), dim).shape == (0, dim)
 
 
+def test_rows_stay_as_they_are_while_others_are_added(matrix):
+    columns, states = columns_of(matrix[:1]), []
+    for row in range(1, 30):
+        states.append((columns, columns.block(0, 0, columns.count)))
+        columns = columns.grown(columns.encoded(matrix[row : row + 1]))
+    for count, (state, block) in enumerate(states, 1):
+        assert state.count == count
+        np.testing.assert_array_equal(block, matrix[:count, :8])
+        np.testing.assert_array_equal(state.read(0, count, K), matrix[:count])
+    assert len({id(state._stored[0]) for state, _ in states}) == 6  # room is doubled, not made for each addition
+
+
 def test_a_block_lies_as_it_is_stored(matrix):
     columns = columns_of(matrix)
     block = columns.block(1, 5, 9)
@@ -46,8 +58,7 @@ def test_files_are_mapped_and_short_prefixes_leave_long_blocks_alone(matrix, tmp
     files = [tmp_path / f"{b}.bin" for b in range(len(stored))]
     for file, rows in zip(files, stored, strict=True):
         file.write_bytes(rows.tobytes())
-    columns = Columns(FloatCodec(K, "float32"))
-    columns.map(files, 25)
+    columns = Columns.mapped(FloatCodec(K, "float32"), files, 25)
     np.testing.assert_array_equal(columns.read(0, 25, K), matrix[:25])
     columns._stored[1:] = [None, None]  # whoever reads them fails
     np.testing.assert_array_equal(columns.read(0, 25, 8), matrix[:25, :8])

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eigenmap.search import CodeIndex, keys
-from eigenmap.search.keys import hashes_of, rows_with
+from eigenmap.search.keys import Places, hashes_of, rows_with
 
 
 def test_hashes_are_fixed_since_they_are_stored():
@@ -28,7 +28,8 @@ def test_many_rows_are_looked_at_in_parts(asked, monkeypatch):
 
 
 def test_ids_with_one_hash_are_told_apart(tmp_path, monkeypatch):
-    monkeypatch.setattr("eigenmap.search.flat.hashes_of", lambda texts: np.zeros(len(texts), np.uint64))
+    for module in ("flat", "keys"):
+        monkeypatch.setattr(f"eigenmap.search.{module}.hashes_of", lambda texts: np.zeros(len(texts), np.uint64))
     index = CodeIndex(4, where=tmp_path / "index")
     index.add(np.eye(4), ["a", "b", "c", "d"])
     index.update(np.full((1, 4), 0.5), ["b"])
@@ -36,3 +37,13 @@ def test_ids_with_one_hash_are_told_apart(tmp_path, monkeypatch):
     np.testing.assert_array_equal(index.codes(["d", "b", "a"]), [np.eye(4)[3], np.full(4, 0.5), np.eye(4)[0]])
     index.add(np.eye(4)[:1], ["c"])
     assert index.ids == ["a", "d", "b", "c"]
+
+
+def test_rows_that_came_later_or_are_gone_are_not_found():
+    places = Places()
+    places.extend(["a", "b"], 0)
+    places.extend(["a", "c"], 2)
+    places.extend(["a"], 4)
+    for count, alive, wanted in ((2, {0, 1}, 0), (4, {1, 2, 3}, 2), (5, {1, 3, 4}, 4), (5, {1, 3}, None)):
+        found = places.find(["a", "x"], lambda row, name, alive=alive, count=count: row < count and row in alive)
+        assert found == ({} if wanted is None else {"a": wanted})

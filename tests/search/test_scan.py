@@ -6,7 +6,7 @@ import pytest
 from eigenmap.search import scan
 from eigenmap.search.codecs import FloatCodec
 from eigenmap.search.columns import Columns
-from eigenmap.search.scan import Scanner, best, comparable, norms
+from eigenmap.search.scan import Scanner, best, comparable, divisors
 
 K, N = 20, 300
 
@@ -17,7 +17,7 @@ def codes(n, seed=0):
 
 def scanner(metric="cosine", memory_bytes=2**20, dtype="float32"):
     columns = Columns(FloatCodec(K, dtype))
-    columns.append(columns.encoded(codes(N)))
+    columns = columns.grown(columns.encoded(codes(N)))
     return Scanner(columns, metric, memory_bytes)
 
 
@@ -54,8 +54,6 @@ def test_lengths_in_any_order_share_what_is_kept_of_norms():
         scores, found = of.scan(query, 5, None)
         np.testing.assert_allclose(scores, expected, atol=1e-6)
         assert dim == 1 or found.tolist() == wanted.tolist()
-    of.forget()
-    assert not of._squares
 
 
 def test_what_is_kept_stays_within_the_memory_given():
@@ -63,9 +61,9 @@ def test_what_is_kept_stays_within_the_memory_given():
     for dim in range(2, K + 1):
         of.scan(codes(1)[:, :dim].copy(), 5, None)
         of.scan(codes(20)[:, :dim].copy(), 5, None)
-        kept = sum(squares.nbytes for squares in of._squares.values())
-        assert kept <= of.memory_bytes // 2
-        assert of._kept is None or of._kept[2].nbytes <= of.memory_bytes
+        kept = sum(lengths.squares.nbytes + lengths.norms.nbytes for lengths in of._lengths.values())
+        assert 0 < kept <= of.memory_bytes // 2
+        assert sum(prefix.nbytes for _, prefix in of._kept.values()) <= of.memory_bytes
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
@@ -74,7 +72,7 @@ def test_what_is_kept_stays_within_the_memory_given():
 def test_a_search_holds_no_more_than_the_memory_given(dtype, n_queries, gone):
     columns = Columns(FloatCodec(64, dtype))
     rows = np.random.default_rng(0).standard_normal((60_000, 64)).astype(np.float32)  # 15 MB
-    columns.append(columns.encoded(rows))
+    columns = columns.grown(columns.encoded(rows))
     of, memory_bytes = Scanner(columns, "cosine", 2**21), 2**21
     among = None if not gone else np.arange(60_000) >= gone
     of.scan(rows[:20], 5, among)  # imports and their like
@@ -99,10 +97,11 @@ def test_each_query_ranks_its_own_candidates(metric, memory_bytes):
     assert of.rerank(queries[:0], candidates[:0], 6)[0].shape == (0, 6)
 
 
-def test_norms_beyond_the_range_of_squares():
+def test_rows_beyond_the_range_of_squares():
     rows = np.array([[3e30, 4e30], [3e-30, 4e-30], [0, 0], [3, 4]], np.float32)
-    np.testing.assert_allclose(norms(rows), [5e30, 5e-30, 1, 5], rtol=1e-6)
     np.testing.assert_allclose(comparable(rows, "cosine"), [[0.6, 0.8], [0.6, 0.8], [0, 0], [0.6, 0.8]], rtol=1e-6)
+    assert divisors(rows).tolist() == [1, 1, 1, 5]
+    np.testing.assert_allclose(rows, [[0.6, 0.8], [0.6, 0.8], [0, 0], [3, 4]], rtol=1e-6)  # unit rows, in place
 
 
 def test_the_best_are_sorted_and_ties_go_to_the_first_row():
@@ -115,7 +114,7 @@ def test_the_best_are_sorted_and_ties_go_to_the_first_row():
 def test_means_of_unit_codes_are_not_divided_by_their_norm_at_full_length():
     columns = Columns(FloatCodec(K, "float16"))
     rows = (codes(N) * np.linspace(0.1, 1, N)[:, None]).astype(np.float16).astype(np.float32)
-    columns.append(columns.encoded(rows))
+    columns = columns.grown(columns.encoded(rows))
     of, queries = Scanner(columns, "cosine", 2**20, means=True), codes(12, seed=1)
     products = comparable(queries, "cosine") @ rows.T
     for scores, found in (of.scan(queries, 5, None), of.rerank(queries, np.tile(np.arange(N), (12, 1)), 5)):

@@ -25,7 +25,7 @@ from eigenmap.cli.options import (
     StrictOption,
     check_device,
 )
-from eigenmap.cli.outputs import check_codes, check_file, written
+from eigenmap.cli.outputs import check_file, written
 from eigenmap.cli.work import encode_nodes
 from eigenmap.errors import EigenmapError
 
@@ -124,7 +124,7 @@ def embed(
 
     A longer code holds the shorter ones: cut rows anywhere and divide them by their norm. Memory does not grow with
     the number of images or nodes, and after a stop or a kill the same command goes on where it was (with nodes, it
-    begins again).
+    begins again). One process may write to an output at a time.
     """
     from eigenmap.embedding import embed_images
     from eigenmap.embedding.files import SUFFIXES, names_file
@@ -136,17 +136,12 @@ def embed(
         raise EigenmapError("--actors goes with --engine ray; add that, or leave it out")
     if files is not None and out.suffix in SUFFIXES:
         raise EigenmapError(f"--files goes with a folder, and {out} is one file; leave it out, or name a folder")
-    if out.suffix in SUFFIXES:
-        for path in filter(None, (out, names)):
-            check_file(path, force)
-    elif out.suffix:
-        raise EigenmapError(f"{out} must end in .npy, .npz or .parquet, or name a folder, for example codes.npy.")
-    else:
-        check_codes(out, force)
     place = check_device(device)
     if Eigenmap.is_of_nodes(run):
         if engine is Engine.ray:
             raise EigenmapError("--engine ray is for images; the codes of nodes are made on this machine.")
+        for path in filter(None, (out, names)):
+            check_file(path, force)
         _embed_nodes(run, source, out, dim, place, batch_size, quiet)
         return
     with progress_bar("encoding", quiet) as tick:
@@ -162,6 +157,7 @@ def embed(
             strict=strict,
             engine=engine.value,
             actors=actors,
+            overwrite=force,
             progress=tick,
         )
     if quiet or made is None:
@@ -179,7 +175,7 @@ def _embed_nodes(
 ) -> None:
     """Write the codes of nodes, in their order, as they are made."""
     from eigenmap.data.graph_files import read_features
-    from eigenmap.embedding.files import write_matrix
+    from eigenmap.embedding.files import names_file, remove_names, write_matrix
     from eigenmap.model import Eigenmap
 
     if out.suffix not in (".npy", ".npz"):
@@ -193,5 +189,6 @@ def _embed_nodes(
         else:
             with ZipFile(file, "w") as archive, archive.open("codes.npy", "w", force_zip64=True) as member:
                 write_matrix(member, (len(rows), dim), codes)
+        remove_names(names_file(out))
     if not quiet:
         note(f"{len(rows):,} codes of {dim} features, in the order of the nodes: {out}")

@@ -55,7 +55,7 @@ def export(
     """Write a model or the codes of an index for other programs.
 
     ONNX: pixels in, codes out, any number at a time. Parquet: columns id and code. FAISS: a flat index of inner
-    products; ids that are texts go to a JSON file beside it.
+    products; ids that are texts go to a JSON file beside it, codes.faiss.ids.json.
     """
     if to.suffix not in (".onnx", ".parquet", ".faiss"):
         raise EigenmapError(f"{to} must end in .onnx (a model), .parquet or .faiss (the codes of an index).")
@@ -76,12 +76,11 @@ def _export_model(run: str, to: Path, dim: int | None) -> str:
 
 def _export_codes(index: str, to: Path, dim: int | None, table: str | None, force: bool) -> str:
     from eigenmap.export import export_faiss, export_parquet
+    from eigenmap.export.codes import faiss_names_file
 
-    names = to.with_suffix(".ids.json")
     with database.codes_at(index, table) as codes:
         if to.suffix == ".parquet":
             return f"{export_parquet(codes, to, dim):,} codes, columns id and code."
-        if not isinstance(codes.backend.sample(1, 0).ids[0], int):
-            check_file(names, force)
+        check_file(faiss_names_file(to), force)
         names_written = export_faiss(codes, to, dim)
         return f"{len(codes):,} codes" + (f", their ids in {names_written}." if names_written else ".")

@@ -33,17 +33,6 @@ def check_index(path: Path, force: bool) -> None:
     require_writable(path)
 
 
-def check_codes(path: Path, force: bool) -> None:
-    """Refuse a folder that exists (unless `force`, and it holds codes) or that cannot be written."""
-    from eigenmap.embedding.shards import Codebook
-
-    if path.exists() and not Codebook.is_at(path):
-        raise EigenmapError(f"{path} exists and is not a folder of codes; choose another name.")
-    if path.exists() and not force:
-        raise EigenmapError(f"{path} exists; choose another name, or use --force to replace it.")
-    require_writable(path)
-
-
 def as_json(content: object) -> bytes:
     """The content of a JSON file; ASCII escapes keep any file name, also one that is not UTF-8."""
     return (json.dumps(content, indent=2, allow_nan=False) + "\n").encode("ascii")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -56,6 +56,19 @@ def walk_images(root: Path, closed: list[tuple[str, str]] | None = None) -> Iter
     for name in _walk(root, "", (), [] if closed is None else closed):
         if _suffix(name) in EXTENSIONS:
             yield name
+
+
+def require_files(paths: Sequence[Path], names: Sequence[str]) -> None:
+    """Refuse paths that lead to no file; a FIFO or a device would be waited for, or read for ever."""
+    absent = []
+    for path, name in zip(paths, names, strict=True):
+        if not path.is_file():
+            if path.exists():
+                raise EigenmapError(f"{name} is {'a folder, not a file' if path.is_dir() else 'not a regular file'}")
+            absent.append(name)
+    if absent:
+        shown = ", ".join(absent[:3]) + (", ..." if len(absent) > 3 else "")
+        raise EigenmapError(f"{len(absent):,} of {len(names):,} image files do not exist: {shown}")
 
 
 def _suffix(name: str) -> str:

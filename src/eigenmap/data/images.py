@@ -16,13 +16,14 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeAlias
+from typing import IO, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 from PIL import Image, UnidentifiedImageError
 
 from eigenmap.errors import EigenmapError
+from eigenmap.files import open_regular
 
 Pixels: TypeAlias = npt.NDArray[np.uint8]
 Encoded: TypeAlias = Path | bytes | None
@@ -132,7 +133,7 @@ def _opened(encoded: Encoded) -> Iterator[Image.Image]:
     if encoded is None:
         raise UnreadableImageError("no image bytes")
     try:
-        with Image.open(io.BytesIO(encoded) if isinstance(encoded, bytes) else encoded) as image:
+        with _content(encoded) as content, Image.open(content) as image:
             if image.format not in FORMATS:
                 raise UnreadableImageError(f"{image.format} files are not read")
             yield image
@@ -147,6 +148,13 @@ def _opened(encoded: Encoded) -> Iterator[Image.Image]:
         raise UnreadableImageError(error.strerror or str(error)) from None
     except Exception as error:  # On a corrupt file Pillow's plug-ins raise almost anything.
         raise UnreadableImageError(f"{type(error).__name__}: {error}") from None
+
+
+def _content(encoded: Path | bytes) -> IO[bytes]:
+    """The bytes of an image; of a regular file only, since a FIFO or a device might never end."""
+    if isinstance(encoded, bytes):
+        return io.BytesIO(encoded)
+    return os.fdopen(open_regular(encoded, follow=True), "rb")
 
 
 def _why_unidentified(encoded: Path | bytes) -> str:

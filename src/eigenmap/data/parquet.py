@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from eigenmap.data.folders import require_files
 from eigenmap.data.labels import Labels
 from eigenmap.errors import EigenmapError
 
@@ -135,6 +136,7 @@ def _open(file: Path) -> Any:
         import pyarrow.parquet as pq
     except ImportError:
         raise EigenmapError('reading parquet files needs pyarrow: pip install "eigenmap[parquet]"') from None
+    require_files([file], [str(file)])
     with _readable(file):
         return pq.ParquetFile(file)
 

@@ -16,7 +16,7 @@ from torch import Tensor
 from eigenmap.arguments import a_path, whole_number
 from eigenmap.data.arrays import Images, as_array, as_nhwc, one_as_nhwc, read_array_file, to_pixels
 from eigenmap.data.decode import decode_in_order, processors
-from eigenmap.data.folders import list_folder
+from eigenmap.data.folders import list_folder, require_files
 from eigenmap.data.images import (
     GREY_MODES,
     Encoded,
@@ -177,6 +177,7 @@ def _find_path(path: Path) -> _InMemory | _OnDisk:
         return _find_folder(path)
     if not path.exists():
         raise EigenmapError(f"{path} does not exist")
+    require_files([path], [str(path)])
     if path.suffix.lower() in (".npy", ".npz"):
         array, labels = read_array_file(path)
         return replace(_find(array), labels=labels)
@@ -194,10 +195,7 @@ def _find_folder(path: Path) -> _OnDisk:
 
 
 def _find_list(paths: list[Path], ids: list[str]) -> _OnDisk:
-    absent = [name for path, name in zip(paths, ids, strict=True) if not path.is_file()]
-    if absent:
-        shown = ", ".join(absent[:3]) + (", ..." if len(absent) > 3 else "")
-        raise EigenmapError(f"{len(absent):,} of {len(ids):,} image files do not exist: {shown}")
+    require_files(paths, ids)
     if all(path.suffix.lower() == ".parquet" for path in paths):
         return _find_parquet(paths)
     return _OnDisk(ids, lambda: iter(paths))

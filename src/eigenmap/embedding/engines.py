@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -21,10 +21,14 @@ import torch
 from eigenmap.data.decode import processors
 from eigenmap.data.stream import ImageStream, Shard
 from eigenmap.embedding.blocks import Block, Encoding, encode_blocks
-from eigenmap.embedding.shards import ShardFolder
+from eigenmap.embedding.workspace import ShardFolder
 from eigenmap.errors import EigenmapError
 from eigenmap.model import Eigenmap
 
+_ATTEMPTS = 3
+"""How often a shard is read whose images are replaced meanwhile."""
+
+Made = TypeVar("Made")
 Advance = Callable[[int], object]
 """Told how many images more are done."""
 
@@ -67,6 +71,18 @@ class Together:
         if self.process.world_size > 1 and failure is None:
             torch.distributed.destroy_process_group()
 
+    def from_first(self, make: Callable[[], Made]) -> Made | None:
+        """What the first process makes, in every process; None in the others if it fails, which is its to say."""
+        if self.process.world_size == 1:
+            return make()
+        made: list[Made | None] = [None]
+        try:
+            if self.process.is_first:
+                made[0] = make()
+        finally:
+            torch.distributed.broadcast_object_list(made, src=0)
+        return made[0]
+
     def wait(self) -> None:
         """Return when every process has come here."""
         if self.process.world_size > 1:
@@ -87,7 +103,20 @@ def in_this_process(
 
 
 def compute(model: Eigenmap, shard: Shard, folder: ShardFolder, how: Encoding, advance: Advance) -> None:
-    """Encode one shard and write it."""
+    """Encode one shard and write it; again if images were replaced while they were read.
+
+    The stamp is that of before: where images never rest, what is made counts for this run and for no later one.
+    """
+    for attempt in range(_ATTEMPTS):
+        source = shard.rows.stamp()
+        block = _encoded(model, shard, how, advance)
+        if shard.rows.stamp() == source or attempt == _ATTEMPTS - 1:
+            folder.write(shard.number, block, source)
+            return
+        advance(-len(shard.rows))
+
+
+def _encoded(model: Eigenmap, shard: Shard, how: Encoding, advance: Advance) -> Block:
     ids: list[str] = []
     skipped: list[tuple[str, str]] = []
     codes = np.empty((len(shard.rows), how.dim), np.float32)
@@ -96,7 +125,7 @@ def compute(model: Eigenmap, shard: Shard, folder: ShardFolder, how: Encoding, a
         ids += block.ids
         skipped += block.skipped
         advance(len(block.ids) + len(block.skipped))
-    folder.write(shard.number, Block(ids, codes[: len(ids)], skipped))
+    return Block(ids, codes[: len(ids)], skipped)
 
 
 class ShardWorker:

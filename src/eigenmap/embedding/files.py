@@ -10,7 +10,7 @@ from typing import IO
 import numpy as np
 
 from eigenmap.embedding.shards import Codebook, code_table, parquet_module, write_json
-from eigenmap.files import whole_file
+from eigenmap.files import sync_directory, whole_file
 from eigenmap.model import Codes
 
 SUFFIXES = (".npy", ".npz", ".parquet")
@@ -21,11 +21,18 @@ def names_file(out: Path) -> Path | None:
     return out.with_suffix(".ids.json") if out.suffix == ".npy" else None
 
 
-def join(shards: Codebook, out: Path) -> None:
-    """Write one file from all shards, which are read one after the other."""
-    if out.suffix == ".parquet":
+def remove_names(names: Path | None) -> None:
+    """Remove the names of codes that are about to be replaced, so that they are never beside others."""
+    if names is not None and names.exists():
+        names.unlink()
+        sync_directory(names.parent)
+
+
+def join(shards: Codebook, suffix: str, out: Path, names: Path) -> None:
+    """Write one file from all shards, which are read one after the other; the names of an .npy file go to `names`."""
+    if suffix == ".parquet":
         _join_parquet(shards, out)
-    elif out.suffix == ".npz":
+    elif suffix == ".npz":
         with whole_file(out) as file, zipfile.ZipFile(file, "w", allowZip64=True) as archive:
             with archive.open("codes.npy", "w", force_zip64=True) as member:
                 _write_codes(member, shards)
@@ -34,7 +41,7 @@ def join(shards: Codebook, out: Path) -> None:
     else:
         with whole_file(out) as file:
             _write_codes(file, shards)
-            write_json(out.with_suffix(".ids.json"), _names(shards))
+        write_json(names, _names(shards))
 
 
 def _names(shards: Codebook) -> list[str]:

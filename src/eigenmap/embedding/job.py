@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
 from eigenmap.arguments import a_device, a_path, whole_number
-from eigenmap.data.stream import open_stream
+from eigenmap.data.sources import strict_error
+from eigenmap.data.stream import ImageStream, open_stream
 from eigenmap.embedding import engines
 from eigenmap.embedding.blocks import Encoding
-from eigenmap.embedding.files import SUFFIXES, join
-from eigenmap.embedding.shards import Codebook, Plan, ShardFolder, parquet_module
+from eigenmap.embedding.files import SUFFIXES, join, names_file
+from eigenmap.embedding.publication import Publication, Replaced
+from eigenmap.embedding.shards import Codebook, Plan, parquet_module
+from eigenmap.embedding.workspace import ShardFolder, Workspace
 from eigenmap.errors import EigenmapError
+from eigenmap.files import require_writable
+from eigenmap.folders import recover, remove_leftovers
 from eigenmap.model import Eigenmap
 
 Engine = Literal["local", "ray"]
@@ -52,6 +58,7 @@ def embed_images(
     strict: bool = False,
     engine: Engine = "local",
     actors: int | None = None,
+    overwrite: bool = True,
     progress: Callable[[int, int], object] | None = None,
 ) -> Embedded | None:
     """Write the codes of all images of a source, in constant memory.
@@ -60,7 +67,7 @@ def embed_images(
         run: the directory of the model.
         source: a folder of any depth, an .npy, .npz or parquet file, a folder of parquet files, one image.
         out: a file ending in .npy, .npz or .parquet, or else a folder of shards. Such a file, and a folder of codes,
-            is replaced if it exists; anything else that is there is refused.
+            is replaced if it exists; anything else that is there, or appears meanwhile, is refused.
         dim: length of the codes; all features by default.
         files: what the shards of a folder are.
         shard_size: images a shard: what a kill can cost, and what is held in memory as codes.
@@ -69,12 +76,14 @@ def embed_images(
         strict: raise on the first unreadable image instead of leaving it out.
         engine: "local", or "ray" for a Ray cluster.
         actors: how many actors on Ray; one a GPU or processor by default.
+        overwrite: whether codes that are there may be replaced.
         progress: called as progress(done, total).
 
     Returns:
         What was made; None in all but the first process of `torchrun`.
 
-    Unfinished work is in a hidden folder beside `out`, and the same call goes on with it.
+    Unfinished work is in a hidden folder beside `out`, and the same call goes on with it. One process (with those of
+    its `torchrun`, or its actors) may write to `out` at a time; another is refused.
 
     """
     out, run, source = a_path(out, "out"), a_path(run, "run"), a_path(source, "source")
@@ -86,60 +95,141 @@ def embed_images(
         a_device(device)
     else:
         _check_choices(device=(device, ActorDevice))  # those of the actors, who may be on other machines
+    process = engines.this_process()
     whole = out.suffix in SUFFIXES
-    _check_output(out, whole)
+    out = out.absolute() if whole else out.resolve()
+    if process.is_first:
+        _check_output(out, whole)
     if engine == "ray":
         engines.ray_module()
     if out.suffix == ".parquet" or (not whole and files == "parquet"):
         parquet_module()
     model = Eigenmap.load(run)
-    stream = open_stream(source)
-    survey = stream.survey()
-    if strict and survey.skipped:
-        name, reason = survey.skipped[0]
-        raise EigenmapError(f"{name} cannot be read: {reason}; repair or remove it, or allow files to be skipped")
-    plan = Plan(
-        Eigenmap.fingerprint(run),
-        model.check_dim(dim),
-        survey.count,
-        survey.digest,
-        shard_size,
-        "npy" if whole else files,
-    )
-    folder = ShardFolder(out.absolute().with_name(f".{out.name}.parts"), plan)
-    how = Encoding(plan.dim, device, batch_size, strict)
-    process = engines.this_process()
-    with engines.Together(process) as everyone:
-        kept = folder.begin() if process.is_first else 0
-        everyone.wait()
-        tick = _Counter(progress if process.is_first else None, kept * shard_size, survey.count)
-        try:
-            if engine == "ray":
-                engines.on_ray(run, stream, folder, how, actors, tick)
-            else:
-                engines.in_this_process(model, stream, folder, how, process, tick)
-        except BaseException:
-            folder.discard_if_fruitless()
-            raise
+    workspace = Workspace(out)
+    wanted = _Wanted(Eigenmap.fingerprint(run), model.check_dim(dim), shard_size, "npy" if whole else files)
+    stream = open_stream(source, workspace.listing)
+    how = Encoding(wanted.dim, device, batch_size, strict)
+    with engines.Together(process) as everyone, ExitStack() as held:
+        begun = everyone.from_first(lambda: held.enter_context(_begun(workspace, stream, wanted, strict, overwrite)))
+        if begun is None or begun.finished is not None:
+            return begun.finished if begun is not None and process.is_first else None
+        folder = begun.folder
+        tick = _Counter(progress if process.is_first else None, begun.kept * shard_size, folder.plan.images)
+        if engine == "ray":
+            engines.on_ray(run, stream, folder, how, actors, tick)
+        else:
+            engines.in_this_process(model, stream, folder, how, process, tick)
         everyone.wait()
         if not process.is_first:
             return None
-        codes = folder.complete()
-        if not codes.images:
-            shutil.rmtree(folder.path)
-            raise _nothing_readable(codes)
-        _publish(folder, codes, out, whole)
-        return Embedded(codes.images, plan.dim, survey.skipped + codes.skipped, kept)
+        with _writing(out):
+            return _finish(workspace, begun)
+
+
+class _Wanted(NamedTuple):
+    """What is asked for, of whatever images."""
+
+    fingerprint: str
+    dim: int
+    shard_size: int
+    files: str
+
+
+@dataclass(frozen=True)
+class _Begun:
+    """Work that may be done: where, how much of it is done already, and what the result may replace."""
+
+    folder: ShardFolder
+    kept: int
+    skipped: list[tuple[str, str]]
+    replaced: Replaced
+    finished: Embedded | None = None
+
+
+@contextmanager
+def _begun(
+    workspace: Workspace, stream: ImageStream, wanted: _Wanted, strict: bool, overwrite: bool
+) -> Iterator[_Begun]:
+    """Hold the workspace; it is removed in the end if nothing in it is worth keeping."""
+    with ExitStack() as held:
+        with _writing(workspace.out):
+            held.enter_context(workspace.held())
+        try:
+            with _writing(workspace.out):
+                begun = _begin(workspace, stream, wanted, strict, overwrite)
+            yield begun
+        except BaseException:
+            if workspace.is_fruitless():
+                workspace.discard()
+            raise
+
+
+def _begin(workspace: Workspace, stream: ImageStream, wanted: _Wanted, strict: bool, overwrite: bool) -> _Begun:
+    """Find out what there is to do, and clear up what killed processes left."""
+    recover(workspace.out)
+    remove_leftovers(workspace.out)
+    if workspace.is_fruitless():  # then no other process can have made what is there for us
+        _publication(workspace.path, workspace.out).replaceable(overwrite)
+    survey = stream.survey()
+    if survey.count == 0:
+        raise EigenmapError("the images are gone: there are none any more where they were found")
+    if strict and survey.skipped:
+        raise strict_error(*survey.skipped[0])
+    plan = Plan(wanted.fingerprint, wanted.dim, survey.count, survey.digest, wanted.shard_size, wanted.files)
+    folder = workspace.folder(plan)
+    publication = _publication(folder.path, workspace.out)
+    state = publication.settle()
+    if state == "published" and folder.is_of(stream):
+        images, skipped, _ = folder.summary()
+        workspace.discard()
+        made = Embedded(images, plan.dim, survey.skipped + skipped, plan.shards)
+        return _Begun(folder, plan.shards, survey.skipped, Replaced(None, None), made)
+    replaced = publication.replaceable(overwrite)
+    if state != "waiting":
+        folder.discard()
+    workspace.keep_only(folder)
+    folder.make()
+    return _Begun(folder, folder.keep_current(stream), survey.skipped, replaced)
+
+
+def _finish(workspace: Workspace, begun: _Begun) -> Embedded:
+    """Give the codes their name; with that the workspace has served."""
+    codes = begun.folder.complete()
+    if not codes.images:
+        workspace.discard()
+        raise _nothing_readable(codes)
+    publication = _publication(begun.folder.path, workspace.out)
+    if publication.staged != codes.path:
+        join(codes, workspace.out.suffix, publication.staged, publication.staged_names)
+    publication.publish(begun.replaced)
+    workspace.discard()
+    return Embedded(codes.images, codes.plan.dim, begun.skipped + codes.skipped, begun.kept)
+
+
+def _publication(folder: Path, out: Path) -> Publication:
+    staged = folder / ("joined" if out.suffix in SUFFIXES else "codes")
+    return Publication(folder, staged, out, names_file(out))
+
+
+@contextmanager
+def _writing(out: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise EigenmapError(f"{out} cannot be written: {error.strerror or error}") from error
 
 
 def _check_output(out: Path, whole: bool) -> None:
     """Refuse to replace what is not ours: a folder of photos, say."""
     if out.suffix and not whole:
         raise EigenmapError(f"{out} must end in .npy, .npz or .parquet, or name a folder, for example codes.npy")
-    if whole and out.is_dir():
-        raise EigenmapError(f"{out} is a folder; name a file for the codes")
-    if not whole and out.exists() and not Codebook.is_at(out):
+    if whole:
+        for path in filter(None, (out, names_file(out))):
+            if path.is_dir():
+                raise EigenmapError(f"{path} is a folder; name a file for the codes")
+    elif out.exists() and not Codebook.is_at(out):
         raise EigenmapError(f"{out} exists and is not a folder of codes; choose another name")
+    require_writable(out)
 
 
 def _check_choices(**asked: tuple[str, Any]) -> None:
@@ -160,17 +250,6 @@ class _Counter:
         self.done = min(self.total, self.done + images)
         if self.progress is not None:
             self.progress(self.done, self.total)
-
-
-def _publish(folder: ShardFolder, codes: Codebook, out: Path, whole: bool) -> None:
-    try:
-        if whole:
-            join(codes, out)
-            shutil.rmtree(folder.path)
-        else:
-            folder.publish(out)
-    except OSError as error:
-        raise EigenmapError(f"{out} cannot be written: {error.strerror or error}") from error
 
 
 def _nothing_readable(codes: Codebook) -> EigenmapError:

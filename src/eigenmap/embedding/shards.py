@@ -1,32 +1,40 @@
 """Codes on disk, in shards.
 
-    _embedding.json        what the codes are (model, length, number) and which images were left out
+    _embedding.json        what the codes are (model, length, number), which images were left out, and the size and
+                          checksum of every other file
     part-00000.parquet    columns id (text) and code (a list of `dim` float32)
     part-00001.parquet    ...
 
-or, as NumPy's files, `part-00000.npy` and `part-00000.ids.json`. The folder gets its name when it is finished; until
-then it is a hidden neighbour, in which `.progress/` holds the plan and a file for every finished shard.
+or, as NumPy's files, `part-00000.npy` and `part-00000.ids.json`.
 """
 
 from __future__ import annotations
 
 import json
-import shutil
-from collections.abc import Iterator, Sequence
+import os
+import re
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
-from uuid import uuid4
+from typing import IO, Any
 
 import numpy as np
 
+from eigenmap.arguments import a_path
 from eigenmap.embedding.blocks import Block
+from eigenmap.embedding.checksums import Checksum
 from eigenmap.errors import EigenmapError
-from eigenmap.files import whole_file
+from eigenmap.files import open_regular, read_json, whole_file
 from eigenmap.model import Codes
 
 DESCRIPTION = "_embedding.json"  # with an underscore, so that readers of Parquet folders pass it over
 _KIND, _VERSION = "eigenmap-codes", 1
+_PART = re.compile(r"part-\d+\.(parquet|npy|ids\.json)")
+
+Checksums = dict[str, Checksum]
+"""The checksum of every file, by its name."""
 
 
 @dataclass(frozen=True)
@@ -46,80 +54,32 @@ class Plan:
         return -(-self.images // self.shard_size)
 
 
-class ShardFolder:
-    """A folder of shards that several processes may fill, each with shards of its own.
+def shard_files(plan: Plan, number: int) -> list[str]:
+    """The names of the files of a shard."""
+    return [
+        f"part-{number:05d}.{ending}" for ending in (("parquet",) if plan.files == "parquet" else ("npy", "ids.json"))
+    ]
 
-    A shard counts when its progress file is there, and that is written last: a process may be killed at any moment.
-    """
 
-    def __init__(self, path: Path, plan: Plan) -> None:
-        self.path = path
-        self.plan = plan
-        self._progress = path / ".progress"
-
-    def begin(self) -> int:
-        """Make the folder, or keep what is there if it is of the same plan: the number of finished shards."""
-        try:
-            if _read_json(self._progress / "plan.json") == asdict(self.plan):
-                return sum(self.is_finished(number) for number in range(self.plan.shards))
-            shutil.rmtree(self.path, ignore_errors=True)
-            self._progress.mkdir(parents=True)
-        except OSError as error:
-            raise EigenmapError(f"{self.path} cannot be written: {error.strerror or error}") from error
-        write_json(self._progress / "plan.json", asdict(self.plan))
-        return 0
-
-    def is_finished(self, number: int) -> bool:
-        """Whether a shard is there, whole."""
-        return self._marker(number).is_file()
-
-    def write(self, number: int, block: Block) -> None:
-        """Write a shard; it is there for good when this returns."""
-        stem = _stem(self.path, number)
-        if self.plan.files == "parquet":
-            with whole_file(stem.with_suffix(".parquet")) as file:
-                metadata = {"eigenmap_fingerprint": self.plan.fingerprint}
+def write_shard(folder: Path, plan: Plan, number: int, block: Block) -> Checksums:
+    """Write the files of a shard durably, each whole or not at all."""
+    checksums = {}
+    for name in shard_files(plan, number):
+        with whole_file(folder / name) as file:
+            if name.endswith(".parquet"):
+                metadata = {"eigenmap_fingerprint": plan.fingerprint}
                 parquet_module().write_table(code_table(block.ids, block.codes, metadata), file)
-        else:
-            with whole_file(stem.with_suffix(".npy")) as file:
+            elif name.endswith(".npy"):
                 np.save(file, block.codes)
-            write_json(stem.with_suffix(".ids.json"), block.ids)
-        write_json(self._marker(number), {"images": len(block.ids), "skipped": block.skipped})
-
-    def complete(self) -> Codebook:
-        """Sum up the shards in _embedding.json."""
-        images, skipped = 0, []
-        for number in range(self.plan.shards):
-            done = _read_json(self._marker(number))
-            if done is None:
-                raise EigenmapError(f"shard {number} of {self.path} is missing; run the same command again")
-            images += done["images"]
-            skipped += done["skipped"]
-        about = {"kind": _KIND, "version": _VERSION, "plan": asdict(self.plan), "images": images, "skipped": skipped}
-        write_json(self.path / DESCRIPTION, about)
-        return Codebook.open(self.path)
-
-    def discard_if_fruitless(self) -> None:
-        """Remove the folder if no shard is finished."""
-        if not any(self.is_finished(number) for number in range(self.plan.shards)):
-            shutil.rmtree(self.path, ignore_errors=True)
-
-    def publish(self, to: Path) -> None:
-        """Give the finished folder its name; what was there is replaced."""
-        retired = to.with_name(f".{to.name}.{uuid4().hex}.old")
-        if to.exists():
-            to.replace(retired)
-        self.path.replace(to)
-        shutil.rmtree(to / ".progress")
-        shutil.rmtree(retired, ignore_errors=True)
-
-    def _marker(self, number: int) -> Path:
-        return self._progress / f"{number:05d}.json"
+            else:
+                file.write(as_json(block.ids))
+            checksums[name] = Checksum.of(file)
+    return checksums
 
 
 @dataclass(frozen=True)
 class Codebook:
-    """A finished folder of codes, read shard by shard.
+    """A finished folder of codes, read shard by shard; every file is compared with its checksum as it is read.
 
     >>> for ids, codes in Codebook.open("codes/"): ...  # doctest: +SKIP
     """
@@ -128,24 +88,71 @@ class Codebook:
     plan: Plan
     images: int
     skipped: list[tuple[str, str]]
+    checksums: Checksums | None = None
+    """None in folders that were written before there were checksums."""
 
     @classmethod
     def open(cls, path: str | Path) -> Codebook:
         """Read what `_embedding.json` says."""
-        path = Path(path)
-        about = _read_json(path / DESCRIPTION)
+        path = a_path(path, "path")
+        try:
+            about = read_json(path / DESCRIPTION)
+        except FileNotFoundError:
+            about = None
+        except (OSError, ValueError) as error:
+            raise EigenmapError(f"{path / DESCRIPTION} is damaged or cannot be read: {error}") from error
         if not isinstance(about, dict) or about.get("kind") != _KIND or about.get("version") != _VERSION:
             raise EigenmapError(f"{path} is not a finished folder of codes; `eigenmap embed` writes one")
         try:
-            skipped = [(name, reason) for name, reason in about["skipped"]]
-            return cls(path, Plan(**about["plan"]), about["images"], skipped)
-        except (KeyError, TypeError, ValueError) as error:
+            if "checksum" in about and about.pop("checksum") != _own_checksum(about):
+                raise ValueError("its checksum is another")
+            return cls(
+                path,
+                _checked_plan(Plan(**about["plan"])),
+                _whole(about["images"], 0),
+                [(str(name), str(reason)) for name, reason in about["skipped"]],
+                _checksums(about["files"]) if "files" in about else None,
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise EigenmapError(f"{path / DESCRIPTION} is damaged; embed the images again") from error
+
+    def write_description(self) -> None:
+        """Write `_embedding.json`, which makes the folder a folder of codes."""
+        about = {
+            "kind": _KIND,
+            "version": _VERSION,
+            "plan": asdict(self.plan),
+            "images": self.images,
+            "skipped": [list(pair) for pair in self.skipped],
+            "files": {name: checksum._asdict() for name, checksum in (self.checksums or {}).items()},
+        }
+        write_json(self.path / DESCRIPTION, about | {"checksum": _own_checksum(about)})
 
     @staticmethod
     def is_at(path: Path) -> bool:
         """Whether a folder holds finished codes."""
         return (path / DESCRIPTION).is_file()
+
+    def verify(self) -> bool:
+        """Read every file and compare it with its size and checksum; an EigenmapError names the first damaged one.
+
+        Returns:
+            False if the folder carries no checksums, since an earlier version wrote it: then it is only known that
+            every shard can be read, and that all images are there.
+
+        """
+        rows = 0
+        for number, (ids, codes) in enumerate(self):
+            if not np.isfinite(codes).all():
+                raise self._damaged(shard_files(self.plan, number)[0], "it holds values that are not finite")
+            rows += len(ids)
+        if rows != self.images:
+            raise EigenmapError(f"{self.path} holds {rows:,} codes and should hold {self.images:,}; embed them again")
+        known = {name for number in range(self.plan.shards) for name in shard_files(self.plan, number)}
+        for path in sorted(self.path.iterdir()):
+            if _PART.fullmatch(path.name) and path.name not in known:
+                raise EigenmapError(f"{path} is not one of the files of {self.path}; remove it")
+        return self.checksums is not None
 
     def __len__(self) -> int:
         return self.images
@@ -153,18 +160,78 @@ class Codebook:
     def __iter__(self) -> Iterator[tuple[list[str], Codes]]:
         """Yield (names, codes) of every shard."""
         for number in range(self.plan.shards):
-            yield self._shard(_stem(self.path, number))
+            yield self._shard(*shard_files(self.plan, number))
 
-    def _shard(self, stem: Path) -> tuple[list[str], Codes]:
+    def _shard(self, name: str, names: str | None = None) -> tuple[list[str], Codes]:
+        if names is None:
+            with self._file(name) as file:
+                ids, codes = _from_parquet(file, self.plan.dim)
+        else:
+            with self._file(name) as file:
+                codes = np.load(file, allow_pickle=False)
+            with self._file(names) as file:
+                ids = json.loads(file.read())
+        if not (isinstance(ids, list) and all(isinstance(ident, str) for ident in ids)):
+            raise self._damaged(names or name, "its names are not texts")
+        if codes.dtype != np.float32 or codes.shape != (len(ids), self.plan.dim):
+            raise self._damaged(name, f"it should hold {len(ids):,} codes of {self.plan.dim} features")
+        return ids, codes
+
+    @contextmanager
+    def _file(self, name: str) -> Iterator[IO[bytes]]:
+        """An open file that has its size and checksum; whatever goes wrong with reading it is one sentence."""
         try:
-            if self.plan.files == "npy":
-                codes = np.load(stem.with_suffix(".npy"), allow_pickle=False)
-                return _read_json(stem.with_suffix(".ids.json")), codes
-            table = parquet_module().read_table(stem.with_suffix(".parquet"))
-        except (OSError, ValueError, EOFError) as error:  # Arrow's errors are among them
-            raise EigenmapError(f"{stem.name} in {self.path} is missing or damaged: {error}") from error
-        flat = table["code"].combine_chunks().flatten().to_numpy(zero_copy_only=False)
-        return table["id"].to_pylist(), flat.reshape(len(table), self.plan.dim)
+            with os.fdopen(open_regular(self.path / name, follow=True), "rb") as file:
+                if self.checksums is not None:
+                    _compare(file, self.checksums.get(name))
+                yield file
+        except EigenmapError:
+            raise
+        except Exception as error:  # on a damaged file NumPy and Arrow raise almost anything
+            reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+            raise self._damaged(name, reason) from error
+
+    def _damaged(self, name: str, reason: str) -> EigenmapError:
+        first_line = (reason.strip().splitlines() or ["it cannot be read"])[0]
+        return EigenmapError(f"{name} in {self.path} is missing or damaged: {first_line}")
+
+
+def _compare(file: IO[bytes], expected: Checksum | None) -> None:
+    if expected is None:
+        raise ValueError(f"{DESCRIPTION} does not know it")
+    size = os.fstat(file.fileno()).st_size
+    if size != expected.size:
+        raise ValueError(f"it has {size:,} bytes and should have {expected.size:,}")
+    if Checksum.of(file) != expected:
+        raise ValueError("its checksum is another")
+
+
+def _from_parquet(file: IO[bytes], dim: int) -> tuple[list[str], Codes]:
+    table = parquet_module().ParquetFile(file).read()
+    flat = table["code"].combine_chunks().flatten().to_numpy(zero_copy_only=False)
+    return table["id"].to_pylist(), flat.reshape(len(table), dim)
+
+
+def _checked_plan(plan: Plan) -> Plan:
+    for number in (plan.dim, plan.images, plan.shard_size):
+        _whole(number, 1)
+    if plan.files not in ("parquet", "npy"):
+        raise ValueError(f"files cannot be {plan.files!r}")
+    return plan
+
+
+def _checksums(files: Mapping[str, Mapping[str, Any]]) -> Checksums:
+    return {name: Checksum(_whole(entry["size"], 0), str(entry["crc32"])) for name, entry in files.items()}
+
+
+def _whole(number: object, least: int) -> int:
+    if not isinstance(number, int) or isinstance(number, bool) or number < least:
+        raise ValueError(f"{number!r} is not a whole number of at least {least}")
+    return number
+
+
+def _own_checksum(about: Mapping[str, Any]) -> str:
+    return f"{zlib.crc32(json.dumps(about, sort_keys=True).encode('ascii')):08x}"
 
 
 def parquet_module() -> Any:
@@ -194,20 +261,11 @@ def utf8_name(name: str) -> str:
 
 
 def write_json(path: Path, content: object) -> None:
-    """Write a JSON file, whole or not at all; ASCII escapes keep any file name."""
+    """Write a JSON file, whole or not at all."""
     with whole_file(path) as file:
-        file.write((json.dumps(content) + "\n").encode("ascii"))
+        file.write(as_json(content))
 
 
-def _stem(folder: Path, number: int) -> Path:
-    return folder / f"part-{number:05d}"
-
-
-def _read_json(path: Path) -> Any:
-    """The content of a JSON file, None if it is not there."""
-    try:
-        return json.loads(path.read_bytes())
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError) as error:
-        raise EigenmapError(f"{path} is damaged or cannot be read: {error}") from error
+def as_json(content: object) -> bytes:
+    """The content of a JSON file; ASCII escapes keep any file name."""
+    return (json.dumps(content) + "\n").encode("ascii")

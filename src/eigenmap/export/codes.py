@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from eigenmap.arguments import whole_number
-from eigenmap.embedding.shards import code_table, parquet_module, write_json
+from eigenmap.arguments import a_path, whole_number
+from eigenmap.embedding.files import remove_names
+from eigenmap.embedding.shards import as_json, code_table, parquet_module
 from eigenmap.files import whole_file
 from eigenmap.search import CodeIndex
 from eigenmap.search.backend import Floats, Id
@@ -26,7 +28,7 @@ def export_parquet(index: CodeIndex, out: str | Path, dim: int | None = None) ->
     pq = parquet_module()
     about = {"eigenmap_fingerprint": index.fingerprint or "", "eigenmap_metric": index.metric}
     rows = 0
-    with whole_file(Path(out)) as file:
+    with whole_file(a_path(out, "out")) as file:
         writer: Any = None
         for ids, codes in _batches(index, dim):
             table = code_table(ids, codes, about)
@@ -39,18 +41,24 @@ def export_parquet(index: CodeIndex, out: str | Path, dim: int | None = None) ->
     return rows
 
 
+def faiss_names_file(out: Path) -> Path:
+    """Where the ids of a FAISS index go that are texts; with its full name, since codes.ids.json is of codes.npy."""
+    return out.with_name(f"{out.name}.ids.json")
+
+
 def export_faiss(index: CodeIndex, out: str | Path, dim: int | None = None) -> Path | None:
     """Write a flat FAISS index of inner products, which are cosines if the index compares by cosine.
 
     Whole numbers are its ids. Texts cannot be: then its ids count from 0, and a JSON file beside it lists the texts in
-    that order. Returns that file.
+    that order (codes.faiss.ids.json for codes.faiss). Returns that file. It is never of another index, not even after
+    a kill: the old one is removed before the index is replaced, and the new one appears after it.
 
         found = faiss.read_index("codes.faiss")
         scores, ids = found.search(queries, 10)
 
     """
     faiss: Any = import_module("faiss")  # its classes are made at run time, and their type stubs lag behind
-    out = Path(out)
+    out = a_path(out, "out")
     length = _length(index, dim)
     flat = faiss.IndexFlatIP(length)
     made: Any = flat
@@ -62,12 +70,13 @@ def export_faiss(index: CodeIndex, out: str | Path, dim: int | None = None) -> P
         else:
             made.add(codes)
             texts += ids
-    names = out.with_suffix(".ids.json") if texts else None
-    with whole_file(out) as file:
-        faiss.write_index(made, faiss.PyCallbackIOWriter(file.write))
-        if names is not None:
-            write_json(names, texts)
-    return names
+    names = faiss_names_file(out)
+    with ExitStack() as files:
+        if texts:
+            files.enter_context(whole_file(names)).write(as_json(texts))
+        faiss.write_index(made, faiss.PyCallbackIOWriter(files.enter_context(whole_file(out)).write))
+        remove_names(names)
+    return names if texts else None
 
 
 def _batches(index: CodeIndex, dim: int | None) -> Iterator[tuple[list[Id], Floats]]:

@@ -21,7 +21,7 @@ import numpy as np
 from eigenmap.arguments import whole_number
 from eigenmap.errors import EigenmapError
 from eigenmap.evaluation.retrieval import lengths
-from eigenmap.search.backend import Backend, Id, Stage
+from eigenmap.search.backend import Id, Readable, Stage, still
 from eigenmap.search.rivals import PrefixRow, compare_prefixes
 
 if TYPE_CHECKING:
@@ -96,6 +96,18 @@ class Advice:
         return cls(**{**entries, "rows": rows, "prefixes": prefixes, "chosen": _row(entries["chosen"])})
 
 
+def stored_advice(note: dict[str, Any] | None, n_components: int) -> Advice | None:
+    """The advice in a note; None if there is none that makes sense."""
+    try:
+        advice = None if note is None else Advice.from_json(note)
+        if advice is None or advice.items < 1 or advice.top < 1:
+            return None
+        dims = [dim for dim, keep in advice.chosen.stages if 1 <= dim <= n_components and keep >= 1]
+        return advice if dims and len(dims) == len(advice.chosen.stages) and dims == sorted(dims) else None
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return None
+
+
 def _row(entry: dict[str, Any]) -> Row:
     return Row(**{**entry, "stages": tuple(Stage(*stage) for stage in entry["stages"])})
 
@@ -110,15 +122,17 @@ def advise(
     seed: int = 0,
     say: Say = lambda line: None,
 ) -> Advice:
-    """Measure lengths and funnels on the items of `index`, and choose the fastest that keeps `recall`.
+    """Measure lengths and funnels on the items of `index` as they are now, and choose the fastest that keeps `recall`.
 
     With `bytes_per_item`, only so many bytes of each item may be stored, and the chosen one is the best among those.
     """
     top = whole_number(top, "top")
     if not 0 < recall <= 1:
         raise EigenmapError(f"recall must be above 0 and at most 1, not {recall!r}")
-    if len(index) < top + 2:
-        raise EigenmapError(f"the index has {len(index)} items; it takes {top + 2} at least to judge {top} results")
+    items = still(index.backend)
+    count = len(items)
+    if count < top + 2:
+        raise EigenmapError(f"the index has {count} items; it takes {top + 2} at least to judge {top} results")
     stored, dims = _bytes_of(index), _dims(index.n_components)
     least = stored * min([*dims, index.n_components]) / index.n_components
     if bytes_per_item is not None and bytes_per_item < least:
@@ -126,7 +140,7 @@ def advise(
             f"{bytes_per_item} bytes hold no prefix of these codes ({stored} bytes for {index.n_components} features); "
             "store them with --bytes-per-item instead"
         )
-    measure = Measure(index.backend, top, whole_number(queries, "queries", 2), seed)
+    measure = Measure(items, top, whole_number(queries, "queries", 2), seed)
     say("exact search at full length")
     full = measure.row("exact, full length", [Stage(index.n_components, top)], exact=True)
     rows = [full]
@@ -140,12 +154,12 @@ def advise(
         for stages in measure.approximate(recall):
             say(f"approximate {as_text(stages)}")
             rows.append(measure.row("approximate index", stages, exact=False))
-    prefixes = compare_prefixes(index.backend, top, min(queries, 200), seed)
+    prefixes = compare_prefixes(items, top, min(queries, 200), seed)
     allowed = rows if bytes_per_item is None else [r for r in rows if stored * r.dim / full.dim <= bytes_per_item]
     good = [row for row in allowed if row.recall >= recall]
     chosen = max(good, key=lambda r: r.queries_per_second) if good else max(allowed, key=lambda r: r.recall)
     remarks = _remarks(prefixes, chosen, recall)
-    return Advice(len(index), top, len(measure.judged), recall, stored, rows, prefixes, chosen, remarks)
+    return Advice(count, top, len(measure.judged), recall, stored, rows, prefixes, chosen, remarks)
 
 
 def _dims(n_components: int) -> list[int]:
@@ -169,7 +183,7 @@ def as_text(stages: Sequence[Stage]) -> str:
 class Measure:
     """Queries with their true results, and what a setting finds of them."""
 
-    def __init__(self, backend: Backend, top: int, queries: int, seed: int) -> None:
+    def __init__(self, backend: Readable, top: int, queries: int, seed: int) -> None:
         sample = backend.sample(queries, seed)
         self.backend = backend
         self.top = top

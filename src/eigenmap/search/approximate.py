@@ -2,7 +2,8 @@
 
 The index ranks items by their first `about.approximate.dim` features; its best ones are then compared exactly, by the
 stored codes, on as many features as asked for. It is made when first needed and, for an index on disk, kept in the
-directory, where other processes find it; rows added later are added to it.
+directory, where other processes find it. Once made it is never changed, since other threads may be searching it: rows
+that came since are compared exactly, until they are so many that a copy with them takes its place.
 
     hnsw   a navigable graph over the prefixes: the fastest, and the slowest to make
     ivf    prefixes in sqrt(n) clusters, a few of which are looked at
@@ -12,19 +13,22 @@ directory, where other processes find it; rows added later are added to it.
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Sequence
-from contextlib import suppress
+from functools import partial
 from importlib import import_module
-from pathlib import Path
-from typing import Any
-from uuid import uuid4
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from eigenmap.search.backend import Approximate, Floats, Found, Mask, Rows, Stage
+from eigenmap.search.backend import About, Approximate, Floats, Found, Mask, Ranking, Rows, Stage
+from eigenmap.search.columns import Columns
 from eigenmap.search.filters import Condition
 from eigenmap.search.flat import FlatBackend
-from eigenmap.search.scan import comparable
+from eigenmap.search.once import Once
+from eigenmap.search.prefix_files import keep_prefix, read_prefix
+from eigenmap.search.scan import best, comparable, nothing
+from eigenmap.search.snapshot import Items, Snapshot
 
 LINKS = 16
 """Neighbours of a node in the graph of HNSW."""
@@ -33,27 +37,42 @@ _ROWS_AT_ONCE = 100_000
 _TRAINING_ROWS = 200_000
 _RARE = 0.05
 """A filter that so few items meet is answered exactly: comparing those is quicker than searching around them."""
+_GROWTH = 1.1
+"""The index is made anew when there are so many times the rows that it has."""
 
 
 class FaissBackend(FlatBackend):
     """A flat index whose first stage may be answered by faiss."""
 
-    _prefix_index: Any = None
+    def _over(self, about: About, ranking: Ranking, items: Items, before: Snapshot | None) -> ApproximateSnapshot:
+        made = before.made if isinstance(before, ApproximateSnapshot) else PrefixIndexes(about)
+        return ApproximateSnapshot(about, self.memory_bytes, ranking, items, made)
 
-    def _load(self) -> None:
-        super()._load()
-        self._prefix_index = None
+    def after_fork_in_child(self) -> None:
+        """The same items and approximate index, with locks that no thread of the parent holds."""
+        now = self._snapshot
+        assert isinstance(now, ApproximateSnapshot)
+        now.made = PrefixIndexes(now.about, now.made.newest)
+        super().after_fork_in_child()
 
-    @property
-    def approximate(self) -> Approximate:
-        """How the first stage is answered."""
-        assert self.about.approximate is not None
-        return self.about.approximate
+    def prefix_index(self) -> Any:
+        """The faiss index, made now if there is none yet."""
+        now = self.snapshot()
+        assert isinstance(now, ApproximateSnapshot)
+        return now.made.serving(now.items).index
+
+
+class ApproximateSnapshot(Snapshot):
+    """Items of which the first stage may be answered by faiss."""
+
+    def __init__(self, about: About, memory_bytes: int, ranking: Ranking, items: Items, made: PrefixIndexes) -> None:
+        super().__init__(about, memory_bytes, ranking, items)
+        self.made = made
+        self._recent: Once[int, Floats] = Once(1)
 
     def search(self, queries: Floats, stages: Sequence[Stage], where: Sequence[Condition], exact: bool) -> Found:
         """The first stage by the approximate index where that has the right length, all others exactly."""
-        self._refresh()
-        how = self.approximate
+        how = self.made.how
         first, *rest = stages
         if first.dim > how.dim:
             first, rest = Stage(how.dim, max(how.shortlist, first.keep)), list(stages)
@@ -62,76 +81,126 @@ class FaissBackend(FlatBackend):
         if exact or first.dim < how.dim or matching <= max(first.keep, _RARE * self.rows):
             return super().search(queries, stages, where, exact)
         q = comparable(queries[:, : how.dim], self.about.metric)
-        return self.refine(queries, *self._nearest(q, first.keep, among), rest)
+        scores, rows = self._nearest(q, first.keep, among)
+        if not rest:  # equal scores come in the order of addition
+            scores, rows = best(scores, rows, first.keep)
+        return self.refine(queries, scores, rows, rest)
 
     def _nearest(self, q: Floats, keep: int, among: Mask | None) -> tuple[Floats, Rows]:
         """Best `keep` of the rows `among` (None: of all), as the approximate index finds them."""
-        scores, found = self._built().search(q, keep, params=self._parameters(keep, among))
-        found = found.astype(np.int64, copy=False)
+        made = self.made.serving(self.items)
+        scores, found = made.index.search(q, keep, params=self._parameters(made, keep, among))
+        if made.rows < self.rows:
+            scores[found < 0] = -np.inf
+            also, rows = self._nearest_recent(q, keep, among, made.rows)
+            scores, found = best(np.hstack([scores, also]), np.hstack([found, rows]), keep)
         short = np.flatnonzero((found < 0).any(axis=1))  # a filter can cut a graph or a list in pieces
         if len(short):
-            scores[short], found[short] = self._scanner.scan(q[short], keep, among, keepable=False)
+            scores[short], found[short] = self.scanner.scan(q[short], keep, among, keepable=False)
         return scores, found
 
-    def _parameters(self, keep: int, among: Mask | None) -> Any:
+    def _nearest_recent(self, q: Floats, keep: int, among: Mask | None, first: int) -> tuple[Floats, Rows]:
+        """Exactly the best of the rows from `first` on."""
+        faiss = _faiss()
+        prefixes = self._recent.get(first, partial(self.made.prefixes, self.scanner.columns, first, self.rows))
+        rows = np.arange(first, self.rows)
+        if among is not None:
+            rows = first + np.flatnonzero(among[first:])
+            prefixes = prefixes[rows - first]
+        if not len(rows):
+            return nothing(len(q))
+        scores, found = faiss.knn(q, prefixes, min(keep, len(rows)), metric=faiss.METRIC_INNER_PRODUCT)
+        return scores, rows[found]
+
+    def _parameters(self, made: PrefixIndex, keep: int, among: Mask | None) -> Any:
         faiss = _faiss()
         chosen: dict[str, Any] = {}
         if among is not None:
-            chosen["sel"] = faiss.IDSelectorBitmap(np.packbits(among, bitorder="little"))
-        if self.approximate.method == "hnsw":
-            return faiss.SearchParametersHNSW(efSearch=max(self.approximate.effort, keep), **chosen)
-        if self.approximate.method == "ivf":
-            return faiss.SearchParametersIVF(nprobe=self.approximate.effort, **chosen)
+            chosen["sel"] = faiss.IDSelectorBitmap(np.packbits(among[: made.rows], bitorder="little"))
+        elif made.rows > self.rows:  # made for a later state
+            chosen["sel"] = faiss.IDSelectorRange(0, self.rows)
+        if self.made.how.method == "hnsw":
+            return faiss.SearchParametersHNSW(efSearch=max(self.made.how.effort, keep), **chosen)
+        if self.made.how.method == "ivf":
+            return faiss.SearchParametersIVF(nprobe=self.made.how.effort, **chosen)
         return faiss.SearchParameters(**chosen)
 
-    def _built(self) -> Any:
-        """The approximate index of all rows: as it was left, and with the rows that came since."""
-        if self._prefix_index is None:
-            self._prefix_index = self._read()
-        index = self._prefix_index
-        before = index.ntotal
-        if not index.is_trained:
-            drawn = np.random.default_rng(0).permutation(self.rows)[:_TRAINING_ROWS]
-            index.train(self._comparable_rows(np.sort(drawn)))
-        for start in range(before, self.rows, _ROWS_AT_ONCE):
-            stop = min(start + _ROWS_AT_ONCE, self.rows)
-            index.add(comparable(self.prefix(start, stop, self.approximate.dim), self.about.metric))
-        if self.rows > 1.1 * before:
-            self._keep(index)
-        return index
 
-    def _comparable_rows(self, rows: Rows) -> Floats:
-        assert self._columns is not None
-        return comparable(self._columns.take(rows, self.approximate.dim), self.about.metric)
+class PrefixIndex(NamedTuple):
+    """A faiss index on a prefix of the first `rows` rows; nobody changes it any more."""
 
-    def _file(self) -> Path | None:
-        how = self.approximate
-        return None if self.directory is None else self.directory.path / f"prefix-{how.dim}.{how.method}"
+    index: Any
+    rows: int
 
-    def _read(self) -> Any:
-        """The approximate index in the directory if there is one that fits, else an empty one."""
-        faiss = _faiss()
-        fresh, file = _empty(self.approximate, self.rows), self._file()
-        if file is None or not file.is_file():
-            return fresh
+
+class PrefixIndexes:
+    """The newest `PrefixIndex` of a store that only grows, shared by its states."""
+
+    def __init__(self, about: About, newest: PrefixIndex | None = None) -> None:
+        assert about.approximate is not None
+        self.how = about.approximate
+        self.metric = about.metric
+        self.newest = newest
+        self._making = threading.Lock()
+
+    def serving(self, items: Items) -> PrefixIndex:
+        """One that has all rows of these items but a few, made now if there is none.
+
+        While a thread makes a larger one, others go on with the one before.
+        """
+        made, rows = self.newest, len(items.names)
+        if made is not None and (rows <= _GROWTH * made.rows or not self._making.acquire(blocking=False)):
+            return made
+        if made is None:
+            self._making.acquire()
         try:
-            index = faiss.read_index(str(file))
-        except RuntimeError:  # damaged: it holds nothing that cannot be made again
-            return fresh
-        fits = type(index) is type(fresh) and index.d == fresh.d and index.ntotal <= self.rows
-        return index if fits else fresh
+            made = self.newest or self._read(items)
+            if made is None or rows > _GROWTH * made.rows:
+                made = self._grown(made, items)
+            self.newest = made
+            return made
+        finally:
+            self._making.release()
 
-    def _keep(self, index: Any) -> None:
+    def prefixes(self, columns: Columns, start: int, stop: int) -> Floats:
+        """What the index compares of rows [start, stop)."""
+        return comparable(columns.read(start, stop, self.how.dim), self.metric)
+
+    def _grown(self, before: PrefixIndex | None, items: Items) -> PrefixIndex:
+        """An index of all rows."""
+        columns = items.columns
+        assert columns is not None
+        rows = columns.count
+        if before is None:
+            index, first = _empty(self.how, rows), 0
+            drawn = np.random.default_rng(0).permutation(rows)[:_TRAINING_ROWS]
+            if not index.is_trained:
+                index.train(comparable(columns.take(np.sort(drawn), self.how.dim), self.metric))
+        else:
+            index, first = _faiss().clone_index(before.index), before.rows
+        for start in range(first, rows, _ROWS_AT_ONCE):
+            index.add(self.prefixes(columns, start, min(start + _ROWS_AT_ONCE, rows)))
+        self._keep(index, items)
+        return PrefixIndex(index, rows)
+
+    @property
+    def _name(self) -> str:
+        return f"prefix-{self.how.dim}.{self.how.method}"
+
+    def _read(self, items: Items) -> PrefixIndex | None:
+        """The approximate index in the directory if there is one that fits."""
+        rows = len(items.names)
+        index = None if items.folder is None else read_prefix(items.folder, self._name)
+        if index is None:
+            return None
+        wanted = _empty(self.how, rows)
+        fits = type(index) is type(wanted) and index.d == wanted.d and 0 < index.ntotal <= rows
+        return PrefixIndex(index, index.ntotal) if fits else None
+
+    def _keep(self, index: Any, items: Items) -> None:
         """Leave the approximate index in the directory for others; no harm if that is not possible."""
-        if (file := self._file()) is None:
-            return
-        partial = file.with_name(f".{file.name}.{uuid4().hex}")
-        try:
-            _faiss().write_index(index, str(partial))
-            partial.replace(file)
-        except (RuntimeError, OSError):
-            with suppress(OSError):  # where nothing can be written, nothing can be removed
-                partial.unlink()
+        if items.folder is not None:
+            keep_prefix(items.folder, self._name, index)
 
 
 def _faiss() -> Any:

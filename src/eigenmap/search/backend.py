@@ -114,12 +114,8 @@ class Batch(NamedTuple):
     metadata: list[Metadata]
 
 
-class Backend(Protocol):
-    """Where the codes are, and who ranks them.
-
-    Every change is one transaction: when the call returns it is there for good (on disk, in the database), and when
-    it raises or the process dies, nothing of it is. An updated item counts as added last.
-    """
+class Readable(Protocol):
+    """Items that can be ranked and read."""
 
     @property
     def about(self) -> About:
@@ -130,14 +126,6 @@ class Backend(Protocol):
 
     def ids(self) -> list[Id]:
         """All ids, in the order in which they were added."""
-        ...
-
-    def write(self, mode: Mode, codes: Floats, ids: Sequence[Id], metadata: Sequence[Metadata] | None) -> None:
-        """Add or replace items, all or none. `metadata` None: added items have none, updated ones keep theirs."""
-        ...
-
-    def delete(self, ids: Sequence[Id]) -> None:
-        """Remove items; an id that is not there is an error, and then none is removed."""
         ...
 
     def search(self, queries: Floats, stages: Sequence[Stage], where: Sequence[Condition], exact: bool) -> Found:
@@ -162,9 +150,45 @@ class Backend(Protocol):
         """All items in the order of addition, `rows` at a time."""
         ...
 
+
+class Backend(Readable, Protocol):
+    """Where the codes are, and who ranks them.
+
+    Every change is one transaction: when the call returns it is there for good (on disk, in the database), and when
+    it raises or the process dies, nothing of it is. An updated item counts as added last. Any number of threads may
+    call any method; a search sees one state, that before a change or that after it.
+    """
+
+    def write(self, mode: Mode, codes: Floats, ids: Sequence[Id], metadata: Sequence[Metadata] | None) -> None:
+        """Add or replace items, all or none. `metadata` None: added items have none, updated ones keep theirs."""
+        ...
+
+    def delete(self, ids: Sequence[Id]) -> None:
+        """Remove items; an id that is not there is an error, and then none is removed."""
+        ...
+
     def close(self) -> None:
         """Let go of files and connections; harmless if called again."""
         ...
+
+
+@runtime_checkable
+class KeepsStates(Protocol):
+    """A back end that can hold on to its items as they are now."""
+
+    @property
+    def generation(self) -> object:
+        """What is another object when another index has taken the place of this one."""
+        ...
+
+    def snapshot(self) -> Readable:
+        """The items in one state, which no change reaches."""
+        ...
+
+
+def still(backend: Backend) -> Readable:
+    """One state of the items, for several reads that belong together; a database has only the present one."""
+    return backend.snapshot() if isinstance(backend, KeepsStates) else backend
 
 
 @runtime_checkable
@@ -181,11 +205,27 @@ class KeepsNotes(Protocol):
 
 
 @runtime_checkable
+class KeepsChecksums(Protocol):
+    """A back end that can compare all it has stored with checksums."""
+
+    def verify(self) -> list[str]:
+        """One line per part; an error for the first that is damaged."""
+        ...
+
+
+@runtime_checkable
 class RanksTwoWays(Protocol):
     """A back end that has a budget of bits, and so a choice."""
 
-    ranking: Ranking
+    @property
+    def ranking(self) -> Ranking:
+        """How searches rank now."""
+        ...
 
     def rank_by(self, ranking: Ranking) -> None:
         """Rank this way from now on."""
+        ...
+
+    def snapshot(self, ranking: Ranking | None = None) -> Readable:
+        """The items in one state, ranked this way (None: as the back end ranks them)."""
         ...

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -32,6 +33,23 @@ def matrix(codes: Any, what: str, one_allowed: bool = False) -> Floats:
     if bad.any():
         raise EigenmapError(f"{what} hold NaN or infinite values, first in row {int(bad.argmax())}")
     return rows
+
+
+LARGEST_NORM = 1e18
+"""Of codes and queries that are ranked by inner products, so that these are far from where float32 ends, at 3e38."""
+
+
+def products(rows: Floats, what: str) -> None:
+    """Refuse rows whose inner products float32 may not hold."""
+    if not rows.size or float(np.abs(rows).max()) * math.sqrt(rows.shape[1]) <= LARGEST_NORM:
+        return
+    norms = np.linalg.norm(rows.astype(np.float64), axis=1)
+    row = int(norms.argmax())
+    if norms[row] > LARGEST_NORM:
+        raise EigenmapError(
+            f"{what} are too large for inner products: row {row} has the norm {norms[row]:.2g}, and at most "
+            f'{LARGEST_NORM:g} is allowed; scale them down, or use the metric "cosine"'
+        )
 
 
 def names(ids: Iterable[Id]) -> list[Id]:

@@ -33,7 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigenmap.errors import EigenmapError
-from eigenmap.search.backend import About, Floats
+from eigenmap.search.backend import About, Floats, Id
 from eigenmap.search.budget import spread
 
 Bytes: TypeAlias = NDArray[np.uint8]
@@ -46,6 +46,10 @@ _ENOUGH = 10_000
 _RELIABILITY = 0.25
 _INT8_SPREAD = 4.0
 """Standard deviations that 127 steps of an int8 span, where no value is larger."""
+_INT8_FEW_STEPS = 16
+"""A code whose features reach fewer steps than this is too coarse, if its length does not matter."""
+_INT8_ERROR = 0.1
+"""A code outside of what the steps of an int8 span is refused if what would be stored is further away than this."""
 
 
 def blocks_of(n_components: int) -> list[tuple[int, int]]:
@@ -135,6 +139,33 @@ class Int8Codec:
         steps = self.steps[slice(*self.blocks[block])]
         decoded: Floats = stored.view(np.int8) * steps
         return decoded
+
+    def fitted(self, codes: Floats, ids: Sequence[Id], metric: str) -> Floats:
+        """Codes as they are encoded: those that the steps do not span are scaled or refused.
+
+        The steps are those of the first items. A cosine does not depend on the length of a code, so that one which is
+        too large, or too small to be told from zero, is scaled. What a feature that is still too large loses has to be
+        little in comparison with the code.
+        """
+        steps = self.steps.astype(np.float64)
+        reached = np.zeros(len(codes))
+        for first, end in self.blocks:
+            reached = np.maximum(reached, np.abs(codes[:, first:end] / steps[first:end]).max(axis=1))
+        large = reached > 127.5  # 127 is the nearest step otherwise
+        if metric == "cosine":
+            unfit = large | ((reached > 0) & (reached < _INT8_FEW_STEPS))
+            if unfit.any():
+                codes = codes.copy()
+                codes[unfit] = codes[unfit] / (reached[unfit, None] / 127)
+        for row in np.flatnonzero(large).tolist():
+            code = codes[row].astype(np.float64)
+            stored = np.clip(np.rint(code / steps), -127, 127) * steps
+            if np.linalg.norm(stored - code) > _INT8_ERROR * np.linalg.norm(code):
+                raise EigenmapError(
+                    f"the code of {ids[row]!r} is too large for the int8 steps of this index, which its first items "
+                    "set; make the index again with such codes in the first addition, or with another precision"
+                )
+        return codes
 
     def as_json(self) -> dict[str, Any]:
         """The size of each feature's steps."""
@@ -263,7 +294,9 @@ def train(about: About, codes: Floats) -> Codec:
     rms = np.sqrt(np.square(codes, dtype=np.float64).mean(axis=0))
     if about.precision == "int8":
         span = np.maximum(np.abs(codes).max(axis=0), _INT8_SPREAD * rms)
-        return Int8Codec(np.where(span > 0, span / 127, 1).astype(np.float32))
+        usual = span.max() if span.any() else 127.0  # of a feature that is 0 in all first items
+        steps = np.where(span > 0, span, usual) / 127
+        return Int8Codec(np.maximum(steps, np.finfo(np.float32).tiny).astype(np.float32))
     assert about.bytes_per_item is not None
     if about.precision == "signs":
         return SignCodec(rms.astype(np.float32), 8 * about.bytes_per_item)
@@ -320,3 +353,14 @@ def from_json(entries: Mapping[str, Any], n_components: int) -> Codec:
     if codec.blocks != blocks_of(n_components):
         raise ValueError("the codec is of another number of features")
     return codec
+
+
+def fits(codec: Codec, about: About) -> bool:
+    """Whether an index that is described so has its features written this way."""
+    kinds = {"int8": Int8Codec, "signs": SignCodec, "bits": GroupCodec}
+    if isinstance(codec, FloatCodec):
+        return codec.dtype.name == about.precision
+    if type(codec) is not kinds.get(about.precision):
+        return False
+    stored = sum(codec.width(block) for block in range(len(codec.blocks)))
+    return about.bytes_per_item is None or stored <= about.bytes_per_item

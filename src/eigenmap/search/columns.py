@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import mmap
+import os
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
+from eigenmap.files import open_regular
 from eigenmap.search.backend import Floats, Rows
 from eigenmap.search.codecs import Bytes, Codec
+
+Scalar = TypeVar("Scalar", bound=np.generic)
 
 _DECODED_BYTES = 1 << 19
 """What is decoded at a time stays in the processor's cache."""
@@ -19,19 +25,24 @@ _FEW = 16
 
 
 class Columns:
-    """Rows of encoded codes that are only ever appended.
+    """Rows of encoded codes; nothing of them ever changes.
 
     >>> from eigenmap.search.codecs import FloatCodec
     >>> columns = Columns(FloatCodec(4, "float32"))
-    >>> columns.append(columns.encoded(np.ones((3, 4), dtype=np.float32)))
-    >>> columns.read(0, 2, dim=3).shape
-    (2, 3)
+    >>> more = columns.grown(columns.encoded(np.ones((3, 4), dtype=np.float32)))
+    >>> more.read(0, 2, dim=3).shape, columns.count
+    ((2, 3), 0)
     """
 
-    def __init__(self, codec: Codec) -> None:
+    def __init__(self, codec: Codec, stored: list[Bytes] | None = None, count: int = 0) -> None:
         self.codec = codec
-        self.count = 0
-        self._stored: list[Bytes] = [np.empty((0, codec.width(b)), np.uint8) for b in range(len(codec.blocks))]
+        self.count = count
+        self._stored = stored or [np.empty((0, codec.width(b)), np.uint8) for b in range(len(codec.blocks))]
+
+    @classmethod
+    def mapped(cls, codec: Codec, files: list[Path], count: int, folder: int | None = None) -> Columns:
+        """The first `count` rows of one file a block (`map_file`); nothing is read until it is needed."""
+        return cls(codec, [map_file(file, count, codec.width(b), folder) for b, file in enumerate(files)], count)
 
     @property
     def n_components(self) -> int:
@@ -42,21 +53,13 @@ class Columns:
         """The bytes of each block."""
         return [self.codec.encode(b, codes[:, first:end]) for b, (first, end) in enumerate(self.codec.blocks)]
 
-    def append(self, encoded: list[Bytes]) -> None:
-        """Add rows in memory; room is doubled when it runs out, so that many small additions cost what one does."""
-        count = self.count + len(encoded[0])
-        for b, rows in enumerate(encoded):
-            if count > len(self._stored[b]):
-                larger = np.empty((max(count, 2 * len(self._stored[b])), rows.shape[1]), np.uint8)
-                larger[: self.count] = self._stored[b][: self.count]
-                self._stored[b] = larger
-            self._stored[b][self.count : count] = rows
-        self.count = count
+    def grown(self, encoded: list[Bytes]) -> Columns:
+        """These rows and more, in memory.
 
-    def map(self, files: list[Path], count: int) -> None:
-        """Read the first `count` rows from one file a block; nothing is read until it is needed."""
-        self._stored = [map_file(file, count, self.codec.width(b)) for b, file in enumerate(files)]
-        self.count = count
+        They share what is stored, so that only the newest of several may grow again.
+        """
+        stored = [appended(rows, self.count, more) for rows, more in zip(self._stored, encoded, strict=True)]
+        return Columns(self.codec, stored, self.count + len(encoded[0]))
 
     def read(self, start: int, stop: int, dim: int) -> Floats:
         """A contiguous copy of the first `dim` features of rows [start, stop)."""
@@ -87,12 +90,33 @@ class Columns:
         return self.codec.decode(b, self._stored[b][start:stop])
 
 
-def map_file(file: Path, count: int, width: int) -> Bytes:
-    """The first count * width bytes of a file as a read-only matrix that stays on disk."""
+def appended(stored: NDArray[Scalar], count: int, rows: NDArray[Scalar]) -> NDArray[Scalar]:
+    """`stored`, of which the first `count` rows are in use, with more rows behind them.
+
+    What is in use stays where it is, for whoever reads it meanwhile, or is copied to twice the room, so that many small
+    additions cost what one does.
+    """
+    total = count + len(rows)
+    if total > len(stored):
+        larger = np.empty((max(total, 2 * len(stored)), *stored.shape[1:]), stored.dtype)
+        larger[:count] = stored[:count]
+        stored = larger
+    stored[count:total] = rows
+    return stored
+
+
+def map_file(file: Path, count: int, width: int, folder: int | None = None) -> Bytes:
+    """The first count * width bytes of a file as a read-only matrix that stays on disk.
+
+    With `folder`, a descriptor, the file is the one of this name in that folder, whatever its path leads to by now.
+    """
     if not count * width:
         return np.empty((count, width), np.uint8)
-    with file.open("rb") as stream:
-        mapped = mmap.mmap(stream.fileno(), count * width, access=mmap.ACCESS_READ)
+    descriptor = open_regular(file if folder is None else Path(file.name), folder=folder)
+    try:
+        mapped = mmap.mmap(descriptor, count * width, access=mmap.ACCESS_READ)
+    finally:
+        os.close(descriptor)
     return np.frombuffer(mapped, np.uint8).reshape(count, width)
 
 

@@ -7,13 +7,12 @@ for group in duplicates(index, threshold=0.98):
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import NamedTuple
 
 from eigenmap.arguments import whole_number
 from eigenmap.errors import EigenmapError
-from eigenmap.search.backend import Backend, Batch, Id, RanksTwoWays
-from eigenmap.search.index import CodeIndex, Results
+from eigenmap.search.backend import Batch, Found, Id, RanksTwoWays, still
+from eigenmap.search.index import CodeIndex
 
 _QUERIES_AT_ONCE = 1024
 
@@ -53,21 +52,20 @@ def duplicates(
         return name
 
     order: dict[Id, int] = {}
-    with _ranked_by_cosine(index.backend):
-        for done, total, batch, found in _neighbourhoods(index, neighbours + 1, dim):
-            for own, ids, scores in zip(batch.ids, found.ids, found.scores.tolist(), strict=True):
-                order[own] = len(order)
-                for name, score in zip(ids, scores, strict=True):
-                    if score < threshold:
-                        break
-                    if name != own:
-                        links.append((own, name, min(score, 1.0)))
-                        parent[root(own)] = root(name)
-            if progress is not None:
-                progress(done, total)
+    for done, total, batch, found in _neighbourhoods(index, neighbours + 1, dim):
+        for own, ids, scores in zip(batch.ids, found.ids, found.scores.tolist(), strict=True):
+            order[own] = len(order)
+            for name, score in zip(ids, scores, strict=True):
+                if score < threshold:
+                    break
+                if name != own:
+                    links.append((own, name, min(score, 1.0)))
+                    parent[root(own)] = root(name)
+        if progress is not None:
+            progress(done, total)
 
     members: dict[Id, list[Id]] = {}
-    for name in sorted(parent, key=order.__getitem__):
+    for name in sorted(parent, key=lambda name: order.get(name, len(order))):  # a database may have grown meanwhile
         members.setdefault(root(name), []).append(name)
     lowest: dict[Id, float] = {}
     for own, _, score in links:
@@ -76,23 +74,15 @@ def duplicates(
     return sorted(groups, key=lambda group: -len(group.ids))
 
 
-@contextmanager
-def _ranked_by_cosine(backend: Backend) -> Iterator[None]:
-    """Within the block equal bytes have a score of 1: the expected cosine of a budget of bits is below that."""
-    if not isinstance(backend, RanksTwoWays):
-        yield
-        return
-    before = backend.ranking
-    backend.rank_by("cosine")
-    try:
-        yield
-    finally:
-        backend.rank_by(before)
+def _neighbourhoods(index: CodeIndex, top: int, dim: int | None) -> Iterator[tuple[int, int, Batch, Found]]:
+    """(items done, of how many, items, what is near to each), batch by batch, all in one state of the index.
 
-
-def _neighbourhoods(index: CodeIndex, top: int, dim: int | None) -> Iterator[tuple[int, int, Batch, Results]]:
-    """(items done, of how many, items, what is near to each), batch by batch."""
-    done, total = 0, len(index)
-    for batch in index.batches(_QUERIES_AT_ONCE):
+    Ranked by cosine equal bytes have a score of 1: the expected cosine of a budget of bits is below that.
+    """
+    backend = index.backend
+    items = backend.snapshot("cosine") if isinstance(backend, RanksTwoWays) else still(backend)
+    stages = index.stages(top, dim, None, None, None)
+    done, total = 0, len(items)
+    for batch in items.batches(_QUERIES_AT_ONCE):
         done += len(batch.ids)
-        yield done, total, batch, index.search(batch.codes, top, dim)
+        yield done, total, batch, items.search(batch.codes, stages, [], exact=False)

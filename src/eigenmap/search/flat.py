@@ -1,25 +1,34 @@
-"""The exact back end: codes in column blocks, in memory or on disk, every item compared."""
+"""The exact back end: codes in column blocks, in memory or on disk, every item compared.
+
+This file is about changes; `eigenmap.search.snapshot` is one state of the index, and how it is searched.
+"""
 
 from __future__ import annotations
 
 import json
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
+from copy import copy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from eigenmap.errors import EigenmapError
-from eigenmap.search import checks, codecs
-from eigenmap.search.backend import About, Batch, Floats, Found, Id, Mask, Metadata, Mode, Ranking, Rows, Stage
-from eigenmap.search.columns import Columns, map_file
-from eigenmap.search.directory import ID_TYPES, Directory
-from eigenmap.search.filters import Condition, meets
-from eigenmap.search.keys import Hashes, hashes_of, rows_with
-from eigenmap.search.scan import Scanner, comparable
+from eigenmap.search import checks, codecs, forking
+from eigenmap.search.backend import About, Batch, Floats, Found, Id, Mask, Metadata, Mode, Ranking, Stage
+from eigenmap.search.columns import Columns, appended, map_file
+from eigenmap.search.described import RESTORE
+from eigenmap.search.directory import Directory, feature_files
+from eigenmap.search.filters import Condition
+from eigenmap.search.keys import Hashes, Places, StoredHashes, as_bytes, hashes_of
+from eigenmap.search.log import ID_TYPES
+from eigenmap.search.scan import comparable
+from eigenmap.search.snapshot import Items, Snapshot, stores_means
 from eigenmap.search.texts import Texts, ends_of
+from eigenmap.search.verifying import verify
 
 
 class FlatBackend:
@@ -27,20 +36,27 @@ class FlatBackend:
 
     On disk (`directory`) every change is durable when the call returns, and changes by other processes are seen by
     the next call.
+
+    Any number of threads may search and read while others change the index: each call takes one snapshot. Changes take
+    turns, and searches never wait for them.
     """
 
     def __init__(
         self, about: About, memory_bytes: int, directory: Directory | None = None, codec: codecs.Codec | None = None
     ) -> None:
-        self.about = about
         self.memory_bytes = memory_bytes
-        self.directory = directory
-        self.codec = codec
         self.durable = True
-        self.ranking: Ranking = "relevance"
         self._notes: dict[str, dict[str, Any]] = {}
-        self._lock = threading.RLock()  # threads of a service may search at the same time
-        self._load()
+        self._turn = threading.RLock()  # of changes
+        self.directory = directory  # as the last change left it; used in turn
+        # Held for moments only, never while a change is written or waits for other processes.
+        self._publishing = threading.Lock()
+        items = Items(None if codec is None else Columns(codec))
+        self._snapshot = self._over(about, "relevance", items, None)
+        if directory is not None and directory.state.sizes:
+            self._snapshot = directory.settled(lambda: self._read(directory, None))
+        self._seen = copy(directory)  # at the state that the snapshot is of
+        forking.watch(self)
 
     @classmethod
     def create(cls, about: About, path: Path | None, memory_bytes: int) -> FlatBackend:
@@ -53,318 +69,319 @@ class FlatBackend:
         directory = Directory.open(path)
         return cls(directory.about, memory_bytes, directory)
 
-    def _load(self) -> None:
-        """Begin from what the directory holds, or from nothing."""
-        self._id_type: type | None = None
-        self._names, self._known = Texts(), Texts()
-        self._alive: Mask | None = None  # None: every row
-        self._row_of: dict[Id, int] = {}  # of an index in memory
-        self._hashes: Hashes | None = None  # of the ids of an index on disk; an earlier version stored none
-        self._masks: dict[tuple[tuple[str, str, str], ...], Mask] = {}
-        if self.directory is not None:
-            self.codec = self.directory.read_codec() or self.codec
-        self._columns: Columns | None = None
-        if self.codec is not None:
-            self.start(self.codec)
-        if self.directory is not None and self.directory.state.sizes:
-            self._map(self.directory)
+    def _over(self, about: About, ranking: Ranking, items: Items, before: Snapshot | None) -> Snapshot:
+        """A snapshot of items; `before` is one whose rows these begin with, or None."""
+        return Snapshot(about, self.memory_bytes, ranking, items)
 
-    def start(self, codec: codecs.Codec) -> codecs.Codec:
-        """Begin an empty store that writes features this way."""
-        self.codec = codec
-        self._columns = Columns(codec)
-        self._scanner = Scanner(self._columns, self.about.metric, self.memory_bytes, self._scores_means())
-        return codec
+    # States
 
-    def _stores_means(self) -> bool:
-        return self.about.metric == "cosine" and self.about.precision in ("bits", "signs")
+    def snapshot(self, ranking: Ranking | None = None) -> Snapshot:
+        """The items as they are now, with what other processes have changed."""
+        if self._seen is not None:
+            with self._publishing:
+                seen = copy(self._seen)
+                if seen.refresh():
+                    self._snapshot = seen.settled(lambda: self._read(seen, self._snapshot))
+                if seen.folder is not self._seen.folder:
+                    self._notes.clear()
+                self._seen = seen
+        now = self._snapshot
+        if ranking is None or ranking == now.ranking:
+            return now
+        return self._over(now.about, ranking, now.items, now)
 
-    def _scores_means(self) -> bool:
-        return self._stores_means() and self.ranking == "relevance"
+    def _publish(self, items: Items, before: Snapshot) -> None:
+        """Let searches see the items from now on; whoever calls this has the turn."""
+        with self._publishing:
+            self._seen = copy(self.directory)
+            self._snapshot = self._over(before.about, self._snapshot.ranking, items, before)
 
-    def _map(self, directory: Directory) -> None:
-        assert self._columns is not None
+    def _read(self, directory: Directory, before: Snapshot | None) -> Snapshot:
+        """What the directory holds; `before` is the state it had, of which nothing may be left."""
+        ranking: Ranking = "relevance" if before is None else before.ranking
         sizes = directory.state.sizes
-        count = sizes["ids.ends"] // 8
-        self._columns.map([directory.path / name for name in self._files()], count)
-        self._names = Texts.mapped(directory.path / "ids.bin", directory.path / "ids.ends", count, sizes["ids.bin"])
-        hashed = sizes.get("ids.hash") == 8 * count
-        self._hashes = map_file(directory.path / "ids.hash", count, 8).reshape(-1).view("<u8") if hashed else None
-        known = (directory.path / "metadata.bin", directory.path / "metadata.ends")
-        self._known = Texts.mapped(*known, count, sizes["metadata.bin"])
-        self._id_type = ID_TYPES[str(directory.state.id_type)]
-        if gone := sizes.get("deleted.bin", 0):
-            with (directory.path / "deleted.bin").open("rb") as stream:
-                rows = np.frombuffer(stream.read(gone), "<i8")
-            self._alive = np.ones(count, bool)
-            self._alive[rows] = False
+        if not sizes:
+            return self._over(directory.about, ranking, Items(), None)
+        codec = directory.read_codec()
+        assert codec is not None  # since there are sizes
+        items = mapped(directory, codec)
+        begins = before is not None and before.items.lineage == items.lineage and before.rows <= len(items.names)
+        return self._over(directory.about, ranking, items, before if begins else None)
 
-    def _files(self) -> list[str]:
-        assert self.codec is not None
-        return [f"features-{first}-{end}.bin" for first, end in self.codec.blocks]
+    def rank_by(self, ranking: Ranking) -> None:
+        """How a budget of bits ranks at full length; see `CodeIndex.rank_by`."""
+        with self._publishing:
+            now = self._snapshot
+            self._snapshot = self._over(now.about, ranking, now.items, now)
 
-    def _refresh(self) -> None:
-        """See what other processes have changed."""
-        with self._lock:
-            if self.directory is not None and self.directory.refresh():
-                self._load()
+    @property
+    def generation(self) -> object:
+        """What is another object when another index has taken the place of this one."""
+        return None if self._seen is None else self._seen.folder
+
+    @property
+    def about(self) -> About:
+        """What the index is."""
+        return self._snapshot.about
+
+    @property
+    def codec(self) -> codecs.Codec | None:
+        """How features are written; None before the first items."""
+        return self._snapshot.codec
+
+    @property
+    def ranking(self) -> Ranking:
+        """How searches rank now."""
+        return self._snapshot.ranking
 
     @property
     def rows(self) -> int:
         """Rows stored, also those that are deleted."""
-        return len(self._names)
-
-    def __len__(self) -> int:
-        self._refresh()
-        return self.rows if self._alive is None else int(self._alive.sum())
-
-    def ids(self) -> list[Id]:
-        """All ids, in the order in which they were added."""
-        self._refresh()
-        if self._alive is None:
-            return [self._as_id(text) for text in self._names]
-        return [self._as_id(text) for text, alive in zip(self._names, self._alive.tolist(), strict=True) if alive]
-
-    def _as_id(self, text: bytes) -> Id:
-        return int(text) if self._id_type is int else text.decode("utf-8", "surrogatepass")
-
-    def id_of(self, row: int) -> Id:
-        """The id in a row."""
-        return self._as_id(self._names[row])
-
-    def live_rows(self) -> Rows | None:
-        """The rows that are not deleted, None for all."""
-        return None if self._alive is None else np.flatnonzero(self._alive)
+        return self._snapshot.rows
 
     # Changes
 
+    def start(self, codec: codecs.Codec) -> codecs.Codec:
+        """Begin an empty store that writes features this way."""
+        self._publish(Items(Columns(codec)), self._snapshot)
+        return codec
+
     def write(self, mode: Mode, codes: Floats, ids: Sequence[Id], metadata: Sequence[Metadata] | None) -> None:
         """Add or replace items, all or none."""
-        with self._changing():
-            self._check_type(ids)
-            if self._stores_means():
+        with self._changing() as before:
+            id_type = before.items.id_type
+            if id_type is not None and type(ids[0]) is not id_type:
+                checks.refuse_other_type([before.id_of(0), ids[0]])
+            if stores_means(before.about):
                 codes = comparable(codes, "cosine")
-            old = self._replaced(mode, ids)
-            if self.codec is None:
-                codec = self.start(codecs.train(self.about, codes))
-                if self.directory is not None:
-                    self.directory.write_codec(codec)
-            if isinstance(self.codec, codecs.GroupCodec):
-                self.codec.require_levels(len(self) + old.count(None))
-                codes = self.codec.scaled(codes)
+            old = before.rows_of(mode, ids)
+            codec = before.codec or codecs.train(before.about, codes)
+            if isinstance(codec, codecs.GroupCodec):
+                codec.require_levels(len(before) + old.count(None))
+                codes = codec.scaled(codes)
+            if isinstance(codec, codecs.Int8Codec):
+                codes = codec.fitted(codes, ids, before.about.metric)
             if metadata is None:
-                texts = [self._known[row] if row is not None else b"" for row in old]
+                texts = [before.items.known[row] if row is not None else b"" for row in old]
             else:
                 texts = [as_text(item) for item in metadata]
-            self.append(codes, ids, texts, [row for row in old if row is not None])
+            self._append(before, codec, codes, ids, texts, [row for row in old if row is not None])
+
+    def append(self, codes: Floats, ids: Sequence[Id], metadata: list[bytes], gone: list[int]) -> None:
+        """Store new rows, and mark `gone` ones as deleted, in one change of a store that nobody else changes."""
+        before = self._snapshot
+        assert before.codec is not None
+        self._append(before, before.codec, codes, ids, metadata, gone)
 
     def delete(self, ids: Sequence[Id]) -> None:
         """Remove items."""
-        with self._changing():
-            rows = [row for row in self._replaced("update", ids) if row is not None]
+        with self._changing() as before:
+            rows = [row for row in before.rows_of("update", ids) if row is not None]
             if self.directory is not None:
                 id_type = self.directory.state.id_type
                 self.directory.append(id_type, {"deleted.bin": np.array(rows, "<i8").tobytes()})
-            self._bury(rows)
-            for name in ids:
-                self._row_of.pop(name, None)
-            self._changed()
+            self._publish(replace(before.items, alive=_alive(before, 0, rows)), before)
 
     @contextmanager
-    def _changing(self) -> Iterator[None]:
-        """Nobody else changes the index meanwhile, and all that others did before is seen."""
-        with self._lock, nullcontext() if self.directory is None else self.directory.locked():
-            self._refresh()
+    def alone(self) -> Iterator[None]:
+        """Keep others from changing the index between several changes that belong together."""
+        with self._turn, nullcontext() if self.directory is None else self.directory.locked():
             yield
 
-    def _replaced(self, mode: Mode, ids: Sequence[Id]) -> list[int | None]:
-        """The row that each id has now; an error if `mode` does not allow that."""
-        row_of = self._rows_of(ids)
-        rows = [row_of.get(name) for name in ids]
-        for name, row in zip(ids, rows, strict=True):
-            if mode == "add" and row is not None:
-                checks.refuse_known(name)
-            if mode == "update" and row is None:
-                checks.refuse_unknown(name)
-        return rows
+    @contextmanager
+    def _changing(self) -> Iterator[Snapshot]:
+        """Nobody else changes the index meanwhile, and all that others did before is seen."""
+        with self.alone():
+            if self.directory is not None:
+                self.directory.refresh()
+            yield self.snapshot()
 
-    def _rows_of(self, ids: Sequence[Id]) -> dict[Id, int]:
-        """The rows of those ids that are there."""
-        if self.directory is None:
-            return {name: self._row_of[name] for name in ids if name in self._row_of}
-        rows = rows_with(self._all_hashes(), hashes_of([_as_bytes(name) for name in ids])).tolist()
-        wanted, alive = set(ids), self._alive
-        return {name: row for row in rows if (alive is None or alive[row]) and (name := self.id_of(row)) in wanted}
-
-    def _all_hashes(self) -> Hashes:
-        if self._hashes is None:
-            self._hashes = hashes_of(list(self._names))
-        return self._hashes
-
-    def _check_type(self, ids: Sequence[Id]) -> None:
-        if self._id_type is not None and type(ids[0]) is not self._id_type:
-            checks.refuse_other_type([self.id_of(0), ids[0]])
-
-    def append(self, codes: Floats, ids: Sequence[Id], metadata: list[bytes], gone: list[int]) -> None:
-        """Store new rows, and mark `gone` ones as deleted, in one change."""
-        assert self._columns is not None
-        encoded = self._columns.encoded(codes)
-        names = [_as_bytes(name) for name in ids]
-        self._id_type = type(ids[0])
-        if self.directory is None:
-            self._columns.append(encoded)
-            self._names.extend(names)
-            self._row_of.update(zip(ids, range(self._columns.count - len(ids), self._columns.count), strict=True))
-            self._known.extend(metadata)
-            if self._alive is not None:
-                self._alive = np.concatenate([self._alive, np.ones(len(ids), bool)])
-            self._bury(gone)
-        else:
-            additions = self._additions(self.directory.state.sizes, encoded, names, metadata, gone)
-            unstored = self._all_hashes()[self.directory.state.sizes.get("ids.hash", 0) // 8 :]
-            additions["ids.hash"] = np.concatenate([unstored, hashes_of(names)]).tobytes()
-            self.directory.append(self._id_type.__name__, additions, durable=self.durable)
-            self._map(self.directory)
-        self._changed()
-
-    def _additions(
+    def _append(
         self,
-        sizes: Mapping[str, int],
-        encoded: list[codecs.Bytes],
-        names: list[bytes],
-        known: list[bytes],
+        before: Snapshot,
+        codec: codecs.Codec,
+        codes: Floats,
+        ids: Sequence[Id],
+        metadata: list[bytes],
         gone: list[int],
-    ) -> dict[str, bytes | memoryview]:
-        """What each file of the directory grows by."""
-        additions: dict[str, bytes | memoryview] = {
-            file: np.ascontiguousarray(rows).data.cast("B") if rows.size else b""
-            for file, rows in zip(self._files(), encoded, strict=True)
-        }
-        for kind, texts in (("ids", names), ("metadata", known)):
-            additions[f"{kind}.bin"] = b"".join(texts)
-            additions[f"{kind}.ends"] = ends_of(texts, sizes.get(f"{kind}.bin", 0)).tobytes()
-        if gone:
-            additions["deleted.bin"] = np.array(gone, "<i8").tobytes()
-        return additions
+    ) -> None:
+        columns = before.items.columns or Columns(codec)
+        encoded = columns.encoded(codes)
+        names = [as_bytes(name) for name in ids]
+        alive = _alive(before, len(ids), gone)
+        if self.directory is None:
+            keys = before.items.keys
+            assert isinstance(keys, Places)
+            keys.extend(ids, before.rows)
+            known, more = before.items.known.grown(metadata), before.items.names.grown(names)
+            items = Items(columns.grown(encoded), more, known, alive, type(ids[0]), keys)
+        else:
+            if not self.directory.state.sizes:
+                self.directory.write_codec(codec)
+            sizes = self.directory.state.sizes
+            additions = _additions(sizes, feature_files(codec), encoded, names, metadata, gone)
+            additions["ids.hash"] = _unstored_hashes(before, sizes).tobytes() + hashes_of(names).tobytes()
+            self.directory.append(type(ids[0]).__name__, additions, durable=self.durable)
+            items = replace(mapped(self.directory, codec, read_deleted=False), alive=alive)
+        self._publish(items, before)
 
-    def _bury(self, rows: list[int]) -> None:
-        if rows:
-            if self._alive is None:
-                self._alive = np.ones(self.rows, bool)
-            self._alive[rows] = False
+    # Searching and reading, each in one state
 
-    def _changed(self) -> None:
-        self._masks.clear()
-        self._scanner.forget()
+    def __len__(self) -> int:
+        return len(self.snapshot())
 
-    # Search
+    def ids(self) -> list[Id]:
+        """All ids, in the order in which they were added."""
+        return self.snapshot().ids()
 
     def search(self, queries: Floats, stages: Sequence[Stage], where: Sequence[Condition], exact: bool) -> Found:
         """Every item that meets the conditions by the first stage, then the best by the others."""
-        self._refresh()
-        among = self.matching(where)
-        if self._columns is None or (among is not None and not among.any()):
-            return Found([[] for _ in queries], np.empty((len(queries), 0), np.float32))
-        first, *rest = stages
-        q = np.ascontiguousarray(queries[:, : first.dim])
-        return self.refine(queries, *self._scanner.scan(q, first.keep, among, keepable=not where), rest)
-
-    def rank_by(self, ranking: Ranking) -> None:
-        """How a budget of bits ranks at full length; see `CodeIndex.rank_by`."""
-        self.ranking = ranking
-        if self._columns is not None:
-            self._scanner.means = self._scores_means()
-            self._scanner.forget()
-
-    def refine(self, queries: Floats, scores: Floats, rows: Rows, stages: Sequence[Stage]) -> Found:
-        """The remaining stages of a funnel, from candidates to results."""
-        for stage in stages:
-            scores, rows = self._scanner.rerank(queries[:, : stage.dim], rows, stage.keep)
-        return Found([[self.id_of(row) for row in found] for found in rows.tolist()], scores)
-
-    def matching(self, where: Sequence[Condition]) -> Mask | None:
-        """Which rows are there and meet all conditions; None for all rows."""
-        if not where:
-            return self._alive
-        key = tuple(condition.key for condition in where)
-        if key not in self._masks:
-            answers: dict[bytes, bool] = {}  # many items say the same
-            mask = np.zeros(self.rows, bool)
-            for row, text in enumerate(self._known):
-                if text not in answers:
-                    answers[text] = bool(text) and meets(json.loads(text), where)
-                mask[row] = answers[text]
-            if len(self._masks) > 8:
-                self._masks.clear()
-            self._masks[key] = mask if self._alive is None else mask & self._alive
-        return self._masks[key]
-
-    def prefix(self, start: int, stop: int, dim: int) -> Floats:
-        """The first `dim` features of rows [start, stop), also of deleted ones."""
-        assert self._columns is not None
-        return self._columns.read(start, stop, dim)
-
-    # Reading
+        return self.snapshot().search(queries, stages, where, exact)
 
     def take(self, ids: Sequence[Id]) -> Batch:
         """These items, in this order."""
-        self._refresh()
-        rows = [row for row in self._replaced("update", ids) if row is not None]
-        return self._batch(np.array(rows, np.int64))
+        return self.snapshot().take(ids)
+
+    def known(self, ids: Sequence[Id]) -> dict[Id, Metadata]:
+        """What is known of those of these ids that are there."""
+        now = self.snapshot()
+        there = [name for name, row in zip(ids, now.rows_of("upsert", ids), strict=True) if row is not None]
+        return dict(zip(there, now.take(there).metadata, strict=True))
 
     def sample(self, count: int, seed: int) -> Batch:
         """Up to `count` distinct items at random."""
-        self._refresh()
-        rows = self.live_rows()
-        total = self.rows if rows is None else len(rows)
-        drawn = np.sort(np.random.default_rng(seed).choice(total, min(count, total), replace=False))
-        return self._batch(drawn if rows is None else rows[drawn])
+        return self.snapshot().sample(count, seed)
 
     def batches(self, rows: int) -> Iterator[Batch]:
-        """All items in the order of addition."""
-        self._refresh()
-        live = self.live_rows()
-        total = self.rows if live is None else len(live)
-        for start in range(0, total, rows):
-            stop = min(start + rows, total)
-            yield self._batch(np.arange(start, stop) if live is None else live[start:stop])
+        """All items in the order of addition, as they are now."""
+        return self.snapshot().batches(rows)
 
-    def _batch(self, rows: Rows) -> Batch:
-        if self._columns is None:
-            return Batch([], np.empty((0, self.about.n_components), np.float32), [])
-        numbers = rows.tolist()
-        metadata: list[Metadata] = [json.loads(text) if (text := self._known[row]) else {} for row in numbers]
-        return Batch([self.id_of(row) for row in numbers], self._columns.take(rows, self.about.n_components), metadata)
+    # Notes, damage, and the end
 
     def write_note(self, name: str, content: dict[str, Any]) -> None:
         """Keep a small JSON object, in the directory if there is one."""
         self._notes[name] = content
         if self.directory is not None:
-            self.directory.write_note(name, content)
+            with suppress(EigenmapError):  # a directory that cannot be written is left without it
+                self.directory.write_note(name, content)
 
     def read_note(self, name: str) -> dict[str, Any] | None:
         """What `write_note` kept under this name, or None."""
-        if name not in self._notes and self.directory is not None:
-            return self.directory.read_note(name)
+        self.snapshot()  # another index may have taken the place of this one
+        if name not in self._notes and self._seen is not None:
+            return self._seen.read_note(name)
         return self._notes.get(name)
 
     def stored_bytes(self) -> int:
         """Bytes per item of the stored codes."""
-        if self.codec is None:
+        codec = self.codec
+        if codec is None:
             raise EigenmapError("the index is empty; add codes first")
-        return sum(self.codec.width(b) for b in range(len(self.codec.blocks)))
+        return sum(codec.width(b) for b in range(len(codec.blocks)))
 
-    def verify(self) -> None:
-        """Compare every file with its checksum."""
-        if self.directory is not None:
-            self.directory.verify()
+    def verify(self) -> list[str]:
+        """Compare every file with its checksum: one line per part."""
+        self.snapshot()
+        return [] if self._seen is None else verify(copy(self._seen))
 
     def close(self) -> None:
         """Nothing is held open but maps of files, which go with this object."""
 
+    # Forks (`eigenmap.search.forking`)
 
-def _as_bytes(name: Id) -> bytes:
-    return str(name).encode("utf-8", "surrogatepass")
+    def before_fork(self) -> None:
+        """Wait until no other thread changes the index."""
+        self._turn.acquire()
+        self._publishing.acquire()
+
+    def after_fork(self) -> None:
+        """Let others change it again."""
+        self._publishing.release()
+        self._turn.release()
+
+    def after_fork_in_child(self) -> None:
+        """The same items, with locks that no thread of the parent holds."""
+        self._turn, self._publishing = threading.RLock(), threading.Lock()
+        self.directory, self._seen = copy(self.directory), copy(self._seen)
+        now = self._snapshot
+        self._snapshot = self._over(now.about, now.ranking, now.items, now)
+
+
+def mapped(directory: Directory, codec: codecs.Codec, read_deleted: bool = True) -> Items:
+    """The items of a directory, mapped from its files."""
+    path, folder, state = directory.path, directory.folder, directory.state
+    directory.check_rows(codec)
+    texts = []
+    for kind in ("ids", "metadata"):
+        files, size = (path / f"{kind}.bin", path / f"{kind}.ends"), state.sizes[f"{kind}.bin"]
+        texts.append(Texts.mapped(*files, state.rows, size, folder.descriptor))
+    names, known = texts
+    hashed = state.sizes.get("ids.hash") == 8 * state.rows
+    hashes = map_file(path / "ids.hash", state.rows, 8, folder.descriptor) if hashed else None
+    keys = StoredHashes(names, None if hashes is None else hashes.reshape(-1).view("<u8"))
+    alive = _read_deleted(directory) if read_deleted else None
+    columns = Columns.mapped(codec, [path / file for file in feature_files(codec)], state.rows, folder.descriptor)
+    lineage = folder.stat("ids.ends")
+    id_type = ID_TYPES[str(state.id_type)]
+    return Items(columns, names, known, alive, id_type, keys, folder, (lineage.st_dev, lineage.st_ino))
+
+
+def _read_deleted(directory: Directory) -> Mask | None:
+    content, count = directory.read("deleted.bin"), directory.state.rows
+    if not content:
+        return None
+    rows = np.frombuffer(content[: len(content) // 8 * 8], "<i8")
+    if ((rows < 0) | (rows >= count)).any():
+        raise EigenmapError(f"{directory.path / 'deleted.bin'} is damaged: it names rows that are not there; {RESTORE}")
+    alive = np.ones(count, bool)
+    alive[rows] = False
+    return alive
+
+
+def _additions(
+    sizes: Mapping[str, int],
+    files: list[str],
+    encoded: list[codecs.Bytes],
+    names: list[bytes],
+    known: list[bytes],
+    gone: list[int],
+) -> dict[str, bytes | memoryview]:
+    """What each file of the directory grows by."""
+    additions: dict[str, bytes | memoryview] = {
+        file: np.ascontiguousarray(rows).data.cast("B") if rows.size else b""
+        for file, rows in zip(files, encoded, strict=True)
+    }
+    for kind, texts in (("ids", names), ("metadata", known)):
+        additions[f"{kind}.bin"] = b"".join(texts)
+        additions[f"{kind}.ends"] = ends_of(texts, sizes.get(f"{kind}.bin", 0)).tobytes()
+    if gone:
+        additions["deleted.bin"] = np.array(gone, "<i8").tobytes()
+    return additions
+
+
+def _unstored_hashes(before: Snapshot, sizes: Mapping[str, int]) -> Hashes:
+    """Hashes of the ids that are there and have none on disk, as an earlier version left them."""
+    if not before.rows:
+        return hashes_of([])
+    assert isinstance(before.items.keys, StoredHashes)
+    return before.items.keys.hashes[sizes.get("ids.hash", 0) // 8 :]
+
+
+def _alive(before: Snapshot, added: int, gone: list[int]) -> Mask | None:
+    """Which rows are there after a change; the mask of the state before stays as it is."""
+    alive = before.items.alive
+    if alive is None and not gone:
+        return None
+    count = before.rows + added
+    if alive is None:
+        alive = np.ones(count, bool)
+    elif not gone:  # grows in place, behind what others see of it
+        room = alive.base if isinstance(alive.base, np.ndarray) and alive.base.flags.writeable else alive
+        return appended(room, before.rows, np.ones(added, bool))[:count]
+    else:
+        alive = np.concatenate([alive, np.ones(added, bool)])
+    alive[gone] = False
+    return alive
 
 
 def as_text(item: Metadata) -> bytes:

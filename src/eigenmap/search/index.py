@@ -8,6 +8,9 @@ funnel first ranks everything by very few features, then the best of them by mor
     index.search(queries, funnel=[(8, 2000), (32, 200), (256, 10)], where={"label": "cat"})
 
 One class stands in front of three back ends (`eigenmap.search.backend`); in exact mode they give the same results.
+
+Any number of threads may search an index while others change it. Each search sees one state, that before a change or
+that after it, never a part; changes take turns.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -30,10 +34,14 @@ from eigenmap.search.backend import (
     Batch,
     Floats,
     Id,
+    KeepsChecksums,
     KeepsNotes,
+    KeepsStates,
     Ranking,
     RanksTwoWays,
+    Readable,
     Stage,
+    still,
 )
 from eigenmap.search.filters import conditions
 from eigenmap.search.opening import Where, create, described, open_backend
@@ -43,7 +51,7 @@ if TYPE_CHECKING:
 
 MEMORY_BYTES = 256 * 2**20
 
-_FEWEST_TO_ADVISE = 1000
+FEWEST_TO_ADVISE = 1000
 """Comparing so few at full length takes no time, so that there is nothing to choose."""
 
 
@@ -63,6 +71,10 @@ class Results(NamedTuple):
 
 class CodeIndex:
     """Codes with their ids, searched by any prefix.
+
+    Threads may share an index: any number may search while others change it, and each search sees one state. A forked
+    process may go on with it as well. Pickled is where an index lies (its directory, or the address of the database as
+    it was given, password included), and how it is opened; an index in memory cannot be pickled.
 
     Equal scores come in the order in which the items were added (where more items tie than fit, which of them
     are returned is up to faiss).
@@ -106,6 +118,7 @@ class CodeIndex:
             # IVF: made in seconds where HNSW takes minutes, and level with it where the refinement decides.
             about = replace(about, approximate=Approximate("ivf", dim=min(64, about.n_components)))
         self._use(create(backend, about, where, table, whole_number(memory_bytes, "memory_bytes")))
+        self._lies(where, table, memory_bytes)
 
     @classmethod
     def open(
@@ -123,6 +136,7 @@ class CodeIndex:
         """
         index = cls.__new__(cls)
         index._use(open_backend(where, table, whole_number(memory_bytes, "memory_bytes")))
+        index._lies(where, table, memory_bytes)
         if fingerprint is not None:
             index.require_model(fingerprint)
         return index
@@ -140,8 +154,33 @@ class CodeIndex:
 
     def _use(self, backend: Backend) -> None:
         self.backend = backend
+        # Replaced by every change, so that what is measured meanwhile, on the items before it, goes with the old one.
         self._measured: dict[tuple[Stage, ...], float] = {}
         self._advice: Advice | None = None
+        self._generation = backend.generation if isinstance(backend, KeepsStates) else None
+
+    def _still(self) -> Readable:
+        """One state of the items; what was measured on another index that was in this place is forgotten."""
+        items = still(self.backend)
+        generation = self.backend.generation if isinstance(self.backend, KeepsStates) else None
+        if generation is not self._generation:
+            self._generation, self._measured, self._advice = generation, {}, None
+        return items
+
+    def _lies(self, where: Where | None, table: str, memory_bytes: int) -> None:
+        self._place: tuple[str, str, int] | None = None
+        if where is not None:
+            in_directory = isinstance(self.backend, KeepsStates)
+            self._place = (str(Path(where).absolute()) if in_directory else str(where), table, memory_bytes)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self._place is None:
+            raise EigenmapError(
+                "an index in memory cannot be pickled, since its items are nowhere else; save it, and open the folder "
+                "where it is needed"
+            )
+        ranking = self.backend.ranking if isinstance(self.backend, RanksTwoWays) else None
+        return _opened_again, (*self._place, self.fingerprint, ranking)
 
     @property
     def about(self) -> About:
@@ -206,16 +245,18 @@ class CodeIndex:
         if len(names) != len(rows):
             raise EigenmapError(f"there are {len(rows)} codes but {len(names)} ids; give one id per code")
         known = checks.metadata(metadata, len(names))
+        if self.metric == "inner":
+            checks.products(rows, "codes")
         if names:
             self.backend.write(mode, rows, names, known)
-            self._measured.clear()
+            self._measured = {}
 
     def delete(self, ids: Iterable[Id]) -> None:
         """Remove items. If one of them is not there none is removed."""
         names = checks.names(ids)
         if names:
             self.backend.delete(names)
-            self._measured.clear()
+            self._measured = {}
 
     def search(
         self,
@@ -235,19 +276,21 @@ class CodeIndex:
         `shortlist_dim` and `shortlist`, everything is ranked by the first `shortlist_dim` features and only the best
         `shortlist` items by `dim`. `funnel` names all stages, (features, items kept), and its last number is `top`.
         `where` is a filter on metadata (`eigenmap.search.filters`). `exact` makes every back end compare all items
-        in the first stage. `dim="auto"` takes the fastest setting that kept 99 % of the full-length results when
-        `advise` measured it, which it does now if it has not yet. Fewer than `top` are returned if there are no more.
+        in the first stage. `dim="auto"` follows what `advise` found best; where it was not asked, or the number of
+        items has doubled or halved since, every item is compared at full length. Fewer than `top` are returned if there
+        are no more.
         """
+        items = self._still()
         if dim == "auto":
             if shortlist_dim is not None or shortlist is not None or funnel is not None:
                 raise EigenmapError('dim="auto" chooses all stages; leave shortlist_dim, shortlist and funnel out')
-            stages, exact, measured = self._advised(top)
+            stages, exact, measured = self._advised(top, len(items))
         else:
             stages = self.stages(top, dim, shortlist_dim, shortlist, funnel)
             measured = self._known_recall(stages, exact)
         rows = self._cut_queries(queries, stages[-1].dim)
-        found = self.backend.search(rows, stages, conditions(where), exact)
-        if not found.scores.size and not len(self):  # asked last: a database counts by reading everything
+        found = items.search(rows, stages, conditions(where), exact)
+        if not found.scores.size and not len(items):  # asked last: a database counts by reading everything
             raise EigenmapError("the index is empty; add codes before searching")
         return Results(found.ids, found.scores, measured, stages[-1].dim)
 
@@ -261,32 +304,41 @@ class CodeIndex:
             raise EigenmapError(f"ranking must be one of {', '.join(RANKINGS)}, not {ranking!r}")
         if isinstance(self.backend, RanksTwoWays):
             self.backend.rank_by(ranking)
-            self._measured.clear()
+            self._measured = {}
 
     def advise(self, recall: float = 0.99, **options: Any) -> Advice:
-        """Measure lengths and funnels on the items (`eigenmap.search.advisor.advise`); `dim="auto"` then follows it."""
+        """Measure lengths and funnels on the items (`eigenmap.search.advisor.advise`); `dim="auto"` then follows it.
+
+        What was found is stored with the index, if it can be written.
+        """
         from eigenmap.search.advisor import advise
 
-        self._advice = advise(self, recall, **options)
+        advice = self._advice = advise(self, recall, **options)
         if isinstance(self.backend, KeepsNotes):
-            self.backend.write_note("advice", self._advice.as_json())
-        return self._advice
+            self.backend.write_note("advice", advice.as_json())
+        return advice
 
-    def _advised(self, top: int | None) -> tuple[list[Stage], bool, float | None]:
+    @property
+    def advice(self) -> Advice | None:
+        """What `advise` found, by this object or by another, if the number of items has not doubled or halved since."""
+        return self._advice_for(len(self._still()))
+
+    def _advice_for(self, count: int) -> Advice | None:
+        advice = self._advice
+        if advice is None and isinstance(self.backend, KeepsNotes):
+            from eigenmap.search.advisor import stored_advice
+
+            advice = self._advice = stored_advice(self.backend.read_note("advice"), self.n_components)
+        return advice if advice is not None and 0.5 < count / advice.items < 2 else None
+
+    def _advised(self, top: int | None, count: int) -> tuple[list[Stage], bool, float | None]:
         """The setting that was found best, the share of the full-length results it kept, for `top` results."""
         top = 10 if top is None else whole_number(top, "top")
-        if len(self) < _FEWEST_TO_ADVISE:
+        advice = self._advice_for(count) if count >= FEWEST_TO_ADVISE else None
+        if advice is None:
             return [Stage(self.n_components, top)], True, 1.0
-        if self._advice is None and isinstance(self.backend, KeepsNotes):
-            from eigenmap.search.advisor import Advice
-
-            stored = self.backend.read_note("advice")
-            self._advice = None if stored is None else Advice.from_json(stored)
-        if self._advice is None or not 0.5 < len(self) / self._advice.items < 2:
-            self.advise()
-        assert self._advice is not None
-        chosen = self._advice.chosen
-        more = max(1.0, top / self._advice.top)  # longer lists need as many times the candidates
+        chosen = advice.chosen
+        more = max(1.0, top / advice.top)  # longer lists need as many times the candidates
         stages = [Stage(dim, math.ceil(keep * more)) for dim, keep in chosen.stages[:-1]]
         return [*stages, Stage(chosen.dim, top)], chosen.exact, chosen.recall
 
@@ -306,16 +358,18 @@ class CodeIndex:
         Each query is left out of its own results. Later searches with these settings carry the figure.
         """
         stages = self.stages(top, dim, shortlist_dim, shortlist, funnel)
-        sample = self.backend.sample(whole_number(queries, "queries"), seed)
+        items = self._still()
+        measured = self._measured
+        sample = items.sample(whole_number(queries, "queries"), seed)
         wider = [Stage(stage.dim, stage.keep + 1) for stage in stages]
-        found = self.backend.search(sample.codes, wider, [], False)
-        truth = self.backend.search(sample.codes, wider[-1:], [], True)
+        found = items.search(sample.codes, wider, [], False)
+        truth = items.search(sample.codes, wider[-1:], [], True)
         shares = []
         for own, got, right in zip(sample.ids, found.ids, truth.ids, strict=True):
             wanted = {name for name in right if name != own}
             shares.append(len(wanted & set(got)) / max(1, len(wanted)))
-        self._measured[tuple(stages)] = float(np.mean(shares))
-        return self._measured[tuple(stages)]
+        share = measured[tuple(stages)] = float(np.mean(shares))
+        return share
 
     def _known_recall(self, stages: Sequence[Stage], exact: bool) -> float | None:
         if len(stages) == 1 and (exact or self.about.approximate is None):
@@ -331,7 +385,7 @@ class CodeIndex:
         return [dict(item) for item in self.backend.take(checks.names(ids)).metadata]
 
     def batches(self, rows: int = 16_384) -> Iterator[Batch]:
-        """All items in the order of addition, `rows` at a time: ids, decoded codes, metadata."""
+        """All items as they are now, in the order of addition, `rows` at a time: ids, decoded codes, metadata."""
         return self.backend.batches(whole_number(rows, "rows"))
 
     def save(self, path: Where, overwrite: bool = False, model_dir: Where | None = None) -> None:
@@ -344,6 +398,15 @@ class CodeIndex:
         if not len(self):
             raise EigenmapError("the index is empty; add codes before saving")
         save(self.backend, path, overwrite=overwrite, model_dir=model_dir)
+
+    def verify(self) -> list[str]:
+        """Read every byte of an index on disk and compare checksums: one line per part.
+
+        Raises `EigenmapError` for the first part that is damaged, with its file and, in a large file, the place.
+        """
+        if not isinstance(self.backend, KeepsChecksums):
+            raise EigenmapError("this index is in a database, which checks what it stores itself")
+        return self.backend.verify()
 
     def stages(
         self,
@@ -377,4 +440,17 @@ class CodeIndex:
                 f"queries have {rows.shape[1]} features, but this index holds codes of {self.n_components}: "
                 f"give queries of {self.n_components}{either}"
             )
-        return np.ascontiguousarray(rows[:, :dim])
+        rows = np.ascontiguousarray(rows[:, :dim])
+        if self.metric == "inner":
+            checks.products(rows, "queries")
+        return rows
+
+
+def _opened_again(
+    where: str, table: str, memory_bytes: int, fingerprint: str | None, ranking: Ranking | None
+) -> CodeIndex:
+    """The index that was pickled."""
+    index = CodeIndex.open(where, table=table, fingerprint=fingerprint, memory_bytes=memory_bytes)
+    if ranking is not None:
+        index.rank_by(ranking)
+    return index

@@ -1,21 +1,27 @@
-"""Which row an id has, without reading all ids: one hash of 8 bytes per row.
+"""Which row an id has, in one state of an index: by a dictionary in memory, by a hash of 8 bytes per row on disk.
 
-A look-up hashes the ids it is asked for, marks them in a small table, and passes the stored hashes through it; the few
-rows that are left are compared in full. Ten million rows take some hundredths of a second and no memory that lasts,
-where a dictionary of them takes a gigabyte.
+On disk a look-up hashes the ids it is asked for, marks them in a small table, and passes the stored hashes through it;
+the few rows that are left are compared in full. Ten million rows take some hundredths of a second and no memory that
+lasts, where a dictionary of them takes a gigabyte.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cached_property
 from hashlib import blake2b
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenmap.search.backend import Rows
+from eigenmap.search.backend import Id, Rows
+from eigenmap.search.texts import Texts
 
 Hashes = NDArray[np.uint64]
+
+Holds = Callable[[int, Id], bool]
+"""Whether a row is there and holds an id, in the state of the index that is asked."""
 
 _ROWS_AT_ONCE = 1 << 18
 """What is looked at in one go stays in the processor's cache."""
@@ -51,3 +57,74 @@ def rows_with(stored: Hashes, wanted: Hashes) -> Rows:
         place = np.minimum(np.searchsorted(known, left), len(known) - 1)
         found.append(start + rows[known[place] == left])
     return np.concatenate(found)
+
+
+class Keys(Protocol):
+    """Finds the rows of ids."""
+
+    def find(self, ids: Sequence[Id], holds: Holds) -> dict[Id, int]:
+        """The rows of those ids that are there."""
+        ...
+
+
+class Places:
+    """All rows that each id has ever had, of an index in memory; states of the index share it, and it only grows.
+
+    >>> places = Places()
+    >>> places.extend(["a", "b", "a"], 0)
+    >>> places.find(["a", "c"], lambda row, name: row < 2)
+    {'a': 0}
+    """
+
+    def __init__(self) -> None:
+        self._rows: dict[Id, int | list[int]] = {}
+
+    def extend(self, ids: Sequence[Id], first: int) -> None:
+        """The next rows, from `first` on, hold these ids."""
+        for row, name in enumerate(ids, first):
+            before = self._rows.get(name)
+            if before is None:
+                self._rows[name] = row
+            elif isinstance(before, int):
+                self._rows[name] = [before, row]
+            else:
+                before.append(row)
+
+    def find(self, ids: Sequence[Id], holds: Holds) -> dict[Id, int]:
+        """The rows of those ids that are there, from the newest on: a state sees no row that came after it."""
+        found: dict[Id, int] = {}
+        for name in ids:
+            rows = self._rows.get(name, [])
+            newest_first = [rows] if isinstance(rows, int) else reversed(rows)
+            row = next((row for row in newest_first if holds(row, name)), None)
+            if row is not None:
+                found[name] = row
+        return found
+
+
+class StoredHashes:
+    """Hashes of the ids of an index on disk; an earlier version stored none, and they are made when first needed."""
+
+    def __init__(self, names: Texts, stored: Hashes | None) -> None:
+        self._names = names
+        self._stored = stored
+
+    @cached_property
+    def hashes(self) -> Hashes:
+        """One per row."""
+        return hashes_of(list(self._names)) if self._stored is None else self._stored
+
+    def find(self, ids: Sequence[Id], holds: Holds) -> dict[Id, int]:
+        """The rows of those ids that are there."""
+        found: dict[Id, int] = {}
+        by_text = {as_bytes(name): name for name in ids}
+        for row in rows_with(self.hashes, hashes_of(list(by_text))).tolist():
+            name = by_text.get(self._names[row])
+            if name is not None and holds(row, name):
+                found[name] = row
+        return found
+
+
+def as_bytes(name: Id) -> bytes:
+    """An id as it is stored."""
+    return str(name).encode("utf-8", "surrogatepass")

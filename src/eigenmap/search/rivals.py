@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigenmap.evaluation.retrieval import lengths
-from eigenmap.search.backend import Backend, Floats
+from eigenmap.search.backend import Floats, Readable
 from eigenmap.search.scan import comparable
 
 SAMPLE = 20_000
@@ -30,7 +30,7 @@ class PrefixRow:
     pca: float
 
 
-def compare_prefixes(backend: Backend, top: int, queries: int, seed: int) -> list[PrefixRow]:
+def compare_prefixes(backend: Readable, top: int, queries: int, seed: int) -> list[PrefixRow]:
     """One row a length, 4, 8, ... below full length."""
     codes = backend.sample(SAMPLE, seed).codes
     if backend.about.metric == "cosine":

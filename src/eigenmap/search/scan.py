@@ -7,23 +7,37 @@ the column blocks as they lie, so that a length never used before costs no copy.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
 from eigenmap.search.backend import Floats, Mask, Rows
 from eigenmap.search.codecs import FloatCodec
 from eigenmap.search.columns import Columns
+from eigenmap.search.once import Once
 
 FEW_QUERIES = 8
 _ROWS_AT_ONCE = 65_536
 _GATHERED_BYTES = 1 << 20
 _ODD_AT_ONCE = 4096
+_SMALLEST, _LARGEST = np.float32(1e-30), np.float32(1e30)
+"""Squared norms between these are right in float32."""
+
+
+class Lengths(NamedTuple):
+    """Of some rows at one prefix length: squared norms, norms to divide by, and which rows have neither in float32."""
+
+    squares: Floats
+    norms: Floats
+    odd: Rows
 
 
 class Scanner:
     """Ranks the rows of `columns`, with copies of at most about `memory_bytes`.
+
+    Any number of threads may use one: the rows do not change, and what is kept for later searches is made once.
 
     `means` says that what is stored is the mean of the codes it may stand for, as a vector quantiser's levels are. At
     full length the product with it is then the expected cosine (times the item's reliability, see `codecs`), and
@@ -35,14 +49,8 @@ class Scanner:
         self.metric = metric
         self.memory_bytes = memory_bytes
         self.means = means
-        self._kept: tuple[int, Rows | int, Floats] | None = None
-        self._squares: dict[int, Floats] = {}
-        self._lock = threading.Lock()  # threads of a service may search at the same time
-
-    def forget(self) -> None:
-        """Drop what was kept from earlier searches: the rows have changed."""
-        self._kept = None
-        self._squares.clear()
+        self._kept: Once[int, tuple[Rows | int, Floats]] = Once(1)  # prefixes of the length searched last
+        self._lengths: Once[int, Lengths] = Once(max(1, memory_bytes // (16 * max(1, columns.count))))
 
     def scan(self, queries: Floats, keep: int, among: Mask | None, keepable: bool = True) -> tuple[Floats, Rows]:
         """Best `keep` of the rows `among` (None: of all) by the features the queries have: (scores, rows), best first.
@@ -50,8 +58,7 @@ class Scanner:
         `keepable` says that the next search will probably ask for the same rows.
         """
         q = comparable(queries, self.metric)
-        before = self._kept
-        kept = before is not None and before[0] == q.shape[1] and keepable
+        kept = keepable and self._kept.peek(q.shape[1]) is not None
         # Few rows are gathered one by one; of many all are read, and those that do not count are dropped.
         rows = None if among is None or 4 * np.count_nonzero(among) > self.columns.count else np.flatnonzero(among)
         if len(q) <= FEW_QUERIES and rows is None and not kept and self._lies_as_float32():
@@ -68,10 +75,11 @@ class Scanner:
         for start in range(0, len(q), at_once):
             own = candidates[start : start + at_once]
             codes = self.columns.take(own.reshape(-1), dim)
+            norms = divisors(codes).reshape(own.shape) if self._divides(dim) else None
             products = codes.reshape(*own.shape, dim) @ q[start : start + at_once, :, None]
             scores[start : start + at_once] = products[:, :, 0]
-            if self._divides(dim):
-                scores[start : start + at_once] /= norms(codes).reshape(own.shape)
+            if norms is not None:
+                scores[start : start + at_once] /= norms
         return best(scores, candidates, keep)
 
     def _divides(self, dim: int) -> bool:
@@ -87,7 +95,7 @@ class Scanner:
     ) -> tuple[Floats, Rows]:
         import faiss
 
-        scores, found = _nothing(len(q))
+        scores, found = nothing(len(q))
         for numbers, prefix in self._prefixes(q.shape[1], rows, among, keepable):
             s, r = faiss.knn(q, prefix, min(keep, len(prefix)), metric=faiss.METRIC_INNER_PRODUCT)
             r = r + numbers if isinstance(numbers, int) else numbers[r]
@@ -98,39 +106,40 @@ class Scanner:
         self, dim: int, rows: Rows | None, among: Mask | None, keepable: bool
     ) -> Iterator[tuple[Rows | int, Floats]]:
         """(row numbers, or the first of them; comparable prefixes) of the rows asked for, within `memory_bytes`."""
-        kept = self._kept
-        if keepable and kept is not None and kept[0] == dim:
-            yield kept[1:]
-            return
         count = self.columns.count if rows is None else len(rows)
-        # All at once if that fits. Else a half, since one part is still held while the next is read and has its norms,
-        # or a third where a part is also copied without the rows that do not count.
+        if 4 * dim * count <= self.memory_bytes:  # all at once
+            make = partial(self._prefix, 0, count, dim, rows, among)
+            numbers, prefix = self._kept.get(dim, make) if keepable else make()
+            if len(prefix):
+                yield numbers, prefix
+            return
+        # Else a half, since one part is still held while the next is read and has its norms, or a third where a part is
+        # also copied without the rows that do not count.
         share = 8 if rows is not None or among is None else 12
-        at_once = count if 4 * dim * count <= self.memory_bytes else max(1, self.memory_bytes // (share * dim + 32))
-        for start in range(0, count, max(1, at_once)):
-            stop = min(start + at_once, count)
-            numbers, prefix = self._prefix(start, stop, dim, rows, among)
-            if self._divides(dim):
-                prefix /= norms(prefix)[:, None]  # in place: a second copy would double the memory
-            if keepable and stop - start == count:
-                self._kept = (dim, numbers, prefix)
+        at_once = max(1, self.memory_bytes // (share * dim + 32))
+        for start in range(0, count, at_once):
+            numbers, prefix = self._prefix(start, min(start + at_once, count), dim, rows, among)
             if len(prefix):
                 yield numbers, prefix
 
     def _prefix(
         self, start: int, stop: int, dim: int, rows: Rows | None, among: Mask | None
     ) -> tuple[Rows | int, Floats]:
-        """Prefixes [start, stop) of `rows`, or of all and then those `among` them."""
+        """Comparable prefixes [start, stop) of `rows`, or of all and then those `among` them."""
+        numbers: Rows | int = start
         if rows is not None:
-            return rows[start:stop], self.columns.take(rows[start:stop], dim)
-        prefix = self.columns.read(start, stop, dim)
-        if among is None:
-            return start, prefix
-        here = np.flatnonzero(among[start:stop])
-        return start + here, prefix[here]
+            numbers, prefix = rows[start:stop], self.columns.take(rows[start:stop], dim)
+        else:
+            prefix = self.columns.read(start, stop, dim)
+            if among is not None:
+                here = np.flatnonzero(among[start:stop])
+                numbers, prefix = start + here, prefix[here]
+        if self._divides(dim):
+            prefix /= divisors(prefix)[:, None]  # in place: a second copy would double the memory
+        return numbers, prefix
 
     def _scan_blocks(self, q: Floats, keep: int, among: Mask | None) -> tuple[Floats, Rows]:
-        scores, found = _nothing(len(q))
+        scores, found = nothing(len(q))
         at_once = max(1, min(_ROWS_AT_ONCE, self.memory_bytes // (16 * max(1, len(q)))))
         for start in range(0, self.columns.count, at_once):
             stop = min(start + at_once, self.columns.count)
@@ -155,31 +164,36 @@ class Scanner:
             if first >= dim:
                 break
             cut = min(end, dim)
-            total += q[:, first:cut] @ self.columns.block(b, start, stop)[:, : cut - first].T
+            with np.errstate(over="ignore", invalid="ignore"):  # rows of very large numbers are compared below
+                total += q[:, first:cut] @ self.columns.block(b, start, stop)[:, : cut - first].T
         if self.metric == "cosine":
-            total /= self._norms(dim, start, stop)
+            lengths = self._lengths_of(dim, start, stop)
+            with np.errstate(over="ignore", invalid="ignore"):
+                total /= lengths.norms
+            for part in _parts(lengths.odd):
+                total[:, part] = q @ comparable(self.columns.take(start + part, dim), "cosine").T
         return total
 
-    def _norms(self, dim: int, start: int, stop: int) -> Floats:
-        """Norms of the first `dim` features of rows [start, stop); 1 for a zero row, which then scores 0."""
-        with self._lock:
-            if dim not in self._squares and 16 * self.columns.count <= self.memory_bytes:
-                self._keep_squares(dim)
-            kept = self._squares.get(dim)
-        squares = self._sum_squares(0, dim, start, stop) if kept is None else kept[start:stop]
-        return np.sqrt(np.where(squares > 0, squares, np.float32(1)))
+    def _lengths_of(self, dim: int, start: int, stop: int) -> Lengths:
+        """Norms of the first `dim` features of rows [start, stop)."""
+        if 16 * self.columns.count > self.memory_bytes:
+            return _lengths(self._sum_squares(0, dim, start, stop))
+        kept = self._all_lengths(dim)
+        low, high = np.searchsorted(kept.odd, (start, stop))
+        return Lengths(kept.squares[start:stop], kept.norms[start:stop], kept.odd[low:high] - start)
 
-    def _keep_squares(self, dim: int) -> None:
-        """Squared norms at `dim`, from those of the longest shorter prefix that is kept, and at every block's end."""
-        edges = {end for _, end in self.columns.codec.blocks}
-        from_dim = max((d for d in self._squares if d < dim), default=0)
-        stops = sorted({edge for edge in edges if from_dim < edge < dim} | {dim})
-        for stop in stops:
-            squares = self._sum_squares(from_dim, stop, 0, self.columns.count)
-            self._squares[stop] = squares + self._squares[from_dim] if from_dim else squares
-            from_dim = stop
-        while 16 * self.columns.count * (len(self._squares) - 1) > self.memory_bytes:
-            self._squares.pop(next(d for d in self._squares if d != dim))
+    def _all_lengths(self, dim: int) -> Lengths:
+        """Norms of all rows, from those of the column blocks before: the same numbers whatever was asked earlier."""
+
+        def make() -> Lengths:
+            edge = max((first for first, _ in self.columns.codec.blocks if first < dim), default=0)
+            squares = self._sum_squares(edge, dim, 0, self.columns.count)
+            found = _lengths(squares + self._all_lengths(edge).squares if edge else squares)
+            # Rows of zeros score 0 as they are.
+            odd = [part[self.columns.take(part, dim).any(axis=1)] for part in _parts(found.odd)]
+            return found._replace(odd=np.concatenate([found.odd[:0], *odd]))
+
+        return self._lengths.get(dim, make)
 
     def _sum_squares(self, low: int, high: int, start: int, stop: int) -> Floats:
         """Sum of squares of features [low, high) of rows [start, stop)."""
@@ -187,26 +201,45 @@ class Scanner:
         for b, (first, end) in enumerate(self.columns.codec.blocks):
             if first < high and end > low:
                 cut = self.columns.block(b, start, stop)[:, max(low, first) - first : min(high, end) - first]
-                total += np.einsum("ij,ij->i", cut, cut)
+                with np.errstate(over="ignore"):
+                    total += np.einsum("ij,ij->i", cut, cut)
         return total
 
 
 def comparable(prefixes: Floats, metric: str) -> Floats:
     """What inner products are taken of: unit rows for cosine (a zero row stays zero), else the rows."""
-    return np.ascontiguousarray(prefixes) if metric == "inner" else prefixes / norms(prefixes)[:, None]
+    if metric == "inner":
+        return np.ascontiguousarray(prefixes)
+    rows = np.array(prefixes, np.float32, order="C")
+    rows /= divisors(rows)[:, None]
+    return rows
 
 
-def norms(rows: Floats) -> Floats:
-    """Norm of each row; 1 for a row of zeros, which then scores 0 everywhere."""
-    squares = np.einsum("ij,ij->i", rows, rows)
-    odd = ~((squares > 1e-30) & (squares < 1e30))  # beyond what float32 can square
-    norm: Floats = np.sqrt(squares)
-    places = np.flatnonzero(odd)
-    for start in range(0, len(places), _ODD_AT_ONCE):
-        part = places[start : start + _ODD_AT_ONCE]
-        exact = np.linalg.norm(rows[part].astype(np.float64), axis=1)
-        norm[part] = np.where(exact == 0, 1, exact)
-    return norm
+def divisors(rows: Floats) -> Floats:
+    """Norm of each row, 1 for a row of zeros, which then scores 0 everywhere.
+
+    A row whose squares float32 cannot hold is made a unit row here, in place, and has 1 as well: its products with
+    other rows could be as far beyond float32.
+    """
+    with np.errstate(over="ignore"):
+        lengths = _lengths(np.einsum("ij,ij->i", rows, rows))
+    for part in _parts(lengths.odd):
+        exact = rows[part].astype(np.float64)
+        norm = np.linalg.norm(exact, axis=1, keepdims=True)
+        rows[part] = exact / np.where(norm > 0, norm, 1)
+    return lengths.norms
+
+
+def _parts(rows: Rows) -> Iterator[Rows]:
+    for start in range(0, len(rows), _ODD_AT_ONCE):
+        yield rows[start : start + _ODD_AT_ONCE]
+
+
+def _lengths(squares: Floats) -> Lengths:
+    odd = np.flatnonzero(~((squares > _SMALLEST) & (squares < _LARGEST)))
+    norms = np.sqrt(squares)
+    norms[odd] = 1
+    return Lengths(squares, norms, odd)
 
 
 def best(scores: Floats, rows: Rows, keep: int) -> tuple[Floats, Rows]:
@@ -218,5 +251,6 @@ def best(scores: Floats, rows: Rows, keep: int) -> tuple[Floats, Rows]:
     return np.take_along_axis(scores, order, axis=1), np.take_along_axis(rows, order, axis=1)
 
 
-def _nothing(queries: int) -> tuple[Floats, Rows]:
+def nothing(queries: int) -> tuple[Floats, Rows]:
+    """Scores and rows of no items."""
     return np.empty((queries, 0), np.float32), np.empty((queries, 0), np.int64)

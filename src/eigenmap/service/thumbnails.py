@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import sqlite3
 import threading
+import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from functools import lru_cache
@@ -30,6 +31,8 @@ FOLDER_SIDE = 256
 
 _LOSSLESS_SIDE = 32  # below it a PNG is as small as a JPEG, and sharp
 _TABLE = "CREATE TABLE IF NOT EXISTS thumbnails (id TEXT PRIMARY KEY, image BLOB NOT NULL) WITHOUT ROWID"
+_CHECKSUMS = "CREATE TABLE IF NOT EXISTS checksums (id TEXT PRIMARY KEY, crc32 INTEGER NOT NULL) WITHOUT ROWID"
+"""Read by `eigenmap verify`."""
 
 
 class Pictures(Protocol):
@@ -68,7 +71,10 @@ def store(path: Path, ids: Iterable[str | int], pixels: Iterable[npt.NDArray[np.
     with _complaining(path), closing(sqlite3.connect(path / FILE)) as connection, connection:
         connection.execute("PRAGMA synchronous = EXTRA")  # or a power cut may undo what was acknowledged
         connection.execute(_TABLE)
-        connection.executemany("INSERT OR REPLACE INTO thumbnails VALUES (?, ?)", rows)
+        connection.execute(_CHECKSUMS)
+        for name, image in rows:
+            connection.execute("INSERT OR REPLACE INTO thumbnails VALUES (?, ?)", (name, image))
+            connection.execute("INSERT OR REPLACE INTO checksums VALUES (?, ?)", (name, zlib.crc32(image)))
 
 
 class StoredPictures:
@@ -93,8 +99,7 @@ class StoredPictures:
 
     def _connection(self) -> sqlite3.Connection:
         if not hasattr(self._local, "connection"):
-            # Not mode=ro, which cannot roll back what a killed writer left; a file we may not write is only read.
-            self._local.connection = sqlite3.connect(f"{self._file.resolve().as_uri()}?mode=rw", uri=True)
+            self._local.connection = _reader(self._file)
         connection: sqlite3.Connection = self._local.connection
         return connection
 
@@ -132,6 +137,13 @@ class FirstOf:
     def read(self, name: str) -> bytes | None:
         """A PNG or JPEG file of the item with this id, None if there is none."""
         return next((image for place in self._places if (image := place.read(name)) is not None), None)
+
+
+def _reader(file: Path) -> sqlite3.Connection:
+    """A connection for reading, which can also undo what a killed writer left half-done; else nobody could read."""
+    connection = sqlite3.connect(f"{file.resolve().as_uri()}?mode=rw", uri=True)
+    connection.execute("PRAGMA query_only = ON")
+    return connection
 
 
 def _stored_name(name: str | int) -> str:

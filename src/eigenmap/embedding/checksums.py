@@ -1,0 +1,49 @@
+"""Sizes and checksums of files: what tells a whole file from a damaged one."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, NamedTuple
+
+from eigenmap.files import open_regular
+
+_BLOCK = 2**20
+
+
+class Checksum(NamedTuple):
+    """The size of a file and the CRC-32 of its bytes."""
+
+    size: int
+    crc32: str
+
+    @classmethod
+    def of(cls, file: IO[bytes]) -> Checksum:
+        """Read a file from its beginning; leaves it there."""
+        size = crc = 0
+        for block in _blocks(file):
+            size, crc = size + len(block), zlib.crc32(block, crc)
+        file.seek(0)
+        return cls(size, f"{crc:08x}")
+
+
+def content_digest(path: Path) -> str | None:
+    """The SHA-256 of a file, following no link; None if there is none."""
+    try:
+        descriptor = open_regular(path)
+    except OSError:
+        return None
+    digest = hashlib.sha256()
+    with os.fdopen(descriptor, "rb") as file:
+        for block in _blocks(file):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def _blocks(file: IO[bytes]) -> Iterator[bytes]:
+    file.seek(0)
+    while block := file.read(_BLOCK):
+        yield block

@@ -1,0 +1,175 @@
+"""From the workspace to its name: finished codes replace what they may replace, and nothing else.
+
+What may be replaced is what was there when the work began. What appears meanwhile is refused, and the finished codes
+stay where they are. A record of what is about to happen is written first, so that the next process can tell, whenever
+this one is killed, whether it happened.
+"""
+
+from __future__ import annotations
+
+import stat
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from eigenmap.embedding.checksums import content_digest
+from eigenmap.embedding.shards import DESCRIPTION, Codebook, write_json
+from eigenmap.errors import EigenmapError
+from eigenmap.files import read_json, sync_directory
+from eigenmap.folders import exchange, move_new
+
+Identity = list[int] | None
+"""What a path leads to: the number of its inode, and for a file its size and time; None if it leads nowhere."""
+
+State = Literal["waiting", "published", "lost"]
+"""Codes are not in their place yet, are there, or were there and are gone."""
+
+
+class Replaced(NamedTuple):
+    """What was there when the work began, and may be replaced."""
+
+    out: Identity
+    names: Identity
+
+
+class AppearedError(EigenmapError):
+    """Something is in the way that was not there before."""
+
+
+@dataclass(frozen=True)
+class Publication:
+    """Codes, a folder or a file, and perhaps a file of names that belongs beside them.
+
+    The names of other codes are never beside the codes, not even for a moment: old names go first, new names come last.
+    """
+
+    workspace: Path
+    staged: Path
+    out: Path
+    names: Path | None = None
+
+    @property
+    def staged_names(self) -> Path:
+        """Where the names wait."""
+        return self.workspace / "names.json"
+
+    @property
+    def _retired_names(self) -> Path:
+        return self.workspace / "retired-names.json"
+
+    @property
+    def _record(self) -> Path:
+        return self.workspace / "publishing.json"
+
+    def replaceable(self, overwrite: bool) -> Replaced:
+        """What is there now, if it may be replaced."""
+        found = Replaced(identity(self.out), None if self.names is None else identity(self.names))
+        for path, there in ((self.out, found.out), (self.names, found.names)):
+            if there is not None and not overwrite:
+                raise EigenmapError(
+                    f"{path} exists; choose another name, or use --force (overwrite=True) to replace it"
+                )
+        return found
+
+    def publish(self, replaced: Replaced) -> None:
+        """Put the codes in their place; `AppearedError` if something else is there by now."""
+        write_json(self._record, {"digest": _digest(self.staged), "replaces": replaced.out})
+        if self.names is not None and replaced.names is not None:
+            self._retire_names(self.names, replaced.names)
+        try:
+            self._place(replaced.out)
+            if self.names is not None:
+                self._place_names(self.names)
+        except AppearedError:
+            self._restore_names()
+            self._record.unlink()
+            raise
+
+    def settle(self) -> State:
+        """Finish or take back what a killed process began, and say where the codes are now."""
+        try:
+            record: dict[str, Any] = read_json(self._record)
+        except FileNotFoundError:
+            return "waiting"
+        digest, replaces = record["digest"], record["replaces"]
+        state: State = "lost"
+        if _digest(self.staged) == digest:
+            state = "waiting"
+            if identity(self.out) == replaces:
+                self._restore_names()
+        elif identity(self.staged) not in (None, replaces):  # it had appeared, and was to go back
+            if _digest(self.out) != digest:
+                raise EigenmapError(f"{self.staged} was found at {self.out} and is not ours; move it away")
+            exchange(self.staged, self.out)
+            state = "waiting"
+        elif _digest(self.out) == digest:
+            if self.names is not None and self.staged_names.exists():
+                self._place_names(self.names)
+            return "published"
+        self._record.unlink()
+        sync_directory(self.workspace)
+        return state
+
+    def _place(self, replaces: Identity) -> None:
+        if replaces is not None and identity(self.out) == replaces:
+            with suppress(FileNotFoundError):  # gone in this moment: nothing is replaced
+                exchange(self.staged, self.out)
+                if identity(self.staged) == replaces and self._is_ours(self.staged):
+                    return
+                exchange(self.staged, self.out)
+                raise self._appeared(self.out)
+        try:
+            move_new(self.staged, self.out)
+        except FileExistsError:
+            raise self._appeared(self.out) from None
+
+    def _place_names(self, names: Path) -> None:
+        try:
+            move_new(self.staged_names, names)
+        except FileExistsError:
+            if self.staged.exists():
+                exchange(self.staged, self.out)
+            else:
+                move_new(self.out, self.staged)
+            raise self._appeared(names) from None
+
+    def _retire_names(self, names: Path, replaces: list[int]) -> None:
+        self._retired_names.unlink(missing_ok=True)
+        with suppress(FileNotFoundError):
+            move_new(names, self._retired_names)
+            if identity(self._retired_names) != replaces:
+                self._restore_names()
+                self._record.unlink()
+                raise self._appeared(names)
+
+    def _restore_names(self) -> None:
+        if self.names is not None:
+            with suppress(FileNotFoundError, FileExistsError):
+                move_new(self._retired_names, self.names)
+
+    def _is_ours(self, path: Path) -> bool:
+        return Codebook.is_at(path) or path.is_file()
+
+    def _appeared(self, path: Path) -> AppearedError:
+        return AppearedError(
+            f"{path} appeared or was changed while the images were encoded, and is not replaced; move it away and run "
+            f"the same command again: the finished codes are kept in {self.workspace.parent}, and nothing is computed "
+            "again"
+        )
+
+
+def identity(path: Path) -> Identity:
+    """What is at a path, following no link."""
+    try:
+        status = path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    if stat.S_ISDIR(status.st_mode):
+        return [status.st_ino]
+    return [status.st_ino, status.st_size, status.st_mtime_ns]
+
+
+def _digest(path: Path) -> str | None:
+    """What tells codes from others: of a folder its description, which has the checksums of all shards."""
+    return content_digest(path / DESCRIPTION if path.is_dir() else path)
