@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -33,6 +34,8 @@ from eigenmap.folders import BusyFolderError, folder_lock
 
 _VERSION = 2
 """Work of earlier versions, which did not look at the content of the images, is not continued."""
+
+_PLAN = re.compile("[0-9a-f]{32}")
 
 
 class Workspace:
@@ -64,6 +67,10 @@ class Workspace:
         """Where the shards of a plan are made."""
         text = json.dumps({"version": _VERSION, **asdict(plan)}, sort_keys=True)
         return ShardFolder(self.path / hashlib.sha256(text.encode()).hexdigest()[:32], plan)
+
+    def plans(self) -> list[Path]:
+        """The folders of all plans that were begun."""
+        return [path for path in self.path.iterdir() if _PLAN.fullmatch(path.name) and path.is_dir()]
 
     def keep_only(self, folder: ShardFolder) -> None:
         """Remove the work of other plans, and of earlier versions."""
