@@ -69,6 +69,7 @@ def store(path: Path, ids: Iterable[str | int], pixels: Iterable[npt.NDArray[np.
     """
     rows = ((_stored_name(name), encode(each)) for name, each in zip(ids, pixels, strict=True))
     with _complaining(path), closing(sqlite3.connect(path / FILE)) as connection, connection:
+        connection.execute("PRAGMA synchronous = EXTRA")  # or a power cut may undo what was acknowledged
         connection.execute(_TABLE)
         connection.execute(_CHECKSUMS)
         for name, image in rows:
