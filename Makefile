@@ -8,7 +8,7 @@ BIN    := $(VENV)/bin
 
 help:
 	@echo "make demo    set up .venv, train on the embedded catalogue, print the table, write runs/demo/report.html"
-	@echo "make test    set up .venv, lint, type-check, run every test"
+	@echo "make test    set up .venv, lint, type-check, run every test (needs chromium and strace; .ci/run installs them)"
 	@echo "make setup   prepare .venv with the eigenmap command in it"
 
 setup: $(VENV)/.ready

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from eigenmap import files
 from eigenmap.errors import EigenmapError
-from eigenmap.files import open_regular, parse_json, read_json, require_writable, whole, whole_file
+from eigenmap.files import make_folder, open_regular, parse_json, read_json, require_writable, whole, whole_file
 
 
 def test_a_file_takes_its_place_when_it_is_whole(tmp_path: Path) -> None:
@@ -70,6 +71,20 @@ def test_a_writer_may_replace_the_file_it_was_given(tmp_path: Path) -> None:
         (tmp_path / "b").write_text("other")
         (tmp_path / "b").replace(partial)
     assert (tmp_path / "a").read_text() == "other"
+
+
+def test_folders_are_made_with_those_above_them_and_all_are_synced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[Path] = []
+    monkeypatch.setattr(files, "sync_directory", synced.append)
+    make_folder(tmp_path / "a" / "b")
+    assert (tmp_path / "a" / "b").is_dir() and sorted(synced) == [tmp_path, tmp_path / "a"]
+    make_folder(tmp_path / "a" / "b")
+    assert len(synced) == 2
+    (tmp_path / "file").touch()
+    with pytest.raises(OSError):
+        make_folder(tmp_path / "file")
 
 
 def test_only_regular_files_are_opened(tmp_path: Path) -> None:

@@ -15,9 +15,10 @@ from PIL import Image
 from torch import Tensor, nn
 
 from eigenmap import Eigenmap, EigenmapError, Moments, best_alignment
-from eigenmap.model import EncoderSpec, ImageInput, Source
+from eigenmap.model import EncoderSpec, ImageInput, Source, weights_file
 from eigenmap.networks import Network, SmallCNN
 from eigenmap.relations.augmentation import IMAGENET
+from eigenmap.search import CodeIndex
 from tests.end_to_end.photos import pictures
 
 torch.set_num_threads(1)  # the matrices are small: more threads would only wait for each other
@@ -334,6 +335,48 @@ def test_a_disk_that_is_full_leaves_the_old_model(
     with pytest.raises(EigenmapError, match=r"cannot be written to .*: No space left on device"):
         model.save(directory)
     assert {path.name: path.read_bytes() for path in directory.iterdir()} == before
+
+
+def test_a_disk_that_is_full_at_the_description_leaves_the_old_model(
+    model: Eigenmap, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    directory = make_model("encoder").save(tmp_path / "model")
+    before = {path.name: path.read_bytes() for path in directory.iterdir()}
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(EigenmapError, match=r"cannot be written to .*: No space left on device"):
+        model.save(directory)
+    assert {path.name: path.read_bytes() for path in directory.iterdir()} == before
+
+
+def test_a_save_that_was_cut_short_between_its_files_is_read_copied_and_finished(
+    model: Eigenmap, saved: Path, tmp_path: Path
+) -> None:
+    other = make_model("encoder")
+    new = other.save(tmp_path / "new")
+    shutil.copyfile(new / "model.json", saved / "model.json")
+    shutil.copyfile(new / "model.safetensors", saved / ".model.safetensors.next")
+    assert np.array_equal(Eigenmap.load(saved).encode(IMAGES), other.encode(IMAGES))
+    index = CodeIndex(COMPONENTS)
+    index.add(other.encode(IMAGES), range(len(IMAGES)))
+    index.save(tmp_path / "index", model_dir=saved)
+    assert np.array_equal(Eigenmap.load(tmp_path / "index" / "model").encode(IMAGES), other.encode(IMAGES))
+    for again in (model, model):  # the same weights, too, leave nothing waiting
+        again.save(saved)
+        assert np.array_equal(Eigenmap.load(saved).encode(IMAGES), again.encode(IMAGES))
+        assert sorted(path.name for path in saved.iterdir()) == ["model.json", "model.safetensors"]
+
+
+def test_weights_of_a_save_that_never_came_to_its_description_are_those_of_no_model(
+    model: Eigenmap, saved: Path, tmp_path: Path
+) -> None:
+    shutil.copyfile(
+        make_model("encoder").save(tmp_path / "new") / "model.safetensors", saved / ".model.safetensors.next"
+    )
+    assert np.array_equal(Eigenmap.load(saved).encode(IMAGES), model.encode(IMAGES))
+    assert weights_file(saved) == saved / "model.safetensors"
 
 
 def test_a_run_that_has_not_ended_is_no_model_yet(tmp_path: Path) -> None:

@@ -124,6 +124,14 @@ def sync_directory(folder: Path) -> None:
         os.close(descriptor)
 
 
+def make_folder(folder: Path) -> None:
+    """Make a folder, and those above it that are missing, durably; one that is there already is left as it is."""
+    missing = [each for each in (folder, *folder.parents) if not each.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    for made in missing:
+        sync_directory(made.parent)
+
+
 def open_regular(path: Path, flags: int = os.O_RDONLY, *, follow: bool = False, folder: int | None = None) -> int:
     """A descriptor of a regular file; a FIFO, a device, a socket or a folder is an OSError, at once.
 

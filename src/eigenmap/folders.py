@@ -13,7 +13,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from eigenmap.errors import EigenmapError
-from eigenmap.files import lock_descriptor, sync_directory
+from eigenmap.files import lock_descriptor, make_folder, sync_directory
 
 _NO_REPLACE, _EXCHANGE = 1, 2
 """Flags of Linux's renameat2."""
@@ -130,7 +130,7 @@ def staged_folder(
     """
     target = path.resolve()
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(target.parent)
         recover(target)
         remove_leftovers(target)
         staging, descriptor = _new_staging(target)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
@@ -26,7 +27,7 @@ from eigenmap.arguments import a_device, a_path, is_number, whole_number
 from eigenmap.data import to_pixels
 from eigenmap.data.graphs import as_features, check_features
 from eigenmap.errors import EigenmapError
-from eigenmap.files import whole
+from eigenmap.files import make_folder, sync_directory, whole
 from eigenmap.networks import Network, ResidualMLP, SparseRows, build_encoder
 from eigenmap.relations.augmentation import Standardisation, plain
 from eigenmap.spectrum import Alignment, unit_rows
@@ -41,6 +42,8 @@ DESCRIPTION = "model.json"
 WEIGHTS = "model.safetensors"
 CHECKPOINT = "checkpoint.pt"
 """Files of a run: the first two are its model, the last is there as soon as training has saved its state once."""
+
+_WAITING = f".{WEIGHTS}.next"
 
 
 @dataclass(frozen=True)
@@ -226,21 +229,30 @@ class Eigenmap:
         return int(dim)
 
     def save(self, directory: str | Path) -> Path:
-        """Write the model; files appear whole or not at all, the description last."""
+        """Write the model; it is on disk when this returns, and until then a model that was there before stays whole.
+
+        Weights wait under another name until the description that names their digest is in place: that is the moment
+        at which the new model replaces the old one.
+        """
         from safetensors.torch import save
 
         directory = a_path(directory, "directory")
         tensors = {f"network.{name}": tensor for name, tensor in self.network.state_dict().items()}
         tensors |= {f"alignment.{name}": value for name, value in vars(self.alignment).items() if _is_tensor(value)}
         try:
-            directory.mkdir(parents=True, exist_ok=True)
-            with whole(directory / WEIGHTS) as partial:
+            make_folder(directory)
+            _finish_save(directory)
+            with whole(directory / _WAITING) as partial:
                 # Not save_file, which makes a file that only its owner may read.
                 partial.write_bytes(save({name: t.detach().cpu().contiguous() for name, t in tensors.items()}))
                 digest = _sha256(partial)
             with whole(directory / DESCRIPTION) as partial:
                 partial.write_text(json.dumps(self._description(digest), indent=2) + "\n", encoding="utf-8")
+            (directory / _WAITING).replace(directory / WEIGHTS)
+            sync_directory(directory)
         except OSError as error:
+            with suppress(OSError):
+                _finish_save(directory)
             raise EigenmapError(f"The model cannot be written to {directory}: {error.strerror}.") from error
         return directory
 
@@ -356,14 +368,49 @@ def _read_description(directory: Path) -> dict[str, Any]:
     return about
 
 
+def weights_file(directory: Path) -> Path:
+    """The file of a model's weights: the usual one, unless a save was cut short before it could replace it."""
+    waits = (directory / _WAITING).is_file()
+    return _weights_of(directory, Eigenmap.fingerprint(directory)) if waits else directory / WEIGHTS
+
+
+def _weights_of(directory: Path, digest: str) -> Path:
+    """The weights of this digest, in the usual file or among those that wait to replace it."""
+    usual, waiting = directory / WEIGHTS, directory / _WAITING
+    try:
+        for path in (usual, waiting, usual):  # a save that ends meanwhile renames the second to the first
+            with suppress(FileNotFoundError):
+                if _sha256(path) == digest:
+                    return path
+    except OSError as error:
+        raise EigenmapError(f"{path} cannot be read: {error.strerror or error}.") from None
+    if not usual.is_file():
+        raise EigenmapError(f"{usual} is missing: the model directory is incomplete.")
+    raise EigenmapError(f"{usual} is damaged: it is not the file that {DESCRIPTION} beside it describes.")
+
+
+def _finish_save(directory: Path) -> None:
+    """After a save that was cut short: waiting weights that the description names get their place, others go."""
+    waiting = directory / _WAITING
+    if not waiting.is_file():
+        return
+    try:
+        named = Eigenmap.fingerprint(directory) == _sha256(waiting)
+    except EigenmapError:  # there is no model yet
+        named = False
+    if named:
+        waiting.replace(directory / WEIGHTS)
+        sync_directory(directory)
+    else:
+        waiting.unlink()
+
+
 def _read_weights(path: Path, digest: str) -> dict[str, Tensor]:
+    """The weights of this digest, from the usual file or from the one that waits beside it."""
     from safetensors.torch import load_file
 
-    if not path.is_file():
-        raise EigenmapError(f"{path} is missing: the model directory is incomplete.")
+    path = _weights_of(path.parent, digest)
     try:
-        if _sha256(path) != digest:
-            raise EigenmapError(f"{path} is damaged: it is not the file that {DESCRIPTION} beside it describes.")
         return load_file(path)
     except OSError as error:
         raise EigenmapError(f"{path} cannot be read: {error.strerror or error}.") from None

@@ -3,11 +3,15 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import faiss
 import numpy as np
 import pytest
 
 from eigenmap import Eigenmap
 from eigenmap.data import load_images
+from eigenmap.embedding.shards import Codebook
+from eigenmap.embedding.workspace import Workspace
+from eigenmap.search import CodeIndex
 from tests.cli.run import refused, succeed
 
 
@@ -41,6 +45,43 @@ def test_existing_files_are_replaced_only_by_force(model_dir: Path, array_file: 
     assert not (tmp_path / "codes.npy").exists()
     succeed(*arguments, "--force")
     assert len(json.loads((tmp_path / "codes.ids.json").read_text())) == 12
+
+
+def test_embed_and_export_do_not_share_a_file_of_names(
+    model_dir: Path, index_dir: Path, array_file: Path, tmp_path: Path
+) -> None:
+    """Both used codes.ids.json: the second was refused, and with --force replaced the names of the first."""
+    embed = ("embed", model_dir, array_file, "--out", tmp_path / "codes.npy")
+    export = ("export", index_dir, "--to", tmp_path / "codes.faiss")
+    for force in ((), ("--force",)):
+        for command in (embed, export):
+            succeed(*command, *force)
+        assert len(json.loads((tmp_path / "codes.ids.json").read_text())) == len(np.load(tmp_path / "codes.npy")) == 12
+        with CodeIndex.open(index_dir) as index:
+            assert json.loads((tmp_path / "codes.faiss.ids.json").read_text()) == index.ids
+            assert faiss.read_index(str(tmp_path / "codes.faiss")).ntotal == len(index) == 15
+    assert len(list(tmp_path.iterdir())) == 4
+
+
+def test_a_folder_of_codes_is_replaced_only_by_force(model_dir: Path, array_file: Path, tmp_path: Path) -> None:
+    arguments = ("embed", model_dir, array_file, "--out", tmp_path / "codes")
+    succeed(*arguments, "--dim", 3)
+    assert refused(*arguments).startswith(f"{tmp_path / 'codes'} exists; choose another name, or use --force")
+    assert Codebook.open(tmp_path / "codes").plan.dim == 3
+    succeed(*arguments, "--force")
+    assert Codebook.open(tmp_path / "codes").plan.dim == 8
+    (tmp_path / "mine").mkdir()
+    assert "exists and is not a folder of codes" in refused(*arguments[:-1], tmp_path / "mine", "--force")
+
+
+def test_an_output_that_another_process_writes_is_refused(model_dir: Path, array_file: Path, tmp_path: Path) -> None:
+    with Workspace(tmp_path / "codes").held():
+        for force in ((), ("--force",)):
+            sentence = refused("embed", model_dir, array_file, "--out", tmp_path / "codes", *force)
+            assert (
+                sentence == f"another process is writing to {tmp_path / 'codes'}: wait for it, or choose another name."
+            )
+    succeed("embed", model_dir, array_file, "--out", tmp_path / "codes")
 
 
 @pytest.mark.parametrize("dim", [0, -1, 9])

@@ -61,3 +61,19 @@ def test_an_index_of_whole_codes_or_of_signs_has_only_the_cosine(precision: str)
     asked.ranking = Ranking.relevance
     with pytest.raises(EigenmapError, match="--rank-by relevance needs an index of bits"):
         asked.check(index)
+
+
+def test_a_search_by_the_best_length_measures_it_once_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    codes = np.random.default_rng(0).normal(size=(1200, 8)) * np.arange(1, 9) ** -0.7
+    index = index_of(codes, "float32")
+    first = Lengths(5, "auto", None, None).search(index, codes[:3])
+    assert "Measuring which length" in capsys.readouterr().err
+    assert index.advice is not None and first.recall == index.advice.chosen.recall
+    again = Lengths(5, "auto", None, None).search(index, codes[:3])
+    assert again.ids == first.ids and capsys.readouterr().err == ""
+
+
+def test_few_items_need_no_measuring(capsys: pytest.CaptureFixture[str]) -> None:
+    index = index_of(np.eye(8), "float32")
+    assert Lengths(5, "auto", None, None).search(index, np.eye(8)[:1]).dim == 8
+    assert index.advice is None and capsys.readouterr().err == ""

@@ -8,7 +8,7 @@ import pytest
 import scipy.sparse
 import torch
 
-from eigenmap import EigenmapError, Graph, load_graph, save_graph
+from eigenmap import EigenmapError, Graph, folders, load_graph, save_graph
 from eigenmap.data.graph_files import read_features, read_nodes
 from eigenmap.data.graphs import as_features
 from eigenmap.networks import SparseRows
@@ -311,14 +311,11 @@ def test_a_graph_that_cannot_be_written_whole_is_not_there(tmp_path: Path, monke
         with pytest.raises(EigenmapError, match="No space left"):
             save_graph(graph, tmp_path / name)
     monkeypatch.undo()
-    rename = Path.rename
 
-    def stuck(self: Path, target: Path) -> Path:
-        if self.suffix == ".partial":
-            raise OSError(16, "Device or resource busy")
-        return rename(self, target)
+    def stuck(source: Path, target: Path) -> None:
+        raise OSError(16, "Device or resource busy")
 
-    monkeypatch.setattr(Path, "rename", stuck)
+    monkeypatch.setattr(folders, "exchange", stuck)
     with pytest.raises(EigenmapError, match="busy"):
         save_graph(graph, folder)
     assert sorted(file.name for file in tmp_path.iterdir()) == ["folder", "g.npz"]

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import io
+import os
+import socket
 from pathlib import Path
 
 import numpy as np
@@ -286,3 +288,24 @@ def test_decompression_bombs_are_refused_and_large_images_are_not(monkeypatch: p
         assert decode_image(encode(Image.new("RGB", (12, 12))), 8, 3).shape == (3, 8, 8)
         with pytest.raises(UnreadableImageError, match="more than 200 pixels"):
             decode_image(encode(Image.new("RGB", (30, 30))), 8, 3)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device", "socket", "folder"])
+@pytest.mark.parametrize("linked", [False, True])
+def test_what_is_not_a_regular_file_is_never_waited_for(tmp_path: Path, kind: str, linked: bool) -> None:
+    place = tmp_path / "a.png"
+    if kind == "pipe":
+        os.mkfifo(place)
+    elif kind == "device":
+        place = Path("/dev/zero")
+    elif kind == "folder":
+        place.mkdir()
+    else:
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind(str(place))
+    if linked:
+        (tmp_path / "link.png").symlink_to(place)
+        place = tmp_path / "link.png"
+    for read in (read_header, lambda path: decode_image(path, S, 3)):
+        with pytest.raises(UnreadableImageError, match=r"not a regular file|No such device or address"):
+            read(place)

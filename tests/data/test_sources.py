@@ -298,3 +298,15 @@ def test_importing_the_room_is_light() -> None:
 def test_arguments_of_the_wrong_kind_are_named(options: dict[str, Any], message: str, tmp_path: Path) -> None:
     with pytest.raises(EigenmapError, match=message):
         load_images(**{"source": tmp_path, **options})
+
+
+@pytest.mark.parametrize("name", ["a.jpg", "a.npy", "a.npz", "a.parquet"])
+def test_pipes_are_no_sources(tmp_path: Path, name: str) -> None:
+    os.mkfifo(tmp_path / name)
+    for source in (tmp_path / name, [tmp_path / name]):
+        with pytest.raises(EigenmapError, match=f"{name} is not a regular file"):
+            load_images(source)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / name).symlink_to(tmp_path / name)
+    with pytest.raises(EigenmapError, match=r"not a regular file|holds no images"):
+        load_images(tmp_path / "folder")

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import pickle
 from pathlib import Path
 
@@ -96,6 +97,72 @@ def test_so_has_a_changed_array(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", pictures(4, seed=1))
     after = open_stream(tmp_path / "a.npy").survey()
     assert after.count == before.count and after.digest != before.digest
+
+
+def test_a_listing_keeps_the_names_of_the_survey(photos: Path, tmp_path: Path) -> None:
+    stream = open_stream(photos, listing=tmp_path / "names")
+    survey = stream.survey()
+    names = [name for shard in open_stream(photos).shards(3) for name, _ in shard.rows]
+    (photos / "disc0.png").unlink()
+    (photos / "a\nnew one.png").write_bytes(b"")
+    listed = [name for shard in stream.shards(3) for name, _ in shard.rows]
+    assert listed == names and len(listed) == survey.count
+    assert stream.survey().digest != survey.digest
+    assert "a\nnew one.png" in [name for shard in stream.shards(3) for name, _ in shard.rows]
+
+
+def test_long_listings_are_read_in_blocks(photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = open_stream(photos, listing=tmp_path / "names")
+    stream.survey()
+    whole = [name for shard in stream.shards(3) for name, _ in shard.rows]
+    monkeypatch.setattr("eigenmap.data.stream._LISTING_BLOCK", 7)
+    assert [name for shard in stream.shards(3) for name, _ in shard.rows] == whole
+
+
+def test_the_stamp_of_a_shard_changes_with_its_files_only(photos: Path) -> None:
+    def stamps() -> list[str]:
+        return [shard.rows.stamp() for shard in open_stream(photos).shards(4)]
+
+    before = stamps()
+    assert stamps() == before
+    first = photos / next(iter(next(open_stream(photos).shards(4)).rows))[0]
+    content, status = first.read_bytes(), first.stat()
+    first.write_bytes(content[:-1] + b"~")
+    os.utime(first, ns=(status.st_atime_ns, status.st_mtime_ns))
+    after = stamps()
+    assert after[0] != before[0] and after[1:] == before[1:]
+    first.unlink()
+    first.symlink_to("nowhere")
+    assert stamps()[0] not in (before[0], after[0])
+
+
+@pytest.mark.parametrize("name", ["a.npy", "a.parquet"])
+def test_a_file_of_many_images_must_stay_as_it_is(tmp_path: Path, name: str) -> None:
+    def write(seed: int) -> None:
+        np.save(tmp_path / name, pictures(10, seed=seed)) if name == "a.npy" else parquet(tmp_path / name, None)
+
+    write(0)
+    first, second = open_stream(tmp_path / name).shards(5)
+    rows = iter(first.rows)
+    next(rows)
+    write(1)
+    with pytest.raises(EigenmapError, match=f"{name} was changed while it was read"):
+        list(rows)
+    with pytest.raises(EigenmapError, match=f"{name} was changed while it was read"):
+        list(second.rows)
+
+
+@pytest.mark.parametrize("name", ["a.jpg", "a.npy", "a.npz", "a.parquet"])
+def test_pipes_are_no_sources(tmp_path: Path, name: str) -> None:
+    os.mkfifo(tmp_path / name)
+    for source in (tmp_path / name, [tmp_path / name]):
+        with pytest.raises(EigenmapError, match=f"{name} is not a regular file"):
+            open_stream(source)
+    if name == "a.parquet":
+        (tmp_path / "folder").mkdir()
+        (tmp_path / "folder" / name).symlink_to(tmp_path / name)
+        with pytest.raises(EigenmapError, match=f"{name} is not a regular file"):
+            open_stream(tmp_path / "folder")
 
 
 def test_class_folders_are_seen(photos: Path, tmp_path: Path) -> None:

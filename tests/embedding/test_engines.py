@@ -11,6 +11,7 @@ import pytest
 
 from eigenmap import EigenmapError
 from eigenmap.embedding import embed_images, engines
+from eigenmap.embedding.workspace import Workspace
 from tests.end_to_end.process import ENVIRONMENT, LIMIT, command
 
 
@@ -34,6 +35,25 @@ def test_two_processes_of_torchrun_share_the_shards(run: Path, photos: Path, tmp
     assert shards(tmp_path / "two") == shards(tmp_path / "one")
     assert done.stderr.count("30 codes of 8 features") == 1
     assert not list(tmp_path.glob(".*"))
+
+
+def test_of_two_torchruns_with_one_output_one_is_refused(run: Path, photos: Path, tmp_path: Path) -> None:
+    """In one sentence, by the first of its processes; the others end quietly."""
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "--no-python"]
+    embed = command("embed", run, photos, "--out", tmp_path / "codes", "--shard-size", 4, "--device", "cpu")
+    with Workspace(tmp_path / "codes").held():
+        done = subprocess.run(
+            [*torchrun, *embed],
+            env=ENVIRONMENT | {"TMPDIR": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=LIMIT,
+        )
+    assert done.returncode != 0
+    assert done.stderr.count("Error: another process is writing to") == 1, done.stderr
+    assert "exitcode  : 2" in done.stderr and "eigenmap/embedding/" not in done.stderr, done.stderr
+    assert not (tmp_path / "codes").exists()
 
 
 RAY = """

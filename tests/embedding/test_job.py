@@ -1,11 +1,18 @@
 from __future__ import annotations
 
+import os
 import shutil
+from collections.abc import Callable
+from io import BytesIO
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from PIL import Image
 
 from eigenmap import Eigenmap, EigenmapError
 from eigenmap.data import load_images
@@ -58,6 +65,191 @@ def test_finished_shards_are_not_computed_again(run: Path, tmp_path: Path, monke
     embed_images(run, tmp_path / "a.npy", tmp_path / "whole.npy")
     np.testing.assert_allclose(gathered(tmp_path / "codes")[1], np.load(tmp_path / "whole.npy"), atol=1e-6)
     assert not list(tmp_path.glob(".*"))
+
+
+@pytest.fixture
+def stopped(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Run a call that is interrupted at its n-th batch; returns how many batches any later call encodes."""
+    encode, calls = Eigenmap.encode, 0
+
+    def counted(*args: object, **kwargs: object) -> object:
+        nonlocal calls
+        calls += 1
+        if calls == stop_at:
+            raise KeyboardInterrupt
+        return encode(*args, **kwargs)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Eigenmap, "encode", counted)
+    stop_at = 0
+
+    def until(batch: int, *args: Any, **options: Any) -> Callable[[], int]:
+        nonlocal stop_at, calls
+        stop_at = batch
+        with pytest.raises(KeyboardInterrupt):
+            embed_images(*args, **options)
+        stop_at = calls = 0
+        return lambda: calls
+
+    return until
+
+
+def replace_picture(path: Path, keep_time: bool) -> None:
+    """Another picture of the same name and size, with the same time of writing if asked for."""
+    before = path.stat()
+    with Image.open(path) as image:
+        Image.fromarray(255 - np.asarray(image)).save(path)
+    assert path.stat().st_size == before.st_size
+    if keep_time:
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+@pytest.mark.parametrize("keep_time", [False, True])
+def test_pictures_that_were_replaced_are_encoded_again(
+    run: Path, tmp_path: Path, stopped: Any, keep_time: bool
+) -> None:
+    """Under the same names, between a stop and the same call."""
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    for number, pixels in enumerate(pictures(12)):
+        Image.fromarray(pixels).save(folder / f"{number:02d}.bmp")
+    encoded = stopped(4, run, folder, tmp_path / "codes", shard_size=3)
+    for number in (1, 5):
+        replace_picture(folder / f"{number:02d}.bmp", keep_time)
+    made = embed_images(run, folder, tmp_path / "codes", shard_size=3)
+    assert made is not None and made.kept == 1 and encoded() == 3
+    embed_images(run, folder, tmp_path / "afresh", shard_size=3)
+    np.testing.assert_array_equal(gathered(tmp_path / "codes")[1], gathered(tmp_path / "afresh")[1])
+
+
+@pytest.mark.parametrize("name", ["a.npy", "a.npz", "a.parquet"])
+def test_so_are_those_of_a_file_that_was_replaced(run: Path, tmp_path: Path, stopped: Any, name: str) -> None:
+    def write(seed: int) -> None:
+        content = pictures(12, seed=seed)
+        if name == "a.npy":
+            np.save(tmp_path / name, content)
+        elif name == "a.npz":
+            np.savez(tmp_path / name, images=content)
+        else:
+            files = [BytesIO() for _ in content]
+            for file, pixels in zip(files, content, strict=True):
+                Image.fromarray(pixels).save(file, "BMP")
+            pq.write_table(pa.table({"image": [file.getvalue() for file in files]}), tmp_path / name)
+
+    write(0)
+    before = (tmp_path / name).stat()
+    stopped(4, run, tmp_path / name, tmp_path / "codes", shard_size=3)
+    write(1)
+    os.utime(tmp_path / name, ns=(before.st_atime_ns, before.st_mtime_ns))
+    made = embed_images(run, tmp_path / name, tmp_path / "codes", shard_size=3)
+    assert made is not None and made.kept == 0
+    embed_images(run, tmp_path / name, tmp_path / "afresh", shard_size=3)
+    np.testing.assert_array_equal(gathered(tmp_path / "codes")[1], gathered(tmp_path / "afresh")[1])
+
+
+def at_batch(monkeypatch: pytest.MonkeyPatch, batch: int, change: Callable[[], object]) -> None:
+    """Change something while the n-th batch is encoded."""
+    encode, calls = Eigenmap.encode, 0
+
+    def changing(*args: object, **kwargs: object) -> object:
+        nonlocal calls
+        calls += 1
+        if calls == batch:
+            change()
+        return encode(*args, **kwargs)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Eigenmap, "encode", changing)
+
+
+def test_a_picture_that_is_replaced_while_its_shard_is_encoded(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, ticks = tmp_path / "photos", []
+    folder.mkdir()
+    for number, pixels in enumerate(pictures(6)):
+        Image.fromarray(pixels).save(folder / f"{number:02d}.bmp")
+    at_batch(monkeypatch, 2, lambda: replace_picture(folder / "04.bmp", keep_time=True))
+    embed_images(run, folder, tmp_path / "codes", shard_size=3, progress=lambda *at: ticks.append(at))
+    assert ticks == [(3, 6), (6, 6), (3, 6), (6, 6)]
+    embed_images(run, folder, tmp_path / "afresh", shard_size=3)
+    np.testing.assert_array_equal(gathered(tmp_path / "codes")[1], gathered(tmp_path / "afresh")[1])
+
+
+def test_pictures_that_come_and_go_while_others_are_encoded(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The codes are of the pictures that were there; no other moves to another shard."""
+    folder = tmp_path / "photos"
+    for number, pixels in enumerate(pictures(8)):
+        (folder / f"{number}").mkdir(parents=True)
+        Image.fromarray(pixels).save(folder / f"{number}" / "photo.bmp")
+
+    def change() -> None:
+        Image.new("RGB", (9, 9)).save(folder / "3" / "a new one.bmp")
+        Image.new("RGB", (9, 9)).save(folder / "7" / "a new one.bmp")
+        (folder / "5" / "photo.bmp").unlink()
+
+    at_batch(monkeypatch, 1, change)
+    made = embed_images(run, folder, tmp_path / "codes", shard_size=2)
+    assert made is not None and made.skipped == [("5/photo.bmp", "No such file or directory")]
+    assert gathered(tmp_path / "codes")[0] == [f"{number}/photo.bmp" for number in range(8) if number != 5]
+    assert Codebook.open(tmp_path / "codes").verify()
+    assert {path.name for path in tmp_path.iterdir()} == {"codes", "photos"}
+
+
+def test_an_array_that_is_replaced_while_it_is_read(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    np.save(tmp_path / "a.npy", pictures(8))
+
+    def change() -> None:
+        np.save(tmp_path / "b.npy", pictures(8, seed=1))
+        (tmp_path / "b.npy").replace(tmp_path / "a.npy")
+
+    at_batch(monkeypatch, 2, change)
+    with pytest.raises(EigenmapError, match=r"a\.npy was changed while it was read; run the same command again"):
+        embed_images(run, tmp_path / "a.npy", tmp_path / "codes", shard_size=2)
+    made = embed_images(run, tmp_path / "a.npy", tmp_path / "codes", shard_size=2)
+    assert made is not None and made.kept == 0
+
+
+def test_a_kill_in_the_middle_of_an_old_version_s_clean_up(run: Path, photos: Path, tmp_path: Path) -> None:
+    """Shards without a plan: every later call failed, whatever it was asked to replace."""
+    parts = tmp_path / ".codes.parts"
+    (parts / ".progress").mkdir(parents=True)
+    (parts / "part-00000.parquet").write_bytes(b"PAR1")
+    (parts / ".progress" / "plan.json").mkdir()
+    for overwrite in (False, True):
+        embed_images(run, photos, tmp_path / "codes", overwrite=overwrite)
+        assert [path.name for path in tmp_path.iterdir()] == ["codes"]
+
+
+def test_a_pipe_behind_a_link_is_left_out(run: Path, tmp_path: Path) -> None:
+    """Nobody writes to it: opening it would wait for ever."""
+    (tmp_path / "photos").mkdir()
+    Image.fromarray(pictures(1)[0]).save(tmp_path / "photos" / "a.bmp")
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "photos" / "b.bmp").symlink_to(tmp_path / "pipe")
+    (tmp_path / "photos" / "c.bmp").symlink_to("/dev/zero")
+    made = embed_images(run, tmp_path / "photos", tmp_path / "codes")
+    assert made is not None and made.images == 1
+    assert made.skipped == [("b.bmp", "it is not a regular file"), ("c.bmp", "it is not a regular file")]
+
+
+def test_all_that_is_published_is_on_disk(
+    run: Path, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every file and folder was synced after its last change, the name itself at the very end."""
+    synced: dict[int, int] = {}
+    fsync, order = os.fsync, count()
+
+    def recorded(descriptor: int) -> None:
+        fsync(descriptor)
+        synced[os.fstat(descriptor).st_ino] = next(order)
+
+    monkeypatch.setattr(os, "fsync", recorded)
+    for out in (tmp_path / "new" / "codes", tmp_path / "new" / "codes.npy"):
+        synced.clear()
+        embed_images(run, photos, out, shard_size=8)
+        for path in (out, *(out.iterdir() if out.is_dir() else [out.with_suffix(".ids.json")])):
+            assert synced[path.stat().st_ino] < synced[out.parent.stat().st_ino], path
 
 
 def test_what_a_strict_run_finished_is_kept(run: Path, photos: Path, tmp_path: Path) -> None:

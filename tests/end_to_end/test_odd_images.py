@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
 
@@ -109,3 +110,16 @@ def test_more_components_than_the_rank_succeeds_and_says_so(tmp_path: Path) -> N
         *("-k", 280, "--set", "codes=encoder"),
     )
     assert re.search(r"The rank found is 25\d: the model has so many features, not 280\.\n", result.err)
+
+
+def test_pipes_among_the_images_are_left_out(folder: Path, tmp_path: Path) -> None:
+    """A link to a pipe that nobody writes to: opening it would wait for ever."""
+    for number, pixels in enumerate(pictures(20, 12)):
+        Image.fromarray(pixels).save(folder / f"{number:02d}.png")
+    os.mkfifo(tmp_path / "pipe")
+    (folder / "pipe.png").symlink_to(tmp_path / "pipe")
+    found = fit_and_find(folder, tmp_path)
+    assert found == {f"{number:02d}.png": f"{number:02d}.png" for number in range(20)}
+    result = succeed("embed", tmp_path / "run", folder, "--out", tmp_path / "codes.npy")
+    assert "pipe.png: it is not a regular file" in result.err
+    assert "not a regular file" in refused("search", tmp_path / "an.index", folder / "pipe.png")

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import faiss
@@ -64,3 +65,33 @@ def test_a_length_that_no_code_has(tmp_path: Path) -> None:
         with pytest.raises(EigenmapError, match="dim must be"):
             export(made(TEXTS), tmp_path / "codes", dim=7)
     assert not list(tmp_path.iterdir())
+
+
+def test_names_are_never_beside_an_index_of_others(tmp_path: Path) -> None:
+    """At every moment there are the names of the index that is there, or none; so after a kill."""
+    out, names = tmp_path / "codes.faiss", tmp_path / "codes.faiss.ids.json"
+    (tmp_path / "codes.ids.json").write_text("of codes.npy")
+    export_faiss(made(TEXTS), out)
+    fewer = CodeIndex(6, "cosine", fingerprint="abc")
+    fewer.add(CODES[:20], TEXTS[:20])
+    seen = []
+
+    def look(event: str, _: tuple[object, ...]) -> None:
+        if looking and event in ("os.rename", "os.remove", "open"):
+            looking.clear()  # what follows opens files itself
+            seen.append(
+                (faiss.read_index(str(out)).ntotal, len(json.loads(names.read_text())) if names.exists() else 0)
+            )
+            looking.append(True)
+
+    looking: list[bool] = [True]
+    sys.addaudithook(look)
+    export_faiss(fewer, out)
+    looking.clear()
+    assert set(seen) == {(50, 50), (50, 0), (20, 0), (20, 20)}
+    assert len(json.loads(names.read_text())) == faiss.read_index(str(out)).ntotal == 20
+    numbers = CodeIndex(6, "cosine", fingerprint="abc")
+    numbers.add(CODES, NUMBERS)
+    export_faiss(numbers, out)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["codes.faiss", "codes.ids.json"]
+    assert (tmp_path / "codes.ids.json").read_text() == "of codes.npy"

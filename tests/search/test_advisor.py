@@ -77,15 +77,50 @@ def test_auto_says_how_many_features_it_compared():
     assert index.search(np.ones((1, K)), dim="auto").dim == short.dim
 
 
-def test_auto_measures_when_it_has_to():
-    index = index_of()
+@pytest.mark.parametrize("backend", ["flat", "faiss"])
+def test_auto_neither_measures_nor_writes(backend, tmp_path, monkeypatch):
+    """Without advice it compares every item at full length, which finds everything."""
+    index = index_of(backend, where=tmp_path / "a")
     queries = np.random.default_rng(1).standard_normal((40, K)) * np.arange(1, K + 1) ** -0.9
-    found = index.search(queries, dim="auto")
-    assert found.recall >= 0.95
-    exact = index.search(queries)
-    assert np.mean([len(set(a) & set(b)) for a, b in zip(found.ids, exact.ids, strict=True)]) >= 9
+    before = {file.name: file.read_bytes() for file in (tmp_path / "a").iterdir()}
+    monkeypatch.setattr("eigenmap.search.advisor.advise", lambda *_, **__: pytest.fail("measured"))
+    assert index.advice is None
+    found, exact = index.search(queries, dim="auto"), index.search(queries, exact=True)
+    assert (found.ids, found.recall, found.dim) == (exact.ids, 1.0, K)
+    assert {file.name: file.read_bytes() for file in (tmp_path / "a").iterdir()} == before
     few = index_of(n=50)
     assert few.search(queries, dim="auto").ids == few.search(queries).ids
+
+
+def test_advice_for_another_number_of_items_is_not_followed(tmp_path):
+    index = index_of(where=tmp_path / "a")
+    advice = index.advise(0.9, queries=60)
+    assert index.advice == CodeIndex.open(tmp_path / "a").advice == advice
+    rng = np.random.default_rng(2)
+    index.add(rng.standard_normal((N, K)), range(N, 2 * N))
+    assert index.advice is None and CodeIndex.open(tmp_path / "a").advice is None
+    assert index.search(np.ones((1, K)), dim="auto").recall == 1
+    index.delete(range(N, N + 100))
+    assert index.advice == advice
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda note: {},
+        lambda note: note | {"items": 0},
+        lambda note: note | {"rows": 5},
+        lambda note: note | {"chosen": note["chosen"] | {"stages": [[K + 1, 10]]}},
+        lambda note: note | {"chosen": note["chosen"] | {"stages": []}},
+    ],
+)
+def test_advice_that_makes_no_sense_is_none(damage, tmp_path):
+    index = index_of(where=tmp_path / "a")
+    index.advise(0.9, queries=20)
+    file = tmp_path / "a" / "advice.json"
+    file.write_text(json.dumps(damage(json.loads(file.read_text()))))
+    again = CodeIndex.open(tmp_path / "a")
+    assert again.advice is None and again.search(np.ones((1, K)), dim="auto").dim == K
 
 
 def test_extrapolation_and_json():

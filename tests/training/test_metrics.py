@@ -37,6 +37,18 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
         Metrics(path, resume_step=3)
 
 
+def test_lines_after_a_checkpoint_that_a_power_cut_damaged_are_dropped(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    metrics = Metrics(path)
+    for step in (1, 2, 3, 4):
+        metrics.write(record(step))
+    lines = path.read_bytes().split(b"\n")
+    path.write_bytes(b"\n".join([*lines[:2], bytes(len(lines[2])), *lines[3:]]))
+    with pytest.raises(EigenmapError, match=r"metrics\.jsonl is damaged before step 4"):
+        Metrics(path, resume_step=4)
+    assert Metrics(path, resume_step=2).history == [record(1), record(2)]
+
+
 def test_without_a_path_only_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     metrics = Metrics(None)

@@ -311,7 +311,7 @@ def search(
         found_in.require_model(Eigenmap.fingerprint(made_by))
         queries = read_images(encoder, images[0] if len(images) == 1 else images, strict=strict, quiet=quiet)
         codes = encode_images(encoder, queries, found_in.n_components, place, quiet=quiet)
-        results = asked.search(found_in, codes)
+        results = asked.search(found_in, codes, quiet)
         similarity = asked.similarity(found_in, results.dim)
     if json is not None:
         write_json(json, as_json(database.shown(index), similarity, queries.ids, results))

@@ -44,7 +44,7 @@ def make_from_codes(about: About, source: Path, batches: Iterator[Batch], out: P
 
 def add_images(index: CodeIndex, source: Path, images: ImageSet, codes: Codes, replace: bool, thumbnails: bool) -> str:
     """Add images; a kill at any moment leaves the index as it was, or with all of them."""
-    from eigenmap.search.adding import add, noted
+    from eigenmap.search.adding import add
     from eigenmap.search.flat import FlatBackend
 
     assert isinstance(index.backend, FlatBackend) and index.backend.directory is not None
@@ -54,27 +54,25 @@ def add_images(index: CodeIndex, source: Path, images: ImageSet, codes: Codes, r
         if thumbnails:  # of items that are not there yet they do no harm
             _store_thumbnails(directory.path, images, ids, rows)
 
-    here = noted(index, source)
-    added = add(index, here, images.ids, codes, _labels(images), replace, before)
+    added = add(index, source, images.ids, codes, _labels(images), replace, before)
     _note_several_labels(directory, images)
-    return f"{len(index):,} images, {index.n_components} features each; {_told(added, here.name)}."
+    return f"{len(index):,} images, {index.n_components} features each; {_told(added)}."
 
 
 def add_codes(index: CodeIndex, source: Path, batches: Iterator[Batch], replace: bool) -> str:
     """Add what `eigenmap embed` wrote, in constant memory."""
-    from eigenmap.search.adding import Added, add, noted
+    from eigenmap.search.adding import Added, add
 
-    here = noted(index, source)
     added = Added()
     for batch in batches:
-        added += add(index, here, [str(name) for name in batch.ids], batch.codes, replace=replace)
-    return f"{len(index):,} items, {index.n_components} features each; {_told(added, here.name)}."
+        added = added.and_then(add(index, source, [str(name) for name in batch.ids], batch.codes, replace=replace))
+    return f"{len(index):,} items, {index.n_components} features each; {_told(added)}."
 
 
-def _told(added: Added, name: str) -> str:
+def _told(added: Added) -> str:
     parts = [f"{added.added:,} added"]
     if added.renamed:
-        parts[0] += f" ({added.renamed:,} of them as {name}/..., since their names were taken)"
+        parts[0] += f" ({added.renamed:,} of them as {added.source}/..., since their names were taken)"
     if added.replaced:
         parts.append(f"{added.replaced:,} replaced")
     if added.kept:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from eigenmap.cli.console import note
 from eigenmap.cli.options import HOW, WHAT
 from eigenmap.errors import EigenmapError
 
@@ -126,11 +127,14 @@ class Lengths:
         if self.dim != "auto":
             index.stages(self.top, self.dim, self.shortlist_dim, self.shortlist, self.funnel)
 
-    def search(self, index: CodeIndex, codes: Any) -> Results:
+    def search(self, index: CodeIndex, codes: Any, quiet: bool = False) -> Results:
         """Results, with the recall of a funnel measured on the index's own items."""
         if self.ranking is not None:
             index.rank_by(self.ranking.value)
-        if self.dim != "auto" and (self.shortlist is not None or self.funnel is not None):
+        staged = self.shortlist is not None or self.funnel is not None
+        if self.dim == "auto" and not staged:
+            _ask_for_advice(index, quiet)
+        elif self.dim != "auto" and staged:
             index.recall(self.top, self.dim, self.shortlist_dim, self.shortlist, funnel=self.funnel)
         return index.search(
             codes, self.top, self.dim, self.shortlist_dim, self.shortlist, funnel=self.funnel, where=self.where
@@ -143,6 +147,16 @@ class Lengths:
             return "cosine of the first dim features"
         times = "" if self.ranking is Ranking.cosine else ", times reliability"
         return f"cosine of the first dim features, estimated{times}"
+
+
+def _ask_for_advice(index: CodeIndex, quiet: bool) -> None:
+    """Measure which length to use, where that has not been done for as many items as there are now."""
+    from eigenmap.search.index import FEWEST_TO_ADVISE
+
+    if len(index) >= FEWEST_TO_ADVISE and index.advice is None:
+        if not quiet:
+            note("Measuring which length to search with, as `eigenmap advise` does; later searches use the result.")
+        index.advise()
 
 
 def _has_reliability(index: CodeIndex) -> bool:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from eigenmap.errors import EigenmapError
-from eigenmap.files import require_writable, whole_file
+from eigenmap.files import make_folder, require_writable, whole_file
 
 if TYPE_CHECKING:
     pass
@@ -52,7 +52,7 @@ def written(path: Path) -> Iterator[IO[bytes]]:
         np.save(file, codes)
     """
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
     except OSError as error:
         raise EigenmapError(f"{path} cannot be written: {error.strerror or error}.") from error
     with whole_file(path) as file:

@@ -23,9 +23,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from shutil import rmtree
 from typing import Any
-from uuid import uuid4
 from zipfile import BadZipFile, is_zipfile
 
 import numpy as np
@@ -37,6 +35,7 @@ from eigenmap.data.arrays import is_npy
 from eigenmap.data.graphs import Graph, Nodes, as_classes, as_features, as_nodes, as_tensor, columns_fit, load_graph
 from eigenmap.errors import EigenmapError
 from eigenmap.files import whole_file
+from eigenmap.folders import staged_folder
 from eigenmap.networks.sparse import SparseRows
 
 SPLITS = {"train": "train_idx", "validation": "val_idx", "test": "test_idx"}
@@ -112,25 +111,17 @@ def _edges(graph: Graph) -> tuple[Tensor, Tensor | None]:
 
 def _save_folder(path: Path, arrays: Mapping[str, Any]) -> None:
     """Write a folder beside, then exchange the two: what is there may be the memory map that is being written."""
+    _require_graph(path)
+    with staged_folder(path, replace=True, check=_require_graph) as staging:
+        for name, array in arrays.items():
+            np.save(staging / f"{name}.npy", array)
+
+
+def _require_graph(path: Path) -> None:
+    """Refuse to replace anything but a graph."""
     ours = {f"{name}.npy" for name in ARRAYS}
     if path.exists() and (not path.is_dir() or any(file.name not in ours for file in path.iterdir())):
         raise EigenmapError(f"{path} holds something that is not a graph; choose another name.")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    new, old = (path.with_name(f".{path.name}.{uuid4().hex}.{part}") for part in ("partial", "old"))
-    try:
-        new.mkdir()
-        for name, array in arrays.items():
-            np.save(new / f"{name}.npy", array)
-        if path.exists():
-            path.rename(old)
-        new.rename(path)
-    except BaseException:
-        if old.exists():
-            old.rename(path)
-        raise
-    finally:
-        for leftover in (new, old):
-            rmtree(leftover, ignore_errors=True)
 
 
 def read_graph(path: Path) -> Graph:

@@ -24,6 +24,7 @@ from eigenmap.figures.run_page import (
 )
 from eigenmap.figures.study import TrainedRun, runs_lengths, runs_spectrum, runs_training
 from eigenmap.figures.style import save
+from eigenmap.files import whole
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -44,7 +45,8 @@ def write_all(demo: Demo, out: Path) -> None:
     for name, figure in figures.items():
         save(figure, out / "figures" / name)
     try:
-        (out / "demo.json").write_text(json.dumps(as_json(demo), indent=1) + "\n", encoding="utf-8")
+        with whole(out / "demo.json") as partial:
+            partial.write_text(json.dumps(as_json(demo), indent=1) + "\n", encoding="utf-8")
     except OSError as error:
         raise EigenmapError(f"{out / 'demo.json'} cannot be written: {error.strerror}.") from error
     report.write(page(demo, figures, out), out / "report.html")

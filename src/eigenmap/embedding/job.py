@@ -13,7 +13,7 @@ from eigenmap.data.sources import strict_error
 from eigenmap.data.stream import ImageStream, open_stream
 from eigenmap.embedding import engines
 from eigenmap.embedding.blocks import Encoding
-from eigenmap.embedding.files import SUFFIXES, join, names_file
+from eigenmap.embedding.files import SUFFIXES, join
 from eigenmap.embedding.publication import Publication, Replaced
 from eigenmap.embedding.shards import Codebook, Plan, parquet_module
 from eigenmap.embedding.workspace import ShardFolder, Workspace
@@ -98,14 +98,14 @@ def embed_images(
     process = engines.this_process()
     whole = out.suffix in SUFFIXES
     out = out.absolute() if whole else out.resolve()
+    workspace = Workspace(out)
     if process.is_first:
-        _check_output(out, whole)
+        _check_output(workspace)
     if engine == "ray":
         engines.ray_module()
     if out.suffix == ".parquet" or (not whole and files == "parquet"):
         parquet_module()
     model = Eigenmap.load(run)
-    workspace = Workspace(out)
     wanted = _Wanted(Eigenmap.fingerprint(run), model.check_dim(dim), shard_size, "npy" if whole else files)
     stream = open_stream(source, workspace.listing)
     how = Encoding(wanted.dim, device, batch_size, strict)
@@ -169,7 +169,7 @@ def _begin(workspace: Workspace, stream: ImageStream, wanted: _Wanted, strict: b
     recover(workspace.out)
     remove_leftovers(workspace.out)
     if workspace.is_fruitless():  # then no other process can have made what is there for us
-        _publication(workspace.path, workspace.out).replaceable(overwrite)
+        Publication(workspace.path, workspace.out).replaceable(overwrite)
     survey = stream.survey()
     if survey.count == 0:
         raise EigenmapError("the images are gone: there are none any more where they were found")
@@ -177,15 +177,15 @@ def _begin(workspace: Workspace, stream: ImageStream, wanted: _Wanted, strict: b
         raise strict_error(*survey.skipped[0])
     plan = Plan(wanted.fingerprint, wanted.dim, survey.count, survey.digest, wanted.shard_size, wanted.files)
     folder = workspace.folder(plan)
-    publication = _publication(folder.path, workspace.out)
-    state = publication.settle()
+    publication = Publication(folder.path, workspace.out)
+    state = {path: Publication(path, workspace.out).settle() for path in workspace.plans()}.get(folder.path)
     if state == "published" and folder.is_of(stream):
         images, skipped, _ = folder.summary()
         workspace.discard()
         made = Embedded(images, plan.dim, survey.skipped + skipped, plan.shards)
         return _Begun(folder, plan.shards, survey.skipped, Replaced(None, None), made)
     replaced = publication.replaceable(overwrite)
-    if state != "waiting":
+    if state in ("published", "lost"):
         folder.discard()
     workspace.keep_only(folder)
     folder.make()
@@ -198,17 +198,12 @@ def _finish(workspace: Workspace, begun: _Begun) -> Embedded:
     if not codes.images:
         workspace.discard()
         raise _nothing_readable(codes)
-    publication = _publication(begun.folder.path, workspace.out)
+    publication = Publication(begun.folder.path, workspace.out)
     if publication.staged != codes.path:
         join(codes, workspace.out.suffix, publication.staged, publication.staged_names)
     publication.publish(begun.replaced)
     workspace.discard()
     return Embedded(codes.images, codes.plan.dim, begun.skipped + codes.skipped, begun.kept)
-
-
-def _publication(folder: Path, out: Path) -> Publication:
-    staged = folder / ("joined" if out.suffix in SUFFIXES else "codes")
-    return Publication(folder, staged, out, names_file(out))
 
 
 @contextmanager
@@ -219,16 +214,13 @@ def _writing(out: Path) -> Iterator[None]:
         raise EigenmapError(f"{out} cannot be written: {error.strerror or error}") from error
 
 
-def _check_output(out: Path, whole: bool) -> None:
-    """Refuse to replace what is not ours: a folder of photos, say."""
-    if out.suffix and not whole:
+def _check_output(workspace: Workspace) -> None:
+    """Refuse what can never be written, before anything is loaded."""
+    out = workspace.out
+    if out.suffix and out.suffix not in SUFFIXES:
         raise EigenmapError(f"{out} must end in .npy, .npz or .parquet, or name a folder, for example codes.npy")
-    if whole:
-        for path in filter(None, (out, names_file(out))):
-            if path.is_dir():
-                raise EigenmapError(f"{path} is a folder; name a file for the codes")
-    elif out.exists() and not Codebook.is_at(out):
-        raise EigenmapError(f"{out} exists and is not a folder of codes; choose another name")
+    if not workspace.path.exists():  # else a killed process may have left its name half made
+        Publication(workspace.path, out).require_ours()
     require_writable(out)
 
 

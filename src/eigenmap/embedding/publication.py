@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from eigenmap.embedding.checksums import content_digest
+from eigenmap.embedding.files import SUFFIXES, names_file
 from eigenmap.embedding.shards import DESCRIPTION, Codebook, write_json
 from eigenmap.errors import EigenmapError
 from eigenmap.files import read_json, sync_directory
@@ -45,9 +46,17 @@ class Publication:
     """
 
     workspace: Path
-    staged: Path
     out: Path
-    names: Path | None = None
+
+    @property
+    def names(self) -> Path | None:
+        """Where the names go."""
+        return names_file(self.out)
+
+    @property
+    def staged(self) -> Path:
+        """Where the codes wait."""
+        return self.workspace / ("codes" if self._is_folder else "joined")
 
     @property
     def staged_names(self) -> Path:
@@ -62,8 +71,23 @@ class Publication:
     def _record(self) -> Path:
         return self.workspace / "publishing.json"
 
+    @property
+    def _is_folder(self) -> bool:
+        return self.out.suffix not in SUFFIXES
+
+    def require_ours(self) -> None:
+        """Refuse to replace what is not codes: a folder of photos, say."""
+        if self._is_folder:
+            if identity(self.out) is not None and not Codebook.is_at(self.out):
+                raise EigenmapError(f"{self.out} exists and is not a folder of codes; choose another name")
+            return
+        for path in filter(None, (self.out, self.names)):
+            if path.is_dir():
+                raise EigenmapError(f"{path} is a folder; name a file for the codes")
+
     def replaceable(self, overwrite: bool) -> Replaced:
         """What is there now, if it may be replaced."""
+        self.require_ours()
         found = Replaced(identity(self.out), None if self.names is None else identity(self.names))
         for path, there in ((self.out, found.out), (self.names, found.names)):
             if there is not None and not overwrite:
@@ -93,6 +117,7 @@ class Publication:
         except FileNotFoundError:
             return "waiting"
         digest, replaces = record["digest"], record["replaces"]
+        _finish_move(self.staged, self.out)
         state: State = "lost"
         if _digest(self.staged) == digest:
             state = "waiting"
@@ -104,7 +129,7 @@ class Publication:
             exchange(self.staged, self.out)
             state = "waiting"
         elif _digest(self.out) == digest:
-            if self.names is not None and self.staged_names.exists():
+            if self.names is not None:
                 self._place_names(self.names)
             return "published"
         self._record.unlink()
@@ -115,7 +140,7 @@ class Publication:
         if replaces is not None and identity(self.out) == replaces:
             with suppress(FileNotFoundError):  # gone in this moment: nothing is replaced
                 exchange(self.staged, self.out)
-                if identity(self.staged) == replaces and self._is_ours(self.staged):
+                if identity(self.staged) == replaces and (not self._is_folder or Codebook.is_at(self.staged)):
                     return
                 exchange(self.staged, self.out)
                 raise self._appeared(self.out)
@@ -125,6 +150,9 @@ class Publication:
             raise self._appeared(self.out) from None
 
     def _place_names(self, names: Path) -> None:
+        _finish_move(self.staged_names, names)
+        if not self.staged_names.exists():
+            return
         try:
             move_new(self.staged_names, names)
         except FileExistsError:
@@ -148,15 +176,21 @@ class Publication:
             with suppress(FileNotFoundError, FileExistsError):
                 move_new(self._retired_names, self.names)
 
-    def _is_ours(self, path: Path) -> bool:
-        return Codebook.is_at(path) or path.is_file()
-
     def _appeared(self, path: Path) -> AppearedError:
         return AppearedError(
             f"{path} appeared or was changed while the images were encoded, and is not replaced; move it away and run "
             f"the same command again: the finished codes are kept in {self.workspace.parent}, and nothing is computed "
             "again"
         )
+
+
+def _finish_move(source: Path, target: Path) -> None:
+    """Finish a `move_new` that was killed where renaming takes two steps."""
+    there = identity(source)
+    if there is not None and there == identity(target):
+        source.unlink()
+    elif there is not None and source.is_dir() and target.is_dir() and not any(target.iterdir()):
+        target.rmdir()
 
 
 def identity(path: Path) -> Identity:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -28,11 +29,13 @@ from eigenmap.embedding.blocks import Block
 from eigenmap.embedding.checksums import Checksum
 from eigenmap.embedding.shards import DESCRIPTION, Checksums, Codebook, Plan, shard_files, write_json, write_shard
 from eigenmap.errors import EigenmapError
-from eigenmap.files import read_json, sync_directory
+from eigenmap.files import make_folder, read_json, sync_directory
 from eigenmap.folders import BusyFolderError, folder_lock
 
 _VERSION = 2
 """Work of earlier versions, which did not look at the content of the images, is not continued."""
+
+_PLAN = re.compile("[0-9a-f]{32}")
 
 
 class Workspace:
@@ -64,6 +67,10 @@ class Workspace:
         """Where the shards of a plan are made."""
         text = json.dumps({"version": _VERSION, **asdict(plan)}, sort_keys=True)
         return ShardFolder(self.path / hashlib.sha256(text.encode()).hexdigest()[:32], plan)
+
+    def plans(self) -> list[Path]:
+        """The folders of all plans that were begun."""
+        return [path for path in self.path.iterdir() if _PLAN.fullmatch(path.name) and path.is_dir()]
 
     def keep_only(self, folder: ShardFolder) -> None:
         """Remove the work of other plans, and of earlier versions."""
@@ -187,14 +194,6 @@ class ShardFolder:
 
     def _marker(self, number: int) -> Path:
         return self._finished / f"{number:05d}.json"
-
-
-def make_folder(path: Path) -> None:
-    """Make a folder and those above it, durably."""
-    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
-    path.mkdir(parents=True, exist_ok=True)
-    for folder in reversed(missing):
-        sync_directory(folder.parent)
 
 
 def _checksums(about: dict[str, Any]) -> Checksums:

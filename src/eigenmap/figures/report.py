@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from eigenmap.errors import EigenmapError
 from eigenmap.figures.gallery import Answers, Hit, Picture
 from eigenmap.figures.style import css_variables, inline
-from eigenmap.files import whole
+from eigenmap.files import make_folder, whole
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -75,7 +75,7 @@ class Page:
 def write(page: Page, path: Path) -> Path:
     """Write the page, whole or not at all."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         with whole(path) as partial:
             partial.write_text(page.html(), encoding="utf-8", errors="replace")  # odd bytes of file names
     except OSError as error:

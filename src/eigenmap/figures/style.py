@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from eigenmap.errors import EigenmapError
-from eigenmap.files import whole
+from eigenmap.files import make_folder, whole
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -210,7 +210,7 @@ def save(figure: Figure, stem: Path) -> list[Path]:
     """Write `stem`.svg and `stem`.png; returns both paths."""
     files = [stem.with_name(f"{stem.name}.{kind}") for kind in ("svg", "png")]  # a stem may hold a dot: rbf-0.3
     try:
-        stem.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(stem.parent)
         # On white: a viewer in dark mode would show dark text on nothing.
         svg = _render(figure, "svg", facecolor=PAPER, metadata={"Date": None, "Creator": None})
         for file, content in zip(files, (svg, png(figure)), strict=True):

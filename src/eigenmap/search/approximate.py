@@ -81,16 +81,19 @@ class ApproximateSnapshot(Snapshot):
         if exact or first.dim < how.dim or matching <= max(first.keep, _RARE * self.rows):
             return super().search(queries, stages, where, exact)
         q = comparable(queries[:, : how.dim], self.about.metric)
-        return self.refine(queries, *self._nearest(q, first.keep, among), rest)
+        scores, rows = self._nearest(q, first.keep, among)
+        if not rest:  # equal scores come in the order of addition
+            scores, rows = best(scores, rows, first.keep)
+        return self.refine(queries, scores, rows, rest)
 
     def _nearest(self, q: Floats, keep: int, among: Mask | None) -> tuple[Floats, Rows]:
         """Best `keep` of the rows `among` (None: of all), as the approximate index finds them."""
         made = self.made.serving(self.items)
         scores, found = made.index.search(q, keep, params=self._parameters(made, keep, among))
-        scores[found < 0] = -np.inf
-        also, rows = self._nearest_recent(q, keep, among, made.rows)
-        # Also without any: equal scores come in the order of addition.
-        scores, found = best(np.hstack([scores, also]), np.hstack([found, rows]), keep)
+        if made.rows < self.rows:
+            scores[found < 0] = -np.inf
+            also, rows = self._nearest_recent(q, keep, among, made.rows)
+            scores, found = best(np.hstack([scores, also]), np.hstack([found, rows]), keep)
         short = np.flatnonzero((found < 0).any(axis=1))  # a filter can cut a graph or a list in pieces
         if len(short):
             scores[short], found[short] = self.scanner.scan(q[short], keep, among, keepable=False)
@@ -98,8 +101,6 @@ class ApproximateSnapshot(Snapshot):
 
     def _nearest_recent(self, q: Floats, keep: int, among: Mask | None, first: int) -> tuple[Floats, Rows]:
         """Exactly the best of the rows from `first` on."""
-        if first >= self.rows:
-            return nothing(len(q))
         faiss = _faiss()
         prefixes = self._recent.get(first, partial(self.made.prefixes, self.scanner.columns, first, self.rows))
         rows = np.arange(first, self.rows)

@@ -47,8 +47,8 @@ def products(rows: Floats, what: str) -> None:
     row = int(norms.argmax())
     if norms[row] > LARGEST_NORM:
         raise EigenmapError(
-            f"{what} are too large for inner products: row {row} has the norm {norms[row]:.2g}, above {LARGEST_NORM:g}; "
-            'scale them down, or use the metric "cosine"'
+            f"{what} are too large for inner products: row {row} has the norm {norms[row]:.2g}, and at most "
+            f'{LARGEST_NORM:g} is allowed; scale them down, or use the metric "cosine"'
         )
 
 

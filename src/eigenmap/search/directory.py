@@ -44,7 +44,7 @@ Loaded = TypeVar("Loaded")
 
 _LONGEST_LOG = 64
 """Lines after which a log is rewritten as one."""
-_LEFTOVER = re.compile(r"\.(.+\.partial|codec\.json|.+\.[0-9a-f]{32})")
+_LEFTOVER = re.compile(r"\.((log|[a-z_]+\.json|prefix-\d+\.[a-z0-9]+)\.partial|codec\.json|[a-z_]+\.[0-9a-f]{32})")
 """Files that only a killed process leaves; the last two are names of format version 2."""
 
 
@@ -229,13 +229,21 @@ class Directory:
             if name not in sizes or size not in (-1, sizes[name]):
                 raise EigenmapError(f"{self.path / 'log'} contradicts codec.json in the size of {name}; {RESTORE}")
 
-    def read_note(self, name: str) -> dict[str, Any] | None:
-        """What `write_note` kept, or None if there is nothing whole."""
+    def read_note(self, name: str, required: bool = False) -> dict[str, Any] | None:
+        """What `write_note` kept; None if there is nothing, or nothing whole and that is not `required`."""
         try:
             content = parse_json(self._folder.read(f"{name}.json"))
-        except (OSError, ValueError):
+            if not isinstance(content, dict):
+                raise ValueError("it is no object")
+        except FileNotFoundError:
             return None
-        return content if isinstance(content, dict) else None
+        except (OSError, ValueError) as error:
+            if required:
+                raise EigenmapError(
+                    f"{self.path / name}.json is damaged; restore it from a copy, or remove it"
+                ) from error
+            return None
+        return content
 
     # Changes
 

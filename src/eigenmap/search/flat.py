@@ -104,7 +104,10 @@ class FlatBackend:
             return self._over(directory.about, ranking, Items(), None)
         codec = directory.read_codec()
         assert codec is not None  # since there are sizes
-        items = mapped(directory, codec)
+        try:
+            items = mapped(directory, codec)
+        except OSError as error:
+            raise EigenmapError(f"{error.filename} cannot be read: {error.strerror}") from error
         begins = before is not None and before.items.lineage == items.lineage and before.rows <= len(items.names)
         return self._over(directory.about, ranking, items, before if begins else None)
 
@@ -267,8 +270,9 @@ class FlatBackend:
 
     def read_note(self, name: str) -> dict[str, Any] | None:
         """What `write_note` kept under this name, or None."""
-        if name not in self._notes and self.directory is not None:
-            return self.directory.read_note(name)
+        self.snapshot()  # another index may have taken the place of this one
+        if name not in self._notes and self._seen is not None:
+            return self._seen.read_note(name)
         return self._notes.get(name)
 
     def stored_bytes(self) -> int:

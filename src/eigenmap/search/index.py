@@ -72,9 +72,10 @@ class Results(NamedTuple):
 class CodeIndex:
     """Codes with their ids, searched by any prefix.
 
-    Threads may share an index: any number may search while others change it, and each search sees one state. A forked
-    process may go on with it as well. Pickled is where an index lies (its directory, or the address of the database as
-    it was given, password included), and how it is opened; an index in memory cannot be pickled.
+    Threads may share an index: any number may search while others change it, and each search sees one state; writers
+    take turns. A forked process may go on with it as well, unless it is in a database. Pickling keeps the place of an
+    index (its directory, or the address of the database as it was given, password included) and how it is opened; an
+    index in memory cannot be pickled.
 
     Equal scores come in the order in which the items were added (where more items tie than fit, which of them
     are returned is up to faiss).

@@ -8,7 +8,6 @@ lasts, where a dictionary of them takes a gigabyte.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from hashlib import blake2b
 from typing import Protocol
 
@@ -109,10 +108,12 @@ class StoredHashes:
         self._names = names
         self._stored = stored
 
-    @cached_property
+    @property
     def hashes(self) -> Hashes:
         """One per row."""
-        return hashes_of(list(self._names)) if self._stored is None else self._stored
+        if self._stored is None:
+            self._stored = hashes_of(list(self._names))
+        return self._stored
 
     def find(self, ids: Sequence[Id], holds: Holds) -> dict[Id, int]:
         """The rows of those ids that are there."""

@@ -128,10 +128,11 @@ def _copy_model(directory: Directory, model_dir: Place | None) -> None:
     """The two files of a model, whatever else the folder of its run holds, and without their permissions."""
     if model_dir is None:
         return
-    from eigenmap.model import DESCRIPTION, WEIGHTS
+    from eigenmap.model import DESCRIPTION, WEIGHTS, weights_file
 
     (directory.path / "model").mkdir()
-    for name in (DESCRIPTION, WEIGHTS):
-        if not (Path(model_dir) / name).is_file():
+    files = {DESCRIPTION: Path(model_dir) / DESCRIPTION, WEIGHTS: weights_file(Path(model_dir))}
+    for name, file in files.items():
+        if not file.is_file():
             raise EigenmapError(f"{model_dir} holds no whole model ({name} is missing); give the folder of a run")
-        shutil.copyfile(Path(model_dir) / name, directory.path / "model" / name)
+        shutil.copyfile(file, directory.path / "model" / name)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import partial
 
 import numpy as np
 
@@ -60,6 +60,7 @@ class Snapshot:
         means = stores_means(about) and ranking == "relevance"
         columns = items.columns
         self._scanner = None if columns is None else Scanner(columns, about.metric, memory_bytes, means)
+        self._count: int | None = None
         self._masks: Once[tuple[tuple[str, str, str], ...], Mask] = Once(_FILTERS_KEPT)
 
     @property
@@ -72,11 +73,9 @@ class Snapshot:
         """Rows stored, also those that are deleted."""
         return len(self.items.names)
 
-    @cached_property
-    def _count(self) -> int:
-        return self.rows if self.items.alive is None else int(np.count_nonzero(self.items.alive))
-
     def __len__(self) -> int:
+        if self._count is None:
+            self._count = self.rows if self.items.alive is None else int(np.count_nonzero(self.items.alive))
         return self._count
 
     def ids(self) -> list[Id]:

@@ -6,8 +6,8 @@ and `file` where the id is not the name); those of the first source say nothing.
 
     {"sources": [["camera1", "/media/camera1"], ["camera2", "/media/camera2"]]}
 
-so that adding the same folder again finds its own items. The first entry of an index that did not note its first source
-is [null, null].
+so that adding the same folder again finds its own items. An index of an earlier version has no such note; its first
+entry becomes [null, null] if the folder that is added is not recognised as the one that it was made of (`adding`).
 """
 
 from __future__ import annotations
@@ -57,6 +57,11 @@ class Sources:
         except (KeyError, TypeError, ValueError) as error:
             raise EigenmapError("sources.json of the index is damaged; restore it from a copy") from error
         return cls(entries)
+
+    @property
+    def first_is_unknown(self) -> bool:
+        """Whether nobody noted what the index was made of."""
+        return self.entries == ((None, None),)
 
     def as_json(self) -> dict[str, Any]:
         """Plain values, from which `from_json` makes the same."""

@@ -76,6 +76,7 @@ def store(path: Path, ids: Iterable[str | int], pixels: Iterable[npt.NDArray[np.
     """
     rows = ((_stored_name(name), encode(each)) for name, each in zip(ids, pixels, strict=True))
     with _complaining(path), closing(sqlite3.connect(path / FILE)) as connection, connection:
+        connection.execute("PRAGMA synchronous = EXTRA")  # or a power cut may undo what was acknowledged
         connection.execute(_TABLE)
         connection.execute(_CHECKSUMS)
         for name, image in rows:
@@ -110,7 +111,9 @@ class StoredPictures:
     def _connection(self, file: tuple[int, int]) -> sqlite3.Connection:
         """A connection to the file that has the name now: an index may be replaced while it is open."""
         if getattr(self._local, "file", None) != file:
-            self._local.connection = sqlite3.connect(f"{self._file.resolve().as_uri()}?mode=ro", uri=True)
+            if hasattr(self._local, "connection"):
+                self._local.connection.close()
+            self._local.connection = _reader(self._file)
             self._local.file = file
         connection: sqlite3.Connection = self._local.connection
         return connection
@@ -164,6 +167,13 @@ def _content(descriptor: int, size: int) -> bytes | None:
         return None
     with os.fdopen(descriptor, "rb", closefd=False) as file:
         return file.read(LARGEST_FILE)
+
+
+def _reader(file: Path) -> sqlite3.Connection:
+    """A connection for reading, which can also undo what a killed writer left half-done; else nobody could read."""
+    connection = sqlite3.connect(f"{file.resolve().as_uri()}?mode=rw", uri=True)
+    connection.execute("PRAGMA query_only = ON")
+    return connection
 
 
 def _stored_name(name: str | int) -> str:

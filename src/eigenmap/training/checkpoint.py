@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import zipfile
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -14,6 +12,7 @@ import torch
 from torch import Tensor
 
 from eigenmap.errors import EigenmapError
+from eigenmap.files import whole
 from eigenmap.training.config import Setting
 
 FORMAT = 1
@@ -49,20 +48,13 @@ class Checkpoint:
 
 
 def save(checkpoint: Checkpoint, path: Path) -> None:
-    """Write beside `path`, flush to the disk, then rename: a kill at any moment leaves the old or the new file."""
-    temporary = path.with_name(f".{path.name}.tmp")
+    """Write the file durably: a kill or a power cut at any moment leaves the old or the new one."""
     state = {field.name: getattr(checkpoint, field.name) for field in fields(checkpoint)}
     state["settings"] = {name: _plain(value) for name, value in checkpoint.settings.items()}
     try:
-        with temporary.open("wb") as file:
+        with whole(path) as partial, partial.open("wb") as file:
             torch.save({"format": FORMAT, **state}, file)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-        _sync_directory(path.parent)
     except (OSError, RuntimeError) as error:  # torch reports a full disk as a RuntimeError
-        with suppress(OSError):  # where nothing can be written, nothing can be removed
-            temporary.unlink()
         reason = (isinstance(error, OSError) and error.strerror) or "is the disk full?"
         raise EigenmapError(
             f"the checkpoint {path} could not be written ({reason}); an earlier one there is intact."
@@ -97,13 +89,3 @@ def _plain(value: Any) -> Setting:
     """A number of numpy as Python's own, the only kind that loads without executing anything."""
     plain: Setting = value.item() if hasattr(value, "item") else value
     return plain
-
-
-def _sync_directory(folder: Path) -> None:
-    """Make the rename itself durable, where directories can be opened."""
-    if hasattr(os, "O_DIRECTORY"):
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

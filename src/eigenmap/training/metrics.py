@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import math
+import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,6 +15,7 @@ import torch
 from torch import Tensor
 
 from eigenmap.errors import EigenmapError
+from eigenmap.files import whole
 
 
 class Record(TypedDict, total=False):
@@ -50,27 +52,38 @@ class Metrics:
         if path is None:
             return
         if resume_step > 0 and path.exists():
-            self.history = [record for record in read(path) if record["step"] <= resume_step]
-        temporary = path.with_name(f".{path.name}.tmp")
-        temporary.write_text("".join(map(_line, self.history)), encoding="utf-8")
-        temporary.replace(path)
+            self.history = _until(path, resume_step)
+        with whole(path) as partial:
+            partial.write_text("".join(map(_line, self.history)), encoding="utf-8")
         if tensorboard:
             self._board = _summary_writer(path.parent / "tensorboard", purge_step=resume_step + 1)
 
     def write(self, record: Record) -> None:
-        """Append one record; it is in the file when this returns."""
+        """Append one record; it is in the file when this returns, and on disk after `sync`."""
         self.history.append(record)
         if self.path is not None:
             try:
                 with self.path.open("a", encoding="utf-8") as file:
                     file.write(_line(record))
             except OSError as error:
-                raise EigenmapError(
-                    f"{self.path} cannot be written: {error.strerror}; with resume the run goes on from its checkpoint."
-                ) from error
+                raise self._unwritable(error) from error
         if self._board is not None:
             for name, value in _scalars(record).items():
                 self._board.add_scalar(name, value, record["step"])
+
+    def _unwritable(self, error: OSError) -> EigenmapError:
+        return EigenmapError(
+            f"{self.path} cannot be written: {error.strerror}; with resume the run goes on from its checkpoint."
+        )
+
+    def sync(self) -> None:
+        """Put all records on disk: a checkpoint counts on those before it."""
+        if self.path is not None:
+            try:
+                with self.path.open("rb") as file:
+                    os.fsync(file.fileno())
+            except OSError as error:
+                raise self._unwritable(error) from error
 
     def close(self) -> None:
         """Flush what TensorBoard buffers."""
@@ -85,6 +98,23 @@ def read(path: Path) -> list[Record]:
         return [json.loads(line) for line in lines]
     except ValueError as error:
         raise EigenmapError(f"the metrics file {path} is damaged ({error}); move it away.") from error
+
+
+def _until(path: Path, step: int) -> list[Record]:
+    """The records up to a step that a checkpoint vouches for; a power cut may have damaged those after it."""
+    kept: list[Record] = []
+    damaged = False
+    for line in path.read_bytes().split(b"\n")[:-1]:
+        try:
+            record: Record = json.loads(line)
+        except ValueError:
+            damaged = True
+            continue
+        if record["step"] <= step:
+            if damaged:
+                raise EigenmapError(f"the metrics file {path} is damaged before step {record['step']}; move it away.")
+            kept.append(record)
+    return kept
 
 
 def _line(record: Record) -> str:

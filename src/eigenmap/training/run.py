@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from eigenmap.errors import EigenmapError
+from eigenmap.files import lock_descriptor, make_folder, sync_directory
 from eigenmap.model import CHECKPOINT, DESCRIPTION
 from eigenmap.training import checkpoint
 from eigenmap.training.config import Setting
@@ -42,7 +42,7 @@ class Run:
         metrics_file = None
         try:
             if self.folder is not None:
-                self.folder.mkdir(parents=True, exist_ok=True)
+                make_folder(self.folder)
                 if fabric.is_global_zero:
                     self._claim_folder(self.folder)
                 if resume and (self.folder / CHECKPOINT).exists():
@@ -53,6 +53,7 @@ class Run:
                     (self.folder / CHECKPOINT).unlink(missing_ok=True)
                     if not resume:
                         (self.folder / DESCRIPTION).unlink(missing_ok=True)
+                    sync_directory(self.folder)  # or a power cut would bring them back
                 metrics_file = self.folder / METRICS if fabric.is_global_zero else None
             self.metrics = Metrics(metrics_file, step, config.tensorboard)
         except OSError as error:
@@ -68,7 +69,7 @@ class Run:
         """Refuse a folder in which another process trains; the claim ends with `close`, or with this process."""
         self._claim = os.open(folder, os.O_RDONLY)
         try:
-            fcntl.flock(self._claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock_descriptor(self._claim, wait=False)
         except BlockingIOError:
             raise EigenmapError(f"another process is training in {folder}: wait for it, or choose another.") from None
 
@@ -81,7 +82,7 @@ class Run:
             self._claim = -1
 
     def save(self, step: int, seconds: float) -> None:
-        """Replace the checkpoint by one of now."""
+        """Replace the checkpoint by one of now; it is on disk when this returns, and so are the metrics up to it."""
         learner = self.learner
         if self.folder is None or not learner.fabric.is_global_zero:
             return
@@ -93,6 +94,7 @@ class Run:
             objective=learner.objective.state_dict(),
             optimizer=learner.optimizer.state_dict(),
         )
+        self.metrics.sync()
         checkpoint.save(now, self.folder / CHECKPOINT)
 
     def _restore(self, path: Path) -> tuple[int, float]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from eigenmap.errors import EigenmapError
-from eigenmap.model import DESCRIPTION, WEIGHTS, Eigenmap
+from eigenmap.model import DESCRIPTION, WEIGHTS, Eigenmap, weights_file
 from eigenmap.search.postgres.connection import address, connect, speaking
 
 _TABLE = "eigenmap_models"
@@ -13,7 +13,7 @@ _TABLE = "eigenmap_models"
 
 def store_model(url: str, run: Path) -> None:
     """Keep a model in the table `eigenmap_models`, once."""
-    files = [(run / name).read_bytes() for name in (DESCRIPTION, WEIGHTS)]
+    files = [path.read_bytes() for path in (run / DESCRIPTION, weights_file(run))]
     with connect(url) as connection, speaking(), connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", [_TABLE])
         connection.execute(

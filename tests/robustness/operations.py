@@ -1,0 +1,268 @@
+"""What eigenmap writes and then calls done, one operation a class: small, and the same each time it is made.
+
+As a program (`python -m tests.robustness.operations FOLDER`) it makes all of them, each in a folder of its own, and
+says how far it is by writes to the file `marks`, which stand among its recorded system calls.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from eigenmap import Eigenmap, embed_images
+from eigenmap.cli.outputs import write_json
+from eigenmap.data.graph_files import save_graph
+from eigenmap.data.graphs import Graph, load_graph
+from eigenmap.embedding.shards import Codebook
+from eigenmap.export import export_faiss, export_parquet
+from eigenmap.objectives import build
+from eigenmap.search import CodeIndex
+from eigenmap.training import TrainingConfig, checkpoint, train
+from eigenmap.training.metrics import Metrics
+from eigenmap.training.progress import Silent
+from tests.graphs import blocks
+from tests.robustness import index_operations  # noqa: F401 - its operations are among all
+from tests.robustness.operation import Acknowledge, K, Operation, Step, codes, existing, make_inputs, node_model, table
+from tests.training.toys import ToyNetwork, ToyRelation
+
+
+class SaveModel(Operation):
+    """A model in a new folder of a new folder."""
+
+    def steps(self) -> list[Step]:
+        return [partial(self.save, seed=1)]
+
+    def save(self, folder: Path, seed: int) -> None:
+        node_model(seed).save(folder / "runs" / "mine")
+
+    def read(self, folder: Path) -> object:
+        model = Eigenmap.load(folder / "runs" / "mine")
+        return table(range(5), model.encode(np.eye(5, 8, dtype=np.float32)))
+
+
+class SaveModelAgain(SaveModel):
+    """A model over another, twice."""
+
+    def prepare(self, folder: Path) -> None:
+        self.save(folder, seed=0)
+
+    def steps(self) -> list[Step]:
+        return [partial(self.save, seed=seed) for seed in (1, 2)]
+
+
+class Train(Operation):
+    """A run that saves a checkpoint after every step."""
+
+    config = TrainingConfig(steps=4, lr=1e-2, log_every=1, checkpoint_every=1, accelerator="cpu")
+
+    def perform(self, folder: Path, acknowledge: Acknowledge) -> None:
+        class Steps(Silent):
+            def advance(self, step: int) -> None:
+                if step > 1:  # before a step is done, the one before it is saved
+                    acknowledge(f"checkpoint {step - 1}")
+
+        run = folder / "runs" / "mine"
+        train(ToyNetwork(), ToyRelation(), build("nested"), self.config, out=run, resume=True, progress=Steps())
+        acknowledge(f"checkpoint {self.config.steps}")
+
+    def read(self, folder: Path) -> object:
+        run = folder / "runs" / "mine"
+        saved = checkpoint.load(run / "checkpoint.pt")
+        history = Metrics(run / "metrics.jsonl", resume_step=saved.step).history
+        weights = {name: round(float(values.double().sum()), 4) for name, values in saved.network.items()}
+        return saved.step, [record["step"] for record in history], weights
+
+
+class EmbedFolder(Operation):
+    """Shards in a new folder, and then others in their place."""
+
+    files = "parquet"
+
+    def steps(self) -> list[Step]:
+        return [partial(self.embed, dim=dim) for dim in (4, 2)]
+
+    def embed(self, folder: Path, dim: int) -> None:
+        out = folder / "new" / "codes"
+        run, source, files = self.inputs / "images", self.inputs / "pictures.npy", self.files
+        embed_images(run, source, out, dim, shard_size=4, files=files)  # type: ignore[arg-type]
+
+    def read(self, folder: Path) -> object:
+        book = Codebook.open(folder / "new" / "codes")
+        content = {name: row for ids, matrix in book for name, row in table(ids, matrix).items()}
+        assert len(content) == len(book)
+        return content
+
+
+class EmbedNpyFolder(EmbedFolder):
+    """The same, as files of NumPy."""
+
+    files = "npy"
+
+
+class EmbedFile(Operation):
+    """All codes in one file, and then others in its place."""
+
+    name = "codes.npz"
+
+    def steps(self) -> list[Step]:
+        return [partial(self.embed, dim=dim) for dim in (4, 2)]
+
+    def embed(self, folder: Path, dim: int) -> None:
+        embed_images(self.inputs / "images", self.inputs / "pictures.npy", folder / self.name, dim, shard_size=4)
+
+    def read(self, folder: Path) -> object:
+        path = existing(folder / self.name)
+        with np.load(path) as content:
+            return table(content["ids"], content["codes"])
+
+
+class EmbedParquetFile(EmbedFile):
+    """The same, as a table."""
+
+    name = "codes.parquet"
+
+    def read(self, folder: Path) -> object:
+        return read_parquet(folder / self.name)
+
+
+class EmbedNpyFile(EmbedFile):
+    """The same, as a matrix with names in a file beside it, which are never those of other codes."""
+
+    name = "codes.npy"
+    gap = True
+
+    def read(self, folder: Path) -> object:
+        names = existing(folder / "codes.ids.json")
+        return table(json.loads(names.read_bytes()), np.load(existing(folder / self.name)))
+
+
+class SaveGraph(Operation):
+    """A graph as a folder, new and then over another."""
+
+    name = "new/graph"
+
+    def steps(self) -> list[Step]:
+        return [partial(self.save, seed=seed) for seed in (0, 1, 2)]
+
+    def save(self, folder: Path, seed: int) -> None:
+        made = blocks(12, seed=seed)
+        x, edges, y = (torch.from_numpy(array) for array in made)
+        save_graph(Graph(x, edges, y=y), folder / self.name)
+
+    def read(self, folder: Path) -> object:
+        graph = load_graph(str(folder / self.name))
+        x = graph.x
+        assert isinstance(x, torch.Tensor)
+        return table(range(len(x)), x.numpy()), graph.walk().edges().tolist()
+
+
+class SaveGraphFile(SaveGraph):
+    """The same as one file."""
+
+    name = "graph.npz"
+
+
+class ExportParquet(Operation):
+    """Codes of an index in one file, and then others in its place."""
+
+    def steps(self) -> list[Step]:
+        return [partial(self.export, index=memory(seed)) for seed in (0, 1)]
+
+    def export(self, folder: Path, index: CodeIndex) -> None:
+        export_parquet(index, folder / "codes.parquet")
+
+    def read(self, folder: Path) -> object:
+        return read_parquet(folder / "codes.parquet")
+
+
+class ExportFaiss(ExportParquet):
+    """The same for FAISS; ids are numbers, and so in the file."""
+
+    def export(self, folder: Path, index: CodeIndex) -> None:
+        export_faiss(index, folder / "codes.faiss")
+
+    def read(self, folder: Path) -> object:
+        import faiss
+
+        found: Any = faiss.read_index(str(existing(folder / "codes.faiss")))
+        return table(faiss.vector_to_array(found.id_map), found.index.reconstruct_n(0, found.ntotal))
+
+
+class ExportFaissTexts(ExportParquet):
+    """The same, with ids that are texts, and so in a file beside it."""
+
+    gap = True
+
+    def export(self, folder: Path, index: CodeIndex) -> None:
+        texts = CodeIndex(K, "inner")
+        (batch,) = index.batches()
+        texts.add(batch.codes, [f"{batch.codes[i, 0]:.4f}" for i in range(len(batch.ids))])
+        export_faiss(texts, folder / "codes.faiss")
+
+    def read(self, folder: Path) -> object:
+        import faiss
+
+        names = [*folder.glob("*.ids.json")]
+        found: Any = faiss.read_index(str(existing(folder / "codes.faiss")))
+        return table(
+            json.loads(existing((names or [folder / "names"])[0]).read_bytes()), found.reconstruct_n(0, found.ntotal)
+        )
+
+
+class WriteResults(Operation):
+    """A JSON file of results in a new folder, and then another."""
+
+    def steps(self) -> list[Step]:
+        return [partial(self.write, n=n) for n in (1, 2)]
+
+    def write(self, folder: Path, n: int) -> None:
+        write_json(folder / "a" / "b" / "results.json", {"n": n})
+
+    def read(self, folder: Path) -> object:
+        return json.loads(existing(folder / "a" / "b" / "results.json").read_bytes())
+
+
+def read_parquet(path: Path) -> object:
+    import pyarrow.parquet as pq
+
+    content = pq.read_table(existing(path)).to_pydict()
+    return table(content["id"], content["code"])
+
+
+def memory(seed: int) -> CodeIndex:
+    index = CodeIndex(K, "inner")
+    index.add(codes(5, seed), list(range(5)))
+    return index
+
+
+def kinds(base: type[Operation] = Operation) -> list[type[Operation]]:
+    """All operations that there are."""
+    return [kind for child in base.__subclasses__() for kind in [child, *kinds(child)]]
+
+
+def main(root: Path) -> None:
+    """Make all operations below a folder, and mark each acknowledgement."""
+    torch.set_num_threads(1)
+    descriptor = os.open(root / "marks", os.O_WRONLY | os.O_CREAT)
+    (root / "inputs").mkdir()
+    make_inputs(root / "inputs")
+    for kind in kinds():
+        folder = root / kind.__name__
+        os.write(descriptor, b"operation " + kind.__name__.encode())
+        folder.mkdir()
+        operation = kind(root / "inputs")
+        operation.prepare(folder)
+        os.write(descriptor, b"begin")
+        operation.perform(folder, lambda text: os.write(descriptor, text.encode()))
+        os.write(descriptor, b"end")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
