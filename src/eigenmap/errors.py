@@ -1,4 +1,4 @@
-"""The one exception a user can cause."""
+"""The exceptions a user can cause."""
 
 
 class EigenmapError(ValueError):
@@ -6,3 +6,11 @@ class EigenmapError(ValueError):
 
     The command line prints it and exits with code 2.
     """
+
+
+class ReplacedError(EigenmapError):
+    """The index was replaced by one of another model or shape while it was open."""
+
+
+class UnknownIdError(EigenmapError):
+    """The index has no item with this id."""

@@ -8,7 +8,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from uuid import uuid4
 
@@ -117,13 +117,13 @@ def recover(target: Path) -> None:
 
 @contextmanager
 def staged_folder(
-    path: Path, *, replace: bool = False, check: Callable[[Path], object] | None = None
+    path: Path, *, replace: bool = False, check: Callable[[Path], object] | None = None, held: bool = False
 ) -> Iterator[Path]:
     """An empty, hidden sibling to fill; it takes its place at `path`, durably, when the block ends without an error.
 
     Something that is at `path` by then is an error, or with `replace` is exchanged for the new folder while its lock
-    is held, and removed. `check` is called with the folder to be replaced, just before, and raises to keep it. What
-    killed processes left beside `path` is removed.
+    is held, and removed. `check` is called with the folder to be replaced, just before, and raises to keep it. `held`
+    says that the caller has locked that folder. What killed processes left beside `path` is removed.
 
     with staged_folder(Path("codes"), replace=True) as staging:
         (staging / "part-0.npy").write_bytes(b"...")
@@ -139,7 +139,7 @@ def staged_folder(
     try:
         yield staging
         sync_tree(staging)
-        _take_place(staging, target, replace, check)
+        _take_place(staging, target, replace, check, held)
     except OSError as error:
         raise _unwritable(target, error) from error
     finally:
@@ -147,7 +147,7 @@ def staged_folder(
         os.close(descriptor)
 
 
-def _take_place(staging: Path, target: Path, replace: bool, check: Callable[[Path], object] | None) -> None:
+def _take_place(staging: Path, target: Path, replace: bool, check: Callable[[Path], object] | None, held: bool) -> None:
     while True:
         try:
             move_new(staging, target)
@@ -155,7 +155,8 @@ def _take_place(staging: Path, target: Path, replace: bool, check: Callable[[Pat
         except FileExistsError:
             if not replace:
                 raise EigenmapError(f"{target} exists already; choose another place or ask to overwrite it") from None
-        with suppress(FileNotFoundError), folder_lock(target):  # removed meanwhile: try again
+        lock = nullcontext() if held else folder_lock(target)
+        with suppress(FileNotFoundError), lock:  # removed meanwhile: try again
             if check is not None:
                 check(target)
             exchange(staging, target)

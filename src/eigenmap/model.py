@@ -298,6 +298,13 @@ class Eigenmap:
         return str(read_description(a_path(directory, "directory"))["weights_sha256"])
 
     @staticmethod
+    def verify(directory: str | Path) -> list[str]:
+        """Read a saved model and compare digests: one line per file, or an error for the first that is damaged."""
+        directory = a_path(directory, "directory")
+        tensors = _read_weights(directory / WEIGHTS, Eigenmap.fingerprint(directory))
+        return [f"{DESCRIPTION}: whole", f"{WEIGHTS}: {len(tensors):,} tensors"]
+
+    @staticmethod
     def is_of_nodes(directory: str | Path) -> bool:
         """Whether a saved model takes features of nodes, not images."""
         return "n_features" in read_description(a_path(directory, "directory"))["input"]

@@ -1,21 +1,32 @@
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
+import subprocess
+import sys
+import threading
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+from PIL import Image
 
 from eigenmap import Eigenmap
+from eigenmap.cli.indexing import make_from_images
+from eigenmap.data import ImageSet
+from eigenmap.errors import EigenmapError
 from eigenmap.search import CodeIndex
+from eigenmap.service.thumbnails import StoredPictures, encode
 from tests.cli.run import refused, succeed
+from tests.end_to_end.photos import pictures
 
 
 def test_an_index_holds_codes_and_the_model_but_not_the_run(index_dir: Path, model_dir: Path) -> None:
     assert sorted(path.name for path in index_dir.iterdir()) == [
         *("codec.json", "features-0-8.bin", "ids.bin", "ids.ends", "ids.hash", "index.json", "log"),
-        *("metadata.bin", "metadata.ends", "model", "thumbnails.sqlite"),
+        *("metadata.bin", "metadata.ends", "model", "sources.json", "thumbnails.sqlite"),
     ]
     assert sorted(path.name for path in (index_dir / "model").iterdir()) == ["model.json", "model.safetensors"]
     index = CodeIndex.load(index_dir)
@@ -162,7 +173,7 @@ def test_images_are_added_to_an_index(model_dir: Path, array_file: Path, photos:
     out = tmp_path / "an.index"
     succeed("index", model_dir, photos, "--out", out)
     result = succeed("index", model_dir, array_file, "--out", out, "--add")
-    assert result.err == f"{out}: 27 images, 8 features each.\n"
+    assert result.err == f"{out}: 27 images, 8 features each; 12 added.\n"
     succeed("index", model_dir, array_file, "--out", out, "--add", "--quiet")
     index = CodeIndex.open(out)
     assert len(index) == 27
@@ -223,3 +234,121 @@ def test_options_of_a_database_go_with_one(index_dir: Path, model_dir: Path, pho
     assert not list(tmp_path.iterdir())
     sentence = refused("search", index_dir, photos / "disc" / "1.png", "--table", "photos")
     assert sentence.startswith("--table names a table of a database")
+
+
+def test_photos_of_two_cameras_with_the_same_names_are_all_kept(model_dir: Path, tmp_path: Path) -> None:
+    """Of old, 40 photos became 20, in silence."""
+    out = tmp_path / "an.index"
+    for camera, seed in (("camera1", 0), ("camera2", 1)):
+        (tmp_path / camera).mkdir()
+        for number, picture in enumerate(pictures(20, 16, seed)):
+            Image.fromarray(picture).save(tmp_path / camera / f"IMG_{number:04d}.png")
+    add = ("index", model_dir, tmp_path / "camera2", "--out", out, "--add")
+    succeed("index", model_dir, tmp_path / "camera1", "--out", out)
+    taken = "(20 of them as camera2/..., since their names were taken)"
+    assert succeed(*add).err == f"{out}: 40 images, 8 features each; 20 added {taken}.\n"
+    kept = "0 added, 20 were there already (--replace replaces them)"
+    assert succeed(*add).err == f"{out}: 40 images, 8 features each; {kept}.\n"
+    assert succeed(*add, "--replace").err == f"{out}: 40 images, 8 features each; 0 added, 20 replaced.\n"
+    index = CodeIndex.open(out)
+    assert "camera2/IMG_0003.png" in index.ids and "IMG_0003.png" in index.ids and len(index) == 40
+    for camera, name in (("camera1", "IMG_0003.png"), ("camera2", "camera2/IMG_0003.png")):
+        found = succeed("search", out, tmp_path / camera / "IMG_0003.png", "--top", 1).out
+        assert f" {name} " in found
+        assert StoredPictures(out).read(name) == encode(
+            np.asarray(Image.open(tmp_path / camera / "IMG_0003.png")).transpose(2, 0, 1)
+        )
+    assert "thumbnails.sqlite: 40 pictures" in index.verify()
+    assert (
+        succeed("search", out, tmp_path / "camera1" / "IMG_0003.png", "--where", "source=camera2").out.count("camera2/")
+        >= 10
+    )
+    assert "--replace goes with --add" in refused("index", model_dir, tmp_path / "camera2", "--out", out, "--replace")
+
+
+def test_an_index_that_fails_at_its_pictures_leaves_nothing(
+    model_dir: Path, array_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise EigenmapError("the thumbnails cannot be written: database or disk is full")
+
+    out = tmp_path / "an.index"
+    monkeypatch.setattr("eigenmap.service.thumbnails.store", fail)
+    assert "disk is full" in refused("index", model_dir, array_file, "--out", out)
+    assert list(tmp_path.iterdir()) == []
+    succeed("index", model_dir, array_file, "--out", out, "--no-thumbnails")
+    before = CodeIndex.open(out).ids
+    assert "disk is full" in refused("index", model_dir, array_file, "--out", out, "--force")
+    (tmp_path / "more").mkdir()
+    Image.fromarray(pictures(1, 16, 3)[0]).save(tmp_path / "more" / "1.png")
+    assert "disk is full" in refused("index", model_dir, tmp_path / "more", "--out", out, "--add")
+    assert CodeIndex.open(out).ids == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["an.index", "more"]
+
+
+def test_of_two_threads_that_write_one_index_one_succeeds(
+    model_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the command does, many times."""
+    monkeypatch.setattr("os.fsync", lambda descriptor: None)  # it takes most of the time
+    images = [ImageSet(torch.from_numpy(pictures(2, 16, seed)).permute(0, 3, 1, 2), ["a", "b"]) for seed in (0, 1)]
+    for number in range(24):
+        out, start = tmp_path / f"{number}.index", threading.Barrier(2)
+        ended: list[str] = []
+
+        def make(which: int, out: Path = out, start: threading.Barrier = start, ended: list[str] = ended) -> None:
+            index = CodeIndex(8)
+            start.wait()
+            with contextlib.suppress(EigenmapError):
+                codes = np.full((2, 8), which + 1, np.float32)
+                make_from_images(index, tmp_path, images[which], codes, out, model_dir, False, True)
+                ended.append(str(which))
+
+        threads = [threading.Thread(target=make, args=(which,)) for which in (0, 1)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        (winner,) = ended
+        assert CodeIndex.open(out).codes(["a"])[0, 0] == int(winner) + 1
+        expected = encode(images[int(winner)].pixels[1].numpy())
+        assert StoredPictures(out).read("b") == expected
+        assert [path.name for path in tmp_path.iterdir()] == [out.name]
+        shutil.rmtree(out)
+
+
+def test_of_two_processes_that_write_one_index_one_succeeds(
+    model_dir: Path, array_file: Path, photos: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "an.index"
+    program = [sys.executable, "-c", "from eigenmap.cli import main; main()", "index", str(model_dir)]
+    both = [
+        subprocess.Popen([*program, source, "--out", out, "--quiet"], stderr=subprocess.PIPE, text=True)
+        for source in (array_file, photos)
+    ]
+    errors = [process.communicate(timeout=100)[1] for process in both]
+    codes = [process.returncode for process in both]
+    assert sorted(codes) == [0, 2], errors
+    assert errors[codes.index(0)] == ""
+    sentence = errors[codes.index(2)]
+    assert sentence.startswith("Error: ") and "exists" in sentence and sentence.count("\n") == 1
+    assert len(CodeIndex.open(out)) == (12, 15)[codes.index(0)]
+    CodeIndex.open(out).verify()
+    assert [path.name for path in tmp_path.iterdir()] == ["an.index"]
+
+
+def test_pictures_whose_writer_was_killed_can_be_read(index_dir: Path, tmp_path: Path) -> None:
+    moved = shutil.copytree(index_dir, tmp_path / "moved")
+    program = (
+        "import os, signal, sqlite3, sys\n"
+        "connection = sqlite3.connect(sys.argv[1])\n"
+        "connection.execute('PRAGMA cache_size = 5')\n"
+        "for n in range(500):\n"
+        "    connection.execute('INSERT INTO thumbnails VALUES (?, ?)', (str(n), os.urandom(2000)))\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    expected = StoredPictures(index_dir).read("bars/1.png")
+    subprocess.run([sys.executable, "-c", program, moved / "thumbnails.sqlite"], check=False)
+    assert (moved / "thumbnails.sqlite-journal").exists()
+    assert expected is not None and StoredPictures(moved).read("bars/1.png") == expected
+    assert "thumbnails.sqlite: 15 pictures" in CodeIndex.open(moved).verify()

@@ -59,6 +59,8 @@ def test_the_catalogue_can_be_indexed(model_dir: Path, tmp_path: Path, monkeypat
 def test_mistakes_in_serving(index_dir: Path, model_dir: Path, tmp_path: Path) -> None:
     assert "--token is needed" in refused("serve", index_dir, "--host", "0.0.0.0")
     assert "16 characters or more" in refused("serve", index_dir, "--token", "short")
+    for seconds in ("0", "-1", "nan", "1e9"):
+        assert "--timeout is a number of seconds" in refused("serve", index_dir, "--timeout", seconds)
     assert "is not an index" in refused("serve", model_dir, "--port", 0)
     assert "there is no such directory" in refused("serve", tmp_path / "gone", "--port", 0)
     address = "postgresql://me:secret@host/x"

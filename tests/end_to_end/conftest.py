@@ -29,3 +29,10 @@ def fitted(home: Path) -> Path:
     result = eigenmap("fit", "images", "PHOTOS", "--out", "runs/mine", *FIT, cwd=home)
     assert "1 of 61 files could not be read and were left out:\n  disc/broken.jpg: " in result.err
     return home
+
+
+@pytest.fixture(scope="session")
+def second_model(fitted: Path) -> Path:
+    """Another model of PHOTOS, of 8 features."""
+    eigenmap("fit", "images", "PHOTOS", "--out", "runs/second", *FIT, "-k", 8, "--seed", 1, cwd=fitted)
+    return fitted / "runs" / "second"

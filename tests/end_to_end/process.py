@@ -53,9 +53,9 @@ def eigenmap(*args: object, cwd: Path | None = None) -> Result:
 
 
 @contextmanager
-def serving(*args: object) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def serving(*args: object, before: str = "") -> Iterator[tuple[subprocess.Popen[str], str]]:
     """`eigenmap serve ARGS` on a free port: the process, which does not outlive the block, and its address."""
-    with start("serve", *args, "--port", 0) as process:
+    with start("serve", *args, "--port", 0, before=before) as process:
         try:
             assert process.stdout is not None
             address = process.stdout.readline().strip()

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from itertools import cycle
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, Error
 
 from tests.end_to_end.browser import Tab, browser, served
 from tests.end_to_end.process import eigenmap
@@ -131,6 +133,35 @@ def test_all_conditions_hold_for_a_picture_too(tab: NewTab) -> None:
     page.keyboard.press("Enter")
     one.until("n => document.querySelectorAll('#results-a .item').length === n", 20)
     assert {text.split()[-1] for text in page.locator("#results-a .label").all_inner_texts()} == {"stripes"}
+
+
+def test_the_page_follows_when_the_index_is_replaced_by_one_of_another_model(
+    chromium: Browser, fitted: Path, second_model: Path, tmp_path: Path
+) -> None:
+    place = tmp_path / "photos.index"
+    eigenmap("index", "runs/mine", "PHOTOS", "--out", place, cwd=fitted)
+    with served(place) as address:
+        one = Tab(chromium, address)
+        page = one.open("dim=16&top=12")
+        one.until(RESULTS, 12)
+        page.set_input_files("#file", {"name": "green.png", "mimeType": "image/png", "buffer": encoded("PNG", seed=5)})
+        one.until("() => document.querySelector('#query-name').textContent === 'green.png'")
+        one.until(RESULTS, 12)
+        eigenmap("index", second_model, "PHOTOS", "--out", place, "--force", cwd=fitted)
+        set_dim = "dim => { window.location.hash = window.location.hash.replace(/dim=[0-9]+/, `dim=${dim}`); }"
+        for dim in cycle((1, 16)):  # busy at first; then the page is new, and the picture's code of the old model
+            with suppress(Error):  # the page is being loaded
+                page.evaluate(set_dim, dim)
+                page.wait_for_timeout(500)
+                if "another model" in page.locator("#said").inner_text():
+                    break
+        assert page.locator("#about").inner_text().endswith("8 features")
+        page.locator("#surprise").click()
+        one.until(RESULTS, 12)
+        one.until("() => !document.querySelector('#said').classList.contains('problem')")
+        assert "vector" not in one.state()
+        one.complaints.clear()  # of the browser, about the answers 503 and 409
+        one.close()
 
 
 def test_a_file_that_is_no_picture_is_answered_by_a_sentence(tab: NewTab) -> None:

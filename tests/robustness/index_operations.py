@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -9,6 +10,7 @@ from typing import Any, ClassVar
 from eigenmap import Eigenmap, EigenmapError
 from eigenmap.search import CodeIndex
 from eigenmap.service.thumbnails import StoredPictures, store
+from tests.cli.run import succeed
 from tests.end_to_end.photos import pictures
 from tests.robustness.operation import K, Operation, Step, codes, table
 
@@ -69,16 +71,35 @@ class ChangeCompactIndex(ChangeIndex):
 
 
 class ManyChanges(Operation):
-    """One item changed until the log has been made shorter, if it ever is."""
+    """One item changed so often that the log is rewritten: after 64 lines."""
 
     def prepare(self, folder: Path) -> None:
-        CodeIndex(K, where=folder / "index").add(codes(1, seed=0), ["0"])
+        index = CodeIndex(K, where=folder / "index")
+        for seed in range(60):
+            index.upsert(codes(1, seed), ["0"])
 
     def steps(self) -> list[Step]:
-        return [partial(self.change, seed=seed) for seed in range(1, 7)]
+        return [partial(self.change, seed=seed) for seed in range(60, 67)]
 
     def change(self, folder: Path, seed: int) -> None:
         CodeIndex.open(folder / "index").upsert(codes(1, seed), ["0"])
+
+    def read(self, folder: Path) -> object:
+        return read_index(folder / "index")
+
+
+class UpgradeIndex(Operation):
+    """An index of format version 2, which the first change makes one of version 3."""
+
+    def prepare(self, folder: Path) -> None:
+        shutil.copytree(Path(__file__).parents[1] / "search" / "version2.index", folder / "index")
+
+    def steps(self) -> list[Step]:
+        return [partial(self.change, seed=seed) for seed in (1, 2)]
+
+    def change(self, folder: Path, seed: int) -> None:
+        index = CodeIndex.open(folder / "index")
+        index.upsert(codes(2, seed)[:, [0] * index.n_components], ["new a", "new b"])
 
     def read(self, folder: Path) -> object:
         return read_index(folder / "index")
@@ -135,10 +156,29 @@ class SaveIndex(Operation):
 
 
 class ReplaceIndex(SaveIndex):
-    """An index written over another, twice."""
+    """An index written over another."""
 
     def prepare(self, folder: Path) -> None:
         self.save(folder, seed=0)
 
     def steps(self) -> list[Step]:
-        return [partial(self.save, seed=seed) for seed in (1, 2)]
+        return [partial(self.save, seed=1)]
+
+
+class IndexCommand(Operation):
+    """`eigenmap index`, which stores a model and small pictures too, and `--add`."""
+
+    def steps(self) -> list[Step]:
+        return [partial(self.index, source="pictures.npy"), partial(self.index, source="more.npy", add=True)]
+
+    def index(self, folder: Path, source: str, add: bool = False) -> None:
+        run, out, how = self.inputs / "images", folder / "new" / "index", "--add" if add else "--force"
+        succeed("index", run, self.inputs / source, "--out", out, "--quiet", "--device", "cpu", how)
+
+    def read(self, folder: Path) -> object:
+        path = folder / "new" / "index"
+        content = read_index(path)
+        assert isinstance(content, dict)
+        Eigenmap.load(path / "model")
+        thumbnails = StoredPictures(path)
+        return {name: (known, thumbnails.read(name)) for name, known in content.items()}

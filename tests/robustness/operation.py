@@ -88,4 +88,5 @@ def make_inputs(folder: Path) -> None:
     x = image(torch.from_numpy(pictures(60)).permute(0, 3, 1, 2)).repeat(3, 1, 1, 1)
     aligned(Network(SmallCNN(3), K, hidden=16).eval(), x, image, EncoderSpec("small-cnn")).save(folder / "images")
     np.save(folder / "pictures.npy", pictures(10))
+    np.save(folder / "more.npy", pictures(4, seed=1))
     node_model(5).save(folder / "nodes")

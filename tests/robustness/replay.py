@@ -39,7 +39,7 @@ class Replay:
 
     def states(self, calls: Iterable[Call], subsets: int = 0) -> Iterator[State]:
         """All different states from the mark "begin" to the mark "end"; other marks are acknowledgements."""
-        begun, seen = False, set[tuple[str, tuple[str, ...]]]()
+        begun, seen = False, set[tuple[int, tuple[str, ...]]]()
         acknowledged: tuple[str, ...] = ()
         for call in calls:
             mark = self.mark(call)

@@ -3,14 +3,16 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
+from eigenmap import folders
 from eigenmap.errors import EigenmapError
-from eigenmap.search import CodeIndex, directory
-from eigenmap.search.directory import Directory, State
+from eigenmap.search import CodeIndex
+from eigenmap.search.directory import Directory
+from eigenmap.search.log import read_log
+from eigenmap.search.opened import OpenFolder
 
 K = 20
 
@@ -153,18 +155,18 @@ def test_an_unwritable_place_is_named(tmp_path):
     (tmp_path / "file").write_text("text")
     index = CodeIndex(K)
     index.add(codes(1), ["new"])
-    with pytest.raises(EigenmapError, match=r"cannot write the index .*file/index: Not a directory"):
+    with pytest.raises(EigenmapError, match=r"file/index cannot be written: (Not a directory|File exists)"):
         index.save(tmp_path / "file" / "index")
 
 
-@pytest.mark.parametrize("step", ["_append", "_write_new", "_swap"])
+@pytest.mark.parametrize("step", ["append", "replace", "exchange"])
 def test_a_failure_to_save_leaves_the_old_index_and_nothing_else(saved, monkeypatch, step):
-    def fail(*_):
+    def fail(*_, **__):
         raise OSError(28, "No space left on device")
 
     index = CodeIndex(K)
     index.add(codes(1), ["new"])
-    monkeypatch.setattr(directory, step, fail)
+    monkeypatch.setattr(folders if step == "exchange" else OpenFolder, step, fail)
     with pytest.raises(EigenmapError, match="No space left on device"):
         index.save(saved, overwrite=True)
     assert len(CodeIndex.open(saved)) == 20
@@ -173,11 +175,10 @@ def test_a_failure_to_save_leaves_the_old_index_and_nothing_else(saved, monkeypa
 
 def test_an_index_without_hashes_gets_them_with_the_next_change(saved):
     """As versions before them wrote it."""
-    log = saved / "log"
-    state = directory.State.from_line(log.read_bytes().splitlines()[-1])
-    for entries in (state.sizes, state.crc32):
+    log = read_log((saved / "log").read_bytes())
+    for entries in (log.state.sizes, log.state.crc32):
         del entries["ids.hash"]
-    log.write_bytes(state.line())
+    (saved / "log").write_bytes(log.compacted()[0])
     (saved / "ids.hash").unlink()
     index = CodeIndex.open(saved)
     with pytest.raises(EigenmapError, match=r"the id '3\.jpg' is there already"):
@@ -191,20 +192,20 @@ def test_an_index_without_hashes_gets_them_with_the_next_change(saved):
 
 @pytest.mark.parametrize("fails_at", range(8))
 def test_a_full_disk_leaves_the_index_as_it_was(saved, monkeypatch, fails_at):
-    calls, real = [], directory._append
+    calls, real = [], OpenFolder.append
 
-    def fail(file, size, content, durable):
-        calls.append(file.name)
-        real(file, size, content, durable)
+    def fail(folder, name, size, content, durable):
+        calls.append(name)
+        real(folder, name, size, content, durable)
         if len(calls) == fails_at + 1:
             raise OSError(28, "No space left on device")
 
     index = CodeIndex.open(saved)
-    monkeypatch.setattr(directory, "_append", fail)
+    monkeypatch.setattr(OpenFolder, "append", fail)
     with pytest.raises(EigenmapError, match="cannot be written: No space left on device"):
         index.add(codes(2, seed=5), ["a", "b"])
     assert (calls[-1] == "log") == (fails_at == 7)  # the log is the last
-    monkeypatch.setattr(directory, "_append", real)
+    monkeypatch.setattr(OpenFolder, "append", real)
     for each in (index, CodeIndex.open(saved)):
         assert len(each) == 20 and "a" not in each.ids
     index.add(codes(2, seed=5), ["a", "b"])
@@ -213,13 +214,7 @@ def test_a_full_disk_leaves_the_index_as_it_was(saved, monkeypatch, fails_at):
     np.testing.assert_array_equal(again.codes(["a", "b"]), codes(2, seed=5))
 
 
-def test_the_old_index_comes_back_if_the_new_one_cannot_take_its_place(saved):
-    with pytest.raises(FileNotFoundError):
-        directory._swap(saved.parent / ".not-there", saved)
-    assert len(CodeIndex.open(saved)) == 20
-
-
-@pytest.mark.parametrize("lost", [1, 5, 60, "half"])
+@pytest.mark.parametrize("lost", [2, 5, 60, "half"])
 def test_bytes_that_no_whole_line_of_the_log_counts_are_not_read(saved, lost):
     log = (saved / "log").read_bytes()
     last = log.splitlines(keepends=True)[-1]
@@ -234,14 +229,6 @@ def test_bytes_that_no_whole_line_of_the_log_counts_are_not_read(saved, lost):
     np.testing.assert_array_equal(again.codes(["next"]), codes(1, seed=1))
 
 
-def test_a_line_of_the_log_is_read_only_if_it_is_whole():
-    state = State("str", {"a.bin": 3}, {"a.bin": 7})
-    line = state.line()
-    assert State.from_line(line.rstrip(b"\n")) == state
-    for broken in (line[:-2], line.replace(b"3", b"4", 1), b"", b"x"):
-        assert State.from_line(broken.rstrip(b"\n")) is None
-
-
 def test_a_place_without_an_index_is_named(tmp_path):
     with pytest.raises(EigenmapError, match=r"nowhere is not an index \(there is no such directory\)"):
         CodeIndex.open(tmp_path / "nowhere")
@@ -254,7 +241,7 @@ def test_a_place_without_an_index_is_named(tmp_path):
 
 def test_another_format_version_is_refused(saved):
     change(saved / "index.json", format_version=1)
-    with pytest.raises(EigenmapError, match="has index format version 1, but this eigenmap reads version 2"):
+    with pytest.raises(EigenmapError, match="has index format version 1, but this eigenmap reads version 3"):
         CodeIndex.open(saved)
 
 
@@ -305,7 +292,7 @@ def test_a_damaged_byte_is_found_by_checking(saved, name):
 @pytest.mark.parametrize("damage", [lambda file: file.write_bytes(b"{"), lambda file: file.unlink()])
 def test_a_damaged_log_or_codec_is_named(saved, name, damage):
     damage(saved / name)
-    with pytest.raises(EigenmapError, match=rf"{name} is (missing|truncated|missing, truncated) ?(or damaged)?"):
+    with pytest.raises(EigenmapError, match=rf"{name} is (missing|damaged|missing, truncated) ?(or damaged)?"):
         CodeIndex.open(saved)
 
 
@@ -320,11 +307,13 @@ def test_notes_are_kept_and_damage_to_them_is_harmless(saved, tmp_path):
 
 
 def test_notes_of_a_directory_that_cannot_be_written_are_lost_without_harm(saved, monkeypatch):
-    def refuse(path, *_, **__):
-        raise OSError(errno.EROFS, "Read-only file system", str(path))
+    def refuse(*_, **__):
+        raise OSError(errno.EROFS, "Read-only file system")
 
-    place = Directory.open(saved)
-    monkeypatch.setattr(Path, "write_text", refuse)
-    monkeypatch.setattr(Path, "unlink", refuse)
-    place.write_note("advice", {"a": 1})
-    assert place.read_note("advice") is None
+    index = CodeIndex.open(saved)
+    monkeypatch.setattr(os, "unlink", refuse)
+    monkeypatch.setattr(os, "pwrite", refuse)
+    with pytest.raises(EigenmapError, match=r"advice\.json cannot be written: Read-only file system"):
+        Directory.open(saved).write_note("advice", {"a": 1})
+    index.backend.write_note("advice", {"a": 1})
+    assert Directory.open(saved).read_note("advice") is None

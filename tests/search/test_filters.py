@@ -4,7 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eigenmap.errors import EigenmapError
-from eigenmap.search.filters import Condition, conditions, meets, parse
+from eigenmap.search import CodeIndex, stopping
+from eigenmap.search.filters import Condition, NestedError, conditions, meets, parse
 
 ITEM = {"label": "cat", "year": 2021, "sharp": True, "score": 0.5, "owner": None}
 
@@ -106,3 +107,53 @@ def test_comparisons_agree_with_each_other(value, other):
     assert not (holds["=="] and holds["!="])
     assert holds["<="] == (holds["<"] or (holds["=="] and holds["<="]))
     assert Condition("x", "in", (other,)).holds(value) == holds["=="]
+
+
+class Counted(str):
+    """A text that counts how often it is compared."""
+
+    compared = 0
+
+    def __eq__(self, other):
+        Counted.compared += 1
+        return str(self) == other
+
+    __hash__ = str.__hash__
+
+
+def test_one_of_many_values_is_found_without_comparing_all_of_them():
+    (condition,) = conditions({"label": [f"label {i}" for i in range(100_000)]})
+    assert [condition.holds(Counted(f"label {i}")) for i in (0, 99_999, 100_000)] == [True, True, False]
+    assert Counted.compared < 1000
+    for many in ([1, True, "1", None], [True], [1.0], ["1"], [None]):
+        slow = [any(type(v) is type(o) and v == o for o in many) for v in (True, "1", None)]
+        assert [Condition("x", "in", tuple(many)).holds(value) for value in (True, "1", None)] == slow
+    assert Condition("x", "in", (1.0,)).holds(1) and not Condition("x", "in", (True,)).holds(1)
+
+
+def test_a_nested_value_is_named_however_deep_it_is():
+    value = []
+    for _ in range(100_000):
+        value = [value]
+    for where in ({"a": {"==": value}}, {"a": value}, {"a": {"in": {"b": value}}}, {"a": {"b": {"c": value}}}):
+        with pytest.raises(NestedError) as error:
+            conditions(where)
+        assert len(str(error.value)) < 300
+    for word in ("a=[[1]]", f"a={'[' * 100_000}", 'a={"b":1}'):
+        with pytest.raises(NestedError):
+            parse([word])
+
+
+def test_a_search_by_a_filter_can_be_stopped():
+    index = CodeIndex(2)
+    index.add(np.ones((1000, 2)), range(1000), [{"n": i} for i in range(1000)])
+    asked = []
+
+    def unwanted():
+        asked.append(True)
+        return len(asked) > 10
+
+    with pytest.raises(stopping.StoppedError), stopping.when(unwanted):
+        index.search(np.ones(2), where={"n": {">=": 0}})
+    assert len(asked) == 11  # it went on for no other item
+    assert len(index.search(np.ones(2), where={"n": {">=": 990}}).ids[0]) == 10  # and the next is none the worse

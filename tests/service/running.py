@@ -15,10 +15,11 @@ from eigenmap.service.server import listen
 
 
 @contextmanager
-def serving(app: FastAPI) -> Iterator[httpx.Client]:
-    """A client of the application, which runs until the block ends."""
+def serving(app: FastAPI, grace: int | None = None) -> Iterator[httpx.Client]:
+    """A client of the application, which runs until the block ends; `grace`: seconds for what is under way then."""
     with listen("127.0.0.1", 0) as listening:
-        server = uvicorn.Server(uvicorn.Config(app, log_level="error", access_log=False))
+        config = uvicorn.Config(app, log_level="error", access_log=False, timeout_graceful_shutdown=grace)
+        server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
         thread.start()
         try:

@@ -13,6 +13,7 @@ from eigenmap.service.app import create_app
 from eigenmap.service.security import Guard, hostname, is_loopback
 from eigenmap.service.state import Explorer
 from eigenmap.service.work import Limits
+from tests.service.pictures import encoded
 from tests.service.running import serving
 
 TOKEN = "correct-horse-battery"
@@ -119,6 +120,103 @@ def test_a_body_that_does_not_arrive_is_given_up(explorer: Explorer, path: str) 
     assert answer.startswith(b"HTTP/1.1 408 ") and b"to arrive" in answer
 
 
+def exchange(client: httpx.Client, request: str) -> bytes:
+    """What the server says to these bytes until it closes the connection."""
+    with socket.create_connection((client.base_url.host, client.base_url.port or 80), timeout=120) as connection:
+        connection.sendall(request.encode())
+        answer = b""
+        while chunk := connection.recv(65_536):
+            answer += chunk
+    return answer
+
+
+@pytest.mark.parametrize(
+    "line", ["POST /api/search/image", "POST /api/search", "GET /api/about", "POST /nothing", "PUT /", "GET /metrics"]
+)
+def test_a_body_that_says_it_is_too_long_is_refused_before_it_arrives(client: httpx.Client, line: str) -> None:
+    """No byte of it is ever sent: whoever waits for one waits for ever."""
+    answer = exchange(client, f"{line} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10000000000\r\n\r\n")
+    assert answer.startswith(b"HTTP/1.1 413 ") and b"connection: close" in answer.lower()
+    assert b"bytes at most" in answer and b"content-security-policy" in answer.lower()
+
+
+@pytest.mark.parametrize("line", ["GET /api/about", "GET /", "POST /api/nothing", "DELETE /api/search"])
+def test_a_body_that_nobody_reads_is_not_waited_for(client: httpx.Client, line: str) -> None:
+    chunked = exchange(
+        client, f"{line} HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n"
+    )
+    assert chunked.split(b" ")[1] in (b"200", b"404", b"405") and b"connection: close" in chunked.lower()
+
+
+def test_a_refusal_reaches_a_client_that_is_still_sending(client: httpx.Client) -> None:
+    for _ in range(30):  # a connection that is reset takes the answer with it, now and then
+        answer = client.post("/api/search", content=bytes(3 * 2**20))
+        assert answer.status_code == 413 and answer.headers["connection"] == "close"
+
+
+OWN = {"Sec-Fetch-Site": "same-origin"}
+ELSEWHERE: list[dict[str, str]] = [
+    {"Sec-Fetch-Site": "cross-site", "Origin": "https://evil.example"},
+    {"Sec-Fetch-Site": "same-site", "Origin": "http://localhost:1"},
+    {"Sec-Fetch-Site": "cross-site"},
+    {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"},  # a form
+    {"Origin": "https://evil.example"},
+    {"Origin": "null"},
+    {"Origin": "http://localhost:1"},
+    {"Origin": "http://127.0.0.1.evil.example"},
+    {"Origin": "http://["},
+    {"Origin": "http://localhost:x"},
+]
+
+
+@pytest.mark.parametrize("headers", ELSEWHERE)
+@pytest.mark.parametrize("token", [None, TOKEN])
+def test_what_a_page_of_another_site_sends_is_refused(
+    client: httpx.Client, closed: httpx.Client, headers: dict[str, str], token: str | None
+) -> None:
+    asked = client if token is None else closed
+    with_token = {} if token is None else {"Authorization": f"Bearer {token}"}
+    answers = [
+        asked.post("/api/search/image", content=encoded("PNG"), headers=headers | with_token),
+        asked.post("/api/search", json={"id": "disc/1.png"}, headers=headers | with_token),
+    ]
+    for answer in answers:
+        assert answer.status_code == 403 and "other sites" in answer.json()["detail"]
+        assert answer.headers["x-frame-options"] == "DENY"
+
+
+def test_what_the_own_page_or_no_browser_sends_is_answered(client: httpx.Client, closed: httpx.Client) -> None:
+    for asked, known in ((client, {}), (closed, {"Authorization": f"Bearer {TOKEN}"})):
+        origin = str(asked.base_url).rstrip("/")
+        for headers in ({}, OWN, {"Sec-Fetch-Site": "none"}, {"Origin": origin}, OWN | {"Origin": origin}):
+            answer = asked.post("/api/search", json={"id": "disc/1.png"}, headers=headers | known)
+            assert answer.status_code == 200, headers
+    proxied = {"Host": "photos.example", "Origin": "https://photos.example", "Authorization": f"Bearer {TOKEN}"}
+    assert closed.post("/api/search", json={"id": "disc/1.png"}, headers=proxied).status_code == 200
+
+
+def test_a_link_from_another_site_is_followed_and_nothing_else_is_fetched(client: httpx.Client) -> None:
+    there = {"Sec-Fetch-Site": "cross-site"}
+    assert client.get("/", headers=there | {"Sec-Fetch-Mode": "navigate"}).status_code == 200
+    for path in ("/api/search?id=disc/1.png", "/api/images/ZGlzYy8xLnBuZw", "/static/app.js"):
+        assert client.get(path, headers=there | {"Sec-Fetch-Mode": "no-cors"}).status_code == 403
+
+
+@pytest.mark.parametrize(("error", "status"), [(RuntimeError("secret"), 500), (RecursionError(), 400)])
+def test_an_error_of_ours_has_the_usual_headers_and_is_counted(
+    explorer: Explorer, monkeypatch: pytest.MonkeyPatch, error: Exception, status: int
+) -> None:
+    def broken(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(explorer, "answer", broken)
+    with serving(create_app(explorer)) as client:
+        answer = client.get("/api/search", params={"id": "disc/1.png"})
+        assert answer.status_code == status and "secret" not in answer.text
+        assert "content-security-policy" in answer.headers and answer.headers["cache-control"] == "no-store"
+        assert f'eigenmap_requests_total{{route="/api/search",status="{status}"}} 1' in client.get("/metrics").text
+
+
 def test_more_requests_than_fit_are_told_to_come_back() -> None:
     async def main() -> None:
         go, answers = asyncio.Event(), []
@@ -133,7 +231,8 @@ def test_more_requests_than_fit_are_told_to_come_back() -> None:
 
         async def ask() -> None:
             async def receive() -> Message:
-                return {"type": "http.request", "body": b""}
+                await asyncio.sleep(3600)  # nothing more to come
+                raise AssertionError
 
             async def send(message: Message) -> None:
                 if message["type"] == "http.response.start":

@@ -1,6 +1,10 @@
 from __future__ import annotations
 
 import io
+import os
+import socket
+import threading
+from concurrent.futures import ThreadPoolExecutor, TimeoutError
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +12,7 @@ import pytest
 from PIL import Image
 
 from eigenmap import EigenmapError
-from eigenmap.service.thumbnails import FILE, FirstOf, FolderPictures, StoredPictures, encode, media_type, store
+from eigenmap.service.thumbnails import FILE, FolderPictures, StoredPictures, encode, media_type, store
 
 
 def pixels(value: int, side: int = 16, channels: int = 3) -> np.ndarray:
@@ -68,11 +72,93 @@ def test_pictures_of_a_folder_stay_inside_it(tmp_path: Path) -> None:
         FolderPictures(tmp_path / "gone")
 
 
-def test_the_first_place_that_has_a_picture_gives_it(tmp_path: Path) -> None:
-    for name in ("one", "two"):
+def test_links_that_lead_out_are_not_followed_and_those_inside_are(tmp_path: Path) -> None:
+    inside, outside = tmp_path / "photos", tmp_path / "private"
+    for place in (inside / "deep", outside):
+        place.mkdir(parents=True)
+        Image.fromarray(np.full((40, 30, 3), 77, np.uint8)).save(place / "a.png")
+    (inside / "out.png").symlink_to(outside / "a.png")
+    (inside / "relative.png").symlink_to("../private/a.png")
+    (inside / "folder").symlink_to(outside)
+    (inside / "twice.png").symlink_to("out.png")
+    (inside / "loop.png").symlink_to("loop.png")
+    (inside / "good.png").symlink_to("deep/a.png")
+    (inside / "good").symlink_to("deep")
+    folder = FolderPictures(inside)
+    for name in ("out.png", "relative.png", "folder/a.png", "twice.png", "loop.png", "deep", "", ".", "good"):
+        assert folder.read(name) is None, name
+    for name in ("deep/a.png", "good.png", "good/a.png", "deep/./a.png"):
+        assert opened(folder.read(name)).size == (256, 256), name
+    (tmp_path / "link").symlink_to(inside)
+    assert FolderPictures(tmp_path / "link").read("deep/a.png") is not None  # the folder itself may be one
+
+
+def test_a_folder_that_becomes_a_link_meanwhile_is_not_followed(tmp_path: Path) -> None:
+    """Somebody swaps a folder for a link, back and forth, while pictures are read: never the one outside."""
+    inside, outside = tmp_path / "photos", tmp_path / "private"
+    for place, value in ((inside / "real", 0), (outside, 255)):
+        place.mkdir(parents=True)
+        Image.fromarray(np.full((8, 8, 3), value, np.uint8)).save(place / "a.png")
+    (inside / "link").symlink_to(outside)
+    over, seen = threading.Event(), 0
+
+    def swap() -> None:
+        while not over.is_set():
+            for source, target in (("real", "kept"), ("link", "real"), ("real", "link"), ("kept", "real")):
+                (inside / source).rename(inside / target)
+
+    swapping = threading.Thread(target=swap)
+    swapping.start()
+    try:
+        for _ in range(2000):
+            picture = FolderPictures(inside, 16).read("real/a.png")
+            seen += picture is not None
+            assert picture is None or np.asarray(opened(picture)).max() == 0
+    finally:
+        over.set()
+        swapping.join()
+    assert FolderPictures(inside, 16).read("real/a.png") is not None
+
+
+@pytest.mark.parametrize("kind", ["fifo", "link to a fifo", "socket", "device"])
+def test_nothing_but_regular_files_is_opened(tmp_path: Path, kind: str) -> None:
+    place = tmp_path / "a.png"
+    if kind == "socket":
+        with socket.socket(socket.AF_UNIX) as one:
+            one.bind(str(place))
+    elif kind == "device":
+        place.symlink_to("/dev/zero")
+    else:
+        os.mkfifo(tmp_path / "b.png" if "link" in kind else place)
+        if "link" in kind:
+            place.symlink_to("b.png")
+    with ThreadPoolExecutor(1) as pool:
+        reading = pool.submit(FolderPictures(tmp_path).read, "a.png")
+        try:
+            assert reading.result(timeout=60) is None
+        except TimeoutError:
+            os.close(os.open(place, os.O_WRONLY | os.O_NONBLOCK))  # let the thread go that waits for a writer
+            raise
+
+
+def test_a_picture_that_changes_is_not_the_remembered_one(tmp_path: Path) -> None:
+    folder = FolderPictures(tmp_path, 16)
+    for value in (10, 20):
+        Image.fromarray(np.full((8, 8, 3), value, np.uint8)).save(tmp_path / "new.png")
+        (tmp_path / "new.png").replace(tmp_path / "a.png")
+        for _ in range(2):
+            assert np.asarray(opened(folder.read("a.png"))).max() == value
+    (tmp_path / "a.png").unlink()
+    assert folder.read("a.png") is None
+
+
+def test_a_store_that_is_replaced_is_read_anew(tmp_path: Path) -> None:
+    for name, value in (("one", 1), ("two", 2)):
         (tmp_path / name).mkdir()
-    store(tmp_path / "one", ["a"], [pixels(1)])
-    store(tmp_path / "two", ["a", "b"], [pixels(2), pixels(3)])
-    both = FirstOf([StoredPictures(tmp_path / "one"), StoredPictures(tmp_path / "two")])
-    assert [np.asarray(opened(both.read(name))).max() for name in ("a", "b")] == [1, 3]
-    assert both.read("c") is None
+        store(tmp_path / name, ["a"], [pixels(value)])
+    stored = StoredPictures(tmp_path / "one")
+    assert np.asarray(opened(stored.read("a"))).max() == 1
+    (tmp_path / "one").rename(tmp_path / "old")
+    assert stored.read("a") is None
+    (tmp_path / "two").rename(tmp_path / "one")
+    assert np.asarray(opened(stored.read("a"))).max() == 2

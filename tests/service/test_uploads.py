@@ -1,15 +1,14 @@
 from __future__ import annotations
 
-import asyncio
 import io
 import warnings
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from eigenmap.service.uploads import Refused, decode_upload, read_body
+from eigenmap.service.uploads import Refused, decode_upload
 from tests.service.pictures import FORMATS, bomb, encoded, mutants
 
 PIXELS = 64_000_000
@@ -74,22 +73,3 @@ def test_two_thousand_mutated_pictures_are_read_or_refused() -> None:
     for body in mutants(2000):
         answers[status(body)] += 1
     assert answers[200] > 200 and answers[415] > 100 and answers[422] > 100
-
-
-async def chunks(*parts: bytes, pause: float = 0) -> AsyncIterator[bytes]:
-    for part in parts:
-        await asyncio.sleep(pause)
-        yield part
-
-
-def test_a_body_is_read_up_to_its_limit() -> None:
-    assert asyncio.run(read_body(chunks(b"ab", b"cd"), 4, 10)) == b"abcd"
-    with pytest.raises(Refused, match="4 bytes at most") as refused:
-        asyncio.run(read_body(chunks(b"ab", b"cd", b"e"), 4, 10))
-    assert refused.value.status == 413
-
-
-def test_a_body_that_does_not_arrive_is_given_up() -> None:
-    with pytest.raises(Refused, match=r"longer than 0\.05 seconds") as refused:
-        asyncio.run(read_body(chunks(b"a", pause=30), 4, 0.05))
-    assert refused.value.status == 408

@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Sequence
 
 import pytest
 
+from eigenmap.search import stopping
 from eigenmap.service.work import Batches, BusyError, Slots
 
 
@@ -99,6 +101,60 @@ def test_a_query_whose_client_has_gone_is_not_answered() -> None:
         assert await asyncio.gather(first, stays) == [2, 4]
         assert recorder.calls[-1] == ("a", [2])
         await batches.close()
+
+    asyncio.run(main())
+
+
+class Endless:
+    """Compares one item after the other and never comes to an end, unless it is stopped."""
+
+    def __init__(self) -> None:
+        self.began, self.stopped = threading.Event(), threading.Event()
+
+    def __call__(self, ask: str, queries: Sequence[int]) -> list[int | Exception]:
+        if ask == "short":
+            return list(queries)
+        self.began.set()
+        try:
+            while True:
+                stopping.check()
+                time.sleep(0.001)
+        except stopping.StoppedError:
+            self.stopped.set()
+            raise
+
+
+def test_what_nobody_waits_for_any_more_is_stopped() -> None:
+    async def main() -> None:
+        endless = Endless()
+        batches: Batches[str, int, int] = Batches(endless, waiting=9, at_once=8)
+        batches.start()
+        first = asyncio.create_task(batches.ask("short", 0))
+        both = [asyncio.create_task(batches.ask("long", n)) for n in (1, 2)]
+        assert await first == 0
+        await asyncio.to_thread(endless.began.wait, 60)
+        both[0].cancel()
+        await asyncio.sleep(0.05)
+        assert not endless.stopped.is_set()  # the other still waits
+        both[1].cancel()
+        assert await asyncio.to_thread(endless.stopped.wait, 60)
+        assert await batches.ask("short", 3) == 3  # the thread is free again
+        await batches.close()
+
+    asyncio.run(main())
+
+
+def test_closing_stops_what_runs() -> None:
+    async def main() -> None:
+        endless = Endless()
+        batches: Batches[str, int, int] = Batches(endless, waiting=9, at_once=8)
+        batches.start()
+        runs = asyncio.create_task(batches.ask("long", 1))
+        await asyncio.to_thread(endless.began.wait, 60)
+        await batches.close()
+        with pytest.raises(asyncio.CancelledError):
+            await runs
+        assert await asyncio.to_thread(endless.stopped.wait, 60)
 
     asyncio.run(main())
 

@@ -22,6 +22,7 @@ from eigenmap.cli import (  # noqa: F401 - they register their verbs
     info,
     reproduce,
     serve,
+    verify,
 )
 from eigenmap.cli.app import app
 from eigenmap.cli.streams import guarded_streams

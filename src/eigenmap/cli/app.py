@@ -30,6 +30,7 @@ _ORDER = (
     "export",
     "evaluate",
     "info",
+    "verify",
     "report",
     "figures",
     "recipes",

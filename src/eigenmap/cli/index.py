@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from eigenmap.cli import database
+from eigenmap.cli import database, indexing
 from eigenmap.cli.app import USE, app
 from eigenmap.cli.console import note, show
 from eigenmap.cli.lengths import (
@@ -46,9 +46,7 @@ from eigenmap.cli.work import encode_images, read_images
 from eigenmap.errors import EigenmapError
 
 if TYPE_CHECKING:
-    from eigenmap.data import ImageSet
     from eigenmap.search import CodeIndex
-    from eigenmap.search.backend import Batch
 
 
 class Precision(str, Enum):
@@ -159,7 +157,14 @@ def index(
     ] = True,
     add: Annotated[
         bool,
-        typer.Option("--add", help="Add to an index that is there; images with a known name are replaced."),
+        typer.Option(
+            "--add",
+            help="Add to an index that is there. Images of another folder that have the same name are kept beside "
+            "each other; those of the same folder stay as they are.",
+        ),
+    ] = False,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="With --add: replace images that have the same name.")
     ] = False,
     batch_size: BatchOption = 256,
     device: DeviceOption = Device.auto,
@@ -179,6 +184,8 @@ def index(
 
     if (out is None) == (to is None):
         raise EigenmapError("Say where the index goes: --out FOLDER, or --to postgresql://... with --table NAME")
+    if replace and not add:
+        raise EigenmapError("--replace goes with --add; --force replaces the whole index")
     if add and force:
         raise EigenmapError("--add keeps what is there and --force replaces it: choose one")
     if out is not None and (table is not None or prefix is not None):
@@ -217,26 +224,22 @@ def index(
             fingerprint=made_by,
         )
     if Codebook.is_at(source):
-        items = _from_codes(made, database.stored_codes(Codebook.open(source), made_by, dim), run, out, add, force)
-        if not quiet:
-            note(f"{out}: {items:,} items, {dim} features each.")
-        return
-    images = read_images(model, source, strict=strict, quiet=quiet)
-    codes = encode_images(model, images, dim, place, batch_size, quiet)
-    if add:
-        if thumbnails:
-            _store_thumbnails(out, images)
-        made.upsert(codes, images.ids, _labels(images))
-        if not quiet:
-            note(f"{out}: {len(made):,} images, {dim} features each.")
-        return
-    made.add(codes, images.ids, _labels(images))
-    made.save(out, overwrite=force, model_dir=run)
-    if thumbnails:
-        _store_thumbnails(out, images)
-    _note_several_labels(out, images)
+        batches = database.stored_codes(Codebook.open(source), made_by, dim)
+        said = (
+            indexing.add_codes(made, source, batches, replace)
+            if add
+            else indexing.make_from_codes(made.about, source, batches, out, run, force)
+        )
+    else:
+        images = read_images(model, source, strict=strict, quiet=quiet)
+        codes = encode_images(model, images, dim, place, batch_size, quiet)
+        said = (
+            indexing.add_images(made, source, images, codes, replace, thumbnails)
+            if add
+            else indexing.make_from_images(made, source, images, codes, out, run, force, thumbnails)
+        )
     if not quiet:
-        note(f"{out}: {len(made):,} images, {dim} features each.")
+        note(f"{out}: {said}")
 
 
 @app.command(
@@ -335,41 +338,3 @@ def _precision(asked: Precision | None, bytes_per_item: int | None) -> str:
     """What is asked for; a budget of bytes means bits."""
     default = Precision.float32 if bytes_per_item is None else Precision.bits
     return (asked or default).value
-
-
-def _from_codes(made: CodeIndex, batches: Iterator[Batch], run: Path, out: Path, add: bool, force: bool) -> int:
-    """Index what `eigenmap embed` wrote, in constant memory: how many items there are then."""
-    from eigenmap.search.saving import build
-
-    if add:
-        for batch in batches:
-            made.upsert(batch.codes, batch.ids)
-        return len(made)
-    return build(made.about, batches, out, overwrite=force, model_dir=run)
-
-
-def _labels(images: ImageSet) -> list[dict[str, str]] | None:
-    """What is known of each image: its label, several separated by spaces."""
-    if images.labels is None:
-        return None
-    names = images.labels.names
-    rows = [[names[c] for c in row.nonzero()[:, 0].tolist()] for row in images.labels.matrix]
-    return [{"label": " ".join(row)} if row else {} for row in rows]
-
-
-def _store_thumbnails(index: Path, images: ImageSet) -> None:
-    from eigenmap.service.thumbnails import store
-
-    store(index, images.ids, (pixels.numpy() for pixels in images.pixels))
-
-
-def _note_several_labels(index: Path, images: ImageSet) -> None:
-    """Say in the index that a label may be several, since a class folder may have spaces in its name too."""
-    from eigenmap.search import CodeIndex
-    from eigenmap.search.backend import KeepsNotes
-    from eigenmap.service.quality import SEVERAL
-
-    if images.labels is not None and int(images.labels.matrix.sum(1).max()) > 1:
-        backend = CodeIndex.open(index).backend
-        assert isinstance(backend, KeepsNotes)
-        backend.write_note(SEVERAL, {"separator": " "})

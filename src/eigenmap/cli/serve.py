@@ -58,6 +58,10 @@ def serve(
             rich_help_panel=HOW,
         ),
     ] = None,
+    timeout: Annotated[
+        float,
+        typer.Option("--timeout", metavar="SECONDS", help="Give up a search that takes longer.", rich_help_panel=HOW),
+    ] = 30.0,
     quiet: QuietOption = False,
 ) -> None:
     """Explore an index in the browser: search by pictures, move the code length, see what each feature is.
@@ -67,12 +71,15 @@ def serve(
     from eigenmap.service.server import check_address, listen, url
 
     check_address(host, token)
+    if not 0 < timeout <= 86_400:
+        raise EigenmapError(f"--timeout is a number of seconds above 0 and up to 86400, not {timeout:g}")
     if is_address(index):
         raise EigenmapError("The page shows an index in a folder, not a table: make one with `eigenmap index --out`.")
     with listen(host, port) as listening:
         from eigenmap.service.app import create_app
         from eigenmap.service.server import serve as answer
         from eigenmap.service.state import Explorer
+        from eigenmap.service.work import Limits
 
         explorer = Explorer.open(Path(index), images)
         address = url(host, listening, token)
@@ -83,7 +90,7 @@ def serve(
             show(address)
 
         try:
-            answer(create_app(explorer, token=token), listening, announce)
+            answer(create_app(explorer, Limits(search_seconds=timeout), token), listening, announce)
         except KeyboardInterrupt:
             if not quiet:
                 note("Stopped.")

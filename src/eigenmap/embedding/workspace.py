@@ -29,7 +29,7 @@ from eigenmap.embedding.blocks import Block
 from eigenmap.embedding.checksums import Checksum
 from eigenmap.embedding.shards import DESCRIPTION, Checksums, Codebook, Plan, shard_files, write_json, write_shard
 from eigenmap.errors import EigenmapError
-from eigenmap.files import read_json, sync_directory
+from eigenmap.files import make_folder, read_json, sync_directory
 from eigenmap.folders import BusyFolderError, folder_lock
 
 _VERSION = 2
@@ -194,14 +194,6 @@ class ShardFolder:
 
     def _marker(self, number: int) -> Path:
         return self._finished / f"{number:05d}.json"
-
-
-def make_folder(path: Path) -> None:
-    """Make a folder and those above it, durably."""
-    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
-    path.mkdir(parents=True, exist_ok=True)
-    for folder in reversed(missing):
-        sync_directory(folder.parent)
 
 
 def _checksums(about: dict[str, Any]) -> Checksums:

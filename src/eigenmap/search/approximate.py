@@ -15,12 +15,9 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Sequence
-from contextlib import suppress
 from functools import partial
 from importlib import import_module
-from pathlib import Path
 from typing import Any, NamedTuple
-from uuid import uuid4
 
 import numpy as np
 
@@ -29,6 +26,7 @@ from eigenmap.search.columns import Columns
 from eigenmap.search.filters import Condition
 from eigenmap.search.flat import FlatBackend
 from eigenmap.search.once import Once
+from eigenmap.search.prefix_files import keep_prefix, read_prefix
 from eigenmap.search.scan import best, comparable, nothing
 from eigenmap.search.snapshot import Items, Snapshot
 
@@ -185,17 +183,15 @@ class PrefixIndexes:
         self._keep(index, items)
         return PrefixIndex(index, rows)
 
-    def _file(self, items: Items) -> Path | None:
-        return None if items.folder is None else items.folder / f"prefix-{self.how.dim}.{self.how.method}"
+    @property
+    def _name(self) -> str:
+        return f"prefix-{self.how.dim}.{self.how.method}"
 
     def _read(self, items: Items) -> PrefixIndex | None:
         """The approximate index in the directory if there is one that fits."""
-        file, rows = self._file(items), len(items.names)
-        if file is None or not file.is_file():
-            return None
-        try:
-            index = _faiss().read_index(str(file))
-        except RuntimeError:  # damaged: it holds nothing that cannot be made again
+        rows = len(items.names)
+        index = None if items.folder is None else read_prefix(items.folder, self._name)
+        if index is None:
             return None
         wanted = _empty(self.how, rows)
         fits = type(index) is type(wanted) and index.d == wanted.d and 0 < index.ntotal <= rows
@@ -203,18 +199,8 @@ class PrefixIndexes:
 
     def _keep(self, index: Any, items: Items) -> None:
         """Leave the approximate index in the directory for others; no harm if that is not possible."""
-        if (file := self._file(items)) is None:
-            return
-        partial_file = file.with_name(f".{file.name}.{uuid4().hex}")
-        try:
-            _faiss().write_index(index, str(partial_file))
-            ids = (file.parent / "ids.ends").stat()
-            if (ids.st_dev, ids.st_ino) == items.lineage:  # else another index has taken the place of this one
-                partial_file.replace(file)
-        except (RuntimeError, OSError):
-            pass
-        with suppress(OSError):  # where nothing can be written, nothing can be removed
-            partial_file.unlink(missing_ok=True)
+        if items.folder is not None:
+            keep_prefix(items.folder, self._name, index)
 
 
 def _faiss() -> Any:

@@ -176,6 +176,11 @@ class Backend(Readable, Protocol):
 class KeepsStates(Protocol):
     """A back end that can hold on to its items as they are now."""
 
+    @property
+    def generation(self) -> object:
+        """What is another object when another index has taken the place of this one."""
+        ...
+
     def snapshot(self) -> Readable:
         """The items in one state, which no change reaches."""
         ...
@@ -196,6 +201,15 @@ class KeepsNotes(Protocol):
 
     def read_note(self, name: str) -> dict[str, Any] | None:
         """What `write_note` kept under this name, or None."""
+        ...
+
+
+@runtime_checkable
+class KeepsChecksums(Protocol):
+    """A back end that can compare all it has stored with checksums."""
+
+    def verify(self) -> list[str]:
+        """One line per part; an error for the first that is damaged."""
         ...
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from eigenmap.arguments import whole_number
-from eigenmap.errors import EigenmapError
+from eigenmap.errors import EigenmapError, UnknownIdError
 from eigenmap.search.backend import Floats, Id, Metadata, Stage
 from eigenmap.search.filters import plain
 
@@ -90,7 +90,7 @@ def refuse_known(name: Id) -> None:
 
 def refuse_unknown(name: Id) -> None:
     """Say that there is no such item."""
-    raise EigenmapError(f"there is no item with the id {name!r} in the index")
+    raise UnknownIdError(f"there is no item with the id {name!r} in the index")
 
 
 def metadata(items: Any, count: int) -> list[Metadata] | None:

@@ -353,3 +353,14 @@ def from_json(entries: Mapping[str, Any], n_components: int) -> Codec:
     if codec.blocks != blocks_of(n_components):
         raise ValueError("the codec is of another number of features")
     return codec
+
+
+def fits(codec: Codec, about: About) -> bool:
+    """Whether an index that is described so has its features written this way."""
+    kinds = {"int8": Int8Codec, "signs": SignCodec, "bits": GroupCodec}
+    if isinstance(codec, FloatCodec):
+        return codec.dtype.name == about.precision
+    if type(codec) is not kinds.get(about.precision):
+        return False
+    stored = sum(codec.width(block) for block in range(len(codec.blocks)))
+    return about.bytes_per_item is None or stored <= about.bytes_per_item

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import mmap
+import os
 from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from eigenmap.files import open_regular
 from eigenmap.search.backend import Floats, Rows
 from eigenmap.search.codecs import Bytes, Codec
 
@@ -38,9 +40,9 @@ class Columns:
         self._stored = stored or [np.empty((0, codec.width(b)), np.uint8) for b in range(len(codec.blocks))]
 
     @classmethod
-    def mapped(cls, codec: Codec, files: list[Path], count: int) -> Columns:
-        """The first `count` rows of one file a block; nothing is read until it is needed."""
-        return cls(codec, [map_file(file, count, codec.width(b)) for b, file in enumerate(files)], count)
+    def mapped(cls, codec: Codec, files: list[Path], count: int, folder: int | None = None) -> Columns:
+        """The first `count` rows of one file a block (`map_file`); nothing is read until it is needed."""
+        return cls(codec, [map_file(file, count, codec.width(b), folder) for b, file in enumerate(files)], count)
 
     @property
     def n_components(self) -> int:
@@ -103,12 +105,18 @@ def appended(stored: NDArray[Scalar], count: int, rows: NDArray[Scalar]) -> NDAr
     return stored
 
 
-def map_file(file: Path, count: int, width: int) -> Bytes:
-    """The first count * width bytes of a file as a read-only matrix that stays on disk."""
+def map_file(file: Path, count: int, width: int, folder: int | None = None) -> Bytes:
+    """The first count * width bytes of a file as a read-only matrix that stays on disk.
+
+    With `folder`, a descriptor, the file is the one of this name in that folder, whatever its path leads to by now.
+    """
     if not count * width:
         return np.empty((count, width), np.uint8)
-    with file.open("rb") as stream:
-        mapped = mmap.mmap(stream.fileno(), count * width, access=mmap.ACCESS_READ)
+    descriptor = open_regular(file if folder is None else Path(file.name), folder=folder)
+    try:
+        mapped = mmap.mmap(descriptor, count * width, access=mmap.ACCESS_READ)
+    finally:
+        os.close(descriptor)
     return np.frombuffer(mapped, np.uint8).reshape(count, width)
 
 

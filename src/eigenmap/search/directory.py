@@ -7,333 +7,421 @@
     ids.hash             a hash of each (`keys`), by which a change finds the rows of its ids
     metadata.bin, .ends  the same for what is known of each item, as JSON, or nothing
     deleted.bin          numbers of the rows that are gone (int64)
-    log                  one line for each change: sizes and checksums of all files when it was complete
+    ids.bin.crc, ...     running checksums of a file at every mebibyte (`checksums`); none for a smaller one
+    log                  one line per change: sizes and checksums of all files when it was complete (`log`)
+    sources.json         where the images came from (`sources`), if `eigenmap index` made the index
     model/               a copy of the model that made the codes, if one was given
 
 A change appends to the files, makes sure that they are on disk, and only then appends its line to the log. A process
 that is killed in between leaves bytes that no line counts; they are never read, and the next change overwrites them.
-Nothing in the directory is unpickled, and other files are left alone.
+Nothing in the directory is unpickled, no symbolic link in it is followed, and other files are left alone.
+
+Indexes of format version 2, whose logs have no chain, are read as they are; the first change makes them version 3.
 """
 
 from __future__ import annotations
 
-import fcntl
+import errno
 import json
-import os
-import shutil
+import re
+import threading
 import zlib
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any
-from uuid import uuid4
+from typing import Any, TypeVar
 
-from eigenmap.errors import EigenmapError
-from eigenmap.search import codecs
+from eigenmap.errors import EigenmapError, ReplacedError
+from eigenmap.files import parse_json
+from eigenmap.folders import BusyFolderError, folder_lock, recover, remove_leftovers, staged_folder
+from eigenmap.search import checksums, codecs
 from eigenmap.search.backend import About
+from eigenmap.search.described import RESTORE, about_of, description_of, opened
+from eigenmap.search.log import DamagedLogError, Log, State, read_log
+from eigenmap.search.opened import OpenFolder
 
-FORMAT = "eigenmap-index"
-FORMAT_VERSION = 2
-ID_TYPES: dict[str, type] = {"str": str, "int": int}
+Loaded = TypeVar("Loaded")
 
-_LOG_TAIL = 1 << 20
-"""Bytes of the log that are looked at: its last line counts, and that is far shorter."""
-
-
-@dataclass(frozen=True)
-class State:
-    """What one line of the log says."""
-
-    id_type: str | None = None
-    sizes: Mapping[str, int] = field(default_factory=dict)
-    crc32: Mapping[str, int] = field(default_factory=dict)
-
-    def line(self) -> bytes:
-        """The line, with a checksum of its own at the end."""
-        text = json.dumps(asdict(self)).encode("ascii")
-        return text + b" %08x\n" % zlib.crc32(text)
-
-    @classmethod
-    def from_line(cls, line: bytes) -> State | None:
-        """What `line` wrote, or None if it is not whole."""
-        text, _, check = line.rpartition(b" ")
-        if check != b"%08x" % zlib.crc32(text):
-            return None
-        return cls(**json.loads(text))
+_LONGEST_LOG = 64
+"""Lines after which a log is rewritten as one."""
+_LEFTOVER = re.compile(r"\.((log|[a-z_]+\.json|prefix-\d+\.[a-z0-9]+)\.partial|codec\.json|[a-z_]+\.[0-9a-f]{32})")
+"""Files that only a killed process leaves; the last two are names of format version 2."""
 
 
 class Directory:
-    """An index on disk, at one state of its log."""
+    """An index on disk, at one state of its log.
 
-    def __init__(self, path: Path, about: About) -> None:
-        self.path = path
-        self.about = about
-        self.state = State()
-        self._seen: tuple[int, int, int] = (0, 0, 0)
-        self._log_size = 0
-        self.refresh()
+    It holds the directory open: where another index takes its place, `refresh` goes over to that if it is of the same
+    model and shape, and raises `ReplacedError` if it is not.
+    """
+
+    def __init__(self, folder: OpenFolder, *, private: bool = False) -> None:
+        self.path = folder.path
+        self._private = private  # nobody else knows the directory yet, so that nobody has to be kept out
+        self._turn = threading.RLock()
+        self._held = 0
+        self._tidied = False
+        self._changed = False
+        self._adopt(folder)
 
     @classmethod
     def create(cls, path: Path, about: About) -> Directory:
         """An empty index in a new directory, which appears whole or not at all."""
-        refuse_existing(path.resolve(), overwrite=False)
-        with _staged(path, overwrite=False) as staging:
-            _write_new(staging, about)
-        return cls(path, about)
+        with staged_index(path, about, overwrite=False):
+            pass
+        return cls.open(path)
 
     @classmethod
     def open(cls, path: Path) -> Directory:
         """The index in a directory."""
-        return cls(path, about_of(path))
+        with suppress(OSError):
+            recover(path.resolve())
+        while True:
+            folder = opened(path)
+            try:
+                return cls(folder)
+            except EigenmapError:
+                if folder.is_at(path) is not False:  # else it was replaced while we read it
+                    raise
+
+    def __copy__(self) -> Directory:
+        """The same state, from which the copy goes on by itself; it holds no lock."""
+        made = object.__new__(Directory)
+        made.__dict__.update(self.__dict__, _turn=threading.RLock(), _held=0, _changed=False)
+        return made
+
+    # What is there
 
     def refresh(self) -> bool:
-        """Look for changes by other processes; True if there are any."""
-        log = self.path / "log"
-        try:
-            now = log.stat()
-        except OSError as error:
-            if self._seen[0]:
-                return False  # removed under us: what is mapped can still be read
-            raise EigenmapError(f"{log} is missing; {_AGAIN}") from error
-        seen = (now.st_ino, now.st_size, now.st_mtime_ns)
-        if seen == self._seen:
-            return False
-        state, self._log_size = _last_state(log)
-        changed = state != self.state or (bool(self._seen[0]) and now.st_ino != self._seen[0])
-        if changed:
-            self._check_sizes(state)
-        self.state, self._seen = state, seen
+        """Look for changes by other processes; True if there are any since this was asked last."""
+        self.update()
+        changed, self._changed = self._changed, False
         return changed
+
+    def update(self) -> None:
+        """Take the state that is on disk now; the next `refresh` says whether it is another."""
+        while True:
+            here = self._folder.is_at(self.path)
+            if here is False:
+                self._switch()
+                continue
+            try:
+                if self._stamp(self._folder) == self._seen:
+                    return
+            except OSError as error:
+                if here is None:
+                    return  # removed under us: what is mapped can still be read
+                if self._folder.is_at(self.path) is False:
+                    continue
+                raise EigenmapError(f"{self.path / 'log'} is missing; {RESTORE}") from error
+            try:
+                self._adopt(self._folder)
+            except EigenmapError:
+                if self._folder.is_at(self.path) is not False:
+                    raise
+
+    def _adopt(self, folder: OpenFolder) -> None:
+        """Take the state that an open folder is in."""
+        about = about_of(folder)
+        try:
+            seen = self._stamp(folder)  # before it is read: what comes in between is seen the next time
+        except OSError as error:
+            raise EigenmapError(f"{self.path / 'log'} is missing; {RESTORE}") from error
+        log = self.read_log(folder)
+        self._check_sizes(folder, log.state)
+        self._changed = True
+        self._folder, self.about, self._log, self._seen = folder, about, log, seen
+
+    def _switch(self) -> None:
+        """Go over to the index that has taken the place of this one."""
+        folder = opened(self.path)
+        try:
+            about, state = about_of(folder), self.read_log(folder).state
+            ids = {self.state.id_type, state.id_type} - {None}
+            if _shape(about) != _shape(self.about) or len(ids) > 1:
+                raise ReplacedError(
+                    f"{self.path} was replaced by an index of another model or shape; open it again to use that"
+                )
+            self._adopt(folder)
+        except ReplacedError:
+            raise
+        except EigenmapError:
+            if folder.is_at(self.path) is not False:
+                raise
+
+    def settled(self, load: Callable[[], Loaded]) -> Loaded:
+        """What `load` makes of the files, made anew if the directory is replaced meanwhile."""
+        while True:
+            try:
+                return load()
+            except (EigenmapError, OSError, ValueError) as error:  # noqa: PERF203 - seldom more than once
+                if self._folder.is_at(self.path) is False:
+                    self.update()
+                elif isinstance(error, EigenmapError):
+                    raise
+                else:
+                    raise EigenmapError(f"{self.path} is damaged or cannot be read: {error}; {RESTORE}") from error
+
+    @property
+    def state(self) -> State:
+        """What counts."""
+        return self._log.state
+
+    @property
+    def folder(self) -> OpenFolder:
+        """The directory itself."""
+        return self._folder
+
+    def _stamp(self, folder: OpenFolder) -> tuple[int, int, int]:
+        now = folder.stat("log")
+        return now.st_ino, now.st_size, now.st_mtime_ns
+
+    def read_log(self, folder: OpenFolder | None = None) -> Log:
+        """The log as it is on disk now."""
+        file = self.path / "log"
+        try:
+            return read_log((folder or self._folder).read("log"))
+        except OSError as error:
+            raise EigenmapError(f"{file} is missing or cannot be read: {error.strerror}; {RESTORE}") from error
+        except DamagedLogError as error:
+            raise EigenmapError(f"{file} is damaged: {error}; {RESTORE}") from error
+
+    def _check_sizes(self, folder: OpenFolder, state: State) -> None:
+        for name, size in state.sizes.items():
+            try:
+                there = folder.stat(name).st_size
+            except OSError as error:
+                what = "is missing" if isinstance(error, FileNotFoundError) else f"cannot be read: {error.strerror}"
+                raise EigenmapError(f"{self.path / name} {what}; {RESTORE}") from error
+            if there < size:
+                raise EigenmapError(f"{self.path / name} is truncated: it has {there:,} of {size:,} bytes; {RESTORE}")
+
+    # Reading files
+
+    def read(self, name: str) -> bytes:
+        """All of a file that counts."""
+        size = self.state.sizes.get(name, 0)
+        with self._reading(name):
+            return self._folder.read(name, size) if size else b""
 
     def read_codec(self) -> codecs.Codec | None:
         """How features are written; None before the first items."""
-        file = self.path / "codec.json"
-        if not file.exists() and not self.state.sizes:
+        if not self.state.sizes:
             return None
+        file = self.path / "codec.json"
         try:
-            return codecs.from_json(_read_json(file), self.about.n_components)
-        except (KeyError, TypeError, ValueError) as error:
-            raise EigenmapError(f"{file} is missing, truncated or damaged; {_AGAIN}") from error
+            content = self._folder.read("codec.json")
+            if zlib.crc32(content) != self.state.fixed.get("codec.json", zlib.crc32(content)):
+                raise ValueError("its checksum is not that of the log")
+            codec = codecs.from_json(parse_json(content), self.about.n_components)
+        except (OSError, KeyError, TypeError, ValueError) as error:
+            raise EigenmapError(f"{file} is missing, truncated or damaged; {RESTORE}") from error
+        if not codecs.fits(codec, self.about):
+            raise EigenmapError(f"{file} contradicts index.json, which says {self.about.precision}; {RESTORE}")
+        return codec
+
+    def check_rows(self, codec: codecs.Codec) -> None:
+        """Refuse files that count different numbers of rows."""
+        sizes, rows = self.state.sizes, self.state.rows
+        expected = {file: rows * codec.width(b) for b, file in enumerate(feature_files(codec))}
+        expected |= {"ids.ends": 8 * rows, "metadata.ends": 8 * rows, "ids.bin": -1, "metadata.bin": -1}
+        for name, size in expected.items():
+            if name not in sizes or size not in (-1, sizes[name]):
+                raise EigenmapError(f"{self.path / 'log'} contradicts codec.json in the size of {name}; {RESTORE}")
+
+    def read_note(self, name: str, required: bool = False) -> dict[str, Any] | None:
+        """What `write_note` kept; None if there is nothing, or nothing whole and that is not `required`."""
+        try:
+            content = parse_json(self._folder.read(f"{name}.json"))
+            if not isinstance(content, dict):
+                raise ValueError("it is no object")
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
+            if required:
+                raise EigenmapError(
+                    f"{self.path / name}.json is damaged; restore it from a copy, or remove it"
+                ) from error
+            return None
+        return content
+
+    # Changes
+
+    @contextmanager
+    def locked(self, wait: bool = True) -> Iterator[None]:
+        """Keep others from changing the index; ends with the block, or with this process. Blocks may be nested.
+
+        Without `wait`, `BusyFolderError` if somebody else is changing it.
+        """
+        if not self._turn.acquire(blocking=wait):
+            raise BusyFolderError(f"{self.path} is being changed by another thread")
+        try:
+            if self._private or self._held:
+                yield
+                return
+            with self._locked_path(wait):
+                self._held += 1
+                try:
+                    self.update()
+                    self._tidy()
+                    yield
+                finally:
+                    self._held -= 1
+        finally:
+            self._turn.release()
+
+    @contextmanager
+    def _locked_path(self, wait: bool) -> Iterator[None]:
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(folder_lock(self.path, blocking=wait))
+            except (FileNotFoundError, NotADirectoryError) as error:
+                raise EigenmapError(f"{self.path} was removed, so it cannot be changed") from error
+            except OSError as error:
+                raise EigenmapError(f"{self.path} cannot be changed: {error.strerror}") from error
+            yield
+
+    def _tidy(self) -> None:
+        """Remove what killed processes left."""
+        with suppress(OSError):
+            for name in self._folder.names():
+                if _LEFTOVER.fullmatch(name):
+                    self._folder.remove(name)
+            if not self._tidied:
+                remove_leftovers(self.path.resolve())
+                self._tidied = True
 
     def write_codec(self, codec: codecs.Codec) -> None:
         """Say how features are written, before the first items are."""
-        partial = self.path / ".codec.json"
-        with self._writing(partial), partial.open("wb") as stream:
-            stream.write(json.dumps(codec.as_json()).encode("ascii"))
-            stream.flush()
-            os.fsync(stream.fileno())
-            partial.replace(self.path / "codec.json")
+        with self._writing("codec.json"):
+            self._folder.replace("codec.json", json.dumps(codec.as_json()).encode("ascii"), not self._private)
 
     def write_note(self, name: str, content: Mapping[str, Any]) -> None:
-        """Keep a JSON object beside the index; a directory that cannot be written is left without it."""
-        partial = self.path / f".{name}.{uuid4().hex}"
-        try:
-            partial.write_text(json.dumps(content), encoding="ascii")
-            partial.replace(self.path / f"{name}.json")
-        except OSError:
-            with suppress(OSError):  # where nothing can be written, nothing can be removed
-                partial.unlink()
-
-    def read_note(self, name: str) -> dict[str, Any] | None:
-        """What `write_note` kept, or None if there is nothing whole."""
-        try:
-            content = json.loads((self.path / f"{name}.json").read_bytes())
-        except (OSError, ValueError):
-            return None
-        return content if isinstance(content, dict) else None
-
-    @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Keep other processes from changing the index; ends with the block, or with this process."""
-        descriptor = -1
-        try:
-            while descriptor < 0:
-                descriptor = os.open(self.path, os.O_RDONLY)
-                fcntl.flock(descriptor, fcntl.LOCK_EX)
-                if os.fstat(descriptor).st_ino != self.path.stat().st_ino:  # replaced while we waited
-                    os.close(descriptor)
-                    descriptor = -1
-        except OSError as error:
-            raise EigenmapError(f"{self.path} cannot be changed: {error.strerror}") from error
-        try:
-            yield
-        finally:
-            os.close(descriptor)
+        """Keep a JSON object beside the index."""
+        with self.locked(), self._writing(f"{name}.json"):
+            self._folder.replace(f"{name}.json", json.dumps(content).encode("ascii"), not self._private)
 
     def append(self, id_type: str | None, additions: Mapping[str, bytes | memoryview], durable: bool = True) -> None:
         """Append to files; when this returns it is done for good, and if it fails nothing of it counts."""
+        with self.locked():
+            if not self._private and self.read_log() != self._log:  # also before what is not seen is cut off
+                raise EigenmapError(f"{self.path / 'log'} was changed by a process that did not wait for its turn")
+            if not self._log.chained:
+                self._upgrade()
+            self._append_line(State(id_type, *self._grown(additions, durable), self._fixed()), durable)
+            if self._log.lines > _LONGEST_LOG:
+                with suppress(OSError):  # the change is complete; the next one tries again
+                    self._compact(durable)
+
+    def _grown(
+        self, additions: Mapping[str, bytes | memoryview], durable: bool
+    ) -> tuple[dict[str, int], dict[str, int]]:
+        """Sizes and checksums with the additions, which are on disk then."""
         sizes, crc32 = dict(self.state.sizes), dict(self.state.crc32)
+        created = False
+
+        def grow(name: str, content: bytes | memoryview, crc: int) -> None:
+            nonlocal created
+            with self._writing(name):
+                self._folder.append(name, sizes.get(name, 0), content, durable)
+            created |= name not in sizes
+            sizes[name], crc32[name] = sizes.get(name, 0) + len(content), crc
+
         for name, content in additions.items():
             if not len(content) and name in sizes:
                 continue  # nothing to put on disk
-            with self._writing(self.path / name):
-                _append(self.path / name, sizes.get(name, 0), content, durable)
-            sizes[name] = sizes.get(name, 0) + len(content)
-            crc32[name] = zlib.crc32(content, crc32.get(name, 0))
-        state = State(id_type, sizes, crc32)
-        log = self.path / "log"
-        with self._writing(log):
+            size, notes_name = sizes.get(name, 0), f"{name}.crc"
+            notes, crc = checksums.extended(content, size, crc32.get(name, 0))
+            noted = sizes.get(notes_name, 0) // 4 == size // checksums.BLOCK  # not in a large file of version 2
+            grow(name, content, crc)
+            if notes and noted:
+                grow(notes_name, notes, checksums.extended(notes, 0, crc32.get(notes_name, 0))[1])
+        if created and durable:
+            with self._writing("log"):
+                self._folder.sync()
+        return sizes, crc32
+
+    def _fixed(self) -> dict[str, int]:
+        """Checksums of the files that are written once."""
+        fixed = dict(self.state.fixed)
+        for name in ("index.json", "codec.json"):
+            if name not in fixed:
+                with self._reading(name), suppress(FileNotFoundError):
+                    fixed[name] = zlib.crc32(self._folder.read(name))
+        return fixed
+
+    def _append_line(self, state: State, durable: bool) -> None:
+        line, log = self._log.next(state)
+        with self._writing("log"):
             try:
-                _append(log, self._log_size, state.line(), durable)
+                self._folder.append("log", self._log.end, line, durable)
             except OSError:
-                os.truncate(log, self._log_size)  # a line that may not be on disk must not be read either
+                with suppress(OSError):  # a line that may not be on disk must not be read either
+                    self._folder.truncate("log", self._log.end)
                 raise
-        self.state = state
-        self._log_size += len(state.line())
-        now = log.stat()
-        self._seen = (now.st_ino, now.st_size, now.st_mtime_ns)
+            self._written(log)
 
-    def verify(self) -> None:
-        """Read every file and compare checksums; raises for the first that is damaged."""
-        for name, size in self.state.sizes.items():
-            found, left = 0, size
-            with (self.path / name).open("rb") as stream:
-                while left and (chunk := stream.read(min(left, 1 << 22))):
-                    found, left = zlib.crc32(chunk, found), left - len(chunk)
-            if left or found != self.state.crc32[name]:
-                raise EigenmapError(f"{self.path / name} is damaged: its checksum is not that of the log; {_AGAIN}")
+    def _written(self, log: Log) -> None:
+        self._log, self._seen = log, self._stamp(self._folder)
 
-    def _check_sizes(self, state: State) -> None:
-        for name, size in state.sizes.items():
-            file = self.path / name
-            there = file.stat().st_size if file.is_file() else None
-            if there is None or there < size:
-                what = "is missing" if there is None else f"is truncated: it has {there:,} of {size:,} bytes"
-                raise EigenmapError(f"{file} {what}; {_AGAIN}")
+    def _upgrade(self) -> None:
+        """Make an index of version 2 one of version 3, without any change to its items."""
+        with self._writing("log"):
+            self._folder.replace("index.json", description_of(self.about))
+            self._compact(durable=True)
+
+    def _compact(self, durable: bool) -> None:
+        content, log = self._log.compacted()
+        self._folder.replace("log", content, durable)
+        self._written(log)
 
     @contextmanager
-    def _writing(self, file: Path) -> Iterator[None]:
+    def _writing(self, name: str) -> Iterator[None]:
         try:
             yield
         except OSError as error:
-            raise EigenmapError(f"{file} cannot be written: {error.strerror or error}") from error
+            why = "it is a symbolic link" if error.errno == errno.ELOOP else error.strerror or error
+            raise EigenmapError(f"{self.path / name} cannot be written: {why}") from error
+
+    @contextmanager
+    def _reading(self, name: str) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, ValueError) as error:
+            why = error.strerror if isinstance(error, OSError) else error
+            raise EigenmapError(f"{self.path / name} cannot be read: {why}; {RESTORE}") from error
 
 
-_AGAIN = "make the index again with `eigenmap index`"
+def feature_files(codec: codecs.Codec) -> list[str]:
+    """The names of the files of the column blocks."""
+    return [f"features-{first}-{end}.bin" for first, end in codec.blocks]
 
 
-def _append(file: Path, size: int, content: bytes | memoryview, durable: bool) -> None:
-    """Write at `size`, dropping what a killed process may have left behind it."""
-    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT, 0o666)
-    try:
-        if os.fstat(descriptor).st_size != size:
-            os.ftruncate(descriptor, size)
-        left, place = memoryview(content).cast("B"), size
-        while left:
-            written = os.pwrite(descriptor, left[: 1 << 30], place)
-            left, place = left[written:], place + written
-        if durable:
-            os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+def _shape(about: About) -> tuple[object, ...]:
+    """What an open index cannot have otherwise from one moment to the next."""
+    return about.fingerprint, about.n_components, about.metric, about.approximate is None
 
 
-def _write_new(path: Path, about: About) -> None:
-    content = {"format": FORMAT, "format_version": FORMAT_VERSION, **about.as_json()}
-    for name, data in (("index.json", json.dumps(content).encode("ascii")), ("log", State().line())):
-        with (path / name).open("wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-
-
-def _last_state(log: Path) -> tuple[State, int]:
-    """The last whole line of the log, and where it ends."""
-    try:
-        with log.open("rb") as stream:
-            size = stream.seek(0, os.SEEK_END)
-            start = stream.seek(max(0, size - _LOG_TAIL))
-            tail = stream.read()
-        while True:
-            end = tail.rfind(b"\n")
-            if end < 0:
-                raise EigenmapError(f"{log} is truncated or damaged; {_AGAIN}")
-            state = State.from_line(tail[:end].rpartition(b"\n")[2])
-            if state is not None:
-                return state, start + end + 1
-            tail = tail[:end]
-    except (OSError, ValueError, TypeError) as error:
-        if isinstance(error, EigenmapError):
-            raise
-        raise EigenmapError(f"{log} is truncated or damaged; {_AGAIN}") from error
-
-
-def about_of(path: Path) -> About:
-    """What the index in a directory is."""
-    file = path / "index.json"
-    if not file.is_file():
-        missing = "it is a file" if path.exists() else "there is no such directory"
-        what = "it has no index.json" if path.is_dir() else missing
-        raise EigenmapError(f"{path} is not an index ({what}); make one with `eigenmap index`")
-    entries = _read_json(file)
-    if not isinstance(entries, dict) or entries.pop("format", None) != FORMAT:
-        raise EigenmapError(f"{path} is not an index (its index.json describes something else)")
-    version = entries.pop("format_version", None)
-    if version != FORMAT_VERSION:
-        raise EigenmapError(
-            f"{path} has index format version {version!r}, but this eigenmap reads version {FORMAT_VERSION}; {_AGAIN}"
-        )
-    try:
-        return About.from_json(entries)
-    except (TypeError, ValueError) as error:
-        raise EigenmapError(f"{file} is damaged; {_AGAIN}") from error
-
-
-def _read_json(file: Path) -> Any:
-    try:
-        return json.loads(file.read_bytes())
-    except (OSError, ValueError) as error:
-        raise EigenmapError(f"{file} is missing, truncated or damaged") from error
-
-
-def refuse_existing(target: Path, overwrite: bool) -> None:
-    """Never overwrite anything but an index, and that only if asked to."""
-    if not target.exists():
-        return
-    if not overwrite:
-        raise EigenmapError(f"{target} exists already; choose another place or ask to overwrite it")
+def require_index(target: Path) -> None:
+    """Refuse to replace anything but an index."""
     if not (target / "index.json").is_file():
         raise EigenmapError(f"{target} exists and is not an index, so it is not overwritten; choose another place")
 
 
 @contextmanager
-def replaced(path: Path, about: About, overwrite: bool) -> Iterator[Directory]:
-    """An empty index to fill; it takes its place at `path` when the block has ended well."""
-    refuse_existing(path.resolve(), overwrite)
-    with _staged(path, overwrite) as staging:
-        _write_new(staging, about)
-        yield Directory(staging, about)
-        for file in staging.iterdir():
-            if file.is_file():
-                with file.open("rb") as stream:
-                    os.fsync(stream.fileno())
+def staged_index(path: Path, about: About, overwrite: bool, held: bool = False) -> Iterator[Directory]:
+    """An empty index to fill; it takes its place at `path` when the block ends without an error.
 
-
-@contextmanager
-def _staged(path: Path, overwrite: bool) -> Iterator[Path]:
-    """A hidden sibling that is renamed to `path` when the block has ended well."""
+    Without `overwrite` nothing is ever replaced, and with it only an index. `held` says that the caller has locked the
+    index that is replaced.
+    """
     target = path.resolve()
-    staging = target.parent / f".{target.name}.{uuid4().hex}"
-    try:
-        staging.mkdir(parents=True)
-        yield staging
-        _swap(staging, target)
-    except OSError as error:
-        raise EigenmapError(f"cannot write the index {target}: {error.strerror or error}") from error
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
-
-
-def _swap(staging: Path, target: Path) -> None:
-    """Put the finished directory in its place; an index that was there survives unless this succeeds."""
-    retired = target.parent / f"{staging.name}.old"
     if target.exists():
-        target.replace(retired)
-    try:
-        staging.replace(target)
-    except OSError:
-        if retired.exists():
-            retired.replace(target)
-        raise
-    shutil.rmtree(retired, ignore_errors=True)
+        if not overwrite:
+            raise EigenmapError(f"{target} exists already; choose another place or ask to overwrite it")
+        require_index(target)
+    with staged_folder(path, replace=overwrite, check=require_index, held=held) as staging:
+        folder = OpenFolder(staging)
+        folder.replace("index.json", content := description_of(about), durable=False)
+        folder.replace("log", Log(State(fixed={"index.json": zlib.crc32(content)})).compacted()[0], durable=False)
+        yield Directory(folder, private=True)

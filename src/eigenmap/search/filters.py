@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
+from reprlib import Repr
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from eigenmap.errors import EigenmapError
+from eigenmap.search import stopping
 from eigenmap.search.backend import Metadata, Value
 
 Operand = Value | tuple[Value, ...]
@@ -28,6 +31,31 @@ _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     ">=": operator.ge,
 }
 OPERATORS = (*_COMPARE, "in")
+
+_brief = Repr()
+_brief.maxstring = _brief.maxother = 100
+shown = _brief.repr
+"""What a caller gave, for an error: shortened where it is long or deep."""
+
+
+class NestedError(EigenmapError):
+    """A mapping or a list where a filter or metadata hold a plain value."""
+
+
+class Values(tuple[Value, ...]):
+    """What "in" allows: a tuple that finds a value as fast among a million as among two.
+
+    >>> "1" in Values(("1", 2)), Values(("1", 2)).allow(1), Values(("1", 2)).allow(2.0)
+    (True, False, True)
+    """
+
+    @cached_property
+    def _members(self) -> frozenset[tuple[str, Value]]:
+        return frozenset((_kind(value), value) for value in self)
+
+    def allow(self, value: Value) -> bool:
+        """Whether one of these is equal to `value` and of its kind."""
+        return (_kind(value), value) in self._members
 
 
 class Condition(NamedTuple):
@@ -50,7 +78,8 @@ class Condition(NamedTuple):
         """Whether a value that an item has in this field meets the condition."""
         if self.op == "in":
             assert isinstance(self.value, tuple)
-            return any(_kind(value) == _kind(one) and value == one for one in self.value)
+            allowed = self.value if isinstance(self.value, Values) else Values(self.value)
+            return allowed.allow(value)
         if isinstance(self.value, tuple) or _kind(value) != _kind(self.value):
             return False
         if value is None:  # equal to itself, and in no order
@@ -73,15 +102,17 @@ def conditions(where: Mapping[str, Any] | None) -> list[Condition]:
     if where is None:
         return []
     if not isinstance(where, Mapping):
-        raise EigenmapError(f'where must be a mapping such as {{"label": "cat"}}, not {where!r}')
+        raise EigenmapError(f'where must be a mapping such as {{"label": "cat"}}, not {shown(where)}')
     found: list[Condition] = []
     for field, asked in where.items():
         if not isinstance(field, str):
-            raise EigenmapError(f"a filter names a field by a text, not by {field!r}")
+            raise EigenmapError(f"a filter names a field by a text, not by {shown(field)}")
         if isinstance(asked, Mapping):
             if not asked:
-                raise EigenmapError(f"the filter on {field!r} is empty; give a value or comparisons")
+                raise EigenmapError(f"the filter on {shown(field)} is empty; give a value or comparisons")
             for op, value in asked.items():
+                if isinstance(value, Mapping):
+                    raise NestedError(f"the filter on {shown(field)} has a mapping in a mapping; give plain values")
                 each = value if isinstance(value, list | tuple) and op != "in" else [value]
                 found += [_comparison(field, str(op), one) for one in each]
         elif isinstance(asked, str) or not isinstance(asked, Iterable):
@@ -93,11 +124,11 @@ def conditions(where: Mapping[str, Any] | None) -> list[Condition]:
 
 def _comparison(field: str, op: str, value: Any) -> Condition:
     if op not in OPERATORS:
-        raise EigenmapError(f"the filter on {field!r} has {op!r}; comparisons are {', '.join(OPERATORS)}")
+        raise EigenmapError(f"the filter on {shown(field)} has {shown(op)}; comparisons are {', '.join(OPERATORS)}")
     if op == "in":
         if isinstance(value, str) or not isinstance(value, Iterable):
-            raise EigenmapError(f'the filter on {field!r} needs a list for "in", not {value!r}')
-        return Condition(field, op, tuple(plain(one, field) for one in value))
+            raise EigenmapError(f'the filter on {shown(field)} needs a list for "in", not {shown(value)}')
+        return Condition(field, op, Values(plain(one, field) for one in value))
     return Condition(field, op, plain(value, field))
 
 
@@ -109,11 +140,15 @@ def plain(value: Any, field: str) -> Value:
         return value
     if isinstance(value, float) and np.isfinite(value):
         return value
-    raise EigenmapError(f"{field!r} must be a text, a finite number, true, false or null, not {value!r}")
+    nested = isinstance(value, Mapping | list | tuple | set | frozenset)
+    raise (NestedError if nested else EigenmapError)(
+        f"{shown(field)} must be a text, a finite number, true, false or null, not {shown(value)}"
+    )
 
 
 def meets(item: Metadata, where: Sequence[Condition]) -> bool:
     """Whether an item meets all conditions: the definition that every back end follows."""
+    stopping.check()  # a filter is read item by item, in Python: nothing else of a search takes as long
     return all(condition.field in item and condition.holds(item[condition.field]) for condition in where)
 
 
@@ -130,12 +165,14 @@ def parse(words: Sequence[str]) -> dict[str, Any]:
     for word in words:
         match = re.fullmatch(r"([^=<>!]+)(<=|>=|!=|==|=|<|>)(?![=<>!])(.*)", word, flags=re.DOTALL)
         if match is None:
-            raise EigenmapError(f"{word!r} is no condition; write one as label=cat or year>=2020")
+            raise EigenmapError(f"{shown(word)} is no condition; write one as label=cat or year>=2020")
         field, op, text = (part.strip() for part in match.groups())
         try:
             value = json.loads(text)
         except ValueError:
             value = text
+        except RecursionError:
+            raise NestedError(f"{shown(field)} must be a plain value, not brackets in brackets") from None
         where.setdefault(field, {}).setdefault("==" if op == "=" else op, []).append(plain(value, field))
     for comparisons in where.values():
         for op, values in comparisons.items():

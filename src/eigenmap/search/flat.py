@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
@@ -20,12 +20,15 @@ from eigenmap.errors import EigenmapError
 from eigenmap.search import checks, codecs, forking
 from eigenmap.search.backend import About, Batch, Floats, Found, Id, Mask, Metadata, Mode, Ranking, Stage
 from eigenmap.search.columns import Columns, appended, map_file
-from eigenmap.search.directory import ID_TYPES, Directory
+from eigenmap.search.described import RESTORE
+from eigenmap.search.directory import Directory, feature_files
 from eigenmap.search.filters import Condition
 from eigenmap.search.keys import Hashes, Places, StoredHashes, as_bytes, hashes_of
+from eigenmap.search.log import ID_TYPES
 from eigenmap.search.scan import comparable
 from eigenmap.search.snapshot import Items, Snapshot, stores_means
-from eigenmap.search.texts import AGAIN, Texts, ends_of
+from eigenmap.search.texts import Texts, ends_of
+from eigenmap.search.verifying import verify
 
 
 class FlatBackend:
@@ -48,11 +51,11 @@ class FlatBackend:
         self.directory = directory  # as the last change left it; used in turn
         # Held for moments only, never while a change is written or waits for other processes.
         self._publishing = threading.Lock()
-        self._seen = copy(directory)  # at the state that the snapshot is of
         items = Items(None if codec is None else Columns(codec))
         self._snapshot = self._over(about, "relevance", items, None)
         if directory is not None and directory.state.sizes:
-            self._snapshot = self._read(directory, None)
+            self._snapshot = directory.settled(lambda: self._read(directory, None))
+        self._seen = copy(directory)  # at the state that the snapshot is of
         forking.watch(self)
 
     @classmethod
@@ -78,7 +81,9 @@ class FlatBackend:
             with self._publishing:
                 seen = copy(self._seen)
                 if seen.refresh():
-                    self._snapshot = self._read(seen, self._snapshot)
+                    self._snapshot = seen.settled(lambda: self._read(seen, self._snapshot))
+                if seen.folder is not self._seen.folder:
+                    self._notes.clear()
                 self._seen = seen
         now = self._snapshot
         if ranking is None or ranking == now.ranking:
@@ -111,6 +116,11 @@ class FlatBackend:
         with self._publishing:
             now = self._snapshot
             self._snapshot = self._over(now.about, ranking, now.items, now)
+
+    @property
+    def generation(self) -> object:
+        """What is another object when another index has taken the place of this one."""
+        return None if self._seen is None else self._seen.folder
 
     @property
     def about(self) -> About:
@@ -176,9 +186,15 @@ class FlatBackend:
             self._publish(replace(before.items, alive=_alive(before, 0, rows)), before)
 
     @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keep others from changing the index between several changes that belong together."""
+        with self._turn, nullcontext() if self.directory is None else self.directory.locked():
+            yield
+
+    @contextmanager
     def _changing(self) -> Iterator[Snapshot]:
         """Nobody else changes the index meanwhile, and all that others did before is seen."""
-        with self._turn, nullcontext() if self.directory is None else self.directory.locked():
+        with self.alone():
             if self.directory is not None:
                 self.directory.refresh()
             yield self.snapshot()
@@ -206,7 +222,7 @@ class FlatBackend:
             if not self.directory.state.sizes:
                 self.directory.write_codec(codec)
             sizes = self.directory.state.sizes
-            additions = _additions(sizes, _files(codec), encoded, names, metadata, gone)
+            additions = _additions(sizes, feature_files(codec), encoded, names, metadata, gone)
             additions["ids.hash"] = _unstored_hashes(before, sizes).tobytes() + hashes_of(names).tobytes()
             self.directory.append(type(ids[0]).__name__, additions, durable=self.durable)
             items = replace(mapped(self.directory, codec, read_deleted=False), alive=alive)
@@ -229,6 +245,12 @@ class FlatBackend:
         """These items, in this order."""
         return self.snapshot().take(ids)
 
+    def known(self, ids: Sequence[Id]) -> dict[Id, Metadata]:
+        """What is known of those of these ids that are there."""
+        now = self.snapshot()
+        there = [name for name, row in zip(ids, now.rows_of("upsert", ids), strict=True) if row is not None]
+        return dict(zip(there, now.take(there).metadata, strict=True))
+
     def sample(self, count: int, seed: int) -> Batch:
         """Up to `count` distinct items at random."""
         return self.snapshot().sample(count, seed)
@@ -243,12 +265,14 @@ class FlatBackend:
         """Keep a small JSON object, in the directory if there is one."""
         self._notes[name] = content
         if self.directory is not None:
-            self.directory.write_note(name, content)
+            with suppress(EigenmapError):  # a directory that cannot be written is left without it
+                self.directory.write_note(name, content)
 
     def read_note(self, name: str) -> dict[str, Any] | None:
         """What `write_note` kept under this name, or None."""
-        if name not in self._notes and self.directory is not None:
-            return self.directory.read_note(name)
+        self.snapshot()  # another index may have taken the place of this one
+        if name not in self._notes and self._seen is not None:
+            return self._seen.read_note(name)
         return self._notes.get(name)
 
     def stored_bytes(self) -> int:
@@ -258,11 +282,10 @@ class FlatBackend:
             raise EigenmapError("the index is empty; add codes first")
         return sum(codec.width(b) for b in range(len(codec.blocks)))
 
-    def verify(self) -> None:
-        """Compare every file with its checksum."""
+    def verify(self) -> list[str]:
+        """Compare every file with its checksum: one line per part."""
         self.snapshot()
-        if self._seen is not None:
-            copy(self._seen).verify()
+        return [] if self._seen is None else verify(copy(self._seen))
 
     def close(self) -> None:
         """Nothing is held open but maps of files, which go with this object."""
@@ -282,44 +305,37 @@ class FlatBackend:
     def after_fork_in_child(self) -> None:
         """The same items, with locks that no thread of the parent holds."""
         self._turn, self._publishing = threading.RLock(), threading.Lock()
+        self.directory, self._seen = copy(self.directory), copy(self._seen)
         now = self._snapshot
         self._snapshot = self._over(now.about, now.ranking, now.items, now)
 
 
 def mapped(directory: Directory, codec: codecs.Codec, read_deleted: bool = True) -> Items:
     """The items of a directory, mapped from its files."""
-    path, sizes = directory.path, directory.state.sizes
-    try:
-        count = sizes["ids.ends"] // 8
-        files = _files(codec)
-        for b, file in enumerate(files):
-            if sizes[file] != count * codec.width(b):
-                raise EigenmapError(f"{path / file} does not hold {count:,} rows as codec.json describes them; {AGAIN}")
-        names = Texts.mapped(path / "ids.bin", path / "ids.ends", count, sizes["ids.bin"])
-        known = Texts.mapped(path / "metadata.bin", path / "metadata.ends", count, sizes["metadata.bin"])
-        id_type = ID_TYPES[str(directory.state.id_type)]
-    except KeyError as error:
-        raise EigenmapError(f"{path / 'log'} is damaged: it does not say what {error} is; {AGAIN}") from error
-    hashed = sizes.get("ids.hash") == 8 * count
-    hashes = map_file(path / "ids.hash", count, 8).reshape(-1).view("<u8") if hashed else None
-    alive = _read_deleted(path / "deleted.bin", sizes.get("deleted.bin", 0), count) if read_deleted else None
-    columns = Columns.mapped(codec, [path / file for file in files], count)
-    lineage = (path / "ids.ends").stat()
-    keys = StoredHashes(names, hashes)
-    return Items(columns, names, known, alive, id_type, keys, path, (lineage.st_dev, lineage.st_ino))
+    path, folder, state = directory.path, directory.folder, directory.state
+    directory.check_rows(codec)
+    texts = []
+    for kind in ("ids", "metadata"):
+        files, size = (path / f"{kind}.bin", path / f"{kind}.ends"), state.sizes[f"{kind}.bin"]
+        texts.append(Texts.mapped(*files, state.rows, size, folder.descriptor))
+    names, known = texts
+    hashed = state.sizes.get("ids.hash") == 8 * state.rows
+    hashes = map_file(path / "ids.hash", state.rows, 8, folder.descriptor) if hashed else None
+    keys = StoredHashes(names, None if hashes is None else hashes.reshape(-1).view("<u8"))
+    alive = _read_deleted(directory) if read_deleted else None
+    columns = Columns.mapped(codec, [path / file for file in feature_files(codec)], state.rows, folder.descriptor)
+    lineage = folder.stat("ids.ends")
+    id_type = ID_TYPES[str(state.id_type)]
+    return Items(columns, names, known, alive, id_type, keys, folder, (lineage.st_dev, lineage.st_ino))
 
 
-def _files(codec: codecs.Codec) -> list[str]:
-    return [f"features-{first}-{end}.bin" for first, end in codec.blocks]
-
-
-def _read_deleted(file: Path, size: int, count: int) -> Mask | None:
-    if not size:
+def _read_deleted(directory: Directory) -> Mask | None:
+    content, count = directory.read("deleted.bin"), directory.state.rows
+    if not content:
         return None
-    with file.open("rb") as stream:
-        rows = np.frombuffer(stream.read(size // 8 * 8), "<i8")
+    rows = np.frombuffer(content[: len(content) // 8 * 8], "<i8")
     if ((rows < 0) | (rows >= count)).any():
-        raise EigenmapError(f"{file} is damaged: it names rows that are not there; {AGAIN}")
+        raise EigenmapError(f"{directory.path / 'deleted.bin'} is damaged: it names rows that are not there; {RESTORE}")
     alive = np.ones(count, bool)
     alive[rows] = False
     return alive

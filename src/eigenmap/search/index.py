@@ -34,10 +34,12 @@ from eigenmap.search.backend import (
     Batch,
     Floats,
     Id,
+    KeepsChecksums,
     KeepsNotes,
     KeepsStates,
     Ranking,
     RanksTwoWays,
+    Readable,
     Stage,
     still,
 )
@@ -156,6 +158,15 @@ class CodeIndex:
         # Replaced by every change, so that what is measured meanwhile, on the items before it, goes with the old one.
         self._measured: dict[tuple[Stage, ...], float] = {}
         self._advice: Advice | None = None
+        self._generation = backend.generation if isinstance(backend, KeepsStates) else None
+
+    def _still(self) -> Readable:
+        """One state of the items; what was measured on another index that was in this place is forgotten."""
+        items = still(self.backend)
+        generation = self.backend.generation if isinstance(self.backend, KeepsStates) else None
+        if generation is not self._generation:
+            self._generation, self._measured, self._advice = generation, {}, None
+        return items
 
     def _lies(self, where: Where | None, table: str, memory_bytes: int) -> None:
         self._place: tuple[str, str, int] | None = None
@@ -270,7 +281,7 @@ class CodeIndex:
         items has doubled or halved since, every item is compared at full length. Fewer than `top` are returned if there
         are no more.
         """
-        items = still(self.backend)
+        items = self._still()
         if dim == "auto":
             if shortlist_dim is not None or shortlist is not None or funnel is not None:
                 raise EigenmapError('dim="auto" chooses all stages; leave shortlist_dim, shortlist and funnel out')
@@ -311,7 +322,7 @@ class CodeIndex:
     @property
     def advice(self) -> Advice | None:
         """What `advise` found, by this object or by another, if the number of items has not doubled or halved since."""
-        return self._advice_for(len(self))
+        return self._advice_for(len(self._still()))
 
     def _advice_for(self, count: int) -> Advice | None:
         advice = self._advice
@@ -348,7 +359,8 @@ class CodeIndex:
         Each query is left out of its own results. Later searches with these settings carry the figure.
         """
         stages = self.stages(top, dim, shortlist_dim, shortlist, funnel)
-        measured, items = self._measured, still(self.backend)
+        items = self._still()
+        measured = self._measured
         sample = items.sample(whole_number(queries, "queries"), seed)
         wider = [Stage(stage.dim, stage.keep + 1) for stage in stages]
         found = items.search(sample.codes, wider, [], False)
@@ -387,6 +399,15 @@ class CodeIndex:
         if not len(self):
             raise EigenmapError("the index is empty; add codes before saving")
         save(self.backend, path, overwrite=overwrite, model_dir=model_dir)
+
+    def verify(self) -> list[str]:
+        """Read every byte of an index on disk and compare checksums: one line per part.
+
+        Raises `EigenmapError` for the first part that is damaged, with its file and, in a large file, the place.
+        """
+        if not isinstance(self.backend, KeepsChecksums):
+            raise EigenmapError("this index is in a database, which checks what it stores itself")
+        return self.backend.verify()
 
     def stages(
         self,

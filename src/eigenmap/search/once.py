@@ -46,10 +46,13 @@ class Once(Generic[Key, Value]):
             with self._lock:
                 if key in self._made:
                     return self._made[key]
-            value = make()
-            with self._lock:
-                while len(self._made) >= self.most:
-                    del self._made[next(iter(self._made))]
-                self._made[key] = value
-                self._turns.pop(key, None)
+            try:
+                value = make()
+                with self._lock:
+                    while len(self._made) >= self.most:
+                        del self._made[next(iter(self._made))]
+                    self._made[key] = value
+            finally:  # also if it was stopped: keys of what was never made must not pile up
+                with self._lock:
+                    self._turns.pop(key, None)
         return value

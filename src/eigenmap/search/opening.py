@@ -10,7 +10,7 @@ from typing import Any
 from eigenmap.arguments import whole_number
 from eigenmap.errors import EigenmapError
 from eigenmap.search.backend import METHODS, METRICS, PRECISIONS, About, Approximate, Backend
-from eigenmap.search.directory import about_of
+from eigenmap.search.directory import Directory
 
 BACKENDS = ("flat", "faiss", "postgres")
 
@@ -83,5 +83,6 @@ def open_backend(where: Where, table: str, memory_bytes: int) -> Backend:
     from eigenmap.search.approximate import FaissBackend
     from eigenmap.search.flat import FlatBackend
 
-    kind = FlatBackend if about_of(Path(where)).approximate is None else FaissBackend
-    return kind.open(Path(where), memory_bytes)
+    directory = Directory.open(Path(where))
+    kind = FlatBackend if directory.about.approximate is None else FaissBackend
+    return kind(directory.about, memory_bytes, directory)

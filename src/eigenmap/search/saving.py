@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TypeAlias
 
@@ -13,38 +14,90 @@ import numpy as np
 from eigenmap.errors import EigenmapError
 from eigenmap.search import checks, codecs
 from eigenmap.search.backend import About, Backend, Batch
-from eigenmap.search.directory import Directory, replaced
+from eigenmap.search.directory import Directory, staged_index
 from eigenmap.search.flat import FlatBackend, as_text
 
 Place: TypeAlias = str | os.PathLike[str]
 
+Finish: TypeAlias = Callable[[Directory], object]
+
 _COPIED_BYTES = 128 * 2**20
 
 
-def save(backend: Backend, path: Place, *, overwrite: bool, model_dir: Place | None) -> None:
-    """Write the items of any back end as a directory, without the rows that are gone."""
-    about = backend.about
-    with replaced(Path(path), about, overwrite) as directory:
-        codec = backend.codec if isinstance(backend, FlatBackend) else None
-        copy = _empty(about, directory, codec)
-        rows = max(1, _COPIED_BYTES // (8 * about.n_components))
-        for batch in backend.batches(rows):
-            if not directory.state.sizes:
-                directory.write_codec(copy.start(codec or codecs.train(about, batch.codes)))
-            copy.append(batch.codes, batch.ids, [as_text(item) for item in batch.metadata], [])
+def save(
+    backend: Backend, path: Place, *, overwrite: bool, model_dir: Place | None, finish: Finish | None = None
+) -> None:
+    """Write the items of any back end as a directory, without the rows that are gone.
+
+    An index that is saved over itself is locked meanwhile, so that no change of another process is lost, and keeps
+    its model and whatever else lies in its directory. `finish` puts more into the directory before it takes its place.
+    """
+    own = _directory_at(backend, Path(path))
+    with (
+        nullcontext() if own is None else own.locked(),
+        staged_index(Path(path), backend.about, overwrite, held=own is not None) as directory,
+    ):
+        _copy_items(backend, directory)
+        if own is not None:
+            _carry_over(own, directory, model_dir is None)
         _copy_model(directory, model_dir)
+        if finish is not None:
+            finish(directory)
 
 
-def build(about: About, batches: Iterable[Batch], path: Place, *, overwrite: bool, model_dir: Place | None) -> int:
+def build(
+    about: About,
+    batches: Iterable[Batch],
+    path: Place,
+    *,
+    overwrite: bool,
+    model_dir: Place | None,
+    finish: Finish | None = None,
+) -> int:
     """Make the index of a stream of items in constant memory: how many there are."""
-    with replaced(Path(path), about, overwrite) as directory:
+    with staged_index(Path(path), about, overwrite) as directory:
         made = _empty(about, directory)
         for batch in joined(batches):
             made.write("add", checks.matrix(batch.codes, "codes"), checks.names(batch.ids), batch.metadata)
         if not made.rows:
             raise EigenmapError("there are no codes to index")
         _copy_model(directory, model_dir)
+        if finish is not None:
+            finish(directory)
         return made.rows
+
+
+def _directory_at(backend: Backend, path: Path) -> Directory | None:
+    """The directory of the back end if that is what is at a path."""
+    directory = backend.directory if isinstance(backend, FlatBackend) else None
+    return directory if directory is not None and directory.folder.is_at(path) else None
+
+
+def _copy_items(backend: Backend, directory: Directory) -> None:
+    about = backend.about
+    codec = backend.codec if isinstance(backend, FlatBackend) else None
+    copy = _empty(about, directory, codec)
+    rows = max(1, _COPIED_BYTES // (8 * about.n_components))
+    for batch in backend.batches(rows):
+        if not directory.state.sizes:
+            directory.write_codec(copy.start(codec or codecs.train(about, batch.codes)))
+        copy.append(batch.codes, batch.ids, [as_text(item) for item in batch.metadata], [])
+
+
+def _carry_over(old: Directory, new: Directory, with_model: bool) -> None:
+    """Give the new directory what lies in the old one beside the index: notes, small pictures, the model."""
+    own = {*old.state.sizes, "index.json", "codec.json", "log"}
+    for entry in old.path.iterdir():
+        if entry.name in own or entry.name.startswith((".", "prefix-")) or (entry.name == "model" and not with_model):
+            continue
+        target = new.path / entry.name
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.copytree(entry, target, symlinks=True)
+        else:
+            try:
+                os.link(entry, target, follow_symlinks=False)  # the old name goes when this index takes its place
+            except OSError:
+                shutil.copyfile(entry, target, follow_symlinks=False)
 
 
 def joined(batches: Iterable[Batch], rows: int = codecs.LARGEST_SAMPLE) -> Iterator[Batch]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 
@@ -20,11 +19,13 @@ from eigenmap.search import checks
 from eigenmap.search.backend import About, Batch, Floats, Found, Id, Mask, Metadata, Mode, Ranking, Rows, Stage
 from eigenmap.search.codecs import Codec
 from eigenmap.search.columns import Columns
+from eigenmap.search.described import RESTORE
 from eigenmap.search.filters import Condition, meets
 from eigenmap.search.keys import Keys, Places, as_bytes
 from eigenmap.search.once import Once
+from eigenmap.search.opened import OpenFolder
 from eigenmap.search.scan import Scanner
-from eigenmap.search.texts import AGAIN, Texts
+from eigenmap.search.texts import Texts
 
 _FILTERS_KEPT = 8
 
@@ -41,8 +42,8 @@ class Items:
     """Which rows are there; None for all."""
     id_type: type | None = None
     keys: Keys = field(default_factory=Places)
-    folder: Path | None = None
-    """Where the files lie, for messages about damage."""
+    folder: OpenFolder | None = None
+    """Where the files lie."""
     lineage: tuple[int, int] | None = None
     """Which file the ids are mapped from. Files only grow, and no other file gets the number of one that is mapped: of
     two states with the same, the longer begins with the rows of the other."""
@@ -106,8 +107,8 @@ class Snapshot:
         raise self._damaged("metadata.bin", f"{text[:40]!r} is no JSON object")
 
     def _damaged(self, name: str, why: str) -> EigenmapError:
-        where = name if self.items.folder is None else self.items.folder / name
-        return EigenmapError(f"{where} is damaged: {why}; {AGAIN}")
+        where = name if self.items.folder is None else self.items.folder.path / name
+        return EigenmapError(f"{where} is damaged: {why}; {RESTORE}")
 
     def rows_of(self, mode: Mode, ids: Sequence[Id]) -> list[int | None]:
         """The row that each id has; an error if `mode` does not allow that."""

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from eigenmap.errors import EigenmapError
 from eigenmap.search.columns import map_file
+from eigenmap.search.described import RESTORE
 
 _AT_ONCE = 65_536
 
@@ -34,12 +35,12 @@ class Texts:
         self._own = 0  # so many of the recent ones are in this list
 
     @classmethod
-    def mapped(cls, joined: Path, ends: Path, count: int, size: int) -> Texts:
-        """The first `count` texts of the two files, `size` bytes in all."""
+    def mapped(cls, joined: Path, ends: Path, count: int, size: int, folder: int | None = None) -> Texts:
+        """The first `count` texts of the two files (`map_file`), `size` bytes in all."""
         texts = cls()
         texts._file = ends
-        texts._ends = map_file(ends, count, 8).reshape(-1).view("<i8")
-        texts._joined = map_file(joined, size, 1).reshape(-1)
+        texts._ends = map_file(ends, count, 8, folder).reshape(-1).view("<i8")
+        texts._joined = map_file(joined, size, 1, folder).reshape(-1)
         return texts
 
     def __len__(self) -> int:
@@ -70,7 +71,7 @@ class Texts:
         yield from islice(self._recent, self._own)
 
     def _refuse(self) -> None:
-        raise EigenmapError(f"{self._file} is damaged: texts end where they cannot; {AGAIN}")
+        raise EigenmapError(f"{self._file} is damaged: texts end where they cannot; {RESTORE}")
 
     def grown(self, texts: Sequence[bytes]) -> Texts:
         """These texts and more; only the newest of several lists may grow again."""
@@ -81,9 +82,6 @@ class Texts:
         more._recent.extend(texts)
         more._own = len(more._recent)
         return more
-
-
-AGAIN = "make the index again with `eigenmap index`"
 
 
 def ends_of(texts: Sequence[bytes], start: int) -> NDArray[np.int64]:

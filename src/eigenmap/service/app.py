@@ -11,7 +11,8 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from eigenmap import __version__
-from eigenmap.errors import EigenmapError
+from eigenmap.errors import EigenmapError, ReplacedError
+from eigenmap.search.filters import NestedError
 from eigenmap.service import schemas
 from eigenmap.service.overview_routes import overview_routes
 from eigenmap.service.runtime import Json, Service
@@ -50,7 +51,7 @@ def create_app(explorer: Explorer, limits: Limits | None = None, token: str | No
         default_response_class=Json,
     )
     app.state.service = service
-    _add_errors(app)
+    _add_errors(app, service)
     _add_pages(app)
     app.include_router(search_routes(service))
     app.include_router(overview_routes(service))
@@ -59,13 +60,22 @@ def create_app(explorer: Explorer, limits: Limits | None = None, token: str | No
     return app
 
 
-def _add_errors(app: FastAPI) -> None:
+def _add_errors(app: FastAPI, service: Service) -> None:
     def problem(status: int, reason: str, headers: dict[str, str] | None = None) -> Json:
         return Json({"detail": reason}, status, headers)
 
     @app.exception_handler(BusyError)
     async def busy(_: Request, error: BusyError) -> Response:
         return problem(429, str(error), {"Retry-After": str(error.retry_after)})
+
+    @app.exception_handler(ReplacedError)
+    async def replaced(_: Request, error: ReplacedError) -> Response:
+        service.reopen()
+        return problem(503, "the index was replaced, and the new one is being opened; try again", {"Retry-After": "1"})
+
+    @app.exception_handler(NestedError)
+    async def nested(_: Request, error: NestedError) -> Response:
+        return problem(400, str(error))
 
     @app.exception_handler(EigenmapError)
     async def refused(_: Request, error: EigenmapError) -> Response:

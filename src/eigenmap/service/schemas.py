@@ -35,6 +35,7 @@ class Found(BaseModel):
 
     dim: int
     features: Literal["ordered", "random"]
+    model: str | None = Field(description="The model whose codes were compared, as in /api/about.")
     milliseconds: float = Field(description="From the request's arrival to its answer, waiting included.")
     items: list[ItemOut]
     vector: list[float] | None = Field(None, description="The code of an uploaded picture.")
@@ -48,6 +49,9 @@ class SearchRequest(BaseModel):
     id: str | int | None = None
     key: str | None = Field(None, max_length=8192)
     vector: list[Number] | None = Field(None, max_length=LONGEST_VECTOR)
+    model: str | None = Field(
+        None, max_length=64, description="Of the answer that the vector came with; 409 if the index is of another now."
+    )
     dim: int | None = Field(None, ge=1, description="Compare so many features; all if left out.")
     top: int = Field(10, ge=1, le=MOST_RESULTS)
     features: Literal["ordered", "random"] = Field(
@@ -76,6 +80,7 @@ class About(BaseModel):
     n_components: int
     metric: str
     precision: str
+    model: str | None = Field(description="A name of the model that made the codes; vectors belong to it.")
     overview_items: int = Field(description="Items in gallery and map: all, or a sample of very many.")
     gallery_features: int
     eigenvalues: list[float] | None

@@ -8,13 +8,14 @@ from fastapi import APIRouter, Path, Query, Request, Response
 
 from eigenmap.search.filters import parse
 from eigenmap.service import schemas
-from eigenmap.service.runtime import BODY, BUSY, NONE, UPLOAD, WRONG, Json, Service
+from eigenmap.service.filtering import check_filter
+from eigenmap.service.runtime import BODY, BUSY, NONE, OTHER_MODEL, SEARCH, UPLOAD, WRONG, Json, Service
 from eigenmap.service.schemas import MOST_RESULTS, SearchRequest
 from eigenmap.service.security import UPLOADS
 from eigenmap.service.state import Features, id_of
 from eigenmap.service.state import Query as Asked
 from eigenmap.service.thumbnails import media_type
-from eigenmap.service.uploads import Refused, read_body
+from eigenmap.service.uploads import Refused
 
 DimQuery = Annotated[int | None, Query(ge=1, description="Compare so many features; all if left out.")]
 TopQuery = Annotated[int, Query(ge=1, le=MOST_RESULTS, description="Results.")]
@@ -28,9 +29,9 @@ FeaturesQuery = Annotated[Features, Query(description="random: features taken wi
 def search_routes(service: Service) -> APIRouter:
     """Search by id, by vector, by upload."""
     app = APIRouter()
-    explorer, limits = service.explorer, service.limits
+    limits = service.limits
 
-    @app.get("/api/search", response_model=schemas.Found, responses=WRONG | NONE | BUSY, tags=["search"])
+    @app.get("/api/search", response_model=schemas.Found, responses=WRONG | NONE | BUSY | SEARCH, tags=["search"])
     async def search_by_id(
         id: Annotated[str | None, Query(description="Of the item to search by.")] = None,
         key: Annotated[str | None, Query(max_length=8192, description="The same as `key`.")] = None,
@@ -43,27 +44,36 @@ def search_routes(service: Service) -> APIRouter:
         """Items most like one of the index."""
         if (id is None) == (key is None):
             raise Refused(422, "search by an id or by a key: give one of them")
+        explorer = service.explorer
         name = explorer.item_id(id if id is not None else id_of(key or ""))
-        return Json(await service.search(name, dim, top, features, parse(where), pictures))
+        return Json(await service.search(explorer, name, dim, top, features, parse(where), pictures))
 
-    @app.post("/api/search", response_model=schemas.Found, responses=WRONG | NONE | BUSY | BODY, tags=["search"])
+    @app.post(
+        "/api/search",
+        response_model=schemas.Found,
+        responses=WRONG | NONE | BUSY | BODY | SEARCH | OTHER_MODEL,
+        tags=["search"],
+    )
     async def search(request: SearchRequest) -> Response:
         """Items most like one of the index, or like a code."""
         given = [request.id is not None, request.key is not None, request.vector is not None]
         if sum(given) != 1:
             raise Refused(422, "search by an id, a key or a vector: give one of them")
+        explorer = service.explorer
         query: Asked
         if request.vector is not None:
+            if request.model not in (None, explorer.model_name):
+                raise Refused(409, "the vector is of another model than the index; encode what it stands for again")
             query = tuple(request.vector)
         else:
             query = explorer.item_id(str(request.id) if request.id is not None else id_of(request.key or ""))
-        found = await service.search(query, request.dim, request.top, request.features, request.where, request.pictures)
-        return Json(found)
+        how = (request.dim, request.top, request.features, request.where, request.pictures)
+        return Json(await service.search(explorer, query, *how))
 
     @app.post(
         UPLOADS,
         response_model=schemas.Found,
-        responses=WRONG | BUSY | UPLOAD,
+        responses=WRONG | BUSY | SEARCH | UPLOAD,
         openapi_extra={
             "requestBody": {
                 "required": True,
@@ -81,17 +91,19 @@ def search_routes(service: Service) -> APIRouter:
         where: WhereQuery = [],  # noqa: B006
     ) -> Response:
         """Items most like a picture: the body is a JPEG, PNG, WebP, GIF or BMP file, which is not kept."""
+        explorer, conditions = service.explorer, parse(where)
+        check_filter(conditions, limits)
         async with service.uploads.taking():
-            body = await read_body(request.stream(), limits.upload_bytes, limits.upload_seconds)
+            body = await request.body()
             code = await service.uploads.run_taken(explorer.encode, body, limits.upload_pixels)
-        found = await service.search(code, dim, top, features, parse(where), pictures)
+        found = await service.search(explorer, code, dim, top, features, conditions, pictures)
         return Json(found | {"vector": code})
 
     @app.get("/api/items/{key}", response_model=schemas.ItemOut, responses=NONE | WRONG | BUSY, tags=["items"])
     async def item(key: Annotated[str, Path(max_length=8192)]) -> Response:
         """One item, and what is known of it."""
-        async with service.others.taking():
-            found = await service.searches.run(explorer.item, explorer.item_id(id_of(key)))
+        explorer = service.explorer
+        found = await service.others.run(explorer.item, explorer.item_id(id_of(key)))
         return Json(found.as_json())
 
     @app.get(
@@ -104,10 +116,11 @@ def search_routes(service: Service) -> APIRouter:
         tags=["items"],
     )
     async def image(key: Annotated[str, Path(max_length=8192)]) -> Response:
-        """The picture of an item, small."""
-        content = await service.others.run(explorer.pictures.read, id_of(key))
+        """The picture of an item of the index, small."""
+        explorer = service.explorer
+        content = await service.others.run(explorer.picture, explorer.item_id(id_of(key)))
         if content is None:
             raise Refused(404, "there is no picture of this item")
-        return Response(content, media_type=media_type(content), headers={"Cache-Control": "private, max-age=3600"})
+        return Response(content, media_type=media_type(content), headers={"Cache-Control": "private, max-age=60"})
 
     return app

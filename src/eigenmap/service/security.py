@@ -1,8 +1,10 @@
 """Who may ask, how much they may send, and what a browser is told about every answer.
 
-One ASGI layer in front of everything. Without a token the service answers only requests that name this machine as
-their host: a page elsewhere whose name was pointed at 127.0.0.1 (DNS rebinding) is refused. With a token it is wanted
-as `Authorization: Bearer ...`, or as the cookie that the address `/?token=...` sets.
+One ASGI layer in front of everything, errors of the application included: every answer has the same headers and is
+counted. Without a token the service answers only requests that name this machine as their host: a page elsewhere whose
+name was pointed at 127.0.0.1 (DNS rebinding) is refused. With a token it is wanted as `Authorization: Bearer ...`, or
+as the cookie that the address `/?token=...` sets. Either way, what a browser sends for a page of another origin is
+refused, as Go's `http.CrossOriginProtection` does it.
 """
 
 from __future__ import annotations
@@ -12,17 +14,21 @@ import hashlib
 import hmac
 import ipaddress
 import json
+import logging
 import time
 from collections.abc import Callable, Mapping
 from http.cookies import CookieError, SimpleCookie
 from typing import Any
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, urlsplit
 
+import anyio
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from eigenmap.service.incoming import Incoming, too_long
 from eigenmap.service.work import Limits
+
+_log = logging.getLogger("uvicorn.error")
 
 Count = Callable[[str, int, float], None]
 """Told route, status and seconds of every answer."""
@@ -30,6 +36,11 @@ COOKIE = "eigenmap"
 OPEN_PATHS = frozenset({"/api/health"})
 """Answered without a token: whether the service lives is no secret."""
 UPLOADS = "/api/search/image"
+CLIENT_GONE = 499
+"""Counted where nobody was left to answer; proxies write the same into their logs."""
+
+_SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+_DEFAULT_PORTS = {"http": 80, "https": 443}
 
 _HEADERS: Mapping[str, str] = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; "
@@ -66,6 +77,31 @@ def hostname(header: str) -> str:
     return header[: header.index("]") + 1] if header.startswith("[") and "]" in header else header.partition(":")[0]
 
 
+def is_foreign(method: str, headers: Headers) -> bool:
+    """Whether a browser says that a page of another origin sent this; links to this service are no such thing.
+
+    Programs that are no browsers send neither header.
+    """
+    site = headers.get("sec-fetch-site")
+    if site is not None:
+        followed_link = method in _SAFE_METHODS and headers.get("sec-fetch-mode") == "navigate"
+        return site not in ("same-origin", "none") and not followed_link
+    origin = headers.get("origin")
+    return origin is not None and method not in _SAFE_METHODS and not _is_origin_of(origin, headers.get("host", ""))
+
+
+def _is_origin_of(origin: str, host: str) -> bool:
+    """Whether an Origin header names the host and port of a Host header."""
+    try:
+        theirs = urlsplit(origin)
+        ours = urlsplit(f"{theirs.scheme}://{host}")
+        port = _DEFAULT_PORTS.get(theirs.scheme)
+        same_port = (theirs.port or port) == (ours.port or port)
+    except ValueError:
+        return False
+    return theirs.hostname is not None and theirs.hostname == ours.hostname and same_port
+
+
 class Guard:
     """The layer in front of the application."""
 
@@ -83,40 +119,58 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        send = self._observed(scope, send)
         headers = Headers(scope=scope)
+        most_bytes = self._limits.upload_bytes if scope["path"] == UPLOADS else self._limits.body_bytes
+        incoming = Incoming(receive, headers, most_bytes, self._limits.upload_seconds)
+        answer = _Answer(scope, incoming, send, self._count, self._limits.upload_bytes)
         if self.active >= self._limits.requests:
-            await _refuse(send, 503, "the server is busy; try again soon", {"Retry-After": "1"})
+            await _refuse(answer.send, 503, "the server is busy; try again soon", {"Retry-After": "1"})
         elif self._token is None and not is_loopback(hostname(headers.get("host", ""))):
-            await _refuse(send, 421, "this service answers to localhost only; `eigenmap serve --host` changes that")
+            reason = "this service answers to localhost only; `eigenmap serve --host` changes that"
+            await _refuse(answer.send, 421, reason)
+        elif is_foreign(scope["method"], headers):
+            await _refuse(answer.send, 403, "this service answers to its own page only, not to pages of other sites")
         elif (cookie := self._asked_for_cookie(scope)) is not None:
-            await _answer(send, 303, b"", {"Location": "/", "Set-Cookie": cookie})
+            await _answer(answer.send, 303, b"", {"Location": "/", "Set-Cookie": cookie})
         elif not self._may(scope, headers):
-            await _refuse(send, 401, "a token is needed: open /?token=... once", {"WWW-Authenticate": "Bearer"})
+            reason = "a token is needed: open /?token=... once"
+            await _refuse(answer.send, 401, reason, {"WWW-Authenticate": "Bearer"})
+        elif incoming.too_long:
+            await _refuse(answer.send, 413, too_long(most_bytes))
         else:
             self.active += 1
             try:
-                await self._app(scope, self._bounded(scope, receive), send)
+                await self._pass_on(scope, incoming, answer)
+            except asyncio.CancelledError:  # the server stops, and this took too long to be waited for
+                if not answer.started:
+                    await _refuse(answer.send, 503, "the server is stopping", {"Retry-After": "5"})
             finally:
                 self.active -= 1
 
-    def _observed(self, scope: Scope, send: Send) -> Send:
-        """`send` that adds headers, and counts the answer when it begins."""
-        began = time.perf_counter()
+    async def _pass_on(self, scope: Scope, incoming: Incoming, answer: _Answer) -> None:
+        """Let the application answer, as long as there is somebody to answer to."""
+        failure: Exception | None = None
+        async with anyio.create_task_group() as group:
 
-        async def observed(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                headers = MutableHeaders(scope=message)
-                for name, value in _HEADERS.items():
-                    headers.setdefault(name, value)
-                headers.setdefault("Cache-Control", "no-store")
-                if message["status"] in (408, 413):
-                    headers["Connection"] = "close"  # nobody reads the rest of the body
-                route = getattr(scope.get("route"), "path", "none")
-                self._count(route, message["status"], time.perf_counter() - began)
-            await send(message)
+            async def watch() -> None:
+                await incoming.gone()
+                group.cancel_scope.cancel()
 
-        return observed
+            group.start_soon(watch)
+            try:
+                await self._app(scope, incoming.receive, answer.send)
+            except Exception as error:
+                failure = error
+            group.cancel_scope.cancel()
+        if not answer.started and incoming.left:
+            answer.count(CLIENT_GONE)
+        elif failure is not None and answer.started:
+            raise failure  # the connection is closed: half an answer must not look whole
+        elif isinstance(failure, RecursionError):
+            await _refuse(answer.send, 400, "the request is nested too deeply")
+        elif failure is not None:
+            _log.error("An error while answering %s", scope["path"], exc_info=failure)
+            await _refuse(answer.send, 500, "the server made a mistake; its log says which")
 
     def _asked_for_cookie(self, scope: Scope) -> str | None:
         """The cookie for a browser that opened `/?token=...` with the right token."""
@@ -139,24 +193,45 @@ class Guard:
             return False
         return COOKIE in cookies and self._cookie is not None and _same(cookies[COOKIE].value, self._cookie)
 
-    def _bounded(self, scope: Scope, receive: Receive) -> Receive:
-        """`receive` that gives up on a body that is too long or too slow; uploads have limits of their own."""
-        if scope["path"] == UPLOADS:
-            return receive
-        seen, last = 0, time.monotonic() + self._limits.upload_seconds
 
-        async def bounded() -> Message:
-            nonlocal seen
-            try:
-                message = await asyncio.wait_for(receive(), last - time.monotonic())
-            except asyncio.TimeoutError:
-                raise HTTPException(408, "the body of the request took too long to arrive") from None
-            seen += len(message.get("body", b""))
-            if seen > self._limits.body_bytes:
-                raise HTTPException(413, f"the body of a request may have {self._limits.body_bytes:,} bytes at most")
-            return message
+class _Answer:
+    """One answer on its way out: with the headers that all have, counted when it begins."""
 
-        return bounded
+    def __init__(self, scope: Scope, incoming: Incoming, send: Send, count: Count, most_dropped: int) -> None:
+        self._began = time.perf_counter()
+        self._scope = scope
+        self._incoming = incoming
+        self._send = send
+        self._count = count
+        self._most_dropped = most_dropped
+        self.started = False
+        self._lingers = True
+
+    def count(self, status: int) -> None:
+        """Count the request under its route."""
+        route = getattr(self._scope.get("route"), "path", "none")
+        self._count(route, status, time.perf_counter() - self._began)
+
+    async def send(self, message: Message) -> None:
+        """Send a message of the application."""
+        if message["type"] == "http.response.start":
+            self._begin(message)
+        elif self._lingers and not self._incoming.read and not message.get("more_body", False):
+            await self._send({**message, "more_body": True})
+            await self._incoming.drop_rest(self._most_dropped)
+            message = {"type": "http.response.body", "body": b""}
+        await self._send(message)
+
+    def _begin(self, message: Message) -> None:
+        self.started = True
+        headers = MutableHeaders(scope=message)
+        for name, value in _HEADERS.items():
+            headers.setdefault(name, value)
+        headers.setdefault("Cache-Control", "no-store")
+        if not self._incoming.read:
+            headers["Connection"] = "close"  # nobody reads the rest of the body
+            self._lingers = message["status"] != 408
+        self.count(message["status"])
 
 
 def _same(given: str, wanted: str) -> bool:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
+import os
 import socket
+import threading
 import warnings
 from collections.abc import Callable
+from types import FrameType
 from typing import TYPE_CHECKING
 
 from eigenmap.errors import EigenmapError
@@ -15,6 +19,10 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
 SHORTEST_TOKEN = 16
+
+_GRACE_SECONDS = 5
+_LAST_WORDS_SECONDS = 1.0
+_LAST_SECONDS = 9.0
 
 
 def check_address(host: str, token: str | None) -> None:
@@ -55,7 +63,11 @@ def url(host: str, listening: socket.socket, token: str | None) -> str:
 
 
 def serve(app: FastAPI, listening: socket.socket, ready: Callable[[], None]) -> None:
-    """Answer until SIGINT or SIGTERM; then take no more requests and finish those that were accepted."""
+    """Answer until SIGINT or SIGTERM; then take no more requests and finish those that were accepted.
+
+    What takes longer than `_GRACE_SECONDS` to finish is given up, and after `_LAST_SECONDS` the process ends whatever
+    a thread of it may be doing: all that this service does is reading.
+    """
     import uvicorn
 
     # Odd pictures make Pillow warn; whatever matters becomes an answer.
@@ -66,12 +78,24 @@ def serve(app: FastAPI, listening: socket.socket, ready: Callable[[], None]) -> 
             await super().startup(sockets)
             ready()
 
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().shutdown(sockets)
+            if self.server_state.tasks:  # given up: they still say so
+                await asyncio.wait(list(self.server_state.tasks), timeout=_LAST_WORDS_SECONDS)
+
+        def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+            super().handle_exit(sig, frame)
+            last = threading.Timer(_LAST_SECONDS, os._exit, [128 + sig])
+            last.daemon = True
+            last.start()
+
     config = uvicorn.Config(
         app,
         log_level="warning",
         access_log=False,
         server_header=False,
-        timeout_graceful_shutdown=30,
+        ws="none",
+        timeout_graceful_shutdown=_GRACE_SECONDS,
         timeout_keep_alive=15,
     )
     Server(config).run(sockets=[listening])

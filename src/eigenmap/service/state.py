@@ -5,20 +5,23 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from eigenmap.errors import EigenmapError
+from eigenmap.errors import EigenmapError, ReplacedError, UnknownIdError
 from eigenmap.search.backend import Batch, Floats, Id, KeepsNotes, Metadata
 from eigenmap.search.codecs import Codec
 from eigenmap.search.index import CodeIndex
+from eigenmap.search.sources import NOTE, Sources
 from eigenmap.service import quality
+from eigenmap.service.originals import Originals
 from eigenmap.service.overview import Overview, sample
-from eigenmap.service.thumbnails import FirstOf, FolderPictures, Pictures, StoredPictures
+from eigenmap.service.thumbnails import FolderPictures, Pictures, StoredPictures
 from eigenmap.service.uploads import Refused, decode_upload
 
 if TYPE_CHECKING:
@@ -78,7 +81,8 @@ class Explorer:
     explorer = Explorer.open(Path("photos.index"))
     explorer.answer(Ask("ordered", dim=16, top=10), ["holiday/beach.jpg"])
 
-    Searches of all kinds belong on one thread, since an index remembers the last one.
+    It stays with its index and its model: where another index has taken the place of the first, `ReplacedError` is
+    raised by whatever needs the index, and `again` opens the new one.
     """
 
     def __init__(
@@ -88,6 +92,7 @@ class Explorer:
         name: str,
         small: Pictures,
         large: Pictures | None = None,
+        originals: Originals | None = None,
     ) -> None:
         if not len(index):
             raise EigenmapError("the index is empty; add codes before serving it")
@@ -96,8 +101,9 @@ class Explorer:
         self.name = name
         self.small = small
         """Pictures that take no time to read, sent along with items."""
-        self.pictures = small if large is None else FirstOf([large, small])
-        self.has_large = large is not None
+        self._large = large
+        self._originals = originals
+        self._open: Callable[[], Explorer] | None = None
         drawn = sample(index)
         self.overview = Overview(drawn)
         self._whole_ids = isinstance(drawn.ids[0], int)
@@ -117,8 +123,34 @@ class Explorer:
         if (path / "model").is_dir():
             model = Eigenmap.load(path / "model")
             index.require_model(Eigenmap.fingerprint(path / "model"))
-        large = None if images is None else FolderPictures(images)
-        return cls(index, model, path.resolve().name, StoredPictures(path), large)
+        large = originals = None
+        if images is not None:
+            notes = index.backend
+            note = notes.read_note(NOTE) if isinstance(notes, KeepsNotes) else None
+            large, originals = FolderPictures(images), Originals(Sources.from_json(note), images)
+        made = cls(index, model, path.resolve().name, StoredPictures(path), large, originals)
+        made._open = partial(cls.open, path, images)
+        return made
+
+    def again(self) -> Explorer | None:
+        """Another index has taken the place of this one: an explorer of that; None if it is still the same."""
+        try:
+            len(self.index)
+        except ReplacedError:
+            if self._open is None:
+                raise
+            return self._open()
+        return None
+
+    @property
+    def has_large(self) -> bool:
+        """Whether there are larger pictures than the small ones."""
+        return self._large is not None
+
+    @property
+    def model_name(self) -> str | None:
+        """The model that made the codes, by the first letters of its fingerprint: what vectors here belong to."""
+        return None if self.index.fingerprint is None else self.index.fingerprint[:16]
 
     def prepare(self) -> None:
         """What can wait until the service answers: random features, quality against length."""
@@ -148,9 +180,20 @@ class Explorer:
         """An item and what is known of it; to itself it is as alike as can be."""
         try:
             (known,) = self.index.metadata([name])
-        except EigenmapError:
+        except UnknownIdError:
             raise Refused(404, "there is no item with this id") from None
         return Item(name, known, 1.0)
+
+    def picture(self, name: Id) -> bytes | None:
+        """The picture of an item that is in the index now, None if it has none."""
+        item = self.item(name)
+        file = str(item.id) if self._originals is None else self._originals.file_of(item.id, item.metadata)
+        large = None if self._large is None or file is None else self._large.read(file)
+        return self.small.read(str(item.id)) if large is None else large
+
+    def living(self, names: Iterable[Id]) -> set[Id]:
+        """Those of some items that are in the index now."""
+        return set(_known(self.index, list(dict.fromkeys(names))))
 
     def answer(self, ask: Ask, queries: Sequence[Query]) -> list[list[Item] | Exception]:
         """The best items of each query, without the query itself where it is an item."""
@@ -168,7 +211,7 @@ class Explorer:
             rows = rows[:, self._order]
         # One more than asked for, since the item itself is left out.
         found = index.search(rows, ask.top + 1, ask.dim, where=json.loads(ask.where))
-        described = self._describe(index, found.ids)
+        described = _known(index, list(dict.fromkeys(name for line in found.ids for name in line)))
         results = iter(zip(found.ids, found.scores.tolist(), strict=True))
         answers: list[list[Item] | Exception] = []
         for query, code in zip(queries, codes, strict=True):
@@ -176,8 +219,10 @@ class Explorer:
                 answers.append(code)
                 continue
             ids, scores = next(results)
-            pairs = [(name, score) for name, score in zip(ids, scores, strict=True) if name != query][: ask.top]
-            answers.append([Item(name, described[name], score) for name, score in pairs])
+            pairs = [(name, score) for name, score in zip(ids, scores, strict=True) if name != query]
+            # An item may be deleted between the search and the question what is known of it.
+            items = [Item(name, described[name], score) for name, score in pairs if name in described]
+            answers.append(items[: ask.top])
         return answers
 
     def _code(self, query: Query) -> Floats | Exception:
@@ -185,7 +230,7 @@ class Explorer:
             if not isinstance(query, tuple):
                 stored: Floats = self.index.codes([query])[0]
                 return stored
-        except EigenmapError:
+        except UnknownIdError:
             return Refused(404, "there is no item with this id")
         code = np.asarray(query, np.float64)
         if code.shape != (self.index.n_components,):
@@ -197,10 +242,6 @@ class Explorer:
         if largest > float(np.finfo(np.float32).max):
             return Refused(422, "vector holds a number too large for a code")
         return np.asarray(code, np.float32)
-
-    def _describe(self, index: CodeIndex, ids: list[list[Id]]) -> dict[Id, Metadata]:
-        names = list(dict.fromkeys(name for found in ids for name in found))
-        return dict(zip(names, index.metadata(names), strict=True)) if names else {}
 
     def encode(self, body: bytes, most_pixels: int) -> tuple[float, ...]:
         """The code of an uploaded picture."""
@@ -237,3 +278,14 @@ class Explorer:
                 if len(seen) <= most_values:
                     seen.add(value)
         return {name: sorted(seen, key=str) if len(seen) <= most_values else [] for name, seen in values.items()}
+
+
+def _known(index: CodeIndex, names: Sequence[Id]) -> dict[Id, Metadata]:
+    """What is known of those items that are in the index now."""
+    if not names:
+        return {}
+    try:
+        return dict(zip(names, index.metadata(names), strict=True))
+    except UnknownIdError:
+        middle = len(names) // 2  # few are gone, if any: halves find them in few looks
+        return {**_known(index, names[:middle]), **_known(index, names[middle:])} if middle else {}

@@ -7,12 +7,15 @@ million takes no longer than out of ten.
 from __future__ import annotations
 
 import io
+import os
 import sqlite3
+import stat
 import threading
+import zlib
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
-from functools import lru_cache
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
@@ -21,6 +24,7 @@ from PIL import Image
 
 from eigenmap.data.images import UnreadableImageError, decode_image
 from eigenmap.errors import EigenmapError
+from eigenmap.service.inside import opened_inside
 
 FILE = "thumbnails.sqlite"
 LARGEST_SIDE = 96
@@ -28,8 +32,14 @@ LARGEST_SIDE = 96
 FOLDER_SIDE = 256
 """Side of pictures that are made from the files of a folder."""
 
+LARGEST_FILE = 256 * 2**20
+"""Bytes of a file of a folder that is shown; of larger ones there is the stored picture."""
+
+_REMEMBERED = 512
 _LOSSLESS_SIDE = 32  # below it a PNG is as small as a JPEG, and sharp
 _TABLE = "CREATE TABLE IF NOT EXISTS thumbnails (id TEXT PRIMARY KEY, image BLOB NOT NULL) WITHOUT ROWID"
+_CHECKSUMS = "CREATE TABLE IF NOT EXISTS checksums (id TEXT PRIMARY KEY, crc32 INTEGER NOT NULL) WITHOUT ROWID"
+"""Read by `eigenmap verify`."""
 
 
 class Pictures(Protocol):
@@ -68,7 +78,10 @@ def store(path: Path, ids: Iterable[str | int], pixels: Iterable[npt.NDArray[np.
     with _complaining(path), closing(sqlite3.connect(path / FILE)) as connection, connection:
         connection.execute("PRAGMA synchronous = EXTRA")  # or a power cut may undo what was acknowledged
         connection.execute(_TABLE)
-        connection.executemany("INSERT OR REPLACE INTO thumbnails VALUES (?, ?)", rows)
+        connection.execute(_CHECKSUMS)
+        for name, image in rows:
+            connection.execute("INSERT OR REPLACE INTO thumbnails VALUES (?, ?)", (name, image))
+            connection.execute("INSERT OR REPLACE INTO checksums VALUES (?, ?)", (name, zlib.crc32(image)))
 
 
 class StoredPictures:
@@ -84,17 +97,24 @@ class StoredPictures:
 
     def read(self, name: str) -> bytes | None:
         """A PNG or JPEG file of the item with this id, None if there is none."""
-        if not self._file.is_file():
+        try:
+            now = self._file.stat()
+        except OSError:
+            return None
+        if not stat.S_ISREG(now.st_mode):
             return None
         with _complaining(self._file):
-            row = self._connection().execute("SELECT image FROM thumbnails WHERE id = ?", (_stored_name(name),))
-            found = row.fetchone()
+            connection = self._connection((now.st_dev, now.st_ino))
+            found = connection.execute("SELECT image FROM thumbnails WHERE id = ?", (_stored_name(name),)).fetchone()
         return None if found is None else bytes(found[0])
 
-    def _connection(self) -> sqlite3.Connection:
-        if not hasattr(self._local, "connection"):
-            # Not mode=ro, which cannot roll back what a killed writer left; a file we may not write is only read.
-            self._local.connection = sqlite3.connect(f"{self._file.resolve().as_uri()}?mode=rw", uri=True)
+    def _connection(self, file: tuple[int, int]) -> sqlite3.Connection:
+        """A connection to the file that has the name now: an index may be replaced while it is open."""
+        if getattr(self._local, "file", None) != file:
+            if hasattr(self._local, "connection"):
+                self._local.connection.close()
+            self._local.connection = _reader(self._file)
+            self._local.file = file
         connection: sqlite3.Connection = self._local.connection
         return connection
 
@@ -102,8 +122,8 @@ class StoredPictures:
 class FolderPictures:
     """Pictures made from the files of a folder, for ids that are paths relative to it.
 
-    Only ids of the index get here, none that leaves the folder is followed, and what is sent is a new, small picture:
-    never the bytes of a file.
+    Nothing that leads out of the folder is followed, nothing but regular files is opened, and what is sent is a new,
+    small picture: never the bytes of a file. A picture is remembered as long as its file stays as it is.
     """
 
     def __init__(self, folder: Path, side: int = FOLDER_SIDE) -> None:
@@ -111,27 +131,49 @@ class FolderPictures:
             raise EigenmapError(f"{folder} is no folder; --images names the folder that was indexed")
         self._folder = folder
         self._side = side
-        self.read = lru_cache(maxsize=512)(self._read)
+        self._remembered: OrderedDict[tuple[str, int, int, int, int], bytes | None] = OrderedDict()
+        self._lock = threading.Lock()
 
-    def _read(self, name: str) -> bytes | None:
-        place = PurePosixPath(name)
-        if place.is_absolute() or ".." in place.parts or "\0" in name:
-            return None
+    def read(self, name: str) -> bytes | None:
+        """A PNG or JPEG file of the item with this id, None if there is none."""
         try:
-            return encode(decode_image(self._folder / place, self._side, 3))
+            with opened_inside(self._folder, name) as descriptor:
+                now = os.fstat(descriptor)
+                state = (name, now.st_dev, now.st_ino, now.st_size, now.st_mtime_ns)
+                with self._lock:
+                    if state in self._remembered:
+                        self._remembered.move_to_end(state)
+                        return self._remembered[state]
+                content = _content(descriptor, now.st_size)
+        except (OSError, ValueError):  # not there, not inside, no regular file, or no name that a file can have
+            return None
+        picture = None if content is None else self._made(content)
+        with self._lock:
+            self._remembered[state] = picture
+            while len(self._remembered) > _REMEMBERED:
+                self._remembered.popitem(last=False)
+        return picture
+
+    def _made(self, content: bytes) -> bytes | None:
+        try:
+            return encode(decode_image(content, self._side, 3))
         except UnreadableImageError:
             return None
 
 
-class FirstOf:
-    """The first of several places that has a picture."""
+def _content(descriptor: int, size: int) -> bytes | None:
+    """All bytes of a file, None if it is too large to be read for a picture."""
+    if size > LARGEST_FILE:
+        return None
+    with os.fdopen(descriptor, "rb", closefd=False) as file:
+        return file.read(LARGEST_FILE)
 
-    def __init__(self, places: Iterable[Pictures]) -> None:
-        self._places = list(places)
 
-    def read(self, name: str) -> bytes | None:
-        """A PNG or JPEG file of the item with this id, None if there is none."""
-        return next((image for place in self._places if (image := place.read(name)) is not None), None)
+def _reader(file: Path) -> sqlite3.Connection:
+    """A connection for reading, which can also undo what a killed writer left half-done; else nobody could read."""
+    connection = sqlite3.connect(f"{file.resolve().as_uri()}?mode=rw", uri=True)
+    connection.execute("PRAGMA query_only = ON")
+    return connection
 
 
 def _stored_name(name: str | int) -> str:

@@ -1,4 +1,4 @@
-"""Pictures from strangers: bounded in bytes before they are read and in pixels before they are decoded.
+"""Pictures from strangers: bounded in bytes before they are read (`incoming`) and in pixels before they are decoded.
 
 Nothing is written to disk. The body of the request is the file itself, since a form would be spooled to a temporary
 file on its way.
@@ -6,9 +6,7 @@ file on its way.
 
 from __future__ import annotations
 
-import asyncio
 import io
-from collections.abc import AsyncIterator
 
 from PIL import Image, UnidentifiedImageError
 
@@ -26,23 +24,6 @@ class Refused(EigenmapError):
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
         self.status = status
-
-
-async def read_body(chunks: AsyncIterator[bytes], most_bytes: int, seconds: float) -> bytes:
-    """The whole body, unless it is too long or takes too long to arrive."""
-    try:
-        return await asyncio.wait_for(_joined(chunks, most_bytes), seconds)
-    except asyncio.TimeoutError:
-        raise Refused(408, f"the upload took longer than {seconds:g} seconds to arrive") from None
-
-
-async def _joined(chunks: AsyncIterator[bytes], most_bytes: int) -> bytes:
-    body = bytearray()
-    async for chunk in chunks:
-        body += chunk
-        if len(body) > most_bytes:
-            raise Refused(413, f"an upload may have {most_bytes:,} bytes at most")
-    return bytes(body)
 
 
 def decode_upload(body: bytes, size: int, channels: int, most_pixels: int) -> Pixels:

@@ -7,6 +7,7 @@ number of results) are answered by one scan: the longer the queue, the more quer
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Hashable, Sequence
@@ -14,6 +15,8 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Generic, TypeVar
+
+from eigenmap.search import stopping
 
 Ask = TypeVar("Ask", bound=Hashable)
 Query = TypeVar("Query")
@@ -38,6 +41,13 @@ class Limits:
     upload_seconds: float = 30.0
     body_bytes: int = 2**20
     """Of a request that is no upload."""
+    search_seconds: float = 30.0
+    """From the arrival of a search to its answer; what takes longer is given up."""
+    filter_conditions: int = 64
+    filter_values: int = 1000
+    """In all conditions of a filter together."""
+    filter_characters: int = 65_536
+    """Of all names and texts of a filter together."""
 
 
 class BusyError(Exception):
@@ -81,14 +91,15 @@ class Slots:
         return await asyncio.get_running_loop().run_in_executor(self._threads, function, *arguments)
 
     def close(self) -> None:
-        """Let what runs finish."""
-        self._threads.shutdown(wait=True, cancel_futures=True)
+        """Begin nothing more; nobody waits for what still runs."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
 
 
 class Batches(Generic[Ask, Query, Answer]):
     """Answers queries on one thread, together where they ask the same.
 
-    `answer(ask, queries)` returns an answer, or an exception to be raised, for each query.
+    `answer(ask, queries)` returns an answer, or an exception to be raised, for each query. It is stopped
+    (`eigenmap.search.stopping`) when nobody waits for any of its answers.
     """
 
     def __init__(
@@ -104,6 +115,7 @@ class Batches(Generic[Ask, Query, Answer]):
         self._wake = asyncio.Event()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="search")
         self._task: asyncio.Task[None] | None = None
+        self._running: list[asyncio.Future[Answer]] = []
         self.waiting = 0
         self.scans = 0
         self.scan_seconds = 0.0
@@ -131,8 +143,11 @@ class Batches(Generic[Ask, Query, Answer]):
             if not wanted:
                 continue
             began = time.perf_counter()
+            self._running = [future for _, future in wanted]
+            unwanted = _all_done(self._running)
+            queries = [query for query, _ in wanted]
             try:
-                answers = await loop.run_in_executor(self._thread, self._answer, ask, [query for query, _ in wanted])
+                answers = await loop.run_in_executor(self._thread, self._run, ask, queries, unwanted)
             except Exception as error:
                 answers = [error] * len(wanted)
             self.scans += 1
@@ -144,6 +159,10 @@ class Batches(Generic[Ask, Query, Answer]):
                     future.set_exception(answer)
                 else:
                     future.set_result(answer)
+
+    def _run(self, ask: Ask, queries: Sequence[Query], unwanted: threading.Event) -> Sequence[Answer | Exception]:
+        with stopping.when(unwanted.is_set):
+            return self._answer(ask, queries)
 
     def _take(self) -> tuple[Ask, list[tuple[Query, asyncio.Future[Answer]]]]:
         """The group that has waited longest, or as much of it as is answered at once."""
@@ -157,17 +176,27 @@ class Batches(Generic[Ask, Query, Answer]):
             self._wake.clear()
         return ask, taken
 
-    async def run(self, function: Callable[..., T], *arguments: object) -> T:
-        """Something else that needs the index, on the thread that owns it."""
-        return await asyncio.get_running_loop().run_in_executor(self._thread, function, *arguments)
-
     async def close(self) -> None:
-        """Stop; whoever still waits is told that it is over."""
+        """Stop; whoever still waits is told that it is over, and nobody waits for what still runs."""
         if self._task is not None:
             self._task.cancel()
             with suppress(asyncio.CancelledError):
                 await self._task
-        for group in self._groups.values():
-            for _, future in group:
-                future.cancel()
-        self._thread.shutdown(wait=True)
+        waiting = [future for group in self._groups.values() for _, future in group]
+        for future in [*waiting, *self._running]:
+            future.cancel()
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+
+def _all_done(futures: Sequence[asyncio.Future[Answer]]) -> threading.Event:
+    """An event that is set when all futures have a result or were cancelled."""
+    done, left = threading.Event(), set(futures)
+
+    def forget(future: asyncio.Future[Answer]) -> None:
+        left.discard(future)
+        if not left:
+            done.set()
+
+    for future in futures:
+        future.add_done_callback(forget)
+    return done

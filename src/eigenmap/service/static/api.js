@@ -36,19 +36,22 @@ function query(parameters) {
   return text ? `?${text}` : "";
 }
 
-// A code fits into the address of the page as 16-bit steps, so that a search by an upload survives a reload.
+// A code fits into the address of the page as 16-bit steps, so that a search by an upload survives a reload. The model
+// that made it stands before it: codes of two models are not compared.
 
-export function packVector(vector) {
+export function packVector(vector, model) {
   const largest = Math.max(...vector.map(Math.abs)) || 1;
   const steps = Int16Array.from(vector, (value) => Math.round((value / largest) * 32767));
   const text = String.fromCharCode(...new Uint8Array(steps.buffer));
-  return btoa(text).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
+  const word = btoa(text).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
+  return model ? `${model}.${word}` : word;
 }
 
-export function unpackVector(word) {
+export function unpackVector(packed) {
+  const word = packed.split(".").at(-1), model = packed.includes(".") ? packed.split(".")[0] : null;
   const text = atob(word.replaceAll("-", "+").replaceAll("_", "/"));
   const bytes = Uint8Array.from(text, (letter) => letter.charCodeAt(0));
-  return Array.from(new Int16Array(bytes.buffer, 0, bytes.length >> 1), (step) => step / 32767);
+  return { model, vector: Array.from(new Int16Array(bytes.buffer, 0, bytes.length >> 1), (step) => step / 32767) };
 }
 
 // Only the newest of a row of requests matters: while one is under way, later ones replace each other.

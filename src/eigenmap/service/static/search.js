@@ -124,7 +124,7 @@ export class SearchView {
     try {
       this.say("Reading the picture …");
       const found = await upload("api/search/image", file, { top: 1 });
-      const word = packVector(found.vector);
+      const word = packVector(found.vector, found.model);
       await remember(word, file);
       this.state.go({ view: null, key: null, vector: word });
     } catch (error) { this.say(error.message, true); }
@@ -171,7 +171,7 @@ export class SearchView {
   async search() {
     const key = this.state.get("key"), word = this.state.get("vector");
     if (!key && !word) return this.surpriseQuietly();
-    const by = word ? { vector: unpackVector(word) } : { key };
+    const by = word ? unpackVector(word) : { key };
     const filter = this.state.get("where");
     const ask = (dim, features) => this.ask(by, dim, features, filter);
     const began = performance.now();
@@ -180,12 +180,19 @@ export class SearchView {
       if (this.compare === "length") wanted.push(ask(this.dim2, "ordered"));
       if (this.compare === "random") wanted.push(ask(this.dim, "random"));
       const [first, second] = await Promise.all(wanted);
+      if (first.model !== this.about.model) return window.location.reload(); // the index was replaced
       await this.showQuery(key, word);
       this.display(first, second || null);
       this.say(`${Math.max(1, Math.round(performance.now() - began))} ms`);
-    } catch (error) { this.say(error.message, true); }
+    } catch (error) {
+      if (await this.replaced()) return window.location.reload();
+      this.say(error.message, true);
+    }
     return null;
   }
+
+  // Whether an index of another model has taken the place of the one that this page is about.
+  replaced() { return get("api/about").then((about) => about.model !== this.about.model, () => false); }
 
   ask(by, dim, features, filter) {
     if (by.key) return get("api/search", { key: by.key, dim, top: this.top, features, pictures: !this.about.large_pictures, where: filter ? conditionsOf(filter) : [] });
@@ -283,7 +290,7 @@ function asMapping(conditions) {
   return where;
 }
 
-const placeOf = (word) => `${PREVIEW}-${word.slice(0, 64)}`;
+const placeOf = (word) => `${PREVIEW}-${word.slice(0, 96)}`;
 
 // Name and preview of an upload stay in this tab, for a reload. Without them the search works all the same.
 async function remember(word, file) {

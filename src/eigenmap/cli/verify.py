@@ -1,0 +1,92 @@
+"""`eigenmap verify`: every byte of a run, an index or a folder of codes compared with what was written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from eigenmap.cli.app import ABOUT, app
+from eigenmap.cli.console import show
+from eigenmap.cli.options import QuietOption
+from eigenmap.errors import EigenmapError
+
+
+@app.command(
+    rich_help_panel=ABOUT,
+    no_args_is_help=True,
+    epilog="""
+Examples:
+
+[cyan]  eigenmap verify photos.index[/cyan]
+
+[cyan]  eigenmap verify runs/mine[/cyan]
+""",
+)
+def verify(
+    place: Annotated[
+        Path,
+        typer.Argument(
+            metavar="PLACE",
+            help="What `eigenmap fit`, `eigenmap index` or `eigenmap embed` wrote: a folder.",
+            show_default=False,
+        ),
+    ],
+    quiet: QuietOption = False,
+) -> None:
+    """Check that nothing of a run, an index or a folder of codes is damaged or missing.
+
+    Everything is read and compared with its checksum. One line is printed per part, and the exit code is 0; or one
+    sentence names the first file that is damaged, and the exit code is 2. Nothing is changed.
+    """
+    from eigenmap.embedding.shards import Codebook
+
+    if (place / "index.json").exists():
+        kind, lines = "an index", _index(place)
+    elif Codebook.is_at(place):
+        kind, lines = "a folder of codes", _codes(place)
+    elif place.is_dir():
+        kind, lines = "a run", _run(place)
+    else:
+        what = "is a file" if place.exists() else "does not exist"
+        raise EigenmapError(f"{place} {what}; name the folder of a run, of an index or of codes")
+    if not quiet:
+        show(f"{place} is {kind}, and nothing of it is damaged:")
+        for line in lines:
+            show(f"  {line}")
+
+
+def _index(place: Path) -> list[str]:
+    from eigenmap.search import CodeIndex
+
+    with CodeIndex.open(place) as index:
+        return index.verify()
+
+
+def _codes(place: Path) -> list[str]:
+    from eigenmap.embedding.shards import DESCRIPTION, Codebook
+
+    codes = Codebook.open(place)
+    how = "checksums agree" if codes.verify() else "all can be read; an earlier version stored no checksums"
+    return [f"{DESCRIPTION}: whole", f"shards: {codes.plan.shards:,} with {len(codes):,} codes, {how}"]
+
+
+def _run(place: Path) -> list[str]:
+    """The model, if training has ended, its last checkpoint and its metrics, if they were kept."""
+    from eigenmap.model import CHECKPOINT, DESCRIPTION, Eigenmap
+    from eigenmap.training import checkpoint, metrics
+    from eigenmap.training.run import METRICS
+
+    lines = []
+    saved, kept = (place / CHECKPOINT).is_file(), (place / METRICS).is_file()
+    if (place / DESCRIPTION).exists() or not saved:
+        lines += Eigenmap.verify(place)
+    if saved:
+        lines.append(f"{CHECKPOINT}: after {checkpoint.load(place / CHECKPOINT).step:,} steps")
+    if kept:
+        try:
+            lines.append(f"{METRICS}: {len(metrics.read(place / METRICS)):,} lines")
+        except (OSError, UnicodeDecodeError) as error:
+            raise EigenmapError(f"{place / METRICS} is damaged or cannot be read: {error}; move it away") from error
+    return lines

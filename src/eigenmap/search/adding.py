@@ -1,0 +1,103 @@
+"""Images of one more source, added to an index without losing those of another that have the same names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+
+from eigenmap.search.backend import Floats, Metadata
+from eigenmap.search.flat import FlatBackend
+from eigenmap.search.index import CodeIndex
+from eigenmap.search.scan import comparable
+from eigenmap.search.sources import NOTE, Placed, Source, Sources
+
+Before: TypeAlias = Callable[[list[str], list[int]], object]
+"""Called with ids and the rows of a batch that they belong to, before these become items."""
+
+
+_SAME = 0.999
+"""A cosine that two codes of one image reach, also if one of them was stored as int8."""
+_MOST = 0.9
+_ROUGH = ("bits", "signs")
+"""Codes by which an image cannot be recognised."""
+
+
+class Added(NamedTuple):
+    """What became of some images."""
+
+    added: int = 0
+    renamed: int = 0
+    """Those of the added ones whose names were taken."""
+    replaced: int = 0
+    kept: int = 0
+    """Those that were there already, from the same source."""
+    source: str = ""
+    """What the index calls their source."""
+
+    def and_then(self, more: Added) -> Added:
+        """What became of these and of more images of the same source."""
+        added, renamed = self.added + more.added, self.renamed + more.renamed
+        return Added(added, renamed, self.replaced + more.replaced, self.kept + more.kept, more.source)
+
+
+def add(
+    index: CodeIndex,
+    place: Path,
+    files: Sequence[str],
+    codes: Floats,
+    metadata: Sequence[Metadata] | None = None,
+    replace: bool = False,
+    before: Before | None = None,
+) -> Added:
+    """Add images of the source at a place, by their names in it, to an index on disk.
+
+    Those that are there already, from this source, stay as they are; with `replace` they are replaced, and so are
+    images of other sources that have the same name. Others get an id that is free.
+    """
+    backend = index.backend
+    assert isinstance(backend, FlatBackend)
+    with backend.alone():
+        source = _noted(index, backend, place, files, codes)
+        placed = source.placed(files, backend.known)
+        if replace:
+            placed = [_replacing(one, file, source) for one, file in zip(placed, files, strict=True)]
+        rows = [row for row, one in enumerate(placed) if replace or not one.own]
+        if rows:
+            ids = [placed[row].id for row in rows]
+            known = [{**(metadata[row] if metadata else {}), **placed[row].metadata} for row in rows]
+            if before is not None:
+                before(ids, rows)
+            index.upsert(codes[rows], ids, known)
+    there = sum(one.own for one in placed)
+    renamed = sum(one.taken for one in placed)
+    return Added(len(placed) - there, renamed, there if replace else 0, 0 if replace else there, source.name)
+
+
+def _noted(index: CodeIndex, backend: FlatBackend, place: Path, files: Sequence[str], codes: Floats) -> Source:
+    """The source at a place, which the index knows from now on."""
+    assert backend.directory is not None
+    known = Sources.from_json(backend.directory.read_note(NOTE, required=True))
+    if known.first_is_unknown and _recognised(index, backend, files, codes):
+        known = Sources()
+    sources, source = known.with_source(place)
+    if sources != known:
+        backend.directory.write_note(NOTE, sources.as_json())
+    return source
+
+
+def _recognised(index: CodeIndex, backend: FlatBackend, files: Sequence[str], codes: Floats) -> bool:
+    """Whether images are those that the index has under their names, judged by their codes."""
+    there = backend.known(files)
+    rows = [row for row, name in enumerate(files) if name in there]
+    if not rows or backend.about.precision in _ROUGH:
+        return False
+    stored = comparable(index.codes([files[row] for row in rows]), "cosine")
+    return bool(np.mean((stored * comparable(codes[rows], "cosine")).sum(axis=1) > _SAME) >= _MOST)
+
+
+def _replacing(one: Placed, file: str, source: Source) -> Placed:
+    """An image that takes the place of one of another source with the same name."""
+    return Placed(file, True, False, source.metadata(file, file)) if one.taken and not one.own else one

@@ -1,0 +1,57 @@
+"""What says that a directory is an index, and what that index is: its `index.json`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from eigenmap.errors import EigenmapError
+from eigenmap.files import parse_json
+from eigenmap.search.backend import About
+from eigenmap.search.opened import OpenFolder
+
+FORMAT = "eigenmap-index"
+FORMAT_VERSION = 3
+_READ_VERSIONS = (2, 3)
+
+AGAIN = "make the index again with `eigenmap index`"
+RESTORE = f"restore it from a copy, or {AGAIN}"
+
+
+def opened(path: Path) -> OpenFolder:
+    """The directory at a path, held open."""
+    try:
+        return OpenFolder(path)
+    except (FileNotFoundError, NotADirectoryError):
+        what = "it is a file" if path.exists() else "there is no such directory"
+        raise EigenmapError(f"{path} is not an index ({what}); make one with `eigenmap index`") from None
+    except OSError as error:
+        raise EigenmapError(f"{path} cannot be read: {error.strerror}") from error
+
+
+def about_of(folder: OpenFolder) -> About:
+    """What the index in a directory is."""
+    path = folder.path
+    try:
+        entries = parse_json(folder.read("index.json"))
+    except FileNotFoundError:
+        what = "is not an index (it has no index.json); make one with `eigenmap index`"
+        raise EigenmapError(f"{path} {what}") from None
+    except (OSError, ValueError) as error:
+        raise EigenmapError(f"{path / 'index.json'} is missing, truncated or damaged; {RESTORE}") from error
+    if not isinstance(entries, dict) or entries.pop("format", None) != FORMAT:
+        raise EigenmapError(f"{path} is not an index (its index.json describes something else)")
+    version = entries.pop("format_version", None)
+    if version not in _READ_VERSIONS:
+        raise EigenmapError(
+            f"{path} has index format version {version!r}, but this eigenmap reads version {FORMAT_VERSION}; {AGAIN}"
+        )
+    try:
+        return About.from_json(entries)
+    except (TypeError, ValueError) as error:
+        raise EigenmapError(f"{path / 'index.json'} is damaged; {RESTORE}") from error
+
+
+def description_of(about: About) -> bytes:
+    """The content of `index.json`."""
+    return json.dumps({"format": FORMAT, "format_version": FORMAT_VERSION, **about.as_json()}).encode("ascii")

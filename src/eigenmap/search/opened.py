@@ -1,0 +1,125 @@
+"""A folder that is held open: its files are reached through its descriptor, whatever becomes of its name."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from weakref import finalize
+
+from eigenmap.files import lock_descriptor, open_regular
+from eigenmap.folders import BusyFolderError
+
+
+class OpenFolder:
+    """Regular files of one folder, by their names; symbolic links among them are an OSError and never followed.
+
+    A folder that takes the place of this one does not change what is read here, and a folder that is removed can be
+    read as far as its files are still there.
+
+    folder = OpenFolder(Path("photos.index"))
+    folder.read("index.json")
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        finalize(self, os.close, self.descriptor)
+
+    def is_at(self, path: Path) -> bool | None:
+        """Whether the path leads here; None if there is nothing at the path."""
+        try:
+            return os.path.samestat(path.stat(), os.fstat(self.descriptor))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def open(self, name: str, flags: int = os.O_RDONLY) -> int:
+        """A descriptor of a file."""
+        return open_regular(Path(name), flags, folder=self.descriptor)
+
+    def stat(self, name: str) -> os.stat_result:
+        """Size and times of a regular file."""
+        found = os.stat(name, dir_fd=self.descriptor, follow_symlinks=False)
+        if not stat.S_ISREG(found.st_mode):
+            raise OSError(errno.EINVAL, "it is not a regular file", name)
+        return found
+
+    def read(self, name: str, size: int = -1) -> bytes:
+        """The first bytes of a file, or all of it."""
+        with os.fdopen(self.open(name), "rb") as stream:
+            return stream.read(size)
+
+    def names(self) -> list[str]:
+        """Everything in the folder."""
+        return sorted(os.listdir(self.descriptor))  # noqa: PTH208 - a descriptor is no path
+
+    def append(self, name: str, size: int, content: bytes | memoryview, durable: bool) -> None:
+        """Write to a file from `size` on, and drop what lies behind; a file that is shorter is an error."""
+        descriptor = self.open(name, os.O_WRONLY | os.O_CREAT)
+        try:
+            there = os.fstat(descriptor).st_size
+            if there < size:
+                raise OSError(errno.EIO, f"it is truncated: it has {there:,} of {size:,} bytes", name)
+            if there > size:
+                os.ftruncate(descriptor, size)
+            left, place = memoryview(content).cast("B"), size
+            while left:
+                written = os.pwrite(descriptor, left[: 1 << 30], place)
+                left, place = left[written:], place + written
+            if durable:
+                os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def truncate(self, name: str, size: int) -> None:
+        """Cut a file off."""
+        descriptor = self.open(name, os.O_WRONLY)
+        try:
+            os.ftruncate(descriptor, size)
+        finally:
+            os.close(descriptor)
+
+    def replace(self, name: str, content: bytes, durable: bool = True) -> None:
+        """Write a file that appears whole under its name; only one writer at a time may do this."""
+        partial = f".{name}.partial"
+        self.remove(partial)  # of a writer that was killed; it may even be a link by now
+        try:
+            self.append(partial, 0, content, durable)
+            self.publish(partial, name, durable)
+        except BaseException:
+            self.remove(partial)
+            raise
+
+    def publish(self, partial: str, name: str, durable: bool = True) -> None:
+        """Give a file its final name."""
+        os.replace(partial, name, src_dir_fd=self.descriptor, dst_dir_fd=self.descriptor)
+        if durable:
+            self.sync()
+
+    def remove(self, name: str) -> None:
+        """Remove a file if it is there."""
+        with suppress(FileNotFoundError):
+            os.unlink(name, dir_fd=self.descriptor)
+
+    @contextmanager
+    def locked(self, wait: bool = True) -> Iterator[None]:
+        """Keep others from changing the folder; without `wait`, `BusyFolderError` if somebody is changing it."""
+        descriptor = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self.descriptor)
+        try:
+            lock_descriptor(descriptor, wait=wait)
+            yield
+        except BlockingIOError:
+            raise BusyFolderError(f"another process is writing to {self.path}") from None
+        finally:
+            os.close(descriptor)
+
+    def sync(self) -> None:
+        """Make the names in the folder durable."""
+        try:
+            os.fsync(self.descriptor)
+        except OSError as error:
+            if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some network file systems cannot
+                raise

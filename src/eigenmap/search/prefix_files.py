@@ -1,0 +1,86 @@
+"""Approximate indexes on disk: what faiss writes, and a last line with its checksum.
+
+They hold nothing that cannot be made again: one that is damaged is not read, and where none can be written there is
+none.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import zlib
+from collections.abc import Callable
+from contextlib import suppress
+from importlib import import_module
+from typing import Any
+
+from eigenmap.errors import EigenmapError
+from eigenmap.folders import BusyFolderError
+from eigenmap.search.opened import OpenFolder
+
+NAME = re.compile(r"prefix-\d+\.[a-z0-9]+")
+
+_LAST_LINE = re.compile(rb"\neigenmap crc32 ([0-9a-f]{8})\n")
+_LAST_BYTES = 25
+_AT_ONCE = 1 << 20
+
+
+class _Summed:
+    """Passes bytes on and sums them up."""
+
+    def __init__(self, write: Callable[[bytes], object]) -> None:
+        self.crc32 = 0
+        self._write = write
+
+    def __call__(self, data: bytes) -> int:
+        self.crc32 = zlib.crc32(data, self.crc32)
+        self._write(data)
+        return len(data)
+
+
+def read_prefix(folder: OpenFolder, name: str) -> Any:
+    """The faiss index in a file, None if there is none that is whole."""
+    try:
+        check(folder, name)
+        with os.fdopen(folder.open(name), "rb") as stream:
+            return _faiss().read_index(_faiss().PyCallbackIOReader(stream.read))
+    except (OSError, EigenmapError, RuntimeError):
+        return None
+
+
+def keep_prefix(folder: OpenFolder, name: str, index: Any) -> None:
+    """Leave an index for others, unless somebody is changing the directory just now."""
+    partial = f".{name}.partial"
+    with suppress(OSError, RuntimeError, BusyFolderError), folder.locked(wait=False):
+        folder.remove(partial)
+        try:
+            with os.fdopen(folder.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as stream:
+                summed = _Summed(stream.write)
+                _faiss().write_index(index, _faiss().PyCallbackIOWriter(summed))
+                stream.write(b"\neigenmap crc32 %08x\n" % summed.crc32)
+                stream.flush()
+                os.fsync(stream.fileno())
+            folder.publish(partial, name)
+        finally:
+            folder.remove(partial)
+
+
+def check(folder: OpenFolder, name: str) -> bool:
+    """Compare a file with its checksum, an error if it differs; False for a file of an earlier version, without one."""
+    size, found = folder.stat(name).st_size - _LAST_BYTES, 0
+    with os.fdopen(folder.open(name), "rb") as stream:
+        stream.seek(max(0, size))
+        last = _LAST_LINE.fullmatch(stream.read())
+        if last is None:
+            return False
+        stream.seek(0)
+        while size > 0 and (chunk := stream.read(min(size, _AT_ONCE))):
+            found, size = zlib.crc32(chunk, found), size - len(chunk)
+    if b"%08x" % found != last[1]:
+        raise EigenmapError(f"{folder.path / name} is damaged: it fails its checksum; remove it, and it is made again")
+    return True
+
+
+def _faiss() -> Any:
+    """Imported when needed; its classes are made at run time, and their type stubs lag behind."""
+    return import_module("faiss")

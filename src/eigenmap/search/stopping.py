@@ -1,0 +1,49 @@
+"""Searches that can be stopped: whoever starts one says when it is no longer wanted, and long loops ask.
+
+    stop = threading.Event()
+    with stopping.when(stop.is_set):
+        index.search(queries, where={"label": "cat"})
+
+The wish belongs to the thread that runs the block.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+
+class StoppedError(Exception):
+    """Nobody waits for this search any more."""
+
+
+class _Wish(threading.local):
+    """What the current thread was told."""
+
+    unwanted: Callable[[], bool] | None = None
+
+
+_wish = _Wish()
+
+
+@contextmanager
+def when(unwanted: Callable[[], bool]) -> Iterator[None]:
+    """Stop what this thread does in the block as soon as `unwanted()` is true.
+
+    >>> with when(lambda: True):
+    ...     check()
+    Traceback (most recent call last):
+    eigenmap.search.stopping.StoppedError: nobody waits for this search any more
+    """
+    before, _wish.unwanted = _wish.unwanted, unwanted
+    try:
+        yield
+    finally:
+        _wish.unwanted = before
+
+
+def check() -> None:
+    """Raise `StoppedError` if what this thread does is no longer wanted."""
+    if _wish.unwanted is not None and _wish.unwanted():
+        raise StoppedError("nobody waits for this search any more")

@@ -1,0 +1,155 @@
+"""Every byte of an index on disk compared with what was written: the log, the items, notes, pictures and the model."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import zlib
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+
+from eigenmap.errors import EigenmapError
+from eigenmap.files import parse_json
+from eigenmap.search import checksums, prefix_files
+from eigenmap.search.described import RESTORE
+from eigenmap.search.directory import Directory
+from eigenmap.search.log import State
+from eigenmap.search.opened import OpenFolder
+
+PICTURES = "thumbnails.sqlite"
+
+
+def verify(directory: Directory) -> list[str]:
+    """One line per part of the index; raises `EigenmapError` for the first part that is damaged."""
+    while True:
+        try:
+            return list(_parts(directory))
+        except EigenmapError:  # noqa: PERF203 - seldom more than once
+            if directory.folder.is_at(directory.path) is not False:
+                raise
+            directory.update()  # it was replaced while we read it
+
+
+def _parts(directory: Directory) -> Iterator[str]:
+    folder, path = directory.folder, directory.path
+    log = directory.read_log()
+    yield f"log: {log.lines:,} lines in a row" if log.chained else f"log: {log.lines:,} lines, not chained (version 2)"
+    for name in ("index.json", "codec.json"):
+        if name in log.state.fixed:
+            _check_fixed(folder, name, log.state.fixed[name])
+            yield f"{name}: whole"
+    directory.read_codec()
+    for name in sorted(log.state.sizes):
+        yield _check_file(folder, name, log.state)
+    _check_items(directory, log.state)
+    yield f"items: {log.state.rows:,} rows, {log.state.sizes.get('deleted.bin', 0) // 8:,} of them deleted"
+    for name in folder.names():
+        if name.endswith(".json") and name not in ("index.json", "codec.json"):
+            yield _check_note(folder, name)
+        elif prefix_files.NAME.fullmatch(name):
+            noted = prefix_files.check(folder, name)
+            yield f"{name}: whole" if noted else f"{name}: not checked, an earlier version wrote it without a checksum"
+    if PICTURES in folder.names():
+        yield _check_pictures(path / PICTURES)
+    if (path / "model").is_dir():
+        yield _check_model(path / "model", directory.about.fingerprint)
+
+
+def _check_fixed(folder: OpenFolder, name: str, crc32: int) -> None:
+    try:
+        found = zlib.crc32(folder.read(name))
+    except OSError as error:
+        raise EigenmapError(f"{folder.path / name} cannot be read: {error.strerror}; {RESTORE}") from error
+    if found != crc32:
+        raise EigenmapError(f"{folder.path / name} is damaged: its checksum is not that of the log; {RESTORE}")
+
+
+def _check_file(folder: OpenFolder, name: str, state: State) -> str:
+    """Compare a file with its checksum, or name the part that differs."""
+    file, size = folder.path / name, state.sizes[name]
+    try:
+        notes = _notes(folder, name, state)
+        damaged = checksums.damaged_part(_blocks(folder, name, size), size, state.crc32[name], notes)
+        more = folder.stat(name).st_size - size
+    except OSError as error:
+        raise EigenmapError(f"{file} cannot be read: {error.strerror or error}; {RESTORE}") from error
+    if damaged is not None:
+        start, end = damaged
+        where = "" if (start, end) == (0, size) else f" between bytes {start:,} and {end:,}"
+        raise EigenmapError(f"{file} is damaged{where}: its checksum is not that of the log; {RESTORE}")
+    unseen = f", and {more:,} of a change that was cut off" if more > 0 else ""
+    return f"{name}: {size:,} bytes{unseen}"
+
+
+def _notes(folder: OpenFolder, name: str, state: State) -> list[int]:
+    """Running checksums at every block, where they were stored and are whole themselves."""
+    stored = f"{name}.crc"
+    if stored not in state.sizes:
+        return []
+    content = folder.read(stored, state.sizes[stored])
+    if zlib.crc32(content) != state.crc32[stored]:
+        return []  # said when the turn of that file comes
+    notes: list[int] = np.frombuffer(content, "<u4").tolist()
+    return notes
+
+
+def _blocks(folder: OpenFolder, name: str, size: int) -> Iterator[bytes]:
+    left = size
+    with os.fdopen(folder.open(name), "rb") as stream:
+        while left and (chunk := stream.read(min(left, checksums.BLOCK))):
+            left -= len(chunk)
+            yield chunk
+    if left:
+        raise OSError(f"it is truncated: {left:,} of {size:,} bytes are missing")
+
+
+def _check_items(directory: Directory, state: State) -> None:
+    """Texts end where they can, and only rows that are there are deleted."""
+    for kind in ("ids", "metadata"):
+        ends = np.frombuffer(directory.folder.read(f"{kind}.ends", 8 * state.rows) if state.rows else b"", "<i8")
+        last = int(ends[-1]) if len(ends) else 0
+        if last != state.sizes.get(f"{kind}.bin", 0) or (np.diff(ends, prepend=0) < 0).any():
+            raise EigenmapError(f"{directory.path / f'{kind}.ends'} is damaged: texts end where they cannot; {RESTORE}")
+    size = state.sizes.get("deleted.bin", 0)
+    gone = np.frombuffer(directory.folder.read("deleted.bin", size) if size else b"", "<i8")
+    if len(gone) and not (gone.min() >= 0 and gone.max() < state.rows):
+        raise EigenmapError(f"{directory.path / 'deleted.bin'} is damaged: it names rows that are not there; {RESTORE}")
+
+
+def _check_note(folder: OpenFolder, name: str) -> str:
+    try:
+        parse_json(folder.read(name))
+    except (OSError, ValueError) as error:
+        raise EigenmapError(f"{folder.path / name} is damaged: it is no JSON; remove it, or restore it") from error
+    return f"{name}: whole"
+
+
+def _check_pictures(file: Path) -> str:
+    """Let SQLite look at its structure, and compare every picture with its checksum."""
+    try:
+        with closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=rw", uri=True)) as connection:
+            (answer,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
+            if answer != "ok":
+                raise sqlite3.DatabaseError(answer)
+            (count,) = connection.execute("SELECT count(*) FROM thumbnails").fetchone()
+            tables = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'checksums'").fetchone()
+            if tables is not None:
+                query = "SELECT id, image, crc32 FROM thumbnails JOIN checksums USING (id)"
+                for name, image, crc32 in connection.execute(query):
+                    if zlib.crc32(image) != crc32:
+                        raise sqlite3.DatabaseError(f"the picture of {name} fails its checksum")
+    except sqlite3.Error as error:
+        raise EigenmapError(f"{file} is damaged: {error}; remove it, or index the images again") from error
+    return f"{file.name}: {count:,} pictures"
+
+
+def _check_model(folder: Path, fingerprint: str | None) -> str:
+    from eigenmap.model import Eigenmap
+
+    Eigenmap.verify(folder)
+    if fingerprint not in (None, Eigenmap.fingerprint(folder)):
+        raise EigenmapError(f"{folder} is another model than the one that made the codes; {RESTORE}")
+    return "model: whole"

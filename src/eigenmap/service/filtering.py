@@ -1,0 +1,34 @@
+"""Filters from strangers: bounded before they wait for a search, since each item is compared with all of a filter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import Any
+
+from eigenmap.search.filters import conditions
+from eigenmap.service.uploads import Refused
+from eigenmap.service.work import Limits
+
+
+def check_filter(where: Mapping[str, Any] | None, limits: Limits) -> None:
+    """Raise for a filter that makes no sense, or that is longer than the service takes."""
+    if not where:
+        return
+    _require(len(where), limits.filter_conditions, "conditions")
+    values = list(islice(_values(where), limits.filter_values + 1))
+    _require(len(values), limits.filter_values, "values")
+    texts = [text for text in (*where, *values) if isinstance(text, str)]
+    _require(sum(map(len, texts)), limits.filter_characters, "characters")
+    _require(len(conditions(where)), limits.filter_conditions, "conditions")
+
+
+def _values(where: Mapping[str, Any]) -> Iterator[Any]:
+    for asked in where.values():
+        for value in asked.values() if isinstance(asked, Mapping) else [asked]:
+            yield from value if isinstance(value, list) else [value]
+
+
+def _require(found: int, most: int, what: str) -> None:
+    if found > most:
+        raise Refused(422, f"a filter may have {most:,} {what} at most")

@@ -1,0 +1,35 @@
+"""Which file of a folder an item came from, where the images of several folders are in one index."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from eigenmap.search.backend import Id, Metadata
+from eigenmap.search.sources import FILE, SOURCE, Sources, place_of
+
+
+class Originals:
+    """The items of one source among those of an index.
+
+    A folder that the index does not know is taken for its first one, which may have moved.
+
+    >>> sources = Sources((("one", "/one"), ("two", "/two")))
+    >>> first, second = (Originals(sources, Path(folder)) for folder in ("/one", "/two"))
+    >>> first.file_of("a.jpg", {}), first.file_of("two/a.jpg", {"source": "two", "file": "a.jpg"})
+    ('a.jpg', None)
+    >>> second.file_of("a.jpg", {}), second.file_of("two/a.jpg", {"source": "two", "file": "a.jpg"})
+    (None, 'a.jpg')
+    """
+
+    def __init__(self, sources: Sources, folder: Path) -> None:
+        place = str(place_of(folder))
+        self._names = {name for name, _ in sources.entries}
+        self._first = sources.entries[0][0] if sources.entries else None
+        self._own = next((name for name, known in sources.entries if known == place), self._first)
+
+    def file_of(self, name: Id, known: Metadata) -> str | None:
+        """The name in the folder of an item's file, None if the item came from elsewhere."""
+        source = known.get(SOURCE)
+        if source is None or source not in self._names:  # nothing is said, or it is a field of the user's own
+            return str(name) if self._own == self._first else None
+        return str(known.get(FILE, name)) if source == self._own else None
