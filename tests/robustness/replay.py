@@ -100,12 +100,10 @@ class Replay:
             return False
         if call.name in ("fsync", "fdatasync"):
             self.disk.sync(handle.node)
-        elif call.name == "lseek":
+            return True
+        if call.name == "lseek":
             handle.place = call.result
-            return False
-        elif call.name != "fcntl":
-            return self._edit(call, handle)
-        return call.name != "fcntl"
+        return call.name not in ("lseek", "fcntl") and self._edit(call, handle)
 
     def _open(self, call: Call) -> bool:
         self.opened.pop(call.result, None)

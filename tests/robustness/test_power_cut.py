@@ -28,7 +28,7 @@ from tests.robustness.replay import Replay, State, write_tree
 ROOT = Path(__file__).parents[2]
 SUBSETS = int(os.environ.get("EIGENMAP_CRASH_SUBSETS", "0"))
 """So many random subsets of the changes that were not synced are taken after each call, beside the classic cases."""
-STATES, REPEATS = (sys.maxsize, sys.maxsize) if SUBSETS else (400, 20)
+STATES, REPEATS = (sys.maxsize, sys.maxsize) if SUBSETS else (300, 15)
 """So many states of an operation, evenly spread, are read, and so many of these are worked on."""
 
 
