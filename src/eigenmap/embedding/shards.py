@@ -20,6 +20,7 @@ from uuid import uuid4
 
 import numpy as np
 
+from eigenmap.arguments import a_path
 from eigenmap.embedding.blocks import Block
 from eigenmap.errors import EigenmapError
 from eigenmap.files import whole_file
@@ -132,7 +133,7 @@ class Codebook:
     @classmethod
     def open(cls, path: str | Path) -> Codebook:
         """Read what `_embedding.json` says."""
-        path = Path(path)
+        path = a_path(path, "path")
         about = _read_json(path / DESCRIPTION)
         if not isinstance(about, dict) or about.get("kind") != _KIND or about.get("version") != _VERSION:
             raise EigenmapError(f"{path} is not a finished folder of codes; `eigenmap embed` writes one")

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from eigenmap.arguments import whole_number
+from eigenmap.arguments import a_path, whole_number
 from eigenmap.embedding.shards import code_table, parquet_module, write_json
 from eigenmap.files import whole_file
 from eigenmap.search import CodeIndex
@@ -26,7 +26,7 @@ def export_parquet(index: CodeIndex, out: str | Path, dim: int | None = None) ->
     pq = parquet_module()
     about = {"eigenmap_fingerprint": index.fingerprint or "", "eigenmap_metric": index.metric}
     rows = 0
-    with whole_file(Path(out)) as file:
+    with whole_file(a_path(out, "out")) as file:
         writer: Any = None
         for ids, codes in _batches(index, dim):
             table = code_table(ids, codes, about)
@@ -50,7 +50,7 @@ def export_faiss(index: CodeIndex, out: str | Path, dim: int | None = None) -> P
 
     """
     faiss: Any = import_module("faiss")  # its classes are made at run time, and their type stubs lag behind
-    out = Path(out)
+    out = a_path(out, "out")
     length = _length(index, dim)
     flat = faiss.IndexFlatIP(length)
     made: Any = flat

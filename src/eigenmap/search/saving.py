@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from eigenmap.addresses import require_path
 from eigenmap.errors import EigenmapError
 from eigenmap.search import checks, codecs
 from eigenmap.search.backend import About, Backend, Batch
@@ -23,6 +24,7 @@ _COPIED_BYTES = 128 * 2**20
 
 def save(backend: Backend, path: Place, *, overwrite: bool, model_dir: Place | None) -> None:
     """Write the items of any back end as a directory, without the rows that are gone."""
+    require_path(path)
     about = backend.about
     with replaced(Path(path), about, overwrite) as directory:
         codec = backend.codec if isinstance(backend, FlatBackend) else None
@@ -37,6 +39,7 @@ def save(backend: Backend, path: Place, *, overwrite: bool, model_dir: Place | N
 
 def build(about: About, batches: Iterable[Batch], path: Place, *, overwrite: bool, model_dir: Place | None) -> int:
     """Make the index of a stream of items in constant memory: how many there are."""
+    require_path(path)
     with replaced(Path(path), about, overwrite) as directory:
         made = _empty(about, directory)
         for batch in joined(batches):
