@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from pathlib import Path
 
 import pytest
 
 from eigenmap.errors import EigenmapError
-from eigenmap.files import require_writable, whole, whole_file
+from eigenmap.files import open_regular, parse_json, read_json, require_writable, whole, whole_file
 
 
 def test_a_file_takes_its_place_when_it_is_whole(tmp_path: Path) -> None:
@@ -44,3 +46,57 @@ def test_a_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
     with pytest.raises(EigenmapError, match="cannot be written"), whole_file(tmp_path / "gone" / "a"):
         pass
+
+
+def test_writers_of_one_name_take_turns_and_reuse_what_a_killed_one_left(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    (tmp_path / ".a.partial").write_bytes(b"left behind by a killed process, longer than what follows")
+
+    def write(who: int) -> None:
+        with whole_file(path) as file:
+            for _ in range(100):
+                file.write(b"%d" % who)
+
+    threads = [threading.Thread(target=write, args=(who,)) for who in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert path.read_bytes() in [b"%d" % who * 100 for who in range(8)] and list(tmp_path.iterdir()) == [path]
+
+
+def test_a_writer_may_replace_the_file_it_was_given(tmp_path: Path) -> None:
+    with whole(tmp_path / "a") as partial:
+        (tmp_path / "b").write_text("other")
+        (tmp_path / "b").replace(partial)
+    assert (tmp_path / "a").read_text() == "other"
+
+
+def test_only_regular_files_are_opened(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "file").write_text("x")
+    (tmp_path / "link").symlink_to("file")
+    (tmp_path / "to fifo").symlink_to("fifo")
+    for name, follow in [("fifo", False), ("to fifo", True), ("link", False), ("", True)]:
+        with pytest.raises(OSError):
+            open_regular(tmp_path / name, follow=follow)
+    for name, follow in [("file", False), ("link", True)]:
+        os.close(open_regular(tmp_path / name, follow=follow))
+
+
+def test_a_partial_file_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("mine")
+    (tmp_path / ".a.partial").symlink_to("mine")
+    with pytest.raises(EigenmapError, match="cannot be written"), whole_file(tmp_path / "a") as file:
+        file.write(b"theirs")
+    assert (tmp_path / "mine").read_text() == "mine"
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"a":' * 100_000, "NaN", "[-Infinity]", "9" * 10_000, "", b"\xff"])
+def test_what_is_not_json_is_a_value_error(tmp_path: Path, text: str | bytes) -> None:
+    with pytest.raises(ValueError):
+        parse_json(text)
+    path = tmp_path / "file"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    with pytest.raises(ValueError):
+        read_json(path)
