@@ -14,8 +14,10 @@ from eigenmap.errors import EigenmapError
 SCHEMES = ("postgresql://", "postgres://")
 
 _SCHEME = re.compile(r"[\s'\"]*([A-Za-z][\w+.-]+):/")
-_CONNECTION = re.compile(r"[\s'\"]*(?:(?:host|hostaddr|port|dbname|user|service)\s*=\S*\s+)*\w*pass(?:word)?\s*=|"
-                         r"[\s'\"]*(?:(?:host|hostaddr|port|dbname|user|service)\s*=\S*\s*){2}")
+_CONNECTION = re.compile(
+    r"[\s'\"]*(?:(?:host|hostaddr|port|dbname|user|service)\s*=\S*\s+)*\w*pass(?:word)?\s*=|"
+    r"[\s'\"]*(?:(?:host|hostaddr|port|dbname|user|service)\s*=\S*\s*){2}"
+)
 
 
 def is_database(place: object) -> bool:
@@ -44,11 +46,12 @@ def require_path(place: str | os.PathLike[str]) -> None:
 
 def require_database(place: str | None) -> str:
     """The address of a database, if it is one."""
-    if not is_database(place):
-        said = "" if place is None or not is_like_address(place) else f" of PostgreSQL ({scheme_of(place)})"
-        raise EigenmapError(f"this is no address of a database{said}; write postgresql://user@host/name")
-    assert place is not None
-    return place
+    if place is not None and is_database(place):
+        return place
+    said = "this" if place is None or "@" in place or "=" in place else place
+    if place is not None and is_like_address(place):
+        said = scheme_of(place)
+    raise EigenmapError(f"{said} is no address of a database; write postgresql://user@host/name")
 
 
 def scheme_of(place: str | os.PathLike[str]) -> str:

@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
+from eigenmap.addresses import is_database, require_path
 from eigenmap.cli.app import USE, app
 from eigenmap.cli.console import note, show
 from eigenmap.cli.options import HOW, QuietOption
-from eigenmap.addresses import is_database, require_path
 from eigenmap.errors import EigenmapError
 
 

@@ -234,7 +234,23 @@ def test_the_function_leaves_settings_alone(database: str, codes: Floats, ids: l
     assert after == [(10, "40")]
 
 
-@pytest.mark.parametrize("name", ["Photos of 2024", 'a"b', "select", "täglich", "mine.photos"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Photos of 2024",
+        'a"b',
+        "select",
+        "täglich",
+        "mine.photos",
+        "100%",
+        "%s",
+        "a%%b",
+        "%(x)s",
+        "a'b\\c",
+        "ä" * 31 + "x",
+        "%" * 63,
+    ],
+)
 def test_any_name_for_a_table(database: str, codes: Floats, queries: Floats, name: str) -> None:
     rows(database, "CREATE SCHEMA mine")
     index = CodeIndex(12, backend="postgres", where=database, table=name, approximate=Approximate(dim=4))
@@ -242,7 +258,7 @@ def test_any_name_for_a_table(database: str, codes: Floats, queries: Floats, nam
     assert CodeIndex.open(database, table=name).search(queries[0], 1).ids == [[5]]
 
 
-@pytest.mark.parametrize("name", ["", "a.b.c", ".a", "x" * 60, "a\0b"])
+@pytest.mark.parametrize("name", ["", "a.b.c", ".a", "x" * 64, "ä" * 32, f"{'s' * 64}.a", "a\0b", "a\udcff"])
 def test_names_that_no_table_has(database: str, name: str) -> None:
     with pytest.raises(EigenmapError, match="is no name for a table"):
         CodeIndex(12, backend="postgres", where=database, table=name)
