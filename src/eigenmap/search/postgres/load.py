@@ -125,10 +125,9 @@ def _rename_counter(connection: Connection, table: Table) -> None:
         [table.beside(_LOADING).as_string(connection)],
     ).fetchone()
     assert found is not None
-    execute(
-        connection,
-        sql.SQL("ALTER SEQUENCE {} RENAME TO {}").format(sql.Identifier(*found), table.bare("_added_seq")),
-    )
+    wanted = table.bare("_added_seq")
+    if sql.Identifier(found[1]) != wanted:
+        execute(connection, sql.SQL("ALTER SEQUENCE {} RENAME TO {}").format(sql.Identifier(*found), wanted))
 
 
 def _build(connection: Connection, statement: sql.Composed) -> None:
