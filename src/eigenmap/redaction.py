@@ -12,10 +12,10 @@ from urllib.parse import unquote
 
 HIDDEN = "***"
 
-_EXAMPLE = "user@"
+_EXAMPLE = "postgresql://user@"
 """How the addresses in our own advice begin; they have no password."""
 
-_SCHEME = re.compile(r"(?<![\w+.-])(?!\d)[\w+.-]{2,}:/+")
+_ADDRESS = re.compile(r"(?<![\w+.-])(?!\d)([\w+.-]{2,}:/+)(\S*)")
 _DRIVE = re.compile(r"\W*[A-Za-z]:[\\/]")
 _PLACE = re.compile(r"(?:[^:\[\]]*|\[[\da-fA-F:.]*\])(?::\d{0,5})?")
 """A host and perhaps a port."""
@@ -35,8 +35,8 @@ def redacted(text: str) -> str:
     >>> redacted("host=localhost password=mine user=me")
     'host=localhost password=*** user=me'
     """
-    text = _without_parameters(text)
-    return "\n".join(map(_without_users, text.split("\n"))) if "@" in text or ":/" in text else text
+    lines = _without_parameters(text).split("\n")
+    return "\n".join(_EXAMPLE.join(map(_without_users, line.split(_EXAMPLE))) for line in lines)
 
 
 def _without_parameters(text: str) -> str:
@@ -56,37 +56,35 @@ def _without_parameters(text: str) -> str:
 
 
 def _without_users(line: str) -> str:
-    """One line, cut where addresses begin: each of them may contain blanks, and ends before the next at the latest."""
-    found = list(_SCHEME.finditer(line))
-    if not found:
-        return _without_bare_users(line)
-    ends = [*(later.start() for later in found[1:]), len(line)]
-    addresses = (scheme[0] + _without_user(line[scheme.end() : end]) for scheme, end in zip(found, ends, strict=True))
-    return _without_bare_users(line[: found[0].start()]) + "".join(addresses)
+    """Hide users and passwords; an address may contain blanks, so that it ends at the last @ there is."""
+    if "@" not in line:
+        return _ADDRESS.sub(_without_password, line)
+    found = _ADDRESS.search(line)
+    if found is None:
+        return re.sub(r"\S+", lambda word: _hidden(word[0]), line)
+    begin = _word(line, found.start())
+    return re.sub(r"\S+", lambda word: _hidden(word[0]), line[:begin]) + _hidden(line[begin:])
 
 
-def _without_user(rest: str) -> str:
-    """What follows a scheme and its slashes."""
-    if rest.startswith(_EXAMPLE):
-        return _EXAMPLE + _without_bare_users(rest.removeprefix(_EXAMPLE))
-    if "@" in rest:
-        return f"{HIDDEN}@{rest.rpartition('@')[2]}"
-    # Without an @ it may still be a user and a password, of somebody who forgot the host.
-    places = re.split(r"[\s/?#]", rest, maxsplit=1)[0].rstrip(".;)'\"`")
-    if all(_PLACE.fullmatch(place) for place in places.split(",")):
-        return rest
-    return re.sub(r"\S+", HIDDEN, rest, count=1)
+def _word(line: str, place: int) -> int:
+    """Where the word that contains this place begins."""
+    while place and not line[place - 1].isspace():
+        place -= 1
+    return place
 
 
-def _without_bare_users(text: str) -> str:
-    """Text without schemes: hide `:password@` in each of its words."""
-    return re.sub(r"\S+", lambda word: _without_bare_user(word[0]), text) if "@" in text else text
-
-
-def _without_bare_user(word: str) -> str:
-    drive = _DRIVE.match(word)
-    colon, at = word.find(":", drive.end() if drive else 0), word.rfind("@")
+def _hidden(text: str) -> str:
+    """Text with what is between its first colon, with slashes, and its last @ hidden."""
+    drive = _DRIVE.match(text)
+    colon, at = text.find(":", drive.end() if drive else 0), text.rfind("@")
     if not 0 <= colon < at:
-        return word
-    slashes = len(word[colon + 1 :]) - len(word[colon + 1 :].lstrip("/"))
-    return f"{word[: colon + 1 + slashes]}{HIDDEN}{word[at:]}"
+        return text
+    slashes = re.compile("/*").match(text, colon + 1)
+    return f"{text[: slashes.end() if slashes else colon]}{HIDDEN}{text[at:]}"
+
+
+def _without_password(address: re.Match[str]) -> str:
+    """An address without an @ may still be a user and a password, of somebody who forgot the host."""
+    scheme, rest = address.groups()
+    places = re.split(r"[/?#]", rest, maxsplit=1)[0].rstrip(".;)'\"`")
+    return address[0] if all(_PLACE.fullmatch(place) for place in places.split(",")) else scheme + HIDDEN
