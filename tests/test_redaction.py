@@ -99,7 +99,7 @@ def test_an_error_and_what_pickles_it_are_clean(spelling: str, password: str) ->
         "http://127.0.0.1:8000/?token=0123456789abcdef",
         "http://[::1]:8000/",
         "the database at postgresql://one:1,two:2/db cannot be reached",
-        "C:/Users/me@home/a.png and C:\\me@home",
+        "C:/pictures/me@home/a.png and C:\\me@home",
         "icon@2x.png: unreadable",
         "folder/a:b.png",
         "passes=3 of the password",

@@ -7,7 +7,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from eigenmap.addresses import is_database, require_path
+from eigenmap.addresses import is_database, require_path, scheme_of
 from eigenmap.arguments import whole_number
 from eigenmap.errors import EigenmapError
 from eigenmap.search.backend import METHODS, METRICS, PRECISIONS, About, Approximate, Backend
@@ -62,7 +62,7 @@ def create(backend: str, about: About, where: Where | None, table: str, memory_b
         database: Backend = _database().create(str(where), table, about)
         return database
     if is_database(where):
-        raise EigenmapError("where is the address of a database; say backend='postgres'")
+        raise EigenmapError(f"{scheme_of(str(where))} is a database; say backend='postgres'")
     if where is not None:
         require_path(where)
     if backend == "flat" and about.approximate is not None:
