@@ -26,7 +26,7 @@ from eigenmap.search.postgres.connection import (
 from eigenmap.search.postgres.copying import as_text, copy, lock, merge, staged
 from eigenmap.search.postgres.session import Session
 from eigenmap.search.postgres.statements import ID_TYPES, Table
-from eigenmap.search.postgres.tables import columns_of, described, making, said_by
+from eigenmap.search.postgres.tables import columns_of, described, making, number_of, said_by
 
 if TYPE_CHECKING:
     from typing_extensions import LiteralString
@@ -41,6 +41,7 @@ class PostgresBackend:
         self.url = url
         self.table = table
         self.session = Session(url, connection)
+        self._number: int | None = None
         weakref.finalize(self, self.session.close)
 
     @classmethod
@@ -61,6 +62,7 @@ class PostgresBackend:
         connection = connect(url)
         try:
             with speaking():
+                number = number_of(connection, Table(table, About(1)))  # before: a replacement in between is noticed
                 found = described(connection, table)
         except EigenmapError:
             connection.close()
@@ -68,7 +70,9 @@ class PostgresBackend:
         if found is None:
             connection.close()
             raise EigenmapError(f"there is no table {table} at {address(url)}; `eigenmap index --to` makes one")
-        return cls(url, connection, found)
+        backend = cls(url, connection, found)
+        backend._number = number
+        return backend
 
     def _make(self, connection: Connection) -> None:
         require_pgvector(connection)
@@ -76,6 +80,7 @@ class PostgresBackend:
             raise EigenmapError(f"the table {self.table.name} exists already; open it, or choose another name")
         for statement in making(self.table, "text"):
             execute(connection, statement)
+        self._number = number_of(connection, self.table)
 
     @property
     def about(self) -> About:
@@ -108,6 +113,7 @@ class PostgresBackend:
                 # Who adds is refused by the database too, if another has added the same since it was looked at.
                 replaced = _REPLACED if metadata is None else f"{_REPLACED}, metadata = excluded.metadata"
                 merge(connection, self.table, staging, None if mode == "add" else replaced)
+            self._require_same(connection, number_of(connection, self.table))
 
         self.session.write(change)
 
@@ -205,7 +211,12 @@ class PostgresBackend:
                     "SELECT set_config(name, value, true) FROM unnest(%s::text[], %s::text[]) AS s(name, value)",
                     [list(chosen), list(chosen.values())],
                 )
-                return execute(connection, statement, [*arrays, *values]).fetchall()
+                cursor = execute(connection, statement, [*arrays, *values])
+                # Asked last: what was searched cannot be replaced before the transaction ends.
+                now = number_of(connection, self.table)
+                rows = cursor.fetchall()
+            self._require_same(connection, now)
+            return rows
 
         return _found(self.session.read(found), len(queries))
 
@@ -219,6 +230,17 @@ class PostgresBackend:
         for row, (_, code, _) in enumerate(rows):
             codes[row] = np.frombuffer(code, kind, offset=4)
         return Batch([name for name, _, _ in rows], codes, [known for _, _, known in rows])
+
+    def _require_same(self, connection: Connection, number: int | None) -> None:
+        """Refuse a table that has taken the place of the one that was opened, unless its codes are of the same kind."""
+        if number == self._number:
+            return
+        found = described(connection, self.table.name)
+        if found is None or found.kind != self.table.kind:
+            raise EigenmapError(
+                f"the table {self.table.name} was replaced since it was opened, and holds other codes; open it again"
+            )
+        self.table, self._number = found, number
 
     # Ids
 

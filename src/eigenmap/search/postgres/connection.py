@@ -70,6 +70,8 @@ def speaking() -> Iterator[None]:
     try:
         yield
     except psycopg.errors.UniqueViolation as error:
+        if error.diag.schema_name == "pg_catalog":
+            raise EigenmapError("another has just made a table of this name; run the same command again") from error
         detail = error.diag.message_detail or ""
         raise EigenmapError(f"every item needs an id of its own: {detail.rstrip('.')}") from error
     except (psycopg.Error, UnicodeEncodeError, OverflowError) as error:
@@ -130,6 +132,8 @@ def require_pgvector(connection: Connection) -> None:
         try:
             with connection.transaction():
                 connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
+        except psycopg.errors.UniqueViolation:
+            pass  # another has just done so
         except psycopg.Error as error:
             raise EigenmapError(
                 f"this database lacks pgvector; its administrator can run CREATE EXTENSION vector ({first_line(error)})"

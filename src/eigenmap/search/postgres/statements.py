@@ -82,6 +82,11 @@ class Table:
         return TYPES[self.about.precision]
 
     @property
+    def kind(self) -> tuple[str | None, int, str, str]:
+        """What has to be the same in codes that are compared."""
+        return self.about.fingerprint, self.about.n_components, self.about.metric, self.about.precision
+
+    @property
     def identifier(self) -> sql.Identifier:
         """The quoted name."""
         return sql.Identifier(*self.name.split("."))

@@ -25,6 +25,13 @@ def columns_of(connection: Connection, table: Table) -> dict[str, str]:
     return dict(found.fetchall())
 
 
+def number_of(connection: Connection, table: Table) -> int | None:
+    """The number by which the database knows a table: another table of the same name has another."""
+    name = table.identifier.as_string(connection)
+    row = execute(connection, "SELECT to_regclass(%s)::oid::bigint", [name]).fetchone()
+    return None if row is None else row[0]
+
+
 def described(connection: Connection, name: str) -> Table | None:
     """What a table says it is; None if there is none, and an error if it is something else."""
     table = Table(name, About(1))
