@@ -14,10 +14,9 @@ from eigenmap.errors import EigenmapError
 SCHEMES = ("postgresql://", "postgres://")
 
 _SCHEME = re.compile(r"[\s'\"]*([A-Za-z][\w+.-]+):/")
-_CONNECTION = re.compile(
-    r"[\s'\"]*(?:(?:host|hostaddr|port|dbname|user|service)\s*=\S*\s+)*\w*pass(?:word)?\s*=|"
-    r"[\s'\"]*(?:(?:host|hostaddr|port|dbname|user|service)\s*=\S*\s*){2}"
-)
+_KEY = r"(?:host|hostaddr|port|dbname|user|service|sslmode)\s*=\s*"
+_CONNECTION = re.compile(rf"[\s'\"]*(?:(?:{_KEY}\S+\s+)+{_KEY}|(?:{_KEY}\S+\s+)*\w*password\s*=)", re.IGNORECASE)
+"""Names and values as libpq reads them; a folder such as host=a/user=b has no blanks."""
 
 
 def is_database(place: object) -> bool:
