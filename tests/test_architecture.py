@@ -18,8 +18,8 @@ PACKAGE = "eigenmap"
 # A module imports only from those before it.
 # fmt: off
 ORDER = [
-    "core", "errors", "redaction", "arguments", "files", "folders", "spectrum", "objectives", "networks", "data",
-    "relations", "description", "model", "embedding", "training", "evaluation", "search", "export", "figures",
+    "core", "redaction", "errors", "addresses", "arguments", "files", "folders", "spectrum", "objectives", "networks",
+    "data", "relations", "description", "model", "embedding", "training", "evaluation", "search", "export", "figures",
     "recipes", "fitting", "demo", "estimators", "service", "cli",
 ]
 # fmt: on

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from eigenmap.redaction import redacted
+
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions
     from rich.segment import Segment
@@ -61,14 +63,14 @@ def sayer(quiet: bool) -> Say:
 
 
 def printable(text: str) -> str:
-    r"""The text on one line, with what could steer a terminal or turn words round escaped, as could bytes of a name.
+    r"""The text on one line, without passwords, and with whatever could steer a terminal escaped.
 
-    Control characters (C0, DEL and C1), bidirectional overrides, and bytes of a file name that are no UTF-8.
+    That is control characters (C0, DEL and C1), bidirectional overrides, and bytes of a file name that are not UTF-8.
 
     >>> printable("a\x1b[2Jb.jpg")
     'a\\x1b[2Jb.jpg'
     """
-    return _encodable(text.translate(_ESCAPES))
+    return _encodable(redacted(text).translate(_ESCAPES))
 
 
 def _encodable(text: str) -> str:
@@ -89,7 +91,7 @@ class _Harmless:
             if segment.control:
                 yield segment
             else:
-                yield Segment(_encodable(segment.text.translate(_ESCAPES_IN_LINES)), segment.style)
+                yield Segment(_encodable(redacted(segment.text).translate(_ESCAPES_IN_LINES)), segment.style)
 
 
 @contextmanager
