@@ -56,7 +56,7 @@ class Directory:
     """
 
     def __init__(self, folder: OpenFolder, *, private: bool = False) -> None:
-        self.path = folder.path
+        self.path = folder.path.absolute()  # whatever folder this process works in later
         self._private = private  # nobody else knows the directory yet, so that nobody has to be kept out
         self._turn = threading.RLock()
         self._held = 0
