@@ -167,7 +167,10 @@ def test_two_processes_save_and_add(tmp_path):
     index.verify()
 
 
-def test_there_is_an_index_at_every_moment(tmp_path):
+@pytest.mark.parametrize("plain", [False, True])
+def test_there_is_an_index_at_every_moment(tmp_path, plain, monkeypatch):
+    if plain:
+        monkeypatch.setattr(folders, "_renameat2", lambda *_: False)
     path = tmp_path / "an.index"
     made(path, ["0"])
     done = threading.Event()
