@@ -14,6 +14,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -128,7 +129,10 @@ def main() -> None:
     os.fsync = lambda descriptor: None  # a kill loses nothing that was written; only a power cut does
     folder, number = Path(sys.argv[2]), int(sys.argv[3])
     if sys.argv[1] == "every":
-        ways = WAYS | (WITH_PICTURES if number == 1 else {})
+        ways = WAYS
+        if number == 1:
+            ways |= WITH_PICTURES
+            import_module("eigenmap.service.thumbnails")  # once, before the forks
         print(json.dumps({name: every_point(folder, number, *way) for name, way in ways.items()}))
     else:
         print(json.dumps(sum(at_random(folder, seed) for seed in range(number))))

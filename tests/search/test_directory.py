@@ -296,6 +296,16 @@ def test_a_damaged_log_or_codec_is_named(saved, name, damage):
         CodeIndex.open(saved)
 
 
+def test_an_index_is_found_after_a_change_of_the_working_folder(saved, monkeypatch, tmp_path):
+    monkeypatch.chdir(saved.parent)
+    index = CodeIndex.open("photos.index")
+    monkeypatch.chdir("/")
+    CodeIndex.open(saved).add(codes(1, seed=5), ["new"])
+    assert len(index) == 21
+    index.add(codes(1, seed=6), ["newer"])
+    assert len(CodeIndex.open(saved)) == 22
+
+
 def test_notes_are_kept_and_damage_to_them_is_harmless(saved, tmp_path):
     place = Directory.open(saved)
     assert place.read_note("advice") is None

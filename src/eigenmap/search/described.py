@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from typing import TypeVar
 
 from eigenmap.errors import EigenmapError
 from eigenmap.files import parse_json
+from eigenmap.folders import recover
 from eigenmap.search.backend import About
 from eigenmap.search.opened import OpenFolder
 
@@ -14,14 +18,29 @@ FORMAT = "eigenmap-index"
 FORMAT_VERSION = 3
 _READ_VERSIONS = (2, 3)
 
+Used = TypeVar("Used")
+
+_ATTEMPTS = 3
+
 AGAIN = "make the index again with `eigenmap index`"
 RESTORE = f"restore it from a copy, or {AGAIN}"
+
+
+def there(path: Path, use: Callable[[], Used]) -> Used:
+    """Use what is at a path, also while another index takes its place by two renames, or after a kill between them."""
+    for _ in range(_ATTEMPTS):
+        try:
+            return use()
+        except FileNotFoundError:  # noqa: PERF203 - seldom at all
+            with suppress(OSError):
+                recover(path.resolve())
+    return use()
 
 
 def opened(path: Path) -> OpenFolder:
     """The directory at a path, held open."""
     try:
-        return OpenFolder(path)
+        return there(path, lambda: OpenFolder(path))
     except (FileNotFoundError, NotADirectoryError):
         what = "it is a file" if path.exists() else "there is no such directory"
         raise EigenmapError(f"{path} is not an index ({what}); make one with `eigenmap index`") from None

@@ -33,10 +33,10 @@ from typing import Any, TypeVar
 
 from eigenmap.errors import EigenmapError, ReplacedError
 from eigenmap.files import parse_json
-from eigenmap.folders import BusyFolderError, folder_lock, recover, remove_leftovers, staged_folder
+from eigenmap.folders import BusyFolderError, folder_lock, remove_leftovers, staged_folder
 from eigenmap.search import checksums, codecs
 from eigenmap.search.backend import About
-from eigenmap.search.described import RESTORE, about_of, description_of, opened
+from eigenmap.search.described import RESTORE, about_of, description_of, opened, there
 from eigenmap.search.log import DamagedLogError, Log, State, read_log
 from eigenmap.search.opened import OpenFolder
 
@@ -56,7 +56,7 @@ class Directory:
     """
 
     def __init__(self, folder: OpenFolder, *, private: bool = False) -> None:
-        self.path = folder.path
+        self.path = folder.path.absolute()  # whatever folder this process works in later
         self._private = private  # nobody else knows the directory yet, so that nobody has to be kept out
         self._turn = threading.RLock()
         self._held = 0
@@ -74,8 +74,6 @@ class Directory:
     @classmethod
     def open(cls, path: Path) -> Directory:
         """The index in a directory."""
-        with suppress(OSError):
-            recover(path.resolve())
         while True:
             folder = opened(path)
             try:
@@ -274,7 +272,7 @@ class Directory:
     def _locked_path(self, wait: bool) -> Iterator[None]:
         with ExitStack() as stack:
             try:
-                stack.enter_context(folder_lock(self.path, blocking=wait))
+                there(self.path, lambda: stack.enter_context(folder_lock(self.path, blocking=wait)))
             except (FileNotFoundError, NotADirectoryError) as error:
                 raise EigenmapError(f"{self.path} was removed, so it cannot be changed") from error
             except OSError as error:

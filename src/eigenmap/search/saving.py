@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import TypeAlias
 
@@ -14,9 +14,10 @@ import numpy as np
 from eigenmap.addresses import require_path
 from eigenmap.errors import EigenmapError
 from eigenmap.search import checks, codecs
-from eigenmap.search.backend import About, Backend, Batch
+from eigenmap.search.backend import About, Backend, Batch, Readable, still
 from eigenmap.search.directory import Directory, staged_index
 from eigenmap.search.flat import FlatBackend, as_text
+from eigenmap.search.snapshot import Snapshot
 
 Place: TypeAlias = str | os.PathLike[str]
 
@@ -35,11 +36,10 @@ def save(
     """
     require_path(path)
     own = _directory_at(backend, Path(path))
-    with (
-        nullcontext() if own is None else own.locked(),
-        staged_index(Path(path), backend.about, overwrite, held=own is not None) as directory,
-    ):
-        _copy_items(backend, directory)
+    with nullcontext() if own is None else own.locked(), ExitStack() as stack:
+        items = still(backend)  # as they are now, with what others did before the lock
+        directory = stack.enter_context(staged_index(Path(path), items.about, overwrite, held=own is not None))
+        _copy_items(items, directory)
         if own is not None:
             _carry_over(own, directory, model_dir is None)
         _copy_model(directory, model_dir)
@@ -71,17 +71,19 @@ def build(
 
 
 def _directory_at(backend: Backend, path: Path) -> Directory | None:
-    """The directory of the back end if that is what is at a path."""
+    """The directory of the back end if that is what is at a path, or what another process has put in its place."""
     directory = backend.directory if isinstance(backend, FlatBackend) else None
-    return directory if directory is not None and directory.folder.is_at(path) else None
+    if directory is None or (here := directory.folder.is_at(path)) is None:
+        return None
+    return directory if here or directory.path.resolve() == path.resolve() else None
 
 
-def _copy_items(backend: Backend, directory: Directory) -> None:
-    about = backend.about
-    codec = backend.codec if isinstance(backend, FlatBackend) else None
+def _copy_items(items: Readable, directory: Directory) -> None:
+    about = items.about
+    codec = items.codec if isinstance(items, Snapshot) else None
     copy = _empty(about, directory, codec)
     rows = max(1, _COPIED_BYTES // (8 * about.n_components))
-    for batch in backend.batches(rows):
+    for batch in items.batches(rows):
         if not directory.state.sizes:
             directory.write_codec(copy.start(codec or codecs.train(about, batch.codes)))
         copy.append(batch.codes, batch.ids, [as_text(item) for item in batch.metadata], [])
