@@ -49,6 +49,11 @@ def test_features_become_codes(run_dir: Path, graph_file: Path, tmp_path: Path) 
     codes = np.load(tmp_path / "codes.npy")
     np.testing.assert_allclose(codes, Eigenmap.load(run_dir).encode(x, dim=3), atol=1e-5)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["codes.npy", "new.npy"]
+    (tmp_path / "codes.ids.json").write_text("names of images that codes.npy held before")
+    again = ("embed", run_dir, tmp_path / "new.npy", "--out", tmp_path / "codes.npy", "--quiet")
+    assert "exists; choose another name, or use --force" in refused(*again)
+    succeed(*again, "--force")
+    assert not (tmp_path / "codes.ids.json").exists()
     succeed("embed", run_dir, graph_file, "--out", tmp_path / "codes.npz", "--quiet")
     with np.load(tmp_path / "codes.npz", allow_pickle=False) as archive:
         np.testing.assert_allclose(archive["codes"], Eigenmap.load(run_dir).encode(blocks().x), atol=1e-5)

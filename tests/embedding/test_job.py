@@ -210,12 +210,31 @@ def test_an_array_that_is_replaced_while_it_is_read(run: Path, tmp_path: Path, m
     assert made is not None and made.kept == 0
 
 
-def test_a_kill_in_the_middle_of_an_old_version_s_clean_up(run: Path, photos: Path, tmp_path: Path) -> None:
-    """Shards without a plan: every later call failed, whatever it was asked to replace."""
-    parts = tmp_path / ".codes.parts"
-    (parts / ".progress").mkdir(parents=True)
-    (parts / "part-00000.parquet").write_bytes(b"PAR1")
-    (parts / ".progress" / "plan.json").mkdir()
+@pytest.mark.parametrize("out", ["codes.npy", "codes.parquet"])
+def test_a_stop_in_the_middle_of_clean_up(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, out: str) -> None:
+    """A shard is deleted, and the mark that it is finished is not."""
+    np.save(tmp_path / "a.npy", pictures(6))
+
+    def interrupted(folder: Path, **_: object) -> None:
+        for part in Path(folder).rglob("part-00000.*"):
+            part.unlink()
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(shutil, "rmtree", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            embed_images(run, tmp_path / "a.npy", tmp_path / out, shard_size=2)
+    made = embed_images(run, tmp_path / "a.npy", tmp_path / out, shard_size=2)
+    assert made is not None and made.images == 6
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_what_an_old_version_left_half_deleted(run: Path, photos: Path, tmp_path: Path) -> None:
+    """A shard is marked as finished and gone: every later call took it for there, and failed."""
+    progress = tmp_path / ".codes.parts" / ".progress"
+    progress.mkdir(parents=True)
+    (progress / "plan.json").write_text("{}")
+    (progress / "00000.json").write_text('{"images": 30, "skipped": []}')
     for overwrite in (False, True):
         embed_images(run, photos, tmp_path / "codes", overwrite=overwrite)
         assert [path.name for path in tmp_path.iterdir()] == ["codes"]

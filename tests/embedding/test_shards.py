@@ -172,6 +172,12 @@ def test_descriptions_that_make_no_sense(tmp_path: Path, change: dict[str, Any])
         Codebook.open(made.path)
 
 
+def test_a_description_that_is_a_pipe(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "_embedding.json")
+    with pytest.raises(EigenmapError, match="is not a finished folder of codes"):
+        Codebook.open(tmp_path)
+
+
 def test_a_description_nested_without_end(tmp_path: Path) -> None:
     (tmp_path / "_embedding.json").write_text("[" * 100_000)
     with pytest.raises(EigenmapError, match=r"_embedding.json is damaged"):

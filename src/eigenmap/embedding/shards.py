@@ -96,9 +96,7 @@ class Codebook:
         """Read what `_embedding.json` says."""
         path = a_path(path, "path")
         try:
-            about = read_json(path / DESCRIPTION)
-        except FileNotFoundError:
-            about = None
+            about = read_json(path / DESCRIPTION) if cls.is_at(path) else None
         except (OSError, ValueError) as error:
             raise EigenmapError(f"{path / DESCRIPTION} is damaged or cannot be read: {error}") from error
         if not isinstance(about, dict) or about.get("kind") != _KIND or about.get("version") != _VERSION:
