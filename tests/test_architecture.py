@@ -18,9 +18,9 @@ PACKAGE = "eigenmap"
 # A module imports only from those before it.
 # fmt: off
 ORDER = [
-    "errors", "arguments", "files", "folders", "spectrum", "objectives", "networks", "data", "relations", "model",
-    "embedding", "training", "evaluation", "search", "export", "figures", "recipes", "alignment", "fit", "graph_fit",
-    "demo", "estimators", "service", "cli",
+    "redaction", "errors", "addresses", "arguments", "files", "folders", "spectrum", "objectives", "networks", "data",
+    "relations", "model", "embedding", "training", "evaluation", "search", "export", "figures", "recipes", "alignment",
+    "fit", "graph_fit", "demo", "estimators", "service", "cli",
 ]
 # fmt: on
 

@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from eigenmap.addresses import require_path
 from eigenmap.errors import EigenmapError
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def is_number(value: object) -> bool:
 
 
 def a_path(value: object, name: str) -> Path:
-    """A path that a file system can have.
+    """A path that a file system can have, and no address.
 
     >>> a_path("runs/mine", "out")
     PosixPath('runs/mine')
@@ -57,6 +58,7 @@ def a_path(value: object, name: str) -> Path:
     text = os.fspath(value)
     if not text or "\0" in text:  # "" would mean the folder one happens to be in
         raise EigenmapError(f"{name} must be a path, not {text!r}")
+    require_path(text)
     return Path(text)
 
 

@@ -14,6 +14,7 @@ from typer.core import TyperGroup
 
 from eigenmap.cli.console import complain, show
 from eigenmap.errors import EigenmapError
+from eigenmap.redaction import redacted
 
 LEARN, USE, ABOUT = "Learn", "Use", "Look up"
 """Headings in the list of verbs."""
@@ -92,7 +93,7 @@ def _in_one_sentence() -> Iterator[None]:
     except OSError as error:
         if error.errno != errno.ENAMETOOLONG:
             raise
-        complain(f"a name is too long for a file: {str(error.filename)[:60]} ...")
+        complain(f"a name is too long for a file: {redacted(str(error.filename))[:60]} ...")
         raise typer.Exit(2) from None
     except (MemoryError, RuntimeError) as error:
         if not _says_no_memory(error):

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from eigenmap.redaction import redacted
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -50,8 +52,8 @@ def sayer(quiet: bool) -> Say:
 
 
 def printable(text: str) -> str:
-    """The text with what no terminal can show replaced, such as the odd bytes of a file name."""
-    return text.encode("utf-8", "replace").decode("utf-8")
+    """The text without passwords, and with what no terminal can show replaced, such as odd bytes of a file name."""
+    return redacted(text).encode("utf-8", "replace").decode("utf-8")
 
 
 @contextmanager

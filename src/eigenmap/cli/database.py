@@ -8,8 +8,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, NamedTuple
 
+from eigenmap.addresses import is_database, require_database, require_path
 from eigenmap.cli.console import note, progress_bar
 from eigenmap.errors import EigenmapError
+from eigenmap.redaction import redacted
 
 if TYPE_CHECKING:
     from eigenmap.cli.console import Tick
@@ -19,20 +21,14 @@ if TYPE_CHECKING:
     from eigenmap.search import CodeIndex
     from eigenmap.search.backend import About, Batch, Id, Metadata
 
-SCHEMES = ("postgresql://", "postgres://")
 PREFIX = 32
 """Features that the approximate index of a table compares, unless said otherwise."""
 
 
-def is_address(text: str) -> bool:
-    """Whether this is the address of a database, not a path."""
-    return text.startswith(SCHEMES)
-
-
 def shown(index: str) -> str:
     """An index as it may be written down: without the password of a database."""
-    if not is_address(index):
-        return index
+    if not is_database(index):
+        return redacted(index)
     from eigenmap.search.postgres.connection import address
 
     return f"postgresql://{address(index)}"
@@ -40,8 +36,7 @@ def shown(index: str) -> str:
 
 def check_address(url: str | None, table: str | None) -> tuple[str, str]:
     """The address and the table, if both are there."""
-    if url is None or not is_address(url):
-        raise EigenmapError(f"{url} is no address of a database; write postgresql://user@host/name.")
+    url = require_database(url)
     if table is None:
         raise EigenmapError("Name the table of the codes: --table photos.")
     return url, table
@@ -51,7 +46,8 @@ def codes_at(index: str, table: str | None) -> CodeIndex:
     """The index in a folder, or in a table of a database."""
     from eigenmap.search import CodeIndex
 
-    if not is_address(index):
+    if not is_database(index):
+        require_path(index)
         if table is not None:
             raise EigenmapError(f"--table names a table of a database, and {index} is a folder; leave it out.")
         return CodeIndex.open(index)

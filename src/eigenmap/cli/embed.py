@@ -9,6 +9,7 @@ from zipfile import ZipFile
 
 import typer
 
+from eigenmap.addresses import require_path
 from eigenmap.cli.app import USE, app
 from eigenmap.cli.console import note, progress_bar
 from eigenmap.cli.options import (
@@ -131,6 +132,7 @@ def embed(
     from eigenmap.fit import say_left_out
     from eigenmap.model import Eigenmap
 
+    require_path(out)
     names = names_file(out)
     if actors is not None and engine is not Engine.ray:
         raise EigenmapError("--actors goes with --engine ray; add that, or leave it out")

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from eigenmap.addresses import require_path
 from eigenmap.cli import database
 from eigenmap.cli.app import USE, app
 from eigenmap.cli.console import note
@@ -57,6 +58,7 @@ def export(
     ONNX: pixels in, codes out, any number at a time. Parquet: columns id and code. FAISS: a flat index of inner
     products; ids that are texts go to a JSON file beside it, codes.faiss.ids.json.
     """
+    require_path(to)
     if to.suffix not in (".onnx", ".parquet", ".faiss"):
         raise EigenmapError(f"{to} must end in .onnx (a model), .parquet or .faiss (the codes of an index).")
     check_file(to, force)

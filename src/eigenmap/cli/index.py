@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from eigenmap.addresses import is_database, require_path
 from eigenmap.cli import database, indexing
 from eigenmap.cli.app import USE, app
 from eigenmap.cli.console import note, show
@@ -182,6 +183,8 @@ def index(
     from eigenmap.model import Eigenmap
     from eigenmap.search import CodeIndex
 
+    if out is not None:
+        require_path(out)
     if (out is None) == (to is None):
         raise EigenmapError("Say where the index goes: --out FOLDER, or --to postgresql://... with --table NAME")
     if replace and not add:
@@ -326,7 +329,7 @@ def search(
 @contextmanager
 def _opened(index: str, table: str | None, model: Path | None) -> Iterator[tuple[CodeIndex, Path]]:
     """The index, and the directory of the model that made its codes."""
-    if database.is_address(index):
+    if is_database(index):
         with database.opened(*database.check_address(index, table), model) as both:
             yield both
     else:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
+from eigenmap.addresses import require_path
 from eigenmap.errors import EigenmapError
 from eigenmap.files import make_folder, require_writable, whole_file
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 def check_file(path: Path, force: bool) -> None:
     """Refuse a file that exists (unless `force`) or that cannot be written; nothing is created."""
+    require_path(path)
     if path.is_dir():
         raise EigenmapError(f"{path} is a folder; name a file for the output.")
     if path.exists() and not force:
@@ -26,6 +28,7 @@ def check_file(path: Path, force: bool) -> None:
 
 def check_index(path: Path, force: bool) -> None:
     """Refuse a folder that exists (unless `force`, and it is an index) or that cannot be written."""
+    require_path(path)
     if path.exists() and not (path / "index.json").is_file():
         raise EigenmapError(f"{path} exists and is not an index; choose another name.")
     if path.exists() and not force:

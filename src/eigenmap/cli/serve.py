@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
+from eigenmap.addresses import is_database, require_path
 from eigenmap.cli.app import USE, app
 from eigenmap.cli.console import note, show
-from eigenmap.cli.database import is_address
 from eigenmap.cli.options import HOW, QuietOption
 from eigenmap.errors import EigenmapError
 
@@ -67,8 +67,9 @@ def serve(
     from eigenmap.service.server import check_address, listen, url
 
     check_address(host, token)
-    if is_address(index):
+    if is_database(index):
         raise EigenmapError("The page shows an index in a folder, not a table: make one with `eigenmap index --out`.")
+    require_path(index)
     with listen(host, port) as listening:
         from eigenmap.service.app import create_app
         from eigenmap.service.server import serve as answer

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from eigenmap import recipes
+from eigenmap.addresses import require_path
 from eigenmap.data import ImageSet, catalogue
 from eigenmap.data.catalogue import Split
 from eigenmap.demo.methods import Method, compare, stored_rival
@@ -164,6 +165,7 @@ def affordable_steps(images: ImageSet, seconds: float, most: int) -> int:
 
 def _check(out: Path, force: bool, minutes: float, steps: int | None) -> None:
     """Refuse what cannot work before anything is computed."""
+    require_path(out)
     if out.exists() and not out.is_dir():
         raise EigenmapError(f"{out} is a file; choose a folder for the output.")
     if out.is_dir() and any(out.iterdir()) and not force:

@@ -24,6 +24,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
+from eigenmap.arguments import a_path
 from eigenmap.errors import EigenmapError
 from eigenmap.files import whole_file
 from eigenmap.model import Eigenmap
@@ -66,7 +67,7 @@ def export_onnx(run: str | Path, out: str | Path, dim: int | None = None) -> flo
     for package in ("onnx", "onnxscript"):
         if importlib.util.find_spec(package) is None:
             raise EigenmapError(f'writing ONNX files needs {package}: pip install "eigenmap[onnx]"')
-    out = Path(out)
+    out = a_path(out, "out")
     model = Eigenmap.load(run)
     dim = model.check_dim(dim)
     content = _converted(Pipeline(model, dim).eval(), _pixels(model, 2), _metadata(run, model, dim))

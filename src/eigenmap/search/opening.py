@@ -7,6 +7,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from eigenmap.addresses import is_database, require_path, scheme_of
 from eigenmap.arguments import whole_number
 from eigenmap.errors import EigenmapError
 from eigenmap.search.backend import METHODS, METRICS, PRECISIONS, About, Approximate, Backend
@@ -46,10 +47,6 @@ def described(
     return About(n_components, metric, fingerprint, precision, bytes_per_item, approximate)
 
 
-def _is_database(where: Where | None) -> bool:
-    return isinstance(where, str) and where.startswith(("postgresql://", "postgres://"))
-
-
 def _database() -> Any:
     """The PostgreSQL back end, whose driver is optional."""
     return import_module("eigenmap.search.postgres").PostgresBackend
@@ -60,12 +57,14 @@ def create(backend: str, about: About, where: Where | None, table: str, memory_b
     if backend not in BACKENDS:
         raise EigenmapError(f"backend must be one of {', '.join(BACKENDS)}, not {backend!r}")
     if backend == "postgres":
-        if not _is_database(where):
+        if not is_database(where):
             raise EigenmapError("the postgres back end needs where='postgresql://...', the address of the database")
         database: Backend = _database().create(str(where), table, about)
         return database
-    if _is_database(where):
-        raise EigenmapError(f"{where} is a database; say backend='postgres'")
+    if is_database(where):
+        raise EigenmapError(f"{scheme_of(str(where))} is a database; say backend='postgres'")
+    if where is not None:
+        require_path(where)
     if backend == "flat" and about.approximate is not None:
         raise EigenmapError("the flat back end compares every item; say backend='faiss' for an approximate index")
     from eigenmap.search.approximate import FaissBackend
@@ -77,9 +76,10 @@ def create(backend: str, about: About, where: Where | None, table: str, memory_b
 
 def open_backend(where: Where, table: str, memory_bytes: int) -> Backend:
     """The index that is there."""
-    if _is_database(where):
+    if is_database(where):
         database: Backend = _database().open(str(where), table)
         return database
+    require_path(where)
     from eigenmap.search.approximate import FaissBackend
     from eigenmap.search.flat import FlatBackend
 

@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from eigenmap.addresses import require_path
 from eigenmap.errors import EigenmapError
 from eigenmap.search import checks, codecs
 from eigenmap.search.backend import About, Backend, Batch, Readable, still
@@ -33,6 +34,7 @@ def save(
     An index that is saved over itself is locked meanwhile, so that no change of another process is lost, and keeps
     its model and whatever else lies in its directory. `finish` puts more into the directory before it takes its place.
     """
+    require_path(path)
     own = _directory_at(backend, Path(path))
     with nullcontext() if own is None else own.locked(), ExitStack() as stack:
         items = still(backend)  # as they are now, with what others did before the lock
@@ -55,6 +57,7 @@ def build(
     finish: Finish | None = None,
 ) -> int:
     """Make the index of a stream of items in constant memory: how many there are."""
+    require_path(path)
     with staged_index(Path(path), about, overwrite) as directory:
         made = _empty(about, directory)
         for batch in joined(batches):

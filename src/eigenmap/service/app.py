@@ -12,6 +12,7 @@ from starlette.exceptions import HTTPException
 
 from eigenmap import __version__
 from eigenmap.errors import EigenmapError
+from eigenmap.redaction import redacted
 from eigenmap.service import schemas
 from eigenmap.service.overview_routes import overview_routes
 from eigenmap.service.runtime import Json, Service
@@ -61,7 +62,7 @@ def create_app(explorer: Explorer, limits: Limits | None = None, token: str | No
 
 def _add_errors(app: FastAPI) -> None:
     def problem(status: int, reason: str, headers: dict[str, str] | None = None) -> Json:
-        return Json({"detail": reason}, status, headers)
+        return Json({"detail": redacted(reason)}, status, headers)
 
     @app.exception_handler(BusyError)
     async def busy(_: Request, error: BusyError) -> Response:

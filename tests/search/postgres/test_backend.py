@@ -234,21 +234,6 @@ def test_the_function_leaves_settings_alone(database: str, codes: Floats, ids: l
     assert after == [(10, "40")]
 
 
-@pytest.mark.parametrize("name", ["Photos of 2024", 'a"b', "select", "täglich", "mine.photos"])
-def test_any_name_for_a_table(database: str, codes: Floats, queries: Floats, name: str) -> None:
-    rows(database, "CREATE SCHEMA mine")
-    index = CodeIndex(12, backend="postgres", where=database, table=name, approximate=Approximate(dim=4))
-    index.add(codes, range(300))
-    assert CodeIndex.open(database, table=name).search(queries[0], 1).ids == [[5]]
-
-
-@pytest.mark.parametrize("name", ["", "a.b.c", ".a", "x" * 60, "a\0b"])
-def test_names_that_no_table_has(database: str, name: str) -> None:
-    with pytest.raises(EigenmapError, match="is no name for a table"):
-        CodeIndex(12, backend="postgres", where=database, table=name)
-    assert tables(database) == []
-
-
 def test_settings_that_pgvector_lacks(database: str) -> None:
     def refused(match: str, n_components: int = 12, **options: Any) -> None:
         with pytest.raises(EigenmapError, match=match):

@@ -37,11 +37,13 @@ def test_no_part_of_a_password_with_odd_characters_is_shown(place: str) -> None:
     assert "cret" not in str(error.value)
 
 
-def test_a_connection_that_ends(database: str) -> None:
+def test_a_connection_that_ends_is_made_anew(database: str) -> None:
     index = CodeIndex(2, backend="postgres", where=database)
     index.add([[1, 0]], ["a"])
     rows(database, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()")
-    with pytest.raises(EigenmapError, match="the database went away"):
+    assert index.search([[1, 0]]).ids == [["a"]]
+    index.close()
+    with pytest.raises(EigenmapError, match="this index was closed; open it again"):
         index.search([[1, 0]])
 
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import tempfile
 import threading
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -86,6 +87,42 @@ def test_a_replacement_is_complete_before_the_old_table_goes(database: str, code
     assert load(database, "photos", About(3), [batch(codes[:2, :3], [7, 8])], replace=True).items == 2
     query = "SELECT id FROM photos_search('[1,0,0]', 1)"
     assert rows(database, query)[0][0] in (7, 8)
+
+
+def test_an_open_index_notices_that_its_table_was_replaced(database: str, codes: Floats, ids: list[str]) -> None:
+    """Queries of one model are not ranked against codes of another, and codes of two models are not mixed."""
+    load(database, "photos", ABOUT, blocks(codes, ids))
+    with CodeIndex.open(database, table="photos") as index:
+        load(database, "photos", ABOUT, blocks(codes[:100], ids[:100]), replace=True)
+        assert index.search(codes[5], 1).ids == [[ids[5]]]
+        index.upsert(codes[100:], ids[100:])
+        load(database, "photos", About(12, fingerprint="def"), blocks(codes[:9], ids[:9]), replace=True)
+        for use in (lambda: index.search(codes[5], 1), lambda: index.upsert(codes, ids), lambda: index.add(codes, ids)):
+            with pytest.raises(
+                EigenmapError, match=r"the table photos was replaced since it was opened|is there already"
+            ):
+                use()
+        assert rows(database, "SELECT count(*) FROM photos") == [(9,)]
+
+
+def test_several_make_the_same_table(database: str) -> None:
+    """None of them finds the extension, which one of them makes."""
+
+    def make(_: int) -> str:
+        try:
+            CodeIndex(2, backend="postgres", where=database, table="photos").close()
+        except EigenmapError as error:
+            return str(error)
+        return "made"
+
+    for _ in range(5):
+        with ThreadPoolExecutor(4) as pool:
+            said = list(pool.map(make, range(4)))
+        assert said.count("made") == 1
+        refused = ("exists already", "already exists", "has just made")
+        assert all(any(reason in one for reason in refused) for one in said if one != "made"), said
+        rows(database, "DROP TABLE photos")
+        rows(database, "DROP EXTENSION vector CASCADE")
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 import weakref
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
-from typing import Any
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from psycopg import sql
@@ -15,10 +14,24 @@ from eigenmap.errors import EigenmapError
 from eigenmap.search import checks
 from eigenmap.search.backend import About, Batch, Floats, Found, Id, Metadata, Mode, Stage
 from eigenmap.search.filters import Condition
-from eigenmap.search.postgres.connection import Connection, address, connect, require_pgvector, speaking
-from eigenmap.search.postgres.copying import as_text, copy, merge, staged
+from eigenmap.search.postgres.connection import (
+    Connection,
+    address,
+    connect,
+    escaped,
+    execute,
+    require_pgvector,
+    speaking,
+)
+from eigenmap.search.postgres.copying import as_text, copy, lock, merge, staged
+from eigenmap.search.postgres.session import Session
 from eigenmap.search.postgres.statements import ID_TYPES, Table
-from eigenmap.search.postgres.tables import columns_of, described, making, said_by
+from eigenmap.search.postgres.tables import columns_of, described, making, number_of, said_by
+
+if TYPE_CHECKING:
+    from typing_extensions import LiteralString
+
+_REPLACED = "code = excluded.code, added = excluded.added"
 
 
 class PostgresBackend:
@@ -26,27 +39,22 @@ class PostgresBackend:
 
     def __init__(self, url: str, connection: Connection, table: Table) -> None:
         self.url = url
-        self.connection = connection
         self.table = table
-        self._turn = threading.RLock()
-        weakref.finalize(self, connection.close)
+        self.session = Session(url, connection)
+        self._number: int | None = None
+        weakref.finalize(self, self.session.close)
 
     @classmethod
     def create(cls, url: str, table: str, about: About) -> PostgresBackend:
         """Make an empty table; one that is there already is refused."""
-        made = Table(table, about)
-        connection = connect(url)
+        wanted = Table(table, about)
+        backend = cls(url, connect(url), wanted)
         try:
-            with speaking(), connection.transaction():
-                require_pgvector(connection)
-                if columns_of(connection, made):
-                    raise EigenmapError(f"the table {table} exists already; open it, or choose another name")
-                for statement in making(made, "text"):
-                    connection.execute(statement)
+            backend.session.write(backend._make)
         except EigenmapError:
-            connection.close()
+            backend.close()
             raise
-        return cls(url, connection, made)
+        return backend
 
     @classmethod
     def open(cls, url: str, table: str) -> PostgresBackend:
@@ -54,6 +62,7 @@ class PostgresBackend:
         connection = connect(url)
         try:
             with speaking():
+                number = number_of(connection, Table(table, About(1)))  # before: a replacement in between is noticed
                 found = described(connection, table)
         except EigenmapError:
             connection.close()
@@ -61,12 +70,27 @@ class PostgresBackend:
         if found is None:
             connection.close()
             raise EigenmapError(f"there is no table {table} at {address(url)}; `eigenmap index --to` makes one")
-        return cls(url, connection, found)
+        backend = cls(url, connection, found)
+        backend._number = number
+        return backend
+
+    def _make(self, connection: Connection) -> None:
+        require_pgvector(connection)
+        if columns_of(connection, self.table):
+            raise EigenmapError(f"the table {self.table.name} exists already; open it, or choose another name")
+        for statement in making(self.table, "text"):
+            execute(connection, statement)
+        self._number = number_of(connection, self.table)
 
     @property
     def about(self) -> About:
         """What the index is."""
         return self.table.about
+
+    @property
+    def connection(self) -> Connection:
+        """The connection, a new one if the last was lost."""
+        return self.session.connection
 
     def __len__(self) -> int:
         return int(self._rows("SELECT count(*) FROM {}")[0][0])
@@ -77,24 +101,33 @@ class PostgresBackend:
 
     def write(self, mode: Mode, codes: Floats, ids: Sequence[Id], metadata: Sequence[Metadata] | None) -> None:
         """Add or replace items, all or none."""
-        with self._asking(), self.connection.transaction():
-            self._settle_id_type(ids)
-            id_type = self._id_type()
-            with staged(self.connection, self.table, id_type) as staging:
-                copy(self.connection, self.table, staging, [(ids, codes, metadata)], id_type)
-                if mode != "upsert":
-                    self._check_presence(mode, staging)
-                keep = "metadata = t.metadata" if metadata is None else "metadata = excluded.metadata"
-                self.connection.execute(
-                    merge(self.table, staging, f"code = excluded.code, added = excluded.added, {keep}")
-                )
+
+        def change(connection: Connection) -> None:
+            id_type = self._settle_id_type(connection, ids)
+            if mode == "add":
+                self._require_absent(connection, ids)
+            if mode == "update":
+                self._require_all(ids, set(lock(connection, self.table, ids)))
+            with staged(connection, self.table, id_type) as staging:
+                copy(connection, self.table, staging, [(ids, codes, metadata)], id_type)
+                # Who adds is refused by the database too, if another has added the same since it was looked at.
+                replaced = _REPLACED if metadata is None else f"{_REPLACED}, metadata = excluded.metadata"
+                merge(connection, self.table, staging, None if mode == "add" else replaced)
+            self._require_same(connection, number_of(connection, self.table))
+
+        self.session.write(change)
 
     def delete(self, ids: Sequence[Id]) -> None:
         """Remove items, all or none."""
-        with self._asking(), self.connection.transaction():
-            self._require_type(ids)
-            gone = self._rows("DELETE FROM {} WHERE id = ANY(%s) RETURNING id", [list(ids)])
+
+        def change(connection: Connection) -> None:
+            self._require_type(connection, ids)
+            self._require_all(ids, set(lock(connection, self.table, ids)))
+            statement = sql.SQL("DELETE FROM {} WHERE id = ANY(%s) RETURNING id").format(self.table.identifier)
+            gone = execute(connection, statement, [list(ids)]).fetchall()
             self._require_all(ids, {name for (name,) in gone})
+
+        self.session.write(change)
 
     def search(self, queries: Floats, stages: Sequence[Stage], where: Sequence[Condition], exact: bool) -> Found:
         """Rank the items that meet all conditions, in one statement for all queries and stages."""
@@ -113,7 +146,7 @@ class PostgresBackend:
 
     def take(self, ids: Sequence[Id]) -> Batch:
         """These items, in this order."""
-        self._require_type(ids)
+        self.session.read(lambda connection: self._require_type(connection, ids))
         found = self._batch(
             self._rows("SELECT id, code, metadata FROM {} WHERE id = ANY(%s)", [list(ids)], binary=True)
         )
@@ -136,31 +169,29 @@ class PostgresBackend:
             connection.transaction(),
             connection.cursor("batches", binary=True) as cursor,
         ):
-            cursor.execute(statement)
+            cursor.execute(escaped(statement, connection), ())
             while found := cursor.fetchmany(rows):
                 yield self._batch(found)
 
     def write_note(self, name: str, content: dict[str, Any]) -> None:
         """Keep a note in the comment of the table; who may only read the table keeps none."""
-        with suppress(EigenmapError), self._asking(), self.connection.transaction():
-            notes = {**said_by(self.connection, self.table)["notes"], name: content}
-            self.connection.execute(self.table.comment(notes=notes))
+
+        def change(connection: Connection) -> None:
+            notes = {**said_by(connection, self.table)["notes"], name: content}
+            execute(connection, self.table.comment(notes=notes))
+
+        with suppress(EigenmapError):
+            self.session.write(change)
 
     def read_note(self, name: str) -> dict[str, Any] | None:
         """What `write_note` kept, or None."""
-        with self._asking():
-            note: dict[str, Any] | None = said_by(self.connection, self.table)["notes"].get(name)
-            return note
+        said = self.session.read(lambda connection: said_by(connection, self.table))
+        note: dict[str, Any] | None = said["notes"].get(name)
+        return note
 
     def close(self) -> None:
         """End the connection."""
-        self.connection.close()
-
-    @contextmanager
-    def _asking(self) -> Iterator[None]:
-        """One thread at a time: a connection has one transaction."""
-        with self._turn, speaking():
-            yield
+        self.session.close()
 
     def _search(
         self, queries: Floats, stages: Sequence[Stage], where: Sequence[Condition], effort: int | None
@@ -171,19 +202,27 @@ class PostgresBackend:
         if effort is not None:
             chosen["hnsw.ef_search"] = str(min(1000, max(effort, stages[0].keep)))
             chosen["hnsw.iterative_scan"] = "relaxed_order"
-        # All in one journey to the server and back.
-        with self._asking(), self.connection.pipeline(), self.connection.transaction():
-            self.connection.execute(
-                "SELECT set_config(name, value, true) FROM unnest(%s::text[], %s::text[]) AS s(name, value)",
-                [list(chosen), list(chosen.values())],
-            )
-            rows = self.connection.execute(statement, [*arrays, *values]).fetchall()
-        return _found(rows, len(queries))
 
-    def _rows(self, statement: str, values: Sequence[Any] = (), *, binary: bool = False) -> list[Any]:
+        def found(connection: Connection) -> list[Any]:
+            # All in one journey to the server and back.
+            with connection.pipeline(), connection.transaction():
+                execute(
+                    connection,
+                    "SELECT set_config(name, value, true) FROM unnest(%s::text[], %s::text[]) AS s(name, value)",
+                    [list(chosen), list(chosen.values())],
+                )
+                cursor = execute(connection, statement, [*arrays, *values])
+                # Asked last: what was searched cannot be replaced before the transaction ends.
+                now = number_of(connection, self.table)
+                rows = cursor.fetchall()
+            self._require_same(connection, now)
+            return rows
+
+        return _found(self.session.read(found), len(queries))
+
+    def _rows(self, statement: LiteralString, values: Sequence[Any] = (), *, binary: bool = False) -> list[Any]:
         composed = sql.SQL(statement).format(self.table.identifier)
-        with self._asking():
-            return self.connection.execute(composed, values, binary=binary).fetchall()
+        return self.session.read(lambda connection: execute(connection, composed, values, binary=binary).fetchall())
 
     def _batch(self, rows: Sequence[tuple[Id, bytes, dict[str, Any]]]) -> Batch:
         kind = ">f4" if self.table.type == "vector" else ">f2"
@@ -192,29 +231,43 @@ class PostgresBackend:
             codes[row] = np.frombuffer(code, kind, offset=4)
         return Batch([name for name, _, _ in rows], codes, [known for _, _, known in rows])
 
+    def _require_same(self, connection: Connection, number: int | None) -> None:
+        """Refuse a table that has taken the place of the one that was opened, unless its codes are of the same kind."""
+        if number == self._number:
+            return
+        found = described(connection, self.table.name)
+        if found is None or found.kind != self.table.kind:
+            raise EigenmapError(
+                f"the table {self.table.name} was replaced since it was opened, and holds other codes; open it again"
+            )
+        self.table, self._number = found, number
+
     # Ids
 
-    def _id_type(self) -> str:
-        return columns_of(self.connection, self.table)["id"]
+    def _id_type(self, connection: Connection) -> str:
+        return columns_of(connection, self.table)["id"]
 
-    def _settle_id_type(self, ids: Sequence[Id]) -> None:
+    def _settle_id_type(self, connection: Connection, ids: Sequence[Id]) -> str:
         """Ids are all texts or all whole numbers; the first one decides."""
         wanted = "bigint" if isinstance(ids[0], int) else "text"
-        if self._id_type() == wanted:
-            return
-        if len(self):
-            self._require_type(ids)
-        for statement in (
-            sql.SQL("ALTER TABLE {} ALTER COLUMN id TYPE {} USING NULL").format(
-                self.table.identifier, sql.SQL("bigint" if wanted == "bigint" else "text")
-            ),
-            self.table.drop_function(),
-            self.table.function(wanted),
-        ):
-            self.connection.execute(statement)
+        if self._id_type(connection) == wanted:
+            return wanted
+        # Two may find the table empty, and the second would change what the first has filled.
+        name = self.table.identifier
+        execute(connection, sql.SQL("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE").format(name))
+        if self._id_type(connection) == wanted:
+            return wanted
+        if execute(connection, sql.SQL("SELECT id FROM {} LIMIT 1").format(name)).fetchone() is not None:
+            self._require_type(connection, ids)
+        change = sql.SQL("ALTER TABLE {} ALTER COLUMN id TYPE {} USING NULL").format(
+            name, sql.SQL("bigint" if wanted == "bigint" else "text")
+        )
+        for statement in (change, self.table.drop_function(), self.table.function(wanted)):
+            execute(connection, statement)
+        return wanted
 
-    def _require_type(self, ids: Sequence[Id]) -> None:
-        known = ID_TYPES[self._id_type()]
+    def _require_type(self, connection: Connection, ids: Sequence[Id]) -> None:
+        known = ID_TYPES[self._id_type(connection)]
         for name in ids:
             if type(name) is not known:
                 checks.refuse_other_type([known(), name])
@@ -224,17 +277,12 @@ class PostgresBackend:
         if absent is not None:
             checks.refuse_unknown(absent)
 
-    def _check_presence(self, mode: Mode, staging: sql.Identifier) -> None:
-        wanted = sql.SQL("NOT EXISTS" if mode == "update" else "EXISTS")
-        odd = self.connection.execute(
-            sql.SQL(
-                "SELECT id FROM {} s WHERE {} (SELECT 1 FROM {} t WHERE t.id = s.id) ORDER BY added LIMIT 1"
-            ).format(staging, wanted, self.table.identifier)
-        ).fetchone()
-        if odd is not None and mode == "add":
-            checks.refuse_known(odd[0])
-        if odd is not None:
-            checks.refuse_unknown(odd[0])
+    def _require_absent(self, connection: Connection, ids: Sequence[Id]) -> None:
+        statement = sql.SQL("SELECT id FROM {} WHERE id = ANY(%s)").format(self.table.identifier)
+        known = {name for (name,) in execute(connection, statement, [list(ids)]).fetchall()}
+        for name in ids:
+            if name in known:
+                checks.refuse_known(name)
 
 
 def _found(rows: Sequence[tuple[int, Id, float]], queries: int) -> Found:

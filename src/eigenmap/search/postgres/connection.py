@@ -2,32 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import logging
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from eigenmap.errors import EigenmapError
 
 try:
     import psycopg
+    from psycopg import sql
     from psycopg.conninfo import conninfo_to_dict
 except ImportError:
     raise EigenmapError('PostgreSQL needs psycopg: pip install "eigenmap[postgres]"') from None
 
+if TYPE_CHECKING:
+    from typing_extensions import LiteralString
+
 Connection = psycopg.Connection[Any]
+
+# What it warns of is also raised, and said in a sentence.
+logging.getLogger("psycopg").addHandler(logging.NullHandler())
+
+_LOST = ("08", "57P01", "57P02", "57P03", "57P04", "57P05", "25P03", "25P04")
+"""Beginnings of the codes of errors after which a connection is no more: lost on the way, or ended by the server."""
+
+_CONFLICTS = ("40001", "40P01")
+"""Two transactions that cannot both go on, of which the server ended this one."""
 
 
 def connect(url: str) -> Connection:
     """A connection; every statement is a transaction unless said otherwise."""
     if _parts(url) is None:
         raise EigenmapError(
-            "the address of the database cannot be read; write postgresql://user:password@host:5432/name, and a "
-            "character such as @ / : or % in a password as %40 %2F %3A or %25"
+            "the address of the database cannot be read; write postgresql://user@host:5432/name, or user:password@ in "
+            "front of the host, with a character such as @ / : or % in a password as %40 %2F %3A or %25"
         )
     try:
         return psycopg.connect(url, autocommit=True, connect_timeout=10)
     except psycopg.Error as error:
-        raise EigenmapError(f"the database at {address(url)} cannot be reached: {_first_line(error)}") from None
+        raise EigenmapError(f"the database at {address(url)} cannot be reached: {first_line(error)}") from None
 
 
 def address(url: str) -> str:
@@ -55,18 +69,58 @@ def speaking() -> Iterator[None]:
     """Turn what the database complains about into one sentence."""
     try:
         yield
-    except (psycopg.OperationalError, psycopg.InterfaceError) as error:
-        raise EigenmapError(
-            f"the database went away: {_first_line(error)}; nothing was changed, run the same command again"
-        ) from error
     except psycopg.errors.UniqueViolation as error:
+        if error.diag.schema_name == "pg_catalog":
+            raise EigenmapError("another has just made a table of this name; run the same command again") from error
         detail = error.diag.message_detail or ""
         raise EigenmapError(f"every item needs an id of its own: {detail.rstrip('.')}") from error
     except (psycopg.Error, UnicodeEncodeError, OverflowError) as error:
-        raise EigenmapError(f"the database refused: {_first_line(error)}") from error
+        again = "nothing was changed, run the same command again"
+        if is_lost(error):
+            raise EigenmapError(f"the database went away: {first_line(error)}; {again}") from error
+        if is_conflict(error):
+            raise EigenmapError(
+                f"other changes of the same items were in the way: {first_line(error)}; {again}"
+            ) from error
+        raise EigenmapError(f"the database refused: {first_line(error)}") from error
 
 
-def _first_line(error: Exception) -> str:
+def is_lost(error: Exception) -> bool:
+    """Whether the connection ended; other errors leave it as it is."""
+    if not isinstance(error, psycopg.Error) or isinstance(error, psycopg.errors.PipelineAborted):
+        return False
+    if error.sqlstate is None:
+        return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
+    return error.sqlstate.startswith(_LOST)
+
+
+def is_conflict(error: Exception) -> bool:
+    """Whether the transaction was ended in favour of another, and may succeed if it is begun again."""
+    return isinstance(error, psycopg.Error) and error.sqlstate in _CONFLICTS
+
+
+def execute(
+    connection: Connection,
+    statement: LiteralString | sql.Composable,
+    values: Sequence[Any] = (),
+    *,
+    binary: bool = False,
+) -> psycopg.Cursor[Any]:
+    """Execute a statement in which every % of our own text begins a parameter, and none in a name or a literal does."""
+    text = statement if isinstance(statement, str) else escaped(statement, connection)
+    return connection.execute(text, values, binary=binary)
+
+
+def escaped(statement: sql.Composable, connection: Connection) -> bytes:
+    """The statement with each % of its names and literals doubled: psycopg takes a single one for a parameter."""
+    if isinstance(statement, sql.Composed):
+        return b"".join(escaped(part, connection) for part in statement)
+    text = statement.as_bytes(connection)
+    return text if isinstance(statement, sql.SQL | sql.Placeholder) else text.replace(b"%", b"%%")
+
+
+def first_line(error: Exception) -> str:
+    """What an error says, in short."""
     return next(iter(str(error).strip().splitlines()), type(error).__name__)
 
 
@@ -78,10 +132,11 @@ def require_pgvector(connection: Connection) -> None:
         try:
             with connection.transaction():
                 connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
+        except psycopg.errors.UniqueViolation:
+            pass  # another has just done so
         except psycopg.Error as error:
             raise EigenmapError(
-                "this database lacks pgvector; its administrator can run CREATE EXTENSION vector "
-                f"({_first_line(error)})"
+                f"this database lacks pgvector; its administrator can run CREATE EXTENSION vector ({first_line(error)})"
             ) from error
         found = connection.execute(query).fetchone()
     if found is None or not found[0]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import numpy as np
 from psycopg import sql
@@ -11,29 +12,72 @@ from psycopg.types.json import Jsonb
 
 from eigenmap.errors import EigenmapError
 from eigenmap.search.backend import Floats, Id, Metadata
-from eigenmap.search.postgres.connection import Connection
+from eigenmap.search.postgres.connection import Connection, execute
 from eigenmap.search.postgres.statements import Table
+
+if TYPE_CHECKING:
+    from typing_extensions import LiteralString
 
 
 @contextmanager
 def staged(connection: Connection, table: Table, id_type: str) -> Iterator[sql.Identifier]:
     """A temporary table for what is to be merged."""
     staging = sql.Identifier("pg_temp", "eigenmap_staging")
-    connection.execute(
-        sql.SQL(
-            "CREATE TEMP TABLE eigenmap_staging (id {}, code {}, metadata jsonb, added bigserial) ON COMMIT DROP"
-        ).format(sql.SQL("bigint" if id_type == "bigint" else "text"), sql.SQL(table.type))
-    )
+    statement = sql.SQL(
+        "CREATE TEMP TABLE eigenmap_staging (id {}, code {}, metadata jsonb, added bigserial) ON COMMIT DROP"
+    ).format(sql.SQL("bigint" if id_type == "bigint" else "text"), sql.SQL(table.type))
+    execute(connection, statement)
     yield staging
-    connection.execute("DROP TABLE pg_temp.eigenmap_staging")
+    execute(connection, "DROP TABLE pg_temp.eigenmap_staging")
 
 
-def merge(table: Table, staging: sql.Identifier, changes: str) -> sql.Composed:
-    """Insert what is staged, in its order; `changes` is what becomes of items that are there."""
-    return sql.SQL(
-        "INSERT INTO {} AS t (id, code, metadata) SELECT id, code, coalesce(metadata, '{{}}') FROM {} ORDER BY added"
-        " ON CONFLICT (id) DO UPDATE SET {}"
-    ).format(table.identifier, staging, sql.SQL(changes))
+def merge(connection: Connection, table: Table, staging: sql.Identifier, changes: LiteralString | None) -> int:
+    """Insert what is staged; `changes` is what becomes of items that are there, None refuses them.
+
+    Items count as added in the order in which they were staged, but are inserted in the order of their ids, and so
+    are locked: two merges of the same items in different orders would else wait for each other. Returns how many
+    rows were written.
+    """
+    counter = _counter(connection, table)
+    conflict = sql.SQL("" if changes is None else f" ON CONFLICT (id) DO UPDATE SET {changes}")
+    listed = sql.SQL("SELECT id, code, coalesce(metadata, '{{}}') AS metadata FROM {} ORDER BY added").format(staging)
+    if counter is None:
+        statement = sql.SQL("INSERT INTO {} AS t (id, code, metadata) {}{}").format(table.identifier, listed, conflict)
+        return execute(connection, statement).rowcount
+    statement = sql.SQL(
+        "INSERT INTO {} AS t (id, code, metadata, added) SELECT * FROM"
+        " (SELECT id, code, metadata, nextval(%s::text::regclass) FROM ({}) listed) numbered ORDER BY id{}"
+    ).format(table.identifier, listed, conflict)
+    return execute(connection, statement, [counter]).rowcount
+
+
+def _counter(connection: Connection, table: Table) -> str | None:
+    """The sequence of the column `added`; None for who may insert and not count, since a default needs no permission.
+
+    Without it items are inserted, and locked, in the order in which they came; who then meets another is sent back by
+    the database and begins again.
+    """
+    row = execute(
+        connection,
+        "SELECT counter FROM pg_get_serial_sequence(%s, 'added') AS counter"
+        " WHERE has_sequence_privilege(counter, 'USAGE')",
+        [table.identifier.as_string(connection)],
+    ).fetchone()
+    return None if row is None else str(row[0])
+
+
+def lock(connection: Connection, table: Table, ids: Sequence[Id]) -> list[Id]:
+    """Those of the ids that are there, locked in their order until the transaction ends.
+
+    Who may delete and not update cannot lock, and gets them as they are.
+    """
+    may = execute(
+        connection, "SELECT has_table_privilege(%s, 'UPDATE')", [table.identifier.as_string(connection)]
+    ).fetchone()
+    statement = sql.SQL("SELECT id FROM {} WHERE id = ANY(%s) ORDER BY id{}").format(
+        table.identifier, sql.SQL(" FOR UPDATE" if may is not None and may[0] else "")
+    )
+    return [name for (name,) in execute(connection, statement, [list(ids)]).fetchall()]
 
 
 def copy(

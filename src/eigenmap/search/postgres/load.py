@@ -11,15 +11,30 @@ from psycopg import sql
 
 from eigenmap.errors import EigenmapError
 from eigenmap.search.backend import About, Batch, Id
-from eigenmap.search.postgres.connection import Connection, address, connect, require_pgvector, speaking
+from eigenmap.search.postgres.connection import (
+    Connection,
+    address,
+    connect,
+    execute,
+    is_conflict,
+    require_pgvector,
+    speaking,
+)
 from eigenmap.search.postgres.copying import copy, merge, staged
 from eigenmap.search.postgres.statements import Table
 from eigenmap.search.postgres.tables import columns_of, described, indexing
+from eigenmap.search.postgres.transactions import transaction
 
 _LOADING = "__loading"
 _INDEX_MEMORY = "1GB"
-_ROUNDING = 1e-4
-"""Codes that differ by less, relative to their norm, are the same: another batch size or device rounds otherwise."""
+_ATTEMPTS = 5
+# An item that is as before is not written again, and keeps its place. Codes that differ by less than 1e-4, relative to
+# their norm, are the same: another batch size or device rounds otherwise.
+_CHANGES = (
+    "code = excluded.code, added = excluded.added, metadata = t.metadata || excluded.metadata"
+    " WHERE (t.code <-> excluded.code) > 1e-4 * vector_norm(excluded.code::vector)"
+    " OR NOT t.metadata @> excluded.metadata"
+)
 
 
 class Loaded(NamedTuple):
@@ -47,9 +62,9 @@ def load(url: str, table: str, about: About, batches: Iterable[Batch], *, replac
 
     """
     wanted = Table(table, about)
-    with connect(url) as connection, speaking(), connection.transaction():
+    with connect(url) as connection, speaking(), transaction(url, connection):
         # Two loads of one table take turns.
-        connection.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", [f"eigenmap {table}"])
+        execute(connection, "SELECT pg_advisory_xact_lock(hashtext(%s))", [f"eigenmap {table}"])
         require_pgvector(connection)
         there = described(connection, table)
         if there is None or replace:
@@ -76,43 +91,58 @@ def _require_same(wanted: Table, there: Table, where: str) -> None:
 def _make(connection: Connection, table: Table, batches: Iterable[Batch], replace: bool) -> Loaded:
     first, batches = _first(batches)
     id_type = "bigint" if isinstance(first, int) else "text"
-    connection.execute(table.create(id_type, suffix=_LOADING))
+    execute(connection, table.create(id_type, suffix=_LOADING))
     if (inline := table.keep_inline(suffix=_LOADING)) is not None:
-        connection.execute(inline)
+        execute(connection, inline)
     items = copy(connection, table, table.beside(_LOADING), batches, id_type)
-    connection.execute("SELECT set_config('maintenance_work_mem', %s, true)", [_INDEX_MEMORY])
+    execute(connection, "SELECT set_config('maintenance_work_mem', %s, true)", [_INDEX_MEMORY])
     for statement in indexing(table, suffix=_LOADING):
         _build(connection, statement)
-    connection.execute(table.comment(suffix=_LOADING))
+    execute(connection, table.comment(suffix=_LOADING))
     if replace:
         # Only now: from here to the commit, which is soon, readers wait.
-        connection.execute(sql.SQL("DROP TABLE {}").format(table.identifier))
+        execute(connection, sql.SQL("DROP TABLE {}").format(table.identifier))
+    _rename_counter(connection, table)
     for kind, suffix in _named_objects(table):
-        connection.execute(
+        execute(
+            connection,
             sql.SQL("ALTER {} {} RENAME TO {}").format(
                 sql.SQL(kind), table.beside(_LOADING + suffix), table.bare(suffix)
-            )
+            ),
         )
-    connection.execute(table.drop_function())
-    connection.execute(table.function(id_type))
-    connection.execute(sql.SQL("ANALYZE {}").format(table.identifier))
+    execute(connection, table.drop_function())
+    execute(connection, table.function(id_type))
+    execute(connection, sql.SQL("ANALYZE {}").format(table.identifier))
     return Loaded(items, items, 0)
+
+
+def _rename_counter(connection: Connection, table: Table) -> None:
+    """Give the sequence of the column `added` the name that it has in a table made otherwise; PostgreSQL named it."""
+    found = execute(
+        connection,
+        "SELECT nspname, relname FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace"
+        " WHERE c.oid = pg_get_serial_sequence(%s, 'added')::regclass",
+        [table.beside(_LOADING).as_string(connection)],
+    ).fetchone()
+    assert found is not None
+    wanted = table.bare("_added_seq")
+    if sql.Identifier(found[1]) != wanted:
+        execute(connection, sql.SQL("ALTER SEQUENCE {} RENAME TO {}").format(sql.Identifier(*found), wanted))
 
 
 def _build(connection: Connection, statement: sql.Composed) -> None:
     """Build an index by several processes if the server has the shared memory for that, else by one."""
     try:
         with connection.transaction():
-            connection.execute(statement)
+            execute(connection, statement)
     except psycopg.errors.DiskFull:  # so PostgreSQL calls it; the /dev/shm of a container is often small
-        connection.execute("SELECT set_config('max_parallel_maintenance_workers', '0', true)")
-        connection.execute(statement)
+        execute(connection, "SELECT set_config('max_parallel_maintenance_workers', '0', true)")
+        execute(connection, statement)
 
 
 def _named_objects(table: Table) -> Iterator[tuple[str, str]]:
     """What bears the name of the table, with what it is and how its name goes on."""
     yield "TABLE", ""
-    yield "SEQUENCE", "_added_seq"
     yield "INDEX", "_pkey"
     yield "INDEX", "_metadata_idx"
     if table.about.approximate is not None:
@@ -126,23 +156,28 @@ def _merge(connection: Connection, table: Table, batches: Iterable[Batch]) -> Lo
         raise EigenmapError(f"the ids of the table {table.name} are of type {id_type}, and {first!r} is not")
     with staged(connection, table, id_type) as staging:
         copy(connection, table, staging, batches, id_type)
-        # An item that is as before is not written again, and keeps its place.
-        statement = merge(
-            table,
-            staging,
-            "code = excluded.code, added = excluded.added, metadata = t.metadata || excluded.metadata"
-            f" WHERE (t.code <-> excluded.code) > {_ROUNDING} * vector_norm(excluded.code::vector)"
-            " OR NOT t.metadata @> excluded.metadata",
-        )
         before = _count(connection, table)
-        touched = connection.execute(statement).rowcount
+        touched = _merge_staged(connection, table, staging)
         items = _count(connection, table)
-    connection.execute(sql.SQL("ANALYZE {}").format(table.identifier))
+    execute(connection, sql.SQL("ANALYZE {}").format(table.identifier))
     return Loaded(items, items - before, touched - (items - before))
 
 
+def _merge_staged(connection: Connection, table: Table, staging: sql.Identifier) -> int:
+    """Merge what is staged, and begin again if others who change the same items are in the way."""
+    attempts = _ATTEMPTS
+    while True:
+        attempts -= 1
+        try:
+            with connection.transaction():
+                return merge(connection, table, staging, _CHANGES)
+        except psycopg.Error as error:
+            if not is_conflict(error) or not attempts:
+                raise
+
+
 def _count(connection: Connection, table: Table) -> int:
-    found = connection.execute(sql.SQL("SELECT count(*) FROM {}").format(table.identifier)).fetchone()
+    found = execute(connection, sql.SQL("SELECT count(*) FROM {}").format(table.identifier)).fetchone()
     assert found is not None
     return int(found[0])
 

@@ -2,39 +2,50 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 from eigenmap.errors import EigenmapError
 from eigenmap.model import DESCRIPTION, WEIGHTS, Eigenmap, weights_file
-from eigenmap.search.postgres.connection import address, connect, speaking
+from eigenmap.search.postgres.connection import Connection, address, connect
+from eigenmap.search.postgres.session import Session
 
 _TABLE = "eigenmap_models"
 
 
 def store_model(url: str, run: Path) -> None:
     """Keep a model in the table `eigenmap_models`, once."""
+    fingerprint = Eigenmap.fingerprint(run)
     files = [path.read_bytes() for path in (run / DESCRIPTION, weights_file(run))]
-    with connect(url) as connection, speaking(), connection.transaction():
+
+    def store(connection: Connection) -> None:
         connection.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", [_TABLE])
         connection.execute(
             "CREATE TABLE IF NOT EXISTS eigenmap_models"
             " (fingerprint text PRIMARY KEY, description bytea NOT NULL, weights bytea NOT NULL)"
         )
         connection.execute(
-            "INSERT INTO eigenmap_models VALUES (%s, %b, %b) ON CONFLICT DO NOTHING",
-            [Eigenmap.fingerprint(run), *files],
+            "INSERT INTO eigenmap_models VALUES (%s, %b, %b) ON CONFLICT DO NOTHING", [fingerprint, *files]
         )
+
+    with closing(Session(url, connect(url))) as session:
+        session.write(store)
 
 
 def fetch_model(url: str, fingerprint: str | None, to: Path) -> Path:
     """Write the model that made the codes of a table into the folder `to`."""
-    with connect(url) as connection, speaking():
+
+    def fetch(connection: Connection) -> Any:
         known = connection.execute("SELECT to_regclass(%s) IS NOT NULL", [_TABLE]).fetchone()
-        row = None
-        if known is not None and known[0]:
-            row = connection.execute(
-                "SELECT description, weights FROM eigenmap_models WHERE fingerprint = %s", [fingerprint], binary=True
-            ).fetchone()
+        if known is None or not known[0]:
+            return None
+        return connection.execute(
+            "SELECT description, weights FROM eigenmap_models WHERE fingerprint = %s", [fingerprint], binary=True
+        ).fetchone()
+
+    with closing(Session(url, connect(url))) as session:
+        row = session.read(fetch)
     if row is None:
         raise EigenmapError(
             f"the database at {address(url)} does not hold the model of these codes; name it by --model"

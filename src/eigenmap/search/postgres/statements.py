@@ -1,6 +1,6 @@
-"""The SQL of the PostgreSQL back end. Values are parameters; names are quoted by psycopg.
+"""The SQL of the PostgreSQL back end. Values are parameters; names are quoted by psycopg (`connection.execute`).
 
-One table an index:
+One table per index:
 
     id        text or bigint, the primary key
     code      vector(n) or halfvec(n): the whole code
@@ -14,6 +14,7 @@ which the same statement ranks by more.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -38,7 +39,7 @@ ID_TYPES: dict[str, type] = {"text": str, "bigint": int}
 _OPERATORS = {"cosine": ("<=>", "cosine"), "inner": ("<#>", "ip")}
 _CODE_AND_QUERY = (sql.SQL("code"), sql.SQL("query"))
 _INLINE_BYTES = 4096
-_LONGEST_NAME = 48
+_LONGEST_NAME = 63
 
 
 @dataclass(frozen=True)
@@ -50,9 +51,10 @@ class Table:
 
     def __post_init__(self) -> None:
         parts = self.name.split(".")
-        if len(parts) > 2 or not all(parts) or "\0" in self.name or len(parts[-1].encode()) > _LONGEST_NAME:
+        if len(parts) > 2 or not all(map(_is_name, parts)):
             raise EigenmapError(
-                f"{self.name!r} is no name for a table: give photos or schema.photos, of at most {_LONGEST_NAME} bytes"
+                f"{self.name!r} is no name for a table: give photos or schema.photos, of at most {_LONGEST_NAME} bytes "
+                "each"
             )
         if self.about.precision not in TYPES:
             raise EigenmapError(
@@ -80,6 +82,11 @@ class Table:
         return TYPES[self.about.precision]
 
     @property
+    def kind(self) -> tuple[str | None, int, str, str]:
+        """What has to be the same in codes that are compared."""
+        return self.about.fingerprint, self.about.n_components, self.about.metric, self.about.precision
+
+    @property
     def identifier(self) -> sql.Identifier:
         """The quoted name."""
         return sql.Identifier(*self.name.split("."))
@@ -87,11 +94,11 @@ class Table:
     def beside(self, suffix: str) -> sql.Identifier:
         """The quoted name of something that belongs to the table, in the same schema."""
         *schema, name = self.name.split(".")
-        return sql.Identifier(*schema, name + suffix)
+        return sql.Identifier(*schema, _longer(name, suffix))
 
     def bare(self, suffix: str = "") -> sql.Identifier:
         """The same without its schema, as RENAME and CREATE INDEX want it."""
-        return sql.Identifier(self.name.split(".")[-1] + suffix)
+        return sql.Identifier(_longer(self.name.split(".")[-1], suffix))
 
     # Making
 
@@ -239,6 +246,24 @@ class Table:
 
     def _score(self, distance: str) -> sql.SQL:
         return sql.SQL(f"(-{distance})" if self.about.metric == "inner" else f"(1 - {distance})")
+
+
+def _is_name(text: str) -> bool:
+    try:
+        return 0 < len(text.encode()) <= _LONGEST_NAME and "\0" not in text
+    except UnicodeEncodeError:  # odd bytes of the command line
+        return False
+
+
+def _longer(name: str, suffix: str) -> str:
+    """A name with something appended; where that is too long, a digest takes the place of the end of the name.
+
+    PostgreSQL would cut it in silence, and the names of two things would be the same.
+    """
+    if len((name + suffix).encode()) <= _LONGEST_NAME:
+        return name + suffix
+    digest = f"_{hashlib.sha256(name.encode()).hexdigest()[:8]}{suffix}"
+    return name.encode()[: _LONGEST_NAME - len(digest)].decode(errors="ignore") + digest
 
 
 def _id_type(id_type: str) -> str:

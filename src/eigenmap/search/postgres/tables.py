@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from psycopg import sql
 
 from eigenmap.errors import EigenmapError
+from eigenmap.files import parse_json
 from eigenmap.search.backend import About
-from eigenmap.search.postgres.connection import Connection
+from eigenmap.search.postgres.connection import Connection, execute
 from eigenmap.search.postgres.statements import FORMAT, ID_TYPES, VERSION, Table
 
 
 def columns_of(connection: Connection, table: Table) -> dict[str, str]:
     """Names and types of the columns of a table, none if it is not there."""
     name = table.identifier.as_string(connection)
-    found = connection.execute(
+    found = execute(
+        connection,
         "SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute"
         " WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped ORDER BY attnum",
         [name],
     )
     return dict(found.fetchall())
+
+
+def number_of(connection: Connection, table: Table) -> int | None:
+    """The number by which the database knows a table: another table of the same name has another."""
+    name = table.identifier.as_string(connection)
+    row = execute(connection, "SELECT to_regclass(%s)::oid::bigint", [name]).fetchone()
+    return None if row is None else row[0]
 
 
 def described(connection: Connection, name: str) -> Table | None:
@@ -60,8 +68,8 @@ def _some(columns: dict[str, str], most: int = 5) -> str:
 def said_by(connection: Connection, table: Table) -> Any:
     """The JSON in the comment of a table; `ValueError` if it says nothing, or something else."""
     name = table.identifier.as_string(connection)
-    comment = connection.execute("SELECT obj_description(to_regclass(%s), 'pg_class')", [name]).fetchone()
-    return json.loads((comment and comment[0]) or "")
+    comment = execute(connection, "SELECT obj_description(to_regclass(%s), 'pg_class')", [name]).fetchone()
+    return parse_json((comment and comment[0]) or "")
 
 
 def making(table: Table, id_type: str, *, suffix: str = "") -> list[sql.Composed]:
