@@ -7,7 +7,6 @@ import errno
 import os
 import shutil
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
@@ -20,8 +19,6 @@ _NO_REPLACE, _EXCHANGE = 1, 2
 """Flags of Linux's renameat2."""
 _UNSUPPORTED = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP}
 _AT_FDCWD = -100
-_PATIENCE = 30
-"""Hundredths of a second that two renames may be apart."""
 
 
 class BusyFolderError(EigenmapError):
@@ -109,17 +106,12 @@ def exchange(source: Path, target: Path) -> None:
 def recover(target: Path) -> None:
     """Put an old folder or file back that a killed `exchange` left aside, if there is nothing at `target`.
 
-    Waits a moment for an exchange that may be running.
+    Waits for an exchange that is running: whoever exchanges a folder has locked it.
     """
-    waits = 0
-    while not target.exists() and _siblings(target, "old") and waits < _PATIENCE:
-        time.sleep(0.01)
-        waits += 1
-    if not target.exists():
-        for retired in _siblings(target, "old"):
-            with suppress(FileExistsError, FileNotFoundError):
-                move_new(retired, target)
-                return
+    for retired in [] if target.exists() else _siblings(target, "old"):
+        with suppress(FileExistsError, FileNotFoundError), folder_lock(retired) if retired.is_dir() else nullcontext():
+            move_new(retired, target)
+            return
 
 
 @contextmanager

@@ -187,7 +187,8 @@ def test_there_is_an_index_at_every_moment(tmp_path, plain, monkeypatch):
         while not done.is_set():
             (name,) = CodeIndex.open(path).ids
             (also,) = held.ids
-            assert int(name) >= seen and int(also) >= int(name), (seen, name, also)
+            # Between two plain renames those who have the index open go on with what they have.
+            assert int(name) >= seen and int(also) >= (seen if plain else int(name)), (seen, name, also)
             seen = int(also)
             assert held.search(codes(1), 1).ids[0][0].isdigit()
         return seen

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from eigenmap.addresses import require_path
 from eigenmap.cli.app import ABOUT, app
 from eigenmap.cli.console import show
 from eigenmap.cli.options import QuietOption
@@ -42,6 +43,7 @@ def verify(
     """
     from eigenmap.embedding.shards import Codebook
 
+    require_path(place)
     if (place / "index.json").exists():
         kind, lines = "an index", _index(place)
     elif Codebook.is_at(place):
