@@ -21,7 +21,7 @@ from statistics import mean, stdev
 from typing import Any
 
 import harness
-from eigenmap.data import catalogue
+from eigenmap.data.images import catalogue
 from eigenmap.demo.methods import DRAWS, METRICS, NAMES, TOP, compare, compare_random
 from eigenmap.demo.study import RECIPE, SCENES, STEPS
 from eigenmap.evaluation.retrieval import Row, lengths, retrieval

@@ -27,8 +27,8 @@ from torch import Tensor
 import harness
 import kernel_stream
 from eigenmap.estimators import NeuralEigenmap
-from eigenmap.estimators.ritz import DISTINCT, rayleigh_ritz, solve
-from eigenmap.estimators.train import OFFSET, OFFSET_OF_BLOCKS
+from eigenmap.kernels.ritz import DISTINCT, rayleigh_ritz, solve
+from eigenmap.kernels.train import OFFSET, OFFSET_OF_BLOCKS
 from eigenmap.relations.operator import KernelOperator, MatrixOperator
 from eigenproblems import PROBLEMS
 from eigenscores import alignments, normalised

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import harness
-from eigenmap.data import catalogue
+from eigenmap.data.images import catalogue
 from eigenmap.figures.answers import find_answers
 from eigenmap.figures.curves import length_curves
 from eigenmap.figures.excitation import excited_by, make_exciting

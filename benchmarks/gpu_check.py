@@ -19,11 +19,11 @@ from typing import get_args
 
 import torch
 
+from eigenmap.augment.recipes import RECIPES
+from eigenmap.augment.views import TwoViews
 from eigenmap.networks import Network, build_encoder
 from eigenmap.objectives import OBJECTIVES, build
-from eigenmap.relations.augmentation import TwoViews
 from eigenmap.relations.images import ImagePairs
-from eigenmap.relations.recipes import RECIPES
 from eigenmap.training import TrainingConfig, start
 from eigenmap.training.config import Precision
 from eigenmap.training.loop import Learner

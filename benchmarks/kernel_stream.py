@@ -81,7 +81,7 @@ def draw(n: int, generator: torch.Generator, directions: Tensor) -> Tensor:
 
 def captured(functions: Tensor, x: Tensor) -> float:
     """Share of the spectrum on x that functions with these values capture."""
-    from eigenmap.estimators.report import judge
+    from eigenmap.kernels.report import judge
 
     operator = KernelOperator(x.double(), partial(rbf, length_scale=LENGTH_SCALE))
     return float(judge(lambda _: functions.double(), operator).sum())
@@ -190,7 +190,7 @@ def train(training: Training) -> dict[str, Any]:
 
 def aligned(training: Training, reference: Tensor) -> Transform:
     """The network with its last rotation solved on reference points, in float64: the functions in order."""
-    from eigenmap.estimators.ritz import rayleigh_ritz
+    from eigenmap.kernels.ritz import rayleigh_ritz
 
     operator = KernelOperator(reference.double(), partial(rbf, length_scale=LENGTH_SCALE))
     with torch.no_grad():

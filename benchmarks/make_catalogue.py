@@ -1,6 +1,6 @@
 """Make the embedded catalogue from the four files of Fashion-MNIST.
 
-    python benchmarks/make_catalogue.py FOLDER [--out src/eigenmap/data/catalogue]
+    python benchmarks/make_catalogue.py FOLDER [--out src/eigenmap/data/images/catalogue]
 
 FOLDER holds train-images-idx3-ubyte.gz and the rest; Debian's package dataset-fashion-mnist puts them in
 /usr/share/datasets/fashion-mnist. Prints the SHA-256 of every sheet and of its pixels: the pixels are always the
@@ -28,7 +28,7 @@ Pixels = npt.NDArray[np.uint8]
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--out", type=Path, default=Path("src/eigenmap/data/catalogue"))
+    parser.add_argument("--out", type=Path, default=Path("src/eigenmap/data/images/catalogue"))
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
 

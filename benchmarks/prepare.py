@@ -17,8 +17,8 @@ from pathlib import Path
 
 import numpy as np
 
+from eigenmap.core.errors import EigenmapError
 from eigenmap.data import ImageSet, Labels, load_images
-from eigenmap.errors import EigenmapError
 
 
 def read(sources: list[Path], labels: Path | None, size: int) -> ImageSet:

@@ -173,7 +173,7 @@ def measure(way_name: str, of: Task, postgres: str | None) -> Result:
 def catalogue(args: argparse.Namespace) -> None:
     """Train on the embedded catalogue, and keep the codes of its training images and queries."""
     from eigenmap import fit_images
-    from eigenmap.data import catalogue
+    from eigenmap.data.images import catalogue
 
     gallery, queries = catalogue.load("train"), catalogue.load("query")
     model = fit_images(gallery, steps=args.steps, seed=0, device="cpu")

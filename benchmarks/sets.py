@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from eigenmap.errors import EigenmapError
+from eigenmap.core.errors import EigenmapError
 
 
 @dataclass(frozen=True)

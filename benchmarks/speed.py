@@ -24,11 +24,11 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 import harness
+from eigenmap.augment.views import TwoViews
+from eigenmap.core.batch import Batch
 from eigenmap.networks import Network, build_encoder
 from eigenmap.objectives import build
 from eigenmap.objectives.neuralef import PAPER_STRENGTH
-from eigenmap.relations.augmentation import TwoViews
-from eigenmap.relations.batch import Batch
 from eigenmap.relations.images import ImagePairs
 from eigenmap.training import TrainingConfig, start
 from eigenmap.training.loop import Learner

@@ -12,8 +12,9 @@ from typer.testing import CliRunner
 
 import eigenmap.demo.study as study
 from eigenmap import Eigenmap, EigenmapError
-from eigenmap.data import ImageSet, catalogue
-from eigenmap.data.catalogue import Split
+from eigenmap.data import ImageSet
+from eigenmap.data.images import catalogue
+from eigenmap.data.images.catalogue import Split
 from eigenmap.demo import METRICS, Demo, Method, run
 from eigenmap.demo.methods import NAMES, stored_rival, where_pixels_are_level
 from eigenmap.demo.page import score_rows

@@ -15,9 +15,9 @@ from PIL import Image
 from torch import Tensor, nn
 
 from eigenmap import Eigenmap, EigenmapError, Moments, best_alignment
+from eigenmap.augment.views import IMAGENET
 from eigenmap.model import EncoderSpec, ImageInput, Source, weights_file
 from eigenmap.networks import Network, SmallCNN
-from eigenmap.relations.augmentation import IMAGENET
 from eigenmap.search import CodeIndex
 from tests.end_to_end.photos import pictures
 

@@ -14,7 +14,7 @@ import torch.multiprocessing
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from eigenmap.errors import EigenmapError
+from eigenmap.core.errors import EigenmapError
 from eigenmap.spectrum import (
     EXPONENTS,
     Alignment,

@@ -9,11 +9,11 @@ codes = model.encode(images, dim=16)
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from eigenmap.errors import EigenmapError
+from eigenmap.core.errors import EigenmapError
 
 if TYPE_CHECKING:
-    from eigenmap.data.graph_files import save_graph
-    from eigenmap.data.graphs import Graph, load_graph
+    from eigenmap.data.graphs.files import save_graph
+    from eigenmap.data.graphs.graph import Graph, load_graph
     from eigenmap.embedding import embed_images
     from eigenmap.estimators import NeuralEigenmap
     from eigenmap.estimators.graph import GraphEigenmap
@@ -49,8 +49,8 @@ _HOMES = {
     "fit_images": "eigenmap.fitting.images",
     "fit_graph": "eigenmap.fitting.graph",
     "GraphEigenmap": "eigenmap.estimators.graph",
-    "save_graph": "eigenmap.data.graph_files",
-    **dict.fromkeys(["Graph", "load_graph"], "eigenmap.data.graphs"),
+    "save_graph": "eigenmap.data.graphs.files",
+    **dict.fromkeys(["Graph", "load_graph"], "eigenmap.data.graphs.graph"),
     "Eigenmap": "eigenmap.model",
     "NeuralEigenmap": "eigenmap.estimators",
     **dict.fromkeys(["Alignment", "Moments", "align", "best_alignment"], "eigenmap.spectrum"),

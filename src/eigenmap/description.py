@@ -19,9 +19,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from eigenmap.arguments import is_number
-from eigenmap.errors import EigenmapError
-from eigenmap.files import parse_json
+from eigenmap.core.arguments import is_number
+from eigenmap.core.errors import EigenmapError
+from eigenmap.core.files import parse_json
 
 FORMAT = "eigenmap-model"
 VERSION = 1

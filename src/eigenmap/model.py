@@ -22,17 +22,17 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from eigenmap.arguments import a_device, a_path, is_number, whole_number
+from eigenmap.augment.views import Standardisation, plain
+from eigenmap.core.arguments import a_device, a_path, is_number, whole_number
+from eigenmap.core.errors import EigenmapError
+from eigenmap.core.files import make_folder, sync_directory, whole
 from eigenmap.data import to_pixels
-from eigenmap.data.graphs import as_features, check_features
+from eigenmap.data.graphs.graph import as_features, check_features
 from eigenmap.description import CHECKPOINT as CHECKPOINT  # these three are public names of this module too
 from eigenmap.description import DESCRIPTION as DESCRIPTION
 from eigenmap.description import FORMAT, VERSION, as_text, check_tensors, read_description
 from eigenmap.description import WEIGHTS as WEIGHTS
-from eigenmap.errors import EigenmapError
-from eigenmap.files import make_folder, sync_directory, whole
 from eigenmap.networks import Network, ResidualMLP, SparseRows, build_encoder
-from eigenmap.relations.augmentation import Standardisation, plain
 from eigenmap.spectrum import Alignment, unit_rows
 
 Source = Literal["encoder", "projector"]

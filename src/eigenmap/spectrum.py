@@ -37,8 +37,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize, pad
 
+from eigenmap.core.errors import EigenmapError
 from eigenmap.core.pairing import Pairing
-from eigenmap.errors import EigenmapError
 
 RIDGES = (0.0, 0.001, 0.01, 0.1, 1.0)
 """Candidates for gamma, in units of the mean variance of a feature (the trace of C over k)."""

@@ -12,7 +12,7 @@ from PIL import Image
 import figures
 import harness
 from eigenmap import fit_images
-from eigenmap.data import catalogue
+from eigenmap.data.images import catalogue
 from eigenmap.figures.scores import panels
 
 

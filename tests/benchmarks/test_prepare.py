@@ -10,7 +10,7 @@ from PIL import Image
 
 import prepare
 import sets
-from eigenmap.errors import EigenmapError
+from eigenmap.core.errors import EigenmapError
 from tests.end_to_end.photos import pictures
 
 

@@ -12,7 +12,7 @@ import pytest
 import harness
 import retrieval
 import sets
-from eigenmap.errors import EigenmapError
+from eigenmap.core.errors import EigenmapError
 from eigenmap.fitting import pipeline
 from eigenmap.training import CollapseError, TrainingConfig
 from jobs import Job

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import eigenmap
+from eigenmap.augment.views import RECIPES as VIEWS
 from eigenmap.networks import ENCODERS
-from eigenmap.relations.augmentation import RECIPES as VIEWS
 from tests.cli.run import refused, run, succeed
 
 VERBS = {
@@ -199,7 +199,7 @@ print(*sorted(name for name in set(sys.modules) - before if name.startswith("eig
 """
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     # How addresses are read and files are written: nothing that computes.
-    assert ended.stdout == "\neigenmap.addresses eigenmap.files\n"
+    assert ended.stdout == "\neigenmap.core.addresses eigenmap.core.files\n"
 
 
 def test_a_name_that_is_too_long_and_too_little_memory_are_one_sentence(

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from eigenmap.cli.outputs import check_file, check_index, write_json, written
+from eigenmap.core.errors import EigenmapError
 from eigenmap.embedding.files import write_matrix
-from eigenmap.errors import EigenmapError
 
 
 def test_a_new_file_may_be_written_anywhere_and_checking_creates_nothing(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from eigenmap.data import catalogue
+from eigenmap.data.images import catalogue
 from eigenmap.search import CodeIndex
 from eigenmap.search.backend import KeepsNotes
 from eigenmap.service.quality import SEVERAL

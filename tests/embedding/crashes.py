@@ -24,10 +24,10 @@ import numpy as np
 import torch
 from PIL import Image
 
-from eigenmap import folders
+from eigenmap.core import folders
+from eigenmap.core.errors import EigenmapError
 from eigenmap.embedding import job
 from eigenmap.embedding.shards import Codebook
-from eigenmap.errors import EigenmapError
 
 DONE, REFUSED, BROKEN = 0, 2, 1
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT

@@ -8,7 +8,7 @@ import pytest
 
 from eigenmap import Eigenmap, EigenmapError
 from eigenmap.data import load_images
-from eigenmap.data.stream import Picture, open_stream
+from eigenmap.data.images.stream import Picture, open_stream
 from eigenmap.embedding.blocks import Encoding, encode_blocks
 from tests.end_to_end.photos import pictures
 

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from eigenmap import Eigenmap, EigenmapError, folders
+from eigenmap import Eigenmap, EigenmapError
+from eigenmap.core import folders
 from eigenmap.embedding import embed_images, publication
 from eigenmap.embedding.publication import Publication, identity
 from eigenmap.embedding.shards import Codebook

@@ -10,11 +10,11 @@ import pytest
 from PIL import Image
 
 from eigenmap import EigenmapError
-from eigenmap.data.stream import ImageStream, Shard, open_stream
+from eigenmap.core.folders import BusyFolderError
+from eigenmap.data.images.stream import ImageStream, Shard, open_stream
 from eigenmap.embedding.blocks import Block
 from eigenmap.embedding.shards import Plan
 from eigenmap.embedding.workspace import ShardFolder, Workspace
-from eigenmap.folders import BusyFolderError
 
 PLAN = Plan("abc", dim=3, images=5, digest="d", shard_size=2, files="npy")
 

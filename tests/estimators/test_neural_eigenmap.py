@@ -28,7 +28,7 @@ from sklearn.utils.estimator_checks import check_estimator
 from torch import Tensor, nn
 
 import eigenmap as em
-from eigenmap.errors import EigenmapError
+from eigenmap.core.errors import EigenmapError
 from eigenmap.estimators import NeuralEigenmap
 from eigenmap.objectives import NeuralEF
 from eigenmap.relations.kernel import rbf

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from eigenmap import Eigenmap, EigenmapError, fit_images
-from eigenmap.data import ImageSet, catalogue
+from eigenmap.data import ImageSet
+from eigenmap.data.images import catalogue
 from eigenmap.evaluation.baselines import compare, compare_random, outputs, same_classes, split_queries
 from eigenmap.evaluation.retrieval import retrieval
 
@@ -71,7 +72,7 @@ def test_labels_are_needed_and_have_to_meet(images: ImageSet) -> None:
         same_classes(bare, images)
     shirts, trousers = (images.subset(range(start, 100, 10)) for start in (0, 1))
     assert same_classes(shirts, images)[0].shape == (10, 10)
-    from eigenmap.data.labels import Labels
+    from eigenmap.data.images.labels import Labels
 
     named = ImageSet(trousers.pixels, trousers.ids, Labels.from_names(["hat"] * 10))
     with pytest.raises(EigenmapError, match="share no class"):

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from eigenmap.errors import EigenmapError
+from eigenmap.core.errors import EigenmapError
 from eigenmap.evaluation.checks import class_numbers
 
 

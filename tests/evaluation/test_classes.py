@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from eigenmap.errors import EigenmapError
+from eigenmap.core.errors import EigenmapError
 from eigenmap.evaluation.classes import evaluate_classes, fit_standardised_sgd
 from eigenmap.evaluation.neighbours import knn_accuracy
 from eigenmap.evaluation.probe import fit_ridge, fit_sgd, fractions

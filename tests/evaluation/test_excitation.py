@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from eigenmap import Eigenmap, EigenmapError, fit_images
-from eigenmap.data import catalogue
+from eigenmap.data.images import catalogue
 from eigenmap.evaluation.excitation import blurred, excite, extremes, ordered_features
 
 

@@ -4,12 +4,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from eigenmap.augment.views import TwoViews
+from eigenmap.core.errors import EigenmapError
 from eigenmap.data import ImageSet, Labels
-from eigenmap.errors import EigenmapError
 from eigenmap.evaluation import monitor
 from eigenmap.evaluation.monitor import classes_of, knn_monitor
 from eigenmap.evaluation.neighbours import knn_accuracy
-from eigenmap.relations.augmentation import TwoViews
 
 CPU = torch.device("cpu")
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from eigenmap.errors import EigenmapError
+from eigenmap.core.errors import EigenmapError
 from eigenmap.evaluation.neighbours import knn_accuracy, knn_predict
 from tests.evaluation import reference
 

@@ -3,7 +3,7 @@ import pytest
 import torch
 from sklearn.linear_model import Ridge
 
-from eigenmap.errors import EigenmapError
+from eigenmap.core.errors import EigenmapError
 from eigenmap.evaluation.probe import LinearProbe, fit_ridge, fit_sgd, fractions
 
 

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eigenmap.errors import EigenmapError
+from eigenmap.core.errors import EigenmapError
 from eigenmap.evaluation.retrieval import lengths, pca, project, random_features, retrieval
 from tests.evaluation import reference
 

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from eigenmap import fit_images
-from eigenmap.data import ImageSet, catalogue
+from eigenmap.data import ImageSet
+from eigenmap.data.images import catalogue
 
 
 @pytest.fixture(scope="session")

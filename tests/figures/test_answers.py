@@ -7,8 +7,9 @@ import pytest
 import torch
 
 from eigenmap import Eigenmap, fit_images
-from eigenmap.data import ImageSet, catalogue
-from eigenmap.data.labels import Labels
+from eigenmap.data import ImageSet
+from eigenmap.data.images import catalogue
+from eigenmap.data.images.labels import Labels
 from eigenmap.figures.answers import find_answers, first_of_each_class, name_of
 
 

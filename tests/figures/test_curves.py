@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from eigenmap.errors import EigenmapError
+from eigenmap.core.errors import EigenmapError
 from eigenmap.figures.curves import Curve, Panel, length_curves, retrieval_curves
 from eigenmap.figures.style import png, svg
 

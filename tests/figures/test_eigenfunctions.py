@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from eigenmap.errors import EigenmapError
+from eigenmap.core.errors import EigenmapError
 from eigenmap.figures.eigenfunctions import Eigenfunctions, eigenfunction_figure
 from eigenmap.figures.style import save, svg
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from eigenmap import Eigenmap, EigenmapError, fit_images
-from eigenmap.data import ImageSet, catalogue
+from eigenmap.data import ImageSet
+from eigenmap.data.images import catalogue
 from eigenmap.figures.excitation import MadeFeature, excited_by, exciting_figure, made_figure, make_exciting
 from eigenmap.figures.style import png, svg
 

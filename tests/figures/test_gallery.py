@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from eigenmap.errors import EigenmapError
+from eigenmap.core.errors import EigenmapError
 from eigenmap.figures.gallery import LARGEST, Answers, Hit, Row, answer_grid, feature_grid, picture_of
 from eigenmap.figures.style import png
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from eigenmap.errors import EigenmapError
+from eigenmap.core.errors import EigenmapError
 from eigenmap.figures import report
 from eigenmap.figures.gallery import Answers, Hit
 from eigenmap.figures.spectrum import spectrum_figure

@@ -11,7 +11,7 @@ import pytest
 
 from eigenmap import Eigenmap, EigenmapError
 from eigenmap.data import ImageSet
-from eigenmap.data.labels import Labels
+from eigenmap.data.images.labels import Labels
 from eigenmap.evaluation.baselines import compare, compare_random, split_queries
 from eigenmap.figures.answers import find_answers
 from eigenmap.figures.excitation import excited_by, make_exciting

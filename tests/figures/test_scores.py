@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from eigenmap.errors import EigenmapError
+from eigenmap.core.errors import EigenmapError
 from eigenmap.figures.curves import length_curves
 from eigenmap.figures.scores import default_metrics, panels, read_scores, words_for
 

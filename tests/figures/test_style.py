@@ -11,7 +11,7 @@ import matplotlib
 import pytest
 from PIL import Image
 
-from eigenmap.errors import EigenmapError
+from eigenmap.core.errors import EigenmapError
 from eigenmap.figures import style
 
 

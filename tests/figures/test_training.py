@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from eigenmap.errors import EigenmapError
+from eigenmap.core.errors import EigenmapError
 from eigenmap.figures.style import png, svg
 from eigenmap.figures.training import training_figure
 from eigenmap.training.metrics import Record

@@ -14,10 +14,10 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from eigenmap import Eigenmap, EigenmapError, fit_images, recipes
+from eigenmap.augment.views import IMAGENET
 from eigenmap.data import ImageSet, Labels
 from eigenmap.networks import build_encoder
 from eigenmap.objectives import OBJECTIVES
-from eigenmap.relations.augmentation import IMAGENET
 from eigenmap.training import CollapseError
 from tests.end_to_end.photos import pictures
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from eigenmap.errors import EigenmapError
+from eigenmap.core.errors import EigenmapError
 from eigenmap.networks import ENCODERS, build_encoder, require_encoder
 
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from eigenmap.errors import EigenmapError
+from eigenmap.core.errors import EigenmapError
 from eigenmap.networks import MLP
 from eigenmap.networks.mlp import ACTIVATIONS
 

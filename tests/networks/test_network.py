@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from eigenmap.errors import EigenmapError
+from eigenmap.core.errors import EigenmapError
 from eigenmap.networks import Network, build_encoder, encoder_width, freeze, is_frozen
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from eigenmap.errors import EigenmapError
+from eigenmap.core.errors import EigenmapError
 from eigenmap.objectives import (
     OBJECTIVES,
     GramNeuralEF,

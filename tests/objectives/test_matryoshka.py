@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from eigenmap.errors import EigenmapError
+from eigenmap.core.errors import EigenmapError
 from eigenmap.objectives import Matryoshka, NeuralEF, SpectralContrastive
 
 from .reference import KERNELS, assert_matches, example

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from eigenmap.errors import EigenmapError
+from eigenmap.core.errors import EigenmapError
 from eigenmap.objectives import GramNeuralEF, NeuralEF, shift_for
 
 from .reference import (

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from eigenmap.errors import EigenmapError
+from eigenmap.core.errors import EigenmapError
 from eigenmap.objectives import RitzLogDet, RitzTrace
 
 from .reference import KERNELS, assert_matches, example, expectation, normalised, pooled_rows

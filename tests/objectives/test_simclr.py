@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from eigenmap.errors import EigenmapError
+from eigenmap.core.errors import EigenmapError
 from eigenmap.objectives import SimCLR
 
 from .reference import assert_matches, normalised_rows, probabilities

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from eigenmap.errors import EigenmapError
+from eigenmap.core.errors import EigenmapError
 from eigenmap.objectives import SpectralContrastive
 
 from .reference import KERNELS, assert_matches, expectation, normalised_rows, probabilities

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from eigenmap.errors import EigenmapError
+from eigenmap.core.errors import EigenmapError
 from eigenmap.recipes import Recipe, get
 from eigenmap.recipes.graph import GRAPHS
 

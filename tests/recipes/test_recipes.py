@@ -4,11 +4,11 @@ import pytest
 import torch
 
 from eigenmap import recipes
-from eigenmap.errors import EigenmapError
+from eigenmap.augment.views import TwoViews
+from eigenmap.core.errors import EigenmapError
 from eigenmap.networks import build_encoder
 from eigenmap.objectives import build
 from eigenmap.recipes import RECIPES
-from eigenmap.relations.augmentation import TwoViews
 
 
 @pytest.mark.parametrize("name", RECIPES)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from eigenmap.data.graphs import Graph
-from eigenmap.errors import EigenmapError
+from eigenmap.core.errors import EigenmapError
+from eigenmap.data.graphs.graph import Graph
 from eigenmap.relations import diffusion
 from eigenmap.relations.diffusion import diffuse
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from eigenmap.errors import EigenmapError
+from eigenmap.core.errors import EigenmapError
 from eigenmap.relations import Augmentation, Batch, ImagePairs, Standardisation, TwoViews, split_held_out
 
 WEAK = TwoViews("weak", 8)

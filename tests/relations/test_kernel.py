@@ -13,7 +13,7 @@ from sklearn.gaussian_process import kernels as gp
 from sklearn.metrics import pairwise
 from torch import Tensor
 
-from eigenmap.errors import EigenmapError
+from eigenmap.core.errors import EigenmapError
 from eigenmap.objectives import NeuralEF, RitzTrace
 from eigenmap.relations.kernel import KERNELS, KernelBlocks, kernel_function
 

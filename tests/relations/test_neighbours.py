@@ -7,7 +7,7 @@ from sklearn.manifold import spectral_embedding
 from sklearn.neighbors import kneighbors_graph
 from torch import Tensor
 
-from eigenmap.errors import EigenmapError
+from eigenmap.core.errors import EigenmapError
 from eigenmap.relations import neighbours as module
 from eigenmap.relations.neighbours import NeighbourGraph
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from eigenmap.errors import EigenmapError
+from eigenmap.core.errors import EigenmapError
 from eigenmap.relations import operator as module
 from eigenmap.relations.kernel import rbf
 from eigenmap.relations.operator import KernelOperator, MatrixOperator, Operator

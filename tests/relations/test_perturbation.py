@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from eigenmap.errors import EigenmapError
+from eigenmap.core.errors import EigenmapError
 from eigenmap.relations.kernel import KernelBlocks, rbf
 from eigenmap.relations.perturbation import lifted, truncated
 

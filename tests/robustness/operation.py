@@ -10,9 +10,9 @@ import numpy as np
 import torch
 
 from eigenmap import Eigenmap, EigenmapError, Moments, best_alignment
+from eigenmap.augment.views import IMAGENET
 from eigenmap.model import EncoderSpec, ImageInput, NodeEncoderSpec, NodeInput
 from eigenmap.networks import Network, SmallCNN
-from eigenmap.relations.augmentation import IMAGENET
 from tests.end_to_end.photos import pictures
 
 K = 8

@@ -18,8 +18,8 @@ import torch
 
 from eigenmap import Eigenmap, embed_images
 from eigenmap.cli.outputs import write_json
-from eigenmap.data.graph_files import save_graph
-from eigenmap.data.graphs import Graph, load_graph
+from eigenmap.data.graphs.files import save_graph
+from eigenmap.data.graphs.graph import Graph, load_graph
 from eigenmap.embedding.shards import Codebook
 from eigenmap.export import export_faiss, export_parquet
 from eigenmap.objectives import build

@@ -17,11 +17,11 @@ from PIL import Image
 
 from eigenmap import Eigenmap
 from eigenmap.data import load_images
-from eigenmap.data.graph_files import read_features, read_nodes, save_graph
-from eigenmap.data.graphs import load_graph
-from eigenmap.data.images import UnreadableImageError
-from eigenmap.data.labels import labels_from_csv
-from eigenmap.data.stream import open_stream, square
+from eigenmap.data.graphs.files import read_features, read_nodes, save_graph
+from eigenmap.data.graphs.graph import load_graph
+from eigenmap.data.images.decode import UnreadableImageError
+from eigenmap.data.images.labels import labels_from_csv
+from eigenmap.data.images.stream import open_stream, square
 from eigenmap.embedding import embed_images
 from eigenmap.embedding.shards import Codebook
 from eigenmap.figures.scores import read_scores

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from eigenmap import folders
+from eigenmap.core import folders
 from eigenmap.search import CodeIndex, directory
 from eigenmap.search.adding import add
 from eigenmap.search.backend import About, Batch

@@ -4,7 +4,7 @@ import json
 import numpy as np
 import pytest
 
-from eigenmap.errors import EigenmapError
+from eigenmap.core.errors import EigenmapError
 from eigenmap.search import CodeIndex
 from eigenmap.search.advisor import Advice, advise, as_text
 from eigenmap.search.backend import Stage

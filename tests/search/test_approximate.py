@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from eigenmap.errors import EigenmapError
+from eigenmap.core.errors import EigenmapError
 from eigenmap.search import Approximate, CodeIndex
 
 K, N = 24, 1500

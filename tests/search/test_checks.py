@@ -1,6 +1,6 @@
 import pytest
 
-from eigenmap.errors import EigenmapError
+from eigenmap.core.errors import EigenmapError
 from eigenmap.search import checks
 from eigenmap.search.backend import Stage
 

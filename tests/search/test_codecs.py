@@ -3,7 +3,7 @@ import json
 import numpy as np
 import pytest
 
-from eigenmap.errors import EigenmapError
+from eigenmap.core.errors import EigenmapError
 from eigenmap.search import codecs
 from eigenmap.search.backend import About
 from eigenmap.search.codecs import FloatCodec, blocks_of, levels_of, train

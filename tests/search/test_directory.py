@@ -7,8 +7,8 @@ import sys
 import numpy as np
 import pytest
 
-from eigenmap import folders
-from eigenmap.errors import EigenmapError
+from eigenmap.core import folders
+from eigenmap.core.errors import EigenmapError
 from eigenmap.search import CodeIndex
 from eigenmap.search.directory import Directory
 from eigenmap.search.log import read_log

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from eigenmap.errors import EigenmapError
+from eigenmap.core.errors import EigenmapError
 from eigenmap.search import Approximate, CodeIndex
 
 K, N = 20, 200

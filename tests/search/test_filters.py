@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eigenmap.errors import EigenmapError
+from eigenmap.core.errors import EigenmapError
 from eigenmap.search import CodeIndex, stopping
 from eigenmap.search.filters import Condition, NestedError, conditions, meets, parse
 

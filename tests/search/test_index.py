@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 
-from eigenmap.errors import EigenmapError
+from eigenmap.core.errors import EigenmapError
 from eigenmap.search import CodeIndex
 
 K = 12

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from eigenmap import folders
-from eigenmap.errors import EigenmapError, ReplacedError
+from eigenmap.core import folders
+from eigenmap.core.errors import EigenmapError, ReplacedError
 from eigenmap.search import Approximate, CodeIndex
 from eigenmap.search.backend import About, Batch
 from eigenmap.search.saving import build

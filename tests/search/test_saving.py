@@ -3,7 +3,7 @@ import errno
 import numpy as np
 import pytest
 
-from eigenmap.errors import EigenmapError
+from eigenmap.core.errors import EigenmapError
 from eigenmap.search import CodeIndex
 from eigenmap.search.backend import About, Batch
 from eigenmap.search.saving import build, joined

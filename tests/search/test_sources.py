@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from eigenmap.errors import EigenmapError
+from eigenmap.core.errors import EigenmapError
 from eigenmap.search import CodeIndex
 from eigenmap.search.adding import Added, add
 from eigenmap.search.sources import Sources, place_of

@@ -9,7 +9,7 @@ from contextlib import suppress
 import numpy as np
 import pytest
 
-from eigenmap.errors import EigenmapError
+from eigenmap.core.errors import EigenmapError
 from eigenmap.search import Approximate, CodeIndex, checksums, directory
 from eigenmap.search.checksums import damaged_part, extended
 from eigenmap.search.log import Log, State, read_log

@@ -13,8 +13,8 @@ import httpx
 import pytest
 
 from eigenmap import fit_images
-from eigenmap.errors import EigenmapError, ReplacedError
-from eigenmap.folders import exchange
+from eigenmap.core.errors import EigenmapError, ReplacedError
+from eigenmap.core.folders import exchange
 from eigenmap.search import CodeIndex
 from eigenmap.service.app import create_app
 from eigenmap.service.state import Explorer, key_of

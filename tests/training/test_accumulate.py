@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from eigenmap.errors import EigenmapError
+from eigenmap.core.batch import Batch
+from eigenmap.core.errors import EigenmapError
 from eigenmap.objectives import build
-from eigenmap.relations.batch import Batch
 from eigenmap.training.accumulate import RunningAverages
 from eigenmap.training.config import TrainingConfig
 from eigenmap.training.launch import start

@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from eigenmap.errors import EigenmapError
+from eigenmap.core.batch import Batch
+from eigenmap.core.errors import EigenmapError
 from eigenmap.objectives import build
-from eigenmap.relations.batch import Batch
 from eigenmap.training import TrainingConfig, measure_step, steps_for_budget
 from tests.training.toys import ToyNetwork, ToyRelation
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from eigenmap.errors import EigenmapError
+from eigenmap.core.errors import EigenmapError
 from eigenmap.training import checkpoint
 from eigenmap.training.checkpoint import Checkpoint
 

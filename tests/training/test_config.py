@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from eigenmap.errors import EigenmapError
+from eigenmap.core.errors import EigenmapError
 from eigenmap.training.config import TrainingConfig
 
 

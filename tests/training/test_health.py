@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from eigenmap.errors import EigenmapError
-from eigenmap.relations.batch import Batch
+from eigenmap.core.batch import Batch
+from eigenmap.core.errors import EigenmapError
 from eigenmap.spectrum import unit_rows
 from eigenmap.training.config import TrainingConfig
 from eigenmap.training.health import (

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from eigenmap.errors import EigenmapError
+from eigenmap.core.errors import EigenmapError
 from eigenmap.objectives import build
 from eigenmap.training import TrainingConfig, launch, start, train
 from tests.training.toys import ToyNetwork, ToyRelation, held_out

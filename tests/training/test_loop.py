@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from eigenmap.errors import EigenmapError
+from eigenmap.core.errors import EigenmapError
 from eigenmap.objectives import build
 from eigenmap.training import CollapseError, DivergedError, TrainingConfig, TrainingResult, loop, start, train
 from eigenmap.training.metrics import read

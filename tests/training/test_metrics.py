@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from eigenmap.errors import EigenmapError
+from eigenmap.core.errors import EigenmapError
 from eigenmap.training.metrics import Metrics, Record, Window, finite, read
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from eigenmap.errors import EigenmapError
+from eigenmap.core.errors import EigenmapError
 from eigenmap.training.config import TrainingConfig
 from eigenmap.training.optim import LARS, build_optimizer, parameter_groups, schedule, set_rates
 from tests.training.toys import ToyNetwork

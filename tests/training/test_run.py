@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from eigenmap.errors import EigenmapError
+from eigenmap.core.errors import EigenmapError
 from eigenmap.objectives import build
 from eigenmap.training import TrainingConfig, train
 from tests.training.toys import ToyNetwork, ToyRelation

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from eigenmap.relations.batch import Batch
+from eigenmap.core.batch import Batch
 
 INPUTS, HIDDEN, FEATURES, BATCH = 6, 16, 8, 32
 

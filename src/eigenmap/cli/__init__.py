@@ -1,4 +1,4 @@
-"""The command line: one file a group of verbs, each of which adds its verbs to `app`.
+"""The command line: one folder per group of verbs, each of which adds its verbs to `app`.
 
     eigenmap fit images PHOTOS/ --out runs/mine
     eigenmap index runs/mine PHOTOS/ --out photos.index
@@ -11,26 +11,15 @@ import sys
 import traceback
 from types import TracebackType
 
-from eigenmap.cli import (  # noqa: F401 - they register their verbs
-    advise,
-    demo,
-    embed,
-    evaluate,
-    evaluate_classes,
-    evaluate_nodes,
-    export,
-    figures,
-    fit,
-    fit_graph,
-    index,
-    info,
-    reproduce,
-    serve,
-    verify,
-)
+# Importing a verb registers it.
+from eigenmap.cli import demo, embed, export, info, serve, verify
 from eigenmap.cli.app import app
+from eigenmap.cli.evaluate import classes, nodes, retrieval
+from eigenmap.cli.figures import figures, reproduce
+from eigenmap.cli.fit import graph, images
+from eigenmap.cli.search import advise, index
 from eigenmap.cli.streams import guarded_streams
-from eigenmap.redaction import redacted
+from eigenmap.core.redaction import redacted
 
 __all__ = ["app", "main"]
 

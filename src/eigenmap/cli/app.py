@@ -13,7 +13,7 @@ import typer
 from typer.core import TyperGroup
 
 from eigenmap.cli.console import complain, show
-from eigenmap.errors import EigenmapError
+from eigenmap.core.errors import EigenmapError
 
 LEARN, USE, ABOUT = "Learn", "Use", "Look up"
 """Headings in the list of verbs."""

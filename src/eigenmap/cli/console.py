@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from eigenmap.redaction import redacted
+from eigenmap.core.redaction import redacted
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions

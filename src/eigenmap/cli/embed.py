@@ -9,7 +9,6 @@ from zipfile import ZipFile
 
 import typer
 
-from eigenmap.addresses import require_path
 from eigenmap.cli.app import USE, app
 from eigenmap.cli.console import note, progress_bar
 from eigenmap.cli.options import (
@@ -28,7 +27,8 @@ from eigenmap.cli.options import (
 )
 from eigenmap.cli.outputs import check_file, written
 from eigenmap.cli.work import encode_nodes
-from eigenmap.errors import EigenmapError
+from eigenmap.core.addresses import require_path
+from eigenmap.core.errors import EigenmapError
 
 
 class Files(str, Enum):
@@ -176,7 +176,7 @@ def _embed_nodes(
     run: Path, source: Path, out: Path, dim: int | None, device: str, batch_size: int, quiet: bool
 ) -> None:
     """Write the codes of nodes, in their order, as they are made."""
-    from eigenmap.data.graph_files import read_features
+    from eigenmap.data.graphs.files import read_features
     from eigenmap.embedding.files import names_file, remove_names, write_matrix
     from eigenmap.model import Eigenmap
 

@@ -7,13 +7,13 @@ from typing import Annotated
 
 import typer
 
-from eigenmap.addresses import require_path
-from eigenmap.cli import database
 from eigenmap.cli.app import USE, app
 from eigenmap.cli.console import note
 from eigenmap.cli.options import OUTPUT, DimOption, ForceOption, QuietOption, TableOption
 from eigenmap.cli.outputs import check_file
-from eigenmap.errors import EigenmapError
+from eigenmap.cli.search import database
+from eigenmap.core.addresses import require_path
+from eigenmap.core.errors import EigenmapError
 
 
 @app.command(

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from eigenmap.errors import EigenmapError
+from eigenmap.core.errors import EigenmapError
 
 WHAT, HOW, DATABASE, OUTPUT = "What", "How", "Database", "Output"
 """Headings of options in the help of a verb."""

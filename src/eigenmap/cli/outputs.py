@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from eigenmap.addresses import require_path
-from eigenmap.errors import EigenmapError
-from eigenmap.files import make_folder, require_writable, whole_file
+from eigenmap.core.addresses import require_path
+from eigenmap.core.errors import EigenmapError
+from eigenmap.core.files import make_folder, require_writable, whole_file
 
 if TYPE_CHECKING:
     pass

@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
-from eigenmap.addresses import is_database, require_path
 from eigenmap.cli.app import USE, app
 from eigenmap.cli.console import note, show
 from eigenmap.cli.options import HOW, QuietOption
-from eigenmap.errors import EigenmapError
+from eigenmap.core.addresses import is_database, require_path
+from eigenmap.core.errors import EigenmapError
 
 
 @app.command(

@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
-from eigenmap.addresses import require_path
 from eigenmap.cli.app import ABOUT, app
 from eigenmap.cli.console import show
 from eigenmap.cli.options import QuietOption
-from eigenmap.errors import EigenmapError
+from eigenmap.core.addresses import require_path
+from eigenmap.core.errors import EigenmapError
 
 
 @app.command(

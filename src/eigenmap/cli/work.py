@@ -29,7 +29,8 @@ def read_images(
 
     The word `catalogue`, where no file has that name, is the embedded catalogue.
     """
-    from eigenmap.data import catalogue, load_images
+    from eigenmap.data import load_images
+    from eigenmap.data.images import catalogue
     from eigenmap.fitting.images import say_skipped
 
     size, channels = model.image.size, model.image.channels  # refused here if the model is one of nodes

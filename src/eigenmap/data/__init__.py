@@ -1,19 +1,19 @@
 """Images and graphs, their labels, and where they come from.
 
 :func:`load_images` reads folders, files and arrays into an :class:`ImageSet`; :func:`to_pixels` takes images that
-are in memory already; :mod:`eigenmap.data.catalogue` is a small set that comes with the package. :func:`load_graph`
-reads a :class:`Graph` from files and from the objects of other libraries.
+are in memory already; :mod:`eigenmap.data.images.catalogue` is a small set that comes with the package.
+:func:`load_graph` reads a :class:`Graph` from files and from the objects of other libraries.
 """
 
-from eigenmap.data import catalogue
-from eigenmap.data.adjacency import Adjacency, build_adjacency
-from eigenmap.data.arrays import to_pixels
-from eigenmap.data.graph_files import save_graph
-from eigenmap.data.graph_sources import load_ogb, load_pyg
-from eigenmap.data.graphs import Graph, load_graph
-from eigenmap.data.imageset import ImageSet
-from eigenmap.data.labels import Labels, labels_from_csv, labels_from_folders
-from eigenmap.data.sources import load_images
+from eigenmap.data.graphs.adjacency import Adjacency, build_adjacency
+from eigenmap.data.graphs.files import save_graph
+from eigenmap.data.graphs.graph import Graph, load_graph
+from eigenmap.data.graphs.sources import load_ogb, load_pyg
+from eigenmap.data.images import catalogue
+from eigenmap.data.images.arrays import to_pixels
+from eigenmap.data.images.imageset import ImageSet
+from eigenmap.data.images.labels import Labels, labels_from_csv, labels_from_folders
+from eigenmap.data.images.sources import load_images
 
 __all__ = [
     "Adjacency",

@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib.format import MAGIC_PREFIX
 
-from eigenmap.errors import EigenmapError
+from eigenmap.core.errors import EigenmapError
 
 Array: TypeAlias = npt.NDArray[Any]
 

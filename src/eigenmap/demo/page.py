@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from eigenmap.core.errors import EigenmapError
+from eigenmap.core.files import whole
 from eigenmap.demo.methods import METRICS, NAMES, Method, where_pixels_are_level
-from eigenmap.errors import EigenmapError
 from eigenmap.figures import report
 from eigenmap.figures.curves import Curve, retrieval_curves
 from eigenmap.figures.excitation import exciting_figure
@@ -24,7 +25,6 @@ from eigenmap.figures.run_page import (
 )
 from eigenmap.figures.study import TrainedRun, runs_lengths, runs_spectrum, runs_training
 from eigenmap.figures.style import save
-from eigenmap.files import whole
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

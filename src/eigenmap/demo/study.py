@@ -15,16 +15,17 @@ from typing import Any
 import torch
 
 from eigenmap import recipes
-from eigenmap.addresses import require_path
-from eigenmap.data import ImageSet, catalogue
-from eigenmap.data.catalogue import Split
+from eigenmap.core.addresses import require_path
+from eigenmap.core.errors import EigenmapError
+from eigenmap.core.files import require_writable
+from eigenmap.data import ImageSet
+from eigenmap.data.images import catalogue
+from eigenmap.data.images.catalogue import Split
 from eigenmap.demo.methods import Method, compare, stored_rival
-from eigenmap.errors import EigenmapError
 from eigenmap.evaluation.baselines import labels_of
 from eigenmap.figures.answers import find_answers
 from eigenmap.figures.excitation import ExcitedFeature, excited_by
 from eigenmap.figures.gallery import Answers
-from eigenmap.files import require_writable
 from eigenmap.fitting import pipeline
 from eigenmap.fitting.images import ImageTask, fit_images
 from eigenmap.fitting.options import RunOptions

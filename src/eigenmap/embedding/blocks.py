@@ -10,10 +10,10 @@ from functools import partial
 import numpy as np
 import torch
 
-from eigenmap.data.decode import decode_in_order, processors
-from eigenmap.data.images import Pixels, UnreadableImageError, quiet_pillow
-from eigenmap.data.sources import strict_error
-from eigenmap.data.stream import Picture, square
+from eigenmap.data.images.decode import Pixels, UnreadableImageError, quiet_pillow
+from eigenmap.data.images.sources import strict_error
+from eigenmap.data.images.stream import Picture, square
+from eigenmap.data.images.workers import decode_in_order, processors
 from eigenmap.model import Codes, Eigenmap
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, NamedTuple
 
-from eigenmap.files import open_regular
+from eigenmap.core.files import open_regular
 
 _BLOCK = 2**20
 

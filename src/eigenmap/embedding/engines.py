@@ -18,11 +18,11 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import torch
 
-from eigenmap.data.decode import processors
-from eigenmap.data.stream import ImageStream, Shard
+from eigenmap.core.errors import EigenmapError
+from eigenmap.data.images.stream import ImageStream, Shard
+from eigenmap.data.images.workers import processors
 from eigenmap.embedding.blocks import Block, Encoding, encode_blocks
 from eigenmap.embedding.workspace import ShardFolder
-from eigenmap.errors import EigenmapError
 from eigenmap.model import Eigenmap
 
 _ATTEMPTS = 3

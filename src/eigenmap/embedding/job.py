@@ -8,18 +8,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
-from eigenmap.arguments import a_device, a_path, whole_number
-from eigenmap.data.sources import strict_error
-from eigenmap.data.stream import ImageStream, open_stream
+from eigenmap.core.arguments import a_device, a_path, whole_number
+from eigenmap.core.errors import EigenmapError
+from eigenmap.core.files import require_writable
+from eigenmap.core.folders import recover, remove_leftovers
+from eigenmap.data.images.sources import strict_error
+from eigenmap.data.images.stream import ImageStream, open_stream
 from eigenmap.embedding import engines
 from eigenmap.embedding.blocks import Encoding
 from eigenmap.embedding.files import SUFFIXES, join
 from eigenmap.embedding.publication import Publication, Replaced
 from eigenmap.embedding.shards import Codebook, Plan, parquet_module
 from eigenmap.embedding.workspace import ShardFolder, Workspace
-from eigenmap.errors import EigenmapError
-from eigenmap.files import require_writable
-from eigenmap.folders import recover, remove_leftovers
 from eigenmap.model import Eigenmap
 
 Engine = Literal["local", "ray"]

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from eigenmap.core.errors import EigenmapError
+from eigenmap.core.files import read_json, sync_directory
+from eigenmap.core.folders import exchange, move_new
 from eigenmap.embedding.checksums import content_digest
 from eigenmap.embedding.files import SUFFIXES, names_file
 from eigenmap.embedding.shards import DESCRIPTION, Codebook, write_json
-from eigenmap.errors import EigenmapError
-from eigenmap.files import read_json, sync_directory
-from eigenmap.folders import exchange, move_new
 
 Identity = list[int] | None
 """What a path leads to: the number of its inode, and for a file its size and time; None if it leads nowhere."""

@@ -22,11 +22,11 @@ from typing import IO, Any
 
 import numpy as np
 
-from eigenmap.arguments import a_path
+from eigenmap.core.arguments import a_path
+from eigenmap.core.errors import EigenmapError
+from eigenmap.core.files import open_regular, read_json, whole_file
 from eigenmap.embedding.blocks import Block
 from eigenmap.embedding.checksums import Checksum
-from eigenmap.errors import EigenmapError
-from eigenmap.files import open_regular, read_json, whole_file
 from eigenmap.model import Codes
 
 DESCRIPTION = "_embedding.json"  # with an underscore, so that readers of Parquet folders pass it over

@@ -24,13 +24,13 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from eigenmap.data.stream import ImageStream
+from eigenmap.core.errors import EigenmapError
+from eigenmap.core.files import make_folder, read_json, sync_directory
+from eigenmap.core.folders import BusyFolderError, folder_lock
+from eigenmap.data.images.stream import ImageStream
 from eigenmap.embedding.blocks import Block
 from eigenmap.embedding.checksums import Checksum
 from eigenmap.embedding.shards import DESCRIPTION, Checksums, Codebook, Plan, shard_files, write_json, write_shard
-from eigenmap.errors import EigenmapError
-from eigenmap.files import make_folder, read_json, sync_directory
-from eigenmap.folders import BusyFolderError, folder_lock
 
 _VERSION = 2
 """Work of earlier versions, which did not look at the content of the images, is not continued."""

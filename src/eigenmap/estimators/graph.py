@@ -12,8 +12,8 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 
-from eigenmap.data.graphs import load_graph
-from eigenmap.errors import EigenmapError
+from eigenmap.core.errors import EigenmapError
+from eigenmap.data.graphs.graph import load_graph
 from eigenmap.fitting.graph import fit_graph
 from eigenmap.model import Codes, Eigenmap
 from eigenmap.recipes.graph import GraphRecipe

@@ -13,11 +13,11 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 from torch import Tensor, nn
 
-from eigenmap.arguments import whole_number
-from eigenmap.errors import EigenmapError
-from eigenmap.estimators import report
-from eigenmap.estimators.relation import NEIGHBOURS, PRECOMPUTED, make_relation, one_row_each
-from eigenmap.estimators.solver import Found, Settings, Solver
+from eigenmap.core.arguments import whole_number
+from eigenmap.core.errors import EigenmapError
+from eigenmap.kernels import report
+from eigenmap.kernels.relation import NEIGHBOURS, PRECOMPUTED, make_relation, one_row_each
+from eigenmap.kernels.solver import Found, Settings, Solver
 from eigenmap.objectives.objective import number
 
 Array = np.ndarray[Any, Any]
@@ -39,7 +39,7 @@ class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     keeping the training points, and what `SpectralEmbedding` gives with a `transform`.
 
     How. The hidden layers are trained on the log-determinant of the Rayleigh quotient. The last layer is solved for, in
-    float64, on one joint block of reference points (`eigenmap.estimators.ritz`). Data of up to `batch_size` points is
+    float64, on one joint block of reference points (`eigenmap.kernels.ritz`). Data of up to `batch_size` points is
     one batch: then training is exact, in float64, and does not happen at all if the first guess leaves a residual
     below `tol`.
 

@@ -17,9 +17,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from eigenmap.core.errors import EigenmapError
 from eigenmap.data import ImageSet
-from eigenmap.data.labels import Labels
-from eigenmap.errors import EigenmapError
+from eigenmap.data.images.labels import Labels
 from eigenmap.evaluation.ranking import Codes
 from eigenmap.evaluation.retrieval import Row, lengths, pca, project, random_features, retrieval
 from eigenmap.model import Eigenmap

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from eigenmap.errors import EigenmapError
+from eigenmap.core.errors import EigenmapError
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -15,8 +15,8 @@ from typing import Literal, TypedDict, get_args
 import torch
 from torch import Tensor
 
-from eigenmap.arguments import whole_number
-from eigenmap.errors import EigenmapError
+from eigenmap.core.arguments import whole_number
+from eigenmap.core.errors import EigenmapError
 from eigenmap.evaluation.checks import class_numbers
 from eigenmap.evaluation.neighbours import knn_accuracy
 from eigenmap.evaluation.probe import LinearProbe, fit_ridge, fit_sgd, fractions

@@ -26,8 +26,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from eigenmap.arguments import whole_number
-from eigenmap.errors import EigenmapError
+from eigenmap.core.arguments import whole_number
+from eigenmap.core.errors import EigenmapError
 from eigenmap.model import Eigenmap
 from eigenmap.spectrum import unit_rows
 

@@ -7,10 +7,10 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
+from eigenmap.augment.views import TwoViews
+from eigenmap.core.errors import EigenmapError
 from eigenmap.data import ImageSet
-from eigenmap.errors import EigenmapError
 from eigenmap.evaluation.neighbours import knn_accuracy
-from eigenmap.relations.augmentation import TwoViews
 
 MONITORED_IMAGES = 5_000
 """Training images among which neighbours are looked for."""

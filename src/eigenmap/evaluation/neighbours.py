@@ -18,8 +18,8 @@ import math
 import torch
 from torch import Tensor
 
-from eigenmap.arguments import whole_number
-from eigenmap.errors import EigenmapError
+from eigenmap.core.arguments import whole_number
+from eigenmap.core.errors import EigenmapError
 from eigenmap.evaluation.checks import class_numbers
 from eigenmap.evaluation.ranking import Codes, nearest
 

@@ -29,8 +29,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from eigenmap.arguments import whole_number
-from eigenmap.errors import EigenmapError
+from eigenmap.core.arguments import whole_number
+from eigenmap.core.errors import EigenmapError
 from eigenmap.evaluation.probe import LAMBDAS, LinearProbe, fit_ridge, fractions
 from eigenmap.evaluation.ranking import Codes, as_tensor, device_of
 

@@ -21,8 +21,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from eigenmap.arguments import whole_number
-from eigenmap.errors import EigenmapError
+from eigenmap.core.arguments import whole_number
+from eigenmap.core.errors import EigenmapError
 
 Codes: TypeAlias = "Tensor | NDArray[Any]"
 

@@ -26,8 +26,8 @@ from typing import NamedTuple, TypeAlias
 import torch
 from torch import Tensor
 
-from eigenmap.arguments import whole_number
-from eigenmap.errors import EigenmapError
+from eigenmap.core.arguments import whole_number
+from eigenmap.core.errors import EigenmapError
 from eigenmap.evaluation.ranking import Codes, as_tensor, check_codes, device_of, nearest
 from eigenmap.evaluation.relevance import Relevance
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from eigenmap.arguments import a_path, whole_number
+from eigenmap.core.arguments import a_path, whole_number
+from eigenmap.core.files import whole_file
 from eigenmap.embedding.files import remove_names
 from eigenmap.embedding.shards import as_json, code_table, parquet_module
-from eigenmap.files import whole_file
 from eigenmap.search import CodeIndex
 from eigenmap.search.backend import Floats, Id
 

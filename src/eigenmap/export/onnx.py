@@ -24,9 +24,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from eigenmap.arguments import a_path
-from eigenmap.errors import EigenmapError
-from eigenmap.files import whole_file
+from eigenmap.core.arguments import a_path
+from eigenmap.core.errors import EigenmapError
+from eigenmap.core.files import whole_file
 from eigenmap.model import Eigenmap
 from eigenmap.spectrum import unit_rows
 

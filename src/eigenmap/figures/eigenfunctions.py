@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from eigenmap.errors import EigenmapError
+from eigenmap.core.errors import EigenmapError
 from eigenmap.figures.style import INK, MUTED, OKABE_ITO, PAPER, add_axes, look, new_figure, styled, write_text
 
 if TYPE_CHECKING:

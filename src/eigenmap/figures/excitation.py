@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from eigenmap.core.errors import EigenmapError
 from eigenmap.data import ImageSet
-from eigenmap.errors import EigenmapError
 from eigenmap.evaluation.excitation import STEPS, excite, extremes
 from eigenmap.figures.gallery import Hit, Picture, Row, feature_grid, picture_of
 from eigenmap.figures.style import MUTED, add_axes, new_figure

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from eigenmap.errors import EigenmapError
+from eigenmap.core.errors import EigenmapError
 from eigenmap.figures.style import INK, OKABE_ITO, PAPER, add_axes, new_figure, styled, write_text
 
 if TYPE_CHECKING:

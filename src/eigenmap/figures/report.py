@@ -20,10 +20,10 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from eigenmap.errors import EigenmapError
+from eigenmap.core.errors import EigenmapError
+from eigenmap.core.files import make_folder, whole
 from eigenmap.figures.gallery import Answers, Hit, Picture
 from eigenmap.figures.style import css_variables, inline
-from eigenmap.files import make_folder, whole
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -12,7 +12,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from eigenmap.errors import EigenmapError
+from eigenmap.core.errors import EigenmapError
 from eigenmap.evaluation.retrieval import Row
 from eigenmap.figures import report
 from eigenmap.figures.report import Html, Page, Section

@@ -17,11 +17,11 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
-from eigenmap.arguments import is_number
-from eigenmap.errors import EigenmapError
+from eigenmap.core.arguments import is_number
+from eigenmap.core.errors import EigenmapError
+from eigenmap.core.files import read_json
 from eigenmap.figures.curves import Curve, Panel
 from eigenmap.figures.style import numbered_key
-from eigenmap.files import read_json
 
 NOT_METRICS = {"dim", "share", "labels", "spread", "runs", "seed"}
 PREFERRED = ("map_over_found@", "precision@", "accuracy")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from eigenmap.errors import EigenmapError
+from eigenmap.core.errors import EigenmapError
 from eigenmap.figures.style import GRID, add_axes, add_legend, legend_label, new_figure, numbered_look, write_text
 
 if TYPE_CHECKING:

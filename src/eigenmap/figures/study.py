@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from eigenmap.errors import EigenmapError
+from eigenmap.core.errors import EigenmapError
 from eigenmap.evaluation.retrieval import Row
 from eigenmap.figures.curves import Curve, Panel, length_curves
 from eigenmap.figures.excitation import ExcitedFeature, MadeFeature, exciting_figure, made_figure

@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from eigenmap.errors import EigenmapError
-from eigenmap.files import make_folder, whole
+from eigenmap.core.errors import EigenmapError
+from eigenmap.core.files import make_folder, whole
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

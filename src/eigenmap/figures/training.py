@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from eigenmap.errors import EigenmapError
+from eigenmap.core.errors import EigenmapError
 from eigenmap.figures.style import GRID, add_axes, add_legend, legend_label, new_figure, numbered_look, write_text
 from eigenmap.training.health import lowest_rank
 from eigenmap.training.metrics import Record

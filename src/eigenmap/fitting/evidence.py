@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from eigenmap.core.batch import Batch
 from eigenmap.fitting.align import Criteria, Evidence
 from eigenmap.model import Source
 from eigenmap.networks import Network
-from eigenmap.relations.batch import Batch
 from eigenmap.relations.graph import GraphPairs, first_of_each
 from eigenmap.relations.images import ImagePairs
 from eigenmap.spectrum import Moments, unit_rows

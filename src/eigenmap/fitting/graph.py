@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from eigenmap.data.adjacency import Adjacency
-from eigenmap.data.graphs import load_graph
-from eigenmap.errors import EigenmapError
+from eigenmap.core.errors import EigenmapError
+from eigenmap.data.graphs.adjacency import Adjacency
+from eigenmap.data.graphs.graph import load_graph
 from eigenmap.fitting import pipeline
 from eigenmap.fitting.evidence import node_evidence
 from eigenmap.fitting.options import RunOptions, Say, check_length

@@ -17,9 +17,11 @@ import torch
 from torch import Tensor, nn
 
 from eigenmap import recipes
-from eigenmap.arguments import a_path
+from eigenmap.augment.views import Standardisation, TwoViews
+from eigenmap.augment.views import recipe as two_views
+from eigenmap.core.arguments import a_path
+from eigenmap.core.errors import EigenmapError
 from eigenmap.data import ImageSet, load_images
-from eigenmap.errors import EigenmapError
 from eigenmap.evaluation.monitor import classes_of, knn_monitor
 from eigenmap.fitting import pipeline
 from eigenmap.fitting.evidence import image_evidence, pairs_to_align
@@ -30,8 +32,6 @@ from eigenmap.networks import Network, freeze, load_encoder_weights, require_enc
 from eigenmap.objectives import build
 from eigenmap.recipes import Recipe
 from eigenmap.recipes.recipe import identity
-from eigenmap.relations.augmentation import Standardisation, TwoViews
-from eigenmap.relations.augmentation import recipe as two_views
 from eigenmap.relations.images import ImagePairs, split_held_out
 from eigenmap.training import TrainingConfig
 from eigenmap.training.config import Accelerator

@@ -9,8 +9,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, get_args
 
-from eigenmap.arguments import is_number, seed_number, whole_number
-from eigenmap.errors import EigenmapError
+from eigenmap.core.arguments import is_number, seed_number, whole_number
+from eigenmap.core.errors import EigenmapError
 from eigenmap.fitting.run_folder import prepare
 from eigenmap.model import CHECKPOINT
 from eigenmap.recipes.recipe import BaseRecipe

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from eigenmap.arguments import a_path
-from eigenmap.errors import EigenmapError
-from eigenmap.files import require_writable
+from eigenmap.core.arguments import a_path
+from eigenmap.core.errors import EigenmapError
+from eigenmap.core.files import require_writable
 from eigenmap.model import CHECKPOINT, DESCRIPTION
 from eigenmap.training import checkpoint
 

@@ -15,7 +15,7 @@ from typing import Literal
 
 from torch import nn
 
-from eigenmap.errors import EigenmapError
+from eigenmap.core.errors import EigenmapError
 from eigenmap.networks.mlp import MLP
 from eigenmap.networks.network import Network, encoder_width, freeze, is_frozen
 from eigenmap.networks.nodes import NodeFeatures, NodeNetwork

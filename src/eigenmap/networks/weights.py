@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from eigenmap.errors import EigenmapError
+from eigenmap.core.errors import EigenmapError
 
 # Wrappers under which checkpoints keep the weights themselves.
 _CONTAINERS = ("state_dict", "model", "model_state_dict")

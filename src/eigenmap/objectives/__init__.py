@@ -18,7 +18,7 @@ from functools import partial
 from inspect import signature
 from typing import Any
 
-from eigenmap.errors import EigenmapError
+from eigenmap.core.errors import EigenmapError
 from eigenmap.objectives.barlow_twins import BarlowTwins
 from eigenmap.objectives.matryoshka import Matryoshka
 from eigenmap.objectives.nested import NestedMoments

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from eigenmap.core.errors import EigenmapError
 from eigenmap.core.pairing import Pairing
-from eigenmap.errors import EigenmapError
 from eigenmap.objectives.moments import average, world_size
 
 

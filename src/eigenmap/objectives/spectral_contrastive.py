@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
-from eigenmap.errors import EigenmapError
+from eigenmap.core.errors import EigenmapError
 from eigenmap.objectives.moments import join, scale_rows
 from eigenmap.objectives.objective import Objective, number
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import torch
 
-from eigenmap.errors import EigenmapError
+from eigenmap.core.errors import EigenmapError
 from eigenmap.recipes.imagenet import IMAGENET
 from eigenmap.recipes.laptop import CATALOGUE, LAPTOP
 from eigenmap.recipes.recipe import Recipe

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
-from eigenmap.data.adjacency import Directed, SelfLoops
-from eigenmap.errors import EigenmapError
+from eigenmap.core.errors import EigenmapError
+from eigenmap.data.graphs.adjacency import Directed, SelfLoops
 from eigenmap.recipes.recipe import BaseRecipe, changed
 from eigenmap.relations.graph import Sampler, Start
 from eigenmap.training.config import RESUME_ANYHOW

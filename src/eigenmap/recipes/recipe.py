@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin,
 
 import numpy as np
 
-from eigenmap.errors import EigenmapError
+from eigenmap.core.errors import EigenmapError
 from eigenmap.training.config import RESUME_ANYHOW, Optimisation, Setting, TrainingConfig
 
 

@@ -1,16 +1,7 @@
 """Relations: where the pairs (x, x+) come from that a model learns to agree on."""
 
-from eigenmap.relations.augmentation import (
-    IMAGENET,
-    RECIPES,
-    Augmentation,
-    Standardisation,
-    TwoViews,
-    plain,
-    recipe,
-    view,
-)
-from eigenmap.relations.batch import Batch
+from eigenmap.augment.views import IMAGENET, RECIPES, Augmentation, Standardisation, TwoViews, plain, recipe, view
+from eigenmap.core.batch import Batch
 from eigenmap.relations.graph import GraphPairs, NodeBlocks, hold_out_edges
 from eigenmap.relations.images import ImagePairs, split_held_out
 from eigenmap.relations.kernel import KERNELS, KernelBlocks, kernel_function

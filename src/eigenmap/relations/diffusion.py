@@ -27,8 +27,8 @@ from dataclasses import replace
 
 import torch
 
-from eigenmap.data.graphs import Graph
-from eigenmap.errors import EigenmapError
+from eigenmap.core.errors import EigenmapError
+from eigenmap.data.graphs.graph import Graph
 
 _LONGEST = 100
 """Steps after which a walk ends in any case; at a = 0.9 one in 40,000 gets there."""

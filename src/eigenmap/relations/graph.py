@@ -28,9 +28,9 @@ from typing import Literal, NamedTuple, get_args
 import torch
 from torch import Tensor
 
-from eigenmap.data.adjacency import Adjacency
-from eigenmap.errors import EigenmapError
-from eigenmap.relations.batch import Batch
+from eigenmap.core.batch import Batch
+from eigenmap.core.errors import EigenmapError
+from eigenmap.data.graphs.adjacency import Adjacency
 from eigenmap.relations.seeds import stream
 
 Start = Literal["degree", "uniform", "balanced"]

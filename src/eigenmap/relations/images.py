@@ -7,12 +7,12 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from eigenmap.errors import EigenmapError
-from eigenmap.relations.ahead import Ahead
-from eigenmap.relations.augmentation import TwoViews
-from eigenmap.relations.batch import Batch
+from eigenmap.augment.views import TwoViews
+from eigenmap.core.batch import Batch
+from eigenmap.core.errors import EigenmapError
+from eigenmap.loading.prefetch import Ahead
+from eigenmap.loading.store import PixelStore, send
 from eigenmap.relations.seeds import stream
-from eigenmap.relations.store import PixelStore, send
 
 # What a stream of random numbers is for; part of its seed.
 _ORDER, _VIEWS, _SPLIT = 0, 1, 2

@@ -24,8 +24,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from eigenmap.errors import EigenmapError
-from eigenmap.relations.batch import Batch
+from eigenmap.core.batch import Batch
+from eigenmap.core.errors import EigenmapError
 
 Kernel = Callable[[Tensor, Tensor], Tensor]
 """kappa of all pairs of rows: (B, ...), (B', ...) -> (B, B')."""

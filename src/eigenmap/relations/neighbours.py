@@ -26,8 +26,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from eigenmap.errors import EigenmapError
-from eigenmap.relations.batch import Batch
+from eigenmap.core.batch import Batch
+from eigenmap.core.errors import EigenmapError
 from eigenmap.relations.operator import MatrixOperator
 
 EXACT = 20_000

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from eigenmap.arguments import whole_number
-from eigenmap.errors import EigenmapError
+from eigenmap.core.arguments import whole_number
+from eigenmap.core.errors import EigenmapError
 from eigenmap.evaluation.retrieval import lengths
 from eigenmap.search.backend import Id, Readable, Stage, still
 from eigenmap.search.rivals import PrefixRow, compare_prefixes

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from eigenmap.arguments import whole_number
-from eigenmap.errors import EigenmapError, UnknownIdError
+from eigenmap.core.arguments import whole_number
+from eigenmap.core.errors import EigenmapError, UnknownIdError
 from eigenmap.search.backend import Floats, Id, Metadata, Stage
 from eigenmap.search.filters import plain
 

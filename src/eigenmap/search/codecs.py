@@ -32,7 +32,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenmap.errors import EigenmapError
+from eigenmap.core.errors import EigenmapError
 from eigenmap.search.backend import About, Floats, Id
 from eigenmap.search.budget import spread
 

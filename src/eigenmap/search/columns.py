@@ -10,7 +10,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenmap.files import open_regular
+from eigenmap.core.files import open_regular
 from eigenmap.search.backend import Floats, Rows
 from eigenmap.search.codecs import Bytes, Codec
 

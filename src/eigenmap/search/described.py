@@ -8,9 +8,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
-from eigenmap.errors import EigenmapError
-from eigenmap.files import parse_json
-from eigenmap.folders import recover
+from eigenmap.core.errors import EigenmapError
+from eigenmap.core.files import parse_json
+from eigenmap.core.folders import recover
 from eigenmap.search.backend import About
 from eigenmap.search.opened import OpenFolder
 

@@ -31,9 +31,9 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-from eigenmap.errors import EigenmapError, ReplacedError
-from eigenmap.files import parse_json
-from eigenmap.folders import BusyFolderError, folder_lock, remove_leftovers, staged_folder
+from eigenmap.core.errors import EigenmapError, ReplacedError
+from eigenmap.core.files import parse_json
+from eigenmap.core.folders import BusyFolderError, folder_lock, remove_leftovers, staged_folder
 from eigenmap.search import checksums, codecs
 from eigenmap.search.backend import About
 from eigenmap.search.described import RESTORE, about_of, description_of, opened, there

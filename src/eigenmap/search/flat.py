@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from eigenmap.errors import EigenmapError
+from eigenmap.core.errors import EigenmapError
 from eigenmap.search import checks, codecs, forking
 from eigenmap.search.backend import About, Batch, Floats, Found, Id, Mask, Metadata, Mode, Ranking, Stage
 from eigenmap.search.columns import Columns, appended, map_file

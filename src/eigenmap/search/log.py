@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from eigenmap.files import parse_json
+from eigenmap.core.files import parse_json
 
 ID_TYPES: dict[str, type] = {"str": str, "int": int}
 

@@ -10,8 +10,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from weakref import finalize
 
-from eigenmap.files import lock_descriptor, open_regular
-from eigenmap.folders import BusyFolderError
+from eigenmap.core.files import lock_descriptor, open_regular
+from eigenmap.core.folders import BusyFolderError
 
 
 class OpenFolder:

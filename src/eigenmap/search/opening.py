@@ -7,9 +7,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from eigenmap.addresses import is_database, require_path, scheme_of
-from eigenmap.arguments import whole_number
-from eigenmap.errors import EigenmapError
+from eigenmap.core.addresses import is_database, require_path, scheme_of
+from eigenmap.core.arguments import whole_number
+from eigenmap.core.errors import EigenmapError
 from eigenmap.search.backend import METHODS, METRICS, PRECISIONS, About, Approximate, Backend
 from eigenmap.search.directory import Directory
 

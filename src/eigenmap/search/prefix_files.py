@@ -14,8 +14,8 @@ from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
-from eigenmap.errors import EigenmapError
-from eigenmap.folders import BusyFolderError
+from eigenmap.core.errors import EigenmapError
+from eigenmap.core.folders import BusyFolderError
 from eigenmap.search.opened import OpenFolder
 
 NAME = re.compile(r"prefix-\d+\.[a-z0-9]+")

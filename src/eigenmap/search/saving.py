@@ -11,8 +11,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from eigenmap.addresses import require_path
-from eigenmap.errors import EigenmapError
+from eigenmap.core.addresses import require_path
+from eigenmap.core.errors import EigenmapError
 from eigenmap.search import checks, codecs
 from eigenmap.search.backend import About, Backend, Batch, Readable, still
 from eigenmap.search.directory import Directory, staged_index

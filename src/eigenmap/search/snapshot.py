@@ -13,8 +13,8 @@ from functools import partial
 
 import numpy as np
 
-from eigenmap.errors import EigenmapError
-from eigenmap.files import parse_json
+from eigenmap.core.errors import EigenmapError
+from eigenmap.core.files import parse_json
 from eigenmap.search import checks
 from eigenmap.search.backend import About, Batch, Floats, Found, Id, Mask, Metadata, Mode, Ranking, Rows, Stage
 from eigenmap.search.codecs import Codec

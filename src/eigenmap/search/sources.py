@@ -18,7 +18,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
-from eigenmap.errors import EigenmapError
+from eigenmap.core.errors import EigenmapError
 from eigenmap.search.backend import Id, Metadata
 
 NOTE = "sources"

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from eigenmap.errors import EigenmapError
-from eigenmap.files import parse_json
+from eigenmap.core.errors import EigenmapError
+from eigenmap.core.files import parse_json
 from eigenmap.search import checksums, prefix_files
 from eigenmap.search.described import RESTORE
 from eigenmap.search.directory import Directory

@@ -11,8 +11,8 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from eigenmap import __version__
-from eigenmap.errors import EigenmapError, ReplacedError
-from eigenmap.redaction import redacted
+from eigenmap.core.errors import EigenmapError, ReplacedError
+from eigenmap.core.redaction import redacted
 from eigenmap.search.filters import NestedError
 from eigenmap.service import schemas
 from eigenmap.service.overview_routes import overview_routes

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 from starlette.responses import JSONResponse
 
-from eigenmap.errors import EigenmapError
+from eigenmap.core.errors import EigenmapError
 from eigenmap.service import schemas
 from eigenmap.service.filtering import check_filter
 from eigenmap.service.metrics import Metrics

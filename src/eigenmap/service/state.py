@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from eigenmap.errors import EigenmapError, ReplacedError, UnknownIdError
+from eigenmap.core.errors import EigenmapError, ReplacedError, UnknownIdError
 from eigenmap.search.backend import Batch, Floats, Id, KeepsNotes, Metadata
 from eigenmap.search.codecs import Codec
 from eigenmap.search.index import CodeIndex

@@ -22,8 +22,8 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from eigenmap.data.images import UnreadableImageError, decode_image
-from eigenmap.errors import EigenmapError
+from eigenmap.core.errors import EigenmapError
+from eigenmap.data.images.decode import UnreadableImageError, decode_image
 from eigenmap.service.inside import opened_inside
 
 FILE = "thumbnails.sqlite"

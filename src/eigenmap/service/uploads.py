@@ -10,8 +10,8 @@ import io
 
 from PIL import Image, UnidentifiedImageError
 
-from eigenmap.data.images import Pixels, fit_image
-from eigenmap.errors import EigenmapError
+from eigenmap.core.errors import EigenmapError
+from eigenmap.data.images.decode import Pixels, fit_image
 
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP")
 """What may be uploaded: the formats that browsers show, whose decoders see the most scrutiny."""

@@ -28,8 +28,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from eigenmap.errors import EigenmapError
-from eigenmap.relations.batch import Batch
+from eigenmap.core.batch import Batch
+from eigenmap.core.errors import EigenmapError
 
 if TYPE_CHECKING:
     from eigenmap.training.loop import Learner

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import nn
 
-from eigenmap.errors import EigenmapError
+from eigenmap.core.errors import EigenmapError
 from eigenmap.training.config import TrainingConfig
 from eigenmap.training.launch import start
 from eigenmap.training.loop import Learner, Relation

@@ -12,9 +12,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from eigenmap.arguments import is_number
-from eigenmap.errors import EigenmapError
-from eigenmap.files import whole
+from eigenmap.core.arguments import is_number
+from eigenmap.core.errors import EigenmapError
+from eigenmap.core.files import whole
 from eigenmap.training.config import Setting
 
 FORMAT = 1

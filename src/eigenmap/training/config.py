@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import Literal, get_args
 
-from eigenmap.arguments import is_number, seed_number, whole_number
-from eigenmap.errors import EigenmapError
+from eigenmap.core.arguments import is_number, seed_number, whole_number
+from eigenmap.core.errors import EigenmapError
 
 Optimizer = Literal["adamw", "sgd", "lars"]
 Precision = Literal["32-true", "bf16-mixed"]

@@ -21,9 +21,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from eigenmap.core.batch import Batch
+from eigenmap.core.errors import EigenmapError
 from eigenmap.core.pairing import Pairing
-from eigenmap.errors import EigenmapError
-from eigenmap.relations.batch import Batch
 from eigenmap.spectrum import unit_rows
 from eigenmap.training.config import TrainingConfig
 from eigenmap.training.metrics import Record

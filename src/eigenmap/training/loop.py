@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 import torch
 from torch import Tensor, nn
 
-from eigenmap.relations.batch import Batch
+from eigenmap.core.batch import Batch
 from eigenmap.training import health
 from eigenmap.training.accumulate import backward_in_chunks
 from eigenmap.training.config import Setting, TrainingConfig

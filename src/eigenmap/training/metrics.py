@@ -14,9 +14,9 @@ from typing import Any, TypedDict, cast
 import torch
 from torch import Tensor
 
-from eigenmap.arguments import is_number
-from eigenmap.errors import EigenmapError
-from eigenmap.files import parse_json, whole
+from eigenmap.core.arguments import is_number
+from eigenmap.core.errors import EigenmapError
+from eigenmap.core.files import parse_json, whole
 
 
 class Record(TypedDict, total=False):

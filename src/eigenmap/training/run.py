@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from eigenmap.errors import EigenmapError
-from eigenmap.files import lock_descriptor, make_folder, sync_directory
+from eigenmap.core.errors import EigenmapError
+from eigenmap.core.files import lock_descriptor, make_folder, sync_directory
 from eigenmap.model import CHECKPOINT, DESCRIPTION
 from eigenmap.training import checkpoint
 from eigenmap.training.config import Setting

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from psycopg import sql
 
-from eigenmap.errors import EigenmapError
+from eigenmap.core.errors import EigenmapError
 from eigenmap.search import checks
 from eigenmap.search.backend import About, Batch, Floats, Found, Id, Metadata, Mode, Stage
 from eigenmap.search.filters import Condition

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from eigenmap.errors import EigenmapError
+from eigenmap.core.errors import EigenmapError
 
 try:
     import psycopg

@@ -10,7 +10,7 @@ import numpy as np
 from psycopg import sql
 from psycopg.types.json import Jsonb
 
-from eigenmap.errors import EigenmapError
+from eigenmap.core.errors import EigenmapError
 from eigenmap.search.backend import Floats, Id, Metadata
 from eigenmap.search.postgres.connection import Connection, execute
 from eigenmap.search.postgres.statements import Table

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import psycopg
 from psycopg import sql
 
-from eigenmap.errors import EigenmapError
+from eigenmap.core.errors import EigenmapError
 from eigenmap.search.backend import About, Batch, Id
 from eigenmap.search.postgres.connection import (
     Connection,

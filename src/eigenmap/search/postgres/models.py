@@ -6,7 +6,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from eigenmap.errors import EigenmapError
+from eigenmap.core.errors import EigenmapError
 from eigenmap.model import DESCRIPTION, WEIGHTS, Eigenmap, weights_file
 from eigenmap.search.postgres.connection import Connection, address, connect
 from eigenmap.search.postgres.session import Session

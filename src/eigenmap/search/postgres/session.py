@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import psycopg
 
-from eigenmap.errors import EigenmapError
+from eigenmap.core.errors import EigenmapError
 from eigenmap.search.postgres.connection import Connection, connect, is_conflict, is_lost, speaking
 from eigenmap.search.postgres.transactions import transaction
 

@@ -22,7 +22,7 @@ from typing import Any
 
 from psycopg import sql
 
-from eigenmap.errors import EigenmapError
+from eigenmap.core.errors import EigenmapError
 from eigenmap.search.backend import About, Stage
 from eigenmap.search.filters import Condition
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from psycopg import sql
 
-from eigenmap.errors import EigenmapError
-from eigenmap.files import parse_json
+from eigenmap.core.errors import EigenmapError
+from eigenmap.core.files import parse_json
 from eigenmap.search.backend import About
 from eigenmap.search.postgres.connection import Connection, execute
 from eigenmap.search.postgres.statements import FORMAT, ID_TYPES, VERSION, Table

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import psycopg
 
-from eigenmap.errors import EigenmapError
+from eigenmap.core.errors import EigenmapError
 from eigenmap.search.postgres.connection import Connection, connect, first_line, is_lost
 
 PATIENCE = 15.0

@@ -1,0 +1,1 @@
+"""`eigenmap evaluate`: one file per measurement."""

@@ -1,0 +1,218 @@
+"""`eigenmap evaluate nodes`: how well a linear classifier reads the classes of nodes from codes of every length."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from eigenmap.cli.console import progress_bar, sayer
+from eigenmap.cli.evaluate.probing import (
+    CodesOf,
+    CodesOfOption,
+    LabelLists,
+    LabelsOption,
+    check_uncut,
+    shares_of,
+    show_by_share,
+)
+from eigenmap.cli.evaluate.retrieval import circumstances, evaluate
+from eigenmap.cli.options import (
+    HOW,
+    Device,
+    DeviceOption,
+    ForceOption,
+    JsonOption,
+    ModelArgument,
+    QuietOption,
+    check_device,
+)
+from eigenmap.cli.outputs import check_file, write_json
+from eigenmap.core.errors import EigenmapError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from eigenmap.data.graphs.graph import Nodes
+    from eigenmap.evaluation.nodes import NodeRow, Split
+
+
+class ProbeName(str, Enum):
+    """Kinds of linear probes, see `eigenmap.evaluation.nodes`."""
+
+    logistic = "logistic"
+    ridge = "ridge"
+    paper = "paper"
+
+
+class SplitKind(str, Enum):
+    """Where the split comes from."""
+
+    auto = "auto"
+    file = "file"
+    random = "random"
+
+
+@evaluate.command(
+    cls=LabelLists,
+    no_args_is_help=True,
+    epilog="""
+Examples:
+
+[cyan]  eigenmap evaluate nodes runs/cora cora.npz --labels 1 10 100 --json r.json[/cyan]
+
+[cyan]  eigenmap evaluate nodes runs/cora cora.npz --probe paper --dims 8 32 128 --split random[/cyan]
+""",
+)
+def nodes(
+    run: ModelArgument,
+    graph: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE.npz", help="Features x and class numbers y of nodes; no edges are needed.", show_default=False
+        ),
+    ],
+    labels: LabelsOption = None,
+    dims: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--dims",
+            metavar="N...",
+            help="Code lengths to measure [dim](default: 8 16 32 ... all)[/dim].",
+            show_default=False,
+            rich_help_panel=HOW,
+        ),
+    ] = None,
+    probe: Annotated[
+        ProbeName,
+        typer.Option(
+            "--probe",
+            help="logistic: BGRL's protocol; ridge: closed form; paper: SGD with smoothed labels.",
+            rich_help_panel=HOW,
+        ),
+    ] = ProbeName.logistic,
+    of: CodesOfOption = CodesOf.codes,
+    split: Annotated[
+        SplitKind,
+        typer.Option(
+            "--split",
+            help="The split in the file, or random ones of 10 / 10 / 80 %; auto takes the file's where it has one.",
+            rich_help_panel=HOW,
+        ),
+    ] = SplitKind.auto,
+    runs: Annotated[
+        int,
+        typer.Option(
+            "--runs",
+            metavar="N",
+            min=1,
+            help="Splits (or, of the file's one, draws of the labels) to average over.",
+            rich_help_panel=HOW,
+        ),
+    ] = 10,
+    device: DeviceOption = Device.auto,
+    json: JsonOption = None,
+    force: ForceOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Classify test nodes by a linear probe of their codes, fitted to a share of the training labels.
+
+    [bold]accuracy[/bold]    share of the test nodes that are classified correctly, mean over the runs
+    [bold]spread[/bold]      its sample standard deviation over the runs
+    [bold]validation[/bold]  the same share of the validation nodes, on which the probe makes its choices
+    """
+    import torch
+
+    from eigenmap.evaluation.nodes import evaluate_nodes
+    from eigenmap.model import Eigenmap, NodeInput
+
+    if json is not None:
+        check_file(json, force)
+    shares = shares_of(labels)
+    check_uncut(of, dims)
+    place = check_device(device)
+    model = Eigenmap.load(run)
+    if not isinstance(model.input, NodeInput):
+        raise EigenmapError(
+            f"{run} is a model of images; eigenmap evaluate retrieval and evaluate classes measure those."
+        )
+    data, known = _labelled(graph)
+    splits = _splits(graph, data, split, runs)
+    if split is SplitKind.auto and not quiet:
+        sayer(quiet)(f"{'The split of the file' if data.splits else 'Random splits of 10 / 10 / 80 %'}, {runs} runs.")
+    _report_classes(known, splits, sayer(quiet))
+    rows = model.input.read(data.x)
+    model.network.to(place)
+    if of is CodesOf.encoder:
+        codes = torch.cat(list(model.raw(rows, source="encoder"))).numpy()
+        lengths: list[int] | None = [codes.shape[1]]
+    else:
+        lengths = [model.check_dim(dim) for dim in dims] if dims else None
+        codes = model.encode(rows, normalize=False, batch_size=4096)
+    found: list[NodeRow] = []
+    with progress_bar("probing", quiet) as tick:
+        for place_of_share, share in enumerate(shares, start=1):
+            found += evaluate_nodes(
+                codes, known, splits, shares=(share,), dims=lengths, probe=probe.value, device=place
+            )
+            if tick is not None:
+                tick(place_of_share, len(shares))
+    if json is not None:
+        protocol = {
+            "graph": str(graph),
+            "nodes": len(data),
+            "classes": len(torch.unique(known[known >= 0])),
+            "probe": probe.value,
+            "of": of.value,
+            "split": "file" if _own_split(split, data) else "random 10 / 10 / 80 %",
+            "sizes": {name: len(part) for name, part in splits[0]._asdict().items()},
+            "runs": runs,
+            "chosen": "on validation nodes",
+        }
+        write_json(json, {**circumstances(run, model, place, "nodes"), "protocol": protocol, "rows": found})
+    show_by_share(found, f"{len(splits[0].test):,} test nodes", ("accuracy", "spread", "validation"), _cells)
+
+
+def _labelled(path: Path) -> tuple[Nodes, Tensor]:
+    """The nodes in a file, and their labels."""
+    from eigenmap.data.graphs.files import read_nodes
+
+    data = read_nodes(path)
+    if data.y is None or not bool((data.y >= 0).any()):
+        raise EigenmapError(f"{path} has no labels: it needs an array y with a class number for each node.")
+    return data, data.y
+
+
+def _own_split(kind: SplitKind, data: Nodes) -> bool:
+    return kind is SplitKind.file or (kind is SplitKind.auto and bool(data.splits))
+
+
+def _splits(path: Path, data: Nodes, kind: SplitKind, runs: int) -> list[Split]:
+    from eigenmap.evaluation.nodes import Split, random_split
+
+    assert data.y is not None
+    if not _own_split(kind, data):
+        return [random_split(data.y, seed) for seed in range(runs)]
+    parts = [data.splits.get(name) for name in ("train", "validation", "test")]
+    if any(part is None for part in parts):
+        raise EigenmapError(f"{path} has not all of train_idx, val_idx and test_idx: say --split random.")
+    # Nodes without a label cannot be learned from or scored.
+    return [Split(*(part[data.y[part] >= 0] for part in parts if part is not None))] * runs
+
+
+def _report_classes(known: Tensor, splits: Sequence[Split], say: Callable[[str], None]) -> None:
+    """Say which classes no probe can learn in some run."""
+    found: set[int] = set()
+    for split in splits:
+        found |= set(known[split.test].tolist()) - set(known[split.train].tolist())
+    if found:
+        names = ", ".join(map(str, sorted(found)))
+        say(f"No training node in some or all runs: class {names}. Its test nodes count as errors there.")
+
+
+def _cells(row: NodeRow) -> list[str]:
+    spread = f"{row['spread']:.4f}" if row["runs"] > 1 else "one run"
+    return [f"{row['accuracy']:.4f}", spread, f"{row['validation']:.4f}"]

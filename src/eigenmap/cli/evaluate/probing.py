@@ -1,0 +1,81 @@
+"""What `eigenmap evaluate classes` and `evaluate nodes` have in common: shares of labels, and what is probed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from enum import Enum
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand
+
+from eigenmap.cli.console import show
+from eigenmap.cli.evaluate.retrieval import repeat_options
+from eigenmap.cli.options import HOW
+from eigenmap.core.errors import EigenmapError
+
+
+class LabelLists(TyperCommand):
+    """A command whose options --labels and --dims take several numbers: `--labels 1 10 100`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Repeat the option for each number, which is the form that is parsed."""
+        return super().parse_args(ctx, repeat_options(args, ("--labels", "--dims")))
+
+
+class CodesOf(str, Enum):
+    """What is probed."""
+
+    codes = "codes"
+    encoder = "encoder"
+
+
+LabelsOption = Annotated[
+    list[float] | None,
+    typer.Option(
+        "--labels",
+        metavar="PERCENT...",
+        help="Shares of the training labels to use [dim](default: 1 10 100)[/dim].",
+        show_default=False,
+        rich_help_panel=HOW,
+    ),
+]
+CodesOfOption = Annotated[
+    CodesOf,
+    typer.Option(
+        "--of",
+        help="The ordered codes, or the raw output of the encoder, which has no order and is used whole.",
+        rich_help_panel=HOW,
+    ),
+]
+
+
+def shares_of(percents: Sequence[float] | None) -> list[float]:
+    """Percentages of labels as shares; 1, 10 and 100 % if none are given."""
+    for percent in percents or ():
+        if not 0 < percent <= 100:
+            raise EigenmapError(f"--labels takes percentages above 0 and up to 100, not {percent:g}.")
+    return [percent / 100 for percent in percents or (1, 10, 100)]
+
+
+def check_uncut(of: CodesOf, dims: Sequence[int] | None) -> None:
+    """Refuse to cut what has no order."""
+    if of is CodesOf.encoder and dims:
+        raise EigenmapError("The output of the encoder has no order, so that it cannot be cut: leave --dims out.")
+
+
+def show_by_share(
+    rows: Sequence[Any], tested: str, columns: Sequence[str], cells: Callable[[Any], Sequence[str]]
+) -> None:
+    """Print a table for each share of the labels, with a line for each length."""
+    from rich.table import Table
+
+    for share in dict.fromkeys(row["share"] for row in rows):
+        some = [row for row in rows if row["share"] == share]
+        title = f"{100 * share:g} % of the training labels ({some[0]['labels']:,}), {tested}"
+        table = Table(title=title, title_justify="left")
+        for column in ("features", *columns):
+            table.add_column(column, justify="right")
+        for row in some:
+            table.add_row(str(row["dim"]), *cells(row))
+        show(table)

@@ -1,0 +1,281 @@
+"""`eigenmap evaluate retrieval`: how well codes of every length find images of the same class."""
+
+from __future__ import annotations
+
+import platform
+import re
+from collections import deque
+from collections.abc import Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.core import TyperCommand
+
+from eigenmap.cli.app import USE, Kinds, app
+from eigenmap.cli.console import Say, sayer, show
+from eigenmap.cli.options import (
+    HOW,
+    WHAT,
+    BatchOption,
+    Device,
+    DeviceOption,
+    ForceOption,
+    JsonOption,
+    ModelArgument,
+    QuietOption,
+    StrictOption,
+    check_device,
+)
+from eigenmap.cli.outputs import check_file, write_json
+from eigenmap.cli.work import encode_images, read_images
+from eigenmap.core.errors import EigenmapError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from eigenmap.data import ImageSet
+    from eigenmap.evaluation.retrieval import Row
+    from eigenmap.model import Eigenmap
+
+evaluate = typer.Typer(cls=Kinds, no_args_is_help=True, rich_markup_mode="rich")
+app.add_typer(evaluate, name="evaluate", rich_help_panel=USE)
+
+
+DimsOption = Annotated[
+    list[int] | None,
+    typer.Option(
+        "--dims",
+        metavar="N...",
+        help="Code lengths to measure [dim](default: 2 4 8 ... all)[/dim].",
+        show_default=False,
+        rich_help_panel=HOW,
+    ),
+]
+
+
+class NumberLists(TyperCommand):
+    """A command whose options --dims and --top take several numbers: `--dims 2 4 8`, `--dims 2,4,8` or repeated."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Repeat the option for each number, which is the form that is parsed."""
+        return super().parse_args(ctx, repeat_options(args, ("--dims", "--top")))
+
+
+def repeat_options(args: Sequence[str], options: Sequence[str]) -> list[str]:
+    """Write one option with several numbers as several options with one number.
+
+    >>> repeat_options(["RUN", "--dims", "2", "4,8", "--json", "r.json"], ["--dims"])
+    ['RUN', '--dims', '2', '--dims', '4', '--dims', '8', '--json', 'r.json']
+    """
+    left = deque(args)
+    spread: list[str] = []
+    while left:
+        arg = left.popleft()
+        option, equals, value = arg.partition("=")
+        numbers = [value] if equals else []
+        while option in options and left and re.fullmatch(r"[\d.,\s]*\d[\d.,\s]*", left[0]):
+            numbers.append(left.popleft())
+        if option in options and numbers:
+            spread += [part for number in re.findall(r"[^,\s]+", " ".join(numbers)) for part in (option, number)]
+        else:
+            spread.append(arg)
+    return spread
+
+
+@evaluate.callback()
+def evaluate_group() -> None:
+    """Measure how good the codes of a model are."""
+
+
+@evaluate.command(
+    cls=NumberLists,
+    no_args_is_help=True,
+    epilog="""
+Examples:
+
+[cyan]  eigenmap evaluate retrieval runs/mine --gallery TRAIN/ --query TEST/ --json r.json[/cyan]
+
+[cyan]  eigenmap evaluate retrieval runs/mine --gallery PHOTOS/ --gallery-labels labels.csv --dims 2 8 --top 10[/cyan]
+""",
+)
+def retrieval(
+    run: ModelArgument,
+    gallery: Annotated[
+        Path,
+        typer.Option(
+            "--gallery", metavar="SOURCE", help="Images to search in.", show_default=False, rich_help_panel=WHAT
+        ),
+    ],
+    query: Annotated[
+        Path | None,
+        typer.Option(
+            "--query",
+            metavar="SOURCE",
+            help="Images to search for [dim](default: each of the gallery among the others)[/dim].",
+            show_default=False,
+            rich_help_panel=WHAT,
+        ),
+    ] = None,
+    gallery_labels: Annotated[
+        Path | None,
+        typer.Option(
+            "--gallery-labels",
+            metavar="CSV",
+            help="A table `file,labels`, several labels separated by spaces [dim](default: class folders)[/dim].",
+            show_default=False,
+            rich_help_panel=WHAT,
+        ),
+    ] = None,
+    query_labels: Annotated[
+        Path | None,
+        typer.Option(
+            "--query-labels",
+            metavar="CSV",
+            help="The same for the queries.",
+            show_default=False,
+            rich_help_panel=WHAT,
+        ),
+    ] = None,
+    dims: DimsOption = None,
+    top: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--top",
+            metavar="M...",
+            help="How many results count [dim](default: 100 1000)[/dim].",
+            show_default=False,
+            rich_help_panel=HOW,
+        ),
+    ] = None,
+    batch_size: BatchOption = 256,
+    device: DeviceOption = Device.auto,
+    strict: StrictOption = False,
+    json: JsonOption = None,
+    force: ForceOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Rank the gallery for every query, with codes of each length. Images that share a label are relevant.
+
+    [bold]map_over_found@M[/bold]     mean precision at the relevant among the first M
+    [bold]map_over_relevant@M[/bold]  the same sum, divided by all relevant in the gallery
+    [bold]precision@M[/bold]          share of the first M that is relevant
+    """
+    from eigenmap.core.arguments import whole_number
+    from eigenmap.evaluation.retrieval import lengths
+    from eigenmap.evaluation.retrieval import retrieval as measure
+    from eigenmap.model import Eigenmap
+
+    if json is not None:
+        check_file(json, force)
+    place = check_device(device)
+    model = Eigenmap.load(run)
+    at = [model.check_dim(dim) for dim in dims] if dims else lengths(model.n_components)
+    cuts = [whole_number(cut, "top") for cut in top or (100, 1000)]
+    themselves = query is None or query.resolve() == gallery.resolve()
+    if themselves and query_labels is not None:
+        raise EigenmapError("The queries are the gallery: give their labels once, with --gallery-labels.")
+
+    offered = read_labelled(model, gallery, gallery_labels, "--gallery-labels", strict, quiet)
+    asked = offered if themselves else read_labelled(model, query, query_labels, "--query-labels", strict, quiet)
+    query_matrix, gallery_matrix = _comparable_labels(asked, offered, themselves, sayer(quiet))
+    gallery_codes = encode_images(model, offered, max(at), place, batch_size, quiet)
+    query_codes = gallery_codes if themselves else encode_images(model, asked, max(at), place, batch_size, quiet)
+    rows = measure(
+        query_codes, gallery_codes, query_matrix, gallery_matrix, at, cuts, drop_self=themselves, device=place
+    )
+    if json is not None:
+        protocol = {
+            "gallery": str(gallery),
+            "gallery_images": len(offered),
+            "query": str(gallery if themselves else query),
+            "query_images": len(asked),
+            "each_among_the_others": themselves,
+            "classes": offered.labels.n_classes if offered.labels else 0,
+            "ranking": "cosine of the first dim features; ties by position in the gallery",
+            "relevant": "gallery images that share at least one label with the query",
+        }
+        write_json(json, {**circumstances(run, model, place, "retrieval"), "protocol": protocol, "rows": rows})
+    _show(rows, cuts, len(asked), len(offered))
+
+
+def read_labelled(
+    model: Eigenmap, source: Path | None, labels: Path | None, option: str, strict: bool, quiet: bool
+) -> ImageSet:
+    """Images whose labels are known."""
+    assert source is not None
+    images = read_images(model, source, labels=labels, strict=strict, quiet=quiet)
+    if images.labels is None:
+        bare = [name for name in images.ids if "/" not in name]
+        some = 0 < len(bare) < len(images)
+        why = f"an image in no class folder, {bare[0]}" if some else "no class folders"
+        raise EigenmapError(f"{source} has {why}, so its labels are not known: give a table with {option}.")
+    return images
+
+
+def _comparable_labels(queries: ImageSet, gallery: ImageSet, themselves: bool, say: Say) -> tuple[Tensor, Tensor]:
+    """The labels of both as matrices with the same columns; says what would make the scores meaningless."""
+    asked, offered = queries.labels, gallery.labels
+    assert asked is not None and offered is not None
+    theirs = asked.in_classes(offered.names)
+    lost = int((~theirs.matrix.any(1)).sum())
+    if lost == len(theirs):
+        raise EigenmapError(
+            f"Queries and gallery share no class: {_listed(asked.names)} here and {_listed(offered.names)} there."
+        )
+    if lost:
+        say(f"{lost:,} of {len(theirs):,} queries have no class that is in the gallery; they score 0.")
+    if themselves:  # no image is a result of its own query
+        alone = int((~(theirs.matrix & (offered.matrix.sum(0) > 1)).any(1)).sum()) - lost
+        if alone:
+            say(f"{alone:,} of {len(theirs):,} images are the only one of their class; they score 0.")
+    if offered.n_classes == 1:
+        say(f"There is only one class ({offered.names[0]}), so that every result is right whatever the codes are.")
+    return theirs.matrix, offered.matrix
+
+
+def _listed(names: list[str], at_most: int = 3) -> str:
+    return ", ".join(names[:at_most]) + (", ..." if len(names) > at_most else "") if names else "none"
+
+
+def circumstances(run: Path, model: Eigenmap, device: str, measured: str) -> dict[str, Any]:
+    """With what, where and when this was measured."""
+    import numpy as np
+    import torch
+
+    from eigenmap import __version__
+
+    return {
+        "measured": measured,
+        "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "device": torch.cuda.get_device_name() if device == "cuda" else f"cpu ({platform.machine()})",
+        "versions": {
+            "eigenmap": __version__,
+            "torch": torch.__version__,
+            "numpy": np.__version__,
+            "python": platform.python_version(),
+        },
+        "model": {
+            "directory": str(run),
+            "fingerprint": model.fingerprint(run),
+            "n_components": model.n_components,
+            "seed": model.training.get("seed"),
+            "training": model.training,
+        },
+    }
+
+
+def _show(rows: Sequence[Row], cuts: Sequence[int], queries: int, gallery: int) -> None:
+    """Print a table for each number of results."""
+    from rich.table import Table
+
+    for cut in cuts:
+        table = Table(title=f"first {cut:,} of {gallery:,} images, {queries:,} queries", title_justify="left")
+        table.add_column("features", justify="right")
+        names = ("map_over_found", "map_over_relevant", "precision")
+        for name in names:
+            table.add_column(f"{name}@{cut}", justify="right")
+        for row in rows:
+            table.add_row(f"{row['dim']:.0f}", *(f"{row[f'{name}@{cut}']:.4f}" for name in names))
+        show(table)

@@ -1,0 +1,1 @@
+"""`eigenmap figures`, `report`, `reproduce`: pictures and pages."""

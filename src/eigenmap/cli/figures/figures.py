@@ -1,0 +1,244 @@
+"""`eigenmap figures` and `eigenmap report`: pictures of a run as files, and one page about it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from eigenmap.cli.app import ABOUT, app
+from eigenmap.cli.console import progress_bar, sayer, show
+from eigenmap.cli.figures.studies import (
+    Asked,
+    DataOption,
+    FeaturesOption,
+    LabelsOption,
+    MetricOption,
+    QueriesOption,
+    QueryLabelsOption,
+    ScoresOption,
+    SeedOption,
+    TopOption,
+    check_asked,
+    look,
+)
+from eigenmap.cli.options import (
+    HOW,
+    OUTPUT,
+    WHAT,
+    Device,
+    DeviceOption,
+    ForceOption,
+    JsonOption,
+    ModelArgument,
+    QuietOption,
+    StrictOption,
+    check_device,
+)
+from eigenmap.cli.outputs import check_file, write_json
+from eigenmap.core.errors import EigenmapError
+
+
+@app.command(
+    rich_help_panel=ABOUT,
+    no_args_is_help=True,
+    epilog="""
+Examples:
+
+[cyan]  eigenmap figures runs/mine --data PHOTOS/[/cyan]
+
+[cyan]  eigenmap figures runs/mine --only optimised --steps 1000[/cyan]
+
+[cyan]  eigenmap figures --scores ours=s0.json --scores ours=s1.json --scores scl=b.json --out figures[/cyan]
+""",
+)
+def figures(
+    run: Annotated[
+        Path | None,
+        typer.Argument(metavar="RUN", help="The model: what `eigenmap fit` wrote.", show_default=False),
+    ] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--only",
+            metavar="NAME,...",
+            help="Figures to draw [dim](default: all there is enough for, but optimised)[/dim].",
+            show_default=False,
+            rich_help_panel=WHAT,
+        ),
+    ] = None,
+    data: DataOption = None,
+    labels: LabelsOption = None,
+    queries: QueriesOption = None,
+    query_labels: QueryLabelsOption = None,
+    scores: ScoresOption = None,
+    metric: MetricOption = None,
+    features: FeaturesOption = 8,
+    top: TopOption = None,
+    steps: Annotated[
+        int,
+        typer.Option("--steps", metavar="N", min=1, help="Steps for each optimised image.", rich_help_panel=HOW),
+    ] = 5000,
+    seed: SeedOption = 0,
+    device: DeviceOption = Device.auto,
+    strict: StrictOption = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="FOLDER",
+            help="Where the files go [dim](default: RUN/figures)[/dim].",
+            show_default=False,
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
+    json: JsonOption = None,
+    force: ForceOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Draw figures of a run, each as SVG and as PNG.
+
+    [bold]figure     shows                                          needs[/bold]
+    spectrum   the eigenvalue of every feature                RUN
+    lengths    neighbours that a cut code keeps               RUN
+    training   loss and health at every step                  RUN, its metrics.jsonl
+    exciting   images that excite the first features          RUN, --data
+    queries    what some images find at 4 ... 64 features     RUN, --data
+    retrieval  mAP and precision by length, with baselines    RUN, labelled --data
+    scores     quality by length, from files                  --scores
+    optimised  images made to excite features, slowly         RUN, --only optimised
+    """
+    from eigenmap.figures.names import FIGURES
+    from eigenmap.figures.study import draw, numbers, read_run
+    from eigenmap.figures.style import save
+
+    chosen = choose(only or (), has_run=run is not None, has_data=data is not None, has_scores=bool(scores))
+    asked = Asked(chosen, data, labels, queries, query_labels, scores or (), metric or (), top, features, steps, seed)
+    check_asked(asked)
+    trained = None if run is None else read_run(run)
+    folder = out or (Path("figures") if run is None else run / "figures")
+    for file in (folder / f"{name}.{kind}" for name in chosen for kind in ("svg", "png")):
+        check_file(file, force)
+    if json is not None:
+        check_file(json, force)
+    study = look(trained, asked, check_device(device), strict=strict, quiet=quiet)
+    drawn = draw(study, chosen)
+    for name in only_names(only or ()):
+        if name not in drawn:
+            raise EigenmapError(f"{name} cannot be drawn from this: it needs {FIGURES[name].needs}.")
+    with progress_bar("drawing", quiet) as tick:
+        for number, (name, figure) in enumerate(drawn.items(), start=1):
+            for file in save(figure, folder / name):
+                show(str(file))
+            if tick is not None:
+                tick(number, len(drawn))
+    if json is not None:
+        write_json(json, numbers(study))
+
+
+@app.command(
+    rich_help_panel=ABOUT,
+    no_args_is_help=True,
+    epilog="""
+Examples:
+
+[cyan]  eigenmap report runs/mine[/cyan]
+
+[cyan]  eigenmap report runs/mine --data PHOTOS/ --optimise 1000 --out mine.html[/cyan]
+""",
+)
+def report(
+    run: ModelArgument,
+    data: DataOption = None,
+    labels: LabelsOption = None,
+    queries: QueriesOption = None,
+    query_labels: QueryLabelsOption = None,
+    scores: ScoresOption = None,
+    metric: MetricOption = None,
+    features: FeaturesOption = 8,
+    top: TopOption = None,
+    optimise: Annotated[
+        int,
+        typer.Option(
+            "--optimise",
+            metavar="STEPS",
+            min=0,
+            help="Also make images that excite the first features, in so many steps; the paper takes 5,000.",
+            rich_help_panel=HOW,
+        ),
+    ] = 0,
+    seed: SeedOption = 0,
+    device: DeviceOption = Device.auto,
+    strict: StrictOption = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="FILE",
+            help="The page [dim](default: RUN/report.html)[/dim].",
+            show_default=False,
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
+    json: JsonOption = None,
+    force: ForceOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Write one HTML page about a run: curves, spectrum, health, settings, how to load the model.
+
+    With --data also what excites its features and what images find, and for labelled images how good that is at every
+    length. The page is one file that opens without a network, in light and dark, and can be printed.
+    """
+    from eigenmap.figures.report import write
+    from eigenmap.figures.run_page import run_page
+    from eigenmap.figures.study import draw, numbers, read_run
+
+    chosen = choose((), has_run=True, has_data=data is not None, has_scores=bool(scores))
+    chosen += ["optimised"] if optimise else []
+    asked = Asked(
+        chosen, data, labels, queries, query_labels, scores or (), metric or (), top, features, optimise, seed
+    )
+    check_asked(asked)
+    page = out or run / "report.html"
+    trained = read_run(run)
+    for file in filter(None, (page, json)):
+        check_file(file, force)
+    study = look(trained, asked, check_device(device), strict=strict, quiet=quiet)
+    sayer(quiet)("Drawing ...")
+    show(str(write(run_page(study, draw(study, chosen)), page)))
+    if json is not None:
+        write_json(json, numbers(study))
+
+
+def only_names(given: Sequence[str]) -> list[str]:
+    """The names in `--only a,b --only c`, each known."""
+    from eigenmap.figures.names import FIGURES
+
+    names = [name for text in given for name in text.replace(",", " ").split()]
+    for name in names:
+        if name not in FIGURES:
+            raise EigenmapError(f"There is no figure {name}: choose among {', '.join(FIGURES)}.")
+    return list(dict.fromkeys(names))
+
+
+def choose(only: Sequence[str], *, has_run: bool, has_data: bool, has_scores: bool) -> list[str]:
+    """Figures to draw: those named, if there is enough for them, or all there is enough for but the slow one."""
+    from eigenmap.figures.names import DATA_FIGURES, FIGURES
+
+    def possible(name: str) -> bool:
+        if name == "scores":
+            return has_scores
+        return has_run and (has_data or name not in DATA_FIGURES)
+
+    named = only_names(only)
+    for name in named:
+        if not possible(name):
+            raise EigenmapError(f"{name} needs {FIGURES[name].needs}: see `eigenmap figures --help`.")
+    chosen = named or [name for name in FIGURES if possible(name) and name != "optimised"]
+    if not chosen:
+        raise EigenmapError("There is nothing to draw from: give a RUN, or files with --scores.")
+    return chosen

@@ -1,0 +1,211 @@
+"""What `eigenmap figures` and `eigenmap report` do alike: read data and files, and look closely at a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from eigenmap.cli.console import Say, progress_bar, sayer
+from eigenmap.cli.options import HOW, SOURCES, WHAT
+from eigenmap.cli.work import read_images
+from eigenmap.core.errors import EigenmapError
+
+if TYPE_CHECKING:
+    from eigenmap.data import ImageSet
+    from eigenmap.evaluation.retrieval import Row
+    from eigenmap.figures.scores import Scores
+    from eigenmap.figures.study import Study, TrainedRun
+    from eigenmap.model import Eigenmap
+
+DataOption = Annotated[
+    Path | None,
+    typer.Option("--data", metavar="SOURCE", help=f"Images. {SOURCES}", show_default=False, rich_help_panel=WHAT),
+]
+LabelsOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--labels",
+        metavar="CSV",
+        help="A table `file,labels` for --data [dim](default: class folders)[/dim].",
+        show_default=False,
+        rich_help_panel=WHAT,
+    ),
+]
+QueriesOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--queries",
+        metavar="SOURCE",
+        help="Images to search for in --data [dim](default: a random fifth of it, searched for in the rest)[/dim].",
+        show_default=False,
+        rich_help_panel=WHAT,
+    ),
+]
+QueryLabelsOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--query-labels", metavar="CSV", help="The same for --queries.", show_default=False, rich_help_panel=WHAT
+    ),
+]
+ScoresOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--scores",
+        metavar="[NAME=]FILE",
+        help="A file of `eigenmap evaluate ... --json`; repeat it for more. Files of one NAME are averaged.",
+        show_default=False,
+        rich_help_panel=WHAT,
+    ),
+]
+MetricOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--metric",
+        metavar="NAME",
+        help="What to draw of --scores, such as precision@100; repeat it for more "
+        "[dim](default: mAP and precision, or accuracy)[/dim].",
+        show_default=False,
+        rich_help_panel=WHAT,
+    ),
+]
+TopOption = Annotated[
+    int | None,
+    typer.Option(
+        "--top",
+        metavar="M",
+        min=1,
+        help="How many results count for retrieval [dim](default: 1,000, fewer for little data)[/dim].",
+        show_default=False,
+        rich_help_panel=HOW,
+    ),
+]
+FeaturesOption = Annotated[
+    int,
+    typer.Option("--features", metavar="N", min=1, help="Features in exciting and optimised.", rich_help_panel=HOW),
+]
+SeedOption = Annotated[
+    int, typer.Option("--seed", metavar="N", min=0, help="Of everything random.", rich_help_panel=HOW)
+]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What to look at, and how closely."""
+
+    wanted: Collection[str]
+    """Names of `figures.names.FIGURES`."""
+    data: Path | None = None
+    labels: Path | None = None
+    queries: Path | None = None
+    query_labels: Path | None = None
+    scores: Sequence[str] = ()
+    metrics: Sequence[str] = ()
+    top: int | None = None
+    features: int = 8
+    steps: int = 5000
+    seed: int = 0
+
+
+def read_series(given: Sequence[str]) -> list[Scores]:
+    """Files of scores, each given as FILE or NAME=FILE."""
+    from eigenmap.figures.scores import read_scores
+
+    series = []
+    for text in given:
+        name, equals, path = text.partition("=")
+        named = bool(equals) and not Path(text).exists()  # a file may have = in its name
+        series.append(read_scores(Path(path), name) if named and name else read_scores(Path(text)))
+    return series
+
+
+def check_asked(asked: Asked) -> None:
+    """Refuse options that belong together and were not given together."""
+    if asked.data is None:
+        options = {"--labels": asked.labels, "--queries": asked.queries, "--query-labels": asked.query_labels}
+        for option, value in options.items():
+            if value is not None:
+                raise EigenmapError(f"{option} goes with --data, the images to search in: give these too.")
+    if asked.query_labels is not None and asked.queries is None:
+        raise EigenmapError("--query-labels goes with --queries: give these too, or use --labels for --data.")
+    if asked.metrics and not asked.scores:
+        raise EigenmapError("--metric says what to draw of --scores: give such a file too.")
+
+
+def look(run: TrainedRun | None, asked: Asked, device: str, *, strict: bool = False, quiet: bool = False) -> Study:
+    """Everything that was asked for about a run."""
+    from eigenmap.figures.excitation import make_exciting
+    from eigenmap.figures.study import Study
+
+    scores = read_series(asked.scores)
+    if run is None:
+        return Study(None, scores=scores, metrics=asked.metrics)
+    run.model.network.to(device)
+    found = Study(run, scores=scores, metrics=asked.metrics)
+    if asked.data is not None:
+        reader = partial(read_images, run.model, strict=strict, quiet=quiet)
+        found = _look_at_data(run.model, asked, reader, found, sayer(quiet))
+    if "optimised" in asked.wanted:
+        with progress_bar("making images", quiet) as tick:
+            made = make_exciting(run.model, asked.features, asked.steps, asked.seed, tick)
+        found = replace(found, made=made)
+    return found
+
+
+def _look_at_data(model: Eigenmap, asked: Asked, read: Callable[..., ImageSet], found: Study, say: Say) -> Study:
+    """What needs images: those that excite features, what queries find, and how good that is."""
+    from eigenmap.evaluation.baselines import split_queries
+    from eigenmap.figures.answers import find_answers, first_of_each_class
+    from eigenmap.figures.excitation import excited_by
+
+    images = read(asked.data, labels=asked.labels)
+    if "exciting" in asked.wanted:
+        found = replace(found, exciting=excited_by(model, images, asked.features))
+    if not {"queries", "retrieval"} & set(asked.wanted):
+        return found
+    if asked.queries is None:
+        gallery, queries = split_queries(images, seed=asked.seed)
+    else:
+        gallery, queries = images, read(asked.queries, labels=asked.query_labels)
+    if "queries" in asked.wanted:
+        chosen = first_of_each_class(queries, most=4)
+        found = replace(found, answers=find_answers(model, gallery, queries.subset(chosen)))
+    if "retrieval" not in asked.wanted:
+        return found
+    if gallery.labels is None or queries.labels is None:
+        say("No retrieval curves: the images have no labels (class folders, or a table with --labels).")
+        return found
+    say(f"Searching for {len(queries):,} images among {len(gallery):,} ...")
+    return replace(
+        found, comparison=_compare(model, gallery, queries, asked), protocol=_protocol(gallery, queries, asked)
+    )
+
+
+def _compare(model: Eigenmap, gallery: ImageSet, queries: ImageSet, asked: Asked) -> dict[str, list[Row]]:
+    from eigenmap.evaluation.baselines import DRAWS, affordable_pixels, compare
+
+    top = [asked.top or default_top(len(gallery))]
+    return compare(model, gallery, queries, top, pixels=affordable_pixels(gallery), draws=DRAWS, seed=asked.seed)
+
+
+def default_top(images: int) -> int:
+    """How many results count: 1,000, 100 or 10, at most half of the images.
+
+    >>> [default_top(n) for n in (10_000, 1_000, 150, 15)]
+    [1000, 100, 10, 7]
+    """
+    return next((top for top in (1000, 100, 10) if 2 * top <= images), max(1, images // 2))
+
+
+def _protocol(gallery: ImageSet, queries: ImageSet, asked: Asked) -> str:
+    own = "given" if asked.queries is not None else "a random part of the data, taken out of the gallery"
+    return (
+        f"{len(queries):,} queries ({own}) against {len(gallery):,} images. Relevant are images that share a label "
+        "with the query; items are ranked by the cosine of codes cut at the given length. The model has never seen the "
+        "labels; whether it has seen the images depends on what it was trained on. The projector's own features in "
+        f"random order are the mean over 10 draws, seed {asked.seed}."
+    )

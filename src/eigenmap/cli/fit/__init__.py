@@ -1,0 +1,1 @@
+"""`eigenmap fit`: one file per kind of data."""

@@ -1,0 +1,204 @@
+"""`eigenmap fit graph`: from nodes with features and edges to a model of ordered codes."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from eigenmap.cli.console import duration, note, sayer
+from eigenmap.cli.fit.images import all_settings, fit
+from eigenmap.cli.fit.options import (
+    NETWORK,
+    TRAINING,
+    ComponentsOption,
+    MinutesOption,
+    ObjectiveOption,
+    OverwriteOption,
+    RateOption,
+    ResumeOption,
+    RunOption,
+    StepsOption,
+    TensorboardOption,
+    TrainingSeedOption,
+    check_restart,
+)
+from eigenmap.cli.options import Device, DeviceOption, QuietOption, check_device
+from eigenmap.core.errors import EigenmapError
+
+if TYPE_CHECKING:
+    from eigenmap.model import Eigenmap
+
+RELATION = "Relation"
+
+
+@fit.command(
+    no_args_is_help=True,
+    epilog="""
+Examples:
+
+[cyan]  eigenmap fit graph cora.npz --out runs/cora -k 64[/cyan]
+
+[cyan]  eigenmap fit graph cora.npz -o runs/cora --go-on 0.7 --set feature_dropout=0.3[/cyan]
+
+[cyan]  eigenmap embed runs/cora new_features.npy --out codes.npy[/cyan]
+""",
+)
+def graph(
+    source: Annotated[
+        Path,
+        typer.Argument(
+            metavar="GRAPH",
+            help="An .npz file, or a folder of .npy files, with edge_index and x; the format is in docs/graphs.md. "
+            "Or ogb:NAME, pyg:NAME.",
+            show_default=False,
+        ),
+    ],
+    out: RunOption,
+    steps: StepsOption = None,
+    minutes: MinutesOption = None,
+    n_components: ComponentsOption = None,
+    width: Annotated[
+        int | None,
+        typer.Option(
+            "--width",
+            metavar="N",
+            help="Units of each layer of the residual perceptron: by default 1024 for dense features of 10,000 nodes "
+            "or more, else 256.",
+            show_default=False,
+            rich_help_panel=NETWORK,
+        ),
+    ] = None,
+    hops: Annotated[
+        int | None,
+        typer.Option(
+            "--hops",
+            metavar="N",
+            help="1: neighbours belong together; 2: nodes with a common neighbour.",
+            show_default=False,
+            rich_help_panel=RELATION,
+        ),
+    ] = None,
+    start: Annotated[
+        str | None,
+        typer.Option(
+            "--start",
+            metavar="NAME",
+            help="Measure of nodes: degree; uniform, in which hubs count less; or balanced, which is degree drawn so "
+            "that small parts of the graph are seen more often.",
+            show_default=False,
+            rich_help_panel=RELATION,
+        ),
+    ] = None,
+    go_on: Annotated[
+        float | None,
+        typer.Option(
+            "--go-on",
+            metavar="P",
+            help="Pairs are the ends of random walks that go on with this probability after each step, 0 to 0.9. "
+            "Worth trying (0.7) where edges are few or noisy.",
+            show_default=False,
+            rich_help_panel=RELATION,
+        ),
+    ] = None,
+    directed: Annotated[
+        str | None,
+        typer.Option(
+            "--directed",
+            metavar="NAME",
+            help="symmetrise, or bipartite: nodes that point to the same node belong together.",
+            show_default=False,
+            rich_help_panel=RELATION,
+        ),
+    ] = None,
+    sampler: Annotated[
+        str | None,
+        typer.Option(
+            "--sampler", metavar="NAME", help="edges or node-blocks.", show_default=False, rich_help_panel=RELATION
+        ),
+    ] = None,
+    recipe: Annotated[
+        str, typer.Option("--recipe", metavar="NAME", help="auto or paper.", rich_help_panel=TRAINING)
+    ] = "auto",
+    objective: ObjectiveOption = None,
+    batch_size: Annotated[
+        int | None,
+        typer.Option("--batch-size", metavar="N", help="Edges a step.", show_default=False, rich_help_panel=TRAINING),
+    ] = None,
+    lr: RateOption = None,
+    setting: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="Any other setting of the recipe, as often as needed: feature_dropout=0.5, teleport=0, held_out=0.05, "
+            "codes=projector.",
+            show_default=False,
+            rich_help_panel=TRAINING,
+        ),
+    ] = None,
+    seed: TrainingSeedOption = 0,
+    device: DeviceOption = Device.auto,
+    resume: ResumeOption = False,
+    force: OverwriteOption = False,
+    tensorboard: TensorboardOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Learn ordered codes of the nodes of a graph, from their features and edges.
+
+    The two ends of an edge should get the same code.
+    Afterwards the features of a node are enough: no graph is needed to embed nodes, not even ones never seen.
+    """
+    from eigenmap.fitting.graph import fit_graph
+    from eigenmap.recipes.graph import GraphRecipe
+    from eigenmap.recipes.recipe import require_settings
+
+    if steps is not None and minutes is not None:
+        raise EigenmapError("Give only one of --steps and --minutes.")
+    check_restart(resume, force)
+    options = {
+        "n_components": n_components,
+        "steps": steps,
+        "width": width,
+        "hops": hops,
+        "start": start,
+        "go_on": go_on,
+        "directed": directed,
+        "sampler": sampler,
+        "objective": objective,
+        "batch_size": batch_size,
+        "lr": lr,
+    }
+    settings = all_settings(setting or [], options)
+    require_settings(GraphRecipe, settings)  # --set sets no other keyword of fit_graph
+    check_device(device)
+    model = fit_graph(
+        source,
+        recipe=recipe,
+        out=out,
+        resume=resume,
+        force=force,
+        minutes=minutes,
+        seed=seed,
+        device=device.value,
+        tensorboard=tensorboard,
+        progress=not quiet,
+        say=sayer(quiet),
+        **settings,
+    )
+    if not quiet:
+        _summarise(model, out)
+
+
+def _summarise(model: Eigenmap, out: Path) -> None:
+    """Say what was made, and what to do with it."""
+    about = model.training
+    leading = " ".join(f"{mu:.2f}" for mu in model.eigenvalues_[:8])
+    note(
+        f"{out}: {model.n_components} ordered features from {about['graph']['edges']:,} edges, "
+        f"{about['steps']:,} steps in {duration(about['seconds'])}."
+    )
+    note(f"Eigenvalues (what the two ends of an edge share of each feature): {leading} ...")
+    note(f"Next: eigenmap embed {shlex.quote(str(out))} NEW_FEATURES.npy --out codes.npy")

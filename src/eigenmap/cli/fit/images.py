@@ -1,0 +1,266 @@
+"""`eigenmap fit images`: from unlabelled images to a model of ordered codes."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from eigenmap.cli.app import LEARN, Kinds, app
+from eigenmap.cli.console import duration, note, progress_bar, sayer
+from eigenmap.cli.fit.options import (
+    LENGTH,
+    NETWORK,
+    TRAINING,
+    ComponentsOption,
+    MinutesOption,
+    ObjectiveOption,
+    OverwriteOption,
+    RateOption,
+    ResumeOption,
+    RunOption,
+    StepsOption,
+    TensorboardOption,
+    TrainingSeedOption,
+    check_restart,
+)
+from eigenmap.cli.options import OUTPUT, SOURCES, Device, DeviceOption, QuietOption, StrictOption, check_device
+from eigenmap.core.errors import EigenmapError
+from eigenmap.core.files import parse_json
+
+if TYPE_CHECKING:
+    from eigenmap.model import Eigenmap
+
+
+fit = typer.Typer(cls=Kinds, no_args_is_help=True, rich_markup_mode="rich")
+app.add_typer(fit, name="fit", rich_help_panel=LEARN)
+
+
+@fit.callback()
+def fit_group() -> None:
+    """Learn ordered codes from data without labels."""
+
+
+@fit.command(
+    no_args_is_help=True,
+    epilog="""
+Examples:
+
+[cyan]  eigenmap fit images PHOTOS/ --out runs/mine --minutes 10[/cyan]
+
+[cyan]  eigenmap fit images PHOTOS/ -o runs/mine -k 64 --views simclr --set clip_norm=1[/cyan]
+
+[cyan]  eigenmap fit images PHOTOS/ --out runs/mine --minutes 10 --resume[/cyan]
+""",
+)
+def images(
+    source: Annotated[Path, typer.Argument(metavar="SOURCE", help=f"The images. {SOURCES}", show_default=False)],
+    out: RunOption,
+    epochs: Annotated[
+        float | None,
+        typer.Option(
+            "--epochs",
+            metavar="X",
+            help="Passes over the images [dim](default: the recipe's)[/dim].",
+            show_default=False,
+            rich_help_panel=LENGTH,
+        ),
+    ] = None,
+    steps: StepsOption = None,
+    minutes: MinutesOption = None,
+    n_components: ComponentsOption = None,
+    encoder: Annotated[
+        str | None,
+        typer.Option(
+            "--encoder",
+            metavar="NAME",
+            help="small-cnn, resnet18, resnet34, resnet50, or a name timm knows.",
+            show_default=False,
+            rich_help_panel=NETWORK,
+        ),
+    ] = None,
+    encoder_weights: Annotated[
+        Path | None,
+        typer.Option(
+            "--encoder-weights",
+            metavar="FILE",
+            help="Start the encoder from these weights (.pth as torchvision has them, or .safetensors).",
+            show_default=False,
+            rich_help_panel=NETWORK,
+        ),
+    ] = None,
+    freeze: Annotated[
+        bool, typer.Option("--freeze", help="Train the projector only.", rich_help_panel=NETWORK)
+    ] = False,
+    imagenet: Annotated[
+        bool,
+        typer.Option(
+            "--imagenet", help="Standardise pixels as encoders trained on ImageNet expect.", rich_help_panel=NETWORK
+        ),
+    ] = False,
+    image_size: Annotated[
+        int | None,
+        typer.Option(
+            "--image-size",
+            metavar="N",
+            help="Side of the images in pixels [dim](default: their own up to 64, else 64)[/dim].",
+            show_default=False,
+            rich_help_panel=NETWORK,
+        ),
+    ] = None,
+    recipe: Annotated[
+        str,
+        typer.Option(
+            "--recipe", metavar="NAME", help="Settings to start from, see `eigenmap recipes`.", rich_help_panel=TRAINING
+        ),
+    ] = "auto",
+    objective: ObjectiveOption = None,
+    views: Annotated[
+        str | None,
+        typer.Option(
+            "--views",
+            metavar="NAME",
+            help="Augmentation: weak, catalogue, cifar, cifar-wide, simclr or barlow_twins.",
+            show_default=False,
+            rich_help_panel=TRAINING,
+        ),
+    ] = None,
+    batch_size: Annotated[
+        int | None,
+        typer.Option("--batch-size", metavar="N", help="Images a step.", show_default=False, rich_help_panel=TRAINING),
+    ] = None,
+    lr: RateOption = None,
+    optimizer: Annotated[
+        str | None,
+        typer.Option(
+            "--optimizer", metavar="NAME", help="adamw, sgd or lars.", show_default=False, rich_help_panel=TRAINING
+        ),
+    ] = None,
+    setting: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="Any other setting of the recipe, as often as needed: clip_norm=1, warmup=0.1, hidden=512, "
+            "codes=projector, objective_options='{\"alpha\": 1}'.",
+            show_default=False,
+            rich_help_panel=TRAINING,
+        ),
+    ] = None,
+    seed: TrainingSeedOption = 0,
+    device: DeviceOption = Device.auto,
+    strict: StrictOption = False,
+    resume: ResumeOption = False,
+    force: OverwriteOption = False,
+    tensorboard: TensorboardOption = False,
+    monitor: Annotated[
+        bool,
+        typer.Option(
+            "--monitor",
+            help="Report how well nearest neighbours classify held-out images, where class folders say what they show.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Learn ordered codes from unlabelled images.
+
+    Two random views of one image should get the same code.
+    Its features come sorted by how much the two views share of each.
+    Class folders are not needed, and where there are any, nothing is learned from them.
+    """
+    from eigenmap.augment.views import IMAGENET
+    from eigenmap.fitting.images import fit_images
+    from eigenmap.recipes.recipe import Recipe, require_settings
+
+    if sum(given is not None for given in (epochs, steps, minutes)) > 1:
+        raise EigenmapError("Give only one of --epochs, --steps and --minutes.")
+    check_restart(resume, force)
+    options = {
+        "n_components": n_components,
+        "encoder": encoder,
+        "image_size": image_size,
+        "epochs": epochs,
+        "objective": objective,
+        "views": views,
+        "batch_size": batch_size,
+        "lr": lr,
+        "optimizer": optimizer,
+    }
+    settings = all_settings(setting or [], options)
+    require_settings(Recipe, settings)  # --set sets no other keyword of fit_images
+    check_device(device)
+    with progress_bar("reading", quiet) as reading:
+        model = fit_images(
+            source,
+            recipe=recipe,
+            encoder_weights=encoder_weights,
+            freeze_encoder=freeze,
+            standardisation=IMAGENET if imagenet else None,
+            out=out,
+            resume=resume,
+            force=force,
+            steps=steps,
+            minutes=minutes,
+            seed=seed,
+            strict=strict,
+            device=device.value,
+            tensorboard=tensorboard,
+            monitor_labels=monitor,
+            progress=not quiet,
+            reading=reading,
+            say=sayer(quiet),
+            **settings,
+        )
+    if not quiet:
+        _summarise(model, out, source)
+
+
+def all_settings(pairs: list[str], options: dict[str, Any]) -> dict[str, Any]:
+    """What `--set` and the options of their own say together; an error where they say a thing twice."""
+    settings, given = parse_settings(pairs), {name: value for name, value in options.items() if value is not None}
+    twice = next((name for name in settings if name in given), None)
+    if twice is not None:
+        raise EigenmapError(f"{twice} is given twice, by --set and by an option of its own: give it once.")
+    return settings | given
+
+
+def parse_settings(pairs: list[str]) -> dict[str, Any]:
+    """`["clip_norm=1", "codes=projector"]` as a dictionary; values are JSON where they can be read so, else text.
+
+    >>> parse_settings(["clip_norm=1", "codes=projector", "compile=true"])
+    {'clip_norm': 1, 'codes': 'projector', 'compile': True}
+    """
+    settings: dict[str, Any] = {}
+    for pair in pairs:
+        name, equals, value = (part.strip() for part in pair.partition("="))
+        if not equals or not name:
+            raise EigenmapError(f"--set takes name=value, for example --set clip_norm=1, not {pair!r}.")
+        try:
+            read = parse_json(value)
+        except ValueError:
+            read = value
+        if read is None:  # for a recipe it would mean "as it is", which nobody who types it expects
+            raise EigenmapError(
+                f"--set {pair} gives no value; leave it out to keep the recipe's (clip_norm=0: no clip)."
+            )
+        name = name.replace("-", "_")
+        if name in settings:
+            raise EigenmapError(f"--set {name} is given twice: give it once.")
+        settings[name] = read
+    return settings
+
+
+def _summarise(model: Eigenmap, out: Path, source: Path) -> None:
+    """Say what was made, and what to do with it."""
+    about = model.training
+    leading = " ".join(f"{mu:.2f}" for mu in model.eigenvalues_[:8])
+    note(
+        f"{out}: {model.n_components} ordered features from {about['images'] + about['held_out_images']:,} images, "
+        f"{about['steps']:,} steps in {duration(about['seconds'])}."
+    )
+    note(f"Eigenvalues (what two views of an image share of each feature): {leading} ...")
+    note(f"Features that keep 95 % of the nearest neighbours: {model.suggest_dim(recall=0.95)}.")
+    note("Next: " + shlex.join(["eigenmap", "index", str(out), str(source), "--out", "photos.index"]))

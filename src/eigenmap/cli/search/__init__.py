@@ -1,0 +1,1 @@
+"""`eigenmap index`, `search`, `advise`, `duplicates`: everything about an index."""

@@ -1,0 +1,242 @@
+"""`eigenmap advise` and `eigenmap duplicates`: what an index says about its own items."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from eigenmap.cli.app import USE, app
+from eigenmap.cli.console import note, printable, progress_bar, sayer, show
+from eigenmap.cli.options import HOW, OUTPUT, WHAT, DimOption, ForceOption, JsonOption, QuietOption, TableOption
+from eigenmap.cli.outputs import check_file, write_json
+from eigenmap.cli.search import database
+from eigenmap.core.errors import EigenmapError
+
+if TYPE_CHECKING:
+    from eigenmap.search.advisor import Advice
+    from eigenmap.search.duplicates import Group
+
+IndexArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="INDEX", help="What `eigenmap index` wrote: a folder, or postgresql://...", show_default=False
+    ),
+]
+
+
+@app.command(
+    rich_help_panel=USE,
+    no_args_is_help=True,
+    epilog="""
+Examples:
+
+[cyan]  eigenmap advise photos.index[/cyan]
+
+[cyan]  eigenmap advise photos.index --recall 0.95 --items 1e9 --json advice.json --plot advice[/cyan]
+""",
+)
+def advise(
+    index: IndexArgument,
+    recall: Annotated[
+        float,
+        typer.Option(
+            "--recall",
+            metavar="SHARE",
+            help="How much of the full-length results must be found.",
+            rich_help_panel=WHAT,
+        ),
+    ] = 0.99,
+    bytes_per_item: Annotated[
+        int | None,
+        typer.Option(
+            "--bytes-per-item",
+            metavar="N",
+            help="Store no more than so many bytes an item.",
+            show_default=False,
+            rich_help_panel=WHAT,
+        ),
+    ] = None,
+    top: Annotated[int, typer.Option("--top", "-n", metavar="N", help="Results a query.", rich_help_panel=HOW)] = 10,
+    queries: Annotated[
+        int,
+        typer.Option("--queries", metavar="N", help="Stored items to search for.", rich_help_panel=HOW),
+    ] = 200,
+    items: Annotated[
+        str | None,
+        typer.Option(
+            "--items",
+            metavar="N",
+            help="Also say what so many items would take, for example 1e9.",
+            show_default=False,
+            rich_help_panel=WHAT,
+        ),
+    ] = None,
+    price: Annotated[
+        float | None,
+        typer.Option(
+            "--price-per-gb",
+            metavar="X",
+            help="What a gigabyte costs you, to say what the items would.",
+            show_default=False,
+            rich_help_panel=WHAT,
+        ),
+    ] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(
+            "--plot",
+            metavar="FILE",
+            help="Also draw recall against length, as FILE.svg and FILE.png.",
+            show_default=False,
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
+    table: TableOption = None,
+    json: JsonOption = None,
+    force: ForceOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Say which length or funnel to search with, measured on your own items.
+
+    Recall is the share of the exact full-length results that a setting finds. `eigenmap search --dim auto` uses what
+    was recommended last.
+    """
+    for file in [json, *([plot.with_suffix(".svg"), plot.with_suffix(".png")] if plot is not None else [])]:
+        if file is not None:
+            check_file(file, force)
+    scale = _items(items)
+    with database.codes_at(index, table) as opened:
+        advice = opened.advise(recall, bytes_per_item=bytes_per_item, top=top, queries=queries, say=sayer(quiet))
+    at = advice.at(scale if scale is not None else advice.items)
+    if price is not None:
+        at["price"] = price * at["stored_bytes"] / 1e9
+    if json is not None:
+        write_json(json, {"measured": "search settings", "index": database.shown(index), **advice.as_json(), "at": at})
+    if plot is not None:
+        _draw(advice, plot)
+    _show(advice)
+    _recommend(advice, at)
+
+
+def _items(text: str | None) -> float | None:
+    if text is None:
+        return None
+    try:
+        items = float(text)
+    except ValueError:
+        items = 0.0
+    if not 1 <= items < 1e15:
+        raise EigenmapError(f"--items must be a number of items, such as 1e9, not {text!r}")
+    return items
+
+
+def _show(advice: Advice) -> None:
+    from rich.table import Table
+
+    from eigenmap.search.advisor import as_text
+
+    table = Table(title=f"{advice.items:,} items, {advice.queries} queries, top {advice.top}", title_justify="left")
+    for name, justify in (("search", "left"), ("features:kept", "left"), ("recall", "right"), ("queries/s", "right")):
+        table.add_column(name, justify=justify)  # type: ignore[arg-type]
+    for row in advice.rows:
+        style = "bold" if row == advice.chosen else None
+        table.add_row(row.name, as_text(row.stages), f"{row.recall:.3f}", f"{row.queries_per_second:,.0f}", style=style)
+    show(table)
+    table = Table(title="recall of codes of the same length, in a sample", title_justify="left")
+    for name in ("features", "the first ones", "any (unordered)", "PCA"):
+        table.add_column(name, justify="right")
+    for one in advice.prefixes:
+        table.add_row(str(one.dim), f"{one.prefix:.3f}", f"{one.random:.3f}", f"{one.pca:.3f}")
+    show(table)
+
+
+def _recommend(advice: Advice, at: dict[str, float]) -> None:
+    from eigenmap.search.advisor import as_text
+
+    chosen = advice.chosen
+    stages = chosen.stages
+    words = f"--dim {chosen.dim}" if len(stages) == 1 else f"--funnel {as_text(stages).replace(' > ', ',')}"
+    faster = chosen.queries_per_second / advice.full.queries_per_second
+    show(f"Recommended: {words}: recall {chosen.recall:.3f}, {faster:.1f} times the speed of full length.")
+    for remark in advice.remarks:
+        show(f"{remark[0].upper()}{remark[1:]}.")
+    cost = f", {at['price']:,.2f} at that price" if "price" in at else ""
+    show(
+        f"{at['items']:,.0f} items: {_size(at['stored_bytes'])} of codes{cost}, {_size(at['first_stage_bytes'])} of "
+        f"them read first; about {at['queries_per_second']:,.3g} queries/s on this machine."
+    )
+
+
+def _size(count: float) -> str:
+    """Bytes as people say them."""
+    for unit in ("bytes", "kB", "MB", "GB", "TB"):
+        if count < 1000 or unit == "TB":
+            break
+        count /= 1000
+    return f"{count:,.3g} {unit}"
+
+
+def _draw(advice: Advice, stem: Path) -> None:
+    from eigenmap.figures.curves import Curve, retrieval_curves
+    from eigenmap.figures.style import save
+
+    curves = [
+        Curve("ours", "the first features", {row.dim: row.prefix for row in advice.prefixes}),
+        Curve("encoder-pca", "PCA of the codes", {row.dim: row.pca for row in advice.prefixes}),
+        Curve("random", "any features", {row.dim: row.random for row in advice.prefixes}),
+    ]
+    save(retrieval_curves({"": curves}, metric=f"recall@{advice.top} of full length"), stem)
+
+
+@app.command(
+    rich_help_panel=USE,
+    no_args_is_help=True,
+    epilog="""
+Example:
+
+[cyan]  eigenmap duplicates photos.index --threshold 0.99 --json pairs.json[/cyan]
+""",
+)
+def duplicates(
+    index: IndexArgument,
+    threshold: Annotated[
+        float,
+        typer.Option("--threshold", metavar="COSINE", help="How alike near-duplicates are.", rich_help_panel=WHAT),
+    ] = 0.98,
+    dim: DimOption = None,
+    neighbours: Annotated[
+        int, typer.Option("--neighbours", metavar="N", help="Items compared with each.", rich_help_panel=HOW)
+    ] = 10,
+    table: TableOption = None,
+    json: JsonOption = None,
+    force: ForceOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """List groups of near-duplicates: items whose codes point almost the same way."""
+    from eigenmap.search.duplicates import duplicates as find
+
+    if json is not None:
+        check_file(json, force)
+    with database.codes_at(index, table) as opened:
+        items, length = len(opened), dim or opened.n_components
+        with progress_bar("comparing", quiet) as tick:
+            groups = find(opened, threshold, dim, neighbours, tick)
+    if json is not None:
+        write_json(json, _groups_as_json(database.shown(index), threshold, length, groups))
+    for group in groups:
+        show("  ".join([f"{group.lowest:.4f}", *(printable(str(name)) for name in group.ids)]))
+    if not quiet:
+        repeated = sum(len(group.ids) - 1 for group in groups)
+        found = "1 group" if len(groups) == 1 else f"{len(groups):,} groups"
+        note(f"{found}; items that repeat another: {repeated:,} of {items:,}.")
+
+
+def _groups_as_json(index: str, threshold: float, dim: int, groups: list[Group]) -> dict[str, Any]:
+    return {
+        "index": index,
+        "threshold": threshold,
+        "dim": dim,
+        "groups": [{"ids": group.ids, "lowest_cosine": group.lowest} for group in groups],
+    }

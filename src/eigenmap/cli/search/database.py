@@ -1,0 +1,172 @@
+"""What the verbs of the command line do with a PostgreSQL database in place of a folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, NamedTuple
+
+from eigenmap.cli.console import note, progress_bar
+from eigenmap.core.addresses import is_database, require_database, require_path
+from eigenmap.core.errors import EigenmapError
+from eigenmap.core.redaction import redacted
+
+if TYPE_CHECKING:
+    from eigenmap.cli.console import Tick
+    from eigenmap.embedding.blocks import Encoding
+    from eigenmap.embedding.shards import Codebook
+    from eigenmap.model import Eigenmap
+    from eigenmap.search import CodeIndex
+    from eigenmap.search.backend import About, Batch, Id, Metadata
+
+PREFIX = 32
+"""Features that the approximate index of a table compares, unless said otherwise."""
+
+
+def shown(index: str) -> str:
+    """An index as it may be written down: without the password of a database."""
+    if not is_database(index):
+        return redacted(index)
+    from eigenmap.search.postgres.connection import address
+
+    return f"postgresql://{address(index)}"
+
+
+def check_address(url: str | None, table: str | None) -> tuple[str, str]:
+    """The address and the table, if both are there."""
+    url = require_database(url)
+    if table is None:
+        raise EigenmapError("Name the table of the codes: --table photos.")
+    return url, table
+
+
+def codes_at(index: str, table: str | None) -> CodeIndex:
+    """The index in a folder, or in a table of a database."""
+    from eigenmap.search import CodeIndex
+
+    if not is_database(index):
+        require_path(index)
+        if table is not None:
+            raise EigenmapError(f"--table names a table of a database, and {index} is a folder; leave it out.")
+        return CodeIndex.open(index)
+    url, name = check_address(index, table)
+    return CodeIndex.open(url, table=name)
+
+
+class Wanted(NamedTuple):
+    """What a table is to be."""
+
+    precision: str
+    bytes_per_item: int | None
+    prefix: int | None
+    force: bool
+
+    def about(self, dim: int, fingerprint: str) -> About:
+        """The description of its codes."""
+        from eigenmap.search.backend import About, Approximate
+
+        prefix = PREFIX if self.prefix is None else self.prefix
+        approximate = Approximate(dim=min(prefix, dim)) if prefix else None
+        return About(dim, "cosine", fingerprint, self.precision, self.bytes_per_item, approximate)
+
+
+def fill(run: Path, source: Path, url: str, table: str, how: Encoding, wanted: Wanted, quiet: bool) -> None:
+    """Load the codes of a source of images, or of a folder that `eigenmap embed` wrote, into a table."""
+    from eigenmap.embedding.shards import Codebook
+    from eigenmap.fitting.images import say_left_out
+    from eigenmap.model import Eigenmap
+    from eigenmap.search.postgres import load
+    from eigenmap.search.postgres.connection import address
+    from eigenmap.search.postgres.models import store_model
+
+    fingerprint = Eigenmap.fingerprint(run)
+    about = wanted.about(how.dim, fingerprint)
+    if wanted.prefix is not None and not wanted.force:
+        _require_prefix(url, table, about)
+    skipped: list[tuple[str, str]] = []
+    with progress_bar("loading", quiet) as tick:
+        if Codebook.is_at(source):
+            blocks = stored_codes(Codebook.open(source), fingerprint, how.dim)
+        else:
+            blocks = _fresh_codes(Eigenmap.load(run), source, how, skipped, tick)
+        made = load(url, table, about, blocks, replace=wanted.force)
+    store_model(url, run)
+    if quiet:
+        return
+    say_left_out(skipped, made.items, note)
+    note(
+        f"Table {table} at {address(url)}: {made.items:,} items of {how.dim} features; {made.added:,} are new, "
+        f"{made.changed:,} were changed."
+    )
+
+
+def _require_prefix(url: str, table: str, about: About) -> None:
+    """Refuse another approximate index than the table has: a load keeps the one that is there."""
+    from eigenmap.search.postgres.connection import connect, speaking
+    from eigenmap.search.postgres.tables import described
+
+    with connect(url) as connection, speaking():
+        there = described(connection, table)
+    if there is not None and there.about.approximate != about.approximate:
+        raise EigenmapError(
+            f"the table {table} is there and keeps its approximate index; leave --prefix out, or use --force to make "
+            "the table anew"
+        )
+
+
+def _fresh_codes(
+    model: Eigenmap, source: Path, how: Encoding, skipped: list[tuple[str, str]], tick: Tick | None
+) -> Iterator[Batch]:
+    """Codes as they are computed, in constant memory; adds to `skipped` what could not be read."""
+    from eigenmap.data.images.stream import open_stream
+    from eigenmap.embedding.blocks import encode_blocks
+    from eigenmap.embedding.shards import utf8_name
+    from eigenmap.search.backend import Batch
+
+    stream = open_stream(source)
+    survey = stream.survey()
+    total, done = survey.count, 0
+    rows = (row for shard in stream.shards(how.batch_size) for row in shard.rows)
+    for block in encode_blocks(model, rows, how):
+        skipped += block.skipped
+        done += len(block.ids) + len(block.skipped)
+        names: list[Id] = [utf8_name(name) for name in block.ids]
+        labels: list[Metadata] = [
+            {"label": str(name).partition("/")[0]} if survey.class_folders else {} for name in names
+        ]
+        yield Batch(names, block.codes, labels)
+        if tick is not None:
+            tick(done, total)
+    if len(skipped) == total:
+        name, reason = skipped[-1]
+        raise EigenmapError(f"none of the {total:,} images can be read, for example {name}: {reason}")
+
+
+def stored_codes(codes: Codebook, fingerprint: str, dim: int) -> Iterator[Batch]:
+    """Codes that were computed before, cut at `dim` and made unit rows again."""
+    import numpy as np
+
+    from eigenmap.embedding.shards import utf8_name
+    from eigenmap.search.backend import Batch
+
+    if codes.plan.fingerprint != fingerprint:
+        raise EigenmapError(f"{codes.path} holds codes of another model than RUN; embed the images again.")
+    if codes.plan.dim < dim:
+        raise EigenmapError(f"{codes.path} holds codes of {codes.plan.dim} features; choose --dim {codes.plan.dim}.")
+    for ids, rows in codes:
+        cut = rows[:, :dim]
+        norm = np.linalg.norm(cut, axis=1, keepdims=True)
+        unit = (cut / np.where(norm == 0, 1, norm)).astype(np.float32)
+        yield Batch([utf8_name(name) for name in ids], unit, [{} for _ in ids])
+
+
+@contextmanager
+def opened(url: str, table: str, run: Path | None) -> Iterator[tuple[CodeIndex, Path]]:
+    """A table of codes, and the directory of the model that made them: RUN if given, else a copy from the database."""
+    from eigenmap.search import CodeIndex
+    from eigenmap.search.postgres.models import fetch_model
+
+    with CodeIndex.open(url, table=table) as index, TemporaryDirectory() as folder:
+        yield index, fetch_model(url, index.fingerprint, Path(folder) / "model") if run is None else run

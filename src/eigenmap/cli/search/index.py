@@ -1,0 +1,343 @@
+"""`eigenmap index` and `eigenmap search`: a searchable directory of codes, and the nearest images of a query."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from eigenmap.cli.app import USE, app
+from eigenmap.cli.console import note, show
+from eigenmap.cli.options import (
+    DATABASE,
+    HOW,
+    OUTPUT,
+    BatchOption,
+    Device,
+    DeviceOption,
+    DimOption,
+    ForceOption,
+    JsonOption,
+    ModelArgument,
+    QuietOption,
+    SourceArgument,
+    StrictOption,
+    TableOption,
+    check_device,
+)
+from eigenmap.cli.outputs import check_file, check_index, write_json
+from eigenmap.cli.search import database, indexing
+from eigenmap.cli.search.lengths import (
+    FunnelOption,
+    Lengths,
+    RankOption,
+    SearchDimOption,
+    ShortlistDimOption,
+    ShortlistOption,
+    WhereOption,
+    parse_funnel,
+)
+from eigenmap.cli.search.results import as_json, show_results
+from eigenmap.cli.work import encode_images, read_images
+from eigenmap.core.addresses import is_database, require_path
+from eigenmap.core.errors import EigenmapError
+
+if TYPE_CHECKING:
+    from eigenmap.search import CodeIndex
+
+
+class Precision(str, Enum):
+    """What a stored feature is."""
+
+    float32 = "float32"
+    float16 = "float16"
+    int8 = "int8"
+    bits = "bits"
+    signs = "signs"
+
+
+class Store(str, Enum):
+    """How an index on disk is searched."""
+
+    flat = "flat"
+    faiss = "faiss"
+
+
+@app.command(
+    rich_help_panel=USE,
+    no_args_is_help=True,
+    epilog="""
+Example:
+
+[cyan]  eigenmap index runs/mine PHOTOS/ --out photos.index[/cyan]
+
+[cyan]  eigenmap index runs/mine PHOTOS/ --out small.index --bytes-per-item 16[/cyan]
+
+[cyan]  eigenmap index runs/mine MORE/ --out photos.index --add[/cyan]
+
+[cyan]  eigenmap index runs/mine PHOTOS/ --to postgresql://user@host/pictures --table photos[/cyan]
+""",
+)
+def index(
+    run: ModelArgument,
+    source: SourceArgument,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="INDEX",
+            help="The index to write: a folder, with a copy of the model in it.",
+            show_default=False,
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
+    to: Annotated[
+        str | None,
+        typer.Option(
+            "--to",
+            metavar="ADDRESS",
+            help="Or the database to fill, PostgreSQL with pgvector: postgresql://user@host/name.",
+            show_default=False,
+            rich_help_panel=DATABASE,
+        ),
+    ] = None,
+    table: TableOption = None,
+    prefix: Annotated[
+        int | None,
+        typer.Option(
+            "--prefix",
+            metavar="N",
+            min=0,
+            help="Features that the approximate index of the table compares; 0 for no such index "
+            "[dim](default: 32)[/dim].",
+            show_default=False,
+            rich_help_panel=DATABASE,
+        ),
+    ] = None,
+    dim: DimOption = None,
+    precision: Annotated[
+        Precision | None,
+        typer.Option(
+            "--precision",
+            help="What a stored feature is; signs only with --bytes-per-item [dim](default: float32)[/dim].",
+            show_default=False,
+            rich_help_panel=HOW,
+        ),
+    ] = None,
+    bytes_per_item: Annotated[
+        int | None,
+        typer.Option(
+            "--bytes-per-item",
+            metavar="N",
+            help="Spread so many bytes over the features, more bits for the important ones, for example 16.",
+            show_default=False,
+            rich_help_panel=HOW,
+        ),
+    ] = None,
+    backend: Annotated[
+        Store | None,
+        typer.Option(
+            "--backend",
+            help="faiss adds an approximate index, for a million items and more [dim](default: flat)[/dim].",
+            show_default=False,
+            rich_help_panel=HOW,
+        ),
+    ] = None,
+    thumbnails: Annotated[
+        bool,
+        typer.Option(
+            "--thumbnails/--no-thumbnails",
+            help="Store small pictures for `eigenmap serve`, 1 to 3 kB each.",
+            rich_help_panel=HOW,
+        ),
+    ] = True,
+    add: Annotated[
+        bool,
+        typer.Option(
+            "--add",
+            help="Add to an index that is there. Images of another folder that have the same name are kept beside "
+            "each other; those of the same folder stay as they are.",
+        ),
+    ] = False,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="With --add: replace images that have the same name.")
+    ] = False,
+    batch_size: BatchOption = 256,
+    device: DeviceOption = Device.auto,
+    strict: StrictOption = False,
+    force: ForceOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Make images searchable: `eigenmap search` needs nothing but the index.
+
+    All features are stored unless --dim says otherwise, since a search can cut them at any length. Labels, where they
+    are known, can be searched by: `eigenmap search ... --where label=cat`. SOURCE may also be a folder that `eigenmap
+    embed` wrote: its codes are indexed as they are, any number of them in constant memory.
+    """
+    from eigenmap.embedding.shards import Codebook
+    from eigenmap.model import Eigenmap
+    from eigenmap.search import CodeIndex
+
+    if out is not None:
+        require_path(out)
+    if (out is None) == (to is None):
+        raise EigenmapError("Say where the index goes: --out FOLDER, or --to postgresql://... with --table NAME")
+    if replace and not add:
+        raise EigenmapError("--replace goes with --add; --force replaces the whole index")
+    if add and force:
+        raise EigenmapError("--add keeps what is there and --force replaces it: choose one")
+    if out is not None and (table is not None or prefix is not None):
+        raise EigenmapError("--table and --prefix go with --to, a database; leave them out, or --out")
+    stored = _precision(precision, bytes_per_item)
+    place = check_device(device)
+    model = Eigenmap.load(run)
+    if out is None:
+        from eigenmap.embedding.blocks import Encoding
+
+        if backend is not None:
+            raise EigenmapError("--backend goes with --out; the approximate index of a table is set by --prefix")
+        how = Encoding(model.check_dim(dim), place, batch_size, strict)
+        what = database.Wanted(stored, bytes_per_item, prefix, force)
+        database.fill(run, source, *database.check_address(to, table), how, what, quiet)
+        return
+    made_by = Eigenmap.fingerprint(run)
+    if add:
+        made = CodeIndex.open(out, fingerprint=made_by)
+        if dim not in (None, made.n_components):
+            raise EigenmapError(f"{out} holds codes of {made.n_components} features, so --dim cannot be {dim}")
+        if precision is not None or bytes_per_item is not None or backend is not None:
+            raise EigenmapError(
+                f"{out} is there and stays as it was made: leave --precision, --bytes-per-item and --backend out, "
+                "or make another index without --add"
+            )
+        dim = made.n_components
+    else:
+        check_index(out, force)
+        dim = model.check_dim(dim)
+        made = CodeIndex(
+            dim,
+            backend=(backend or Store.flat).value,
+            precision=stored,
+            bytes_per_item=bytes_per_item,
+            fingerprint=made_by,
+        )
+    if Codebook.is_at(source):
+        batches = database.stored_codes(Codebook.open(source), made_by, dim)
+        said = (
+            indexing.add_codes(made, source, batches, replace)
+            if add
+            else indexing.make_from_codes(made.about, source, batches, out, run, force)
+        )
+    else:
+        images = read_images(model, source, strict=strict, quiet=quiet)
+        codes = encode_images(model, images, dim, place, batch_size, quiet)
+        said = (
+            indexing.add_images(made, source, images, codes, replace, thumbnails)
+            if add
+            else indexing.make_from_images(made, source, images, codes, out, run, force, thumbnails)
+        )
+    if not quiet:
+        note(f"{out}: {said}")
+
+
+@app.command(
+    rich_help_panel=USE,
+    no_args_is_help=True,
+    epilog="""
+Examples:
+
+[cyan]  eigenmap search photos.index some.jpg[/cyan]
+
+[cyan]  eigenmap search photos.index *.jpg --dim 16 --top 3 --json found.json[/cyan]
+
+[cyan]  eigenmap search postgresql://user@host/pictures some.jpg --table photos[/cyan]
+""",
+)
+def search(
+    index: Annotated[
+        str,
+        typer.Argument(
+            metavar="INDEX", help="What `eigenmap index` wrote: a folder, or postgresql://...", show_default=False
+        ),
+    ],
+    images: Annotated[
+        list[Path], typer.Argument(metavar="IMAGE", help="One or more images to look for.", show_default=False)
+    ],
+    dim: SearchDimOption = None,
+    top: Annotated[
+        int | None,
+        typer.Option("--top", "-n", metavar="N", help="Results an image [dim](default: 10)[/dim].", show_default=False),
+    ] = None,
+    shortlist_dim: ShortlistDimOption = None,
+    shortlist: ShortlistOption = None,
+    funnel: FunnelOption = None,
+    rank_by: RankOption = None,
+    where: WhereOption = None,
+    table: TableOption = None,
+    model: Annotated[
+        Path | None,
+        typer.Option(
+            "--model",
+            metavar="RUN",
+            help="The model [dim](default: the copy in the index)[/dim].",
+            show_default=False,
+            rich_help_panel=HOW,
+        ),
+    ] = None,
+    device: DeviceOption = Device.auto,
+    strict: StrictOption = False,
+    json: JsonOption = None,
+    force: ForceOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Find the images most like the given ones.
+
+    The score is the cosine of the two codes, cut at --dim features: 1 for the same image. Of an index made with
+    --bytes-per-item it is an estimate that also counts how reliable an item's code is, unless --rank-by cosine.
+    """
+    from eigenmap.model import Eigenmap
+    from eigenmap.search.filters import parse
+
+    if json is not None:
+        check_file(json, force)
+    place = check_device(device)
+    asked = Lengths(top, dim, shortlist_dim, shortlist)
+    asked.funnel, asked.where, asked.ranking = parse_funnel(funnel), parse(where or []), rank_by
+    with _opened(index, table, model) as (found_in, made_by):
+        asked.check(found_in)
+        encoder = Eigenmap.load(made_by)
+        found_in.require_model(Eigenmap.fingerprint(made_by))
+        queries = read_images(encoder, images[0] if len(images) == 1 else images, strict=strict, quiet=quiet)
+        codes = encode_images(encoder, queries, found_in.n_components, place, quiet=quiet)
+        results = asked.search(found_in, codes, quiet)
+        similarity = asked.similarity(found_in, results.dim)
+    if json is not None:
+        write_json(json, as_json(database.shown(index), similarity, queries.ids, results))
+    if not any(results.ids):  # an empty index is an error before this
+        show("No item meets the conditions of --where.")
+        return
+    show_results(queries.ids, results)
+    if results.recall != 1 and results.recall is not None and not quiet:
+        note(f"Such a search finds {100 * results.recall:.1f} % of what comparing every item would.")
+
+
+@contextmanager
+def _opened(index: str, table: str | None, model: Path | None) -> Iterator[tuple[CodeIndex, Path]]:
+    """The index, and the directory of the model that made its codes."""
+    if is_database(index):
+        with database.opened(*database.check_address(index, table), model) as both:
+            yield both
+    else:
+        with database.codes_at(index, table) as codes:
+            yield codes, Path(index) / "model" if model is None else model
+
+
+def _precision(asked: Precision | None, bytes_per_item: int | None) -> str:
+    """What is asked for; a budget of bytes means bits."""
+    default = Precision.float32 if bytes_per_item is None else Precision.bits
+    return (asked or default).value

@@ -1,0 +1,252 @@
+r"""Who is whose neighbour, in CSR form, and random neighbours at a constant price.
+
+A directed entry (row, column) with weight w_rc of the matrix W is drawn with probability w_rc / sum W. For a symmetric
+W its two ends are a step of the walk P = D^-1 W started in the degree measure pi_i = d_i / sum d, whose eigenvalues are
+those of D^-1/2 W D^-1/2.
+
+Two gathers draw one: the column of a uniformly drawn entry is a node in the degree measure, and a uniformly drawn entry
+of that node's row is its partner. With weights each draw is a binary search in their running sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from eigenmap.core.errors import EigenmapError
+
+Directed = Literal["symmetrise", "bipartite"]
+SelfLoops = Literal["remove", "keep"]
+
+
+@dataclass(frozen=True)
+class Adjacency:
+    """Rows of neighbours: those of node i are `indices[indptr[i]:indptr[i + 1]]`.
+
+    Attributes:
+        indptr: (n + 1,) int64.
+        indices: (entries,) node numbers, int32 or int64; may lie over a memory-mapped file.
+        cumulative: (entries,) float64 running sum of the weights, or None if all are 1.
+        symmetric: whether each entry has its mirror image.
+        merged: how many entries of the list this was made from repeated others.
+        loops: how many of them led from a node to itself and were left out.
+
+    """
+
+    indptr: Tensor
+    indices: Tensor
+    cumulative: Tensor | None = None
+    symmetric: bool = True
+    merged: int = 0
+    loops: int = 0
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes, those without neighbours included."""
+        return len(self.indptr) - 1
+
+    @property
+    def n_entries(self) -> int:
+        """Number of entries: an undirected edge counts twice, a self-loop once."""
+        return len(self.indices)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all tensors."""
+        return sum(part.nbytes for part in (self.indptr, self.indices, self.cumulative) if part is not None)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the rows are."""
+        return self.indptr.device
+
+    def to(self, device: torch.device | str) -> Adjacency:
+        """The same on another device."""
+        cumulative = None if self.cumulative is None else self.cumulative.to(device)
+        return replace(self, indptr=self.indptr.to(device), indices=self.indices.to(device), cumulative=cumulative)
+
+    def degrees(self) -> Tensor:
+        """Sum of the weights in each row, (n,) float64."""
+        if self.cumulative is None:
+            return self.indptr.diff().double()
+        sums = torch.cat([self.cumulative.new_zeros(1), self.cumulative])
+        return sums[self.indptr].diff()
+
+    def weights(self, entries: Tensor) -> Tensor:
+        """The weights of entries by number, float64."""
+        if self.cumulative is None:
+            return torch.ones(len(entries), dtype=torch.float64, device=self.device)
+        before = torch.where(entries > 0, self.cumulative[entries - 1], 0.0)
+        return self.cumulative[entries] - before
+
+    def rows_of(self, entries: Tensor) -> Tensor:
+        """The row in which each entry lies, by binary search."""
+        return torch.searchsorted(self.indptr, entries, right=True) - 1
+
+    def centre(self, uniform: Tensor) -> Tensor:
+        """A node of the degree measure for each of some uniform numbers (float64)."""
+        return self.column(uniform) if self.symmetric else self.rows_of(self._entry(uniform))
+
+    def column(self, uniform: Tensor) -> Tensor:
+        """The column of an entry drawn by weight: of the degree measure too, or of that of sources if bipartite."""
+        return self.indices[self._entry(uniform)].long()
+
+    def neighbour(self, nodes: Tensor, uniform: Tensor) -> Tensor:
+        """A random neighbour of each node, by weight; no node may be without one."""
+        first, last = self.indptr[nodes], self.indptr[nodes + 1] - 1
+        if self.cumulative is None:
+            entries = first + (uniform * (last + 1 - first)).long()
+        else:
+            low = torch.where(first > 0, self.cumulative[first - 1], 0.0)
+            target = low + uniform * (self.cumulative[last] - low)
+            entries = torch.searchsorted(self.cumulative, target, right=True)
+        # Rounding may lead past the end of a row.
+        return self.indices[torch.minimum(torch.maximum(entries, first), last)].long()
+
+    def _entry(self, uniform: Tensor) -> Tensor:
+        if self.cumulative is None:
+            return (uniform * self.n_entries).long().clamp_(max=self.n_entries - 1)
+        entries = torch.searchsorted(self.cumulative, uniform * self.cumulative[-1], right=True)
+        return entries.clamp_(max=self.n_entries - 1)
+
+    def keys(self, rows: Tensor, columns: Tensor) -> Tensor:
+        """One number an edge: the same for both of its directions where the matrix is symmetric."""
+        if self.symmetric:
+            rows, columns = torch.minimum(rows, columns), torch.maximum(rows, columns)
+        return rows * self.n_nodes + columns
+
+    def edges(self) -> Tensor:
+        """All entries as a list (2, entries) int64."""
+        rows = torch.repeat_interleave(torch.arange(self.n_nodes, device=self.device), self.indptr.diff())
+        return torch.stack([rows, self.indices.long()])
+
+    def mirrored(self) -> bool:
+        """Whether each entry (r, c) has its (c, r), told by random numbers: sum a_r b_c = sum a_c b_r modulo 2^64."""
+        a, b = torch.randint(-(2**62), 2**62, (2, self.n_nodes), generator=torch.Generator().manual_seed(0))
+        there = back = 0
+        for rows, columns in self.strips():
+            there += int((a[rows] * b[columns]).sum())
+            back += int((a[columns] * b[rows]).sum())
+        return (there - back) % 2**64 == 0
+
+    def strips(self, entries: int = 1 << 22) -> Iterator[tuple[Tensor, Tensor]]:
+        """All entries as (rows, columns) on the CPU, about so many at a time: the whole may be a file."""
+        indptr = self.indptr.cpu()
+        ends = torch.searchsorted(indptr, torch.arange(entries, self.n_entries + entries, entries))
+        first = 0
+        for last in sorted(set(ends.clamp_(max=self.n_nodes).tolist())):
+            rows = torch.repeat_interleave(torch.arange(first, last), indptr[first : last + 1].diff())
+            yield rows, self.indices[int(indptr[first]) : int(indptr[last])].cpu().long()
+            first = last
+
+    def components(self, entries: int = 1 << 22) -> tuple[int, Tensor]:
+        """The number of connected components, directions aside, and the component of each node.
+
+        Strip by strip, and without the edges inside a component that was found before: memory is that of the nodes.
+        """
+        from scipy.sparse import coo_matrix
+        from scipy.sparse.csgraph import connected_components
+
+        found, label = self.n_nodes, torch.arange(self.n_nodes)
+        for rows, columns in self.strips(entries):
+            a, b = label[rows], label[columns]
+            apart = a != b
+            ends = a[apart].numpy(), b[apart].numpy()
+            links = coo_matrix((np.ones(len(ends[0]), np.int8), ends), shape=(found, found))
+            found, merged = connected_components(links, directed=False)
+            label = torch.from_numpy(merged).long()[label]
+        return int(found), label
+
+
+def build_adjacency(
+    edge_index: Tensor,
+    n_nodes: int,
+    weights: Tensor | None = None,
+    directed: Directed = "symmetrise",
+    self_loops: SelfLoops = "remove",
+) -> Adjacency:
+    """The adjacency of a list of edges (2, E), on the device the list is on.
+
+    Edges given more than once count once; weights of such edges add up. "symmetrise" takes the union of both
+    directions ((W + W^T) / 2 with weights), so that it does not matter whether a list of undirected edges holds one
+    direction or both. "bipartite" keeps directions and has a row for each *target*, which lists what points to it. A
+    self-loop counts once.
+
+    Example:
+        >>> build_adjacency(torch.tensor([[0, 1], [1, 2]]), 3).indptr
+        tensor([0, 1, 3, 4])
+
+    """
+    check_edges(edge_index, n_nodes, weights)
+    source, target = edge_index.long()
+    if weights is not None:  # only ratios matter, and sums must neither overflow nor vanish
+        largest = weights.double().max()
+        weights = weights.double() if 1e-100 < float(largest) < 1e100 else weights.double() / largest
+    loops = 0
+    if self_loops == "remove":
+        keep = source != target
+        loops = int((~keep).sum())
+        if loops:
+            source, target, weights = source[keep], target[keep], None if weights is None else weights[keep]
+    if directed == "symmetrise":
+        once, _ = _coalesce(source, target, None, n_nodes)
+        merged = len(source) - len(once)
+        source, target = torch.cat([source, target]), torch.cat([target, source])
+        weights = None if weights is None else torch.cat([weights, weights]) / 2
+    elif directed == "bipartite":
+        source, target = target, source  # rows are targets
+        merged = -1
+    else:
+        raise EigenmapError(f'directed must be "symmetrise" or "bipartite", not {directed!r}.')
+    entries = len(source)
+    keys, sums = _coalesce(source, target, weights, n_nodes)
+    if len(keys) == 0:
+        raise EigenmapError("The graph has no edges (self-loops aside), so there is nothing to learn from.")
+    if merged < 0:
+        merged = entries - len(keys)
+    rows = torch.div(keys, n_nodes, rounding_mode="floor")
+    small = torch.int32 if n_nodes < 2**31 else torch.int64
+    indices = (keys - rows * n_nodes).to(small)
+    counts = torch.bincount(rows, minlength=n_nodes)
+    indptr = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
+    cumulative = None if sums is None else sums.cumsum(0)
+    return Adjacency(indptr, indices, cumulative, directed == "symmetrise", merged, loops)
+
+
+def check_edges(edge_index: Tensor, n_nodes: int, weights: Tensor | None) -> None:
+    """Refuse a list of edges that is none, or does not fit the nodes."""
+    if edge_index.ndim != 2 or len(edge_index) != 2:
+        turned = "; transpose it" if edge_index.ndim == 2 and edge_index.shape[1] == 2 else ""
+        raise EigenmapError(f"edge_index must be (2, edges), not an array of shape {tuple(edge_index.shape)}{turned}.")
+    if edge_index.is_floating_point() or edge_index.is_complex() or edge_index.dtype == torch.bool:
+        raise EigenmapError(f"edge_index must hold whole numbers, not {edge_index.dtype}.")
+    if n_nodes < 1:
+        raise EigenmapError("The graph is empty: it has no nodes.")
+    if edge_index.shape[1] == 0:
+        raise EigenmapError("The graph has no edges, so there is nothing to learn from.")
+    low, high = int(edge_index.min()), int(edge_index.max())
+    if low < 0 or high >= n_nodes:
+        wrong = low if low < 0 else high
+        raise EigenmapError(f"edge_index names node {wrong}, but there are features for nodes 0 to {n_nodes - 1} only.")
+    if weights is not None:
+        if weights.shape != (edge_index.shape[1],):
+            raise EigenmapError(
+                f"There must be one weight an edge ({edge_index.shape[1]:,}), not an array of {tuple(weights.shape)}."
+            )
+        if weights.is_complex() or not bool((weights.isfinite() & (weights > 0)).all()):
+            raise EigenmapError("The weights of edges must be finite numbers above 0; leave out edges of weight 0.")
+
+
+def _coalesce(rows: Tensor, columns: Tensor, weights: Tensor | None, n_nodes: int) -> tuple[Tensor, Tensor | None]:
+    """Sorted keys row * n + column without repetitions, and the sums of their weights."""
+    keys = rows * n_nodes + columns
+    if weights is None:
+        return torch.unique(keys), None
+    keys, where = torch.unique(keys, return_inverse=True)
+    sums = torch.zeros(len(keys), dtype=torch.float64, device=keys.device)
+    return keys, sums.index_add_(0, where, weights.double())

@@ -1,0 +1,1 @@
+"""Images: reading, decoding, labels, sources of any size."""

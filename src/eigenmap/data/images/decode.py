@@ -1,0 +1,187 @@
+"""One image file, or one Pillow image, to a small square of 8-bit pixels.
+
+Whatever the file holds, the result is the picture as a viewer would show it: turned upright (EXIF), laid on
+white where it is transparent, the first frame where it moves, scaled by its full range where it has 16 bits.
+
+The square is the picture with its shortest side scaled to ``size`` and the middle cut out, computed in one
+antialiased resampling step from the central square, so that 20,000 x 1 pixels cost no more than the one in the
+middle. JPEG files are decoded at the smallest scale (1, 1/2, 1/4, 1/8) that still leaves twice the pixels needed.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image, UnidentifiedImageError
+
+from eigenmap.core.errors import EigenmapError
+from eigenmap.core.files import open_regular
+
+Pixels: TypeAlias = npt.NDArray[np.uint8]
+Encoded: TypeAlias = Path | bytes | None
+
+EXTENSIONS = frozenset(
+    {".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".gif", ".bmp", ".dib", ".tif", ".tiff", ".webp"}
+    | {".ppm", ".pgm", ".pbm", ".pnm", ".tga", ".jp2", ".avif", ".heic", ".heif"}
+)
+"""File names we take for images. HEIC is among them although Pillow alone cannot read it: a photo that is
+skipped should be counted and listed, and it is read where the user registered an opener."""
+
+FORMATS = frozenset(
+    {"JPEG", "MPO", "PNG", "GIF", "BMP", "DIB", "TIFF", "WEBP", "PPM", "TGA", "JPEG2000", "AVIF", "HEIF"}
+)
+"""What a file may turn out to hold. Pillow also opens PostScript, which starts an interpreter: never that."""
+
+DEEP_MODES = frozenset({"F", "I", "I;16", "I;16L", "I;16B", "I;16N"})
+GREY_MODES = DEEP_MODES | {"1", "L", "LA"}
+
+_ORIENTATION_TAG = 0x0112
+_UPRIGHT = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+
+
+class UnreadableImageError(EigenmapError):
+    """One image that cannot be decoded; the message is the reason alone, to stand beside the file's name."""
+
+
+def decode_image(encoded: Encoded, size: int, channels: int) -> Pixels:
+    """Decode one file, or the bytes of one, into an array of shape (channels, size, size).
+
+    Raises :class:`UnreadableImageError` with the reason for anything that is not a whole, readable image.
+
+    Example:
+        >>> pixels = decode_image(Path("photo.jpg"), size=64, channels=3)  # doctest: +SKIP
+
+    """
+    with _opened(encoded) as image:
+        # Twice the target leaves the resampling filter enough to work with; the decoder skips the rest.
+        draft = image.draft("L" if channels == 1 else "RGB", (2 * size, 2 * size))
+        return fit_image(image, size, channels, extent=draft[1][2:] if draft else None)
+
+
+def read_header(encoded: Encoded) -> tuple[tuple[int, int], str]:
+    """Return the (width, height) and the Pillow mode of an encoded image without decoding it."""
+    with _opened(encoded) as image:
+        return image.size, image.mode
+
+
+def fit_image(image: Image.Image, size: int, channels: int, extent: tuple[float, float] | None = None) -> Pixels:
+    """Scale the shortest side to ``size``, cut out the middle, turn it upright: (channels, size, size).
+
+    ``extent`` is how far the picture really reaches in a JPEG decoded at a smaller scale: 375 pixels are 187.5 at
+    half scale, in a raster of 188.
+    """
+    image.load()
+    # After loading: TIFF and AVIF are turned by Pillow itself, and PNG may keep its EXIF block at the end.
+    turn = _UPRIGHT.get(image.getexif().get(_ORIENTATION_TAG, 1))
+    image = flatten(image)
+    mode = "L" if channels == 1 else "RGB"
+    if image.mode != mode:
+        image = image.convert(mode)
+    width, height = extent or image.size
+    side = min(width, height)
+    left, top = (width - side) / 2, (height - side) / 2
+    image = image.resize((size, size), Image.Resampling.BILINEAR, (left, top, left + side, top + side))
+    if turn is not None:
+        # The central square turns into itself, so turning the small picture is the same and cheaper.
+        image = image.transpose(turn)
+    pixels = np.asarray(image)
+    return pixels[None] if channels == 1 else pixels.transpose(2, 0, 1)
+
+
+def flatten(image: Image.Image) -> Image.Image:
+    """Return a picture with 8 bits a channel and no transparency, as it looks on white paper."""
+    if image.mode in DEEP_MODES:
+        return Image.fromarray(_to_8_bit(np.asarray(image)))
+    if not _has_alpha(image):
+        return image if image.mode in ("L", "RGB") else image.convert("L" if image.mode == "1" else "RGB")
+    image = image.convert("RGBA")
+    paper = Image.new("RGB", image.size, "white")
+    paper.paste(image, mask=image.getchannel("A"))
+    return paper
+
+
+@contextmanager
+def quiet_pillow() -> Iterator[None]:
+    """Silence Pillow's warnings about odd files: those that matter end up among the skipped ones.
+
+    Wrap the whole of a parallel decode in it, once: warning filters belong to the process, not to a thread.
+    """
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", module=r"PIL\.")
+        yield
+
+
+@contextmanager
+def _opened(encoded: Encoded) -> Iterator[Image.Image]:
+    """Open an encoded image; every way in which opening or using it fails becomes one readable reason."""
+    if encoded is None:
+        raise UnreadableImageError("no image bytes")
+    try:
+        with _content(encoded) as content, Image.open(content) as image:
+            if image.format not in FORMATS:
+                raise UnreadableImageError(f"{image.format} files are not read")
+            yield image
+    except UnreadableImageError:
+        raise
+    except UnidentifiedImageError:
+        raise UnreadableImageError(_why_unidentified(encoded)) from None
+    except Image.DecompressionBombError:
+        limit = 2 * (Image.MAX_IMAGE_PIXELS or 0)
+        raise UnreadableImageError(f"more than {limit:,} pixels (PIL.Image.MAX_IMAGE_PIXELS sets the limit)") from None
+    except OSError as error:
+        raise UnreadableImageError(error.strerror or str(error)) from None
+    except Exception as error:  # On a corrupt file Pillow's plug-ins raise almost anything.
+        raise UnreadableImageError(f"{type(error).__name__}: {error}") from None
+
+
+def _content(encoded: Path | bytes) -> IO[bytes]:
+    """The bytes of an image; of a regular file only, since a FIFO or a device might never end."""
+    if isinstance(encoded, bytes):
+        return io.BytesIO(encoded)
+    return os.fdopen(open_regular(encoded, follow=True), "rb")
+
+
+def _why_unidentified(encoded: Path | bytes) -> str:
+    if (len(encoded) if isinstance(encoded, bytes) else os.path.getsize(encoded)) == 0:  # noqa: PTH202
+        return "empty file"
+    if isinstance(encoded, Path) and encoded.suffix.lower() in (".heic", ".heif"):
+        return "HEIC needs the pillow-heif package, registered with pillow_heif.register_heif_opener()"
+    return "not an image, or a damaged one"
+
+
+def _has_alpha(image: Image.Image) -> bool:
+    """Whether any pixel may be transparent: an alpha channel, a transparent colour, a palette with alpha."""
+    if image.mode in ("RGBA", "RGBa", "LA", "PA") or "transparency" in image.info:
+        return True
+    return image.mode == "P" and image.palette is not None and image.palette.mode == "RGBA"
+
+
+def _to_8_bit(values: npt.NDArray[np.generic]) -> Pixels:
+    """Scale deep grey values to 8 bits by full range: 16 bits by 65,535, floats in [0, 1] by 1.
+
+    What fits neither (32-bit counts, heights, temperatures) has no known range, so its own is stretched.
+    """
+    x = values.astype(np.float64)
+    if not np.isfinite(x).all():
+        raise UnreadableImageError("it holds values that are not finite")
+    low, high = 0.0, 1.0 if values.dtype.kind == "f" else 65535.0
+    if x.min() < low or x.max() > high:
+        low, high = float(x.min()), float(x.max())
+    scale = 255.0 / (high - low) if high > low else 0.0
+    return np.rint((x - low) * scale).astype(np.uint8)

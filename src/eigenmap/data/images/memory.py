@@ -1,0 +1,44 @@
+"""Room for the pixels of a whole set: in memory if they fit there, else in a file that is mapped into it.
+
+The file lies in the folder for temporary files (`TMPDIR`), has no name there, and is gone when the program ends. Images
+are decoded once; after that an epoch costs one read of the file, from memory as far as that goes.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from eigenmap.core.errors import EigenmapError
+
+SHARE_OF_MEMORY = 0.5
+"""Pixels that need more than this share of the memory go to a file."""
+
+
+def room_for(n: int, channels: int, size: int) -> Tensor:
+    """An empty uint8 tensor (n, channels, size, size), or a sentence that says how much room is missing."""
+    needed, memory = n * channels * size * size, memory_bytes()
+    if memory is None or needed <= SHARE_OF_MEMORY * memory:
+        return torch.empty(n, channels, size, size, dtype=torch.uint8)
+    folder = tempfile.gettempdir()
+    free = shutil.disk_usage(folder).free
+    if needed > free:
+        raise EigenmapError(
+            f"{n:,} images of {size} pixels need {needed / 1e9:,.0f} GB; this machine has {memory / 1e9:,.0f} GB of "
+            f"memory, and {free / 1e9:,.0f} GB are free in {folder}: choose a smaller size, or set TMPDIR to a folder "
+            "with more room"
+        )
+    with tempfile.TemporaryFile(dir=folder) as file:
+        return torch.from_numpy(np.memmap(file, np.uint8, "w+", shape=(n, channels, size, size)))
+
+
+def memory_bytes() -> int | None:
+    """Memory of this machine, where it can be asked."""
+    if not hasattr(os, "sysconf"):
+        return None
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

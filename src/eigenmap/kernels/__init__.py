@@ -1,0 +1,1 @@
+"""Kernels: exact eigenfunctions, the engine behind `estimators.NeuralEigenmap`."""

@@ -1,0 +1,127 @@
+r"""How much of the span of a network may be trusted with a Gram matrix: decided by points that were held out.
+
+A kernel that is a function can be asked anywhere, and probes keep the last layer smooth (`eigenmap.kernels.ritz`). A
+Gram matrix cannot; and its entries may be noise, as the edges of a random graph are. Rayleigh-Ritz in a wide span then
+fits the noise: in-sample eigenvalues look better, and the functions are worthless at other points.
+
+So some points h are kept out of training, and functions fitted to the others, t, are asked how well they fit the
+entries between the two groups, whose noise they have not seen:
+
+    mu_j = E_h[ phi_j(h) (T_t phi_j)(h) ] / E_h[phi_j^2]^1/2,     (T_t f)(h) = sum_t p_t K_ht f(t)
+
+Candidates are spans cut at different singular values, after any number of rounds of training; the best has the largest
+
+    sum_j log( max(mu_j, 0) + MARGIN * noise )
+
+so that small eigenvalues count as much as large ones, down to the noise of the matrix: the smallest standard error that
+any candidate has in any mu_j. Without noise in the matrix it is tiny, and a wide span wins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from eigenmap.kernels.ritz import DISTINCT, Span, orthonormal
+from eigenmap.relations.operator import MatrixOperator
+
+SHARE = 0.2
+"""Of the points that are held out."""
+FEWEST = 20
+"""Points of which some can be held out."""
+RIDGES = (DISTINCT, 1e-6, 1e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2)
+"""Where the span is cut: singular values that count, in shares of the largest."""
+MARGIN = 10.0
+"""Eigenvalues within so many standard errors of zero hardly count."""
+
+
+@dataclass(frozen=True, eq=False)
+class Verdict:
+    """What held-out points say about one candidate.
+
+    Attributes:
+        ridge: where the span was cut.
+        eigenvalues: (k,) mu_j, zero for functions that the span does not have.
+        errors: (k,) their standard errors, infinite for those.
+        residual: mean relative distance of phi_j and T phi_j / mu_j at the held-out points.
+
+    """
+
+    ridge: float
+    eigenvalues: Tensor
+    errors: Tensor
+    residual: float
+
+
+class HeldOut:
+    """A Gram matrix whose points are in two groups, those to fit and those to judge by.
+
+    Nothing of the matrix is copied: points that are held out have probability zero.
+
+    Args:
+        operator: of the matrix.
+        generator: draws the points that are held out, of those with any weight.
+
+    Attributes:
+        rows: numbers of the points that judge.
+        p: (n,) the measure of the others.
+
+    Example::
+
+        held_out = HeldOut(operator, torch.Generator().manual_seed(0))
+        verdicts = held_out.judge(span, k=4)
+        solve(span, operator, 4, scale, seed=0, ridge=best(verdicts).ridge)
+
+    """
+
+    def __init__(self, operator: MatrixOperator, generator: torch.Generator) -> None:
+        present = operator.p.nonzero().flatten()
+        order = torch.randperm(len(present), generator=generator).to(present.device)
+        self.rows = present[order[: max(2, round(SHARE * len(order)))]]
+        self.judging = operator.p[self.rows] / operator.p[self.rows].sum()
+        p = operator.p.index_fill(0, self.rows, 0.0)
+        self.p = p / p.sum()
+        self.operator = MatrixOperator(operator.x, operator.gram, self.p)
+
+    def judge(self, span: Span, k: int) -> list[Verdict]:
+        """One verdict for every cut of the span that leaves as many functions as there can be, up to k."""
+        H = span(self.operator.x)
+        basis, singular = orthonormal(H, self.p, DISTINCT)
+        values = H @ basis
+        images = self.operator.apply(values)
+        A = (self.p[:, None] * values).T @ images
+        values, images = values[self.rows], images[self.rows]
+        verdicts = []
+        for ridge in RIDGES:
+            m = int((singular > ridge * singular[0]).sum())
+            if m < min(k, len(singular)):
+                break
+            vectors = torch.linalg.eigh((A[:m, :m] + A[:m, :m].T) / 2)[1].flip(1)[:, :k]
+            verdicts.append(self._verdict(ridge, values[:, :m] @ vectors, images[:, :m] @ vectors, k))
+        return verdicts
+
+    def training(self) -> MatrixOperator:
+        """The matrix between the points that are not held out."""
+        return self.operator.restrict(self.p.nonzero().flatten())
+
+    def _verdict(self, ridge: float, phi: Tensor, image: Tensor, k: int) -> Verdict:
+        tiny, p = torch.finfo(phi.dtype).tiny, self.judging[:, None]
+        phi = phi / (p * phi.square()).sum(0).sqrt().clamp_min(tiny)
+        mu = (p * phi * image).sum(0)
+        distance = image - mu * phi
+        eigenvalues, errors = torch.zeros(k).to(mu), torch.full((k,), torch.inf).to(mu)
+        eigenvalues[: len(mu)] = mu
+        errors[: len(mu)] = (p * phi * distance).square().sum(0).sqrt()
+        size = (p * image.square()).sum(0).sqrt().clamp_min(tiny)
+        residual = ((p * distance.square()).sum(0).sqrt() / size).mean()
+        return Verdict(ridge, eigenvalues, errors, float(residual))
+
+
+def best(verdicts: Sequence[Verdict]) -> Verdict:
+    """The first verdict with the largest score."""
+    noise = min(float(verdict.errors.min()) for verdict in verdicts)
+    offset = max(MARGIN * noise, 1e-300)
+    return max(verdicts, key=lambda verdict: float((verdict.eigenvalues.clamp_min(0) + offset).log().sum()))

@@ -1,0 +1,158 @@
+"""What is said about the eigenvalues that were found: judged on other points, grouped, compared with the strength."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from eigenmap.kernels.ritz import Span, solve
+from eigenmap.objectives import NeuralEF
+from eigenmap.relations.operator import Operator
+
+FEWEST_POINTS = 4
+"""Points for each function that it takes to judge all functions together."""
+
+
+def judge(functions: Callable[[Tensor], Tensor], operator: Operator) -> Tensor:
+    """Eigenvalues of given functions on points that had no part in choosing them.
+
+    With C = E[phi phi^T] and A = E[phi T phi^T] on those points,
+
+        mu_j = (C^-1 A C^-1)_jj C_jj
+
+    For true eigenfunctions A = C diag(mu) C + (the modes that are missing). So the ones that are there do not disturb
+    each other, though on n points they are orthogonal only up to n^-1/2: a plain Rayleigh quotient A_jj / C_jj adds
+    mu_1 / n to all of them. The missing modes add E[residual kernel(x, x)] / n, which is subtracted: pairs of a point
+    with itself. A graph of neighbours has T phi_j = mu_j phi_j whatever points there are, and no such pairs: there
+    the plain quotient is the eigenvalue.
+    """
+    phi, p = functions(operator.x), operator.p[:, None]
+    C, A = (p * phi).T @ phi, (p * phi).T @ operator.apply(phi)
+    if operator.components:
+        plain: Tensor = A.diagonal() / C.diagonal().clamp_min(1e-300)
+        return plain
+    diagonal = operator.diagonal()
+    if len(phi) < FEWEST_POINTS * phi.shape[1]:  # too few to tell the functions apart: each by itself
+        own = (p.square() * phi.square() * diagonal[:, None]).sum(0)
+        across = (A.diagonal() - own) / (1 - p.square().sum()).clamp_min(1e-12)
+        quotients: Tensor = across / C.diagonal().clamp_min(1e-300)
+        return quotients
+    size = C.diagonal().clamp_min(1e-300)
+    unit = size.rsqrt()
+    eye = torch.eye(len(C)).to(C)
+    inverse = torch.linalg.inv(unit[:, None] * C * unit + 1e-9 * eye)
+
+    def eigenvalues(A: Tensor) -> Tensor:
+        whitened: Tensor = inverse @ (unit[:, None] * A * unit) @ inverse
+        return whitened.diagonal()
+
+    explained = phi.square() @ (eigenvalues(A) / size)
+    own = p.square() * (diagonal - explained)[:, None]
+    return eigenvalues(A - (own * phi).T @ phi)
+
+
+def judge_by_halves(span: Span, operator: Operator, k: int, scale: Tensor, seed: int, ridge: float) -> Tensor:
+    """Eigenvalues of a last layer solved on one half of the points and judged on the other, both ways, averaged."""
+    order = torch.randperm(len(operator.x), generator=torch.Generator().manual_seed(seed)).to(operator.x.device)
+    halves = [operator.restrict(rows) for rows in order.tensor_split(2)]
+    total = torch.zeros(k, dtype=torch.float64)
+    for fitted, judged in (halves, halves[::-1]):
+        solution = solve(span, fitted, k, scale, seed, ridge)
+        mu = judge(lambda x, head=solution.head: span(x) @ head, judged)  # type: ignore[misc]
+        total[: len(mu)] += mu.cpu() / 2
+    return total
+
+
+def size(operator: Operator) -> float:
+    """The sum of all eigenvalues, E|kappa(x, x)|; the root of that of their squares where kappa(x, x) is zero.
+
+    The adjacency of a graph without loops has zeros there, and the sum of its signed eigenvalues is zero.
+    """
+    total = float(operator.p @ operator.diagonal().abs())
+    if total == 0:
+        K = operator.block()
+        values, weights = (K, torch.outer(operator.p, operator.p)) if not K.is_sparse else _entries(K, operator.p)
+        total = float((weights * values.to(weights).square()).sum().sqrt())
+    return total or 1.0
+
+
+def _entries(K: Tensor, p: Tensor) -> tuple[Tensor, Tensor]:
+    """The entries of a sparse matrix and the probability of each."""
+    K = K.coalesce()
+    i, j = K.indices()
+    return K.values(), p[i] * p[j]
+
+
+def noise_floor(operator: Operator) -> float:
+    """About the standard error of a judged eigenvalue that is truly zero: the size of the kernel over n."""
+    return float(operator.p.square() @ operator.diagonal().abs())
+
+
+def smallest_eigenvalue(operator: Operator) -> float:
+    """A bound from below on the eigenvalues of T, as far as its points know: what the shift is chosen by.
+
+    The smallest eigenvalue of T over the points, less the noise floor: among more points there may be a smaller one.
+    """
+    from scipy.sparse.linalg import LinearOperator, eigsh
+
+    n, root = len(operator.x), operator.p.sqrt()[:, None]
+
+    def apply(v: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        f = torch.from_numpy(v.reshape(n, -1)).to(root) / root
+        return (root * operator.apply(f)).cpu().numpy()
+
+    if n <= 1024:
+        matrix = torch.from_numpy(apply(np.eye(n)))
+        lowest = float(torch.linalg.eigvalsh((matrix + matrix.T) / 2)[0])
+    else:
+        symmetric = LinearOperator((n, n), matvec=apply, matmat=apply, dtype=np.float64)
+        # An upper bound that converges from above, to the tolerance: subtract it.
+        value = float(eigsh(symmetric, k=1, which="SA", tol=1e-3, return_eigenvectors=False, v0=np.ones(n))[0])
+        lowest = value - 1e-3 * abs(value)
+    # Rounding makes the zeros of a positive kernel negative; they are no reason for a shift.
+    return lowest - noise_floor(operator) if lowest < -1e-9 * float(operator.diagonal().abs().max()) else 0.0
+
+
+def groups(eigenvalues: Tensor, n: int, components: int = 0) -> list[list[int]]:
+    """Numbers of the components whose eigenvalues n points cannot tell apart, a list for each group.
+
+    Neighbours in the spectrum belong together if they differ by less than 2 / sqrt(n) of the larger one (the standard
+    error of an eigenvalue is of the order of sqrt(2 / n)), and by 1 % at least. Inside a group only the space is
+    determined: its functions may come in any rotation.
+
+    A graph of neighbours has its eigenvalues just below 1, where all are near to each other: those of the Laplacian,
+    1 - mu, are compared. It has the eigenvalue 1 once for each of its components.
+    """
+    tolerance = max(0.01, 2 / math.sqrt(n))
+    found: list[list[int]] = []
+    values = (1 - eigenvalues if components else eigenvalues).tolist()
+    for j, value in enumerate(values):
+        close = j > 0 and abs(values[j - 1] - value) <= tolerance * max(abs(values[j - 1]), abs(value))
+        if found and (close or j < components):
+            found[-1].append(j)
+        else:
+            found.append([j])
+    return found
+
+
+def warn_of_weak_alpha(objective: nn.Module, eigenvalues: Tensor, floor: float, unit: float) -> None:
+    """Warn if a fixed alpha cannot order the modes that stand out of the noise, and say which number would."""
+    if not isinstance(objective, NeuralEF) or not objective.ordered:
+        return
+    real = eigenvalues[eigenvalues.abs() > floor] / unit
+    needed = objective.ordering_threshold(real)
+    alpha = objective.strength(len(eigenvalues))
+    if alpha < needed:
+        warnings.warn(
+            f"alpha = {alpha:.3g} is too small for this kernel: ordering the {len(real)} modes above the noise floor "
+            f"{floor:.2g} takes alpha > {needed:.3g} on the kernel in units of its largest eigenvalue. Features of the "
+            'network repeat each other; use objective "auto", "neuralef-ratio" or "neuralef-shifted", or that alpha.',
+            UserWarning,
+            stacklevel=3,
+        )

@@ -1,0 +1,1 @@
+"""Loading: pixels where the device finds them, and batches made one step ahead."""

@@ -1,0 +1,162 @@
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from eigenmap import Eigenmap
+from eigenmap.cli.evaluate.retrieval import repeat_options
+from eigenmap.data import ImageSet, load_images
+from eigenmap.evaluation.retrieval import retrieval
+from tests.cli.run import refused, run, succeed
+from tests.end_to_end.photos import pictures
+
+
+@pytest.mark.parametrize(
+    ("given", "parsed"),
+    [
+        ("--dims 2 4 8 RUN", "--dims 2 --dims 4 --dims 8 RUN"),
+        ("RUN --dims 2,4, 8 --top=1,2 3", "RUN --dims 2 --dims 4 --dims 8 --top 1 --top 2 --top 3"),
+        ("--dims 2 --dims 4", "--dims 2 --dims 4"),
+        ("--dims x --top", "--dims x --top"),
+        ("--dims -1", "--dims -1"),
+        ("--json 5 7", "--json 5 7"),
+    ],
+)
+def test_one_option_takes_several_numbers(given: str, parsed: str) -> None:
+    assert repeat_options(given.split(" "), ["--dims", "--top"]) == parsed.split(" ")
+
+
+def test_quoted_numbers() -> None:
+    assert repeat_options(["--dims", "2 4"], ["--dims"]) == ["--dims", "2", "--dims", "4"]
+
+
+def test_scores_are_those_of_the_library(model_dir: Path, photos: Path, array_file: Path, tmp_path: Path) -> None:
+    file = tmp_path / "r.json"
+    result = succeed(
+        *("evaluate", "retrieval", model_dir, "--gallery", photos, "--query", array_file),
+        *("--dims", 2, 8, "--top", 3, 10, "--json", file),
+    )
+    model, gallery, queries = Eigenmap.load(model_dir), load_images(photos, size=16), load_images(array_file)
+    assert gallery.labels is not None and queries.labels is not None
+    expected = retrieval(
+        model.encode(queries),
+        model.encode(gallery),
+        queries.labels.in_classes(gallery.labels.names).matrix,
+        gallery.labels.matrix,
+        dims=[2, 8],
+        top=[3, 10],
+    )
+    written = json.loads(file.read_text())
+    for row, reference in zip(written["rows"], expected, strict=True):
+        assert row == pytest.approx(reference, abs=1e-6)
+    for name in ("map_over_found@3", "map_over_relevant@10", "precision@10"):
+        assert name in result.out
+    assert f"{expected[1]['map_over_found@10']:.4f}" in result.out
+    assert "first 10 of 15 images, 12 queries" in result.out
+
+
+def test_the_json_says_what_was_measured_with_what(model_dir: Path, photos: Path, tmp_path: Path) -> None:
+    file = tmp_path / "r.json"
+    succeed("evaluate", "retrieval", model_dir, "--gallery", photos, "--json", file, "--device", "cpu")
+    written = json.loads(file.read_text())
+    assert [row["dim"] for row in written["rows"]] == [2, 4, 8]
+    assert "map_over_relevant@1000" in written["rows"][0]
+    assert written["model"]["fingerprint"] == Eigenmap.fingerprint(model_dir)
+    assert written["model"]["seed"] == 0
+    assert set(written["versions"]) == {"eigenmap", "torch", "numpy", "python"}
+    assert written["device"].startswith("cpu") and written["date"].startswith("20")
+    protocol = written["protocol"]
+    assert (protocol["gallery_images"], protocol["query_images"], protocol["classes"]) == (15, 15, 3)
+
+
+def test_images_are_not_found_among_themselves(model_dir: Path, photos: Path, tmp_path: Path) -> None:
+    """Without queries, and with the gallery as queries, no image may find itself."""
+    tables = []
+    for name, query in (("one", []), ("two", ["--query", photos / "."])):
+        arguments = ("evaluate", "retrieval", model_dir, "--gallery", photos, *query, "--top", 14)
+        tables.append(succeed(*arguments, "--json", tmp_path / name).out)
+        written = json.loads((tmp_path / name).read_text())
+        assert written["protocol"]["each_among_the_others"]
+        # All 14 others are in the ranking, 4 of them relevant: an image that found itself would make it 5.
+        assert written["rows"][0]["precision@14"] == pytest.approx(4 / 14)
+    assert tables[0] == tables[1]
+
+
+def write_labels(path: Path, rows: dict[str, str]) -> Path:
+    path.write_text("file,labels\n" + "".join(f"{name},{labels}\n" for name, labels in rows.items()))
+    return path
+
+
+@pytest.fixture
+def plain(tmp_path: Path) -> Path:
+    np.save(tmp_path / "plain.npy", pictures(6, seed=2))
+    return tmp_path / "plain.npy"
+
+
+def test_labels_may_come_from_a_table_and_be_several(model_dir: Path, plain: Path, tmp_path: Path) -> None:
+    table = write_labels(
+        tmp_path / "labels.csv", {"0": "blue lines", "1": "green", "2": "red lines", "3": "blue", "4": "green", "5": ""}
+    )
+    file = tmp_path / "r.json"
+    succeed(
+        *("evaluate", "retrieval", model_dir, "--gallery", plain, "--gallery-labels", table),
+        *("--top", 5, "--dims", 8, "--json", file),
+    )
+    written = json.loads(file.read_text())
+    # Relevant to 0: 2 and 3; to 1: 4; to 2: 0; to 3: 0; to 4: 1; to 5: none.
+    assert written["rows"][0]["precision@5"] == pytest.approx((2 + 1 + 1 + 1 + 1 + 0) / 5 / 6)
+    assert written["protocol"]["classes"] == 4
+
+
+def test_a_table_that_names_missing_images_is_refused(model_dir: Path, plain: Path, tmp_path: Path) -> None:
+    table = write_labels(tmp_path / "labels.csv", {str(i): "x" for i in range(7)})
+    sentence = refused("evaluate", "retrieval", model_dir, "--gallery", plain, "--gallery-labels", table)
+    assert sentence == f"{table} names 1 file (6) that is not among the images."
+
+
+def test_images_that_have_nobody_to_be_found_by_are_counted(model_dir: Path, plain: Path, tmp_path: Path) -> None:
+    table = write_labels(tmp_path / "labels.csv", {str(i): str(max(i, 1)) for i in range(6)})  # two of the first class
+    said = succeed("evaluate", "retrieval", model_dir, "--gallery", plain, "--gallery-labels", table).err
+    assert "4 of 6 images are the only one of their class; they score 0." in said
+
+
+def test_labels_that_make_no_sense_are_told(
+    model_dir: Path, photos: Path, plain: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evaluate = ("evaluate", "retrieval", model_dir, "--gallery")
+    stray = tmp_path / "stray"
+    shutil.copytree(photos, stray)
+    shutil.copy(next(photos.rglob("*.png")), stray / "alone.png")
+    assert "stray has an image in no class folder, alone.png" in refused(*evaluate, stray, "--quiet")
+    numbered = ImageSet(torch.zeros(2, 3, 8, 8, dtype=torch.uint8), ids=["a/0", "b/1"])  # names of a parquet file
+    monkeypatch.setattr("eigenmap.cli.evaluate.retrieval.read_images", lambda *_, **__: numbered)
+    assert "has no class folders" in refused(*evaluate, plain)
+    monkeypatch.undo()
+    assert "has no class folders" in refused(*evaluate, plain) and "--gallery-labels" in refused(*evaluate, plain)
+    assert "give a table with --query-labels" in refused(*evaluate, photos, "--query", plain, "--quiet")
+    table = write_labels(tmp_path / "labels.csv", {str(i): "cat" if i else "disc" for i in range(6)})
+    result = succeed(*evaluate, photos, "--query", plain, "--query-labels", table)
+    assert "5 of 6 queries have no class that is in the gallery; they score 0.\n" in result.err
+    table = write_labels(tmp_path / "labels.csv", {str(i): "cat" for i in range(6)})
+    assert refused(*evaluate, photos, "--query", plain, "--query-labels", table, "--quiet") == (
+        "Queries and gallery share no class: cat here and bars, disc, stripes there."
+    )
+    result = succeed(*evaluate, plain, "--gallery-labels", table)
+    assert result.err == "There is only one class (cat), so that every result is right whatever the codes are.\n"
+    assert "give their labels once" in refused(*evaluate, plain, "--gallery-labels", table, "--query-labels", table)
+
+
+def test_other_mistakes(model_dir: Path, photos: Path, tmp_path: Path) -> None:
+    evaluate = ("evaluate", "retrieval", model_dir, "--gallery", photos)
+    assert "dim must be a whole number from 1 to 8, not 9" in refused(*evaluate, "--dims", 2, 9)
+    assert "top must be a whole number of at least 1, not 0" in refused(*evaluate, "--top", 0)
+    assert "gone does not exist" in refused(*evaluate, "--query", tmp_path / "gone", "--quiet")
+    (tmp_path / "r.json").write_text("mine")
+    assert "exists; choose another name" in refused(*evaluate, "--json", tmp_path / "r.json")
+    result = run(*evaluate, "--dims", "long")
+    assert result.code == 2 and "--dims" in result.err

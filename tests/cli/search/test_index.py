@@ -1,0 +1,354 @@
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from eigenmap import Eigenmap
+from eigenmap.cli.search.indexing import make_from_images
+from eigenmap.core.errors import EigenmapError
+from eigenmap.data import ImageSet
+from eigenmap.search import CodeIndex
+from eigenmap.service.thumbnails import StoredPictures, encode
+from tests.cli.run import refused, succeed
+from tests.end_to_end.photos import pictures
+
+
+def test_an_index_holds_codes_and_the_model_but_not_the_run(index_dir: Path, model_dir: Path) -> None:
+    assert sorted(path.name for path in index_dir.iterdir()) == [
+        *("codec.json", "features-0-8.bin", "ids.bin", "ids.ends", "ids.hash", "index.json", "log"),
+        *("metadata.bin", "metadata.ends", "model", "sources.json", "thumbnails.sqlite"),
+    ]
+    assert sorted(path.name for path in (index_dir / "model").iterdir()) == ["model.json", "model.safetensors"]
+    index = CodeIndex.load(index_dir)
+    assert (len(index), index.n_components, index.fingerprint) == (15, 8, Eigenmap.fingerprint(model_dir))
+
+
+def test_a_search_needs_nothing_but_the_index(index_dir: Path, photos: Path, tmp_path: Path) -> None:
+    moved = shutil.copytree(index_dir, tmp_path / "moved")
+    result = succeed("search", moved, photos / "bars" / "1.png", "--top", 2, "--dim", 5)
+    assert result.err == ""
+    lines = [line for line in result.out.splitlines() if "│" in line]
+    assert len(lines) == 2
+    assert [cell.strip() for cell in lines[0].strip("│").split("│")] == ["1", "1.0000", "bars/1.png"]
+
+
+def test_every_photo_finds_itself_first_at_every_length(index_dir: Path, photos: Path, tmp_path: Path) -> None:
+    for dim in (3, 8):
+        file = tmp_path / f"{dim}.json"
+        succeed("search", index_dir, photos, "--dim", dim, "--top", 1, "--json", file)
+        found = json.loads(file.read_text())
+        assert found["dim"] == dim and len(found["results"]) == 15
+        for result in found["results"]:
+            (best,) = result["found"]
+            assert best["score"] == pytest.approx(1, abs=1e-4)
+            assert best["id"] == result["query"]
+
+
+def test_several_images_get_a_table_each(index_dir: Path, photos: Path) -> None:
+    queries = [photos / "bars" / "1.png", photos / "disc" / "1.png"]
+    result = succeed("search", index_dir, *queries, photos / "disc" / "broken.jpg")
+    assert result.out.count("rank") == 2
+    assert str(queries[0]) in result.out and str(queries[1]) in result.out
+    assert f"{photos / 'disc' / 'broken.jpg'}: " in result.err  # left out, and said so
+
+
+def test_codes_that_were_embedded_before(model_dir: Path, photos: Path, index_dir: Path, tmp_path: Path) -> None:
+    codes, made = tmp_path / "codes", tmp_path / "made.index"
+    succeed("embed", model_dir, photos, "--out", codes, "--shard-size", 4)
+    result = succeed("index", model_dir, codes, "--out", made)
+    assert result.err == f"{made}: 15 items, 8 features each.\n"
+    index, other = CodeIndex.open(made), CodeIndex.open(index_dir)
+    assert index.ids == other.ids
+    np.testing.assert_allclose(index.codes(index.ids), other.codes(other.ids), atol=1e-6)
+    assert "bars/1.png" in succeed("search", made, photos / "bars" / "1.png", "--top", 1).out
+    succeed("index", model_dir, codes, "--out", made, "--add", "--quiet")
+    assert len(CodeIndex.open(made)) == 15
+    assert "exists" in refused("index", model_dir, codes, "--out", made)
+    succeed("index", model_dir, codes, "--out", made, "--force", "--dim", 4, "--bytes-per-item", 3, "--quiet")
+    assert CodeIndex.open(made).about.bytes_per_item == 3
+    succeed("search", made, photos / "bars" / "1.png", "--json", tmp_path / "found.json")
+    assert "estimated" in json.loads((tmp_path / "found.json").read_text())["similarity"]
+    succeed("search", made, photos / "bars" / "1.png", "--rank-by", "cosine", "--json", tmp_path / "cosine.json")
+    assert json.loads((tmp_path / "cosine.json").read_text())["similarity"].endswith("features, estimated")
+    assert "so --dim cannot be 5" in refused("index", model_dir, codes, "--out", made, "--add", "--dim", 5)
+    succeed("embed", model_dir, photos, "--out", tmp_path / "short", "--dim", 3)
+    assert "choose --dim 3" in refused("index", model_dir, tmp_path / "short", "--out", tmp_path / "x")
+    assert not (tmp_path / "x").exists()
+
+
+def test_several_conditions_on_one_label(index_dir: Path, photos: Path) -> None:
+    query = photos / "bars" / "1.png"
+    neither = ["--where", "label!=bars", "--where", "label!=disc"]
+    out = succeed("search", index_dir, query, *neither).out
+    assert "stripes/" in out and "bars/" not in out.partition("\n")[2] and "disc/" not in out
+    none = succeed("search", index_dir, query, *neither, "--where", "label!=stripes")
+    assert none.out == "No item meets the conditions of --where.\n"
+
+
+def test_an_index_of_short_codes(model_dir: Path, array_file: Path, tmp_path: Path) -> None:
+    result = succeed("index", model_dir, array_file, "--out", tmp_path / "small.index", "--dim", 2)
+    assert result.err == f"{tmp_path / 'small.index'}: 12 images, 2 features each.\n"
+    assert CodeIndex.open(tmp_path / "small.index").codes(["0", "1"]).shape == (2, 2)
+    succeed("search", tmp_path / "small.index", array_file)
+    assert refused("search", tmp_path / "small.index", array_file, "--dim", 3) == (
+        "dim must be a whole number from 1 to 2, not 3."
+    )
+
+
+def test_an_index_is_replaced_only_by_force(model_dir: Path, array_file: Path, photos: Path, tmp_path: Path) -> None:
+    out = tmp_path / "an.index"
+    succeed("index", model_dir, array_file, "--out", out)
+    assert "exists; choose another name, or use --force" in refused("index", model_dir, photos, "--out", out)
+    assert len(CodeIndex.load(out)) == 12
+    succeed("index", model_dir, photos, "--out", out, "--force")
+    assert len(CodeIndex.load(out)) == 15
+    assert [path.name for path in tmp_path.iterdir()] == ["an.index"]
+
+
+def test_mistakes_in_making_an_index(model_dir: Path, photos: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "precious").write_text("")
+    for force in ([], ["--force"]):
+        assert "exists and is not an index" in refused("index", model_dir, photos, "--out", tmp_path / "mine", *force)
+    assert "cannot be written" in refused("index", model_dir, photos, "--out", tmp_path / "mine" / "precious" / "index")
+    assert "from 1 to 8, not 0" in refused("index", model_dir, photos, "--out", tmp_path / "an.index", "--dim", 0)
+    assert "broken.jpg cannot be read" in refused(
+        "index", model_dir, photos, "--out", tmp_path / "an.index", "--strict"
+    )
+    assert [path.name for path in tmp_path.rglob("*")] == ["mine", "precious"]
+
+
+def test_mistakes_in_searching(index_dir: Path, model_dir: Path, photos: Path, tmp_path: Path) -> None:
+    photo = photos / "bars" / "1.png"
+    assert "is not an index (it has no index.json)" in refused("search", model_dir, photo)
+    assert "there is no such directory" in refused("search", tmp_path / "gone", photo)
+    assert "gone.jpg does not exist" in refused("search", index_dir, tmp_path / "gone.jpg")
+    assert "broken.jpg cannot be read" in refused("search", index_dir, photos / "disc" / "broken.jpg")
+    assert "dim must be a whole number from 1 to 8, not 9" in refused("search", index_dir, photo, "--dim", 9)
+    assert "top must be a whole number of at least 1, not 0" in refused("search", index_dir, photo, "--top", 0)
+    (tmp_path / "found.json").write_text("mine")
+    assert "exists; choose another name" in refused("search", index_dir, photo, "--json", tmp_path / "found.json")
+    assert (tmp_path / "found.json").read_text() == "mine"
+
+
+def test_an_index_without_its_model(index_dir: Path, photos: Path, tmp_path: Path) -> None:
+    moved = shutil.copytree(index_dir, tmp_path / "moved")
+    shutil.rmtree(moved / "model")
+    assert "is not a model directory" in refused("search", moved, photos / "bars" / "1.png")
+
+
+def test_a_search_by_stages_and_conditions(index_dir: Path, photos: Path, tmp_path: Path) -> None:
+    photo, file = photos / "bars" / "1.png", tmp_path / "found.json"
+    result = succeed("search", index_dir, photo, "--funnel", "2:12,8:3", "--where", "label=bars", "--json", file)
+    assert "Such a search finds" in result.err or json.loads(file.read_text())["recall"] == 1
+    (found,) = json.loads(file.read_text())["results"]
+    names = [one["id"] for one in found["found"]]
+    assert len(names) == 3 and names[0] == "bars/1.png" and all(name.startswith("bars/") for name in names)
+    succeed("search", index_dir, photo, "--shortlist-dim", 2, "--shortlist", 15, "--json", file, "--force")
+    assert json.loads(file.read_text())["recall"] == 1  # the shortlist is everything
+    plain = succeed("search", index_dir, photo, "--top", 4).out
+    assert succeed("search", index_dir, photo, "--dim", "auto", "--top", 4).out == plain
+
+
+def test_mistakes_in_stages_and_conditions(index_dir: Path, photos: Path) -> None:
+    photo = photos / "bars" / "1.png"
+    assert "a funnel is written as" in refused("search", index_dir, photo, "--funnel", "8")
+    assert "dim must be a whole number or auto, not 'all'" in refused("search", index_dir, photo, "--dim", "all")
+    assert "'bars' is no condition" in refused("search", index_dir, photo, "--where", "bars")
+    assert "go together" in refused("search", index_dir, photo, "--shortlist", 5)
+    assert "funnel names all stages" in refused("search", index_dir, photo, "--funnel", "2:9,8:3", "--dim", 4)
+
+
+def test_images_are_added_to_an_index(model_dir: Path, array_file: Path, photos: Path, tmp_path: Path) -> None:
+    out = tmp_path / "an.index"
+    succeed("index", model_dir, photos, "--out", out)
+    result = succeed("index", model_dir, array_file, "--out", out, "--add")
+    assert result.err == f"{out}: 27 images, 8 features each; 12 added.\n"
+    succeed("index", model_dir, array_file, "--out", out, "--add", "--quiet")
+    index = CodeIndex.open(out)
+    assert len(index) == 27
+    assert index.metadata(["bars/1.png"]) == [{"label": "bars"}]
+    assert "choose one" in refused("index", model_dir, photos, "--out", out, "--add", "--force")
+    assert "there is no such directory" in refused("index", model_dir, photos, "--out", tmp_path / "no", "--add")
+
+
+def test_an_index_of_another_model_is_refused(index_dir: Path, photos: Path, tmp_path: Path) -> None:
+    moved = shutil.copytree(index_dir, tmp_path / "moved")
+    about = json.loads((moved / "index.json").read_text())
+    (moved / "index.json").write_text(json.dumps(about | {"fingerprint": "0123456789abcdef"}))
+    message = "holds codes of the model 0123456789ab, not of the model"
+    assert message in refused("search", moved, photos / "bars" / "1.png")
+    assert message in refused("index", index_dir / "model", photos, "--out", moved, "--add")
+
+
+def test_compact_indexes(model_dir: Path, photos: Path, tmp_path: Path) -> None:
+    photo = photos / "bars" / "1.png"
+    for words in (["--precision", "int8"], ["--bytes-per-item", 4], ["--precision", "signs", "--bytes-per-item", 1]):
+        out = tmp_path / "small.index"
+        succeed("index", model_dir, photos, "--out", out, "--force", *words)
+        assert "photos" not in succeed("search", out, photo, "--top", 3).err
+        stored = sum(file.stat().st_size for file in out.glob("features-*.bin"))
+        assert stored == 15 * (8 if "int8" in words else words[-1])
+    assert "bytes_per_item goes with precision" in refused(
+        "index", model_dir, photos, "--out", tmp_path / "x", "--precision", "bits"
+    )
+    succeed("index", model_dir, photos, "--out", tmp_path / "fast.index", "--backend", "faiss")
+    assert CodeIndex.open(tmp_path / "fast.index").about.approximate is not None
+
+
+def test_rankings_that_are_not_there(index_dir: Path, photos: Path) -> None:
+    query = photos / "bars" / "1.png"
+    assert "needs an index of bits" in refused("search", index_dir, query, "--rank-by", "relevance")
+    assert succeed("search", index_dir, query, "--rank-by", "cosine") == succeed("search", index_dir, query)
+
+
+def test_an_advised_length_is_the_one_that_is_written(tmp_path: Path, index_dir: Path, photos: Path) -> None:
+    """With too few items to advise on that is the full length; see the search tests for more."""
+    succeed("search", index_dir, photos / "bars" / "1.png", "--dim", "auto", "--json", tmp_path / "found.json")
+    assert json.loads((tmp_path / "found.json").read_text())["dim"] == CodeIndex.open(index_dir).n_components
+
+
+def test_what_an_index_is_cannot_be_changed_by_adding(model_dir: Path, photos: Path, tmp_path: Path) -> None:
+    index = ("index", model_dir, photos, "--out", tmp_path / "an.index", "--quiet")
+    succeed(*index)
+    for words in (("--precision", "int8"), ("--bytes-per-item", 4), ("--backend", "faiss")):
+        sentence = refused(*index, "--add", *words)
+        assert "stays as it was made: leave --precision, --bytes-per-item and --backend out" in sentence
+    assert "so --dim cannot be 3" in refused(*index, "--add", "--dim", 3)
+
+
+def test_options_of_a_database_go_with_one(index_dir: Path, model_dir: Path, photos: Path, tmp_path: Path) -> None:
+    for words in (("--table", "photos"), ("--prefix", 8)):
+        sentence = refused("index", model_dir, photos, "--out", tmp_path / "an.index", *words)
+        assert sentence.startswith("--table and --prefix go with --to, a database")
+    assert not list(tmp_path.iterdir())
+    sentence = refused("search", index_dir, photos / "disc" / "1.png", "--table", "photos")
+    assert sentence.startswith("--table names a table of a database")
+
+
+def test_photos_of_two_cameras_with_the_same_names_are_all_kept(model_dir: Path, tmp_path: Path) -> None:
+    """Of old, 40 photos became 20, in silence."""
+    out = tmp_path / "an.index"
+    for camera, seed in (("camera1", 0), ("camera2", 1)):
+        (tmp_path / camera).mkdir()
+        for number, picture in enumerate(pictures(20, 16, seed)):
+            Image.fromarray(picture).save(tmp_path / camera / f"IMG_{number:04d}.png")
+    add = ("index", model_dir, tmp_path / "camera2", "--out", out, "--add")
+    succeed("index", model_dir, tmp_path / "camera1", "--out", out)
+    taken = "(20 of them as camera2/..., since their names were taken)"
+    assert succeed(*add).err == f"{out}: 40 images, 8 features each; 20 added {taken}.\n"
+    kept = "0 added, 20 were there already (--replace replaces them)"
+    assert succeed(*add).err == f"{out}: 40 images, 8 features each; {kept}.\n"
+    assert succeed(*add, "--replace").err == f"{out}: 40 images, 8 features each; 0 added, 20 replaced.\n"
+    index = CodeIndex.open(out)
+    assert "camera2/IMG_0003.png" in index.ids and "IMG_0003.png" in index.ids and len(index) == 40
+    for camera, name in (("camera1", "IMG_0003.png"), ("camera2", "camera2/IMG_0003.png")):
+        found = succeed("search", out, tmp_path / camera / "IMG_0003.png", "--top", 1).out
+        assert f" {name} " in found
+        assert StoredPictures(out).read(name) == encode(
+            np.asarray(Image.open(tmp_path / camera / "IMG_0003.png")).transpose(2, 0, 1)
+        )
+    assert "thumbnails.sqlite: 40 pictures" in index.verify()
+    assert (
+        succeed("search", out, tmp_path / "camera1" / "IMG_0003.png", "--where", "source=camera2").out.count("camera2/")
+        >= 10
+    )
+    assert "--replace goes with --add" in refused("index", model_dir, tmp_path / "camera2", "--out", out, "--replace")
+
+
+def test_an_index_that_fails_at_its_pictures_leaves_nothing(
+    model_dir: Path, array_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise EigenmapError("the thumbnails cannot be written: database or disk is full")
+
+    out = tmp_path / "an.index"
+    monkeypatch.setattr("eigenmap.service.thumbnails.store", fail)
+    assert "disk is full" in refused("index", model_dir, array_file, "--out", out)
+    assert list(tmp_path.iterdir()) == []
+    succeed("index", model_dir, array_file, "--out", out, "--no-thumbnails")
+    before = CodeIndex.open(out).ids
+    assert "disk is full" in refused("index", model_dir, array_file, "--out", out, "--force")
+    (tmp_path / "more").mkdir()
+    Image.fromarray(pictures(1, 16, 3)[0]).save(tmp_path / "more" / "1.png")
+    assert "disk is full" in refused("index", model_dir, tmp_path / "more", "--out", out, "--add")
+    assert CodeIndex.open(out).ids == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["an.index", "more"]
+
+
+def test_of_two_threads_that_write_one_index_one_succeeds(
+    model_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the command does, many times."""
+    monkeypatch.setattr("os.fsync", lambda descriptor: None)  # it takes most of the time
+    images = [ImageSet(torch.from_numpy(pictures(2, 16, seed)).permute(0, 3, 1, 2), ["a", "b"]) for seed in (0, 1)]
+    for number in range(24):
+        out, start = tmp_path / f"{number}.index", threading.Barrier(2)
+        ended: list[str] = []
+
+        def make(which: int, out: Path = out, start: threading.Barrier = start, ended: list[str] = ended) -> None:
+            index = CodeIndex(8)
+            start.wait()
+            with contextlib.suppress(EigenmapError):
+                codes = np.full((2, 8), which + 1, np.float32)
+                make_from_images(index, tmp_path, images[which], codes, out, model_dir, False, True)
+                ended.append(str(which))
+
+        threads = [threading.Thread(target=make, args=(which,)) for which in (0, 1)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        (winner,) = ended
+        assert CodeIndex.open(out).codes(["a"])[0, 0] == int(winner) + 1
+        expected = encode(images[int(winner)].pixels[1].numpy())
+        assert StoredPictures(out).read("b") == expected
+        assert [path.name for path in tmp_path.iterdir()] == [out.name]
+        shutil.rmtree(out)
+
+
+def test_of_two_processes_that_write_one_index_one_succeeds(
+    model_dir: Path, array_file: Path, photos: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "an.index"
+    program = [sys.executable, "-c", "from eigenmap.cli import main; main()", "index", str(model_dir)]
+    both = [
+        subprocess.Popen([*program, source, "--out", out, "--quiet"], stderr=subprocess.PIPE, text=True)
+        for source in (array_file, photos)
+    ]
+    errors = [process.communicate(timeout=100)[1] for process in both]
+    codes = [process.returncode for process in both]
+    assert sorted(codes) == [0, 2], errors
+    assert errors[codes.index(0)] == ""
+    sentence = errors[codes.index(2)]
+    assert sentence.startswith("Error: ") and "exists" in sentence and sentence.count("\n") == 1
+    assert len(CodeIndex.open(out)) == (12, 15)[codes.index(0)]
+    CodeIndex.open(out).verify()
+    assert [path.name for path in tmp_path.iterdir()] == ["an.index"]
+
+
+def test_pictures_whose_writer_was_killed_can_be_read(index_dir: Path, tmp_path: Path) -> None:
+    moved = shutil.copytree(index_dir, tmp_path / "moved")
+    program = (
+        "import os, signal, sqlite3, sys\n"
+        "connection = sqlite3.connect(sys.argv[1])\n"
+        "connection.execute('PRAGMA cache_size = 5')\n"
+        "for n in range(500):\n"
+        "    connection.execute('INSERT INTO thumbnails VALUES (?, ?)', (str(n), os.urandom(2000)))\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    expected = StoredPictures(index_dir).read("bars/1.png")
+    subprocess.run([sys.executable, "-c", program, moved / "thumbnails.sqlite"], check=False)
+    assert (moved / "thumbnails.sqlite-journal").exists()
+    assert expected is not None and StoredPictures(moved).read("bars/1.png") == expected
+    assert "thumbnails.sqlite: 15 pictures" in CodeIndex.open(moved).verify()

@@ -1,0 +1,117 @@
+"""Files appear whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from eigenmap.core import files
+from eigenmap.core.errors import EigenmapError
+from eigenmap.core.files import make_folder, open_regular, parse_json, read_json, require_writable, whole, whole_file
+
+
+def test_a_file_takes_its_place_when_it_is_whole(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_text("old")
+    with whole(path) as partial:
+        partial.write_text("new")
+        assert path.read_text() == "old"
+    assert path.read_text() == "new" and list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("error", [OSError, KeyboardInterrupt])
+def test_what_fails_leaves_nothing_but_what_was_there(tmp_path: Path, error: type[BaseException]) -> None:
+    path = tmp_path / "file"
+    path.write_text("old")
+    with pytest.raises(error), whole(path) as partial:
+        partial.write_text("half of")
+        raise error
+    assert path.read_text() == "old" and list(tmp_path.iterdir()) == [path]
+
+
+def test_a_place_is_tried_without_leaving_a_trace(tmp_path: Path) -> None:
+    require_writable(tmp_path / "new" / "file")
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "file").write_text("")
+    with pytest.raises(EigenmapError, match="cannot be written"):
+        require_writable(tmp_path / "file" / "below")
+
+
+def test_a_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError), whole_file(tmp_path / "a") as file:
+        file.write(b"half")
+        raise RuntimeError
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(EigenmapError, match="cannot be written"), whole_file(tmp_path / "gone" / "a"):
+        pass
+
+
+def test_writers_of_one_name_take_turns_and_reuse_what_a_killed_one_left(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    (tmp_path / ".a.partial").write_bytes(b"left behind by a killed process, longer than what follows")
+
+    def write(who: int) -> None:
+        with whole_file(path) as file:
+            for _ in range(100):
+                file.write(b"%d" % who)
+
+    threads = [threading.Thread(target=write, args=(who,)) for who in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert path.read_bytes() in [b"%d" % who * 100 for who in range(8)] and list(tmp_path.iterdir()) == [path]
+
+
+def test_a_writer_may_replace_the_file_it_was_given(tmp_path: Path) -> None:
+    with whole(tmp_path / "a") as partial:
+        (tmp_path / "b").write_text("other")
+        (tmp_path / "b").replace(partial)
+    assert (tmp_path / "a").read_text() == "other"
+
+
+def test_folders_are_made_with_those_above_them_and_all_are_synced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[Path] = []
+    monkeypatch.setattr(files, "sync_directory", synced.append)
+    make_folder(tmp_path / "a" / "b")
+    assert (tmp_path / "a" / "b").is_dir() and sorted(synced) == [tmp_path, tmp_path / "a"]
+    make_folder(tmp_path / "a" / "b")
+    assert len(synced) == 2
+    (tmp_path / "file").touch()
+    with pytest.raises(OSError):
+        make_folder(tmp_path / "file")
+
+
+def test_only_regular_files_are_opened(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "file").write_text("x")
+    (tmp_path / "link").symlink_to("file")
+    (tmp_path / "to fifo").symlink_to("fifo")
+    for name, follow in [("fifo", False), ("to fifo", True), ("link", False), ("", True)]:
+        with pytest.raises(OSError):
+            open_regular(tmp_path / name, follow=follow)
+    for name, follow in [("file", False), ("link", True)]:
+        os.close(open_regular(tmp_path / name, follow=follow))
+
+
+def test_a_partial_file_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("mine")
+    (tmp_path / ".a.partial").symlink_to("mine")
+    with pytest.raises(EigenmapError, match="cannot be written"), whole_file(tmp_path / "a") as file:
+        file.write(b"theirs")
+    assert (tmp_path / "mine").read_text() == "mine"
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"a":' * 100_000, "NaN", "[-Infinity]", "9" * 10_000, "", b"\xff"])
+def test_what_is_not_json_is_a_value_error(tmp_path: Path, text: str | bytes) -> None:
+    with pytest.raises(ValueError):
+        parse_json(text)
+    path = tmp_path / "file"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    with pytest.raises(ValueError):
+        read_json(path)
