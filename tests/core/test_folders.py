@@ -108,7 +108,7 @@ def test_of_many_that_create_one_folder_exactly_one_succeeds(tmp_path: Path) -> 
 _KILLED = """
 import os, signal, sys
 from pathlib import Path
-from eigenmap.folders import staged_folder
+from eigenmap.core.folders import staged_folder
 with staged_folder(Path(sys.argv[1])) as staging:
     (staging / "file").write_text("half")
     os.kill(os.getpid(), signal.SIGKILL)

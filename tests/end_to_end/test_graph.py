@@ -30,5 +30,7 @@ def test_bad_graphs_end_in_one_sentence_and_write_nothing(tmp_path: Path) -> Non
     np.savez(tmp_path / "graph.npz", x=graph.x[:50], edge_index=graph.edge_index)
     result = finish(start("fit", "graph", "graph.npz", "--out", "run", cwd=tmp_path))
     assert result.code == 2 and result.out == ""
-    assert result.err.startswith("Error: edge_index names node 59, but there are features for nodes 0 to 49 only.")
+    assert result.err.startswith(
+        "Error: graph.npz: edge_index names node 59, but there are features for nodes 0 to 49 only."
+    )
     assert not (tmp_path / "run").exists()
