@@ -12,6 +12,7 @@ from typing import Any
 
 import harness
 from pages import NONE, NOT_RUN, emphasise, made_by, renewed, table
+from search_versions import FILE as VERSIONS
 from search_ways import NAMES
 
 PAGE = Path(__file__).parents[1] / "docs" / "search.md"
@@ -31,7 +32,7 @@ Result = dict[str, Any]
 def tables(results: Path) -> str:
     """Everything between the markers."""
     found = {file.stem: json.loads(file.read_text(encoding="utf-8")) for file in sorted(results.glob("search-*.json"))}
-    return "\n\n".join([*_speeds(found), *_quality(found), *_large(found)])
+    return "\n\n".join([*_speeds(found), *_quality(found), *_large(found), *_versions(results)])
 
 
 def _speeds(found: dict[str, Result]) -> Iterator[str]:
@@ -153,6 +154,27 @@ def _large(found: dict[str, Result]) -> Iterator[str]:
 def page(text: str, results: Path) -> str:
     """The page with its tables renewed."""
     return renewed(text, "tables: written by benchmarks/search_tables.py", tables(results))
+
+
+def _versions(results: Path) -> Iterator[str]:
+    file = results / f"{VERSIONS}.json"
+    if not file.is_file():
+        return
+    result = json.loads(file.read_text(encoding="utf-8"))
+    about = result["protocol"]
+    yield "### Before and after snapshots and checksums"
+    yield (
+        f"{about['items']:,} items of {about['features']} features in an index on disk; the version of commit "
+        f"{about['old']} and that of {result['commit']} in turn, {about['rounds']} rounds, the fastest of each "
+        f"({result['device']}). Differences of a few percent are noise."
+    )
+    yield table(
+        ["search", "before, ms", "after, ms", "speed"],
+        [
+            [search, f"{1e3 * row['before']:.2f}", f"{1e3 * row['after']:.2f}", f"{row['ratio']:.2f} x"]
+            for search, row in result["rows"].items()
+        ],
+    )
 
 
 def main() -> None:
