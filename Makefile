@@ -3,12 +3,13 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: setup demo test lint clean
+.PHONY: setup demo check test lint clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo    set up .venv, train on the embedded catalogue, print the table, write runs/demo/report.html"
 	@echo "make test    set up .venv, lint, type-check, run every test (needs chromium and strace; .ci/run installs them)"
+	@echo "make check   the fast part of that, for use while working: no browser, database, Ray, ONNX, kills or benchmarks"
 	@echo "make setup   prepare .venv with the eigenmap command in it"
 
 setup: $(VENV)/.ready
@@ -25,6 +26,9 @@ lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+check: lint
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 -m "not slow"
 
 test: lint
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2

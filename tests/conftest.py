@@ -27,6 +27,33 @@ hypothesis.settings.register_profile("untimed", deadline=None)
 hypothesis.settings.load_profile("untimed")
 
 
+SLOW_FOLDERS = ("benchmarks", "end_to_end", "robustness", "search/postgres", "service")
+SLOW_FILES = (
+    "cli/search/test_database.py",
+    "cli/test_passwords.py",
+    "cli/test_streams.py",
+    "embedding/test_crashes.py",
+    "embedding/test_engines.py",
+    "estimators/test_neural_eigenmap.py",
+    "export/test_onnx.py",
+    "search/test_kills.py",
+    "search/test_processes.py",
+    "search/test_replacing.py",
+    "search/test_threads.py",
+    "test_demo.py",
+)
+"""Tests that need a browser, a database, Ray or ONNX, that kill and race, or that take many seconds."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what `make check` leaves out."""
+    here = Path(__file__).parent
+    for item in items:
+        place = item.path.relative_to(here).as_posix()
+        if place in SLOW_FILES or place.startswith(tuple(f"{folder}/" for folder in SLOW_FOLDERS)):
+            item.add_marker("slow")
+
+
 @pytest.fixture(scope="session")
 def server() -> Iterator[str]:
     """The address of a PostgreSQL server with pgvector; each worker of pytest-xdist has its own.
