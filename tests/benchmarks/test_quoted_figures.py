@@ -6,11 +6,13 @@ import re
 
 import pytest
 
-from .quoted import study_findings, study_results, study_robustness
+from .quoted import others, search, study_findings, study_results, study_robustness
 from .quoted.exceptions import EXCEPTIONS
-from .quoted.quote import Quote, text, uncovered
+from .quoted.quote import Quote, agree, sentences, text, uncovered
 
-QUOTES = (*study_results.QUOTES, *study_findings.QUOTES, *study_robustness.QUOTES)
+QUOTES = tuple(
+    quote for pages in (study_results, study_findings, study_robustness, search, others) for quote in pages.QUOTES
+)
 
 
 @pytest.mark.parametrize("quote", QUOTES, ids=lambda quote: f"{quote.page}-{quote.words[:40]}")
@@ -28,3 +30,36 @@ def test_no_figure_is_quoted_without_a_check(page: str) -> None:
 @pytest.mark.parametrize("page", EXCEPTIONS)
 def test_every_exception_is_still_on_its_page(page: str) -> None:
     assert not [words for words in EXCEPTIONS[page] if words not in text(page)]
+
+
+def test_a_sentence_that_is_gone_and_a_figure_that_differs_are_said() -> None:
+    page, words = "docs/databases.md", "recall {recall} (20,000 codes of CIFAR-10)"
+    assert not Quote(page, words, lambda: {"recall": 0.99704}).wrong()
+    assert "the results say 0.996" in Quote(page, words, lambda: {"recall": 0.996}).wrong()[0]
+    assert "no longer says" in Quote(page, f"a {words}", lambda: {"recall": 0.997}).wrong()[0]
+
+
+@pytest.mark.parametrize(
+    ("printed", "values", "same"),
+    [
+        ("0.50 and 1,234", [0.4951, 1233.6], True),
+        ("-0.006 to +0.002", [-0.0061, 0.0019], True),
+        (".6669", [0.66688], True),
+        ("0.50", [0.51], False),
+        ("0.50", [-0.5], False),
+        ("0.50", [0.5, 0.6], False),
+    ],
+)
+def test_figures_are_compared_at_the_printed_precision(printed: str, values: list[float], same: bool) -> None:
+    assert agree(printed, values) is same
+
+
+def test_generated_parts_tables_and_code_are_not_sentences() -> None:
+    page = "a\n\n    code 0.1\n\n| 0.2 |\n```\n0.3\n```\n<!-- x: written by y.py -->\n0.4\n<!-- end of tables -->\nb"
+    assert sentences(page) == "a b"
+
+
+def test_numbers_without_a_check_are_found() -> None:
+    page = "It has 0.5 and 12 %, `t=0.1` as [before](at/0.2), in 1.2.3; mean 0.75 of 16."
+    found = [said.partition(":")[0] for said in uncovered(page, [re.compile(r"mean 0\.75")])]
+    assert found == ["0.5", "12 %"]

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
+
+import harness
 
 ROOT = Path(__file__).parents[3]
 NUMBER = r"[-+]?(?:\d{1,3}(?:,\d{3})+|\d+|(?=\.\d))(?:\.\d+)?"
@@ -42,21 +46,18 @@ class Quote:
         computed = self.figures()
         assert set(computed) == set(self.pattern.groupindex), "the words and the computation name other figures"
         return [
-            f"{self.page} says {name} = {found[name]}, the results say {', '.join(f'{v:.5g}' for v in _several(values))}"
-            for name, values in computed.items()
-            if not agree(found[name], _several(values))
+            f"{self.page} says {name} = {found[name]}, the results say {', '.join(f'{value:.5g}' for value in values)}"
+            for name, values in ((name, _several(values)) for name, values in computed.items())
+            if not agree(found[name], values)
         ]
 
 
 def agree(printed: str, values: Sequence[float]) -> bool:
-    """Whether the printed figures are these values, each rounded to the decimals that are printed.
-
-    >>> agree("0.50 and 1,234", [0.4951, 1233.6]), agree("0.50", [0.51]), agree("0.50", [0.5, 0.6])
-    (True, False, False)
-    """
+    """Whether the printed figures are these values, each rounded to the decimals that are printed."""
     figures = [figure.replace(",", "") for figure in re.findall(NUMBER, printed)]
     return len(figures) == len(values) and all(
-        float(figure) == round(value, len(figure.partition(".")[2])) for figure, value in zip(figures, values, strict=True)
+        float(figure) == round(value, len(figure.partition(".")[2]))
+        for figure, value in zip(figures, values, strict=True)
     )
 
 
@@ -71,11 +72,7 @@ def text(page: str) -> str:
 
 
 def sentences(markdown: str) -> str:
-    """The same of a text.
-
-    >>> sentences("a\\n\\n    $ code\\n\\n| 0.5 |\\n<!-- x: written by y --> 0.4 <!-- end of tables -->\\nb")
-    'a b'
-    """
+    """The same of a text."""
     kept = FENCED.sub("", GENERATED.sub("", markdown)).splitlines()
     return " ".join(" ".join(line for line in kept if not line.startswith(("    ", "|"))).split())
 
@@ -86,3 +83,9 @@ def uncovered(sentences: str, known: Sequence[re.Pattern[str]]) -> Iterator[str]
     for number in MEASURED.finditer(sentences):
         if not any(begin <= number.start() and number.end() <= end for begin, end in spans):
             yield f"{number[0]}: ...{sentences[max(0, number.start() - 60) : number.end() + 40]}..."
+
+
+@cache
+def result(name: str) -> Any:
+    """A result file by its name."""
+    return json.loads((harness.RESULTS / f"{name}.json").read_text(encoding="utf-8"))

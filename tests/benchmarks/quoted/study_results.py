@@ -304,16 +304,14 @@ QUOTES = (
         "images` holds out a tenth, 5,000 images at most, so that it trains on {fewer} % fewer images than this run.",
         narrow_accuracy,
     ),
-    Quote(
-        PAGE, "16 features ({at16}) are worth 16 to 32 random ones, 64 ({at64}) more than all 2,048.", tiny
-    ),
+    Quote(PAGE, "16 features ({at16}) are worth 16 to 32 random ones, 64 ({at64}) more than all 2,048.", tiny),
     Quote(
         PAGE,
         "to centred PCA of its own encoder by {centred} from 8 features on ({ours8} against {pca8} at 8, {ours} "
         "against {pca} at full length), and to uncentred PCA by {uncentred}; to Matryoshka-SCL in its own order at 2, "
-        "8 and from 32 features on by {own} at most, and aligned at 4 and from 32 features on by {aligned}; and to 128 and "
-        "more of its own features at random by {random}. It is ahead of the paper's objective at every length, aligned "
-        "or in its own order. Aligned, the encoder does as well as its centred PCA at full length ({encoder})",
+        "8 and from 32 features on by {own} at most, and aligned at 4 and from 32 features on by {aligned}; and to 128"
+        " and more of its own features at random by {random}. It is ahead of the paper's objective at every length, "
+        "aligned or in its own order. Aligned, the encoder does as well as its centred PCA at full length ({encoder})",
         transfer,
     ),
     Quote(

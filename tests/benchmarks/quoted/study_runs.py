@@ -65,7 +65,9 @@ def at(values: Curve, *lengths: int | str) -> list[float]:
 def lead(ours: Curve, theirs: Curve, least: int = 2) -> dict[str, float]:
     """Ours minus theirs at the lengths that both have, from a length on."""
     return {
-        at: ours[at] - theirs[at] for at in COLUMNS if at in ours and at in theirs and (at == "full" or int(at) >= least)
+        at: ours[at] - theirs[at]
+        for at in COLUMNS
+        if at in ours and at in theirs and (at == "full" or int(at) >= least)
     }
 
 
