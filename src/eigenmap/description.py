@@ -258,7 +258,7 @@ _ALIGNMENT: Checks = {
 _TRAINING: Checks = {
     **{f"{n}?": ("a count", COUNT) for n in ("steps", "images", "held_out_images", "held_out_edges")},
     "seconds?": ("a number of at least 0", NOT_NEGATIVE),
-    **{f"{name}?": ("an object", is_object) for name in ("recipe", "graph", "environment")},
+    **{f"{name}?": ("an object", is_object) for name in ("recipe", "graph", "environment", "estimator")},
 }
 _GRAPH: Checks = {f"{name}?": ("a count", COUNT) for name in ("nodes", "edges", "components")}
 

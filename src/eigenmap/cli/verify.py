@@ -75,7 +75,8 @@ def _codes(place: Path) -> list[str]:
 
 
 def _run(place: Path) -> list[str]:
-    """The model, if training has ended, its last checkpoint and its metrics, if they were kept."""
+    """The model or saved estimator, if training has ended; the last checkpoint and the metrics, if they were kept."""
+    from eigenmap.description import KERNEL_FORMAT, format_of
     from eigenmap.model import CHECKPOINT, DESCRIPTION, Eigenmap
     from eigenmap.training import checkpoint, metrics
     from eigenmap.training.run import METRICS
@@ -83,6 +84,10 @@ def _run(place: Path) -> list[str]:
     lines = []
     saved, kept = (place / CHECKPOINT).is_file(), (place / METRICS).is_file()
     if (place / DESCRIPTION).exists() or not saved:
+        if format_of(place) == KERNEL_FORMAT:
+            from eigenmap.estimators.saved import verify_estimator
+
+            return verify_estimator(place)
         lines += Eigenmap.verify(place)
     if saved:
         lines.append(f"{CHECKPOINT}: after {checkpoint.load(place / CHECKPOINT).step:,} steps")
