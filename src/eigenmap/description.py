@@ -92,8 +92,11 @@ def read_any(directory: Path) -> dict[str, Any]:
 
 
 def format_of(directory: Path) -> str:
-    """The format that a description says it has, if it is one of ours."""
-    kind = _parsed(directory).get("format")
+    """The format of a description, if it is one of ours, else that of an `Eigenmap`: its reader says what is wrong."""
+    try:
+        kind = _parsed(directory).get("format")
+    except EigenmapError:
+        return FORMAT
     return kind if isinstance(kind, str) and kind in LOADERS else FORMAT
 
 
