@@ -77,7 +77,8 @@ def test_a_saved_estimator_is_checked(tmp_path: Path) -> None:
         NeuralEigenmap(2, random_state=0).fit(np.random.default_rng(0).normal(size=(40, 2))).save(tmp_path / "kernel")
     )
     lines = succeed("verify", place).out.splitlines()
-    assert lines[0] == f"{place} is a run, and nothing of it is damaged:" and "model.json: whole" in lines[1]
+    assert lines[0] == f"{place} is a saved NeuralEigenmap, and nothing of it is damaged:"
+    assert lines[1] == "  model.json: whole"
     for name in ("model.json", "model.safetensors"):
         copy = shutil.copytree(place, tmp_path / "copy")
         flip(copy / name)

@@ -189,8 +189,8 @@ def test_parameters_that_were_set_after_the_fit(fitted: NeuralEigenmap, tmp_path
 @pytest.mark.parametrize("network", ["auto", "own"])
 def test_partial_fit_goes_on_as_if_nothing_had_happened(begin: str, network: str, tmp_path: Path) -> None:
     own: dict[str, Any] = {"network": Net(), "network_params": None} if network == "own" else {}
-    estimator = NeuralEigenmap(3, **{**SMALL, "reference_size": 50, "batch_size": 40, **own})
-    getattr(estimator, begin)(X)
+    estimator = NeuralEigenmap(3, **{**SMALL, "reference_size": 30, "batch_size": 40, **own})
+    getattr(estimator, begin)(X, sample_weight=RNG.uniform(size=90))  # more points than are kept
     if begin == "fit":
         estimator.partial_fit(NEW)
     own.pop("network_params", None)

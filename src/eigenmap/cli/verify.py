@@ -41,6 +41,7 @@ def verify(
     Everything is read and compared with its checksum. One line is printed per part, and the exit code is 0; or one
     sentence names the first file that is damaged, and the exit code is 2. Nothing is changed.
     """
+    from eigenmap.description import KERNEL_FORMAT, format_of
     from eigenmap.embedding.shards import Codebook
 
     require_path(place)
@@ -48,6 +49,8 @@ def verify(
         kind, lines = "an index", _index(place)
     elif Codebook.is_at(place):
         kind, lines = "a folder of codes", _codes(place)
+    elif format_of(place) == KERNEL_FORMAT:
+        kind, lines = "a saved NeuralEigenmap", _estimator(place)
     elif place.is_dir():
         kind, lines = "a run", _run(place)
     else:
@@ -74,9 +77,14 @@ def _codes(place: Path) -> list[str]:
     return [f"{DESCRIPTION}: whole", f"shards: {codes.plan.shards:,} with {len(codes):,} codes, {how}"]
 
 
+def _estimator(place: Path) -> list[str]:
+    from eigenmap.estimators.saved import verify_estimator
+
+    return verify_estimator(place)
+
+
 def _run(place: Path) -> list[str]:
-    """The model or saved estimator, if training has ended; the last checkpoint and the metrics, if they were kept."""
-    from eigenmap.description import KERNEL_FORMAT, format_of
+    """The model, if training has ended, its last checkpoint and its metrics, if they were kept."""
     from eigenmap.model import CHECKPOINT, DESCRIPTION, Eigenmap
     from eigenmap.training import checkpoint, metrics
     from eigenmap.training.run import METRICS
@@ -84,10 +92,6 @@ def _run(place: Path) -> list[str]:
     lines = []
     saved, kept = (place / CHECKPOINT).is_file(), (place / METRICS).is_file()
     if (place / DESCRIPTION).exists() or not saved:
-        if format_of(place) == KERNEL_FORMAT:
-            from eigenmap.estimators.saved import verify_estimator
-
-            return verify_estimator(place)
         lines += Eigenmap.verify(place)
     if saved:
         lines.append(f"{CHECKPOINT}: after {checkpoint.load(place / CHECKPOINT).step:,} steps")
