@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 
 from eigenmap import Eigenmap, EigenmapError
 from eigenmap.description import SEAL, as_text, read_description
-from eigenmap.model import _sha256
+from eigenmap.saved import sha256
 from tests.end_to_end.photos import pictures
 from tests.test_model import COMPONENTS, SIZE, make_model
 
@@ -162,14 +162,14 @@ def test_weights_that_are_not_finite_are_refused(saved: Path, name: str) -> None
     tensors = load_file(saved / "model.safetensors")
     tensors[name] = torch.full_like(tensors[name], float("nan"))
     save_file(tensors, saved / "model.safetensors")
-    change(saved, lambda about: about.update(weights_sha256=_sha256(saved / "model.safetensors")), sealed=True)
+    change(saved, lambda about: about.update(weights_sha256=sha256(saved / "model.safetensors")), sealed=True)
     with pytest.raises(EigenmapError, match=rf"model\.safetensors holds NaN or infinity in {name}"):
         Eigenmap.load(saved)
 
 
 def test_weights_that_are_no_safetensors_are_refused_under_a_right_digest(saved: Path) -> None:
     (saved / "model.safetensors").write_bytes(b"\xff" * 100)
-    change(saved, lambda about: about.update(weights_sha256=_sha256(saved / "model.safetensors")), sealed=True)
+    change(saved, lambda about: about.update(weights_sha256=sha256(saved / "model.safetensors")), sealed=True)
     with pytest.raises(EigenmapError, match=r"model\.safetensors is damaged"):
         Eigenmap.load(saved)
 

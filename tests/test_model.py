@@ -256,7 +256,7 @@ def test_weights_that_may_not_be_read_are_named(saved: Path, monkeypatch: pytest
     def refuse(path: Path) -> str:
         raise PermissionError(13, "Permission denied", str(path))
 
-    monkeypatch.setattr("eigenmap.model._sha256", refuse)
+    monkeypatch.setattr("eigenmap.saved.sha256", refuse)
     with pytest.raises(EigenmapError, match=r"model\.safetensors cannot be read: Permission denied\.$"):
         Eigenmap.load(saved)
 

@@ -24,7 +24,10 @@ from eigenmap.core.errors import EigenmapError
 from eigenmap.core.files import parse_json
 
 FORMAT = "eigenmap-model"
+KERNEL_FORMAT = "eigenmap-kernel-model"
 VERSION = 1
+LOADERS = {FORMAT: "Eigenmap.load", KERNEL_FORMAT: "NeuralEigenmap.load"}
+"""Who reads a model, by the format that its description names."""
 DESCRIPTION = "model.json"
 WEIGHTS = "model.safetensors"
 CHECKPOINT = "checkpoint.pt"
@@ -34,7 +37,7 @@ SEAL = "description_sha256"
 SOURCES = ("encoder", "projector")
 STEMS = ("auto", "imagenet", "medium", "small")
 
-_LARGEST_SIZE = 1 << 31
+LARGEST_SIZE = 1 << 31
 _LARGEST_IMAGE = 1 << 16
 _LARGEST_EXPONENT = 1e6
 """Far beyond what any model has, and small enough to compute with."""
@@ -50,6 +53,54 @@ def as_text(about: Mapping[str, Any]) -> str:
 
 def read_description(directory: Path) -> dict[str, Any]:
     """What a model's description says, every value of the type and in the range that it has to be."""
+    about, path = read_sealed(directory, FORMAT, VERSION), directory / DESCRIPTION
+    check_values(about, _WHOLE_FILE, "", path)
+    check_values(about["input"], _NODES if "n_features" in about["input"] else _IMAGES, "input.", path)
+    if "standardisation" in about["input"]:
+        check_values(about["input"]["standardisation"], _STANDARDISATION, "input.standardisation.", path)
+    check_values(about["encoder"], _NODE_ENCODER if "n_features" in about["input"] else _ENCODER, "encoder.", path)
+    check_values(about["network"], _NETWORK, "network.", path)
+    check_values(about["alignment"], _ALIGNMENT, "alignment.", path)
+    check_values(about["training"], _TRAINING, "training.", path, open_ended=True)
+    check_values(about["training"].get("graph", {}), _GRAPH, "training.graph.", path, open_ended=True)
+    return about
+
+
+def read_sealed(directory: Path, format: str, version: int) -> dict[str, Any]:
+    """A description of this format and version as it was written; its values are still to be checked."""
+    about, path = _parsed(directory), directory / DESCRIPTION
+    kind = about.get("format")
+    if kind != format:
+        if isinstance(kind, str) and kind in LOADERS:
+            raise EigenmapError(f"{directory} holds a model that {LOADERS[kind]} reads, not {LOADERS[format]}.")
+        raise EigenmapError(f"{path} does not describe an eigenmap model.")
+    found = about.get("version")
+    if found != version or isinstance(found, bool | float):
+        raise EigenmapError(
+            f"{path} is of format version {shown(found)}, and this eigenmap reads version {version}: "
+            "use the eigenmap that wrote it, or fit the model again."
+        )
+    if SEAL in about and about.pop(SEAL) != _digest(about):
+        raise EigenmapError(f"{path} is damaged: it is not what was written; restore it, or fit the model again.")
+    check_values(about, HEADER, "", path, open_ended=True)
+    return about
+
+
+def read_any(directory: Path) -> dict[str, Any]:
+    """The sealed description of whatever kind of model there is; its values are still to be checked."""
+    return read_sealed(directory, format_of(directory), VERSION)
+
+
+def format_of(directory: Path) -> str:
+    """The format of a description, if it is one of ours, else that of an `Eigenmap`: its reader says what is wrong."""
+    try:
+        kind = _parsed(directory).get("format")
+    except EigenmapError:
+        return FORMAT
+    return kind if isinstance(kind, str) and kind in LOADERS else FORMAT
+
+
+def _parsed(directory: Path) -> dict[str, Any]:
     path = directory / DESCRIPTION
     try:
         # The quality of an alignment may be NaN, which earlier versions wrote as such.
@@ -59,26 +110,7 @@ def read_description(directory: Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         reason = (isinstance(error, OSError) and error.strerror) or error
         raise EigenmapError(f"{path} is damaged or cannot be read: {reason}.") from error
-    if not isinstance(about, dict) or about.get("format") != FORMAT:
-        raise EigenmapError(f"{path} does not describe an eigenmap model.")
-    version = about.get("version")
-    if version != VERSION or isinstance(version, bool | float):
-        raise EigenmapError(
-            f"{path} is of format version {_shown(version)}, and this eigenmap reads version {VERSION}: "
-            "use the eigenmap that wrote it, or fit the model again."
-        )
-    if SEAL in about and about.pop(SEAL) != _digest(about):
-        raise EigenmapError(f"{path} is damaged: it is not what was written; restore it, or fit the model again.")
-    _check(about, _WHOLE_FILE, "", path)
-    _check(about["input"], _NODES if "n_features" in about["input"] else _IMAGES, "input.", path)
-    if "standardisation" in about["input"]:
-        _check(about["input"]["standardisation"], _STANDARDISATION, "input.standardisation.", path)
-    _check(about["encoder"], _NODE_ENCODER if "n_features" in about["input"] else _ENCODER, "encoder.", path)
-    _check(about["network"], _NETWORK, "network.", path)
-    _check(about["alignment"], _ALIGNMENT, "alignment.", path)
-    _check(about["training"], _TRAINING, "training.", path, open_ended=True)
-    _check(about["training"].get("graph", {}), _GRAPH, "training.graph.", path, open_ended=True)
-    return about
+    return about if isinstance(about, dict) else {}
 
 
 def check_tensors(
@@ -128,35 +160,39 @@ def _shapes(about: Mapping[str, Any], r: int, own_encoder: bool) -> dict[str, tu
 # Values
 
 
-def _whole(low: int, high: int) -> Check:
+def whole_between(low: int, high: int) -> Check:
+    """Whether a value is a whole number in [low, high]."""
     return lambda value: isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
 
 
-def _number(low: float = -math.inf, high: float = math.inf) -> Check:
+def number_between(low: float = -math.inf, high: float = math.inf) -> Check:
+    """Whether a value is a finite number in [low, high]."""
     return lambda value: isinstance(value, int | float) and is_number(value) and low <= value <= high
 
 
-def _is_text(value: Any) -> bool:
+def is_text(value: Any) -> bool:
+    """Whether a value is a text."""
     return isinstance(value, str)
 
 
-def _is_object(value: Any) -> bool:
+def is_object(value: Any) -> bool:
+    """Whether a value is an object of JSON."""
     return isinstance(value, dict)
 
 
 def _some_numbers(low: float) -> Check:
-    number = _number(low, 1e30)
+    number = number_between(low, 1e30)
     return lambda value: isinstance(value, list) and len(value) in (1, 3) and all(map(number, value))
 
 
 def _shares(key: Check) -> Check:
     """An object of shares (0 ... 1) by number, which JSON has as text; a little more than 1 may be rounding."""
-    share = _number(0.0, 1 + 1e-6)
+    share = number_between(0.0, 1 + 1e-6)
     return lambda value: isinstance(value, dict) and all(key(name) and share(v) for name, v in value.items())
 
 
 def _is_length(text: str) -> bool:
-    return text.isascii() and text.isdigit() and len(text) < 12 and _SIZE(int(text))
+    return text.isascii() and text.isdigit() and len(text) < 12 and SIZE(int(text))
 
 
 def _is_exponent(text: str) -> bool:
@@ -167,66 +203,70 @@ def _is_exponent(text: str) -> bool:
 
 
 def _is_quality(value: Any) -> bool:
-    return value is None or (isinstance(value, float) and math.isnan(value)) or _number()(value)
+    return value is None or (isinstance(value, float) and math.isnan(value)) or number_between()(value)
 
 
-def _optional(check: Check) -> Check:
+def optional(check: Check) -> Check:
+    """Whether a value is null or passes a check."""
     return lambda value: value is None or check(value)
 
 
-_SIZE, _COUNT = _whole(1, _LARGEST_SIZE), _whole(0, 1 << 62)
-_NOT_NEGATIVE = _number(0.0, 1e30)
+SIZE, COUNT = whole_between(1, LARGEST_SIZE), whole_between(0, 1 << 62)
+NOT_NEGATIVE = number_between(0.0, 1e30)
 
 # What a value must be, and whether it is; a name that ends in "?" may be missing.
 Checks = Mapping[str, tuple[str, Check]]
+HEADER: Checks = {
+    "format": ("a text", is_text),
+    "version": ("a whole number", COUNT),
+    "weights_sha256": ("the digest of the weights that belong to it", lambda v: is_text(v) and len(v) == 64),
+}
 _WHOLE_FILE: Checks = {
-    "format": ("a text", _is_text),
-    "version": ("a whole number", _COUNT),
-    "weights_sha256": ("the digest of the weights that belong to it", lambda v: _is_text(v) and len(v) == 64),
-    "input": ("an object", _is_object),
-    "encoder": ("an object", _is_object),
-    "network": ("an object", _is_object),
+    **HEADER,
+    "input": ("an object", is_object),
+    "encoder": ("an object", is_object),
+    "network": ("an object", is_object),
     "source": ('"encoder" or "projector"', lambda value: value in SOURCES),
-    "alignment": ("an object", _is_object),
-    "training": ("an object", _is_object),
+    "alignment": ("an object", is_object),
+    "training": ("an object", is_object),
 }
 _IMAGES: Checks = {
-    "size": (f"a whole number from 1 to {_LARGEST_IMAGE}", _whole(1, _LARGEST_IMAGE)),
-    "channels": ("1 or 3", lambda value: _whole(1, 3)(value) and value != 2),
-    "standardisation": ("an object", _is_object),
+    "size": (f"a whole number from 1 to {_LARGEST_IMAGE}", whole_between(1, _LARGEST_IMAGE)),
+    "channels": ("1 or 3", lambda value: whole_between(1, 3)(value) and value != 2),
+    "standardisation": ("an object", is_object),
 }
 _STANDARDISATION: Checks = {
     "mean": ("a list of 1 or 3 finite numbers", _some_numbers(-1e30)),
     "std": ("a list of 1 or 3 positive numbers", _some_numbers(1e-30)),
 }
-_NODES: Checks = {"n_features": ("a whole number of at least 1", _SIZE)}
+_NODES: Checks = {"n_features": ("a whole number of at least 1", SIZE)}
 _ENCODER: Checks = {
-    "name": ("the name of an encoder, or null", _optional(_is_text)),
+    "name": ("the name of an encoder, or null", optional(is_text)),
     "stem?": (f"one of {', '.join(STEMS)}", lambda value: value in STEMS),
 }
 _NODE_ENCODER: Checks = {
-    "width": ("a whole number of at least 1", _SIZE),
-    "blocks?": ("a whole number from 0 to 10000", _whole(0, 10_000)),
+    "width": ("a whole number of at least 1", SIZE),
+    "blocks?": ("a whole number from 0 to 10000", whole_between(0, 10_000)),
 }
-_NETWORK: Checks = dict.fromkeys(("n_components", "hidden", "out_features"), ("a whole number of at least 1", _SIZE))
+_NETWORK: Checks = dict.fromkeys(("n_components", "hidden", "out_features"), ("a whole number of at least 1", SIZE))
 _ALIGNMENT: Checks = {
-    "t?": ("a number of at least 0", _number(0.0, _LARGEST_EXPONENT)),
-    "ridge?": ("a number of at least 0", _NOT_NEGATIVE),
+    "t?": ("a number of at least 0", number_between(0.0, _LARGEST_EXPONENT)),
+    "ridge?": ("a number of at least 0", NOT_NEGATIVE),
     "own_order?": ("true or false", lambda value: isinstance(value, bool)),
     "quality?": ("a number", _is_quality),
-    "noise?": ("a number of at least 0", _NOT_NEGATIVE),
+    "noise?": ("a number of at least 0", NOT_NEGATIVE),
     "recall": ("shares by length", _shares(_is_length)),
     "agreement?": ("shares by exponent", _shares(_is_exponent)),
 }
 _TRAINING: Checks = {
-    **{f"{n}?": ("a count", _COUNT) for n in ("steps", "images", "held_out_images", "held_out_edges")},
-    "seconds?": ("a number of at least 0", _NOT_NEGATIVE),
-    **{f"{name}?": ("an object", _is_object) for name in ("recipe", "graph", "environment")},
+    **{f"{n}?": ("a count", COUNT) for n in ("steps", "images", "held_out_images", "held_out_edges")},
+    "seconds?": ("a number of at least 0", NOT_NEGATIVE),
+    **{f"{name}?": ("an object", is_object) for name in ("recipe", "graph", "environment", "estimator")},
 }
-_GRAPH: Checks = {f"{name}?": ("a count", _COUNT) for name in ("nodes", "edges", "components")}
+_GRAPH: Checks = {f"{name}?": ("a count", COUNT) for name in ("nodes", "edges", "components")}
 
 
-def _check(values: Mapping[str, Any], checks: Checks, where: str, path: Path, open_ended: bool = False) -> None:
+def check_values(values: Mapping[str, Any], checks: Checks, where: str, path: Path, open_ended: bool = False) -> None:
     """Refuse what is missing, unknown (unless `open_ended`) or not what it must be."""
     for name, (wanted, holds) in checks.items():
         key = name.removesuffix("?")
@@ -237,7 +277,7 @@ def _check(values: Mapping[str, Any], checks: Checks, where: str, path: Path, op
                 )
         elif not holds(values[key]):
             raise EigenmapError(
-                f"{path} is damaged: {where}{key} must be {wanted}, not {_shown(values[key])}; fit the model again."
+                f"{path} is damaged: {where}{key} must be {wanted}, not {shown(values[key])}; fit the model again."
             )
     unknown = set(values) - {name.removesuffix("?") for name in checks}
     if unknown and not open_ended:
@@ -246,7 +286,7 @@ def _check(values: Mapping[str, Any], checks: Checks, where: str, path: Path, op
         )
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
     """A value for a sentence: cut where it is long."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:60]} ..."

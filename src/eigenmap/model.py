@@ -10,9 +10,7 @@ A directory holds `model.json` (what it is) and `model.safetensors` (its numbers
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
@@ -25,21 +23,19 @@ from torch import Tensor, nn
 from eigenmap.augment.views import Standardisation, plain
 from eigenmap.core.arguments import a_device, a_path, is_number, whole_number
 from eigenmap.core.errors import EigenmapError
-from eigenmap.core.files import make_folder, sync_directory, whole
 from eigenmap.data import to_pixels
 from eigenmap.data.graphs.graph import as_features, check_features
 from eigenmap.description import CHECKPOINT as CHECKPOINT  # these three are public names of this module too
 from eigenmap.description import DESCRIPTION as DESCRIPTION
-from eigenmap.description import FORMAT, VERSION, as_text, check_tensors, read_description
+from eigenmap.description import FORMAT, VERSION, check_tensors, read_description
 from eigenmap.description import WEIGHTS as WEIGHTS
 from eigenmap.networks import Network, ResidualMLP, SparseRows, build_encoder
+from eigenmap.saved import WAITING, prefixed, read_weights, weights_of, write_model
 from eigenmap.spectrum import Alignment, unit_rows
 
 Source = Literal["encoder", "projector"]
 Weighting = Literal["diffusion", "none"]
 Codes = npt.NDArray[np.float32]
-
-_WAITING = f".{WEIGHTS}.next"
 
 
 @dataclass(frozen=True)
@@ -225,31 +221,11 @@ class Eigenmap:
         return int(dim)
 
     def save(self, directory: str | Path) -> Path:
-        """Write the model; it is on disk when this returns, and until then a model that was there before stays whole.
-
-        Weights wait under another name until the description that names their digest is in place: that is the moment
-        at which the new model replaces the old one.
-        """
-        from safetensors.torch import save
-
+        """Write the model; it is on disk when this returns, and until then a model that was there stays whole."""
         directory = a_path(directory, "directory")
         tensors = {f"network.{name}": tensor for name, tensor in self.network.state_dict().items()}
         tensors |= {f"alignment.{name}": value for name, value in vars(self.alignment).items() if _is_tensor(value)}
-        try:
-            make_folder(directory)
-            _finish_save(directory)
-            with whole(directory / _WAITING) as partial:
-                # Not save_file, which makes a file that only its owner may read.
-                partial.write_bytes(save({name: t.detach().cpu().contiguous() for name, t in tensors.items()}))
-                digest = _sha256(partial)
-            with whole(directory / DESCRIPTION) as partial:
-                partial.write_text(as_text(self._description(digest)), encoding="ascii")
-            (directory / _WAITING).replace(directory / WEIGHTS)
-            sync_directory(directory)
-        except OSError as error:
-            with suppress(OSError):
-                _finish_save(directory)
-            raise EigenmapError(f"The model cannot be written to {directory}: {error.strerror}.") from error
+        write_model(directory, tensors, self._description)
         return directory
 
     def _description(self, digest: str) -> dict[str, Any]:
@@ -276,16 +252,16 @@ class Eigenmap:
         if encoder is not None and not isinstance(encoder, nn.Module):
             raise EigenmapError(f"encoder must be the module that the model was trained with, not {encoder!r}.")
         about = read_description(directory)
-        tensors = _read_weights(directory / WEIGHTS, about["weights_sha256"])
+        tensors = read_weights(directory, about["weights_sha256"])
         check_tensors(about, tensors, directory, own_encoder=encoder is not None)
         try:
             input, spec, built = _input_and_encoder(about, encoder)
         except EigenmapError as error:
             raise EigenmapError(f"{directory}: {error}") from error
         network = Network(built, **about["network"])
-        alignment = _alignment(about["alignment"], _prefixed("alignment.", tensors))
+        alignment = _alignment(about["alignment"], prefixed("alignment.", tensors))
         try:
-            network.load_state_dict(_prefixed("network.", tensors))
+            network.load_state_dict(prefixed("network.", tensors))
         except RuntimeError as error:
             reason = str(error).splitlines()[-1].strip()
             which = f"that {DESCRIPTION} names" if encoder is None else "passed"
@@ -301,7 +277,7 @@ class Eigenmap:
     def verify(directory: str | Path) -> list[str]:
         """Read a saved model and compare digests: one line per file, or an error for the first that is damaged."""
         directory = a_path(directory, "directory")
-        tensors = _read_weights(directory / WEIGHTS, Eigenmap.fingerprint(directory))
+        tensors = read_weights(directory, Eigenmap.fingerprint(directory))
         return [f"{DESCRIPTION}: whole", f"{WEIGHTS}: {len(tensors):,} tensors"]
 
     @staticmethod
@@ -342,64 +318,7 @@ def _is_tensor(value: object) -> bool:
     return isinstance(value, Tensor)
 
 
-def _prefixed(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
-
-
 def weights_file(directory: Path) -> Path:
     """The file of a model's weights: the usual one, unless a save was cut short before it could replace it."""
-    waits = (directory / _WAITING).is_file()
-    return _weights_of(directory, Eigenmap.fingerprint(directory)) if waits else directory / WEIGHTS
-
-
-def _weights_of(directory: Path, digest: str) -> Path:
-    """The weights of this digest, in the usual file or among those that wait to replace it."""
-    usual, waiting = directory / WEIGHTS, directory / _WAITING
-    try:
-        for path in (usual, waiting, usual):  # a save that ends meanwhile renames the second to the first
-            with suppress(FileNotFoundError):
-                if _sha256(path) == digest:
-                    return path
-    except OSError as error:
-        raise EigenmapError(f"{path} cannot be read: {error.strerror or error}.") from None
-    if not usual.is_file():
-        raise EigenmapError(f"{usual} is missing: the model directory is incomplete.")
-    raise EigenmapError(f"{usual} is damaged: it is not the file that {DESCRIPTION} beside it describes.")
-
-
-def _finish_save(directory: Path) -> None:
-    """After a save that was cut short: waiting weights that the description names get their place, others go."""
-    waiting = directory / _WAITING
-    if not waiting.is_file():
-        return
-    try:
-        named = Eigenmap.fingerprint(directory) == _sha256(waiting)
-    except EigenmapError:  # there is no model yet
-        named = False
-    if named:
-        waiting.replace(directory / WEIGHTS)
-        sync_directory(directory)
-    else:
-        waiting.unlink()
-
-
-def _read_weights(path: Path, digest: str) -> dict[str, Tensor]:
-    """The weights of this digest, from the usual file or from the one that waits beside it."""
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
-    path = _weights_of(path.parent, digest)
-    try:
-        return load_file(path)
-    except OSError as error:
-        raise EigenmapError(f"{path} cannot be read: {error.strerror or error}.") from None
-    except SafetensorError as error:
-        raise EigenmapError(f"{path} is damaged: {error}; restore it, or fit the model again.") from error
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        digest = hashlib.sha256()
-        while chunk := file.read(1 << 20):
-            digest.update(chunk)
-    return digest.hexdigest()
+    waits = (directory / WAITING).is_file()
+    return weights_of(directory, Eigenmap.fingerprint(directory)) if waits else directory / WEIGHTS

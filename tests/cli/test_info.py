@@ -4,11 +4,14 @@ import json
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
+from torch import Tensor
 
-from eigenmap import Eigenmap
+from eigenmap import Eigenmap, NeuralEigenmap
 from eigenmap.objectives import OBJECTIVES, build
 from eigenmap.recipes import RECIPES
+from eigenmap.relations.kernel import rbf
 from tests.cli.run import refused, succeed
 
 
@@ -78,3 +81,18 @@ def test_a_description_with_t_that_is_no_number_makes_no_codes(model_dir: Path, 
     for words in (["info", model], ["embed", model, photos, "--out", tmp_path / "codes.npy"]):
         assert "model.json is damaged: alignment.t must be a number of at least 0, not nan" in refused(*words)
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+def test_info_says_what_a_saved_estimator_is(tmp_path: Path) -> None:
+    def double(x: Tensor, y: Tensor) -> Tensor:
+        return 2 * rbf(x, y)
+
+    x = np.random.default_rng(0).normal(size=(40, 2))
+    model = NeuralEigenmap(2, kernel_params={"length_scale": 1.5}, random_state=0).fit(x)
+    text = succeed("info", model.save(tmp_path / "kernel")).out
+    for fact in ("NeuralEigenmap", "rbf, length_scale 1.5", "2 features", f"{model.eigenvalues_[1]:.3f}"):
+        assert fact in text
+    text = succeed("info", NeuralEigenmap(2, kernel=double, random_state=0).partial_fit(x).save(tmp_path / "own")).out
+    for fact in ("double", "kernel: to be passed to NeuralEigenmap.load again", "not solved for"):
+        assert fact in text
+    assert "NeuralEigenmap.load reads" in refused("embed", tmp_path / "own", tmp_path, "--out", tmp_path / "codes.npy")

@@ -3,9 +3,10 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from eigenmap import fit_images
+from eigenmap import NeuralEigenmap, fit_images
 from tests.cli.run import refused, succeed
 from tests.end_to_end.photos import pictures
 
@@ -69,3 +70,17 @@ def test_what_cannot_be_checked_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("text")
     assert "is a file; name the folder" in refused("verify", tmp_path / "file")
     assert "is not a model directory" in refused("verify", tmp_path)
+
+
+def test_a_saved_estimator_is_checked(tmp_path: Path) -> None:
+    place = (
+        NeuralEigenmap(2, random_state=0).fit(np.random.default_rng(0).normal(size=(40, 2))).save(tmp_path / "kernel")
+    )
+    lines = succeed("verify", place).out.splitlines()
+    assert lines[0] == f"{place} is a saved NeuralEigenmap, and nothing of it is damaged:"
+    assert lines[1] == "  model.json: whole"
+    for name in ("model.json", "model.safetensors"):
+        copy = shutil.copytree(place, tmp_path / "copy")
+        flip(copy / name)
+        assert name in refused("verify", copy)
+        shutil.rmtree(copy)

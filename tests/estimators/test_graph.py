@@ -1,18 +1,22 @@
 from __future__ import annotations
 
+import json
 import pickle
+from pathlib import Path
 
 import networkx as nx
 import numpy as np
 import pytest
 import scipy.sparse
+from numpy.random import RandomState
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from eigenmap import EigenmapError, GraphEigenmap
+from eigenmap import Eigenmap, EigenmapError, GraphEigenmap, NeuralEigenmap
+from eigenmap.description import SEAL, as_text
 from tests.graphs import blocks
 
 GRAPH = blocks()
@@ -84,6 +88,73 @@ def test_settings_are_those_of_the_recipe(settings: dict[str, object], message: 
         GraphEigenmap(4, settings=settings).fit((GRAPH.x, GRAPH.edge_index))
     taken = GraphEigenmap(4, steps=9, settings={**SETTINGS, "steps": 3}, device="cpu").fit(GRAPH[:2])
     assert taken.model_.training["steps"] == 3
+
+
+@pytest.mark.parametrize("parameters", [{}, {"weighting": "none", "normalize": False, "random_state": np.int64(3)}])
+def test_what_is_loaded_does_what_was_saved(parameters: dict[str, object], tmp_path: Path) -> None:
+    fitted = estimator(**parameters).fit((GRAPH.x, GRAPH.edge_index))
+    place = fitted.save(tmp_path / "model")
+    again = GraphEigenmap.load(place)
+    assert again.get_params() == fitted.get_params()
+    for x in (GRAPH.x, scipy.sparse.csr_matrix(GRAPH.x), GRAPH.x[:3] + 1):
+        np.testing.assert_allclose(again.transform(x), fitted.transform(x), rtol=0, atol=1e-12)
+    np.testing.assert_array_equal(again.eigenvalues_, fitted.eigenvalues_)
+    assert again.n_features_in_ == 8 and again.graph_ == fitted.graph_
+    assert list(again.get_feature_names_out()) == list(fitted.get_feature_names_out())
+    assert again.model_.training == json.loads(json.dumps(fitted.model_.training))
+    np.testing.assert_array_equal(again.fit(GRAPH[:2]).transform(GRAPH.x), fitted.transform(GRAPH.x))
+    codes = Eigenmap.load(place).encode(GRAPH.x)  # the directory is one of an Eigenmap too
+    np.testing.assert_array_equal(codes, fitted.model_.encode(GRAPH.x))
+    shown = again.set_output(transform="pandas").save(tmp_path / "shown")
+    assert list(GraphEigenmap.load(shown).transform(GRAPH.x).columns) == list(again.get_feature_names_out())
+
+
+def test_what_is_not_stored_is_passed_again(tmp_path: Path) -> None:
+    place = estimator(random_state=RandomState(0)).fit(GRAPH[:2]).save(tmp_path / "model")
+    with pytest.raises(EigenmapError, match="random_state=RandomState, which is not stored"):
+        GraphEigenmap.load(place)
+    assert GraphEigenmap.load(place, random_state=None).random_state is None
+    with pytest.raises(EigenmapError, match="random_state must be a seed"):
+        GraphEigenmap.load(place, random_state="x")
+    with pytest.raises(EigenmapError, match="takes no steps here"):
+        GraphEigenmap.load(place, random_state=None, steps=3)
+
+
+def test_other_models_and_wrong_values_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(EigenmapError, match="not fitted"):
+        estimator().save(tmp_path / "model")
+    fitted = estimator().fit(GRAPH[:2])
+    plain = fitted.model_.save(tmp_path / "plain")
+    with pytest.raises(EigenmapError, match=r"Eigenmap.load reads; it is none of a GraphEigenmap"):
+        GraphEigenmap.load(plain)
+    place = fitted.save(tmp_path / "model")
+    with pytest.raises(EigenmapError, match=r"Eigenmap.load reads, not NeuralEigenmap.load"):
+        NeuralEigenmap.load(place)
+    with pytest.raises(EigenmapError, match="weighting must be"):
+        estimator(weighting="x").fit(GRAPH[:2]).save(tmp_path / "other")
+    text = (place / "model.json").read_text()
+    for edit, message in {
+        "name": "estimator.name must be GraphEigenmap",
+        "parameters": "estimator.parameters must be an object",
+        "own": "estimator.own must be",
+        "output": "estimator.output must be",
+    }.items():
+        about = json.loads(text)
+        del about[SEAL]
+        about["training"]["estimator"][edit] = 3
+        (place / "model.json").write_text(as_text(about))
+        with pytest.raises(EigenmapError, match=f"{place}.*{message}"):
+            GraphEigenmap.load(place)
+    for parameters, message in (({"weighting": "x"}, "weighting must be"), ({"unheard": 1}, "has no unheard")):
+        about = json.loads(text)
+        del about[SEAL]
+        about["training"]["estimator"]["parameters"] |= parameters
+        (place / "model.json").write_text(as_text(about))
+        with pytest.raises(EigenmapError, match=f"{place}.*{message}"):
+            GraphEigenmap.load(place)
+    (place / "model.json").write_text(text.replace('"diffusion"', '"none"'))
+    with pytest.raises(EigenmapError, match=r"model.json is damaged"):
+        GraphEigenmap.load(place)
 
 
 def test_it_is_a_well_behaved_estimator() -> None:

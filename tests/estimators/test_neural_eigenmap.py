@@ -428,6 +428,7 @@ ENDLESS[3, 1] = np.inf
         (X, {"kernel": "gauss"}, "no kernel 'gauss'; choose one of .*, precomputed, neighbours or give a function"),
         (X, {"kernel": None}, "no kernel None"),
         (X, {"t": "a"}, "t must be a number at least 0, not 'a'"),
+        (X, {"t": 10**400}, "t must be a number at least 0"),
         (X, {"device": "quantum"}, "device 'quantum' cannot be used here"),
         (X, {"network": nn.Linear(7, 3)}, "network does not take 2 features"),
         (X, {"network": nn.Linear(2, 3), "network_params": {"width": 9}}, "module takes no network_params"),

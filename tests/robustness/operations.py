@@ -16,10 +16,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from eigenmap import Eigenmap, embed_images
+from eigenmap import Eigenmap, NeuralEigenmap, embed_images
 from eigenmap.cli.outputs import write_json
 from eigenmap.data.graphs.files import save_graph
 from eigenmap.data.graphs.graph import Graph, load_graph
+from eigenmap.description import FORMAT, format_of
 from eigenmap.embedding.shards import Codebook
 from eigenmap.export import export_faiss, export_parquet
 from eigenmap.objectives import build
@@ -55,6 +56,27 @@ class SaveModelAgain(SaveModel):
 
     def steps(self) -> list[Step]:
         return [partial(self.save, seed=seed) for seed in (1, 2)]
+
+
+class SaveEstimator(Operation):
+    """An estimator over a model of another kind, and then over itself."""
+
+    def prepare(self, folder: Path) -> None:
+        node_model(0).save(folder / "mine")
+
+    def steps(self) -> list[Step]:
+        return [partial(self.save, seed=seed) for seed in (1, 2)]
+
+    def save(self, folder: Path, seed: int) -> None:
+        x = np.random.default_rng(seed).normal(size=(20, 2))
+        NeuralEigenmap(2, network_params={"width": 4, "depth": 1}, max_steps=0, random_state=0).fit(x).save(
+            folder / "mine"
+        )
+
+    def read(self, folder: Path) -> object:
+        if format_of(folder / "mine") == FORMAT:
+            return table(range(5), Eigenmap.load(folder / "mine").encode(np.eye(5, 8, dtype=np.float32)))
+        return table(range(2), NeuralEigenmap.load(folder / "mine").transform(np.eye(2)))
 
 
 class Train(Operation):

@@ -24,6 +24,7 @@ from eigenmap.data.images.labels import labels_from_csv
 from eigenmap.data.images.stream import open_stream, square
 from eigenmap.embedding import embed_images
 from eigenmap.embedding.shards import Codebook
+from eigenmap.estimators import NeuralEigenmap
 from eigenmap.figures.scores import read_scores
 from eigenmap.model import NodeEncoderSpec, NodeInput
 from eigenmap.networks import Network, SmallCNN, SparseRows, load_encoder_weights
@@ -121,6 +122,36 @@ def _in_safetensors(content: bytes) -> Iterator[Damage]:
         yield Damage(damage.what, len(header).to_bytes(8, "little") + header + content[8 + length :])
     for size in (0, 1, length + 1, 2**31, 2**63 - 1, 2**64 - 1):
         yield Damage(f"header of {size}", size.to_bytes(8, "little") + content[8:])
+
+
+# Estimators
+
+
+def _write_kernel_model(folder: Path) -> None:
+    rng = np.random.default_rng(0)
+    parameters = {"kernel_params": {"length_scale": 1.5}, "network_params": {"width": 8, "depth": 1}}
+    model = NeuralEigenmap(2, **parameters, max_steps=2, reference_size=20, tol=0.0, random_state=0)
+    model.fit(rng.normal(size=(30, 2))).save(folder)
+
+
+def _write_open_kernel_model(folder: Path) -> None:
+    """Without a seal: every value has to be looked at."""
+    _write_kernel_model(folder)
+    _unseal(folder)
+
+
+def _read_kernel_model(folder: Path) -> Any:
+    model = NeuralEigenmap.load(folder)
+    codes = model.transform(FEATURES[:, :2].astype(np.float64) / 10)
+    assert codes.shape == (6, len(model.eigenvalues_)) and np.isfinite(codes).all()
+    return codes.tobytes(), model.n_steps_, model.rank_, model.groups_
+
+
+def _read_forged_kernel_model(folder: Path) -> Any:
+    about = json.loads((folder / "model.json").read_text())
+    about["weights_sha256"] = hashlib.sha256((folder / "model.safetensors").read_bytes()).hexdigest()
+    (folder / "model.json").write_text(json.dumps(about))
+    _read_kernel_model(folder)
 
 
 # Checkpoints and weights
@@ -374,6 +405,15 @@ SUBJECTS = [
     Subject("model.json of nodes", "model.json", _write_node_model, _read_node_model, in_json),
     Subject("model.safetensors", "model.safetensors", _write_model, _read_model, exact=True),
     Subject("forged weights", "model.safetensors", _write_node_model, _read_forged_weights, _in_safetensors),
+    Subject("model.json of a kernel", "model.json", _write_kernel_model, _read_kernel_model, in_json, exact=True),
+    Subject("open model.json of a kernel", "model.json", _write_open_kernel_model, _read_kernel_model, in_json),
+    Subject(
+        "forged weights of a kernel",
+        "model.safetensors",
+        _write_open_kernel_model,
+        _read_forged_kernel_model,
+        _in_safetensors,
+    ),
     Subject("checkpoint.pt", "checkpoint.pt", _write_checkpoint, _read_checkpoint, _in_checkpoint),
     Subject("encoder weights", "weights.pt", _write_weights, _read_weights, _in_weights),
     Subject("images .npy", "images.npy", _image_array("images.npy"), _read_images("images.npy"), in_npy),

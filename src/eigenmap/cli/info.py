@@ -9,11 +9,16 @@ from eigenmap.cli.console import duration, show
 from eigenmap.cli.options import ModelArgument
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
 
+    import numpy as np
+    import numpy.typing as npt
     from rich.table import Table
 
     from eigenmap.model import Eigenmap
+
+    Values = npt.NDArray[np.float64]
 
 _BAR = 30
 
@@ -29,11 +34,15 @@ Example:
 )
 def info(run: ModelArgument) -> None:
     """Say what a model is: how it was made, how much its features matter, and how long a code should be."""
+    from eigenmap.description import KERNEL_FORMAT, format_of
     from eigenmap.model import Eigenmap
 
+    if format_of(run) == KERNEL_FORMAT:
+        _kernel_model(run)
+        return
     model = Eigenmap.load(run)
     show(_facts(model))
-    show(_spectrum(model))
+    show(_spectrum(model.eigenvalues_))
     show(_lengths(model))
 
 
@@ -82,8 +91,6 @@ def _table(*columns: str) -> Table:
 
 
 def _facts(model: Eigenmap) -> Table:
-    from rich.table import Table
-
     about = model.training
     recipe = about.get("recipe", {})
     facts = {"features": f"{model.n_components}, from the {model.source}", **_input_facts(model)}
@@ -96,6 +103,12 @@ def _facts(model: Eigenmap) -> Table:
         }
     facts["order"] = "the network's own" if model.alignment.own_order else f"rotated, ridge {model.alignment.ridge:g}"
     facts["weights"] = f"max(eigenvalue, 0)^{model.alignment.t:g}"
+    return _grid(facts)
+
+
+def _grid(facts: Mapping[str, object]) -> Table:
+    from rich.table import Table
+
     table = Table.grid(padding=(0, 2))
     for name, value in facts.items():
         table.add_row(name, str(value))
@@ -128,13 +141,37 @@ def _input_facts(model: Eigenmap) -> dict[str, str]:
     return facts
 
 
-def _spectrum(model: Eigenmap) -> Table:
-    """Eigenvalues at 1, 2, 4, ... as numbers and bars."""
+def _spectrum(eigenvalues: Sequence[float] | Values, largest: float = 1.0) -> Table:
+    """Eigenvalues at 1, 2, 4, ... as numbers and bars, in units of the largest there may be."""
     table = _table("feature", "eigenvalue", "")
-    for j in _places(model.n_components):
-        mu = float(model.eigenvalues_[j - 1])
-        table.add_row(str(j), f"{mu:.3f}", "█" * round(_BAR * max(mu, 0.0)))
+    for j in _places(len(eigenvalues)):
+        mu = float(eigenvalues[j - 1])
+        table.add_row(str(j), f"{mu:.3f}", "█" * round(_BAR * max(mu, 0.0) / largest))
     return table
+
+
+def _kernel_model(place: Path) -> None:
+    """What a saved `NeuralEigenmap` is, without what has to be passed to `load` again."""
+    from eigenmap.estimators.saved import read_estimator
+
+    about, tensors = read_estimator(place)
+    fitted, own, solver = about["fitted_with"], about["own"], about["solver"]
+    options = ", ".join(f"{name} {value}" for name, value in (fitted["kernel_params"] or {}).items())
+    kernel = own.get("kernel", fitted["kernel"])
+    facts = {
+        "estimator": "NeuralEigenmap: the eigenfunctions of a kernel",
+        "kernel": f"{kernel}{f', {options}' if options else ''}",
+        "points": f"by {about['n_features']:,} features each",
+        "training": f"{solver['steps']:,} steps, objective {own.get('objective', fitted['objective'])}",
+    }
+    if own:
+        facts["not stored"] = f"{', '.join(sorted(own))}: to be passed to NeuralEigenmap.load again"
+    if about["found"] is None:
+        facts["eigenvalues"] = "not solved for since the last partial_fit"
+    show(_grid(facts))
+    if about["found"] is not None:
+        mu = tensors["found.eigenvalues"].tolist()
+        show(_spectrum(mu, max(1e-300, *mu, 0.0)))
 
 
 def _places(n: int) -> Iterable[int]:

@@ -41,6 +41,7 @@ def verify(
     Everything is read and compared with its checksum. One line is printed per part, and the exit code is 0; or one
     sentence names the first file that is damaged, and the exit code is 2. Nothing is changed.
     """
+    from eigenmap.description import KERNEL_FORMAT, format_of
     from eigenmap.embedding.shards import Codebook
 
     require_path(place)
@@ -48,6 +49,8 @@ def verify(
         kind, lines = "an index", _index(place)
     elif Codebook.is_at(place):
         kind, lines = "a folder of codes", _codes(place)
+    elif format_of(place) == KERNEL_FORMAT:
+        kind, lines = "a saved NeuralEigenmap", _estimator(place)
     elif place.is_dir():
         kind, lines = "a run", _run(place)
     else:
@@ -72,6 +75,12 @@ def _codes(place: Path) -> list[str]:
     codes = Codebook.open(place)
     how = "checksums agree" if codes.verify() else "all can be read; an earlier version stored no checksums"
     return [f"{DESCRIPTION}: whole", f"shards: {codes.plan.shards:,} with {len(codes):,} codes, {how}"]
+
+
+def _estimator(place: Path) -> list[str]:
+    from eigenmap.estimators.saved import verify_estimator
+
+    return verify_estimator(place)
 
 
 def _run(place: Path) -> list[str]:

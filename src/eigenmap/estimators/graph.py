@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from numbers import Integral
-from typing import Any
+from pathlib import Path
+from typing import Any, Self, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -12,12 +13,34 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 
+from eigenmap.core.arguments import a_path
 from eigenmap.core.errors import EigenmapError
 from eigenmap.data.graphs.graph import load_graph
+from eigenmap.description import (
+    DESCRIPTION,
+    FORMAT,
+    LOADERS,
+    Checks,
+    check_values,
+    format_of,
+    is_object,
+    is_text,
+    optional,
+)
+from eigenmap.estimators.parameters import OUTPUTS, completed, stored
 from eigenmap.fitting.graph import fit_graph
-from eigenmap.model import Codes, Eigenmap
+from eigenmap.model import Codes, Eigenmap, NodeInput, Weighting
 from eigenmap.recipes.graph import GraphRecipe
 from eigenmap.recipes.recipe import require_settings
+
+_NAME, _ESTIMATOR = "GraphEigenmap", "estimator"
+"""The parameters are in the description of the model, at training.estimator: both files change at one moment."""
+_ABOUT: Checks = {
+    "name": (_NAME, lambda value: value == _NAME),
+    "parameters": ("an object", is_object),
+    "own": ("texts by name", lambda value: is_object(value) and all(map(is_text, value.values()))),
+    "output": (f"one of {', '.join(OUTPUTS)}, or null", optional(lambda value: is_text(value) and value in OUTPUTS)),
+}
 
 
 class GraphEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -89,7 +112,7 @@ class GraphEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         if "n_components" in settings:
             raise EigenmapError("n_components is a parameter of its own; leave it out of settings.")
         require_settings(GraphRecipe, settings)  # settings set no other keyword of fit_graph
-        self.model_: Eigenmap = fit_graph(
+        model = fit_graph(
             _graph(X, edge_index),
             self.n_components,
             x=x,
@@ -100,8 +123,7 @@ class GraphEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             say=print if self.verbose else None,
             **settings,
         )
-        self.graph_: dict[str, int] = self.model_.training["graph"]
-        self.n_features_in_ = self.model_.input.n_features  # type: ignore[union-attr]
+        self._take(model)
         return self
 
     def transform(self, X: Any) -> Codes:
@@ -112,6 +134,61 @@ class GraphEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         """Learn from a graph, given as to `fit`, and return the codes of its nodes."""
         graph = load_graph(_graph(X, edge_index), x)
         return self.fit(graph).transform(graph.x)
+
+    def save(self, directory: str | Path) -> Path:
+        """Write the model, as `Eigenmap.save` does, and the parameters beside it; both are on disk when this returns.
+
+        `Eigenmap.load` and the command line read the directory too. A `random_state` that is a `RandomState` is not
+        stored: give it to `load` again.
+        """
+        model = self._fitted()
+        self._check_codes()
+        parameters, own = stored(self.get_params(deep=False))
+        output = getattr(self, "_sklearn_output_config", {}).get("transform")
+        about = {"name": _NAME, "parameters": parameters, "own": own, "output": output}
+        training = {**model.training, _ESTIMATOR: about}
+        return Eigenmap(model.network, model.alignment, model.source, model.input, model.encoder, training).save(
+            directory
+        )
+
+    @classmethod
+    def load(cls, directory: str | Path, **own: Any) -> Self:
+        """Read what `save` wrote; `own` are the parameters that were not stored, such as `random_state`."""
+        directory = a_path(directory, "directory")
+        path = directory / DESCRIPTION
+        kind = format_of(directory)
+        if kind != FORMAT:
+            raise EigenmapError(f"{directory} holds a model that {LOADERS[kind]} reads, not {_NAME}.load.")
+        model = Eigenmap.load(directory)
+        about = model.training.pop(_ESTIMATOR, None)
+        if about is None or not isinstance(model.input, NodeInput):
+            raise EigenmapError(f"{directory} holds a model that Eigenmap.load reads; it is none of a {_NAME}.")
+        check_values(about, _ABOUT, f"training.{_ESTIMATOR}.", path)
+        parameters = completed(about["parameters"], about["own"], own, str(directory), f"{_NAME}.load")
+        unknown = sorted(set(parameters) - set(cls._get_param_names()))
+        if unknown:
+            raise EigenmapError(f"{path} is damaged, or of a later version: {_NAME} has no {unknown[0][:40]}.")
+        made = cls(**parameters)
+        try:
+            made._check_codes()
+        except EigenmapError as error:
+            raise EigenmapError(f"{path} is damaged: {error}") from error
+        made._take(model)
+        if about["output"] is not None:
+            made.set_output(transform=about["output"])
+        return made
+
+    def _check_codes(self) -> None:
+        """Refuse parameters with which `transform` would fail."""
+        if self.weighting not in get_args(Weighting):
+            raise EigenmapError(f'weighting must be "diffusion" or "none", not {self.weighting!r}.')
+        if not isinstance(self.normalize, bool | np.bool_ | int):
+            raise EigenmapError(f"normalize must be true or false, not {self.normalize!r}.")
+
+    def _take(self, model: Eigenmap) -> None:
+        self.model_: Eigenmap = model
+        self.graph_: dict[str, int] = model.training.get("graph", {})
+        self.n_features_in_ = model.input.n_features  # type: ignore[union-attr]
 
     @property
     def eigenvalues_(self) -> npt.NDArray[np.float64]:

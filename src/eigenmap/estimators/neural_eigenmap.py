@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from typing import Any
+from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -15,6 +16,7 @@ from torch import Tensor, nn
 
 from eigenmap.core.arguments import whole_number
 from eigenmap.core.errors import EigenmapError
+from eigenmap.estimators.saved import load_estimator, save_estimator
 from eigenmap.kernels import report
 from eigenmap.kernels.relation import NEIGHBOURS, PRECOMPUTED, make_relation, one_row_each
 from eigenmap.kernels.solver import Found, Settings, Solver
@@ -151,7 +153,7 @@ class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         matrix = X if gram is None else gram
         relation = make_relation(x, weights, self.kernel, self.kernel_params, matrix, seed, settings.batch_size // 2)
         self._solver = Solver(settings, relation, seed)
-        self._kernel_function = relation.kernel
+        self._kernel_function, self._fitted_with = relation.kernel, self.get_params(deep=False)
         if self._is(PRECOMPUTED):  # what `score` needs to know of the training points
             self._known, self._known_p, self._size = x, relation.p, report.size(relation.operator())
         self._say(self._solver.fit(relation))
@@ -175,7 +177,7 @@ class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         relation = make_relation(x, weights, kernel, params, None, seed, settings.batch_size)
         if first:
             self._solver = Solver(settings, relation, seed)
-            self._kernel_function = relation.kernel
+            self._kernel_function, self._fitted_with = relation.kernel, self.get_params(deep=False)
         self._solver.partial(relation)
         self._stale = True
         return self
@@ -308,6 +310,29 @@ class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     @property
     def _n_features_out(self) -> int:
         return len(self._aligned().eigenvalues)
+
+    # Files
+
+    def save(self, directory: str | Path) -> Path:
+        """Write the fitted estimator: `model.json` and `model.safetensors`, on disk when this returns.
+
+        A kernel that is a function, and an objective or a network that is a module, are not stored: give them to
+        `load` again. `partial_fit` goes on after `load` as it would have done here, so a sample of the points is stored
+        too. A model that was there before stays whole until the new one is complete.
+        """
+        return save_estimator(self, directory)
+
+    @classmethod
+    def load(cls, directory: str | Path, *, device: str | None = None, **own: Any) -> Self:
+        """Read what `save` wrote.
+
+        Args:
+            directory: where it is.
+            device: where to compute, if not where it was fitted.
+            **own: the parameters that were not stored, such as `kernel=my_kernel`.
+
+        """
+        return load_estimator(cls, directory, device, own)
 
     # What scikit-learn asks
 

@@ -111,20 +111,31 @@ def make_relation(
     if isinstance(kernel, str) and kernel == NEIGHBOURS:
         if weighted:
             raise EigenmapError('kernel="neighbours" has a measure of its own, the degrees; give no sample_weight.')
-        params = dict(kernel_params or {})
-        unknown = sorted(set(params) - {"n_neighbors", "laplacian"})
-        if unknown:
-            raise EigenmapError(f"The kernel neighbours has no {', '.join(unknown)}; it takes n_neighbors, laplacian.")
+        params = neighbour_params(kernel_params)
         count = params.get("n_neighbors", min(15, n - 1))
         graph = NeighbourGraph(x.double(), count, seed=seed, batch_size=edges)
         return Relation(x, graph.operator().p, True, total, graph=graph)
     if not callable(kernel) and kernel not in KERNELS:
         known = ", ".join([*KERNELS, PRECOMPUTED, NEIGHBOURS])
         raise EigenmapError(f"There is no kernel {kernel!r}; choose one of {known} or give a function.")
+    return Relation(x, p, weighted, total, kernel=tried_kernel(x, kernel, kernel_params))
+
+
+def tried_kernel(x: Tensor, kernel: Any, kernel_params: Mapping[str, Any] | None) -> Kernel:
+    """The kernel as a function, tried on some of the points; an error says what is wrong with it."""
     function = kernel_function(kernel, kernel_params)
-    # Tries the kernel and says what is wrong with it; twice the first point, for there may be no other.
+    # Twice the first point, for there may be no other.
     KernelBlocks(torch.cat([x[:1], evenly(x, PROBE)]).double(), kernel, kernel_params=kernel_params)
-    return Relation(x, p, weighted, total, kernel=function)
+    return function
+
+
+def neighbour_params(kernel_params: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Parameters of the graph of neighbours, by names that it knows."""
+    params = dict(kernel_params or {})
+    unknown = sorted(set(params) - {"n_neighbors", "laplacian"})
+    if unknown:
+        raise EigenmapError(f"The kernel neighbours has no {', '.join(unknown)}; it takes n_neighbors, laplacian.")
+    return params
 
 
 def one_row_each(x: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor]:

@@ -64,6 +64,11 @@ class Found:
     narrow: bool
 
 
+def n_outputs(n_components: int, span_psi: bool) -> int:
+    """Outputs of the network: more than the functions asked for, as the last ones of a span are always the worst."""
+    return n_components + (0 if span_psi else max(8, n_components // 2))
+
+
 class Solver:
     """One fit: begin, train, align; or begin, and then steps on batches as they come."""
 
@@ -94,8 +99,9 @@ class Solver:
         self.dtype = _training_dtype(relation, standardise, settings.batch_size)
         self.reservoir = Reservoir(2 * settings.reference_size)
         unit = float(first.eigenvalues.abs().max())
-        options, whole = self._objective_options(trial, unit), len(relation) <= settings.batch_size
-        self.objective, self.unit = make_objective(settings.objective, options, self.dtype, whole), unit
+        self.unit, self.whole = unit, len(relation) <= settings.batch_size
+        self.objective_options = self._objective_options(trial, unit)
+        self.objective = make_objective(settings.objective, self.objective_options, self.dtype, self.whole)
         self.trainer = self._make_trainer(self.functions)
         self.others = [functions for functions, _ in candidates if functions is not self.functions]
 
@@ -178,9 +184,7 @@ class Solver:
         return solve(self.functions.span, operator, self.settings.n_components, self.scale, self.seed, self.ridge)
 
     def _candidate(self, standardise: Standardise, trial: Operator, gain: float) -> tuple[Functions, Solution]:
-        settings = self.settings
-        # More functions than asked for: the last ones of a span are always the worst.
-        outputs = settings.n_components + (0 if self.span_psi else max(8, settings.n_components // 2))
+        settings, outputs = self.settings, n_outputs(self.settings.n_components, self.span_psi)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self.seed)
             network = make_network(

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from eigenmap.core.arguments import is_number
 from eigenmap.core.errors import EigenmapError
 from eigenmap.core.pairing import Pairing
 from eigenmap.objectives.moments import average, world_size
@@ -102,7 +103,7 @@ def switch(name: str, value: Any) -> bool:
 
 def number(name: str, value: Any, *, zero: bool = True, most: float = math.inf) -> float:
     """Return `value` if it is a finite number in [0, most], or (0, most] without `zero`; else a clear error."""
-    valid = isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+    valid = isinstance(value, Real) and is_number(value)
     if not valid or not 0 <= value <= most or (value == 0 and not zero):
         limit = "" if most == math.inf else f" and at most {most:g}"
         raise EigenmapError(f"{name} must be a number {'at least' if zero else 'above'} 0{limit}, not {value!r}")
