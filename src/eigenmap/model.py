@@ -11,11 +11,12 @@ A directory holds `model.json` (what it is) and `model.safetensors` (its numbers
 from __future__ import annotations
 
 import hashlib
+import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal, cast, get_args
+from typing import Any, Literal, NamedTuple, cast, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +25,7 @@ from torch import Tensor, nn
 
 from eigenmap.augment.views import Standardisation, plain
 from eigenmap.core.arguments import a_device, a_path, is_number, whole_number
+from eigenmap.core.digests import sha256
 from eigenmap.core.errors import EigenmapError
 from eigenmap.core.files import make_folder, sync_directory, whole
 from eigenmap.data import to_pixels
@@ -120,6 +122,8 @@ class Eigenmap:
 
     """
 
+    _weights_sha256: str | None = None
+
     def __init__(
         self,
         network: Network,
@@ -142,6 +146,14 @@ class Eigenmap:
         if not isinstance(self.input, ImageInput):
             raise EigenmapError("This is a model of the nodes of a graph: it takes rows of features, not images.")
         return self.input
+
+    @property
+    def weights_sha256(self) -> str | None:
+        """Which saved weights these are, as `fingerprint` of their directory; None before they are saved or loaded.
+
+        A directory may get another model at any time: this is what was read from it, or written to it.
+        """
+        return self._weights_sha256
 
     @property
     def n_components(self) -> int:
@@ -240,8 +252,9 @@ class Eigenmap:
             _finish_save(directory)
             with whole(directory / _WAITING) as partial:
                 # Not save_file, which makes a file that only its owner may read.
-                partial.write_bytes(save({name: t.detach().cpu().contiguous() for name, t in tensors.items()}))
-                digest = _sha256(partial)
+                content = save({name: t.detach().cpu().contiguous() for name, t in tensors.items()})
+                partial.write_bytes(content)
+                digest = hashlib.sha256(content).hexdigest()
             with whole(directory / DESCRIPTION) as partial:
                 partial.write_text(as_text(self._description(digest)), encoding="ascii")
             (directory / _WAITING).replace(directory / WEIGHTS)
@@ -250,6 +263,7 @@ class Eigenmap:
             with suppress(OSError):
                 _finish_save(directory)
             raise EigenmapError(f"The model cannot be written to {directory}: {error.strerror}.") from error
+        self._weights_sha256 = digest
         return directory
 
     def _description(self, digest: str) -> dict[str, Any]:
@@ -276,7 +290,7 @@ class Eigenmap:
         if encoder is not None and not isinstance(encoder, nn.Module):
             raise EigenmapError(f"encoder must be the module that the model was trained with, not {encoder!r}.")
         about = read_description(directory)
-        tensors = _read_weights(directory / WEIGHTS, about["weights_sha256"])
+        tensors = _read_weights(directory, about["weights_sha256"])
         check_tensors(about, tensors, directory, own_encoder=encoder is not None)
         try:
             input, spec, built = _input_and_encoder(about, encoder)
@@ -290,7 +304,9 @@ class Eigenmap:
             reason = str(error).splitlines()[-1].strip()
             which = f"that {DESCRIPTION} names" if encoder is None else "passed"
             raise EigenmapError(f"The encoder {which} does not fit the weights in {directory}: {reason}") from error
-        return cls(network, alignment, about["source"], input, spec, about["training"])
+        model = cls(network, alignment, about["source"], input, spec, about["training"])
+        model._weights_sha256 = about["weights_sha256"]
+        return model
 
     @staticmethod
     def fingerprint(directory: str | Path) -> str:
@@ -301,7 +317,7 @@ class Eigenmap:
     def verify(directory: str | Path) -> list[str]:
         """Read a saved model and compare digests: one line per file, or an error for the first that is damaged."""
         directory = a_path(directory, "directory")
-        tensors = _read_weights(directory / WEIGHTS, Eigenmap.fingerprint(directory))
+        tensors = _read_weights(directory, Eigenmap.fingerprint(directory))
         return [f"{DESCRIPTION}: whole", f"{WEIGHTS}: {len(tensors):,} tensors"]
 
     @staticmethod
@@ -349,17 +365,37 @@ def _prefixed(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 def weights_file(directory: Path) -> Path:
     """The file of a model's weights: the usual one, unless a save was cut short before it could replace it."""
     waits = (directory / _WAITING).is_file()
-    return _weights_of(directory, Eigenmap.fingerprint(directory)) if waits else directory / WEIGHTS
+    return _weights_of(directory, Eigenmap.fingerprint(directory)).path if waits else directory / WEIGHTS
 
 
-def _weights_of(directory: Path, digest: str) -> Path:
+def copy_model(directory: Path, to: Path) -> str:
+    """Copy the two files of a model, whatever else its folder holds, into a new folder: the model's fingerprint."""
+    digest = Eigenmap.fingerprint(directory)
+    weights = _weights_of(directory, digest)
+    to.mkdir()
+    shutil.copyfile(directory / DESCRIPTION, to / DESCRIPTION)
+    (to / WEIGHTS).write_bytes(weights.content)
+    if Eigenmap.fingerprint(to) != digest:
+        raise EigenmapError(f"The model in {directory} was replaced while it was copied; run the same command again.")
+    return digest
+
+
+class _Weights(NamedTuple):
+    """A file of weights and its content: what was compared with a digest is what is used, whatever the name gets."""
+
+    path: Path
+    content: bytes
+
+
+def _weights_of(directory: Path, digest: str) -> _Weights:
     """The weights of this digest, in the usual file or among those that wait to replace it."""
     usual, waiting = directory / WEIGHTS, directory / _WAITING
     try:
         for path in (usual, waiting, usual):  # a save that ends meanwhile renames the second to the first
             with suppress(FileNotFoundError):
-                if _sha256(path) == digest:
-                    return path
+                content = path.read_bytes()
+                if hashlib.sha256(content).hexdigest() == digest:
+                    return _Weights(path, content)
     except OSError as error:
         raise EigenmapError(f"{path} cannot be read: {error.strerror or error}.") from None
     if not usual.is_file():
@@ -373,7 +409,8 @@ def _finish_save(directory: Path) -> None:
     if not waiting.is_file():
         return
     try:
-        named = Eigenmap.fingerprint(directory) == _sha256(waiting)
+        with waiting.open("rb") as file:
+            named = Eigenmap.fingerprint(directory) == sha256(file)
     except EigenmapError:  # there is no model yet
         named = False
     if named:
@@ -383,23 +420,13 @@ def _finish_save(directory: Path) -> None:
         waiting.unlink()
 
 
-def _read_weights(path: Path, digest: str) -> dict[str, Tensor]:
+def _read_weights(directory: Path, digest: str) -> dict[str, Tensor]:
     """The weights of this digest, from the usual file or from the one that waits beside it."""
     from safetensors import SafetensorError
-    from safetensors.torch import load_file
+    from safetensors.torch import load
 
-    path = _weights_of(path.parent, digest)
+    path, content = _weights_of(directory, digest)
     try:
-        return load_file(path)
-    except OSError as error:
-        raise EigenmapError(f"{path} cannot be read: {error.strerror or error}.") from None
+        return load(content)
     except SafetensorError as error:
         raise EigenmapError(f"{path} is damaged: {error}; restore it, or fit the model again.") from error
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        digest = hashlib.sha256()
-        while chunk := file.read(1 << 20):
-            digest.update(chunk)
-    return digest.hexdigest()
