@@ -437,3 +437,20 @@ def test_a_model_that_is_replaced_while_it_is_copied_is_not_mixed(
     monkeypatch.setattr(module, "_weights_of", replaced_after)
     with pytest.raises(EigenmapError, match=r"model was replaced while it was copied; run the same command again\.$"):
         module.copy_model(saved, tmp_path / "another")
+
+
+def test_a_model_that_is_replaced_between_its_files_is_not_called_damaged(
+    saved: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other, read, found = make_model("encoder"), module.read_description, []
+
+    def replaced_after(directory: Path) -> Any:
+        found.append(read(directory))
+        if len(found) == 1:
+            with monkeypatch.context() as whole:
+                whole.setattr(module, "read_description", read)
+                other.save(saved)
+        return found[-1]
+
+    monkeypatch.setattr(module, "read_description", replaced_after)
+    assert Eigenmap.load(saved).weights_sha256 == other.weights_sha256 != found[0]["weights_sha256"]

@@ -289,8 +289,7 @@ class Eigenmap:
         directory = a_path(directory, "directory")
         if encoder is not None and not isinstance(encoder, nn.Module):
             raise EigenmapError(f"encoder must be the module that the model was trained with, not {encoder!r}.")
-        about = read_description(directory)
-        tensors = _read_weights(directory, about["weights_sha256"])
+        about, tensors = _read(directory)
         check_tensors(about, tensors, directory, own_encoder=encoder is not None)
         try:
             input, spec, built = _input_and_encoder(about, encoder)
@@ -317,7 +316,7 @@ class Eigenmap:
     def verify(directory: str | Path) -> list[str]:
         """Read a saved model and compare digests: one line per file, or an error for the first that is damaged."""
         directory = a_path(directory, "directory")
-        tensors = _read_weights(directory, Eigenmap.fingerprint(directory))
+        _, tensors = _read(directory)
         return [f"{DESCRIPTION}: whole", f"{WEIGHTS}: {len(tensors):,} tensors"]
 
     @staticmethod
@@ -418,6 +417,17 @@ def _finish_save(directory: Path) -> None:
         sync_directory(directory)
     else:
         waiting.unlink()
+
+
+def _read(directory: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """The description and the weights of one model, read again if another takes its place meanwhile."""
+    while True:
+        about = read_description(directory)
+        try:
+            return about, _read_weights(directory, about["weights_sha256"])
+        except EigenmapError:
+            if Eigenmap.fingerprint(directory) == about["weights_sha256"]:
+                raise
 
 
 def _read_weights(directory: Path, digest: str) -> dict[str, Tensor]:
