@@ -15,6 +15,8 @@ from PIL import Image
 from torch import Tensor, nn
 
 from eigenmap import Eigenmap, EigenmapError, Moments, best_alignment
+from eigenmap import model as module
+from eigenmap import saved as saved_files
 from eigenmap.augment.views import IMAGENET
 from eigenmap.model import EncoderSpec, ImageInput, Source, weights_file
 from eigenmap.networks import Network, SmallCNN
@@ -253,10 +255,14 @@ def test_missing_weights_are_named(saved: Path) -> None:
 
 
 def test_weights_that_may_not_be_read_are_named(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(path: Path) -> str:
+    read_bytes = Path.read_bytes
+
+    def refuse(path: Path) -> bytes:
+        if path.name != "model.safetensors":
+            return read_bytes(path)
         raise PermissionError(13, "Permission denied", str(path))
 
-    monkeypatch.setattr("eigenmap.saved.sha256", refuse)
+    monkeypatch.setattr(Path, "read_bytes", refuse)
     with pytest.raises(EigenmapError, match=r"model\.safetensors cannot be read: Permission denied\.$"):
         Eigenmap.load(saved)
 
@@ -383,3 +389,69 @@ def test_a_run_that_has_not_ended_is_no_model_yet(tmp_path: Path) -> None:
     (tmp_path / "checkpoint.pt").write_bytes(b"")
     with pytest.raises(EigenmapError, match=r"no model\.json in it yet, for its training has not ended; .* --resume"):
         Eigenmap.load(tmp_path)
+
+
+def test_a_model_knows_which_saved_weights_it_is(saved: Path) -> None:
+    fresh = make_model("encoder")
+    assert fresh.weights_sha256 is None
+    first, loaded = Eigenmap.fingerprint(saved), Eigenmap.load(saved)
+    assert loaded.weights_sha256 == first
+    fresh.save(saved)
+    assert fresh.weights_sha256 == Eigenmap.fingerprint(saved) == Eigenmap.load(saved).weights_sha256 != first
+    assert loaded.weights_sha256 == first
+    with pytest.raises(AttributeError):
+        loaded.weights_sha256 = "another"  # type: ignore[misc]
+
+
+def test_weights_that_are_replaced_while_they_are_read_are_not_taken_for_others(
+    saved: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is compared with the digest is what is used, not what has its name a moment later."""
+    first, expected = Eigenmap.fingerprint(saved), Eigenmap.load(saved).encode(IMAGES)
+    other = make_model()
+    for layer in other.network.projector.parameters():
+        torch.nn.init.normal_(layer)
+    weights_of = saved_files.weights_of
+
+    def replaced_after(*arguments: Any) -> Any:
+        found = weights_of(*arguments)
+        other.save(saved)
+        return found
+
+    monkeypatch.setattr(saved_files, "weights_of", replaced_after)
+    loaded = Eigenmap.load(saved)
+    assert Eigenmap.fingerprint(saved) != first
+    assert np.array_equal(loaded.encode(IMAGES), expected) and loaded.weights_sha256 == first
+
+
+def test_a_model_that_is_replaced_while_it_is_copied_is_not_mixed(
+    saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert module.copy_model(saved, tmp_path / "copy") == Eigenmap.load(tmp_path / "copy").weights_sha256
+    weights_of = module.weights_of
+
+    def replaced_after(*arguments: Any) -> Any:
+        found = weights_of(*arguments)
+        make_model("encoder").save(saved)
+        return found
+
+    monkeypatch.setattr(module, "weights_of", replaced_after)
+    with pytest.raises(EigenmapError, match=r"model was replaced while it was copied; run the same command again\.$"):
+        module.copy_model(saved, tmp_path / "another")
+
+
+def test_a_model_that_is_replaced_between_its_files_is_not_called_damaged(
+    saved: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other, read, found = make_model("encoder"), module.read_description, []
+
+    def replaced_after(directory: Path) -> Any:
+        found.append(read(directory))
+        if len(found) == 1:
+            with monkeypatch.context() as whole:
+                whole.setattr(module, "read_description", read)
+                other.save(saved)
+        return found[-1]
+
+    monkeypatch.setattr(module, "read_description", replaced_after)
+    assert Eigenmap.load(saved).weights_sha256 == other.weights_sha256 != found[0]["weights_sha256"]

@@ -10,6 +10,7 @@ A directory holds `model.json` (what it is) and `model.safetensors` (its numbers
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -30,7 +31,7 @@ from eigenmap.description import DESCRIPTION as DESCRIPTION
 from eigenmap.description import FORMAT, VERSION, check_tensors, read_description
 from eigenmap.description import WEIGHTS as WEIGHTS
 from eigenmap.networks import Network, ResidualMLP, SparseRows, build_encoder
-from eigenmap.saved import WAITING, prefixed, read_weights, weights_of, write_model
+from eigenmap.saved import WAITING, prefixed, read_model, weights_of, write_model
 from eigenmap.spectrum import Alignment, unit_rows
 
 Source = Literal["encoder", "projector"]
@@ -116,6 +117,8 @@ class Eigenmap:
 
     """
 
+    _weights_sha256: str | None = None
+
     def __init__(
         self,
         network: Network,
@@ -138,6 +141,14 @@ class Eigenmap:
         if not isinstance(self.input, ImageInput):
             raise EigenmapError("This is a model of the nodes of a graph: it takes rows of features, not images.")
         return self.input
+
+    @property
+    def weights_sha256(self) -> str | None:
+        """Which saved weights these are, as `fingerprint` of their directory; None before they are saved or loaded.
+
+        A directory may get another model at any time: this is what was read from it, or written to it.
+        """
+        return self._weights_sha256
 
     @property
     def n_components(self) -> int:
@@ -225,7 +236,7 @@ class Eigenmap:
         directory = a_path(directory, "directory")
         tensors = {f"network.{name}": tensor for name, tensor in self.network.state_dict().items()}
         tensors |= {f"alignment.{name}": value for name, value in vars(self.alignment).items() if _is_tensor(value)}
-        write_model(directory, tensors, self._description)
+        self._weights_sha256 = write_model(directory, tensors, self._description)
         return directory
 
     def _description(self, digest: str) -> dict[str, Any]:
@@ -251,8 +262,7 @@ class Eigenmap:
         directory = a_path(directory, "directory")
         if encoder is not None and not isinstance(encoder, nn.Module):
             raise EigenmapError(f"encoder must be the module that the model was trained with, not {encoder!r}.")
-        about = read_description(directory)
-        tensors = read_weights(directory, about["weights_sha256"])
+        about, tensors = read_model(directory, read_description)
         check_tensors(about, tensors, directory, own_encoder=encoder is not None)
         try:
             input, spec, built = _input_and_encoder(about, encoder)
@@ -266,7 +276,9 @@ class Eigenmap:
             reason = str(error).splitlines()[-1].strip()
             which = f"that {DESCRIPTION} names" if encoder is None else "passed"
             raise EigenmapError(f"The encoder {which} does not fit the weights in {directory}: {reason}") from error
-        return cls(network, alignment, about["source"], input, spec, about["training"])
+        model = cls(network, alignment, about["source"], input, spec, about["training"])
+        model._weights_sha256 = about["weights_sha256"]
+        return model
 
     @staticmethod
     def fingerprint(directory: str | Path) -> str:
@@ -277,7 +289,7 @@ class Eigenmap:
     def verify(directory: str | Path) -> list[str]:
         """Read a saved model and compare digests: one line per file, or an error for the first that is damaged."""
         directory = a_path(directory, "directory")
-        tensors = read_weights(directory, Eigenmap.fingerprint(directory))
+        _, tensors = read_model(directory, read_description)
         return [f"{DESCRIPTION}: whole", f"{WEIGHTS}: {len(tensors):,} tensors"]
 
     @staticmethod
@@ -321,4 +333,16 @@ def _is_tensor(value: object) -> bool:
 def weights_file(directory: Path) -> Path:
     """The file of a model's weights: the usual one, unless a save was cut short before it could replace it."""
     waits = (directory / WAITING).is_file()
-    return weights_of(directory, Eigenmap.fingerprint(directory)) if waits else directory / WEIGHTS
+    return weights_of(directory, Eigenmap.fingerprint(directory)).path if waits else directory / WEIGHTS
+
+
+def copy_model(directory: Path, to: Path) -> str:
+    """Copy the two files of a model, whatever else its folder holds, into a new folder: the model's fingerprint."""
+    digest = Eigenmap.fingerprint(directory)
+    weights = weights_of(directory, digest)
+    to.mkdir()
+    shutil.copyfile(directory / DESCRIPTION, to / DESCRIPTION)
+    (to / WEIGHTS).write_bytes(weights.content)
+    if Eigenmap.fingerprint(to) != digest:
+        raise EigenmapError(f"The model in {directory} was replaced while it was copied; run the same command again.")
+    return digest

@@ -1,7 +1,7 @@
 """The files of a saved model: `model.json` and `model.safetensors`, written atomically and durably, read by digest.
 
     write_model(directory, tensors, lambda digest: {"format": ..., "version": 1, "weights_sha256": digest, ...})
-    tensors = read_weights(directory, read_description(directory)["weights_sha256"])
+    about, tensors = read_model(directory, read_description)
 
 Weights wait under another name until the description that names their digest is in place: that is the moment at which
 the new model replaces the old one. Nothing in either file executes when it is opened.
@@ -13,10 +13,11 @@ import hashlib
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from torch import Tensor
 
+from eigenmap.core.digests import sha256
 from eigenmap.core.errors import EigenmapError
 from eigenmap.core.files import make_folder, sync_directory, whole
 from eigenmap.description import DESCRIPTION, WEIGHTS, as_text, read_any
@@ -24,8 +25,11 @@ from eigenmap.description import DESCRIPTION, WEIGHTS, as_text, read_any
 WAITING = f".{WEIGHTS}.next"
 
 
-def write_model(directory: Path, tensors: Mapping[str, Tensor], describe: Callable[[str], Mapping[str, Any]]) -> None:
-    """Write the tensors and what `describe` says of them, given their digest; a model that was there stays whole."""
+def write_model(directory: Path, tensors: Mapping[str, Tensor], describe: Callable[[str], Mapping[str, Any]]) -> str:
+    """Write the tensors and what `describe` says of them, given their digest, which is returned.
+
+    A model that was there stays whole until the new one is.
+    """
     from safetensors.torch import save
 
     try:
@@ -33,8 +37,9 @@ def write_model(directory: Path, tensors: Mapping[str, Tensor], describe: Callab
         _finish_save(directory)
         with whole(directory / WAITING) as partial:
             # Not save_file, which makes a file that only its owner may read.
-            partial.write_bytes(save({name: t.detach().cpu().contiguous() for name, t in tensors.items()}))
-            digest = sha256(partial)
+            content = save({name: t.detach().cpu().contiguous() for name, t in tensors.items()})
+            partial.write_bytes(content)
+            digest = hashlib.sha256(content).hexdigest()
         with whole(directory / DESCRIPTION) as partial:
             partial.write_text(as_text(describe(digest)), encoding="ascii")
         (directory / WAITING).replace(directory / WEIGHTS)
@@ -43,30 +48,48 @@ def write_model(directory: Path, tensors: Mapping[str, Tensor], describe: Callab
         with suppress(OSError):
             _finish_save(directory)
         raise EigenmapError(f"The model cannot be written to {directory}: {error.strerror}.") from error
+    return digest
+
+
+def read_model(directory: Path, read: Callable[[Path], dict[str, Any]]) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """The description, as `read` has it, and the weights of one model, read again if another takes its place."""
+    while True:
+        about = read(directory)
+        try:
+            return about, read_weights(directory, about["weights_sha256"])
+        except EigenmapError:
+            if read(directory)["weights_sha256"] == about["weights_sha256"]:
+                raise
 
 
 def read_weights(directory: Path, digest: str) -> dict[str, Tensor]:
     """The weights of this digest, from the usual file or from the one that waits beside it."""
     from safetensors import SafetensorError
-    from safetensors.torch import load_file
+    from safetensors.torch import load
 
-    path = weights_of(directory, digest)
+    path, content = weights_of(directory, digest)
     try:
-        return load_file(path)
-    except OSError as error:
-        raise EigenmapError(f"{path} cannot be read: {error.strerror or error}.") from None
+        return load(content)
     except SafetensorError as error:
         raise EigenmapError(f"{path} is damaged: {error}; restore it, or fit the model again.") from error
 
 
-def weights_of(directory: Path, digest: str) -> Path:
+class Weights(NamedTuple):
+    """A file of weights and its content: what was compared with a digest is what is used, whatever the name gets."""
+
+    path: Path
+    content: bytes
+
+
+def weights_of(directory: Path, digest: str) -> Weights:
     """The weights of this digest, in the usual file or among those that wait to replace it."""
     usual, waiting = directory / WEIGHTS, directory / WAITING
     try:
         for path in (usual, waiting, usual):  # a save that ends meanwhile renames the second to the first
             with suppress(FileNotFoundError):
-                if sha256(path) == digest:
-                    return path
+                content = path.read_bytes()
+                if hashlib.sha256(content).hexdigest() == digest:
+                    return Weights(path, content)
     except OSError as error:
         raise EigenmapError(f"{path} cannot be read: {error.strerror or error}.") from None
     if not usual.is_file():
@@ -79,22 +102,14 @@ def prefixed(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
 
 
-def sha256(path: Path) -> str:
-    """The digest of a file."""
-    with path.open("rb") as file:
-        digest = hashlib.sha256()
-        while chunk := file.read(1 << 20):
-            digest.update(chunk)
-    return digest.hexdigest()
-
-
 def _finish_save(directory: Path) -> None:
     """After a save that was cut short: waiting weights that the description names get their place, others go."""
     waiting = directory / WAITING
     if not waiting.is_file():
         return
     try:
-        named = read_any(directory)["weights_sha256"] == sha256(waiting)
+        with waiting.open("rb") as file:
+            named = read_any(directory)["weights_sha256"] == sha256(file)
     except EigenmapError:  # there is no model yet
         named = False
     if named:

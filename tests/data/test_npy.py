@@ -31,7 +31,9 @@ ARRAYS: dict[str, Any] = {
 def test_arrays_come_back(name: str, tmp_path: Path) -> None:
     array = ARRAYS[name]
     np.save(tmp_path / "a.npy", array)
-    for found in (open_npy(tmp_path / "a.npy"), open_npy(tmp_path / "a.npy", "c"), read_npy(tmp_path / "a.npy")):
+    with (tmp_path / "a.npy").open("rb") as stream:
+        whole = read_npy(stream)
+    for found in (open_npy(tmp_path / "a.npy"), open_npy(tmp_path / "a.npy", "c"), whole):
         assert found.dtype == array.dtype and found.shape == array.shape and np.array_equal(found, array)
     for save in (np.savez, np.savez_compressed):
         save(tmp_path / "a.npz", first=np.zeros(2), **{name: array})

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pickle
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -7,10 +9,15 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 
-from eigenmap import EigenmapError
+from eigenmap import Eigenmap, EigenmapError
+from eigenmap.data.images.stream import open_stream
 from eigenmap.embedding import embed_images, engines
+from eigenmap.embedding.blocks import Encoding
+from eigenmap.embedding.shards import Codebook, Plan
 from eigenmap.embedding.workspace import Workspace
 from tests.end_to_end.process import ENVIRONMENT, LIMIT, command
 
@@ -141,3 +148,53 @@ def test_which_process_this_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TORCHELASTIC_RUN_ID", "x")
     process = engines.this_process()
     assert process == (5, 8, 1, 4) and not process.is_first
+
+
+def other_model(run: Path) -> Eigenmap:
+    """A model of the same shape and other weights."""
+    model = Eigenmap.load(run)
+    for layer in model.network.projector.parameters():
+        torch.nn.init.normal_(layer)
+    return model
+
+
+def test_codes_have_the_name_of_the_model_that_made_them(
+    run: Path, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if the run gets another model as soon as this one is loaded."""
+    own, load, other = tmp_path / "run", Eigenmap.load, other_model(run)
+    shutil.copytree(run, own)
+    first = Eigenmap.fingerprint(own)
+    embed_images(own, photos, tmp_path / "before", shard_size=40)
+
+    def replaced_after(directory: Path) -> Eigenmap:
+        model = load(directory)
+        other.save(own)
+        return model
+
+    monkeypatch.setattr(Eigenmap, "load", replaced_after)
+    embed_images(own, photos, tmp_path / "codes", shard_size=40)
+    ((_, before),), ((_, codes),) = Codebook.open(tmp_path / "before"), Codebook.open(tmp_path / "codes")
+    assert Eigenmap.fingerprint(own) != first == Codebook.open(tmp_path / "codes").plan.fingerprint
+    np.testing.assert_array_equal(codes, before)
+
+
+def test_whoever_loaded_another_model_writes_no_shard(run: Path, photos: Path, tmp_path: Path) -> None:
+    """An actor of Ray or a process of torchrun that was late, after the run got another model."""
+    own, stream = tmp_path / "run", open_stream(photos)
+    survey = stream.survey()
+    plan = Plan(Eigenmap.fingerprint(run), 8, survey.count, survey.digest, 8, "npy")
+    folder = Workspace(tmp_path / "codes").folder(plan)
+    folder.make()
+    other = other_model(run)
+    other.save(own)
+    how, sentence = Encoding(8, "cpu", 8, False), "the model was replaced while the images were encoded"
+    worker = engines.ShardWorker(own, folder, how)
+    shard = next(iter(stream.shards(8)))
+    assert str(worker({"shard": [pickle.dumps(shard)]})["wrong"][0]).startswith(sentence)
+    late = engines.Process(1, 2, 1, 2)
+    with pytest.raises(EigenmapError, match=sentence):
+        engines.in_this_process(other, stream, folder, how, late, lambda images: None)
+    assert not folder.is_finished(0) and not folder.is_finished(1)
+    assert not engines.ShardWorker(run, folder, how)({"shard": [pickle.dumps(shard)]})["wrong"][0]
+    assert folder.is_finished(0)

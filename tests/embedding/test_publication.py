@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from eigenmap.core import folders
 from eigenmap.embedding import embed_images, publication
 from eigenmap.embedding.publication import Publication, identity
 from eigenmap.embedding.shards import Codebook
+from eigenmap.embedding.workspace import Workspace
 from tests.end_to_end.photos import pictures
 
 
@@ -174,3 +176,26 @@ def test_what_a_path_leads_to(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("ab")
     assert identity(tmp_path / "file") != before
     assert identity(tmp_path / "gone") is None and identity(tmp_path / "file" / "below") is None
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["", "{", "[]", "3", '{"digest": "a"}', '{"digest": 3, "replaces": null}', '{"digest": "a", "replaces": {}}'],
+)
+def test_a_damaged_record_is_named(run: Path, source: Path, tmp_path: Path, content: str) -> None:
+    def die(done: int, total: int) -> None:
+        if done == total:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        embed(run, source, tmp_path / "codes", progress=die)
+    (plan,) = Workspace(tmp_path / "codes").plans()
+    (plan / "publishing.json").write_text(content)
+    for overwrite in (False, True):
+        with pytest.raises(
+            EigenmapError, match=r"publishing\.json is damaged: .* remove the folder .*/\.codes\.parts/"
+        ):
+            embed(run, source, tmp_path / "codes", overwrite=overwrite)
+    shutil.rmtree(plan)
+    embed(run, source, tmp_path / "codes")
+    assert len(Codebook.open(tmp_path / "codes")) == 9

@@ -127,3 +127,24 @@ def test_work_of_earlier_versions_is_not_continued(tmp_path: Path, stream: Image
     with workspace.held():
         workspace.keep_only(workspace.folder(PLAN))
         assert not list(workspace.path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        {"files": {"part-00001.npy": {"size": 1}}},
+        {"files": {"part-00001.npy": 3}},
+        {"files": [1]},
+        {"images": "two"},
+        {"skipped": [["a"]]},
+        {"skipped": None},
+    ],
+    ids=str,
+)
+def test_a_mark_that_makes_no_sense_counts_as_none(tmp_path: Path, stream: ImageStream, damaged: object) -> None:
+    folder = filled(tmp_path / "codes", stream)
+    mark = folder.path / "finished" / "00001.json"
+    mark.write_text(json.dumps(json.loads(mark.read_text()) | damaged))
+    with pytest.raises(EigenmapError, match=r"shard 1 of .* is missing; run the same command again"):
+        folder.summary()
+    assert folder.keep_current(stream) == 2 and not folder.is_finished(1)

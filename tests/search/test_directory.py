@@ -1,12 +1,15 @@
 import errno
 import json
 import os
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from eigenmap import Eigenmap
 from eigenmap.core import folders
 from eigenmap.core.errors import EigenmapError
 from eigenmap.search import CodeIndex
@@ -15,6 +18,7 @@ from eigenmap.search.log import read_log
 from eigenmap.search.opened import OpenFolder
 
 K = 20
+MODEL = Path(__file__).parents[1] / "compatibility" / "v0_1" / "graph" / "model"
 
 
 def codes(n, seed=0):
@@ -111,17 +115,17 @@ def test_two_objects_take_turns_in_changing_an_index(saved):
 
 
 def test_a_model_is_copied_inside_and_other_files_do_not_disturb(tmp_path):
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "model.json").write_text("{}")
+    shutil.copytree(MODEL, tmp_path / "run")
+    (tmp_path / "run" / "model.safetensors").unlink()
     index = CodeIndex(K)
     index.add(codes(2), [1, 2])
     path = tmp_path / "new" / "parents" / "index"
     with pytest.raises(EigenmapError, match=r"run holds no whole model \(model\.safetensors is missing\)"):
         index.save(path, model_dir=tmp_path / "run")
     assert not path.exists()
-    (tmp_path / "run" / "model.safetensors").write_text("weights")
+    shutil.copy(MODEL / "model.safetensors", tmp_path / "run")
     index.save(path, model_dir=tmp_path / "run")
-    assert (path / "model" / "model.json").read_text() == "{}"
+    assert Eigenmap.fingerprint(path / "model") == Eigenmap.fingerprint(MODEL)
     (path / "notes.txt").write_text("mine")
     assert CodeIndex.open(path).ids == [1, 2]
 

@@ -1,12 +1,13 @@
 """Changes, metadata and filters; the same for memory, disk and the approximate back end in exact mode."""
 
+import errno
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
 from eigenmap.core.errors import EigenmapError
-from eigenmap.search import CodeIndex
+from eigenmap.search import CodeIndex, flat, saving
 
 K = 12
 
@@ -199,3 +200,49 @@ def test_threads_search_one_index(index):
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(lambda one: index.search(queries[: one[1]], 6, one[0], exact=True).ids, asked))
     assert found == [alone[one] for one in asked]
+
+
+@pytest.mark.parametrize("backend", ["flat", "faiss"])
+@pytest.mark.parametrize("first", [True, False])
+def test_a_change_that_is_on_disk_is_not_called_failed_when_it_cannot_be_mapped(tmp_path, monkeypatch, backend, first):
+    """As with too many open files: what was added is there, and the next call that can read it sees it."""
+    made = CodeIndex(K, backend=backend, where=tmp_path / "index")
+    if not first:
+        made.add(codes(40), range(40), facts(40))
+        made.delete([3])
+    before = made.ids
+
+    def refuse(*_, **__):
+        raise OSError(errno.EMFILE, "Too many open files", "ids.bin")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(flat, "mapped", refuse)
+        made.add(codes(2, seed=1), [100, 101], [{"label": "new"}, {}])
+        with pytest.raises(EigenmapError, match="Too many open files"):
+            made.search(codes(1))
+        with pytest.raises(EigenmapError, match="Too many open files"):
+            made.add(codes(1), [102])
+    assert made.ids == CodeIndex.open(tmp_path / "index").ids == [*before, 100, 101]
+    made.upsert(codes(1, seed=2), [100])
+    made.add(codes(1, seed=3), [102])
+    assert made.ids == CodeIndex.open(tmp_path / "index").ids == [*before, 101, 100, 102]
+    assert made.search(codes(2, seed=1)[1:], 1).ids == [[101]]
+    assert made.verify() == CodeIndex.open(tmp_path / "index").verify()
+
+
+def test_a_copy_whose_rows_cannot_be_mapped_for_a_moment_is_whole(tmp_path, monkeypatch):
+    made, mapped, calls = CodeIndex(K), flat.mapped, []
+    made.add(codes(40), range(40), facts(40))
+
+    def refuse_once(*arguments, **options):
+        calls.append(arguments)
+        if len(calls) == 1:
+            raise OSError(errno.EMFILE, "Too many open files", "ids.bin")
+        return mapped(*arguments, **options)
+
+    monkeypatch.setattr(saving, "_COPIED_BYTES", 8 * K * 15)  # three batches
+    monkeypatch.setattr(flat, "mapped", refuse_once)
+    made.save(tmp_path / "copy")
+    copy = CodeIndex.open(tmp_path / "copy")
+    assert copy.ids == list(range(40)) and copy.metadata([39]) == facts(40)[39:]
+    np.testing.assert_array_equal(copy.codes(copy.ids), made.codes(made.ids))

@@ -17,6 +17,7 @@ from eigenmap.search.backend import About, Batch
 from eigenmap.search.saving import build
 
 K = 8
+MODEL = Path(__file__).parents[1] / "compatibility" / "v0_1" / "graph" / "model"
 ROUNDS = int(os.environ.get("EIGENMAP_RACES", "1"))
 """Times as many rounds as in the quick form."""
 
@@ -273,13 +274,10 @@ def test_a_swap_that_was_cut_off_is_put_right_when_the_index_is_opened(tmp_path)
 
 
 def test_a_save_over_itself_keeps_what_lies_beside_the_codes(tmp_path):
-    run, path = tmp_path / "run", tmp_path / "an.index"
-    run.mkdir()
-    for name in ("model.json", "model.safetensors"):
-        (run / name).write_text(name)
+    path = tmp_path / "an.index"
     index = CodeIndex(K)
     index.add(codes(3), ["a", "b", "c"])
-    index.save(path, model_dir=run)
+    index.save(path, model_dir=MODEL)
     (path / "notes.txt").write_text("mine")
     (path / "thumbnails.sqlite").write_bytes(b"pictures")
     opened = CodeIndex.open(path)
@@ -287,7 +285,7 @@ def test_a_save_over_itself_keeps_what_lies_beside_the_codes(tmp_path):
     opened.delete(["b"])
     opened.save(path, overwrite=True)
     assert opened.ids == ["a", "c"] and opened.backend.read_note("advice") == {"a": 1}
-    assert (path / "model" / "model.json").read_text() == "model.json"
+    assert (path / "model" / "model.json").read_bytes() == (MODEL / "model.json").read_bytes()
     assert (path / "notes.txt").read_text() == "mine" and (path / "thumbnails.sqlite").read_bytes() == b"pictures"
     assert not (path / "deleted.bin").exists()
 

@@ -1,14 +1,18 @@
 import errno
+import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from eigenmap import Eigenmap
 from eigenmap.core.errors import EigenmapError
 from eigenmap.search import CodeIndex
 from eigenmap.search.backend import About, Batch
 from eigenmap.search.saving import build, joined
 
 K = 12
+MODEL = Path(__file__).parents[1] / "compatibility" / "v0_1" / "graph" / "model"
 
 
 def batches(sizes):
@@ -56,8 +60,7 @@ def test_a_disk_that_is_full_is_told_in_a_sentence(tmp_path, monkeypatch):
     def full(source, target):
         raise OSError(errno.ENOSPC, "No space left on device", source, None, target)
 
-    (tmp_path / "model").mkdir()
-    (tmp_path / "model" / "model.json").write_text("{}")
+    shutil.copytree(MODEL, tmp_path / "model")
     monkeypatch.setattr("shutil.copyfile", full)
     with pytest.raises(EigenmapError, match=r"/a cannot be written: No space left on device$"):
         build(About(K), batches([3]), tmp_path / "a", overwrite=False, model_dir=tmp_path / "model")
@@ -66,10 +69,28 @@ def test_a_disk_that_is_full_is_told_in_a_sentence(tmp_path, monkeypatch):
 
 def test_of_a_run_only_the_model_is_kept(tmp_path):
     run = tmp_path / "run"
-    (run / "tensorboard").mkdir(parents=True)
-    for name in ("model.json", "model.safetensors", "checkpoint.pt"):
-        (run / name).write_text(name)
+    shutil.copytree(MODEL, run)
+    (run / "tensorboard").mkdir()
+    (run / "checkpoint.pt").write_text("state")
     index = CodeIndex(K)
     index.add(np.ones((1, K)), [0])
     index.save(tmp_path / "a", model_dir=run)
     assert sorted(file.name for file in (tmp_path / "a" / "model").iterdir()) == ["model.json", "model.safetensors"]
+
+
+def test_a_model_that_did_not_make_the_codes_is_refused(tmp_path):
+    """As after a `fit --force` while the images were encoded: codes of one model beside another would find nothing."""
+    stream, fingerprint = list(batches([3])), Eigenmap.fingerprint(MODEL)
+    build(About(K, fingerprint=fingerprint), stream, tmp_path / "a", overwrite=False, model_dir=MODEL)
+    assert Eigenmap.fingerprint(tmp_path / "a" / "model") == fingerprint
+    other = CodeIndex(K, fingerprint="0" * 64)
+    other.add(np.ones((1, K)), [0])
+    for write in (
+        lambda: build(other.about, stream, tmp_path / "b", overwrite=False, model_dir=MODEL),
+        lambda: other.save(tmp_path / "b", model_dir=MODEL),
+    ):
+        with pytest.raises(
+            EigenmapError, match=f"holds the model {fingerprint[:12]}, and the codes are of .* 0{{12}};"
+        ):
+            write()
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]

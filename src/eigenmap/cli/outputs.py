@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
 from eigenmap.core.addresses import require_path
 from eigenmap.core.errors import EigenmapError
-from eigenmap.core.files import make_folder, require_writable, whole_file
-
-if TYPE_CHECKING:
-    pass
+from eigenmap.core.files import as_json, make_folder, require_writable, whole_file
 
 
 def check_file(path: Path, force: bool) -> None:
@@ -36,15 +32,10 @@ def check_index(path: Path, force: bool) -> None:
     require_writable(path)
 
 
-def as_json(content: object) -> bytes:
-    """The content of a JSON file; ASCII escapes keep any file name, also one that is not UTF-8."""
-    return (json.dumps(content, indent=2, allow_nan=False) + "\n").encode("ascii")
-
-
 def write_json(path: Path, content: object) -> None:
-    """Write a JSON file."""
+    """Write a JSON file that people read too."""
     with written(path) as file:
-        file.write(as_json(content))
+        file.write(as_json(content, indent=2))
 
 
 @contextmanager

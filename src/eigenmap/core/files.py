@@ -175,3 +175,14 @@ def require_writable(path: Path) -> None:
             pass
     except OSError as error:
         raise EigenmapError(f"{path} cannot be written: {nearest}: {error.strerror}.") from None
+
+
+def as_json(content: object, indent: int | None = None) -> bytes:
+    """The content of a JSON file; ASCII escapes keep any file name, also one that is not UTF-8."""
+    return (json.dumps(content, indent=indent, allow_nan=False) + "\n").encode("ascii")
+
+
+def write_json(path: Path, content: object) -> None:
+    """Write a JSON file, whole or not at all."""
+    with whole_file(path) as file:
+        file.write(as_json(content))

@@ -61,9 +61,13 @@ def open_npy(path: Path, mode: Literal["r", "c"] = "r") -> Array:
         return _text_checked(np.memmap(path, header.dtype, mode, offset, header.shape, order))
 
 
-def read_npy(path: Path) -> Array:
-    """The array of an .npy file, in memory."""
-    return np.array(open_npy(path), order="K")
+def read_npy(stream: IO[bytes]) -> Array:
+    """The array of an open .npy file, in memory; ValueError, without the file's name, if there is none."""
+    header = _read_header(stream)
+    offset = stream.tell()
+    _require(header, stream.seek(0, 2) - offset)
+    stream.seek(offset)
+    return _read_array(stream, header)
 
 
 class Npz:

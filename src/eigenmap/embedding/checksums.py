@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import zlib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, NamedTuple
 
+from eigenmap.core.digests import blocks, sha256
 from eigenmap.core.files import open_regular
-
-_BLOCK = 2**20
 
 
 class Checksum(NamedTuple):
@@ -24,7 +21,7 @@ class Checksum(NamedTuple):
     def of(cls, file: IO[bytes]) -> Checksum:
         """Read a file from its beginning; leaves it there."""
         size = crc = 0
-        for block in _blocks(file):
+        for block in blocks(file):
             size, crc = size + len(block), zlib.crc32(block, crc)
         file.seek(0)
         return cls(size, f"{crc:08x}")
@@ -36,14 +33,5 @@ def content_digest(path: Path) -> str | None:
         descriptor = open_regular(path)
     except OSError:
         return None
-    digest = hashlib.sha256()
     with os.fdopen(descriptor, "rb") as file:
-        for block in _blocks(file):
-            digest.update(block)
-    return digest.hexdigest()
-
-
-def _blocks(file: IO[bytes]) -> Iterator[bytes]:
-    file.seek(0)
-    while block := file.read(_BLOCK):
-        yield block
+        return sha256(file)

@@ -106,7 +106,10 @@ def compute(model: Eigenmap, shard: Shard, folder: ShardFolder, how: Encoding, a
     """Encode one shard and write it; again if images were replaced while they were read.
 
     The stamp is that of before: where images never rest, what is made counts for this run and for no later one.
+    Processes and actors load the model at different times, so what they loaded is compared with the plan.
     """
+    if model.weights_sha256 != folder.plan.fingerprint:
+        raise EigenmapError("the model was replaced while the images were encoded; run the same command again")
     for attempt in range(_ATTEMPTS):
         source = shard.rows.stamp()
         block = _encoded(model, shard, how, advance)

@@ -9,8 +9,8 @@ from typing import IO
 
 import numpy as np
 
-from eigenmap.core.files import sync_directory, whole_file
-from eigenmap.embedding.shards import Codebook, code_table, parquet_module, write_json
+from eigenmap.core.files import sync_directory, whole_file, write_json
+from eigenmap.embedding.shards import Codebook, code_table, parquet_module
 from eigenmap.model import Codes
 
 SUFFIXES = (".npy", ".npz", ".parquet")

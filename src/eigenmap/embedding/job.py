@@ -106,7 +106,8 @@ def embed_images(
     if out.suffix == ".parquet" or (not whole and files == "parquet"):
         parquet_module()
     model = Eigenmap.load(run)
-    wanted = _Wanted(Eigenmap.fingerprint(run), model.check_dim(dim), shard_size, "npy" if whole else files)
+    assert model.weights_sha256 is not None  # since it was loaded
+    wanted = _Wanted(model.weights_sha256, model.check_dim(dim), shard_size, "npy" if whole else files)
     stream = open_stream(source, workspace.listing)
     how = Encoding(wanted.dim, device, batch_size, strict)
     with engines.Together(process) as everyone, ExitStack() as held:

@@ -11,14 +11,14 @@ import stat
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from eigenmap.core.errors import EigenmapError
-from eigenmap.core.files import read_json, sync_directory
+from eigenmap.core.files import read_json, sync_directory, write_json
 from eigenmap.core.folders import exchange, move_new
 from eigenmap.embedding.checksums import content_digest
 from eigenmap.embedding.files import SUFFIXES, names_file
-from eigenmap.embedding.shards import DESCRIPTION, Codebook, write_json
+from eigenmap.embedding.shards import DESCRIPTION, Codebook
 
 Identity = list[int] | None
 """What a path leads to: the number of its inode, and for a file its size and time; None if it leads nowhere."""
@@ -98,7 +98,7 @@ class Publication:
 
     def publish(self, replaced: Replaced) -> None:
         """Put the codes in their place; `AppearedError` if something else is there by now."""
-        write_json(self._record, {"digest": _digest(self.staged), "replaces": replaced.out})
+        write_json(self._record, _Record(_digest(self.staged), replaced.out)._asdict())
         if self.names is not None and replaced.names is not None:
             self._retire_names(self.names, replaced.names)
         try:
@@ -113,10 +113,10 @@ class Publication:
     def settle(self) -> State:
         """Finish or take back what a killed process began, and say where the codes are now."""
         try:
-            record: dict[str, Any] = read_json(self._record)
+            record = _Record.read(self._record)
         except FileNotFoundError:
             return "waiting"
-        digest, replaces = record["digest"], record["replaces"]
+        digest, replaces = record
         _finish_move(self.staged, self.out)
         state: State = "lost"
         if _digest(self.staged) == digest:
@@ -182,6 +182,27 @@ class Publication:
             f"the same command again: the finished codes are kept in {self.workspace.parent}, and nothing is computed "
             "again"
         )
+
+
+class _Record(NamedTuple):
+    """What was about to happen: the digest of the codes, and what they were to replace."""
+
+    digest: str | None
+    replaces: Identity
+
+    @classmethod
+    def read(cls, path: Path) -> _Record:
+        """The record in a file; OSError if it cannot be read."""
+        try:
+            record = cls(**read_json(path))
+            if not isinstance(record.digest, str | None) or not isinstance(record.replaces, list | None):
+                raise TypeError("its entries are of another kind")
+        except (ValueError, TypeError) as error:
+            raise EigenmapError(
+                f"{path} is damaged: it says whether codes that were computed before are in their place; "
+                f"look there, then remove the folder {path.parent} and run the same command again"
+            ) from error
+        return record
 
 
 def _finish_move(source: Path, target: Path) -> None:

@@ -24,7 +24,8 @@ import numpy as np
 
 from eigenmap.core.arguments import a_path
 from eigenmap.core.errors import EigenmapError
-from eigenmap.core.files import open_regular, read_json, whole_file
+from eigenmap.core.files import as_json, open_regular, parse_json, read_json, whole_file, write_json
+from eigenmap.data.npy import read_npy
 from eigenmap.embedding.blocks import Block
 from eigenmap.embedding.checksums import Checksum
 from eigenmap.model import Codes
@@ -107,9 +108,9 @@ class Codebook:
             return cls(
                 path,
                 _checked_plan(Plan(**about["plan"])),
-                _whole(about["images"], 0),
+                whole(about["images"], 0),
                 [(str(name), str(reason)) for name, reason in about["skipped"]],
-                _checksums(about["files"]) if "files" in about else None,
+                checksums_from_json(about["files"]) if "files" in about else None,
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise EigenmapError(f"{path / DESCRIPTION} is damaged; embed the images again") from error
@@ -166,9 +167,9 @@ class Codebook:
                 ids, codes = _from_parquet(file, self.plan.dim)
         else:
             with self._file(name) as file:
-                codes = np.load(file, allow_pickle=False)
+                codes = read_npy(file)
             with self._file(names) as file:
-                ids = json.loads(file.read())
+                ids = parse_json(file.read())
         if not (isinstance(ids, list) and all(isinstance(ident, str) for ident in ids)):
             raise self._damaged(names or name, "its names are not texts")
         if codes.dtype != np.float32 or codes.shape != (len(ids), self.plan.dim):
@@ -212,17 +213,19 @@ def _from_parquet(file: IO[bytes], dim: int) -> tuple[list[str], Codes]:
 
 def _checked_plan(plan: Plan) -> Plan:
     for number in (plan.dim, plan.images, plan.shard_size):
-        _whole(number, 1)
+        whole(number, 1)
     if plan.files not in ("parquet", "npy"):
         raise ValueError(f"files cannot be {plan.files!r}")
     return plan
 
 
-def _checksums(files: Mapping[str, Mapping[str, Any]]) -> Checksums:
-    return {name: Checksum(_whole(entry["size"], 0), str(entry["crc32"])) for name, entry in files.items()}
+def checksums_from_json(files: Mapping[str, Mapping[str, Any]]) -> Checksums:
+    """The checksums that a JSON file has; ValueError, KeyError, TypeError or AttributeError if it has none."""
+    return {name: Checksum(whole(entry["size"], 0), str(entry["crc32"])) for name, entry in files.items()}
 
 
-def _whole(number: object, least: int) -> int:
+def whole(number: object, least: int) -> int:
+    """A whole number that a JSON file has; ValueError if it is none, or less than `least`."""
     if not isinstance(number, int) or isinstance(number, bool) or number < least:
         raise ValueError(f"{number!r} is not a whole number of at least {least}")
     return number
@@ -256,14 +259,3 @@ def code_table(ids: Sequence[str | int], codes: Codes, metadata: dict[str, str])
 def utf8_name(name: str) -> str:
     r"""The name of a file as text that any program takes: bytes that are no UTF-8 are written as \xff."""
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-
-
-def write_json(path: Path, content: object) -> None:
-    """Write a JSON file, whole or not at all."""
-    with whole_file(path) as file:
-        file.write(as_json(content))
-
-
-def as_json(content: object) -> bytes:
-    """The content of a JSON file; ASCII escapes keep any file name."""
-    return (json.dumps(content) + "\n").encode("ascii")

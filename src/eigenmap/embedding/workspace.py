@@ -21,16 +21,25 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 from eigenmap.core.errors import EigenmapError
-from eigenmap.core.files import make_folder, read_json, sync_directory
+from eigenmap.core.files import make_folder, read_json, sync_directory, write_json
 from eigenmap.core.folders import BusyFolderError, folder_lock
 from eigenmap.data.images.stream import ImageStream
 from eigenmap.embedding.blocks import Block
 from eigenmap.embedding.checksums import Checksum
-from eigenmap.embedding.shards import DESCRIPTION, Checksums, Codebook, Plan, shard_files, write_json, write_shard
+from eigenmap.embedding.shards import (
+    DESCRIPTION,
+    Checksums,
+    Codebook,
+    Plan,
+    checksums_from_json,
+    shard_files,
+    whole,
+    write_shard,
+)
 
 _VERSION = 2
 """Work of earlier versions, which did not look at the content of the images, is not continued."""
@@ -89,6 +98,26 @@ class Workspace:
             _remove(self.path, self.out.with_name(f".{self.out.name}.{uuid4().hex}.new"))
 
 
+class _Finished(NamedTuple):
+    """What is known of a finished shard."""
+
+    images: int
+    skipped: list[tuple[str, str]]
+    source: str
+    checksums: Checksums
+
+    @classmethod
+    def from_json(cls, about: Any) -> _Finished:
+        """The inverse of `as_json`; ValueError, KeyError, TypeError or AttributeError where it makes no sense."""
+        skipped = [(str(name), str(reason)) for name, reason in about["skipped"]]
+        return cls(whole(about["images"], 0), skipped, about["source"], checksums_from_json(about["files"]))
+
+    def as_json(self) -> dict[str, Any]:
+        """What is written to disk."""
+        files = {name: checksum._asdict() for name, checksum in self.checksums.items()}
+        return {"images": self.images, "skipped": self.skipped, "source": self.source, "files": files}
+
+
 class ShardFolder:
     """The shards of one plan, which several processes may write, each with shards of its own.
 
@@ -113,13 +142,8 @@ class ShardFolder:
     def write(self, number: int, block: Block, source: str = "") -> None:
         """Write a shard; it is there for good when this returns. `source` is the stamp of its images."""
         checksums = write_shard(self.codes, self.plan, number, block)
-        about = {
-            "images": len(block.ids),
-            "skipped": block.skipped,
-            "source": source,
-            "files": {name: checksum._asdict() for name, checksum in checksums.items()},
-        }
-        write_json(self._marker(number), about)
+        about = _Finished(len(block.ids), block.skipped, source, checksums)
+        write_json(self._marker(number), about.as_json())
 
     def keep_current(self, stream: ImageStream) -> int:
         """Keep the shards that are whole and whose images are what they were: how many these are."""
@@ -147,9 +171,9 @@ class ShardFolder:
             about = self._about(number)
             if about is None:
                 raise EigenmapError(f"shard {number} of {self.path} is missing; run the same command again")
-            images += about["images"]
-            skipped += [(name, reason) for name, reason in about["skipped"]]
-            checksums |= _checksums(about)
+            images += about.images
+            skipped += about.skipped
+            checksums |= about.checksums
         return images, skipped, checksums
 
     def complete(self) -> Codebook:
@@ -169,35 +193,29 @@ class ShardFolder:
 
     def _is_of(self, number: int, source: str) -> bool:
         about = self._about(number)
-        return about is not None and about["source"] == source
+        return about is not None and about.source == source
 
     def _is_whole(self, number: int) -> bool:
         about = self._about(number)
         assert about is not None
-        expected = _checksums(about)
         try:
             for name in shard_files(self.plan, number):
                 with (self.codes / name).open("rb") as file:
-                    if Checksum.of(file) != expected.get(name):
+                    if Checksum.of(file) != about.checksums.get(name):
                         return False
         except OSError:
             return False
         return True
 
-    def _about(self, number: int) -> dict[str, Any] | None:
-        """What is known of a finished shard; None if it is not there, or damaged."""
+    def _about(self, number: int) -> _Finished | None:
+        """What is known of a finished shard; None if it is not there, or damaged: then it is made again."""
         try:
-            about = read_json(self._marker(number))
-        except (OSError, ValueError):
+            return _Finished.from_json(read_json(self._marker(number)))
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return None
-        return about if isinstance(about, dict) and {"images", "skipped", "source", "files"} <= about.keys() else None
 
     def _marker(self, number: int) -> Path:
         return self._finished / f"{number:05d}.json"
-
-
-def _checksums(about: dict[str, Any]) -> Checksums:
-    return {name: Checksum(**entry) for name, entry in about["files"].items()}
 
 
 def _remove(path: Path, aside: Path) -> None:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from eigenmap.core.arguments import a_path, whole_number
-from eigenmap.core.files import whole_file
+from eigenmap.core.files import as_json, whole_file
 from eigenmap.embedding.files import remove_names
-from eigenmap.embedding.shards import as_json, code_table, parquet_module
+from eigenmap.embedding.shards import code_table, parquet_module
 from eigenmap.search import CodeIndex
 from eigenmap.search.backend import Floats, Id
+from eigenmap.search.prefix_files import faiss_module
 
 _ROWS_AT_ONCE = 16_384
 
@@ -57,7 +57,7 @@ def export_faiss(index: CodeIndex, out: str | Path, dim: int | None = None) -> P
         scores, ids = found.search(queries, 10)
 
     """
-    faiss: Any = import_module("faiss")  # its classes are made at run time, and their type stubs lag behind
+    faiss = faiss_module()
     out = a_path(out, "out")
     length = _length(index, dim)
     flat = faiss.IndexFlatIP(length)

@@ -70,7 +70,7 @@ def export_onnx(run: str | Path, out: str | Path, dim: int | None = None) -> flo
     out = a_path(out, "out")
     model = Eigenmap.load(run)
     dim = model.check_dim(dim)
-    content = _converted(Pipeline(model, dim).eval(), _pixels(model, 2), _metadata(run, model, dim))
+    content = _converted(Pipeline(model, dim).eval(), _pixels(model, 2), _metadata(model, dim))
     difference = _difference(content, model, dim)
     if difference is not None and not difference < TOLERANCE:
         raise EigenmapError(
@@ -99,9 +99,9 @@ def _converted(pipeline: Pipeline, example: Tensor, metadata: dict[str, str]) ->
     return bytes(proto.SerializeToString())
 
 
-def _metadata(run: str | Path, model: Eigenmap, dim: int) -> dict[str, str]:
+def _metadata(model: Eigenmap, dim: int) -> dict[str, str]:
     return {
-        "eigenmap_fingerprint": Eigenmap.fingerprint(run),
+        "eigenmap_fingerprint": model.weights_sha256 or "",
         "eigenmap_eigenvalues": json.dumps(model.eigenvalues_[:dim].tolist()),
     }
 

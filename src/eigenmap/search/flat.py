@@ -172,7 +172,7 @@ class FlatBackend:
 
     def append(self, codes: Floats, ids: Sequence[Id], metadata: list[bytes], gone: list[int]) -> None:
         """Store new rows, and mark `gone` ones as deleted, in one change of a store that nobody else changes."""
-        before = self._snapshot
+        before = self.snapshot()
         assert before.codec is not None
         self._append(before, before.codec, codes, ids, metadata, gone)
 
@@ -225,7 +225,10 @@ class FlatBackend:
             additions = _additions(sizes, feature_files(codec), encoded, names, metadata, gone)
             additions["ids.hash"] = _unstored_hashes(before, sizes).tobytes() + hashes_of(names).tobytes()
             self.directory.append(type(ids[0]).__name__, additions, durable=self.durable)
-            items = replace(mapped(self.directory, codec, read_deleted=False), alive=alive)
+            try:
+                items = replace(mapped(self.directory, codec, read_deleted=False), alive=alive)
+            except (EigenmapError, OSError, ValueError):
+                return  # the change is complete all the same, and the next call reads it, or says why it cannot
         self._publish(items, before)
 
     # Searching and reading, each in one state

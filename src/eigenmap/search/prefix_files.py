@@ -43,7 +43,7 @@ def read_prefix(folder: OpenFolder, name: str) -> Any:
     try:
         check(folder, name)
         with os.fdopen(folder.open(name), "rb") as stream:
-            return _faiss().read_index(_faiss().PyCallbackIOReader(stream.read))
+            return faiss_module().read_index(faiss_module().PyCallbackIOReader(stream.read))
     except (OSError, EigenmapError, RuntimeError):
         return None
 
@@ -56,7 +56,7 @@ def keep_prefix(folder: OpenFolder, name: str, index: Any) -> None:
         try:
             with os.fdopen(folder.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as stream:
                 summed = _Summed(stream.write)
-                _faiss().write_index(index, _faiss().PyCallbackIOWriter(summed))
+                faiss_module().write_index(index, faiss_module().PyCallbackIOWriter(summed))
                 stream.write(b"\neigenmap crc32 %08x\n" % summed.crc32)
                 stream.flush()
                 os.fsync(stream.fileno())
@@ -81,6 +81,6 @@ def check(folder: OpenFolder, name: str) -> bool:
     return True
 
 
-def _faiss() -> Any:
+def faiss_module() -> Any:
     """Imported when needed; its classes are made at run time, and their type stubs lag behind."""
     return import_module("faiss")

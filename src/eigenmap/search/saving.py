@@ -130,14 +130,17 @@ def _empty(about: About, directory: Directory, codec: codecs.Codec | None = None
 
 
 def _copy_model(directory: Directory, model_dir: Place | None) -> None:
-    """The two files of a model, whatever else the folder of its run holds, and without their permissions."""
+    """The model that made the codes, whatever else the folder of its run holds, and without permissions."""
     if model_dir is None:
         return
-    from eigenmap.model import DESCRIPTION, WEIGHTS, weights_file
+    from eigenmap.model import DESCRIPTION, WEIGHTS, copy_model, weights_file
 
-    (directory.path / "model").mkdir()
-    files = {DESCRIPTION: Path(model_dir) / DESCRIPTION, WEIGHTS: weights_file(Path(model_dir))}
-    for name, file in files.items():
+    for name, file in ((DESCRIPTION, Path(model_dir) / DESCRIPTION), (WEIGHTS, weights_file(Path(model_dir)))):
         if not file.is_file():
             raise EigenmapError(f"{model_dir} holds no whole model ({name} is missing); give the folder of a run")
-        shutil.copyfile(file, directory.path / "model" / name)
+    copied, made_by = copy_model(Path(model_dir), directory.path / "model"), directory.about.fingerprint
+    if made_by not in (None, copied):
+        raise EigenmapError(
+            f"{model_dir} holds the model {copied[:12]}, and the codes are of the model {made_by[:12]}; "
+            "encode the images again"
+        )

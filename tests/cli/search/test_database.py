@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from eigenmap import Eigenmap, fit_images
 from eigenmap.data import load_images
@@ -177,3 +179,26 @@ def test_a_database_without_the_model(model_dir: Path, photos: Path, database: s
 def test_any_table_name(name: str, model_dir: Path, photos: Path, database: str) -> None:
     succeed("index", model_dir, photos / "bars", "--to", database, "--table", name)
     assert "1.png" in succeed("search", database, photos / "bars" / "1.png", "--table", name).out
+
+
+def test_a_table_and_its_model_are_of_one_moment(
+    model_dir: Path, photos: Path, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if RUN gets another model while the images are encoded, as by `fit --force`."""
+    run, first, encode = shutil.copytree(model_dir, tmp_path / "run"), Eigenmap.fingerprint(model_dir), Eigenmap.encode
+    other = Eigenmap.load(run)
+    for layer in other.network.projector.parameters():
+        torch.nn.init.normal_(layer)
+
+    def replaced_meanwhile(model: Eigenmap, *arguments: Any, **options: Any) -> Any:
+        other.save(run)
+        return encode(model, *arguments, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Eigenmap, "encode", replaced_meanwhile)
+        succeed("index", run, photos, "--to", database, "--table", "photos", "--quiet")
+    assert Eigenmap.fingerprint(run) != first
+    with CodeIndex.open(database, table="photos") as index:
+        assert index.fingerprint == first
+    found = succeed("search", database, photos / "bars" / "1.png", "--table", "photos", "--top", 1)
+    assert "bars/1.png" in found.out

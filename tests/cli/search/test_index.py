@@ -352,3 +352,55 @@ def test_pictures_whose_writer_was_killed_can_be_read(index_dir: Path, tmp_path:
     assert (moved / "thumbnails.sqlite-journal").exists()
     assert expected is not None and StoredPictures(moved).read("bars/1.png") == expected
     assert "thumbnails.sqlite: 15 pictures" in CodeIndex.open(moved).verify()
+
+
+def replace_when_loaded(run: Path, to: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the run get another model as soon as its model is loaded, as by `fit --force`."""
+    load = Eigenmap.load
+
+    def replaced_after(directory: Path) -> Eigenmap:
+        model = load(directory)
+        shutil.copytree(to, run, dirs_exist_ok=True)
+        return model
+
+    monkeypatch.setattr(Eigenmap, "load", replaced_after)
+
+
+@pytest.fixture
+def other_dir(model_dir: Path, tmp_path: Path) -> Path:
+    """A model of the same shape and other weights."""
+    other = Eigenmap.load(model_dir)
+    for layer in other.network.projector.parameters():
+        torch.nn.init.normal_(layer)
+    return other.save(tmp_path / "other")
+
+
+def test_codes_of_one_model_are_not_stored_as_those_of_another(
+    model_dir: Path, other_dir: Path, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, out = shutil.copytree(model_dir, tmp_path / "run"), tmp_path / "new.index"
+    replace_when_loaded(run, other_dir, monkeypatch)
+    message = refused("index", run, photos, "--out", out, "--quiet")
+    first = Eigenmap.fingerprint(model_dir)
+    assert f"and the codes are of the model {first[:12]}; encode the images again" in " ".join(message.split())
+    assert not out.exists()
+
+
+def test_codes_of_one_model_are_not_added_to_those_of_another(
+    model_dir: Path, other_dir: Path, index_dir: Path, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, out = shutil.copytree(other_dir, tmp_path / "run"), shutil.copytree(index_dir, tmp_path / "an.index")
+    replace_when_loaded(run, model_dir, monkeypatch)
+    message = refused("index", run, photos, "--out", out, "--add", "--quiet")
+    assert "the index holds codes of the model" in " ".join(message.split())
+
+
+def test_a_search_compares_the_model_that_it_loaded(
+    model_dir: Path, other_dir: Path, index_dir: Path, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What its folder holds by now does not matter."""
+    run = shutil.copytree(model_dir, tmp_path / "run")
+    replace_when_loaded(run, other_dir, monkeypatch)
+    arguments = ("search", index_dir, photos / "bars" / "1.png", "--model", run, "--top", 1)
+    assert "bars/1.png" in succeed(*arguments).out
+    assert "the index holds codes of the model" in " ".join(refused(*arguments).split())

@@ -258,7 +258,7 @@ def circumstances(run: Path, model: Eigenmap, device: str, measured: str) -> dic
         },
         "model": {
             "directory": str(run),
-            "fingerprint": model.fingerprint(run),
+            "fingerprint": model.weights_sha256,
             "n_components": model.n_components,
             "seed": model.training.get("seed"),
             "training": model.training,

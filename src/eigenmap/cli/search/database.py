@@ -76,23 +76,24 @@ def fill(run: Path, source: Path, url: str, table: str, how: Encoding, wanted: W
     """Load the codes of a source of images, or of a folder that `eigenmap embed` wrote, into a table."""
     from eigenmap.embedding.shards import Codebook
     from eigenmap.fitting.images import say_left_out
-    from eigenmap.model import Eigenmap
+    from eigenmap.model import Eigenmap, copy_model
     from eigenmap.search.postgres import load
     from eigenmap.search.postgres.connection import address
     from eigenmap.search.postgres.models import store_model
 
-    fingerprint = Eigenmap.fingerprint(run)
-    about = wanted.about(how.dim, fingerprint)
-    if wanted.prefix is not None and not wanted.force:
-        _require_prefix(url, table, about)
     skipped: list[tuple[str, str]] = []
-    with progress_bar("loading", quiet) as tick:
+    with TemporaryDirectory() as folder, progress_bar("loading", quiet) as tick:
+        kept = Path(folder) / "model"  # RUN may get another model while the images are encoded
+        fingerprint = copy_model(run, kept)
+        about = wanted.about(how.dim, fingerprint)
+        if wanted.prefix is not None and not wanted.force:
+            _require_prefix(url, table, about)
         if Codebook.is_at(source):
             blocks = stored_codes(Codebook.open(source), fingerprint, how.dim)
         else:
-            blocks = _fresh_codes(Eigenmap.load(run), source, how, skipped, tick)
+            blocks = _fresh_codes(Eigenmap.load(kept), source, how, skipped, tick)
         made = load(url, table, about, blocks, replace=wanted.force)
-    store_model(url, run)
+        store_model(url, kept)
     if quiet:
         return
     say_left_out(skipped, made.items, note)
@@ -144,7 +145,7 @@ def _fresh_codes(
         raise EigenmapError(f"none of the {total:,} images can be read, for example {name}: {reason}")
 
 
-def stored_codes(codes: Codebook, fingerprint: str, dim: int) -> Iterator[Batch]:
+def stored_codes(codes: Codebook, fingerprint: str | None, dim: int) -> Iterator[Batch]:
     """Codes that were computed before, cut at `dim` and made unit rows again."""
     import numpy as np
 

@@ -205,7 +205,7 @@ def index(
         what = database.Wanted(stored, bytes_per_item, prefix, force)
         database.fill(run, source, *database.check_address(to, table), how, what, quiet)
         return
-    made_by = Eigenmap.fingerprint(run)
+    made_by = model.weights_sha256
     if add:
         made = CodeIndex.open(out, fingerprint=made_by)
         if dim not in (None, made.n_components):
@@ -311,7 +311,8 @@ def search(
     with _opened(index, table, model) as (found_in, made_by):
         asked.check(found_in)
         encoder = Eigenmap.load(made_by)
-        found_in.require_model(Eigenmap.fingerprint(made_by))
+        assert encoder.weights_sha256 is not None  # since it was loaded
+        found_in.require_model(encoder.weights_sha256)
         queries = read_images(encoder, images[0] if len(images) == 1 else images, strict=strict, quiet=quiet)
         codes = encode_images(encoder, queries, found_in.n_components, place, quiet=quiet)
         results = asked.search(found_in, codes, quiet)
