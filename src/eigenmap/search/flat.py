@@ -268,11 +268,11 @@ class FlatBackend:
             with suppress(EigenmapError):  # a directory that cannot be written is left without it
                 self.directory.write_note(name, content)
 
-    def read_note(self, name: str) -> dict[str, Any] | None:
-        """What `write_note` kept under this name, or None."""
+    def read_note(self, name: str, required: bool = False) -> dict[str, Any] | None:
+        """What `write_note` kept under this name, or None; if it is damaged, None or, where `required`, an error."""
         self.snapshot()  # another index may have taken the place of this one
         if name not in self._notes and self._seen is not None:
-            return self._seen.read_note(name)
+            return self._seen.read_note(name, required)
         return self._notes.get(name)
 
     def stored_bytes(self) -> int:

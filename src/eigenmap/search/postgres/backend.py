@@ -183,8 +183,8 @@ class PostgresBackend:
         with suppress(EigenmapError):
             self.session.write(change)
 
-    def read_note(self, name: str) -> dict[str, Any] | None:
-        """What `write_note` kept, or None."""
+    def read_note(self, name: str, required: bool = False) -> dict[str, Any] | None:
+        """What `write_note` kept, or None; a comment is never damaged in part."""
         said = self.session.read(lambda connection: said_by(connection, self.table))
         note: dict[str, Any] | None = said["notes"].get(name)
         return note
