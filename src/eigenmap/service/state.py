@@ -17,6 +17,7 @@ from eigenmap.core.errors import EigenmapError, ReplacedError, UnknownIdError
 from eigenmap.search.backend import Batch, Floats, Id, KeepsNotes, Metadata
 from eigenmap.search.codecs import Codec
 from eigenmap.search.index import CodeIndex
+from eigenmap.search.parts import model_in
 from eigenmap.service import quality
 from eigenmap.service.originals import NotedOriginals
 from eigenmap.service.overview import Overview, sample
@@ -119,9 +120,9 @@ class Explorer:
 
         index = CodeIndex.open(path)
         model = None
-        if (path / "model").is_dir():
-            model = Eigenmap.load(path / "model")
-            index.require_model(Eigenmap.fingerprint(path / "model"))
+        if (folder := model_in(path)) is not None:
+            model = Eigenmap.load(folder)
+            index.require_model(Eigenmap.fingerprint(folder))
         large = None if images is None else FolderPictures(images)
         made = cls(index, model, path.resolve().name, StoredPictures(path), large, images)
         made._open = partial(cls.open, path, images)

@@ -329,12 +329,14 @@ def search(
 @contextmanager
 def _opened(index: str, table: str | None, model: Path | None) -> Iterator[tuple[CodeIndex, Path]]:
     """The index, and the directory of the model that made its codes."""
+    from eigenmap.search.parts import model_in
+
     if is_database(index):
         with database.opened(*database.check_address(index, table), model) as both:
             yield both
     else:
         with database.codes_at(index, table) as codes:
-            yield codes, Path(index) / "model" if model is None else model
+            yield codes, (model_in(Path(index)) or Path(index) / "model") if model is None else model
 
 
 def _precision(asked: Precision | None, bytes_per_item: int | None) -> str:
