@@ -187,6 +187,11 @@ def index(
         require_path(out)
     if (out is None) == (to is None):
         raise EigenmapError("Say where the index goes: --out FOLDER, or --to postgresql://... with --table NAME")
+    if to is not None and (add or replace):
+        raise EigenmapError(
+            "--add and --replace go with --out: a load always adds to a table that is there, and replaces images of "
+            "the same names; leave them out, or use --force to make the table anew"
+        )
     if replace and not add:
         raise EigenmapError("--replace goes with --add; --force replaces the whole index")
     if add and force:
