@@ -9,6 +9,7 @@ import pytest
 from eigenmap.core.errors import EigenmapError
 from eigenmap.search import CodeIndex
 from eigenmap.search.adding import Added, add
+from eigenmap.search.columns import Columns
 from eigenmap.search.sources import Sources, place_of
 
 K = 6
@@ -75,6 +76,17 @@ def test_what_belongs_to_replaced_images_is_stored_after_their_codes(index, tmp_
     with pytest.raises(EigenmapError):
         add(index, tmp_path / "camera1", FILES[:1], wrong, replace=True, store=store)
     assert len(stored) == 2
+
+
+def test_what_is_known_of_items_is_found_without_their_codes(index, tmp_path, monkeypatch):
+    """A folder that is added again would else need as much memory as all of its codes."""
+    put(index, tmp_path / "camera2", FILES, 1)
+    monkeypatch.delattr(Columns, "take")
+    assert index.backend.known(["IMG_1.jpg", "none", "camera2/IMG_2.jpg"]) == {
+        "IMG_1.jpg": {},
+        "camera2/IMG_2.jpg": {"source": "camera2", "file": "IMG_2.jpg"},
+    }
+    assert put(index, tmp_path / "camera2", FILES, 1) == Added(kept=3)
 
 
 def test_folders_of_one_name_are_told_apart(index, tmp_path):

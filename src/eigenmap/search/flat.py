@@ -248,8 +248,8 @@ class FlatBackend:
     def known(self, ids: Sequence[Id]) -> dict[Id, Metadata]:
         """What is known of those of these ids that are there."""
         now = self.snapshot()
-        there = [name for name, row in zip(ids, now.rows_of("upsert", ids), strict=True) if row is not None]
-        return dict(zip(there, now.take(there).metadata, strict=True))
+        rows = now.rows_of("upsert", ids)
+        return {name: now.metadata_of(row) for name, row in zip(ids, rows, strict=True) if row is not None}
 
     def sample(self, count: int, seed: int) -> Batch:
         """Up to `count` distinct items at random."""
