@@ -29,7 +29,12 @@ def test_an_index_is_checked_with_its_pictures_and_its_model(index_dir: Path, mo
         assert name.split("/")[-1] in refused("verify", copy)
         shutil.rmtree(copy)
     copy = shutil.copytree(index_dir, tmp_path / "copy.index")
+    for name in ("thumbnails.sqlite", "sources.json"):
+        (copy / name).unlink()
+        assert f"{name} is missing, and the index was made with it" in refused("verify", copy)
+        shutil.copy(index_dir / name, copy / name)
     shutil.rmtree(copy / "model")
+    assert "model is missing, and the index was made with it" in refused("verify", copy)
     other = fit_images(
         pictures(60), 8, steps=2, batch_size=32, codes="projector", hidden=64, device="cpu", progress=False
     )

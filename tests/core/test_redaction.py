@@ -52,7 +52,14 @@ SPELLINGS = [
     "{{'user': 'me', 'password': {s}}}",
 ]
 # Without a scheme a blank may be anything.
-BARE = ["postgresql:me:{b}@host/db", "postgresql//me:{b}@host/db", "://me:{b}@host", "//me:{b}@host", "me:{b}@host/db"]
+BARE = [
+    "postgresql:me:{b}@host/db",
+    "postgresql//me:{b}@host/db",
+    "://me:{b}@host",
+    "//me:{b}@host",
+    "me:{b}@host/db",
+    "me:{b}@host/a.jpg",
+]
 
 SENTENCES = [
     "{}",
@@ -102,6 +109,8 @@ def test_an_error_and_what_pickles_it_are_clean(spelling: str, password: str) ->
         "C:/pictures/me@home/a.png and C:\\me@home",
         "icon@2x.png: unreadable",
         "folder/a:b.png",
+        "photos/12:30@2x.jpg cannot be read",
+        "12:30@2x.PNG: unreadable, and 'a:b@c.tiff'.",
         "passes=3 of the password",
         "see https://host/page#part, or https://host.",
         "2024-01-01T12:30:00",
@@ -109,6 +118,25 @@ def test_an_error_and_what_pickles_it_are_clean(spelling: str, password: str) ->
 )
 def test_what_holds_no_password_stays(text: str) -> None:
     assert redacted(text) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "me:QQQ@host/a.jpg",
+        "me:QQQ@host:1/a.jpg",
+        "me:QQQ@a.jpg@host/db",
+        "me:QQQ@a.jpg/db",
+        "me:QQQ@host?a.jpg",
+        "postgresql//me:QQQ@host/a.png",
+        "postgresql://me:QQQ@a.png",
+        "cannot read 12:30@2x.jpg of postgresql://me:QQQ@x.png",
+        "me:QQQ@jpg",
+        "me:QQQ@host.jpg.example",
+    ],
+)
+def test_an_address_that_ends_like_an_image_is_still_one(text: str) -> None:
+    assert "QQQ" not in redacted(text)
 
 
 @given(st.text(LETTERS + ODD + "pasword=:/@\n", max_size=60))

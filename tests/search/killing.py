@@ -89,7 +89,7 @@ def add_with_pictures(path: Path) -> None:
         path.parent / "camera",
         ["1", "50"],
         codes(51, 50),
-        before=lambda ids, rows: store(path, ids, pictures(len(rows))),
+        store=lambda ids, rows: store(path, ids, pictures(len(rows))),
     )
 
 

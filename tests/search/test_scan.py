@@ -3,7 +3,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from eigenmap.search import scan
+from eigenmap.search import scan, stopping
 from eigenmap.search.codecs import FloatCodec
 from eigenmap.search.columns import Columns
 from eigenmap.search.scan import Scanner, best, comparable, divisors
@@ -44,6 +44,35 @@ def test_every_path_gives_the_exact_ranking(memory_bytes, metric, dim, n_queries
         scores, found = of.scan(queries, 7, None if step == 1 else np.isin(np.arange(N), rows), keepable=step < 2)
         np.testing.assert_array_equal(found, wanted)
         np.testing.assert_allclose(scores, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize(("n_queries", "dtype"), [(1, "float32"), (30, "float32"), (1, "float16")])
+def test_a_scan_that_nobody_waits_for_ends_between_two_blocks(monkeypatch, n_queries, dtype):
+    """Of old, only filters asked; a scan went on to its end."""
+    of = scanner("cosine", 900, dtype)
+    queries, read = codes(n_queries, seed=1), []
+    for name in ("read", "block", "take"):
+        method = getattr(Columns, name)
+        monkeypatch.setattr(Columns, name, lambda *a, method=method: read.append(a[1:]) or method(*a))
+    whole = of.scan(queries, 5, None)[1]
+    at_once, read[:] = len(read), []
+    with stopping.when(lambda: len(read) > at_once // 2), pytest.raises(stopping.StoppedError):
+        of.scan(queries, 5, None)
+    assert at_once // 2 < len(read) < at_once
+    with stopping.when(lambda: False):
+        np.testing.assert_array_equal(of.scan(queries, 5, None)[1], whole)
+    candidates, read[:] = np.tile(np.arange(N), (n_queries, 1)), []
+    with stopping.when(lambda: bool(read)):
+        if n_queries == 1:  # one block
+            of.rerank(queries, candidates, 5)
+        else:
+            with pytest.raises(stopping.StoppedError):
+                of.rerank(queries, candidates, 5)
+    assert len(read) == 1
+    with stopping.when(lambda: True):
+        for work in (lambda: of.rerank(queries, candidates, 5), lambda: scanner().scan(queries, 5, None)):
+            with pytest.raises(stopping.StoppedError):
+                work()
 
 
 def test_lengths_in_any_order_share_what_is_kept_of_norms():

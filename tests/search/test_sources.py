@@ -9,6 +9,7 @@ import pytest
 from eigenmap.core.errors import EigenmapError
 from eigenmap.search import CodeIndex
 from eigenmap.search.adding import Added, add
+from eigenmap.search.columns import Columns
 from eigenmap.search.sources import Sources, place_of
 
 K = 6
@@ -61,6 +62,33 @@ def test_images_are_replaced_only_when_asked(index, tmp_path):
     assert len(index) == 7
 
 
+def test_what_belongs_to_replaced_images_is_stored_after_their_codes(index, tmp_path):
+    """So that an image whose new code cannot be written keeps its old picture."""
+    stored = []
+
+    def store(ids, rows):
+        there = [float(code[0]) for code in index.codes([name for name in ids if name in set(index.ids)])]
+        stored.append((ids, rows, there))
+
+    add(index, tmp_path / "camera1", [*FILES[:2], "new.jpg"], codes(3, 5), replace=True, store=store)
+    assert stored == [(["new.jpg"], [2], []), (FILES[:2], [0, 1], [float(code[0]) for code in codes(3, 5)[:2]])]
+    wrong = np.full((1, K), np.nan, np.float32)
+    with pytest.raises(EigenmapError):
+        add(index, tmp_path / "camera1", FILES[:1], wrong, replace=True, store=store)
+    assert len(stored) == 2
+
+
+def test_what_is_known_of_items_is_found_without_their_codes(index, tmp_path, monkeypatch):
+    """A folder that is added again would else need as much memory as all of its codes."""
+    put(index, tmp_path / "camera2", FILES, 1)
+    monkeypatch.delattr(Columns, "take")
+    assert index.backend.known(["IMG_1.jpg", "none", "camera2/IMG_2.jpg"]) == {
+        "IMG_1.jpg": {},
+        "camera2/IMG_2.jpg": {"source": "camera2", "file": "IMG_2.jpg"},
+    }
+    assert put(index, tmp_path / "camera2", FILES, 1) == Added(kept=3)
+
+
 def test_folders_of_one_name_are_told_apart(index, tmp_path):
     put(index, tmp_path / "a" / "DCIM", FILES, 1)
     put(index, tmp_path / "b" / "DCIM", FILES, 2)
@@ -85,9 +113,10 @@ def test_an_index_that_does_not_know_its_first_source_keeps_everything(tmp_path)
     assert put(index, tmp_path / "camera2", FILES, 1) == Added(added=3, renamed=3)
     assert put(index, tmp_path / "camera2", FILES, 1) == Added(kept=3)
     assert put(index, tmp_path / "camera2", FILES, 1, replace=True) == Added(replaced=3)
-    assert json.loads((tmp_path / "old.index" / "sources.json").read_text()) == {
-        "sources": [[None, None], ["camera2", str(tmp_path / "camera2")]]
-    }
+    assert json.loads((tmp_path / "old.index" / "sources.json").read_text())["sources"] == [
+        [None, None],
+        ["camera2", str(tmp_path / "camera2")],
+    ]
     assert add(index, tmp_path / "camera3", FILES, codes(3)).source == "camera3"
 
 

@@ -11,9 +11,14 @@ import pytest
 
 from eigenmap.core.errors import EigenmapError
 from eigenmap.search import Approximate, CodeIndex, checksums, directory
+from eigenmap.search.adding import add
 from eigenmap.search.checksums import damaged_part, extended
+from eigenmap.search.directory import Directory
 from eigenmap.search.log import Log, State, read_log
-from eigenmap.service.thumbnails import FILE, store
+from eigenmap.search.notes import as_bytes
+from eigenmap.search.saving import save
+from eigenmap.service.state import Explorer
+from eigenmap.service.thumbnails import FILE, StoredPictures, store
 
 K = 20
 
@@ -206,6 +211,109 @@ def test_pictures_are_compared_with_their_checksums(three):
     (three / FILE).write_bytes(b"SQLite format 3\0" + bytes(200))
     with pytest.raises(EigenmapError, match=r"thumbnails\.sqlite is damaged"):
         CodeIndex.open(three).verify()
+
+
+def test_a_note_is_compared_with_its_checksum(three):
+    """Of old, a note passed as long as it was JSON: /media could become /medib."""
+    backend = CodeIndex.open(three).backend
+    said = {"sources": [["camera1", "/media/camera1"]], "share": 0.5, "name": "é", "none": None}
+    backend.write_note("sources", said)
+    assert CodeIndex.open(three).backend.read_note("sources") == said
+    file = three / "sources.json"
+    whole = file.read_bytes()
+    other = Directory.open(three)
+    for place in range(len(whole)):
+        for bit in range(8):
+            flip(file, place, 1 << bit)
+            try:
+                found = other.read_note("sources", required=True)
+            except EigenmapError as error:
+                assert "sources.json is damaged" in str(error)  # of a few the meaning stays
+            else:
+                assert found == said
+            file.write_bytes(whole)
+    file.write_bytes(whole.replace(b"/media", b"/medib"))
+    with pytest.raises(EigenmapError, match=r"sources\.json is damaged: it fails its checksum"):
+        CodeIndex.open(three).verify()
+    assert CodeIndex.open(three).backend.read_note("sources") is None
+    file.write_text('{"sources": [["camera1", "/media/camera1"]]}')  # as an earlier version wrote it
+    assert "sources.json: not checked, an earlier version wrote it without a checksum" in CodeIndex.open(three).verify()
+    assert other.read_note("sources", required=True) == {"sources": [["camera1", "/media/camera1"]]}
+    for plain in ({}, {"n": 3}, {"crc": 0}):
+        file.write_text(json.dumps(plain))
+        assert other.read_note("sources", required=True) == plain
+
+
+def test_a_part_that_goes_missing_is_named(three, tmp_path):
+    picture = np.zeros((1, 3, 8, 8), np.uint8)
+
+    def finish(made):
+        made.write_note("sources", {"sources": [["camera1", "/media/camera1"]]})
+        store(made.path, ["0-1.jpg"], picture)
+        (made.path / "model").mkdir()
+
+    path = tmp_path / "whole.index"
+    save(CodeIndex.open(three).backend, path, overwrite=False, model_dir=None, finish=finish)
+    parts = ["model", "sources.json", "thumbnails.sqlite"]
+    assert CodeIndex.open(path).backend.read_note("parts") == {"parts": parts}
+    CodeIndex.open(path).save(path, overwrite=True)  # over itself: they are carried over
+    for name in parts:
+        (path / name).rename(tmp_path / name)
+        missing = CodeIndex.open(path)
+        if name != "model":
+            (path / "model").rename(tmp_path / "aside")  # it is empty here, and would be found damaged before
+            (path / "parts.json").write_bytes(as_bytes({"parts": parts[1:]}))
+        with pytest.raises(EigenmapError, match=rf"whole\.index/{name} is missing, and the index was made with it"):
+            missing.verify()
+        if name != "model":
+            (tmp_path / "aside").rename(path / "model")
+        (tmp_path / name).rename(path / name)
+    (path / "parts.json").write_bytes(as_bytes({"parts": ["elsewhere"]}))
+    (path / "model").rmdir()
+    with pytest.raises(EigenmapError, match=r"parts\.json is damaged"):
+        CodeIndex.open(path).verify()
+
+
+def test_parts_that_come_with_an_addition_are_noted(three, tmp_path):
+    index = CodeIndex.open(three)
+    add(
+        index,
+        tmp_path / "camera",
+        ["a"],
+        codes(1),
+        store=lambda ids, rows: store(three, ids, np.zeros((1, 3, 8, 8), np.uint8)),
+    )
+    assert index.backend.read_note("parts") == {"parts": ["sources.json", "thumbnails.sqlite"]}
+    (three / FILE).unlink()
+    add(index, tmp_path / "camera", ["b"], codes(1))
+    with pytest.raises(EigenmapError, match=r"thumbnails\.sqlite is missing"):
+        CodeIndex.open(three).verify()
+    (three / "parts.json").write_text("{")
+    add(index, tmp_path / "camera", ["c"], codes(1))
+    assert index.backend.read_note("parts") == {"parts": ["sources.json"]}
+
+
+def test_pictures_and_a_model_that_are_links_are_not_followed(three, tmp_path):
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    store(elsewhere, ["0-1.jpg"], np.zeros((1, 3, 8, 8), np.uint8))
+    before = (elsewhere / FILE).read_bytes()
+    (three / FILE).symlink_to(elsewhere / FILE)
+    with pytest.raises(EigenmapError, match=r"thumbnails\.sqlite is a symbolic link, which is not followed"):
+        store(three, ["0-2.jpg"], np.zeros((1, 3, 8, 8), np.uint8))
+    with pytest.raises(EigenmapError, match=r"thumbnails\.sqlite is a symbolic link, which is not followed"):
+        CodeIndex.open(three).verify()
+    assert StoredPictures(three).read("0-1.jpg") is None
+    assert (elsewhere / FILE).read_bytes() == before and list(elsewhere.iterdir()) == [elsewhere / FILE]
+    (three / FILE).unlink()
+    (three / FILE).mkdir()
+    with pytest.raises(EigenmapError, match=r"thumbnails\.sqlite is no regular file"):
+        store(three, ["0-2.jpg"], np.zeros((1, 3, 8, 8), np.uint8))
+    (three / FILE).rmdir()
+    (three / "model").symlink_to(elsewhere)
+    for attempt in (CodeIndex.open(three).verify, lambda: Explorer.open(three)):
+        with pytest.raises(EigenmapError, match=r"photos\.index/model is a symbolic link, which is not followed"):
+            attempt()
 
 
 @pytest.mark.parametrize("name", ["deleted.bin", "log", "codec.json", "ids.bin", "index.json"])

@@ -13,13 +13,14 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from eigenmap.core.folders import exchange
 from eigenmap.search import CodeIndex
 from eigenmap.service.app import create_app
 from eigenmap.service.state import Explorer, key_of
 from tests.cli.run import succeed
 from tests.service.running import serving
 
-GONE, KEPT = "disc/1.png", "disc/5.png"
+GONE, KEPT, NEW = "disc/1.png", "disc/5.png", "disc/new.png"
 
 
 @pytest.fixture
@@ -112,6 +113,46 @@ def test_a_picture_comes_from_the_folder_that_the_item_came_from(index: Path, fo
         with serving(create_app(Explorer.open(index, images))) as client:
             found = [image(client, name) for name in (KEPT, added)]
         assert tuple(one.width for one in found if one is not None) == sizes
+
+
+@pytest.fixture
+def second(tmp_path: Path) -> Path:
+    """A folder with one photo, whose name no other has."""
+    (tmp_path / "second" / "disc").mkdir(parents=True)
+    Image.fromarray(np.full((40, 40, 3), 7, np.uint8)).save(tmp_path / "second" / NEW)
+    return tmp_path / "second"
+
+
+def test_a_folder_that_is_added_while_the_index_is_served(
+    live: httpx.Client, index: Path, folder: Path, second: Path
+) -> None:
+    """Of old, its photos were answered with files of the first folder that have their names and were never indexed."""
+    shutil.copy(folder / GONE, folder / NEW)
+    assert image(live, NEW) is None
+    succeed("index", index / "model", second, "--out", index, "--add", "--quiet")
+    for name, width in ((NEW, 16), (KEPT, 256)):
+        found = image(live, name)
+        assert found is not None and found.width == width
+
+
+def test_sources_of_an_index_that_takes_the_place_of_the_served_one(
+    live: httpx.Client, index: Path, folder: Path, second: Path, tmp_path: Path
+) -> None:
+    shutil.copy(folder / GONE, folder / NEW)
+    other = shutil.copytree(index, tmp_path / "other.index")
+    succeed("index", index / "model", second, "--out", other, "--add", "--quiet")
+    assert image(live, KEPT) is not None
+    exchange(other, index)
+    for name, width in ((NEW, 16), (KEPT, 256)):
+        found = image(live, name)
+        assert found is not None and found.width == width
+
+
+def test_where_the_sources_are_damaged_no_file_is_shown(live: httpx.Client, index: Path) -> None:
+    for content in ("[", "{}", '{"sources": 3}'):
+        (index / "sources.json").write_text(content)
+        found = image(live, KEPT)
+        assert found is not None and found.width == 16
 
 
 def test_whole_numbers_have_pictures_by_their_own_name_only(tmp_path: Path) -> None:

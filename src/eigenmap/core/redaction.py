@@ -20,6 +20,9 @@ _DRIVE = re.compile(r"\W*[A-Za-z]:[\\/]")
 _PLACE = re.compile(r"(?:[^:\[\]]*|\[[\da-fA-F:.]*\])(?::\d{0,5})?")
 """A host and perhaps a port."""
 
+_IMAGE = re.compile(r"@[^@/\\:?#&=,]*\.(?:jpe?g|png|gif|webp|bmp|tiff?|heic|avif)[.,;:)'\"`]*", re.IGNORECASE)
+"""The end of the name of an image; there are no hosts of such names."""
+
 _NAME = re.compile(r"(?<![\w%.+-])([\w%.+-]+)(?:['\"]\s*:|['\"]?\s*=)\s*")
 _SECRET = re.compile(r"(?:password|passwd|passphrase|passfile|pass|pwd|secret)$")
 _QUOTED = re.compile(r"""(?:'(?:\\.|[^'\\])*'?|"(?:\\.|[^"\\])*"?)\S*""", re.DOTALL)
@@ -61,9 +64,9 @@ def _without_users(line: str) -> str:
         return _ADDRESS.sub(_without_password, line)
     found = _ADDRESS.search(line)
     if found is None:
-        return re.sub(r"\S+", lambda word: _hidden(word[0]), line)
+        return re.sub(r"\S+", lambda word: _hidden_word(word[0]), line)
     begin = _word(line, found.start())
-    return re.sub(r"\S+", lambda word: _hidden(word[0]), line[:begin]) + _hidden(line[begin:])
+    return re.sub(r"\S+", lambda word: _hidden_word(word[0]), line[:begin]) + _hidden(line[begin:])
 
 
 def _word(line: str, place: int) -> int:
@@ -71,6 +74,11 @@ def _word(line: str, place: int) -> int:
     while place and not line[place - 1].isspace():
         place -= 1
     return place
+
+
+def _hidden_word(word: str) -> str:
+    """The same of a word that is no address with a scheme, and may be the name of an image: `12:30@2x.jpg`."""
+    return word if _IMAGE.fullmatch(word, max(0, word.rfind("@"))) else _hidden(word)
 
 
 def _hidden(text: str) -> str:

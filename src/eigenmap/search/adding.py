@@ -11,12 +11,12 @@ import numpy as np
 from eigenmap.search.backend import Floats, Metadata
 from eigenmap.search.flat import FlatBackend
 from eigenmap.search.index import CodeIndex
+from eigenmap.search.parts import note_parts
 from eigenmap.search.scan import comparable
 from eigenmap.search.sources import NOTE, Placed, Source, Sources
 
-Before: TypeAlias = Callable[[list[str], list[int]], object]
-"""Called with ids and the rows of a batch that they belong to, before these become items."""
-
+Store: TypeAlias = Callable[[list[str], list[int]], object]
+"""Stores what belongs to items, given their ids and the rows of a batch that they are in."""
 
 _SAME = 0.999
 """A cosine that two codes of one image reach, also if one of them was stored as int8."""
@@ -50,15 +50,17 @@ def add(
     codes: Floats,
     metadata: Sequence[Metadata] | None = None,
     replace: bool = False,
-    before: Before | None = None,
+    store: Store | None = None,
 ) -> Added:
     """Add images of the source at a place, by their names in it, to an index on disk.
 
     Those that are there already, from this source, stay as they are; with `replace` they are replaced, and so are
-    images of other sources that have the same name. Others get an id that is free.
+    images of other sources that have the same name. Others get an id that is free. `store` is called for new items
+    before they are there, when nobody asks for what it stores, and for replaced ones after: if their codes cannot be
+    written, what is stored for the old ones stays too.
     """
     backend = index.backend
-    assert isinstance(backend, FlatBackend)
+    assert isinstance(backend, FlatBackend) and backend.directory is not None
     with backend.alone():
         source = _noted(index, backend, place, files, codes)
         placed = source.placed(files, backend.known)
@@ -68,9 +70,13 @@ def add(
         if rows:
             ids = [placed[row].id for row in rows]
             known = [{**(metadata[row] if metadata else {}), **placed[row].metadata} for row in rows]
-            if before is not None:
-                before(ids, rows)
+            new, old = ([row for row in rows if placed[row].own == own] for own in (False, True))
+            if store is not None and new:
+                store([placed[row].id for row in new], new)
             index.upsert(codes[rows], ids, known)
+            if store is not None and old:
+                store([placed[row].id for row in old], old)
+        note_parts(backend.directory)
     there = sum(one.own for one in placed)
     renamed = sum(one.taken for one in placed)
     return Added(len(placed) - there, renamed, there if replace else 0, 0 if replace else there, source.name)

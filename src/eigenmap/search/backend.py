@@ -199,8 +199,8 @@ class KeepsNotes(Protocol):
         """Keep a note; no harm if that fails."""
         ...
 
-    def read_note(self, name: str) -> dict[str, Any] | None:
-        """What `write_note` kept under this name, or None."""
+    def read_note(self, name: str, required: bool = False) -> dict[str, Any] | None:
+        """What `write_note` kept under this name, or None; if it is damaged, None or, where `required`, an error."""
         ...
 
 

@@ -10,6 +10,7 @@
     ids.bin.crc, ...     running checksums of a file at every mebibyte (`checksums`); none for a smaller one
     log                  one line per change: sizes and checksums of all files when it was complete (`log`)
     sources.json         where the images came from (`sources`), if `eigenmap index` made the index
+    parts.json           which of the parts beside the items there are (`parts`); this and others are `notes`
     model/               a copy of the model that made the codes, if one was given
 
 A change appends to the files, makes sure that they are on disk, and only then appends its line to the log. A process
@@ -34,7 +35,7 @@ from typing import Any, TypeVar
 from eigenmap.core.errors import EigenmapError, ReplacedError
 from eigenmap.core.files import parse_json
 from eigenmap.core.folders import BusyFolderError, folder_lock, remove_leftovers, staged_folder
-from eigenmap.search import checksums, codecs
+from eigenmap.search import checksums, codecs, notes
 from eigenmap.search.backend import About
 from eigenmap.search.described import RESTORE, about_of, description_of, opened, there
 from eigenmap.search.log import DamagedLogError, Log, State, read_log
@@ -230,9 +231,7 @@ class Directory:
     def read_note(self, name: str, required: bool = False) -> dict[str, Any] | None:
         """What `write_note` kept; None if there is nothing, or nothing whole and that is not `required`."""
         try:
-            content = parse_json(self._folder.read(f"{name}.json"))
-            if not isinstance(content, dict):
-                raise ValueError("it is no object")
+            return notes.from_bytes(self._folder.read(f"{name}.json"))
         except FileNotFoundError:
             return None
         except (OSError, ValueError) as error:
@@ -241,7 +240,6 @@ class Directory:
                     f"{self.path / name}.json is damaged; restore it from a copy, or remove it"
                 ) from error
             return None
-        return content
 
     # Changes
 
@@ -297,7 +295,7 @@ class Directory:
     def write_note(self, name: str, content: Mapping[str, Any]) -> None:
         """Keep a JSON object beside the index."""
         with self.locked(), self._writing(f"{name}.json"):
-            self._folder.replace(f"{name}.json", json.dumps(content).encode("ascii"), not self._private)
+            self._folder.replace(f"{name}.json", notes.as_bytes(content), not self._private)
 
     def append(self, id_type: str | None, additions: Mapping[str, bytes | memoryview], durable: bool = True) -> None:
         """Append to files; when this returns it is done for good, and if it fails nothing of it counts."""
@@ -329,11 +327,11 @@ class Directory:
             if not len(content) and name in sizes:
                 continue  # nothing to put on disk
             size, notes_name = sizes.get(name, 0), f"{name}.crc"
-            notes, crc = checksums.extended(content, size, crc32.get(name, 0))
+            ends, crc = checksums.extended(content, size, crc32.get(name, 0))
             noted = sizes.get(notes_name, 0) // 4 == size // checksums.BLOCK  # not in a large file of version 2
             grow(name, content, crc)
-            if notes and noted:
-                grow(notes_name, notes, checksums.extended(notes, 0, crc32.get(notes_name, 0))[1])
+            if ends and noted:
+                grow(notes_name, ends, checksums.extended(ends, 0, crc32.get(notes_name, 0))[1])
         if created and durable:
             with self._writing("log"):
                 self._folder.sync()

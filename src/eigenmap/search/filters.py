@@ -148,7 +148,7 @@ def plain(value: Any, field: str) -> Value:
 
 def meets(item: Metadata, where: Sequence[Condition]) -> bool:
     """Whether an item meets all conditions: the definition that every back end follows."""
-    stopping.check()  # a filter is read item by item, in Python: nothing else of a search takes as long
+    stopping.check()  # a filter is read item by item, in Python, and may take long
     return all(condition.field in item and condition.holds(item[condition.field]) for condition in where)
 
 

@@ -251,8 +251,8 @@ class FlatBackend:
     def known(self, ids: Sequence[Id]) -> dict[Id, Metadata]:
         """What is known of those of these ids that are there."""
         now = self.snapshot()
-        there = [name for name, row in zip(ids, now.rows_of("upsert", ids), strict=True) if row is not None]
-        return dict(zip(there, now.take(there).metadata, strict=True))
+        rows = now.rows_of("upsert", ids)
+        return {name: now.metadata_of(row) for name, row in zip(ids, rows, strict=True) if row is not None}
 
     def sample(self, count: int, seed: int) -> Batch:
         """Up to `count` distinct items at random."""
@@ -271,11 +271,11 @@ class FlatBackend:
             with suppress(EigenmapError):  # a directory that cannot be written is left without it
                 self.directory.write_note(name, content)
 
-    def read_note(self, name: str) -> dict[str, Any] | None:
-        """What `write_note` kept under this name, or None."""
+    def read_note(self, name: str, required: bool = False) -> dict[str, Any] | None:
+        """What `write_note` kept under this name, or None; if it is damaged, None or, where `required`, an error."""
         self.snapshot()  # another index may have taken the place of this one
         if name not in self._notes and self._seen is not None:
-            return self._seen.read_note(name)
+            return self._seen.read_note(name, required)
         return self._notes.get(name)
 
     def stored_bytes(self) -> int:

@@ -17,6 +17,7 @@ from eigenmap.search import checks, codecs
 from eigenmap.search.backend import About, Backend, Batch, Readable, still
 from eigenmap.search.directory import Directory, staged_index
 from eigenmap.search.flat import FlatBackend, as_text
+from eigenmap.search.parts import MODEL, note_parts
 from eigenmap.search.snapshot import Snapshot
 
 Place: TypeAlias = str | os.PathLike[str]
@@ -42,9 +43,7 @@ def save(
         _copy_items(items, directory)
         if own is not None:
             _carry_over(own, directory, model_dir is None)
-        _copy_model(directory, model_dir)
-        if finish is not None:
-            finish(directory)
+        _finish(directory, model_dir, finish)
 
 
 def build(
@@ -64,10 +63,16 @@ def build(
             made.write("add", checks.matrix(batch.codes, "codes"), checks.names(batch.ids), batch.metadata)
         if not made.rows:
             raise EigenmapError("there are no codes to index")
-        _copy_model(directory, model_dir)
-        if finish is not None:
-            finish(directory)
+        _finish(directory, model_dir, finish)
         return made.rows
+
+
+def _finish(directory: Directory, model_dir: Place | None, finish: Finish | None) -> None:
+    """Put everything beside the items into the directory, and note what there is."""
+    _copy_model(directory, model_dir)
+    if finish is not None:
+        finish(directory)
+    note_parts(directory)
 
 
 def _directory_at(backend: Backend, path: Path) -> Directory | None:
@@ -93,7 +98,7 @@ def _carry_over(old: Directory, new: Directory, with_model: bool) -> None:
     """Give the new directory what lies in the old one beside the index: notes, small pictures, the model."""
     own = {*old.state.sizes, "index.json", "codec.json", "log"}
     for entry in old.path.iterdir():
-        if entry.name in own or entry.name.startswith((".", "prefix-")) or (entry.name == "model" and not with_model):
+        if entry.name in own or entry.name.startswith((".", "prefix-")) or (entry.name == MODEL and not with_model):
             continue
         target = new.path / entry.name
         if entry.is_dir() and not entry.is_symlink():
@@ -138,7 +143,7 @@ def _copy_model(directory: Directory, model_dir: Place | None) -> None:
     for name, file in ((DESCRIPTION, Path(model_dir) / DESCRIPTION), (WEIGHTS, weights_file(Path(model_dir)))):
         if not file.is_file():
             raise EigenmapError(f"{model_dir} holds no whole model ({name} is missing); give the folder of a run")
-    copied, made_by = copy_model(Path(model_dir), directory.path / "model"), directory.about.fingerprint
+    copied, made_by = copy_model(Path(model_dir), directory.path / MODEL), directory.about.fingerprint
     if made_by not in (None, copied):
         raise EigenmapError(
             f"{model_dir} holds the model {copied[:12]}, and the codes are of the model {made_by[:12]}; "

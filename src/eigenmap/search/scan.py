@@ -2,7 +2,8 @@
 
 Many queries at once: prefixes are copied into contiguous blocks of rows, made comparable, and ranked by faiss; a prefix
 that fits into the memory given is kept for the next search at that length. A few queries: products are summed over
-the column blocks as they lie, so that a length never used before costs no copy.
+the column blocks as they lie, so that a length never used before costs no copy. A search that is no longer wanted
+(`stopping`) ends between two blocks of rows.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from eigenmap.search import stopping
 from eigenmap.search.backend import Floats, Mask, Rows
 from eigenmap.search.codecs import FloatCodec
 from eigenmap.search.columns import Columns
@@ -73,6 +75,7 @@ class Scanner:
         # Little at a time: what has just been gathered is then multiplied while it is in the processor's cache.
         at_once = max(1, min(self.memory_bytes // 4, _GATHERED_BYTES) // (4 * max(1, of_each) * dim))
         for start in range(0, len(q), at_once):
+            stopping.check()
             own = candidates[start : start + at_once]
             codes = self.columns.take(own.reshape(-1), dim)
             norms = divisors(codes).reshape(own.shape) if self._divides(dim) else None
@@ -106,6 +109,7 @@ class Scanner:
         self, dim: int, rows: Rows | None, among: Mask | None, keepable: bool
     ) -> Iterator[tuple[Rows | int, Floats]]:
         """(row numbers, or the first of them; comparable prefixes) of the rows asked for, within `memory_bytes`."""
+        stopping.check()
         count = self.columns.count if rows is None else len(rows)
         if 4 * dim * count <= self.memory_bytes:  # all at once
             make = partial(self._prefix, 0, count, dim, rows, among)
@@ -118,6 +122,7 @@ class Scanner:
         share = 8 if rows is not None or among is None else 12
         at_once = max(1, self.memory_bytes // (share * dim + 32))
         for start in range(0, count, at_once):
+            stopping.check()
             numbers, prefix = self._prefix(start, min(start + at_once, count), dim, rows, among)
             if len(prefix):
                 yield numbers, prefix
@@ -142,6 +147,7 @@ class Scanner:
         scores, found = nothing(len(q))
         at_once = max(1, min(_ROWS_AT_ONCE, self.memory_bytes // (16 * max(1, len(q)))))
         for start in range(0, self.columns.count, at_once):
+            stopping.check()
             stop = min(start + at_once, self.columns.count)
             s = self._products(q, start, stop)
             here = np.arange(start, stop)

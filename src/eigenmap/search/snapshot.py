@@ -95,6 +95,10 @@ class Snapshot:
         """The id in a row."""
         return self._as_id(self.items.names[row])
 
+    def metadata_of(self, row: int) -> Metadata:
+        """What is known of the item in a row."""
+        return self._known_of(self.items.known[row])
+
     def _known_of(self, text: bytes) -> Metadata:
         if not text:
             return {}
@@ -192,7 +196,7 @@ class Snapshot:
         if columns is None:
             return Batch([], np.empty((0, self.about.n_components), np.float32), [])
         numbers = rows.tolist()
-        metadata = [self._known_of(self.items.known[row]) for row in numbers]
+        metadata = [self.metadata_of(row) for row in numbers]
         return Batch([self.id_of(row) for row in numbers], columns.take(rows, self.about.n_components), metadata)
 
 

@@ -12,14 +12,12 @@ from pathlib import Path
 import numpy as np
 
 from eigenmap.core.errors import EigenmapError
-from eigenmap.core.files import parse_json
-from eigenmap.search import checksums, prefix_files
+from eigenmap.search import checksums, notes, prefix_files
 from eigenmap.search.described import RESTORE
 from eigenmap.search.directory import Directory
 from eigenmap.search.log import State
 from eigenmap.search.opened import OpenFolder
-
-PICTURES = "thumbnails.sqlite"
+from eigenmap.search.parts import PICTURES, model_in, noted_parts, require_own
 
 
 def verify(directory: Directory) -> list[str]:
@@ -54,8 +52,11 @@ def _parts(directory: Directory) -> Iterator[str]:
             yield f"{name}: whole" if noted else f"{name}: not checked, an earlier version wrote it without a checksum"
     if PICTURES in folder.names():
         yield _check_pictures(path / PICTURES)
-    if (path / "model").is_dir():
-        yield _check_model(path / "model", directory.about.fingerprint)
+    if (model := model_in(path)) is not None:
+        yield _check_model(model, directory.about.fingerprint)
+    for name in sorted(noted_parts(directory).difference(folder.names())):
+        again = "; index the images again to store the pictures" if name == PICTURES else ""
+        raise EigenmapError(f"{path / name} is missing, and the index was made with it; restore it from a copy{again}")
 
 
 def _check_fixed(folder: OpenFolder, name: str, crc32: int) -> None:
@@ -121,14 +122,18 @@ def _check_items(directory: Directory, state: State) -> None:
 
 def _check_note(folder: OpenFolder, name: str) -> str:
     try:
-        parse_json(folder.read(name))
+        content = folder.read(name)
+        notes.from_bytes(content)
     except (OSError, ValueError) as error:
-        raise EigenmapError(f"{folder.path / name} is damaged: it is no JSON; remove it, or restore it") from error
-    return f"{name}: whole"
+        why = error.strerror if isinstance(error, OSError) else error
+        raise EigenmapError(f"{folder.path / name} is damaged: {why}; restore it from a copy, or remove it") from error
+    checked = notes.is_checked(content)
+    return f"{name}: whole" if checked else f"{name}: not checked, an earlier version wrote it without a checksum"
 
 
 def _check_pictures(file: Path) -> str:
     """Let SQLite look at its structure, and compare every picture with its checksum."""
+    require_own(file)
     try:
         with closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=rw", uri=True)) as connection:
             (answer,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
@@ -142,7 +147,9 @@ def _check_pictures(file: Path) -> str:
                     if zlib.crc32(image) != crc32:
                         raise sqlite3.DatabaseError(f"the picture of {name} fails its checksum")
     except sqlite3.Error as error:
-        raise EigenmapError(f"{file} is damaged: {error}; remove it, or index the images again") from error
+        raise EigenmapError(
+            f"{file} is damaged: {error}; restore it from a copy, or remove it and index the images again"
+        ) from error
     return f"{file.name}: {count:,} pictures"
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
-from eigenmap.search.backend import Id, Metadata
-from eigenmap.search.sources import FILE, SOURCE, Sources, place_of
+from eigenmap.core.errors import EigenmapError, ReplacedError
+from eigenmap.search.backend import Backend, Id, KeepsNotes, Metadata
+from eigenmap.search.sources import FILE, NOTE, SOURCE, Sources, place_of
 
 
 class Originals:
@@ -33,3 +35,31 @@ class Originals:
         if source is None or source not in self._names:  # nothing is said, or it is a field of the user's own
             return str(name) if self._own == self._first else None
         return str(known.get(FILE, name)) if source == self._own else None
+
+
+class NotedOriginals:
+    """The same by what the index says of its sources now: folders may be added to it while it is open.
+
+    Where what it says is damaged, no item has a file: better a small picture than a photo of somebody else.
+    """
+
+    def __init__(self, index: Backend, folder: Path) -> None:
+        self._index = index
+        self._folder = folder
+        self._last: tuple[dict[str, Any] | None, Originals] | None = None
+
+    def file_of(self, name: Id, known: Metadata) -> str | None:
+        """The name in the folder of an item's file, None if the item came from elsewhere."""
+        try:
+            return self._now().file_of(name, known)
+        except ReplacedError:
+            raise
+        except EigenmapError:
+            return None
+
+    def _now(self) -> Originals:
+        note = self._index.read_note(NOTE, required=True) if isinstance(self._index, KeepsNotes) else None
+        last = self._last
+        if last is None or last[0] != note:
+            self._last = last = note, Originals(Sources.from_json(note), self._folder)
+        return last[1]

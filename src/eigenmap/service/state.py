@@ -17,9 +17,9 @@ from eigenmap.core.errors import EigenmapError, ReplacedError, UnknownIdError
 from eigenmap.search.backend import Batch, Floats, Id, KeepsNotes, Metadata
 from eigenmap.search.codecs import Codec
 from eigenmap.search.index import CodeIndex
-from eigenmap.search.sources import NOTE, Sources
+from eigenmap.search.parts import model_in
 from eigenmap.service import quality
-from eigenmap.service.originals import Originals
+from eigenmap.service.originals import NotedOriginals
 from eigenmap.service.overview import Overview, sample
 from eigenmap.service.thumbnails import FolderPictures, Pictures, StoredPictures
 from eigenmap.service.uploads import Refused, decode_upload
@@ -92,7 +92,7 @@ class Explorer:
         name: str,
         small: Pictures,
         large: Pictures | None = None,
-        originals: Originals | None = None,
+        images: Path | None = None,
     ) -> None:
         if not len(index):
             raise EigenmapError("the index is empty; add codes before serving it")
@@ -102,7 +102,7 @@ class Explorer:
         self.small = small
         """Pictures that take no time to read, sent along with items."""
         self._large = large
-        self._originals = originals
+        self._originals = None if images is None else NotedOriginals(index.backend, images)
         self._open: Callable[[], Explorer] | None = None
         drawn = sample(index)
         self.overview = Overview(drawn)
@@ -120,15 +120,11 @@ class Explorer:
 
         index = CodeIndex.open(path)
         model = None
-        if (path / "model").is_dir():
-            model = Eigenmap.load(path / "model")
-            index.require_model(Eigenmap.fingerprint(path / "model"))
-        large = originals = None
-        if images is not None:
-            notes = index.backend
-            note = notes.read_note(NOTE) if isinstance(notes, KeepsNotes) else None
-            large, originals = FolderPictures(images), Originals(Sources.from_json(note), images)
-        made = cls(index, model, path.resolve().name, StoredPictures(path), large, originals)
+        if (folder := model_in(path)) is not None:
+            model = Eigenmap.load(folder)
+            index.require_model(Eigenmap.fingerprint(folder))
+        large = None if images is None else FolderPictures(images)
+        made = cls(index, model, path.resolve().name, StoredPictures(path), large, images)
         made._open = partial(cls.open, path, images)
         return made
 
@@ -186,10 +182,20 @@ class Explorer:
 
     def picture(self, name: Id) -> bytes | None:
         """The picture of an item that is in the index now, None if it has none."""
-        item = self.item(name)
-        file = str(item.id) if self._originals is None else self._originals.file_of(item.id, item.metadata)
+        item, file = self.item(name), self._file_of(name)
         large = None if self._large is None or file is None else self._large.read(file)
         return self.small.read(str(item.id)) if large is None else large
+
+    def _file_of(self, name: Id) -> str | None:
+        """The file of the folder that an item was made from, None if there is none."""
+        if self._originals is None:
+            return str(name)
+        while True:
+            # Looked at before and after: an item and a note of two indexes, one in the place of the other, say nothing.
+            before = self.item(name)
+            file = self._originals.file_of(before.id, before.metadata)
+            if self.item(name) == before:
+                return file
 
     def living(self, names: Iterable[Id]) -> set[Id]:
         """Those of some items that are in the index now."""

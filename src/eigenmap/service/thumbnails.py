@@ -24,9 +24,10 @@ from PIL import Image
 
 from eigenmap.core.errors import EigenmapError
 from eigenmap.data.images.decode import UnreadableImageError, decode_image
+from eigenmap.search.parts import PICTURES, require_own
 from eigenmap.service.inside import opened_inside
 
-FILE = "thumbnails.sqlite"
+FILE = PICTURES
 LARGEST_SIDE = 96
 """Stored pictures are no larger than this, or than what the model saw."""
 FOLDER_SIDE = 256
@@ -75,6 +76,7 @@ def store(path: Path, ids: Iterable[str | int], pixels: Iterable[npt.NDArray[np.
     store(Path("photos.index"), images.ids, images.pixels.numpy())
     """
     rows = ((_stored_name(name), encode(each)) for name, each in zip(ids, pixels, strict=True))
+    require_own(path / FILE)  # SQLite would follow a link, and write wherever it leads
     with _complaining(path), closing(sqlite3.connect(path / FILE)) as connection, connection:
         connection.execute("PRAGMA synchronous = EXTRA")  # or a power cut may undo what was acknowledged
         connection.execute(_TABLE)
@@ -98,7 +100,7 @@ class StoredPictures:
     def read(self, name: str) -> bytes | None:
         """A PNG or JPEG file of the item with this id, None if there is none."""
         try:
-            now = self._file.stat()
+            now = self._file.lstat()
         except OSError:
             return None
         if not stat.S_ISREG(now.st_mode):

@@ -35,6 +35,23 @@ def test_a_folder_of_photos_becomes_a_table(model_dir: Path, photos: Path, datab
     assert tables(database) == ["eigenmap_models", "photos"]
 
 
+def test_a_load_says_how_many_it_replaced(model_dir: Path, photos: Path, database: str, tmp_path: Path) -> None:
+    succeed("index", model_dir, photos, "--to", database, "--table", "photos", "--quiet")
+    other = tmp_path / "other"
+    (other / "bars").mkdir(parents=True)
+    shutil.copy(photos / "disc" / "1.png", other / "bars" / "1.png")
+    shutil.copy(photos / "disc" / "1.png", other / "bars" / "new.png")
+    said = succeed("index", model_dir, other, "--to", database, "--table", "photos").err
+    expected = "16 items of 8 features; 1 are new, 1 were changed (what the table had under their names is replaced)."
+    assert expected in " ".join(said.split())
+
+
+def test_what_is_for_folders_is_refused(model_dir: Path, photos: Path) -> None:
+    for options in (["--add"], ["--replace"], ["--add", "--replace"]):
+        asked = ["index", model_dir, photos, "--to", "postgresql://nobody@nowhere/x", "--table", "photos", *options]
+        assert "--add and --replace go with --out" in refused(*asked)
+
+
 def test_a_search_finds_what_a_search_of_a_folder_finds(
     model_dir: Path, photos: Path, index_dir: Path, database: str, tmp_path: Path
 ) -> None:

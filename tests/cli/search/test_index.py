@@ -26,7 +26,7 @@ from tests.end_to_end.photos import pictures
 def test_an_index_holds_codes_and_the_model_but_not_the_run(index_dir: Path, model_dir: Path) -> None:
     assert sorted(path.name for path in index_dir.iterdir()) == [
         *("codec.json", "features-0-8.bin", "ids.bin", "ids.ends", "ids.hash", "index.json", "log"),
-        *("metadata.bin", "metadata.ends", "model", "sources.json", "thumbnails.sqlite"),
+        *("metadata.bin", "metadata.ends", "model", "parts.json", "sources.json", "thumbnails.sqlite"),
     ]
     assert sorted(path.name for path in (index_dir / "model").iterdir()) == ["model.json", "model.safetensors"]
     index = CodeIndex.load(index_dir)

@@ -97,6 +97,18 @@ def test_an_open_index_notices_that_its_table_was_replaced(database: str, codes:
         assert index.search(codes[5], 1).ids == [[ids[5]]]
         index.upsert(codes[100:], ids[100:])
         load(database, "photos", About(12, fingerprint="def"), blocks(codes[:9], ids[:9]), replace=True)
+        for use in (
+            lambda: index.codes(ids[:2]),
+            lambda: index.metadata(ids[50:60]),
+            lambda: index.ids,
+            lambda: len(index),
+            lambda: index.backend.sample(5, seed=0),
+            lambda: list(index.backend.batches(4)),
+            lambda: index.delete(ids[:1]),
+            lambda: index.delete(ids[50:51]),
+        ):
+            with pytest.raises(EigenmapError, match="the table photos was replaced since it was opened"):
+                use()
         for use in (lambda: index.search(codes[5], 1), lambda: index.upsert(codes, ids), lambda: index.add(codes, ids)):
             with pytest.raises(
                 EigenmapError, match=r"the table photos was replaced since it was opened|is there already"

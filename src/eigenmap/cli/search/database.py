@@ -97,9 +97,10 @@ def fill(run: Path, source: Path, url: str, table: str, how: Encoding, wanted: W
     if quiet:
         return
     say_left_out(skipped, made.items, note)
+    replaced = " (what the table had under their names is replaced)" if made.changed else ""
     note(
         f"Table {table} at {address(url)}: {made.items:,} items of {how.dim} features; {made.added:,} are new, "
-        f"{made.changed:,} were changed."
+        f"{made.changed:,} were changed{replaced}."
     )
 
 

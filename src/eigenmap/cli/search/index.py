@@ -187,6 +187,11 @@ def index(
         require_path(out)
     if (out is None) == (to is None):
         raise EigenmapError("Say where the index goes: --out FOLDER, or --to postgresql://... with --table NAME")
+    if to is not None and (add or replace):
+        raise EigenmapError(
+            "--add and --replace go with --out: a load always adds to a table that is there, and replaces images of "
+            "the same names; leave them out, or use --force to make the table anew"
+        )
     if replace and not add:
         raise EigenmapError("--replace goes with --add; --force replaces the whole index")
     if add and force:
@@ -330,12 +335,14 @@ def search(
 @contextmanager
 def _opened(index: str, table: str | None, model: Path | None) -> Iterator[tuple[CodeIndex, Path]]:
     """The index, and the directory of the model that made its codes."""
+    from eigenmap.search.parts import model_in
+
     if is_database(index):
         with database.opened(*database.check_address(index, table), model) as both:
             yield both
     else:
         with database.codes_at(index, table) as codes:
-            yield codes, Path(index) / "model" if model is None else model
+            yield codes, (model_in(Path(index)) or Path(index) / "model") if model is None else model
 
 
 def _precision(asked: Precision | None, bytes_per_item: int | None) -> str:

@@ -43,18 +43,20 @@ def make_from_codes(about: About, source: Path, batches: Iterator[Batch], out: P
 
 
 def add_images(index: CodeIndex, source: Path, images: ImageSet, codes: Codes, replace: bool, thumbnails: bool) -> str:
-    """Add images; a kill at any moment leaves the index as it was, or with all of them."""
+    """Add images; a kill at any moment leaves the index as it was, or with all of them.
+
+    Pictures of replaced images come last, and may still be those of before after a kill; adding them again ends that.
+    """
     from eigenmap.search.adding import add
     from eigenmap.search.flat import FlatBackend
 
     assert isinstance(index.backend, FlatBackend) and index.backend.directory is not None
     directory = index.backend.directory
 
-    def before(ids: list[str], rows: list[int]) -> None:
-        if thumbnails:  # of items that are not there yet they do no harm
-            _store_thumbnails(directory.path, images, ids, rows)
+    def store(ids: list[str], rows: list[int]) -> None:
+        _store_thumbnails(directory.path, images, ids, rows)
 
-    added = add(index, source, images.ids, codes, _labels(images), replace, before)
+    added = add(index, source, images.ids, codes, _labels(images), replace, store if thumbnails else None)
     _note_several_labels(directory, images)
     return f"{len(index):,} images, {index.n_components} features each; {_told(added)}."
 

@@ -122,7 +122,9 @@ class PostgresBackend:
 
         def change(connection: Connection) -> None:
             self._require_type(connection, ids)
-            self._require_all(ids, set(lock(connection, self.table, ids)))
+            locked = set(lock(connection, self.table, ids))
+            self._require_same(connection, number_of(connection, self.table))
+            self._require_all(ids, locked)
             statement = sql.SQL("DELETE FROM {} WHERE id = ANY(%s) RETURNING id").format(self.table.identifier)
             gone = execute(connection, statement, [list(ids)]).fetchall()
             self._require_all(ids, {name for (name,) in gone})
@@ -170,6 +172,7 @@ class PostgresBackend:
             connection.cursor("batches", binary=True) as cursor,
         ):
             cursor.execute(escaped(statement, connection), ())
+            self._require_same(connection, number_of(connection, self.table))
             while found := cursor.fetchmany(rows):
                 yield self._batch(found)
 
@@ -183,8 +186,8 @@ class PostgresBackend:
         with suppress(EigenmapError):
             self.session.write(change)
 
-    def read_note(self, name: str) -> dict[str, Any] | None:
-        """What `write_note` kept, or None."""
+    def read_note(self, name: str, required: bool = False) -> dict[str, Any] | None:
+        """What `write_note` kept, or None; a comment is never damaged in part."""
         said = self.session.read(lambda connection: said_by(connection, self.table))
         note: dict[str, Any] | None = said["notes"].get(name)
         return note
@@ -222,7 +225,16 @@ class PostgresBackend:
 
     def _rows(self, statement: LiteralString, values: Sequence[Any] = (), *, binary: bool = False) -> list[Any]:
         composed = sql.SQL(statement).format(self.table.identifier)
-        return self.session.read(lambda connection: execute(connection, composed, values, binary=binary).fetchall())
+
+        def found(connection: Connection) -> list[Any]:
+            with connection.pipeline(), connection.transaction():
+                cursor = execute(connection, composed, values, binary=binary)
+                now = number_of(connection, self.table)  # asked last, as in a search
+                rows = cursor.fetchall()
+            self._require_same(connection, now)
+            return rows
+
+        return self.session.read(found)
 
     def _batch(self, rows: Sequence[tuple[Id, bytes, dict[str, Any]]]) -> Batch:
         kind = ">f4" if self.table.type == "vector" else ">f2"

@@ -1,0 +1,48 @@
+"""Notes: small JSON objects beside an index, each with a checksum of what it says.
+
+    {"sources": [["camera1", "/media/camera1"]], "crc32": 1234567890}
+
+Notes of earlier versions have no checksum, and are read as they are.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+from eigenmap.core.files import parse_json
+
+_CHECKSUM = "crc32"
+
+
+def as_bytes(note: Mapping[str, Any]) -> bytes:
+    """A note as it is stored.
+
+    >>> from_bytes(as_bytes({"a": 1}))
+    {'a': 1}
+    """
+    return json.dumps({**note, _CHECKSUM: _crc32(note)}).encode("ascii")
+
+
+def from_bytes(content: bytes) -> dict[str, Any]:
+    """What `as_bytes` was given; a ValueError if it is damaged."""
+    note = parse_json(content)
+    if not isinstance(note, dict):
+        raise ValueError("it is no object")
+    name = _CHECKSUM if _CHECKSUM in note else next(reversed(note), None)
+    said = {key: value for key, value in note.items() if key != name}
+    right = name is not None and note[name] == _crc32(said)
+    if right != (name == _CHECKSUM):  # a right checksum under another name had its name damaged
+        raise ValueError("it fails its checksum")
+    return said if right else note
+
+
+def is_checked(content: bytes) -> bool:
+    """Whether a note that is whole has a checksum."""
+    return _CHECKSUM in parse_json(content)
+
+
+def _crc32(note: Mapping[str, Any]) -> int:
+    return zlib.crc32(json.dumps(dict(note)).encode("ascii"))
