@@ -16,11 +16,11 @@ import math
 import threading
 from collections.abc import Sequence
 from functools import partial
-from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from eigenmap.search import forking
 from eigenmap.search.backend import About, Approximate, Floats, Found, Mask, Ranking, Rows, Stage
 from eigenmap.search.columns import Columns
 from eigenmap.search.filters import Condition
@@ -101,7 +101,7 @@ class ApproximateSnapshot(Snapshot):
 
     def _nearest_recent(self, q: Floats, keep: int, among: Mask | None, first: int) -> tuple[Floats, Rows]:
         """Exactly the best of the rows from `first` on."""
-        faiss = _faiss()
+        faiss = forking.faiss()
         prefixes = self._recent.get(first, partial(self.made.prefixes, self.scanner.columns, first, self.rows))
         rows = np.arange(first, self.rows)
         if among is not None:
@@ -113,7 +113,7 @@ class ApproximateSnapshot(Snapshot):
         return scores, rows[found]
 
     def _parameters(self, made: PrefixIndex, keep: int, among: Mask | None) -> Any:
-        faiss = _faiss()
+        faiss = forking.faiss()
         chosen: dict[str, Any] = {}
         if among is not None:
             chosen["sel"] = faiss.IDSelectorBitmap(np.packbits(among[: made.rows], bitorder="little"))
@@ -177,7 +177,7 @@ class PrefixIndexes:
             if not index.is_trained:
                 index.train(comparable(columns.take(np.sort(drawn), self.how.dim), self.metric))
         else:
-            index, first = _faiss().clone_index(before.index), before.rows
+            index, first = forking.faiss().clone_index(before.index), before.rows
         for start in range(first, rows, _ROWS_AT_ONCE):
             index.add(self.prefixes(columns, start, min(start + _ROWS_AT_ONCE, rows)))
         self._keep(index, items)
@@ -203,13 +203,8 @@ class PrefixIndexes:
             keep_prefix(items.folder, self._name, index)
 
 
-def _faiss() -> Any:
-    """Imported when needed; its classes are made at run time, and their type stubs lag behind."""
-    return import_module("faiss")
-
-
 def _empty(how: Approximate, rows: int) -> Any:
-    faiss = _faiss()
+    faiss = forking.faiss()
     kind = faiss.METRIC_INNER_PRODUCT
     if how.method == "hnsw":
         index = faiss.IndexHNSWFlat(how.dim, LINKS, kind)
