@@ -138,7 +138,7 @@ def test_a_writer_that_leaves_no_regular_file_is_an_error_and_nothing_is_closed_
         with pytest.raises(OSError), whole(tmp_path / "a") as partial:
             partial.unlink()
             spoil(partial)
-    assert not closed and list(tmp_path.iterdir()) == [tmp_path / "mine"]
+        assert not closed and list(tmp_path.iterdir()) == [tmp_path / "mine"]
 
 
 @pytest.mark.parametrize("through_link", [False, True])
