@@ -21,7 +21,7 @@ from torch import Tensor
 
 from eigenmap.core.arguments import is_number
 from eigenmap.core.errors import EigenmapError
-from eigenmap.core.files import parse_json
+from eigenmap.core.files import parse_json, read_regular
 
 FORMAT = "eigenmap-model"
 KERNEL_FORMAT = "eigenmap-kernel-model"
@@ -104,7 +104,7 @@ def _parsed(directory: Path) -> dict[str, Any]:
     path = directory / DESCRIPTION
     try:
         # The quality of an alignment may be NaN, which earlier versions wrote as such.
-        about = parse_json(path.read_bytes(), allow_nan=True)
+        about = parse_json(read_regular(path), allow_nan=True)
     except (FileNotFoundError, NotADirectoryError):
         raise EigenmapError(f"{directory} is not a model directory: it {_instead(directory)}.") from None
     except (OSError, ValueError) as error:

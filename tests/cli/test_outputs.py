@@ -35,6 +35,8 @@ def test_what_exists_is_refused_unless_forced(tmp_path: Path) -> None:
 
 
 def test_only_an_index_is_replaced_by_an_index(tmp_path: Path) -> None:
+    check_index(tmp_path, force=False)  # an empty folder is nothing
+    (tmp_path / "file").touch()
     for force in (False, True):
         with pytest.raises(EigenmapError, match="exists and is not an index"):
             check_index(tmp_path, force)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -11,6 +13,7 @@ import pytest
 from eigenmap.core import files
 from eigenmap.core.errors import EigenmapError
 from eigenmap.core.files import make_folder, open_regular, parse_json, read_json, require_writable, whole, whole_file
+from eigenmap.description import read_description
 
 
 def test_a_file_takes_its_place_when_it_is_whole(tmp_path: Path) -> None:
@@ -115,3 +118,71 @@ def test_what_is_not_json_is_a_value_error(tmp_path: Path, text: str | bytes) ->
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     with pytest.raises(ValueError):
         read_json(path)
+
+
+def test_a_writer_that_leaves_no_regular_file_is_an_error_and_nothing_is_closed_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed: list[OSError] = []
+    close = os.close
+
+    def closing(descriptor: int) -> None:
+        try:
+            close(descriptor)
+        except OSError as error:
+            closed.append(error)
+
+    monkeypatch.setattr(os, "close", closing)
+    (tmp_path / "mine").touch()
+    for spoil in (lambda path: None, os.mkfifo, lambda path: path.symlink_to(tmp_path / "mine")):
+        with pytest.raises(OSError), whole(tmp_path / "a") as partial:
+            partial.unlink()
+            spoil(partial)
+        assert not closed and list(tmp_path.iterdir()) == [tmp_path / "mine"]
+
+
+@pytest.mark.parametrize("through_link", [False, True])
+def test_a_fifo_is_not_read_as_json(tmp_path: Path, through_link: bool) -> None:
+    os.mkfifo(tmp_path / "model.json")
+    path = tmp_path / "model.json"
+    if through_link:
+        path = tmp_path / "link"
+        path.symlink_to("model.json")
+    with pytest.raises(OSError, match="not a regular file"):
+        read_json(path)
+    with pytest.raises(EigenmapError, match="not a regular file"):
+        read_description(tmp_path)
+
+
+WITHOUT = """
+import random, tempfile, os, sys  # which know better what this system can do
+import torch
+sys.modules["fcntl"] = None
+for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_DIRECTORY", "O_CLOEXEC", "register_at_fork"):
+    delattr(os, name)
+os.supports_dir_fd.clear()
+"""
+
+
+def test_the_command_line_and_files_need_no_unix(tmp_path: Path) -> None:
+    script = f"""{WITHOUT}
+from pathlib import Path
+import numpy as np
+from eigenmap.core.errors import EigenmapError
+from eigenmap.core.files import whole_file
+from eigenmap.search import CodeIndex
+with whole_file(Path(sys.argv[1]) / "file") as file:
+    file.write(b"whole")
+try:
+    CodeIndex(4, where=Path(sys.argv[1]) / "index")
+except EigenmapError as error:
+    print(error)
+import eigenmap.cli
+sys.argv = ["eigenmap", "--help"]
+eigenmap.cli.main()
+"""
+    command = [sys.executable, "-c", script, str(tmp_path)]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0 and "Usage" in ended.stdout, ended.stderr
+    assert "needs a Unix-like system" in ended.stdout
+    assert (tmp_path / "file").read_bytes() == b"whole" and list(tmp_path.iterdir()) == [tmp_path / "file"]

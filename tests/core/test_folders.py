@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import signal
 import subprocess
 import sys
@@ -161,3 +163,45 @@ def test_a_lock_follows_a_folder_that_is_replaced_while_it_waits(tmp_path: Path)
         exchange(folder(tmp_path / "new", "new"), out)
     waiting.join()
     assert seen == ["new"]
+
+
+def test_an_empty_folder_that_a_killed_move_left_is_no_obstacle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folders, "_renameat2", lambda *_: False)
+    for replace in (False, True):
+        out = tmp_path / f"out {replace}"
+        out.mkdir()
+        with staged_folder(out, replace=replace) as staging:
+            (staging / "file").write_text("new")
+        assert (out / "file").read_text() == "new"
+    (tmp_path / "busy").mkdir()
+    with (
+        folder_lock(tmp_path / "busy"),
+        pytest.raises(EigenmapError, match="exists already"),
+        staged_folder(tmp_path / "busy"),
+    ):
+        pass
+
+
+def test_a_file_moves_where_there_are_no_hard_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def link(*_: object) -> None:
+        raise PermissionError(errno.EPERM, "no links here")
+
+    monkeypatch.setattr(folders, "_renameat2", lambda *_: False)
+    monkeypatch.setattr(os, "link", link)
+    (tmp_path / "a").write_text("a")
+    (tmp_path / "b").write_text("b")
+    with pytest.raises(FileExistsError):
+        move_new(tmp_path / "a", tmp_path / "b")
+    move_new(tmp_path / "a", tmp_path / "c")
+    assert names(tmp_path) == ["b", "c"] and (tmp_path / "c").read_text() == "a"
+
+
+def test_links_and_fifos_in_a_folder_are_no_obstacle(tmp_path: Path) -> None:
+    with staged_folder(tmp_path / "out") as staging:
+        (staging / "file").write_text("x")
+        (staging / "link").symlink_to("file")
+        (staging / "nowhere").symlink_to("gone")
+        os.mkfifo(staging / "fifo")
+    assert names(tmp_path / "out") == ["fifo", "file", "link", "nowhere"]

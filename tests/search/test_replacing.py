@@ -267,7 +267,7 @@ def test_a_swap_that_was_cut_off_is_put_right_when_the_index_is_opened(tmp_path)
     made(path, ["a"])
     path.rename(tmp_path / f".an.index.{'0' * 32}.old")
     assert CodeIndex.open(path).ids == ["a"]
-    leftover = tmp_path / f".an.index.{'1' * 32}.new"
+    leftover = folders.aside(path, "new")
     shutil.copytree(path, leftover)
     CodeIndex.open(path).add(codes(1, 1), ["b"])
     assert [file.name for file in tmp_path.iterdir()] == ["an.index"]
@@ -302,3 +302,26 @@ def test_a_link_to_an_index_may_be_set_to_another(tmp_path):
     assert index.ids == ["b"]
     index.add(codes(1, 2), ["c"])
     assert CodeIndex.open(tmp_path / "two").ids == ["b", "c"] and CodeIndex.open(Path(tmp_path / "one")).ids == ["a"]
+
+
+def test_an_index_with_links_and_fifos_is_saved_over_itself(tmp_path):
+    path = tmp_path / "an.index"
+    made(path, ["a"])
+    (path / "notes.txt").write_text("mine")
+    (path / "link").symlink_to("notes.txt")
+    os.mkfifo(path / "fifo")
+    (path / "more").mkdir()
+    os.mkfifo(path / "more" / "fifo")
+    CodeIndex.open(path).save(path, overwrite=True)
+    assert (path / "link").readlink().name == "notes.txt" and (path / "fifo").is_fifo()
+    assert (path / "more" / "fifo").is_fifo() and CodeIndex.open(path).ids == ["a"]
+
+
+def test_an_index_may_be_made_in_an_empty_folder(tmp_path):
+    for overwrite in (False, True):
+        path = tmp_path / str(overwrite)
+        path.mkdir()
+        index = CodeIndex(4)
+        index.add(codes(1, 0)[:, :4], ["a"])
+        index.save(path, overwrite=overwrite)
+        assert CodeIndex.open(path).ids == ["a"]

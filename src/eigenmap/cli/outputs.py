@@ -10,6 +10,7 @@ from typing import IO
 from eigenmap.core.addresses import require_path
 from eigenmap.core.errors import EigenmapError
 from eigenmap.core.files import as_json, make_folder, require_writable, whole_file
+from eigenmap.core.folders import is_empty_folder
 
 
 def check_file(path: Path, force: bool) -> None:
@@ -23,11 +24,12 @@ def check_file(path: Path, force: bool) -> None:
 
 
 def check_index(path: Path, force: bool) -> None:
-    """Refuse a folder that exists (unless `force`, and it is an index) or that cannot be written."""
+    """Refuse a folder that exists (unless it is empty, or `force`, and it is an index) or that cannot be written."""
     require_path(path)
-    if path.exists() and not (path / "index.json").is_file():
+    is_there = path.exists() and not is_empty_folder(path)
+    if is_there and not (path / "index.json").is_file():
         raise EigenmapError(f"{path} exists and is not an index; choose another name.")
-    if path.exists() and not force:
+    if is_there and not force:
         raise EigenmapError(f"{path} exists; choose another name, or use --force to replace it.")
     require_writable(path)
 

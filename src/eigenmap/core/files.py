@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import json
 import os
 import stat
@@ -12,11 +11,68 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, NoReturn
+from uuid import uuid4
 
 from eigenmap.core.errors import EigenmapError
 
+try:
+    import fcntl
+except ImportError:  # on Windows
+    fcntl = None  # type: ignore[assignment]
+
 _NO_LOCKS = {errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL}
 """Errors of `flock` on file systems that know no locks."""
+
+
+def _flag(name: str) -> int:
+    """A flag of `os.open`, or nothing on a system that does not know it."""
+    return int(getattr(os, name, 0))
+
+
+NO_FOLLOW, NO_WAIT, FOLDER = _flag("O_NOFOLLOW"), _flag("O_NONBLOCK"), _flag("O_DIRECTORY")
+_SYNCED = os.O_RDONLY if NO_FOLLOW else os.O_RDWR
+"""How a file is opened to put it on disk: Windows wants it writable."""
+PLAIN = _flag("O_CLOEXEC") | _flag("O_BINARY")
+"""Not for processes that are started, and bytes as they are."""
+
+
+class Lock:
+    """An open file or folder that others are kept out of until it is closed, or this process ends.
+
+    Forked processes share the lock: they do not end it, and do not keep it when this process is done with it.
+    """
+
+    def __init__(self, descriptor: int, wait: bool = True) -> None:
+        """Lock a descriptor, which is closed if that fails; BlockingIOError if it is taken and we do not `wait`."""
+        self.descriptor = descriptor
+        self._owner = os.getpid()
+        try:
+            self.is_real = _flock(descriptor, wait)  # False where there are no locks, so that nobody is kept out
+        except BaseException:
+            os.close(descriptor)
+            raise
+
+    def close(self) -> None:
+        """Let others have it."""
+        try:
+            if self.is_real and self._owner == os.getpid():  # or it would stay locked as long as a forked process lives
+                fcntl.flock(self.descriptor, fcntl.LOCK_UN)
+        finally:
+            os.close(self.descriptor)
+
+
+def _flock(descriptor: int, wait: bool) -> bool:
+    if fcntl is None:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except BlockingIOError:
+        raise
+    except OSError as error:
+        if error.errno not in _NO_LOCKS:
+            raise
+        return False
+    return True
 
 
 @contextmanager
@@ -26,65 +82,81 @@ def whole(path: Path) -> Iterator[Path]:
     with whole(Path("model.json")) as partial:
         partial.write_text("{}")
     """
-    partial = _partial_name(path)
-    descriptor = _claimed(partial)
+    partial, lock = _claimed(path)
     try:
         yield partial
-        if not _names(partial, descriptor):  # the writer made a new file under this name
-            os.close(descriptor)
-            descriptor = os.open(partial, os.O_RDONLY | os.O_NOFOLLOW)
-        _publish(descriptor, partial, path)
+        if _names(partial, lock.descriptor):
+            _publish(lock.descriptor, partial, path)
+        else:  # the writer made a new file under this name
+            made = open_regular(partial, _SYNCED)
+            try:
+                _publish(made, partial, path)
+            finally:
+                os.close(made)
     except BaseException:
         with suppress(OSError):
             partial.unlink()
         raise
     finally:
-        os.close(descriptor)
+        lock.close()
 
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[IO[bytes]]:
     """A file that appears under its name, durably, when the block ends without an error.
 
-    Writers of the same name take turns. What a killed writer leaves behind, a hidden sibling, is reused by the next.
+    Writers of the same name take turns, and what a killed one leaves behind, a hidden sibling, is reused by the next.
+    On a file system without locks each has a sibling of its own.
 
     with whole_file(Path("codes.npy")) as file:
         np.save(file, codes)
     """
-    partial = _partial_name(path)
     try:
-        descriptor = _claimed(partial)
+        partial, lock = _claimed(path)
         try:
-            with os.fdopen(descriptor, "w+b", closefd=False) as file:
+            with os.fdopen(lock.descriptor, "w+b", closefd=False) as file:
                 yield file
-            _publish(descriptor, partial, path)
+            _publish(lock.descriptor, partial, path)
         except BaseException:
             with suppress(OSError):  # where nothing can be written, nothing can be removed
                 partial.unlink()
             raise
         finally:
-            os.close(descriptor)
+            lock.close()
     except OSError as error:
         raise EigenmapError(f"{path} cannot be written: {error.strerror or error}") from error
 
 
-def _partial_name(path: Path) -> Path:
-    return path.with_name(f".{path.name}.partial")
-
-
-def _claimed(partial: Path) -> int:
-    """A descriptor of an empty file under this name, locked against other writers."""
+def _claimed(path: Path) -> tuple[Path, Lock]:
+    """An empty, hidden sibling of a file, and a lock on it that keeps other writers out."""
+    partial = path.with_name(f".{path.name}.partial")
     while True:
-        descriptor = open_regular(partial, os.O_RDWR | os.O_CREAT)
+        descriptor, is_new = _opened_or_made(partial)
+        lock = Lock(descriptor)
         try:
-            lock_descriptor(descriptor)
+            if not lock.is_real:
+                break
             if _names(partial, descriptor):
                 os.ftruncate(descriptor, 0)
-                return descriptor
+                return partial, lock
         except BaseException:
-            os.close(descriptor)
+            lock.close()
             raise
-        os.close(descriptor)  # its writer published or removed it while we waited
+        lock.close()  # its writer published or removed it while we waited
+    lock.close()
+    if is_new:
+        partial.unlink(missing_ok=True)
+    own = path.with_name(f".{path.name}.{uuid4().hex}.partial")
+    return own, Lock(open_regular(own, os.O_RDWR | os.O_CREAT | os.O_EXCL))
+
+
+def _opened_or_made(path: Path) -> tuple[int, bool]:
+    """A descriptor of a file, and whether it is new."""
+    while True:
+        with suppress(FileExistsError):
+            return open_regular(path, os.O_RDWR | os.O_CREAT | os.O_EXCL), True
+        with suppress(FileNotFoundError):  # removed since
+            return open_regular(path, os.O_RDWR), False
 
 
 def _publish(descriptor: int, partial: Path, path: Path) -> None:
@@ -101,20 +173,11 @@ def _names(path: Path, descriptor: int) -> bool:
         return False
 
 
-def lock_descriptor(descriptor: int, wait: bool = True) -> None:
-    """Lock an open file or folder until its descriptor is closed; BlockingIOError if it is taken and we do not wait."""
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-    except BlockingIOError:
-        raise
-    except OSError as error:
-        if error.errno not in _NO_LOCKS:
-            raise
-
-
 def sync_directory(folder: Path) -> None:
     """Make the names in a folder durable: files that were created, renamed or removed."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    if not FOLDER:
+        return  # on Windows folders cannot be opened
+    descriptor = os.open(folder, os.O_RDONLY | FOLDER | PLAIN)
     try:
         os.fsync(descriptor)
     except OSError as error:
@@ -138,7 +201,7 @@ def open_regular(path: Path, flags: int = os.O_RDONLY, *, follow: bool = False, 
     A symbolic link is an error too, unless `follow`. With `folder`, an open folder's descriptor, `path` is relative
     to it.
     """
-    flags |= os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
+    flags |= NO_WAIT | PLAIN | (0 if follow else NO_FOLLOW)
     descriptor = os.open(path, flags, 0o666, dir_fd=folder)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
@@ -146,9 +209,15 @@ def open_regular(path: Path, flags: int = os.O_RDONLY, *, follow: bool = False, 
     return descriptor
 
 
+def read_regular(path: Path) -> bytes:
+    """The content of a regular file, or of what a link leads to; a FIFO or a device is an OSError and is not read."""
+    with os.fdopen(open_regular(path, follow=True), "rb") as file:
+        return file.read()
+
+
 def read_json(path: Path) -> Any:
     """The content of a JSON file; OSError if it cannot be read, ValueError if it is not JSON."""
-    return parse_json(path.read_bytes())
+    return parse_json(read_regular(path))
 
 
 def parse_json(data: bytes | str, *, allow_nan: bool = False) -> Any:

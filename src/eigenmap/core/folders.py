@@ -6,19 +6,27 @@ import ctypes
 import errno
 import os
 import shutil
+import stat
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
+from hashlib import sha256
 from pathlib import Path
+from socket import gethostname
 from uuid import uuid4
 
 from eigenmap.core.errors import EigenmapError
-from eigenmap.core.files import lock_descriptor, make_folder, sync_directory
+from eigenmap.core.files import FOLDER, NO_FOLLOW, NO_WAIT, PLAIN, Lock, make_folder, sync_directory
 
 _NO_REPLACE, _EXCHANGE = 1, 2
 """Flags of Linux's renameat2."""
 _UNSUPPORTED = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP}
 _AT_FDCWD = -100
+_NO_LINKS = {errno.EPERM, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP}
+_HOST_DIGITS = 8
+_ABANDONED_S = 7 * 24 * 3600
+"""The age at which what another host has left, or what cannot be locked, is no longer taken for running work."""
 
 
 class BusyFolderError(EigenmapError):
@@ -26,8 +34,8 @@ class BusyFolderError(EigenmapError):
 
 
 @contextmanager
-def folder_lock(folder: Path, blocking: bool = True) -> Iterator[int]:
-    """Keep other processes and threads out of a folder; yields its descriptor. The lock ends with this process.
+def folder_lock(folder: Path, blocking: bool = True) -> Iterator[Lock]:
+    """Keep other processes and threads out of a folder. The lock ends with this process.
 
     A folder that is replaced while we wait is locked anew. Without `blocking`, a folder that is taken is a
     `BusyFolderError`.
@@ -35,29 +43,28 @@ def folder_lock(folder: Path, blocking: bool = True) -> Iterator[int]:
     with folder_lock(Path("photos.index")):
         ...
     """
-    descriptor = _locked_descriptor(folder, blocking)
+    lock = _locked(folder, blocking)
     try:
-        yield descriptor
+        yield lock
     finally:
-        os.close(descriptor)
+        lock.close()
 
 
-def _locked_descriptor(folder: Path, blocking: bool) -> int:
+def _locked(folder: Path, blocking: bool) -> Lock:
     while True:
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            lock_descriptor(descriptor, wait=blocking)
-            if _is_at(folder, descriptor):
-                return descriptor
+            lock = Lock(os.open(folder, os.O_RDONLY | FOLDER | PLAIN), blocking)
         except BlockingIOError:
-            os.close(descriptor)
             raise BusyFolderError(
                 f"another process is writing to {folder}: wait for it, or choose another place"
             ) from None
+        try:
+            if _is_at(folder, lock.descriptor):
+                return lock
         except BaseException:
-            os.close(descriptor)
+            lock.close()
             raise
-        os.close(descriptor)
+        lock.close()
 
 
 def _is_at(folder: Path, descriptor: int) -> bool:
@@ -81,9 +88,20 @@ def move_new(source: Path, target: Path) -> None:
                     raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target)) from None
                 raise
         else:
-            os.link(source, target)
-            source.unlink()
+            _move_new_file(source, target)
     _sync_parents(source, target)
+
+
+def _move_new_file(source: Path, target: Path) -> None:
+    try:
+        os.link(source, target)
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | PLAIN))  # claims the name
+        source.replace(target)
+    else:
+        source.unlink()
 
 
 def exchange(source: Path, target: Path) -> None:
@@ -92,7 +110,7 @@ def exchange(source: Path, target: Path) -> None:
     Elsewhere three renames do it; after a kill between them `recover(target)` puts the old one back.
     """
     if not _renameat2(source, target, _EXCHANGE):
-        retired = target.with_name(f".{target.name}.{uuid4().hex}.old")
+        retired = aside(target, "old")
         target.rename(retired)
         try:
             source.rename(target)
@@ -122,7 +140,8 @@ def staged_folder(
 
     Something that is at `path` by then is an error, or with `replace` is exchanged for the new folder while its lock
     is held, and removed. `check` is called with the folder to be replaced, just before, and raises to keep it. `held`
-    says that the caller has locked that folder. What killed processes left beside `path` is removed.
+    says that the caller has locked that folder. An empty folder counts as nothing: a killed process may have left it.
+    What killed processes left beside `path` is removed.
 
     with staged_folder(Path("codes"), replace=True) as staging:
         (staging / "part-0.npy").write_bytes(b"...")
@@ -132,7 +151,7 @@ def staged_folder(
         make_folder(target.parent)
         recover(target)
         remove_leftovers(target)
-        staging, descriptor = _new_staging(target)
+        staging, lock = _new_staging(target)
     except OSError as error:
         raise _unwritable(target, error) from error
     try:
@@ -143,7 +162,7 @@ def staged_folder(
         raise _unwritable(target, error) from error
     finally:
         shutil.rmtree(staging, ignore_errors=True)  # the old folder, after an exchange
-        os.close(descriptor)
+        lock.close()
 
 
 def _take_place(staging: Path, target: Path, replace: bool, check: Callable[[Path], object] | None, held: bool) -> None:
@@ -152,6 +171,8 @@ def _take_place(staging: Path, target: Path, replace: bool, check: Callable[[Pat
             move_new(staging, target)
             return
         except FileExistsError:
+            if _removed_empty(target):
+                continue
             if not replace:
                 raise EigenmapError(f"{target} exists already; choose another place or ask to overwrite it") from None
         lock = nullcontext() if held else folder_lock(target)
@@ -162,11 +183,31 @@ def _take_place(staging: Path, target: Path, replace: bool, check: Callable[[Pat
             return
 
 
+def is_empty_folder(path: Path) -> bool:
+    """Whether there is a folder with nothing in it."""
+    try:
+        return path.is_dir() and next(path.iterdir(), None) is None
+    except OSError:
+        return False
+
+
+def _removed_empty(folder: Path) -> bool:
+    """Remove a folder if it is empty and nobody works in it."""
+    try:
+        with folder_lock(folder, blocking=False):
+            folder.rmdir()
+    except (OSError, BusyFolderError):
+        return False
+    return True
+
+
 def sync_tree(folder: Path) -> None:
     """Put every file below a folder, and every name, on disk."""
     for parent, _, files in os.walk(folder):
-        for name in files:
-            descriptor = os.open(Path(parent) / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        for file in (Path(parent) / name for name in files):
+            if not stat.S_ISREG(file.lstat().st_mode):
+                continue  # a link or a FIFO is no more than its name
+            descriptor = os.open(file, os.O_RDONLY | NO_FOLLOW | NO_WAIT | PLAIN)
             try:
                 os.fsync(descriptor)
             finally:
@@ -174,28 +215,50 @@ def sync_tree(folder: Path) -> None:
         sync_directory(Path(parent))
 
 
-def _new_staging(target: Path) -> tuple[Path, int]:
+def aside(target: Path, ending: str) -> Path:
+    """A new hidden name beside `target`, which says on which host it was made."""
+    return target.with_name(f".{target.name}.{_host()}{uuid4().hex[_HOST_DIGITS:]}.{ending}")
+
+
+def _host() -> str:
+    return sha256(os.fsencode(gethostname())).hexdigest()[:_HOST_DIGITS]
+
+
+def _new_staging(target: Path) -> tuple[Path, Lock]:
     """A new folder beside `target` with a lock that says it is in use."""
     while True:
-        staging = target.with_name(f".{target.name}.{uuid4().hex}.new")
+        staging = aside(target, "new")
         staging.mkdir()
         with suppress(FileNotFoundError):  # taken for a leftover before it was locked
-            descriptor = os.open(staging, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            lock_descriptor(descriptor)
-            if _is_at(staging, descriptor):
-                return staging, descriptor
-            os.close(descriptor)
+            lock = Lock(os.open(staging, os.O_RDONLY | FOLDER | PLAIN))
+            if _is_at(staging, lock.descriptor):
+                return staging, lock
+            lock.close()
 
 
 def remove_leftovers(target: Path) -> None:
-    """Remove what killed processes left beside `target`: stagings that nobody holds, and what was replaced."""
+    """Remove what killed processes left beside `target`: stagings that nobody holds, and what was replaced.
+
+    Locks may not reach other hosts, and some file systems know none: what another host made, or what cannot be locked,
+    is left alone for a week.
+    """
     leftovers = [*_siblings(target, "new"), *(_siblings(target, "old") if target.exists() else [])]
     for leftover in leftovers:
-        if not leftover.is_dir():
-            leftover.unlink(missing_ok=True)
-            continue
-        with suppress(OSError, BusyFolderError), folder_lock(leftover, blocking=False):
-            shutil.rmtree(leftover, ignore_errors=True)
+        with suppress(OSError, BusyFolderError):
+            is_ours = leftover.name.startswith(f".{target.name}.{_host()}")
+            if leftover.is_symlink() or not leftover.is_dir():
+                if is_ours or _is_abandoned(leftover):
+                    leftover.unlink()
+                continue
+            with folder_lock(leftover, blocking=False) as lock:
+                if (is_ours and lock.is_real) or _is_abandoned(leftover):
+                    shutil.rmtree(leftover, ignore_errors=True)
+
+
+def _is_abandoned(leftover: Path) -> bool:
+    """Whether nothing in it has changed for long."""
+    there = [leftover, *leftover.rglob("*")] if leftover.is_dir() and not leftover.is_symlink() else [leftover]
+    return time.time() - max(path.lstat().st_mtime for path in there) > _ABANDONED_S
 
 
 def _siblings(target: Path, ending: str) -> list[Path]:

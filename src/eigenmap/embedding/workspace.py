@@ -26,7 +26,7 @@ from uuid import uuid4
 
 from eigenmap.core.errors import EigenmapError
 from eigenmap.core.files import make_folder, read_json, sync_directory, write_json
-from eigenmap.core.folders import BusyFolderError, folder_lock
+from eigenmap.core.folders import BusyFolderError, aside, folder_lock
 from eigenmap.data.images.stream import ImageStream
 from eigenmap.embedding.blocks import Block
 from eigenmap.embedding.checksums import Checksum
@@ -95,7 +95,7 @@ class Workspace:
         """Remove the folder, once: what is there later is another's. From the moment this begins, the work is over."""
         if not self._discarded:
             self._discarded = True
-            _remove(self.path, self.out.with_name(f".{self.out.name}.{uuid4().hex}.new"))
+            _remove(self.path, aside(self.out, "new"))
 
 
 class _Finished(NamedTuple):

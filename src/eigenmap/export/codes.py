@@ -13,9 +13,8 @@ from eigenmap.core.arguments import a_path, whole_number
 from eigenmap.core.files import as_json, whole_file
 from eigenmap.embedding.files import remove_names
 from eigenmap.embedding.shards import code_table, parquet_module
-from eigenmap.search import CodeIndex
+from eigenmap.search import CodeIndex, forking
 from eigenmap.search.backend import Floats, Id
-from eigenmap.search.prefix_files import faiss_module
 
 _ROWS_AT_ONCE = 16_384
 
@@ -57,7 +56,7 @@ def export_faiss(index: CodeIndex, out: str | Path, dim: int | None = None) -> P
         scores, ids = found.search(queries, 10)
 
     """
-    faiss = faiss_module()
+    faiss = forking.faiss()
     out = a_path(out, "out")
     length = _length(index, dim)
     flat = faiss.IndexFlatIP(length)

@@ -20,12 +20,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from eigenmap.search import forking
 from eigenmap.search.backend import About, Approximate, Floats, Found, Mask, Ranking, Rows, Stage
 from eigenmap.search.columns import Columns
 from eigenmap.search.filters import Condition
 from eigenmap.search.flat import FlatBackend
 from eigenmap.search.once import Once
-from eigenmap.search.prefix_files import faiss_module, keep_prefix, read_prefix
+from eigenmap.search.prefix_files import keep_prefix, read_prefix
 from eigenmap.search.scan import best, comparable, nothing
 from eigenmap.search.snapshot import Items, Snapshot
 
@@ -100,7 +101,7 @@ class ApproximateSnapshot(Snapshot):
 
     def _nearest_recent(self, q: Floats, keep: int, among: Mask | None, first: int) -> tuple[Floats, Rows]:
         """Exactly the best of the rows from `first` on."""
-        faiss = faiss_module()
+        faiss = forking.faiss()
         prefixes = self._recent.get(first, partial(self.made.prefixes, self.scanner.columns, first, self.rows))
         rows = np.arange(first, self.rows)
         if among is not None:
@@ -112,7 +113,7 @@ class ApproximateSnapshot(Snapshot):
         return scores, rows[found]
 
     def _parameters(self, made: PrefixIndex, keep: int, among: Mask | None) -> Any:
-        faiss = faiss_module()
+        faiss = forking.faiss()
         chosen: dict[str, Any] = {}
         if among is not None:
             chosen["sel"] = faiss.IDSelectorBitmap(np.packbits(among[: made.rows], bitorder="little"))
@@ -176,7 +177,7 @@ class PrefixIndexes:
             if not index.is_trained:
                 index.train(comparable(columns.take(np.sort(drawn), self.how.dim), self.metric))
         else:
-            index, first = faiss_module().clone_index(before.index), before.rows
+            index, first = forking.faiss().clone_index(before.index), before.rows
         for start in range(first, rows, _ROWS_AT_ONCE):
             index.add(self.prefixes(columns, start, min(start + _ROWS_AT_ONCE, rows)))
         self._keep(index, items)
@@ -203,7 +204,7 @@ class PrefixIndexes:
 
 
 def _empty(how: Approximate, rows: int) -> Any:
-    faiss = faiss_module()
+    faiss = forking.faiss()
     kind = faiss.METRIC_INNER_PRODUCT
     if how.method == "hnsw":
         index = faiss.IndexHNSWFlat(how.dim, LINKS, kind)

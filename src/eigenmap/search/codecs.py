@@ -33,6 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigenmap.core.errors import EigenmapError
+from eigenmap.search import forking
 from eigenmap.search.backend import About, Floats, Id
 from eigenmap.search.budget import spread
 
@@ -242,8 +243,7 @@ class GroupCodec:
 
     def encode(self, block: int, features: Floats) -> Bytes:
         """The number of the nearest level of each group."""
-        import faiss
-
+        faiss = forking.faiss()
         stored = np.empty((len(features), self.width(block)), np.uint8)
         for column, (first, end, levels) in enumerate(self._groups_in(block)):
             nearest = faiss.knn(np.ascontiguousarray(features[:, first:end]), levels, 1)[1]
@@ -319,8 +319,7 @@ def reliable(codes: Floats, rms: Floats) -> Floats:
 
 def levels_of(rows: Floats) -> Floats:
     """Up to 256 rows that are close to the given ones: their k-means."""
-    import faiss
-
+    faiss = forking.faiss()
     distinct = np.unique(rows, axis=0)
     if len(distinct) <= LEVELS:
         return distinct

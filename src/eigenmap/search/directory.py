@@ -34,7 +34,7 @@ from typing import Any, TypeVar
 
 from eigenmap.core.errors import EigenmapError, ReplacedError
 from eigenmap.core.files import parse_json
-from eigenmap.core.folders import BusyFolderError, folder_lock, remove_leftovers, staged_folder
+from eigenmap.core.folders import BusyFolderError, folder_lock, is_empty_folder, remove_leftovers, staged_folder
 from eigenmap.search import checksums, codecs, notes
 from eigenmap.search.backend import About
 from eigenmap.search.described import RESTORE, about_of, description_of, opened, there
@@ -399,8 +399,8 @@ def _shape(about: About) -> tuple[object, ...]:
 
 
 def require_index(target: Path) -> None:
-    """Refuse to replace anything but an index."""
-    if not (target / "index.json").is_file():
+    """Refuse to replace anything but an index, or an empty folder."""
+    if not (target / "index.json").is_file() and not is_empty_folder(target):
         raise EigenmapError(f"{target} exists and is not an index, so it is not overwritten; choose another place")
 
 
@@ -412,7 +412,7 @@ def staged_index(path: Path, about: About, overwrite: bool, held: bool = False) 
     index that is replaced.
     """
     target = path.resolve()
-    if target.exists():
+    if target.exists() and not is_empty_folder(target):
         if not overwrite:
             raise EigenmapError(f"{target} exists already; choose another place or ask to overwrite it")
         require_index(target)

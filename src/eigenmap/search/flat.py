@@ -295,15 +295,9 @@ class FlatBackend:
 
     # Forks (`eigenmap.search.forking`)
 
-    def before_fork(self) -> None:
-        """Wait until no other thread changes the index."""
-        self._turn.acquire()
-        self._publishing.acquire()
-
-    def after_fork(self) -> None:
-        """Let others change it again."""
-        self._publishing.release()
-        self._turn.release()
+    def locks(self) -> forking.Locks:
+        """What other threads may hold while they change the index."""
+        return forking.Locks(self._turn, self._publishing)
 
     def after_fork_in_child(self) -> None:
         """The same items, with locks that no thread of the parent holds."""

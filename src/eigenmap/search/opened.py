@@ -10,7 +10,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from weakref import finalize
 
-from eigenmap.core.files import lock_descriptor, open_regular
+from eigenmap.core.errors import EigenmapError
+from eigenmap.core.files import FOLDER, PLAIN, Lock, open_regular
 from eigenmap.core.folders import BusyFolderError
 
 
@@ -26,7 +27,9 @@ class OpenFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        if os.open not in os.supports_dir_fd:
+            raise EigenmapError(f"{path} cannot be opened: an index on disk needs a Unix-like system, such as Linux")
+        self.descriptor = os.open(path, os.O_RDONLY | FOLDER | PLAIN)
         finalize(self, os.close, self.descriptor)
 
     def is_at(self, path: Path) -> bool | None:
@@ -107,14 +110,14 @@ class OpenFolder:
     @contextmanager
     def locked(self, wait: bool = True) -> Iterator[None]:
         """Keep others from changing the folder; without `wait`, `BusyFolderError` if somebody is changing it."""
-        descriptor = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self.descriptor)
         try:
-            lock_descriptor(descriptor, wait=wait)
-            yield
+            lock = Lock(os.open(".", os.O_RDONLY | FOLDER | PLAIN, dir_fd=self.descriptor), wait)
         except BlockingIOError:
             raise BusyFolderError(f"another process is writing to {self.path}") from None
+        try:
+            yield
         finally:
-            os.close(descriptor)
+            lock.close()
 
     def sync(self) -> None:
         """Make the names in the folder durable."""

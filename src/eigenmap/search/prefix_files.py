@@ -11,11 +11,11 @@ import re
 import zlib
 from collections.abc import Callable
 from contextlib import suppress
-from importlib import import_module
 from typing import Any
 
 from eigenmap.core.errors import EigenmapError
 from eigenmap.core.folders import BusyFolderError
+from eigenmap.search import forking
 from eigenmap.search.opened import OpenFolder
 
 NAME = re.compile(r"prefix-\d+\.[a-z0-9]+")
@@ -43,7 +43,7 @@ def read_prefix(folder: OpenFolder, name: str) -> Any:
     try:
         check(folder, name)
         with os.fdopen(folder.open(name), "rb") as stream:
-            return faiss_module().read_index(faiss_module().PyCallbackIOReader(stream.read))
+            return forking.faiss().read_index(forking.faiss().PyCallbackIOReader(stream.read))
     except (OSError, EigenmapError, RuntimeError):
         return None
 
@@ -56,7 +56,7 @@ def keep_prefix(folder: OpenFolder, name: str, index: Any) -> None:
         try:
             with os.fdopen(folder.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as stream:
                 summed = _Summed(stream.write)
-                faiss_module().write_index(index, faiss_module().PyCallbackIOWriter(summed))
+                forking.faiss().write_index(index, forking.faiss().PyCallbackIOWriter(summed))
                 stream.write(b"\neigenmap crc32 %08x\n" % summed.crc32)
                 stream.flush()
                 os.fsync(stream.fileno())
@@ -79,8 +79,3 @@ def check(folder: OpenFolder, name: str) -> bool:
     if b"%08x" % found != last[1]:
         raise EigenmapError(f"{folder.path / name} is damaged: it fails its checksum; remove it, and it is made again")
     return True
-
-
-def faiss_module() -> Any:
-    """Imported when needed; its classes are made at run time, and their type stubs lag behind."""
-    return import_module("faiss")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack, nullcontext, suppress
 from pathlib import Path
 from typing import TypeAlias
 
@@ -102,12 +102,18 @@ def _carry_over(old: Directory, new: Directory, with_model: bool) -> None:
             continue
         target = new.path / entry.name
         if entry.is_dir() and not entry.is_symlink():
-            shutil.copytree(entry, target, symlinks=True)
+            shutil.copytree(entry, target, symlinks=True, copy_function=_link_or_copy)
         else:
-            try:
-                os.link(entry, target, follow_symlinks=False)  # the old name goes when this index takes its place
-            except OSError:
-                shutil.copyfile(entry, target, follow_symlinks=False)
+            _link_or_copy(entry, target)
+
+
+def _link_or_copy(entry: Place, target: Place) -> None:
+    """The same file under a second name, since the first goes when the new index takes its place."""
+    try:
+        os.link(entry, target, follow_symlinks=False)
+    except OSError:
+        with suppress(shutil.SpecialFileError):  # a FIFO has no content
+            shutil.copyfile(entry, target, follow_symlinks=False)
 
 
 def joined(batches: Iterable[Batch], rows: int = codecs.LARGEST_SAMPLE) -> Iterator[Batch]:

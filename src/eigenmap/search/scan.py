@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from eigenmap.search import stopping
+from eigenmap.search import forking, stopping
 from eigenmap.search.backend import Floats, Mask, Rows
 from eigenmap.search.codecs import FloatCodec
 from eigenmap.search.columns import Columns
@@ -96,8 +96,7 @@ class Scanner:
     def _scan_prefix(
         self, q: Floats, keep: int, rows: Rows | None, among: Mask | None, keepable: bool
     ) -> tuple[Floats, Rows]:
-        import faiss
-
+        faiss = forking.faiss()
         scores, found = nothing(len(q))
         for numbers, prefix in self._prefixes(q.shape[1], rows, among, keepable):
             s, r = faiss.knn(q, prefix, min(keep, len(prefix)), metric=faiss.METRIC_INNER_PRODUCT)

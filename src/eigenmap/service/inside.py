@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
-from eigenmap.core.files import open_regular
+from eigenmap.core.files import FOLDER, NO_FOLLOW, PLAIN, open_regular
 
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FOLDER = os.O_RDONLY | FOLDER | NO_FOLLOW | PLAIN
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from eigenmap.core.errors import EigenmapError
-from eigenmap.core.files import lock_descriptor, make_folder, sync_directory
+from eigenmap.core.files import FOLDER, PLAIN, Lock, make_folder, sync_directory
 from eigenmap.model import CHECKPOINT, DESCRIPTION
 from eigenmap.training import checkpoint
 from eigenmap.training.config import Setting
@@ -33,7 +33,7 @@ class Run:
     def __init__(self, out: str | Path | None, learner: Learner, settings: dict[str, Setting]) -> None:
         self.learner, self.settings = learner, settings
         self.folder = None if out is None else Path(out)
-        self._claim = -1
+        self._claim: Lock | None = None
 
     def begin(self, resume: bool) -> tuple[int, float]:
         """Put the learner where the last checkpoint left it; the steps and seconds that lie behind it."""
@@ -67,9 +67,10 @@ class Run:
 
     def _claim_folder(self, folder: Path) -> None:
         """Refuse a folder in which another process trains; the claim ends with `close`, or with this process."""
-        self._claim = os.open(folder, os.O_RDONLY)
+        if not FOLDER:
+            return  # on Windows folders cannot be opened
         try:
-            lock_descriptor(self._claim, wait=False)
+            self._claim = Lock(os.open(folder, os.O_RDONLY | FOLDER | PLAIN), wait=False)
         except BlockingIOError:
             raise EigenmapError(f"another process is training in {folder}: wait for it, or choose another.") from None
 
@@ -77,9 +78,9 @@ class Run:
         """Finish the metrics and let others have the folder."""
         if hasattr(self, "metrics"):
             self.metrics.close()
-        if self._claim >= 0:
-            os.close(self._claim)
-            self._claim = -1
+        if self._claim is not None:
+            self._claim.close()
+            self._claim = None
 
     def save(self, step: int, seconds: float) -> None:
         """Replace the checkpoint by one of now; it is on disk when this returns, and so are the metrics up to it."""

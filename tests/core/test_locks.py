@@ -1,0 +1,136 @@
+"""Locks and forked processes, file systems without locks, and other hosts."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import signal
+import threading
+import time
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import pytest
+
+from eigenmap.core import folders
+from eigenmap.core.files import whole, whole_file
+from eigenmap.core.folders import BusyFolderError, folder_lock, staged_folder
+from eigenmap.search.opened import OpenFolder
+
+
+@pytest.fixture
+def no_locks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file system that knows no locks."""
+
+    def flock(descriptor: int, operation: int) -> None:
+        raise OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP))
+
+    monkeypatch.setattr("fcntl.flock", flock)
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def sleeping() -> int:
+    """A forked process that has inherited every descriptor."""
+    child = os.fork()
+    if not child:
+        time.sleep(300)
+        os._exit(0)
+    return child
+
+
+def held(kind: str, path: Path) -> tuple[AbstractContextManager[object], str]:
+    """Something that locks, and a pattern of the name of what it locks."""
+    if kind == "folder":
+        return folder_lock(path / "folder"), "folder"
+    if kind == "open folder":
+        return OpenFolder(path / "folder").locked(), "folder"
+    if kind == "staging":
+        return staged_folder(path / "new"), ".new.*"
+    return (whole_file if kind == "file" else whole)(path / "file"), ".file.partial"
+
+
+@pytest.mark.parametrize("kind", ["folder", "open folder", "staging", "file", "whole"])
+def test_a_forked_process_does_not_keep_a_lock(kind: str, tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    lock, pattern = held(kind, tmp_path)
+    with lock:
+        other = os.open(next(tmp_path.glob(pattern)), os.O_RDONLY)
+        with pytest.raises(BlockingIOError):
+            fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        child = sleeping()
+    try:
+        fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    finally:
+        os.close(other)
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+def test_a_forked_process_does_not_end_a_lock(tmp_path: Path) -> None:
+    with folder_lock(tmp_path):
+        lock = folder_lock(tmp_path / "inner")
+        (tmp_path / "inner").mkdir()
+        with lock as inner:
+            child = os.fork()
+            if not child:
+                inner.close()
+                os._exit(0)
+            os.waitpid(child, 0)
+            with pytest.raises(BusyFolderError), folder_lock(tmp_path / "inner", blocking=False):
+                pass
+
+
+@pytest.mark.usefixtures("no_locks")
+def test_running_work_is_left_alone_where_there_are_no_locks(tmp_path: Path) -> None:
+    with staged_folder(tmp_path / "out", replace=True) as first:
+        (first / "file").write_text("first")
+        with staged_folder(tmp_path / "out") as second:
+            (second / "file").write_text("second")
+        assert (first / "file").read_text() == "first"
+    assert (tmp_path / "out" / "file").read_text() == "first" and names(tmp_path) == ["out"]
+
+
+def test_what_another_host_builds_is_left_alone_for_a_week(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(folders, "gethostname", lambda: "another")
+    theirs = [folders.aside(tmp_path / "out", ending) for ending in ("new", "new", "old")]
+    monkeypatch.undo()
+    for folder in theirs:
+        folder.mkdir()
+        (folder / "file").touch()
+    old = time.time() - 8 * 24 * 3600
+    for path in (theirs[0] / "file", theirs[0], theirs[1]):
+        os.utime(path, (old, old))  # the second has a file that is new
+    (tmp_path / "out").mkdir()
+    with staged_folder(tmp_path / "out", replace=True) as staging:
+        (staging / "file").touch()
+    assert names(tmp_path) == sorted([theirs[1].name, theirs[2].name, "out"])
+
+
+@pytest.mark.usefixtures("no_locks")
+@pytest.mark.parametrize("left", [False, True])
+def test_writers_of_one_name_do_not_mix_where_there_are_no_locks(tmp_path: Path, left: bool) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    if left:
+        (folder / ".a.partial").write_bytes(b"of a host that has locks")
+    start = threading.Barrier(8)
+
+    def write(who: int) -> None:
+        with whole_file(folder / "a") as file:
+            start.wait()
+            for _ in range(100):
+                file.write(b"%d" % who)
+                file.flush()
+
+    for _ in range(20):
+        threads = [threading.Thread(target=write, args=(who,)) for who in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert (folder / "a").read_bytes() in [b"%d" % who * 100 for who in range(8)]
+    assert names(folder) == ([".a.partial"] if left else []) + ["a"]
