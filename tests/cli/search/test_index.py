@@ -352,3 +352,13 @@ def test_pictures_whose_writer_was_killed_can_be_read(index_dir: Path, tmp_path:
     assert (moved / "thumbnails.sqlite-journal").exists()
     assert expected is not None and StoredPictures(moved).read("bars/1.png") == expected
     assert "thumbnails.sqlite: 15 pictures" in CodeIndex.open(moved).verify()
+
+
+def test_a_model_that_is_a_link_is_not_followed(index_dir: Path, photos: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(index_dir, tmp_path / "copy.index")
+    shutil.rmtree(copy / "model")
+    (copy / "model").symlink_to(index_dir / "model")
+    query = photos / "bars" / "1.png"
+    for verb in (["search", copy, query], ["verify", copy]):
+        assert "model is a symbolic link, which is not followed" in refused(*verb)
+    assert "bars/1.png" in succeed("search", copy, query, "--model", index_dir / "model").out
