@@ -404,3 +404,13 @@ def test_a_search_compares_the_model_that_it_loaded(
     arguments = ("search", index_dir, photos / "bars" / "1.png", "--model", run, "--top", 1)
     assert "bars/1.png" in succeed(*arguments).out
     assert "the index holds codes of the model" in " ".join(refused(*arguments).split())
+
+
+def test_a_model_that_is_a_link_is_not_followed(index_dir: Path, photos: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(index_dir, tmp_path / "copy.index")
+    shutil.rmtree(copy / "model")
+    (copy / "model").symlink_to(index_dir / "model")
+    query = photos / "bars" / "1.png"
+    for verb in (["search", copy, query], ["verify", copy]):
+        assert "model is a symbolic link, which is not followed" in refused(*verb)
+    assert "bars/1.png" in succeed("search", copy, query, "--model", index_dir / "model").out
