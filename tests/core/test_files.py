@@ -160,7 +160,6 @@ import torch
 sys.modules["fcntl"] = None
 for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_DIRECTORY", "O_CLOEXEC", "register_at_fork"):
     delattr(os, name)
-os.supports_dir_fd.clear()
 """
 
 

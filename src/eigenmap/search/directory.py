@@ -39,7 +39,7 @@ from eigenmap.search import checksums, codecs, notes
 from eigenmap.search.backend import About
 from eigenmap.search.described import RESTORE, about_of, description_of, opened, there
 from eigenmap.search.log import DamagedLogError, Log, State, read_log
-from eigenmap.search.opened import OpenFolder
+from eigenmap.search.opened import OpenFolder, require_folders
 
 Loaded = TypeVar("Loaded")
 
@@ -411,6 +411,7 @@ def staged_index(path: Path, about: About, overwrite: bool, held: bool = False) 
     Without `overwrite` nothing is ever replaced, and with it only an index. `held` says that the caller has locked the
     index that is replaced.
     """
+    require_folders(path)
     target = path.resolve()
     if target.exists() and not is_empty_folder(target):
         if not overwrite:

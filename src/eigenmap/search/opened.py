@@ -15,6 +15,12 @@ from eigenmap.core.files import FOLDER, PLAIN, Lock, open_regular
 from eigenmap.core.folders import BusyFolderError
 
 
+def require_folders(path: Path) -> None:
+    """Refuse a system on which folders cannot be held open."""
+    if not FOLDER:
+        raise EigenmapError(f"{path} cannot be used: an index on disk needs a Unix-like system, such as Linux")
+
+
 class OpenFolder:
     """Regular files of one folder, by their names; symbolic links among them are an OSError and never followed.
 
@@ -27,8 +33,7 @@ class OpenFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        if os.open not in os.supports_dir_fd:
-            raise EigenmapError(f"{path} cannot be opened: an index on disk needs a Unix-like system, such as Linux")
+        require_folders(path)
         self.descriptor = os.open(path, os.O_RDONLY | FOLDER | PLAIN)
         finalize(self, os.close, self.descriptor)
 
