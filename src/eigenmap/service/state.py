@@ -122,7 +122,7 @@ class Explorer:
         model = None
         if (folder := model_in(path)) is not None:
             model = Eigenmap.load(folder)
-            index.require_model(Eigenmap.fingerprint(folder))
+            index.require_model(str(model.weights_sha256))  # of what was loaded, whatever the folder holds by now
         large = None if images is None else FolderPictures(images)
         made = cls(index, model, path.resolve().name, StoredPictures(path), large, images)
         made._open = partial(cls.open, path, images)
