@@ -27,20 +27,30 @@ hypothesis.settings.register_profile("untimed", deadline=None)
 hypothesis.settings.load_profile("untimed")
 
 
-SLOW_FOLDERS = ("benchmarks", "end_to_end", "robustness", "search/postgres", "service")
+SLOW_FOLDERS = ("benchmarks", "cli/figures", "end_to_end", "figures", "robustness", "search/postgres", "service")
 SLOW_FILES = (
     "cli/search/test_database.py",
+    "cli/search/test_index.py",
+    "cli/test_export.py",
     "cli/test_passwords.py",
     "cli/test_streams.py",
+    "core/test_redaction.py",
     "embedding/test_crashes.py",
     "embedding/test_engines.py",
     "estimators/test_neural_eigenmap.py",
+    "estimators/test_saved.py",
     "export/test_onnx.py",
+    "fitting/test_evidence.py",
+    "objectives/test_recovery.py",
+    "objectives/test_two_processes.py",
+    "relations/test_graph_two_processes.py",
+    "search/test_forking.py",
     "search/test_kills.py",
     "search/test_processes.py",
     "search/test_replacing.py",
     "search/test_threads.py",
     "test_demo.py",
+    "training/test_launch.py",
 )
 """Tests that need a browser, a database, Ray or ONNX, that kill and race, or that take many seconds."""
 
