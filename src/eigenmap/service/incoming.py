@@ -28,7 +28,7 @@ class Incoming:
         self._read = asyncio.Event()
         self._gone = asyncio.Event()
         self.length = _declared_length(headers)
-        """Bytes of the body, None if they are not said beforehand."""
+        """Length of the body in bytes; None if the request does not announce it."""
         if self.length == 0:
             self._read.set()
 
