@@ -406,8 +406,9 @@ the training nodes; networks see their features alone. mu-EigenGame and SpIN are
 ![Ten functions learned from 1,024 points lie on the true ones, and their inner products are close to zero or
 one](images/figure-rbf.png)
 
-`eigenmap reproduce figure-rbf` draws this picture, the RBF figure of the paper with the default estimator in its place:
-length scale 1 on [-2, 2], 1,024 random points, compared at 2,048 evenly spaced ones."""
+`eigenmap reproduce figure-rbf` draws this picture, the RBF figure of the paper: length scale 1 on [-2, 2], 1,024 random
+points, compared at 2,048 evenly spaced ones. Blue are the functions of the default estimator, orange the three that a
+network of width 256 learns by the paper's objective (alpha 5, 600 steps), as its outputs are."""
 
 
 def page(folder: Path) -> str:

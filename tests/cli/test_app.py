@@ -52,7 +52,10 @@ VERBS = {
     "objectives": ["--help"],
     "demo": ["--out", "--force"],
     "reproduce": ["figure-rbf"],
-    "reproduce figure-rbf": ["--out", "--length-scale", "--components", "--points", "--seed", "--force", "--json"],
+    "reproduce figure-rbf": [
+        *("--out", "--length-scale", "--components", "--points", "--paper-components", "--paper-steps"),
+        *("--seed", "--force", "--json"),
+    ],
 }
 
 

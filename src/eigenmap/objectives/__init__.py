@@ -13,7 +13,7 @@ Example::
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from inspect import signature
 from typing import Any
@@ -45,6 +45,7 @@ __all__ = [
     "SpectralContrastive",
     "VICReg",
     "build",
+    "options_for",
     "shift_for",
 ]
 
@@ -91,3 +92,26 @@ def build(name: str, **options: Any) -> Objective:
     if unknown:
         raise EigenmapError(f"{name} has no option {', '.join(unknown)}; it takes {', '.join(allowed)}")
     return OBJECTIVES[name](**options)
+
+
+def options_for(name: str, options: Mapping[str, Any], previous: str) -> dict[str, Any]:
+    """Return those of `options`, given for the objective `previous`, that hold for the objective `name`.
+
+    Options mean the same within a family, the names that share a constructor: they stay, except where the name itself
+    says otherwise (`neuralef-unordered` fixes `ordered`). Elsewhere they mean something else, and are refused.
+    """
+    if not options or name == previous or not {name, previous} <= OBJECTIVES.keys():
+        return dict(options)  # `build` refuses a name that does not exist
+    if _constructor(name) is not _constructor(previous):
+        raise EigenmapError(
+            f"{', '.join(options)} are options of {previous}, which {name} does not share: give objective_options for "
+            f"{name} too ({{}} for its defaults)."
+        )
+    made = OBJECTIVES[name]
+    fixed = made.keywords if isinstance(made, partial) else {}
+    return {option: value for option, value in options.items() if option not in fixed}
+
+
+def _constructor(name: str) -> Callable[..., Objective]:
+    made = OBJECTIVES[name]
+    return made.func if isinstance(made, partial) else made

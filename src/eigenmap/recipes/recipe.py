@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin,
 import numpy as np
 
 from eigenmap.core.errors import EigenmapError
+from eigenmap.objectives import options_for
 from eigenmap.training.config import RESUME_ANYHOW, Optimisation, Setting, TrainingConfig
 
 
@@ -122,8 +123,8 @@ def changed(recipe: R, settings: Mapping[str, Any]) -> R:
             raise EigenmapError(f"{name} must be a finite number, not {value}.")
         if name in _SHARES and not 0 <= value <= 1:
             raise EigenmapError(f"{name} is a share and must lie between 0 and 1, not {value}.")
-    if given.get("objective", recipe.objective) != recipe.objective:
-        given.setdefault("objective_options", {})  # those of the other one are not meant for it
+    if "objective" in given and "objective_options" not in given:
+        given["objective_options"] = options_for(given["objective"], recipe.objective_options, recipe.objective)
     return replace(recipe, **given)
 
 

@@ -161,6 +161,10 @@ def test_weights_that_are_missing_or_do_not_fit(source: Path, tmp_path: Path) ->
         (["--set", "lr=fast"], "lr must be a number, not 'fast'."),
         (["--recipe", "lunch"], "Unknown recipe 'lunch': choose one of auto, "),
         (["--objective", "win"], "there is no objective 'win'; choose one of neuralef, "),
+        (
+            ["--recipe", "imagenet-resnet50-100", "--objective", "barlow-twins"],
+            "alpha, scale are options of neuralef, which barlow-twins does not share",
+        ),
         (["--views", "sea"], "Unknown augmentation recipe 'sea': choose one of weak, "),
         (["--encoder", "resnet17"], "Unknown encoder 'resnet17'"),
         (["--optimizer", "adam"], "optimizer must be one of adamw, sgd, lars, not 'adam'."),
