@@ -24,7 +24,7 @@ COSTS = (
 )
 LARGE = (
     "on the large synthetic graph a GCN on ten sampled neighbours a layer is cheaper than a perceptron of the paper's "
-    "shape"
+    "depth"
 )
 POSITION = (
     "Debian: a package's hundred features say little of where it stands among its dependencies. Methods that store a "

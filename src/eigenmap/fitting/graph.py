@@ -161,7 +161,7 @@ class GraphTask:
         encoder = spec.build(node, recipe.feature_dropout or 0.0)
         network = Network(encoder, recipe.n_components, recipe.hidden)
         walk, features = _placed(self.walk, self.x, fabric.device)
-        if not self.words:
+        if recipe.standardise and not self.words:
             _standardise(encoder, features)
         nodes = NodeNetwork(network, NodeFeatures(features))
         pairs = _pairs(recipe, walk, seed, fabric)
