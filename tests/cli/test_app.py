@@ -29,6 +29,7 @@ VERBS = {
     "evaluate": ["retrieval", "classes", "nodes"],
     "evaluate retrieval": [
         *("RUN", "--gallery", "--query", "--gallery-labels", "--query-labels", "--dims", "--top", "--json"),
+        *("--of", "--random-features"),
     ],
     "evaluate classes": [
         *("RUN", "--train", "--test", "--train-labels", "--test-labels", "--labels", "--dims", "--probe", "--of"),

@@ -10,6 +10,8 @@ from torch import Tensor
 
 from eigenmap.core.errors import EigenmapError
 
+CPU = torch.device("cpu")
+
 
 @dataclass(frozen=True)
 class StreamedCodes:
@@ -29,7 +31,7 @@ class StreamedCodes:
 
     encode: Callable[[Tensor], Tensor]
     shape: tuple[int, int]
-    device: torch.device = torch.device("cpu")
+    device: torch.device = CPU
 
     def __len__(self) -> int:
         return self.shape[0]

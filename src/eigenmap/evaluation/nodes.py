@@ -313,7 +313,7 @@ def _fitted(
 def _tested(
     x: Tensor | StreamedCodes, y: Tensor, splits: Sequence[Split], probes: Sequence[Sequence[LinearProbe]]
 ) -> list[list[float]]:
-    """Accuracy of each run's probes on its test nodes, whose codes are looked at in blocks and once for equal splits."""
+    """Accuracy of each run's probes on its test nodes, whose codes are made block by block, once for equal splits."""
     hits = [[0] * len(each) for each in probes]
     for split in {id(split): split for split in splits}.values():
         runs = [run for run, other in enumerate(splits) if other is split]
