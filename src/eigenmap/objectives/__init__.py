@@ -20,21 +20,29 @@ from typing import Any
 
 from eigenmap.core.errors import EigenmapError
 from eigenmap.objectives.barlow_twins import BarlowTwins
+from eigenmap.objectives.byol import BYOL
+from eigenmap.objectives.learning import LearningObjective, TaughtObjective
 from eigenmap.objectives.matryoshka import Matryoshka
+from eigenmap.objectives.moco import MoCo
 from eigenmap.objectives.nested import NestedMoments
 from eigenmap.objectives.neuralef import GramNeuralEF, NeuralEF, shift_for
 from eigenmap.objectives.nt_logistic import NTLogistic
 from eigenmap.objectives.objective import Objective
 from eigenmap.objectives.ritz import RitzLogDet, RitzTrace
 from eigenmap.objectives.simclr import SimCLR
+from eigenmap.objectives.simsiam import SimSiam
 from eigenmap.objectives.spectral_contrastive import SpectralContrastive
+from eigenmap.objectives.swav import SwAV
 from eigenmap.objectives.vicreg import VICReg
 
 __all__ = [
+    "BYOL",
     "OBJECTIVES",
     "BarlowTwins",
     "GramNeuralEF",
+    "LearningObjective",
     "Matryoshka",
+    "MoCo",
     "NTLogistic",
     "NestedMoments",
     "NeuralEF",
@@ -42,7 +50,10 @@ __all__ = [
     "RitzLogDet",
     "RitzTrace",
     "SimCLR",
+    "SimSiam",
     "SpectralContrastive",
+    "SwAV",
+    "TaughtObjective",
     "VICReg",
     "build",
     "options_for",
@@ -76,6 +87,10 @@ OBJECTIVES: dict[str, Callable[..., Objective]] = {
     "matryoshka-scl": _matryoshka_scl,
     "ritz-trace": RitzTrace,
     "ritz-logdet": RitzLogDet,
+    "swav": SwAV,
+    "moco": MoCo,
+    "byol": BYOL,
+    "simsiam": SimSiam,
 }
 """Constructor of every objective by name."""
 

@@ -157,7 +157,7 @@ def nodes(
     rows = model.input.read(data.x)
     model.network.to(place)
     lengths = [model.check_dim(dim) for dim in dims] if dims else None
-    codes = _codes(model, rows, of, place)
+    codes = _codes(model, rows, of, torch.device(place))
     if of is CodesOf.encoder:
         lengths = [codes.shape[1]]
     found: list[NodeRow] = []
