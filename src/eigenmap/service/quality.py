@@ -32,7 +32,8 @@ class Quality(NamedTuple):
 def measure(items: Batch, several: bool) -> Quality | None:
     """Use some items as queries against the others; None if there are fewer than two labels or too few items.
 
-    `items` are in random order. With `several`, a label is a list separated by spaces, and two items match if they share one.
+    `items` are in random order. With `several`, a label is a list separated by spaces, and two items match
+    if they share one.
     """
     from eigenmap.evaluation.retrieval import lengths, random_features, retrieval
 

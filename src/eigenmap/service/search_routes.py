@@ -90,7 +90,7 @@ def search_routes(service: Service) -> APIRouter:
         pictures: PicturesQuery = False,
         where: WhereQuery = [],  # noqa: B006
     ) -> Response:
-        """Find the items most similar to a picture. The body is a JPEG, PNG, WebP, GIF or BMP file; it is not stored."""
+        """Find the items most similar to a picture. The body is a JPEG, PNG, WebP, GIF or BMP file, not stored."""
         explorer, conditions = service.explorer, parse(where)
         check_filter(conditions, limits)
         async with service.uploads.taking():
