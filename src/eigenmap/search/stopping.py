@@ -1,10 +1,10 @@
-"""Searches that can be stopped: whoever starts one says when it is no longer wanted, and long loops ask.
+"""Cancellation of searches: the caller sets a condition, and long loops check it.
 
     stop = threading.Event()
     with stopping.when(stop.is_set):
         index.search(queries, where={"label": "cat"})
 
-The wish belongs to the thread that runs the block.
+The condition applies to the thread that runs the block.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from contextlib import contextmanager
 
 
 class StoppedError(Exception):
-    """Nobody waits for this search any more."""
+    """Raised when a search is no longer wanted."""
 
 
 class _Wish(threading.local):
-    """What the current thread was told."""
+    """Condition of the current thread."""
 
     unwanted: Callable[[], bool] | None = None
 
@@ -29,12 +29,12 @@ _wish = _Wish()
 
 @contextmanager
 def when(unwanted: Callable[[], bool]) -> Iterator[None]:
-    """Stop what this thread does in the block as soon as `unwanted()` is true.
+    """Stop the work of this thread in the block as soon as `unwanted()` is true.
 
     >>> with when(lambda: True):
     ...     check()
     Traceback (most recent call last):
-    eigenmap.search.stopping.StoppedError: nobody waits for this search any more
+    eigenmap.search.stopping.StoppedError: the search is no longer wanted
     """
     before, _wish.unwanted = _wish.unwanted, unwanted
     try:
@@ -44,6 +44,6 @@ def when(unwanted: Callable[[], bool]) -> Iterator[None]:
 
 
 def check() -> None:
-    """Raise `StoppedError` if what this thread does is no longer wanted."""
+    """Raise `StoppedError` if this thread's work is no longer wanted."""
     if _wish.unwanted is not None and _wish.unwanted():
-        raise StoppedError("nobody waits for this search any more")
+        raise StoppedError("the search is no longer wanted")
