@@ -65,8 +65,8 @@ def build_encoder(
     """Build a randomly initialised encoder with an integer attribute `out_features`.
 
     Args:
-        name: one of `ENCODERS`, or the name of a timm model if timm is installed ("timm:NAME" to prefer timm's version of
-            a built-in name).
+        name: one of `ENCODERS`, or the name of a timm model if timm is installed ("timm:NAME" to prefer timm's version
+            of a built-in name).
         channels: number of image channels.
         image_size: side of the images in pixels.
         stem: first layers of a ResNet: "small" (3x3, stride 1, no pooling), "medium" (the same, stride 2),
