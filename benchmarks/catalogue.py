@@ -26,7 +26,7 @@ from eigenmap.demo.methods import DRAWS, METRICS, NAMES, TOP, compare, compare_r
 from eigenmap.demo.study import RECIPE, SCENES, STEPS
 from eigenmap.evaluation.retrieval import Row, lengths, retrieval
 from eigenmap.fitting.images import fit_images
-from eigenmap.training.environment import peak_memory_mb
+from eigenmap.training.provenance import peak_memory_mb
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "catalogue.md"

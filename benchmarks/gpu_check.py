@@ -19,7 +19,7 @@ from typing import get_args
 
 import torch
 
-from eigenmap.augment.recipes import RECIPES
+from eigenmap.augment.policies import RECIPES
 from eigenmap.augment.views import TwoViews
 from eigenmap.networks import Network, build_encoder
 from eigenmap.objectives import OBJECTIVES, build

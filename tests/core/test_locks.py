@@ -16,7 +16,7 @@ import pytest
 from eigenmap.core import folders
 from eigenmap.core.files import whole, whole_file
 from eigenmap.core.folders import BusyFolderError, folder_lock, staged_folder
-from eigenmap.search.opened import OpenFolder
+from eigenmap.search.open_folder import OpenFolder
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from eigenmap.search import scan, stopping
+from eigenmap.search import cancellation, scan
 from eigenmap.search.codecs import FloatCodec
 from eigenmap.search.columns import Columns
 from eigenmap.search.scan import Scanner, best, comparable, divisors
@@ -56,22 +56,22 @@ def test_a_scan_that_nobody_waits_for_ends_between_two_blocks(monkeypatch, n_que
         monkeypatch.setattr(Columns, name, lambda *a, method=method: read.append(a[1:]) or method(*a))
     whole = of.scan(queries, 5, None)[1]
     at_once, read[:] = len(read), []
-    with stopping.when(lambda: len(read) > at_once // 2), pytest.raises(stopping.StoppedError):
+    with cancellation.when(lambda: len(read) > at_once // 2), pytest.raises(cancellation.StoppedError):
         of.scan(queries, 5, None)
     assert at_once // 2 < len(read) < at_once
-    with stopping.when(lambda: False):
+    with cancellation.when(lambda: False):
         np.testing.assert_array_equal(of.scan(queries, 5, None)[1], whole)
     candidates, read[:] = np.tile(np.arange(N), (n_queries, 1)), []
-    with stopping.when(lambda: bool(read)):
+    with cancellation.when(lambda: bool(read)):
         if n_queries == 1:  # one block
             of.rerank(queries, candidates, 5)
         else:
-            with pytest.raises(stopping.StoppedError):
+            with pytest.raises(cancellation.StoppedError):
                 of.rerank(queries, candidates, 5)
     assert len(read) == 1
-    with stopping.when(lambda: True):
+    with cancellation.when(lambda: True):
         for work in (lambda: of.rerank(queries, candidates, 5), lambda: scanner().scan(queries, 5, None)):
-            with pytest.raises(stopping.StoppedError):
+            with pytest.raises(cancellation.StoppedError):
                 work()
 
 

@@ -17,7 +17,7 @@ from eigenmap.search.directory import Directory
 from eigenmap.search.log import Log, State, read_log
 from eigenmap.search.notes import as_bytes
 from eigenmap.search.saving import save
-from eigenmap.service.state import Explorer
+from eigenmap.service.explorer import Explorer
 from eigenmap.service.thumbnails import FILE, StoredPictures, store
 
 K = 20

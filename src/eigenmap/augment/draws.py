@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from eigenmap.augment.recipes import Augmentation, Interpolation
+from eigenmap.augment.policies import Augmentation, Interpolation
 from eigenmap.core.errors import EigenmapError
 from eigenmap.loading.store import send
 

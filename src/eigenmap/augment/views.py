@@ -18,7 +18,7 @@ from torch import Tensor
 
 from eigenmap.augment import pixels
 from eigenmap.augment.draws import Draws, draw
-from eigenmap.augment.recipes import RECIPES, Augmentation, ViewPair, recipe
+from eigenmap.augment.policies import RECIPES, Augmentation, ViewPair, recipe
 from eigenmap.core.errors import EigenmapError
 
 __all__ = [

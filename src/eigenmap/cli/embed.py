@@ -11,6 +11,7 @@ import typer
 
 from eigenmap.cli.app import USE, app
 from eigenmap.cli.console import note, progress_bar
+from eigenmap.cli.encoding import encode_nodes
 from eigenmap.cli.options import (
     HOW,
     OUTPUT,
@@ -26,7 +27,6 @@ from eigenmap.cli.options import (
     check_device,
 )
 from eigenmap.cli.outputs import check_file, written
-from eigenmap.cli.work import encode_nodes
 from eigenmap.core.addresses import require_path
 from eigenmap.core.errors import EigenmapError
 

@@ -78,9 +78,9 @@ def serve(
     require_path(index)
     with listen(host, port) as listening:
         from eigenmap.service.app import create_app
+        from eigenmap.service.explorer import Explorer
+        from eigenmap.service.scheduling import Limits
         from eigenmap.service.server import serve as answer
-        from eigenmap.service.state import Explorer
-        from eigenmap.service.work import Limits
 
         explorer = Explorer.open(Path(index), images)
         address = url(host, listening, token)

@@ -31,8 +31,8 @@ from eigenmap.fitting.images import ImageTask, fit_images
 from eigenmap.fitting.options import RunOptions
 from eigenmap.model import Eigenmap, ImageInput
 from eigenmap.training import steps_for_budget
-from eigenmap.training.environment import environment
 from eigenmap.training.metrics import Record, read
+from eigenmap.training.provenance import environment
 from eigenmap.training.run import METRICS as METRICS_FILE
 
 SCENES = ("clean", "posed")

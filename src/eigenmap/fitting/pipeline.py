@@ -23,8 +23,8 @@ from eigenmap.model import Eigenmap, Source
 from eigenmap.recipes.recipe import BaseRecipe
 from eigenmap.spectrum import Alignment
 from eigenmap.training import TrainingConfig, budget_in_words, loop, measure_step, start, steps_for_budget
-from eigenmap.training.environment import history
 from eigenmap.training.loop import TrainingResult
+from eigenmap.training.provenance import history
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric

@@ -25,9 +25,9 @@ from eigenmap.search.backend import About, Approximate, Floats, Found, Mask, Ran
 from eigenmap.search.columns import Columns
 from eigenmap.search.filters import Condition
 from eigenmap.search.flat import FlatBackend
-from eigenmap.search.once import Once
 from eigenmap.search.prefix_files import keep_prefix, read_prefix
 from eigenmap.search.scan import best, comparable, nothing
+from eigenmap.search.shared_cache import Once
 from eigenmap.search.snapshot import Items, Snapshot
 
 LINKS = 16

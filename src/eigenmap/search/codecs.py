@@ -4,10 +4,10 @@ A code is stored in column blocks, features 0-8, 8-16, 16-32, ..., so that a sea
 A codec turns the features of one block into bytes per row, and back.
 
 In an ordered code the variance of feature j falls with its eigenvalue, sigma_j^2 ~ mu_j^(2t). A budget of bytes is
-spread by it (`eigenmap.search.budget`): one byte holds one of 256 levels of a *group* of neighbouring features, few of
-them where they matter much, many where they matter little, and the tail gets none. The levels are the means found by
-k-means on the first codes that are added: a vector quantiser, which has less error than levels of single features and
-does not need a whole bit for each.
+spread by it (`eigenmap.search.bit_allocation`): one byte holds one of 256 levels of a *group* of neighbouring features,
+few of them where they matter much, many where they matter little, and the tail gets none. The levels are the means
+found by k-means on the first codes that are added: a vector quantiser, which has less error than levels of single
+features and does not need a whole bit for each.
 
 Unit codes that are compared by cosine are scaled by their *reliability* before they are quantised,
 
@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 from eigenmap.core.errors import EigenmapError
 from eigenmap.search import forking
 from eigenmap.search.backend import About, Floats, Id
-from eigenmap.search.budget import spread
+from eigenmap.search.bit_allocation import spread
 
 Bytes: TypeAlias = NDArray[np.uint8]
 

@@ -37,9 +37,9 @@ from eigenmap.core.files import parse_json
 from eigenmap.core.folders import BusyFolderError, folder_lock, is_empty_folder, remove_leftovers, staged_folder
 from eigenmap.search import checksums, codecs, notes
 from eigenmap.search.backend import About
-from eigenmap.search.described import RESTORE, about_of, description_of, opened, there
+from eigenmap.search.index_file import RESTORE, about_of, description_of, opened, there
 from eigenmap.search.log import DamagedLogError, Log, State, read_log
-from eigenmap.search.opened import OpenFolder, require_folders
+from eigenmap.search.open_folder import OpenFolder, require_folders
 
 Loaded = TypeVar("Loaded")
 

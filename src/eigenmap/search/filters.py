@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from eigenmap.core.errors import EigenmapError
-from eigenmap.search import stopping
+from eigenmap.search import cancellation
 from eigenmap.search.backend import Metadata, Value
 
 Operand = Value | tuple[Value, ...]
@@ -148,7 +148,7 @@ def plain(value: Any, field: str) -> Value:
 
 def meets(item: Metadata, where: Sequence[Condition]) -> bool:
     """Whether an item meets all conditions: the definition that every back end follows."""
-    stopping.check()  # a filter is read item by item, in Python, and may take long
+    cancellation.check()  # a filter is read item by item, in Python, and may take long
     return all(condition.field in item and condition.holds(item[condition.field]) for condition in where)
 
 

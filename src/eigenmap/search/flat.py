@@ -20,14 +20,14 @@ from eigenmap.core.errors import EigenmapError
 from eigenmap.search import checks, codecs, forking
 from eigenmap.search.backend import About, Batch, Floats, Found, Id, Mask, Metadata, Mode, Ranking, Stage
 from eigenmap.search.columns import Columns, appended, map_file
-from eigenmap.search.described import RESTORE
 from eigenmap.search.directory import Directory, feature_files
 from eigenmap.search.filters import Condition
+from eigenmap.search.index_file import RESTORE
 from eigenmap.search.keys import Hashes, Places, StoredHashes, as_bytes, hashes_of
 from eigenmap.search.log import ID_TYPES
 from eigenmap.search.scan import comparable
 from eigenmap.search.snapshot import Items, Snapshot, stores_means
-from eigenmap.search.texts import Texts, ends_of
+from eigenmap.search.text_store import Texts, ends_of
 from eigenmap.search.verifying import verify
 
 

@@ -43,8 +43,8 @@ from eigenmap.search.backend import (
     Stage,
     still,
 )
+from eigenmap.search.backend_choice import Where, create, described, open_backend
 from eigenmap.search.filters import conditions
-from eigenmap.search.opening import Where, create, described, open_backend
 
 if TYPE_CHECKING:
     from eigenmap.search.advisor import Advice

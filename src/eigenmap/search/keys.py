@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigenmap.search.backend import Id, Rows
-from eigenmap.search.texts import Texts
+from eigenmap.search.text_store import Texts
 
 Hashes = NDArray[np.uint64]
 

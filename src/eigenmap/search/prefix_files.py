@@ -16,7 +16,7 @@ from typing import Any
 from eigenmap.core.errors import EigenmapError
 from eigenmap.core.folders import BusyFolderError
 from eigenmap.search import forking
-from eigenmap.search.opened import OpenFolder
+from eigenmap.search.open_folder import OpenFolder
 
 NAME = re.compile(r"prefix-\d+\.[a-z0-9]+")
 

@@ -3,7 +3,7 @@
 Many queries at once: prefixes are copied into contiguous blocks of rows, made comparable, and ranked by faiss; a prefix
 that fits into the memory given is kept for the next search at that length. A few queries: products are summed over
 the column blocks as they lie, so that a length never used before costs no copy. A search that is no longer wanted
-(`stopping`) ends between two blocks of rows.
+(`cancellation`) ends between two blocks of rows.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from eigenmap.search import forking, stopping
+from eigenmap.search import cancellation, forking
 from eigenmap.search.backend import Floats, Mask, Rows
 from eigenmap.search.codecs import FloatCodec
 from eigenmap.search.columns import Columns
-from eigenmap.search.once import Once
+from eigenmap.search.shared_cache import Once
 
 FEW_QUERIES = 8
 _ROWS_AT_ONCE = 65_536
@@ -75,7 +75,7 @@ class Scanner:
         # Little at a time: what has just been gathered is then multiplied while it is in the processor's cache.
         at_once = max(1, min(self.memory_bytes // 4, _GATHERED_BYTES) // (4 * max(1, of_each) * dim))
         for start in range(0, len(q), at_once):
-            stopping.check()
+            cancellation.check()
             own = candidates[start : start + at_once]
             codes = self.columns.take(own.reshape(-1), dim)
             norms = divisors(codes).reshape(own.shape) if self._divides(dim) else None
@@ -108,7 +108,7 @@ class Scanner:
         self, dim: int, rows: Rows | None, among: Mask | None, keepable: bool
     ) -> Iterator[tuple[Rows | int, Floats]]:
         """(row numbers, or the first of them; comparable prefixes) of the rows asked for, within `memory_bytes`."""
-        stopping.check()
+        cancellation.check()
         count = self.columns.count if rows is None else len(rows)
         if 4 * dim * count <= self.memory_bytes:  # all at once
             make = partial(self._prefix, 0, count, dim, rows, among)
@@ -121,7 +121,7 @@ class Scanner:
         share = 8 if rows is not None or among is None else 12
         at_once = max(1, self.memory_bytes // (share * dim + 32))
         for start in range(0, count, at_once):
-            stopping.check()
+            cancellation.check()
             numbers, prefix = self._prefix(start, min(start + at_once, count), dim, rows, among)
             if len(prefix):
                 yield numbers, prefix
@@ -146,7 +146,7 @@ class Scanner:
         scores, found = nothing(len(q))
         at_once = max(1, min(_ROWS_AT_ONCE, self.memory_bytes // (16 * max(1, len(q)))))
         for start in range(0, self.columns.count, at_once):
-            stopping.check()
+            cancellation.check()
             stop = min(start + at_once, self.columns.count)
             s = self._products(q, start, stop)
             here = np.arange(start, stop)

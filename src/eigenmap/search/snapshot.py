@@ -19,13 +19,13 @@ from eigenmap.search import checks
 from eigenmap.search.backend import About, Batch, Floats, Found, Id, Mask, Metadata, Mode, Ranking, Rows, Stage
 from eigenmap.search.codecs import Codec
 from eigenmap.search.columns import Columns
-from eigenmap.search.described import RESTORE
 from eigenmap.search.filters import Condition, meets
+from eigenmap.search.index_file import RESTORE
 from eigenmap.search.keys import Keys, Places, as_bytes
-from eigenmap.search.once import Once
-from eigenmap.search.opened import OpenFolder
+from eigenmap.search.open_folder import OpenFolder
 from eigenmap.search.scan import Scanner
-from eigenmap.search.texts import Texts
+from eigenmap.search.shared_cache import Once
+from eigenmap.search.text_store import Texts
 
 _FILTERS_KEPT = 8
 

@@ -13,10 +13,10 @@ import numpy as np
 
 from eigenmap.core.errors import EigenmapError
 from eigenmap.search import checksums, notes, prefix_files
-from eigenmap.search.described import RESTORE
 from eigenmap.search.directory import Directory
+from eigenmap.search.index_file import RESTORE
 from eigenmap.search.log import State
-from eigenmap.search.opened import OpenFolder
+from eigenmap.search.open_folder import OpenFolder
 from eigenmap.search.parts import PICTURES, model_in, noted_parts, require_own
 
 

@@ -16,13 +16,13 @@ from starlette.responses import JSONResponse
 
 from eigenmap.core.errors import EigenmapError
 from eigenmap.service import schemas
+from eigenmap.service.explorer import Ask, Explorer, Features, Item, Query
 from eigenmap.service.filtering import check_filter
 from eigenmap.service.metrics import Metrics
-from eigenmap.service.state import Ask, Explorer, Features, Item, Query
+from eigenmap.service.scheduling import Batches, Limits, Slots
 from eigenmap.service.summary import Summary
 from eigenmap.service.thumbnails import media_type
 from eigenmap.service.uploads import Refused
-from eigenmap.service.work import Batches, Limits, Slots
 
 _log = logging.getLogger("uvicorn.error")
 

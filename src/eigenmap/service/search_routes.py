@@ -8,12 +8,12 @@ from fastapi import APIRouter, Path, Query, Request, Response
 
 from eigenmap.search.filters import parse
 from eigenmap.service import schemas
+from eigenmap.service.explorer import Features, id_of
+from eigenmap.service.explorer import Query as Asked
 from eigenmap.service.filtering import check_filter
 from eigenmap.service.runtime import BODY, BUSY, NONE, OTHER_MODEL, SEARCH, UPLOAD, WRONG, Json, Service
 from eigenmap.service.schemas import MOST_RESULTS, SearchRequest
 from eigenmap.service.security import UPLOADS
-from eigenmap.service.state import Features, id_of
-from eigenmap.service.state import Query as Asked
 from eigenmap.service.thumbnails import media_type
 from eigenmap.service.uploads import Refused
 

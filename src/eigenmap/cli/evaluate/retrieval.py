@@ -15,6 +15,7 @@ from typer.core import TyperCommand
 
 from eigenmap.cli.app import USE, Kinds, app
 from eigenmap.cli.console import Say, sayer, show
+from eigenmap.cli.encoding import encode_images, read_images
 from eigenmap.cli.options import (
     HOW,
     WHAT,
@@ -29,7 +30,6 @@ from eigenmap.cli.options import (
     check_device,
 )
 from eigenmap.cli.outputs import check_file, write_json
-from eigenmap.cli.work import encode_images, read_images
 from eigenmap.core.errors import EigenmapError
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from eigenmap.cli.console import Say, progress_bar, sayer
+from eigenmap.cli.encoding import read_images
 from eigenmap.cli.options import HOW, SOURCES, WHAT
-from eigenmap.cli.work import read_images
 from eigenmap.core.errors import EigenmapError
 
 if TYPE_CHECKING:

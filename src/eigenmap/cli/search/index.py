@@ -12,6 +12,7 @@ import typer
 
 from eigenmap.cli.app import USE, app
 from eigenmap.cli.console import note, show
+from eigenmap.cli.encoding import encode_images, read_images
 from eigenmap.cli.options import (
     DATABASE,
     HOW,
@@ -31,7 +32,7 @@ from eigenmap.cli.options import (
 )
 from eigenmap.cli.outputs import check_file, check_index, write_json
 from eigenmap.cli.search import database, indexing
-from eigenmap.cli.search.lengths import (
+from eigenmap.cli.search.options import (
     FunnelOption,
     Lengths,
     RankOption,
@@ -42,7 +43,6 @@ from eigenmap.cli.search.lengths import (
     parse_funnel,
 )
 from eigenmap.cli.search.results import as_json, show_results
-from eigenmap.cli.work import encode_images, read_images
 from eigenmap.core.addresses import is_database, require_path
 from eigenmap.core.errors import EigenmapError
 

@@ -1,4 +1,4 @@
-"""What several verbs do: read images or features for a model, and turn them into codes, with a bar for each."""
+"""Reading and encoding of images and nodes, with a progress bar for each: shared by several verbs."""
 
 from __future__ import annotations
 

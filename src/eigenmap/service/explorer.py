@@ -1,4 +1,4 @@
-"""What the service knows: an index, the model that made its codes, and what was computed from both at the start."""
+"""The explorer: an index, the model that made its codes, and what was computed from both at the start."""
 
 from __future__ import annotations
 

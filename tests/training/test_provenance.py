@@ -8,7 +8,7 @@ import torch
 from eigenmap import __version__
 from eigenmap.recipes.graph import GRAPH
 from eigenmap.training import TrainingResult
-from eigenmap.training.environment import environment, history, peak_memory_mb
+from eigenmap.training.provenance import environment, history, peak_memory_mb
 
 
 def test_it_says_what_ran_where() -> None:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eigenmap.search.budget import spread, water_filling
+from eigenmap.search.bit_allocation import spread, water_filling
 from eigenmap.search.codecs import blocks_of
 
 

@@ -1,4 +1,4 @@
-"""How a budget of bytes is spread over the features of an ordered code.
+"""Bit allocation: how many features of an ordered code share each stored byte.
 
 A byte describes a group of neighbouring features. If they are Gaussian with variances v_1 >= v_2 >= ..., R = 8 bits can
 make their mean squared error as small as reverse water-filling [1] does:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from eigenmap.search import stopping
-from eigenmap.service.work import Batches, BusyError, Slots
+from eigenmap.search import cancellation
+from eigenmap.service.scheduling import Batches, BusyError, Slots
 
 
 class Recorder:
@@ -117,9 +117,9 @@ class Endless:
         self.began.set()
         try:
             while True:
-                stopping.check()
+                cancellation.check()
                 time.sleep(0.001)
-        except stopping.StoppedError:
+        except cancellation.StoppedError:
             self.stopped.set()
             raise
 

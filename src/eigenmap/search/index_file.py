@@ -1,4 +1,4 @@
-"""What says that a directory is an index, and what that index is: its `index.json`."""
+"""The file `index.json`, which says that a directory is an index, and what that index is."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from eigenmap.core.errors import EigenmapError
 from eigenmap.core.files import parse_json
 from eigenmap.core.folders import recover
 from eigenmap.search.backend import About
-from eigenmap.search.opened import OpenFolder
+from eigenmap.search.open_folder import OpenFolder
 
 FORMAT = "eigenmap-index"
 FORMAT_VERSION = 3

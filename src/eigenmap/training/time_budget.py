@@ -1,4 +1,4 @@
-"""How many steps fit into the time there is, measured on the machine that will take them."""
+"""Time budget: how many steps fit into the given time, measured on the machine that will take them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Searches that can be stopped: whoever starts one says when it is no longer wanted, and long loops ask.
+"""Cancellation of searches: the caller says when a search is no longer wanted, and long loops check.
 
     stop = threading.Event()
     with stopping.when(stop.is_set):
@@ -34,7 +34,7 @@ def when(unwanted: Callable[[], bool]) -> Iterator[None]:
     >>> with when(lambda: True):
     ...     check()
     Traceback (most recent call last):
-    eigenmap.search.stopping.StoppedError: nobody waits for this search any more
+    eigenmap.search.cancellation.StoppedError: nobody waits for this search any more
     """
     before, _wish.unwanted = _wish.unwanted, unwanted
     try:

@@ -1,4 +1,4 @@
-"""How the command line says what a search compares: `--dim`, `--shortlist`, `--funnel`, `--rank-by`, `--where`."""
+"""Search options of the command line: `--dim`, `--shortlist`, `--funnel`, `--rank-by`, `--where`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may happen to one view of an image, and the two-view recipes of the literature."""
+"""Augmentation policies: what may happen to one view of an image, and the pairs of views of the literature."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is remembered of a run: how it was made, and with which machine and software."""
+"""Provenance of a model: how it was trained, and with which machine and software."""
 
 from __future__ import annotations
 

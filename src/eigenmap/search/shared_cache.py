@@ -1,4 +1,4 @@
-"""Values that threads share: each is made by the first thread that asks for it."""
+"""A cache that threads share: each value is made by the first thread that asks for it."""
 
 from __future__ import annotations
 

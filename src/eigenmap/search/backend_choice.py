@@ -1,4 +1,4 @@
-"""Which back end an index has: what a new one is asked to be, and where an old one lies."""
+"""Choice of the back end: from the arguments of a new index, or from where an existing one lies."""
 
 from __future__ import annotations
 

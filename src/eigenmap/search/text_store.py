@@ -1,4 +1,4 @@
-"""Texts by row number, on disk or in memory: the ids of the items, and what is known of each."""
+"""Stored texts by row number, on disk or in memory: the ids of the items and their metadata."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from eigenmap.core.errors import EigenmapError
 from eigenmap.search.columns import map_file
-from eigenmap.search.described import RESTORE
+from eigenmap.search.index_file import RESTORE
 
 _AT_ONCE = 65_536
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from eigenmap.cli.search.lengths import Lengths, Ranking, parse_dim, parse_funnel
+from eigenmap.cli.search.options import Lengths, Ranking, parse_dim, parse_funnel
 from eigenmap.core.errors import EigenmapError
 from eigenmap.search import CodeIndex
 

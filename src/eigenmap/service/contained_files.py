@@ -1,4 +1,4 @@
-"""Files inside a folder, opened so that nothing leads out of it and nothing that is opened can block.
+"""Contained files: opened inside a folder so that nothing leads out of it and nothing that is opened can block.
 
 A name is resolved first, so that links within the folder work, and then walked from the folder down without following
 any link: whoever changes a component meanwhile gets an error, not another file.

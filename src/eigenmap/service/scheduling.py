@@ -1,4 +1,4 @@
-"""How much runs at once, and what happens to the rest: it waits in a short queue, or is told to come back.
+"""Scheduling: what runs at once; the rest waits in a short queue, or is told to come back.
 
 A search reads every code once, whoever asks. So queries that wait together and ask the same way (length, filter,
 number of results) are answered by one scan: the longer the queue, the more queries a scan serves.
@@ -16,7 +16,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from eigenmap.search import stopping
+from eigenmap.search import cancellation
 
 Ask = TypeVar("Ask", bound=Hashable)
 Query = TypeVar("Query")
@@ -99,7 +99,7 @@ class Batches(Generic[Ask, Query, Answer]):
     """Answers queries on one thread, together where they ask the same.
 
     `answer(ask, queries)` returns an answer, or an exception to be raised, for each query. It is stopped
-    (`eigenmap.search.stopping`) when nobody waits for any of its answers.
+    (`eigenmap.search.cancellation`) when nobody waits for any of its answers.
     """
 
     def __init__(
@@ -161,7 +161,7 @@ class Batches(Generic[Ask, Query, Answer]):
                     future.set_result(answer)
 
     def _run(self, ask: Ask, queries: Sequence[Query], unwanted: threading.Event) -> Sequence[Answer | Exception]:
-        with stopping.when(unwanted.is_set):
+        with cancellation.when(unwanted.is_set):
             return self._answer(ask, queries)
 
     def _take(self) -> tuple[Ask, list[tuple[Query, asyncio.Future[Answer]]]]:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from eigenmap import Eigenmap, EigenmapError
 from eigenmap.search import CodeIndex
-from eigenmap.service.state import Ask, Explorer, Item, id_of, key_of
+from eigenmap.service.explorer import Ask, Explorer, Item, id_of, key_of
 from eigenmap.service.thumbnails import StoredPictures
 from eigenmap.service.uploads import Refused
 from tests.service.pictures import encoded
