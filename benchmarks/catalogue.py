@@ -24,7 +24,7 @@ import harness
 from eigenmap.data.images import catalogue
 from eigenmap.demo.methods import DRAWS, METRICS, NAMES, TOP, compare, compare_random
 from eigenmap.demo.study import RECIPE, SCENES, STEPS
-from eigenmap.evaluation.retrieval import Row, lengths, retrieval
+from eigenmap.evaluation.retrieval import ScoreRow, lengths, retrieval
 from eigenmap.fitting.images import fit_images
 from eigenmap.training.provenance import peak_memory_mb
 
@@ -225,7 +225,7 @@ def score_table(runs: list[dict[str, Any]], scene: str, metric: str) -> str:
     return markdown(lines)
 
 
-def over_seeds(tables: list[list[Row]], dim: int, metric: str) -> str:
+def over_seeds(tables: list[list[ScoreRow]], dim: int, metric: str) -> str:
     """Mean and standard deviation of one entry."""
     values = [row[metric] for rows in tables for row in rows if row["dim"] == dim]
     if not values:

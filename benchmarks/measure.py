@@ -23,16 +23,16 @@ import sets
 from eigenmap.evaluation.classes import fit_standardised_sgd
 from eigenmap.evaluation.neighbours import knn_accuracy
 from eigenmap.evaluation.probe import fit_ridge
-from eigenmap.evaluation.retrieval import PCA, Row, lengths, pca, project, random_features, retrieval
+from eigenmap.evaluation.retrieval import PCA, ScoreRow, lengths, pca, project, random_features, retrieval
 from eigenmap.fitting.align import Evidence, align_outputs
 from eigenmap.fitting.problem import Problem
-from eigenmap.model import Source
+from eigenmap.model import CodeSource
 from eigenmap.relations.images import ImagePairs
 from eigenmap.spectrum import EXPONENTS, Alignment, align, captured, neighbour_agreement, unit_rows
 from sets import Split
 
-SOURCES: tuple[Source, ...] = ("encoder", "projector")
-Outputs = dict[Source, Tensor]
+SOURCES: tuple[CodeSource, ...] = ("encoder", "projector")
+Outputs = dict[CodeSource, Tensor]
 Probe = Literal["ridge", "sgd"]
 
 
@@ -99,8 +99,8 @@ def target(data: Path, name: str) -> Target:
 class Bases:
     """Everything that makes codes of outputs, fitted on the training set."""
 
-    principal: Mapping[tuple[Source, bool], PCA]
-    aligned: Mapping[Source, Alignment]
+    principal: Mapping[tuple[CodeSource, bool], PCA]
+    aligned: Mapping[CodeSource, Alignment]
 
     def codes(self, outputs: Outputs) -> Iterator[tuple[str, Tensor]]:
         """Each kind of code by its name."""
@@ -122,7 +122,7 @@ def fit_bases(trained: Trained, gallery: Outputs) -> Bases:
 
 
 @torch.no_grad()
-def ordered_tables(bases: Bases, gallery: Outputs, query: Outputs, on: Target) -> dict[str, list[Row]]:
+def ordered_tables(bases: Bases, gallery: Outputs, query: Outputs, on: Target) -> dict[str, list[ScoreRow]]:
     """Retrieval by every ordered code at every length."""
     return {
         name: retrieval(of_query, of_gallery, *on.labels, lengths(of_query.shape[1]), on.top, tf32=True)
@@ -130,7 +130,7 @@ def ordered_tables(bases: Bases, gallery: Outputs, query: Outputs, on: Target) -
     }
 
 
-def random_tables(gallery: Outputs, query: Outputs, on: Target) -> dict[str, list[Row]]:
+def random_tables(gallery: Outputs, query: Outputs, on: Target) -> dict[str, list[ScoreRow]]:
     """Retrieval by features in no order, ten draws, at all but the smallest number of results."""
     return {
         f"{source} random features": random_features(

@@ -14,7 +14,7 @@ import eigenmap.demo.study as study
 from eigenmap import Eigenmap, EigenmapError
 from eigenmap.data import ImageSet
 from eigenmap.data.images import catalogue
-from eigenmap.data.images.catalogue import Split
+from eigenmap.data.images.catalogue import SplitName
 from eigenmap.demo import METRICS, Demo, Method, run
 from eigenmap.demo.methods import NAMES, stored_rival, where_pixels_are_level
 from eigenmap.demo.page import score_rows
@@ -30,7 +30,7 @@ SECTIONS = (
 )
 
 
-def few(split: Split, posed: bool) -> ImageSet:
+def few(split: SplitName, posed: bool) -> ImageSet:
     return catalogue.load(split, posed).subset(range(300 if split == "train" else 40))
 
 

@@ -34,7 +34,7 @@ from eigenmap.networks import Network, ResidualMLP, SparseRows, build_encoder
 from eigenmap.saved import WAITING, prefixed, read_model, weights_of, write_model
 from eigenmap.spectrum import Alignment, unit_rows
 
-Source = Literal["encoder", "projector"]
+CodeSource = Literal["encoder", "projector"]
 Weighting = Literal["diffusion", "none"]
 Codes = npt.NDArray[np.float32]
 
@@ -123,14 +123,14 @@ class Eigenmap:
         self,
         network: Network,
         alignment: Alignment,
-        source: Source,
+        source: CodeSource,
         input: ImageInput | NodeInput,
         encoder: EncoderSpec | NodeEncoderSpec,
         training: Mapping[str, Any] | None = None,
     ) -> None:
         self.network = network.eval()
         self.alignment = alignment
-        self.source: Source = source
+        self.source: CodeSource = source
         self.input = input
         self.encoder = encoder
         self.training = dict(training or {})
@@ -213,7 +213,9 @@ class Eigenmap:
         return cast(Codes, torch.cat([torch.empty(0, dim), *codes]).numpy())
 
     @torch.inference_mode()
-    def raw(self, rows: Tensor | SparseRows, batch_size: int = 256, source: Source | None = None) -> Iterator[Tensor]:
+    def raw(
+        self, rows: Tensor | SparseRows, batch_size: int = 256, source: CodeSource | None = None
+    ) -> Iterator[Tensor]:
         """What the alignment applies to: unit rows of the network's output `source`, batch by batch, on the CPU.
 
         `rows` are pixels, or features of nodes, as `input.read` makes them; `source` is by default the model's own.

@@ -15,7 +15,7 @@ from eigenmap import Eigenmap, EigenmapError, fit_images
 from eigenmap.embedding import embed_images
 from eigenmap.export import export_faiss, export_onnx, export_parquet
 from eigenmap.search import CodeIndex
-from eigenmap.search.backend import About, Batch
+from eigenmap.search.backend import IndexSpec, ItemBatch
 from eigenmap.search.saving import build
 from tests.cli.run import refused, run, succeed
 
@@ -126,7 +126,7 @@ DOORS: dict[str, Callable[[str, Path, Path], object]] = {
     "open": lambda address, model, index: CodeIndex.open(address),
     "save": lambda address, model, index: CodeIndex.open(index).save(address),
     "build": lambda address, model, index: build(
-        About(2), [Batch(["a"], np.ones((1, 2), np.float32), [{}])], address, overwrite=False, model_dir=None
+        IndexSpec(2), [ItemBatch(["a"], np.ones((1, 2), np.float32), [{}])], address, overwrite=False, model_dir=None
     ),
     "Eigenmap.save": lambda address, model, index: Eigenmap.load(model).save(address),
     "Eigenmap.load": lambda address, model, index: Eigenmap.load(address),

@@ -3,7 +3,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from eigenmap.kernels.hold_out import RIDGES, HeldOut, Verdict, best
+from eigenmap.kernels.hold_out import RIDGES, HeldOutGram, Verdict, best
 from eigenmap.kernels.ritz import DISTINCT, solve
 from eigenmap.relations.kernel import rbf
 from eigenmap.relations.operator import MatrixOperator
@@ -29,8 +29,8 @@ def bumps(x: Tensor) -> Tensor:
     return rbf(x, torch.linspace(-1.2, 1.2, 80).double()[:, None], 0.1)
 
 
-def held_out(gram: Tensor, p: Tensor | None = None) -> HeldOut:
-    return HeldOut(MatrixOperator(X, gram, p), generator())
+def held_out(gram: Tensor, p: Tensor | None = None) -> HeldOutGram:
+    return HeldOutGram(MatrixOperator(X, gram, p), generator())
 
 
 def test_verdicts_are_those_of_the_equation() -> None:

@@ -26,7 +26,7 @@ from eigenmap.export import export_faiss, export_parquet
 from eigenmap.objectives import build
 from eigenmap.search import CodeIndex
 from eigenmap.training import TrainingConfig, checkpoint, train
-from eigenmap.training.metrics import Metrics
+from eigenmap.training.metrics import MetricsFile
 from eigenmap.training.progress import Silent
 from tests.graphs import blocks
 from tests.robustness import index_operations  # noqa: F401 - its operations are among all
@@ -97,7 +97,7 @@ class Train(Operation):
     def read(self, folder: Path) -> object:
         run = folder / "runs" / "mine"
         saved = checkpoint.load(run / "checkpoint.pt")
-        history = Metrics(run / "metrics.jsonl", resume_step=saved.step).history
+        history = MetricsFile(run / "metrics.jsonl", resume_step=saved.step).history
         weights = {name: round(float(values.double().sum()), 4) for name, values in saved.network.items()}
         return saved.step, [record["step"] for record in history], weights
 

@@ -22,7 +22,7 @@ import numpy as np
 from eigenmap.core import folders
 from eigenmap.search import CodeIndex, directory
 from eigenmap.search.adding import add
-from eigenmap.search.backend import About, Batch
+from eigenmap.search.backend import IndexSpec, ItemBatch
 from eigenmap.search.saving import build
 
 K = 10
@@ -63,7 +63,7 @@ def save_over_itself(path: Path) -> None:
 
 
 def replace(path: Path) -> None:
-    build(About(K), [Batch(["a", "b"], codes(60, 61), [{}, {}])], path, overwrite=True, model_dir=None)
+    build(IndexSpec(K), [ItemBatch(["a", "b"], codes(60, 61), [{}, {}])], path, overwrite=True, model_dir=None)
 
 
 def pictures(count: int) -> np.ndarray:
@@ -77,8 +77,8 @@ def replace_with_pictures(path: Path) -> None:
         made.write_note("sources", {"sources": []})
         store(made.path, ["a", "b"], pictures(2))
 
-    batches = [Batch(["a", "b"], codes(60, 61), [{}, {}])]
-    build(About(K), batches, path, overwrite=True, model_dir=None, finish=finish)
+    batches = [ItemBatch(["a", "b"], codes(60, 61), [{}, {}])]
+    build(IndexSpec(K), batches, path, overwrite=True, model_dir=None, finish=finish)
 
 
 def add_with_pictures(path: Path) -> None:

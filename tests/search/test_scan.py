@@ -56,7 +56,7 @@ def test_a_scan_that_nobody_waits_for_ends_between_two_blocks(monkeypatch, n_que
         monkeypatch.setattr(Columns, name, lambda *a, method=method: read.append(a[1:]) or method(*a))
     whole = of.scan(queries, 5, None)[1]
     at_once, read[:] = len(read), []
-    with cancellation.when(lambda: len(read) > at_once // 2), pytest.raises(cancellation.StoppedError):
+    with cancellation.when(lambda: len(read) > at_once // 2), pytest.raises(cancellation.SearchCancelledError):
         of.scan(queries, 5, None)
     assert at_once // 2 < len(read) < at_once
     with cancellation.when(lambda: False):
@@ -66,12 +66,12 @@ def test_a_scan_that_nobody_waits_for_ends_between_two_blocks(monkeypatch, n_que
         if n_queries == 1:  # one block
             of.rerank(queries, candidates, 5)
         else:
-            with pytest.raises(cancellation.StoppedError):
+            with pytest.raises(cancellation.SearchCancelledError):
                 of.rerank(queries, candidates, 5)
     assert len(read) == 1
     with cancellation.when(lambda: True):
         for work in (lambda: of.rerank(queries, candidates, 5), lambda: scanner().scan(queries, 5, None)):
-            with pytest.raises(cancellation.StoppedError):
+            with pytest.raises(cancellation.SearchCancelledError):
                 work()
 
 
@@ -90,7 +90,7 @@ def test_what_is_kept_stays_within_the_memory_given():
     for dim in range(2, K + 1):
         of.scan(codes(1)[:, :dim].copy(), 5, None)
         of.scan(codes(20)[:, :dim].copy(), 5, None)
-        kept = sum(lengths.squares.nbytes + lengths.norms.nbytes for lengths in of._lengths.values())
+        kept = sum(norms.squares.nbytes + norms.norms.nbytes for norms in of._norms.values())
         assert 0 < kept <= of.memory_bytes // 2
         assert sum(prefix.nbytes for _, prefix in of._kept.values()) <= of.memory_bytes
 

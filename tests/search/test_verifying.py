@@ -14,7 +14,7 @@ from eigenmap.search import Approximate, CodeIndex, checksums, directory
 from eigenmap.search.adding import add
 from eigenmap.search.checksums import damaged_part, extended
 from eigenmap.search.directory import Directory
-from eigenmap.search.log import Log, State, read_log
+from eigenmap.search.log import IndexState, Log, read_log
 from eigenmap.search.notes import as_bytes
 from eigenmap.search.saving import save
 from eigenmap.service.explorer import Explorer
@@ -350,7 +350,7 @@ def test_a_codec_that_contradicts_the_index_is_refused(tmp_path, options, codec)
     with pytest.raises(EigenmapError, match=r"codec\.json is missing, truncated or damaged"):
         CodeIndex.open(path)
     state = read_log((path / "log").read_bytes()).state
-    forged = State(state.id_type, state.sizes, state.crc32, {**state.fixed, "codec.json": zlib.crc32(content)})
+    forged = IndexState(state.id_type, state.sizes, state.crc32, {**state.fixed, "codec.json": zlib.crc32(content)})
     (path / "log").write_bytes(Log(forged).compacted()[0])
     with pytest.raises(EigenmapError, match=r"codec\.json contradicts index\.json"):
         CodeIndex.open(path)

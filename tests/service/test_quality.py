@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from eigenmap.search.backend import Batch
+from eigenmap.search.backend import ItemBatch
 from eigenmap.service.quality import measure
 
 
@@ -11,11 +11,11 @@ def average_precision(hits: list[bool]) -> float:
     return sum(precisions) / len(precisions) if precisions else 0.0
 
 
-def items(n: int, k: int, labels: list[str]) -> Batch:
+def items(n: int, k: int, labels: list[str]) -> ItemBatch:
     rng = np.random.default_rng(0)
     centres = {label: rng.normal(size=k) * np.linspace(2, 0, k) for label in sorted(set(labels))}
     codes = np.stack([centres[label] + rng.normal(size=k) for label in labels]).astype(np.float32)
-    return Batch([str(i) for i in range(n)], codes, [{"label": label} for label in labels])
+    return ItemBatch([str(i) for i in range(n)], codes, [{"label": label} for label in labels])
 
 
 def test_map_is_that_of_a_slow_loop() -> None:
@@ -47,4 +47,4 @@ def test_without_labels_there_is_nothing_to_measure() -> None:
     given = items(20, 4, ["a"] * 20)
     assert measure(given, several=False) is None  # one label says nothing
     assert measure(given._replace(metadata=[{}] * 20), several=False) is None
-    assert measure(Batch(["a"], given.codes[:1], [{"label": "a"}]), several=False) is None
+    assert measure(ItemBatch(["a"], given.codes[:1], [{"label": "a"}]), several=False) is None

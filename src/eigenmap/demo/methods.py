@@ -22,7 +22,7 @@ from typing import Any
 
 from eigenmap.data import ImageSet
 from eigenmap.evaluation import baselines
-from eigenmap.evaluation.retrieval import Row
+from eigenmap.evaluation.retrieval import ScoreRow
 from eigenmap.model import Eigenmap
 
 METRICS = {
@@ -52,7 +52,7 @@ class Method:
     """One way to make codes, with its scores: a row a length, as `evaluation.retrieval` returns them."""
 
     key: str
-    rows: Sequence[Row]
+    rows: Sequence[ScoreRow]
 
     @property
     def name(self) -> str:

@@ -20,7 +20,7 @@ from eigenmap.core.errors import EigenmapError
 from eigenmap.core.files import require_writable
 from eigenmap.data import ImageSet
 from eigenmap.data.images import catalogue
-from eigenmap.data.images.catalogue import Split
+from eigenmap.data.images.catalogue import SplitName
 from eigenmap.demo.methods import Method, compare, stored_rival
 from eigenmap.evaluation.baselines import labels_of
 from eigenmap.figures.answers import find_answers
@@ -45,7 +45,7 @@ FEWEST_STEPS = 200
 RECIPE = recipes.get("catalogue")
 """How all models are trained, the rival included (with another objective)."""
 
-Load = Callable[[Split, bool], ImageSet]
+Load = Callable[[SplitName, bool], ImageSet]
 Say = Callable[[str], None]
 
 

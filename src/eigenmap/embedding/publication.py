@@ -23,7 +23,7 @@ from eigenmap.embedding.shards import DESCRIPTION, Codebook
 Identity = list[int] | None
 """What a path leads to: the number of its inode, and for a file its size and time; None if it leads nowhere."""
 
-State = Literal["waiting", "published", "lost"]
+PublicationState = Literal["waiting", "published", "lost"]
 """Codes are not in their place yet, are there, or were there and are gone."""
 
 
@@ -110,7 +110,7 @@ class Publication:
             self._record.unlink()
             raise
 
-    def settle(self) -> State:
+    def settle(self) -> PublicationState:
         """Finish or take back what a killed process began, and say where the codes are now."""
         try:
             record = _Record.read(self._record)
@@ -118,7 +118,7 @@ class Publication:
             return "waiting"
         digest, replaces = record
         _finish_move(self.staged, self.out)
-        state: State = "lost"
+        state: PublicationState = "lost"
         if _digest(self.staged) == digest:
             state = "waiting"
             if identity(self.out) == replaces:

@@ -20,8 +20,8 @@ from torch import Tensor
 from eigenmap.core.errors import EigenmapError
 from eigenmap.data import ImageSet
 from eigenmap.data.images.labels import Labels
-from eigenmap.evaluation.ranking import Codes
-from eigenmap.evaluation.retrieval import Row, lengths, pca, project, random_features, retrieval
+from eigenmap.evaluation.ranking import CodesLike
+from eigenmap.evaluation.retrieval import ScoreRow, lengths, pca, project, random_features, retrieval
 from eigenmap.model import Eigenmap
 from eigenmap.spectrum import unit_rows
 
@@ -40,7 +40,7 @@ def compare(
     pixels: bool = True,
     draws: int = 0,
     seed: int = 0,
-) -> dict[str, list[Row]]:
+) -> dict[str, list[ScoreRow]]:
     """Score the ordered code and the baselines; the network sees every image once.
 
     Args:
@@ -56,7 +56,7 @@ def compare(
     truth = same_classes(queries, gallery)
     (query_features, query_psi), (features, psi) = outputs(model, queries.pixels), outputs(model, gallery.pixels)
     axes = pca(features)
-    codes: dict[str, tuple[Codes, Codes]] = {
+    codes: dict[str, tuple[CodesLike, CodesLike]] = {
         "ours": (_ordered(model, query_features, query_psi), _ordered(model, features, psi)),
         "encoder-pca": (project(query_features, axes), project(features, axes)),
     }
@@ -79,7 +79,7 @@ def compare_random(
     top: Sequence[int] = TOP,
     draws: int = DRAWS,
     seed: int = 0,
-) -> list[Row]:
+) -> list[ScoreRow]:
     """Score the projector's raw outputs in random order alone, with the spread over draws."""
     (_, psi), (_, query_psi) = outputs(model, gallery.pixels), outputs(model, queries.pixels)
     truth = same_classes(queries, gallery)

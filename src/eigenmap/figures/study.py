@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from eigenmap.core.errors import EigenmapError
-from eigenmap.evaluation.retrieval import Row
+from eigenmap.evaluation.retrieval import ScoreRow
 from eigenmap.figures.curves import Curve, Panel, length_curves
 from eigenmap.figures.excitation import ExcitedFeature, MadeFeature, exciting_figure, made_figure
 from eigenmap.figures.gallery import Answers, answer_grid
@@ -56,7 +56,7 @@ class Study:
     """What figures and the report are made from; whatever was not looked at is empty."""
 
     run: TrainedRun | None
-    comparison: Mapping[str, Sequence[Row]] = field(default_factory=dict)
+    comparison: Mapping[str, Sequence[ScoreRow]] = field(default_factory=dict)
     answers: Sequence[Answers] = ()
     exciting: Sequence[ExcitedFeature] = ()
     made: Sequence[MadeFeature] = ()
@@ -129,7 +129,7 @@ def runs_training(runs: Sequence[TrainedRun]) -> Figure | None:
     return training_figure(known) if known else None
 
 
-def comparison_panels(comparison: Mapping[str, Sequence[Row]]) -> list[Panel]:
+def comparison_panels(comparison: Mapping[str, Sequence[ScoreRow]]) -> list[Panel]:
     """MAP and precision of the ordered code and its baselines, each at the longest ranking that was scored."""
     return [
         Panel(
@@ -150,7 +150,7 @@ def comparison_panels(comparison: Mapping[str, Sequence[Row]]) -> list[Panel]:
     ]
 
 
-def comparison_metrics(comparison: Mapping[str, Sequence[Row]]) -> list[str]:
+def comparison_metrics(comparison: Mapping[str, Sequence[ScoreRow]]) -> list[str]:
     """What figures and tables show of a comparison."""
     return default_metrics([Scores("ours", comparison["ours"], Path())])
 

@@ -19,7 +19,7 @@ from eigenmap.fitting import align
 from eigenmap.fitting.options import RunOptions, Say
 from eigenmap.fitting.problem import Problem, Task
 from eigenmap.fitting.run_folder import steps_of_run
-from eigenmap.model import Eigenmap, Source
+from eigenmap.model import CodeSource, Eigenmap
 from eigenmap.recipes.recipe import BaseRecipe
 from eigenmap.spectrum import Alignment
 from eigenmap.training import TrainingConfig, budget_in_words, loop, measure_step, start, steps_for_budget
@@ -95,7 +95,7 @@ def step_seconds(task: Task, options: RunOptions, steps: int = 20, warmup: int =
     return measure_step(problem.network, problem.relation, problem.objective, config, fabric, steps, warmup)
 
 
-def best_code(trained: Trained, say: Say) -> tuple[Source, Alignment]:
+def best_code(trained: Trained, say: Say) -> tuple[CodeSource, Alignment]:
     """The output of the network that makes the best codes on held-out pairs, and its alignment."""
     problem, result, recipe = trained.problem, trained.result, trained.task.recipe
     # Forward only: about a third of the work of training.
@@ -107,7 +107,7 @@ def best_code(trained: Trained, say: Say) -> tuple[Source, Alignment]:
     return align.best_output(aligned, recipe.n_components, say)
 
 
-def sources_of(recipe: BaseRecipe) -> Sequence[Source]:
+def sources_of(recipe: BaseRecipe) -> Sequence[CodeSource]:
     """The outputs among which the code is chosen."""
     return ("encoder", "projector") if recipe.codes == "auto" else (recipe.codes,)
 

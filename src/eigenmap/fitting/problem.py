@@ -14,7 +14,7 @@ from eigenmap.networks import Network
 from eigenmap.recipes.recipe import BaseRecipe
 from eigenmap.spectrum import Alignment
 from eigenmap.training.config import Setting, TrainingConfig
-from eigenmap.training.health import HeldOut
+from eigenmap.training.health import HeldOutPairs
 from eigenmap.training.loop import Monitor, Relation
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Problem:
     stored: Network
     relation: Relation
     objective: nn.Module
-    held_out: HeldOut
+    held_out: HeldOutPairs
     evidence: Callable[[], Evidence]
     input: ImageInput | NodeInput
     encoder: EncoderSpec | NodeEncoderSpec

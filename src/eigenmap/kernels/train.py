@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -20,13 +20,6 @@ OFFSET, OFFSET_OF_BLOCKS = 1e-4, 1e-2
 On small blocks of many points small eigenvalues are noise, and training for them costs the others;
 `benchmarks/eigen_choices.py` compares the two.
 """
-
-
-class Batches(Protocol):
-    """Where the batch of a step comes from."""
-
-    def batch(self, step: int) -> Batch:
-        """The batch of this step."""
 
 
 class WholeBatch:

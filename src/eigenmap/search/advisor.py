@@ -36,7 +36,7 @@ _SPARE = 0.3
 
 
 @dataclass(frozen=True)
-class Row:
+class AdviceRow:
     """One way to search, and what it gave: `recall` against full length, and queries/s in one batch."""
 
     name: str
@@ -60,13 +60,13 @@ class Advice:
     queries: int
     wanted_recall: float
     bytes_per_item: int
-    rows: list[Row]
+    rows: list[AdviceRow]
     prefixes: list[PrefixRow]
-    chosen: Row
+    chosen: AdviceRow
     remarks: list[str] = field(default_factory=list)
 
     @property
-    def full(self) -> Row:
+    def full(self) -> AdviceRow:
         """The exact search at full length."""
         return self.rows[0]
 
@@ -108,8 +108,8 @@ def stored_advice(note: dict[str, Any] | None, n_components: int) -> Advice | No
         return None
 
 
-def _row(entry: dict[str, Any]) -> Row:
-    return Row(**{**entry, "stages": tuple(Stage(*stage) for stage in entry["stages"])})
+def _row(entry: dict[str, Any]) -> AdviceRow:
+    return AdviceRow(**{**entry, "stages": tuple(Stage(*stage) for stage in entry["stages"])})
 
 
 def advise(
@@ -204,13 +204,13 @@ class Measure:
         """Share of the true results found, of these queries."""
         return float(np.mean([len(set(self.truth[i]) & set(found[i])) / len(self.truth[i]) for i in which]))
 
-    def row(self, name: str, stages: Sequence[Stage], exact: bool) -> Row:
+    def row(self, name: str, stages: Sequence[Stage], exact: bool) -> AdviceRow:
         """Measure one setting; the first search warms what the second is timed with."""
         found = self._search(stages, exact)
         began = time.perf_counter()
         self.backend.search(self.queries, stages, [], exact)
         seconds = max(time.perf_counter() - began, 1e-9)
-        return Row(name, tuple(stages), exact, self.recall(found, self.judged), len(self.queries) / seconds)
+        return AdviceRow(name, tuple(stages), exact, self.recall(found, self.judged), len(self.queries) / seconds)
 
     def needed(self, dim: int, recall: float, exact: bool) -> int | None:
         """The fewest items to keep of a ranking by `dim` features so that `recall` of the truth is among them."""
@@ -243,7 +243,7 @@ class Measure:
         return [[Stage(how.dim, max(k, self.top)), last] for k in sorted(keeps)]
 
 
-def _remarks(prefixes: Sequence[PrefixRow], chosen: Row, recall: float) -> list[str]:
+def _remarks(prefixes: Sequence[PrefixRow], chosen: AdviceRow, recall: float) -> list[str]:
     remarks = []
     if chosen.recall < recall:
         remarks.append(f"nothing that is allowed reaches a recall of {recall:g}; this comes closest")

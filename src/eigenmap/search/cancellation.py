@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 
-class StoppedError(Exception):
+class SearchCancelledError(Exception):
     """Nobody waits for this search any more."""
 
 
@@ -34,7 +34,7 @@ def when(unwanted: Callable[[], bool]) -> Iterator[None]:
     >>> with when(lambda: True):
     ...     check()
     Traceback (most recent call last):
-    eigenmap.search.cancellation.StoppedError: nobody waits for this search any more
+    eigenmap.search.cancellation.SearchCancelledError: nobody waits for this search any more
     """
     before, _wish.unwanted = _wish.unwanted, unwanted
     try:
@@ -44,6 +44,6 @@ def when(unwanted: Callable[[], bool]) -> Iterator[None]:
 
 
 def check() -> None:
-    """Raise `StoppedError` if what this thread does is no longer wanted."""
+    """Raise `SearchCancelledError` if what this thread does is no longer wanted."""
     if _wish.unwanted is not None and _wish.unwanted():
-        raise StoppedError("nobody waits for this search any more")
+        raise SearchCancelledError("nobody waits for this search any more")

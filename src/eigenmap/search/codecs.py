@@ -19,7 +19,7 @@ then the expected cosine times the reliability. The exponent was chosen on train
 catalogue: (|x| / |x / rms|)^1/4 is ahead of no scale in mAP over the top 1,000 there at every budget; a power of 1 is
 better still on CIFAR-10, and worse on the catalogue.
 
-    codec = train(About(256, precision="bits", bytes_per_item=16), codes)
+    codec = train(IndexSpec(256, precision="bits", bytes_per_item=16), codes)
     codec.bits          # how many bits each feature has, 8 / size of its group
 """
 
@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 
 from eigenmap.core.errors import EigenmapError
 from eigenmap.search import forking
-from eigenmap.search.backend import About, Floats, Id
+from eigenmap.search.backend import Floats, Id, IndexSpec
 from eigenmap.search.bit_allocation import spread
 
 Bytes: TypeAlias = NDArray[np.uint8]
@@ -285,7 +285,7 @@ class GroupCodec:
         return codes if self.rms is None else reliable(codes, self.rms)
 
 
-def train(about: About, codes: Floats) -> Codec:
+def train(about: IndexSpec, codes: Floats) -> Codec:
     """The codec of an index, its scales and levels from the first codes that are added."""
     if about.precision in ("float32", "float16"):
         return FloatCodec(about.n_components, about.precision)
@@ -354,7 +354,7 @@ def from_json(entries: Mapping[str, Any], n_components: int) -> Codec:
     return codec
 
 
-def fits(codec: Codec, about: About) -> bool:
+def fits(codec: Codec, about: IndexSpec) -> bool:
     """Whether an index that is described so has its features written this way."""
     kinds = {"int8": Int8Codec, "signs": SignCodec, "bits": GroupCodec}
     if isinstance(codec, FloatCodec):

@@ -1,6 +1,6 @@
 """An index on disk: a directory of files that only grow, and a log that says how much of them counts.
 
-    index.json           format, version, and what the index is (`backend.About`)
+    index.json           format, version, and what the index is (`backend.IndexSpec`)
     codec.json           how features are written (`codecs`); appears with the first items
     features-0-8.bin     features 0-8 of all rows, then one file for each further column block
     ids.bin, ids.ends    the ids joined, and where each of them ends (int64)
@@ -36,12 +36,12 @@ from eigenmap.core.errors import EigenmapError, ReplacedError
 from eigenmap.core.files import parse_json
 from eigenmap.core.folders import BusyFolderError, folder_lock, is_empty_folder, remove_leftovers, staged_folder
 from eigenmap.search import checksums, codecs, notes
-from eigenmap.search.backend import About
+from eigenmap.search.backend import IndexSpec
 from eigenmap.search.index_file import RESTORE, about_of, description_of, opened, there
-from eigenmap.search.log import DamagedLogError, Log, State, read_log
+from eigenmap.search.log import DamagedLogError, IndexState, Log, read_log
 from eigenmap.search.open_folder import OpenFolder, require_folders
 
-Loaded = TypeVar("Loaded")
+T = TypeVar("T")
 
 _LONGEST_LOG = 64
 """Lines after which a log is rewritten as one."""
@@ -66,7 +66,7 @@ class Directory:
         self._adopt(folder)
 
     @classmethod
-    def create(cls, path: Path, about: About) -> Directory:
+    def create(cls, path: Path, about: IndexSpec) -> Directory:
         """An empty index in a new directory, which appears whole or not at all."""
         with staged_index(path, about, overwrite=False):
             pass
@@ -148,7 +148,7 @@ class Directory:
             if folder.is_at(self.path) is not False:
                 raise
 
-    def settled(self, load: Callable[[], Loaded]) -> Loaded:
+    def settled(self, load: Callable[[], T]) -> T:
         """What `load` makes of the files, made anew if the directory is replaced meanwhile."""
         while True:
             try:
@@ -162,7 +162,7 @@ class Directory:
                     raise EigenmapError(f"{self.path} is damaged or cannot be read: {error}; {RESTORE}") from error
 
     @property
-    def state(self) -> State:
+    def state(self) -> IndexState:
         """What counts."""
         return self._log.state
 
@@ -185,7 +185,7 @@ class Directory:
         except DamagedLogError as error:
             raise EigenmapError(f"{file} is damaged: {error}; {RESTORE}") from error
 
-    def _check_sizes(self, folder: OpenFolder, state: State) -> None:
+    def _check_sizes(self, folder: OpenFolder, state: IndexState) -> None:
         for name, size in state.sizes.items():
             try:
                 there = folder.stat(name).st_size
@@ -304,7 +304,7 @@ class Directory:
                 raise EigenmapError(f"{self.path / 'log'} was changed by a process that did not wait for its turn")
             if not self._log.chained:
                 self._upgrade()
-            self._append_line(State(id_type, *self._grown(additions, durable), self._fixed()), durable)
+            self._append_line(IndexState(id_type, *self._grown(additions, durable), self._fixed()), durable)
             if self._log.lines > _LONGEST_LOG:
                 with suppress(OSError):  # the change is complete; the next one tries again
                     self._compact(durable)
@@ -346,7 +346,7 @@ class Directory:
                     fixed[name] = zlib.crc32(self._folder.read(name))
         return fixed
 
-    def _append_line(self, state: State, durable: bool) -> None:
+    def _append_line(self, state: IndexState, durable: bool) -> None:
         line, log = self._log.next(state)
         with self._writing("log"):
             try:
@@ -393,7 +393,7 @@ def feature_files(codec: codecs.Codec) -> list[str]:
     return [f"features-{first}-{end}.bin" for first, end in codec.blocks]
 
 
-def _shape(about: About) -> tuple[object, ...]:
+def _shape(about: IndexSpec) -> tuple[object, ...]:
     """What an open index cannot have otherwise from one moment to the next."""
     return about.fingerprint, about.n_components, about.metric, about.approximate is None
 
@@ -405,7 +405,7 @@ def require_index(target: Path) -> None:
 
 
 @contextmanager
-def staged_index(path: Path, about: About, overwrite: bool, held: bool = False) -> Iterator[Directory]:
+def staged_index(path: Path, about: IndexSpec, overwrite: bool, held: bool = False) -> Iterator[Directory]:
     """An empty index to fill; it takes its place at `path` when the block ends without an error.
 
     Without `overwrite` nothing is ever replaced, and with it only an index. `held` says that the caller has locked the
@@ -420,5 +420,5 @@ def staged_index(path: Path, about: About, overwrite: bool, held: bool = False) 
     with staged_folder(path, replace=overwrite, check=require_index, held=held) as staging:
         folder = OpenFolder(staging)
         folder.replace("index.json", content := description_of(about), durable=False)
-        folder.replace("log", Log(State(fixed={"index.json": zlib.crc32(content)})).compacted()[0], durable=False)
+        folder.replace("log", Log(IndexState(fixed={"index.json": zlib.crc32(content)})).compacted()[0], durable=False)
         yield Directory(folder, private=True)

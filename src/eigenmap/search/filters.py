@@ -42,10 +42,10 @@ class NestedError(EigenmapError):
     """A mapping or a list where a filter or metadata hold a plain value."""
 
 
-class Values(tuple[Value, ...]):
+class AllowedValues(tuple[Value, ...]):
     """What "in" allows: a tuple that finds a value as fast among a million as among two.
 
-    >>> "1" in Values(("1", 2)), Values(("1", 2)).allow(1), Values(("1", 2)).allow(2.0)
+    >>> "1" in AllowedValues(("1", 2)), AllowedValues(("1", 2)).allow(1), AllowedValues(("1", 2)).allow(2.0)
     (True, False, True)
     """
 
@@ -78,7 +78,7 @@ class Condition(NamedTuple):
         """Whether a value that an item has in this field meets the condition."""
         if self.op == "in":
             assert isinstance(self.value, tuple)
-            allowed = self.value if isinstance(self.value, Values) else Values(self.value)
+            allowed = self.value if isinstance(self.value, AllowedValues) else AllowedValues(self.value)
             return allowed.allow(value)
         if isinstance(self.value, tuple) or _kind(value) != _kind(self.value):
             return False
@@ -128,7 +128,7 @@ def _comparison(field: str, op: str, value: Any) -> Condition:
     if op == "in":
         if isinstance(value, str) or not isinstance(value, Iterable):
             raise EigenmapError(f'the filter on {shown(field)} needs a list for "in", not {shown(value)}')
-        return Condition(field, op, Values(plain(one, field) for one in value))
+        return Condition(field, op, AllowedValues(plain(one, field) for one in value))
     return Condition(field, op, plain(value, field))
 
 

@@ -11,7 +11,7 @@ from typing import TypeVar
 from eigenmap.core.errors import EigenmapError
 from eigenmap.core.files import parse_json
 from eigenmap.core.folders import recover
-from eigenmap.search.backend import About
+from eigenmap.search.backend import IndexSpec
 from eigenmap.search.open_folder import OpenFolder
 
 FORMAT = "eigenmap-index"
@@ -48,7 +48,7 @@ def opened(path: Path) -> OpenFolder:
         raise EigenmapError(f"{path} cannot be read: {error.strerror}") from error
 
 
-def about_of(folder: OpenFolder) -> About:
+def about_of(folder: OpenFolder) -> IndexSpec:
     """What the index in a directory is."""
     path = folder.path
     try:
@@ -66,11 +66,11 @@ def about_of(folder: OpenFolder) -> About:
             f"{path} has index format version {version!r}, but this eigenmap reads version {FORMAT_VERSION}; {AGAIN}"
         )
     try:
-        return About.from_json(entries)
+        return IndexSpec.from_json(entries)
     except (TypeError, ValueError) as error:
         raise EigenmapError(f"{path / 'index.json'} is damaged; {RESTORE}") from error
 
 
-def description_of(about: About) -> bytes:
+def description_of(about: IndexSpec) -> bytes:
     """The content of `index.json`."""
     return json.dumps({"format": FORMAT, "format_version": FORMAT_VERSION, **about.as_json()}).encode("ascii")

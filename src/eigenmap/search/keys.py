@@ -14,7 +14,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenmap.search.backend import Id, Rows
+from eigenmap.search.backend import Id, RowNumbers
 from eigenmap.search.text_store import Texts
 
 Hashes = NDArray[np.uint64]
@@ -37,7 +37,7 @@ def hashes_of(texts: Sequence[bytes]) -> Hashes:
     return np.frombuffer(joined, "<u8")
 
 
-def rows_with(stored: Hashes, wanted: Hashes) -> Rows:
+def rows_with(stored: Hashes, wanted: Hashes) -> RowNumbers:
     """The rows whose hash is among the wanted ones, in order.
 
     >>> rows_with(np.array([7, 5, 7], np.uint64), np.array([7], np.uint64)).tolist()
@@ -48,7 +48,7 @@ def rows_with(stored: Hashes, wanted: Hashes) -> Rows:
     table = np.zeros(1 << bits, bool)
     table[wanted >> shift] = True
     known = np.sort(wanted)
-    found: list[Rows] = [np.empty(0, np.int64)]
+    found: list[RowNumbers] = [np.empty(0, np.int64)]
     for start in range(0, len(stored), _ROWS_AT_ONCE):
         part = np.asarray(stored[start : start + _ROWS_AT_ONCE])
         rows = np.flatnonzero(table[part >> shift])

@@ -14,7 +14,7 @@ import numpy as np
 from eigenmap.core.addresses import require_path
 from eigenmap.core.errors import EigenmapError
 from eigenmap.search import checks, codecs
-from eigenmap.search.backend import About, Backend, Batch, Readable, still
+from eigenmap.search.backend import Backend, IndexSpec, ItemBatch, Readable, still
 from eigenmap.search.directory import Directory, staged_index
 from eigenmap.search.flat import FlatBackend, as_text
 from eigenmap.search.parts import MODEL, note_parts
@@ -47,8 +47,8 @@ def save(
 
 
 def build(
-    about: About,
-    batches: Iterable[Batch],
+    about: IndexSpec,
+    batches: Iterable[ItemBatch],
     path: Place,
     *,
     overwrite: bool,
@@ -116,9 +116,9 @@ def _link_or_copy(entry: Place, target: Place) -> None:
             shutil.copyfile(entry, target, follow_symlinks=False)
 
 
-def joined(batches: Iterable[Batch], rows: int = codecs.LARGEST_SAMPLE) -> Iterator[Batch]:
+def joined(batches: Iterable[ItemBatch], rows: int = codecs.LARGEST_SAMPLE) -> Iterator[ItemBatch]:
     """The same items, at least so many at once but for the last: levels of compact codes are learned from the first."""
-    held: list[Batch] = []
+    held: list[ItemBatch] = []
     for batch in batches:
         held.append(batch)
         if sum(len(one.ids) for one in held) >= rows:
@@ -128,13 +128,13 @@ def joined(batches: Iterable[Batch], rows: int = codecs.LARGEST_SAMPLE) -> Itera
         yield _join(held)
 
 
-def _join(batches: list[Batch]) -> Batch:
+def _join(batches: list[ItemBatch]) -> ItemBatch:
     ids = [name for batch in batches for name in batch.ids]
     metadata = [item for batch in batches for item in batch.metadata]
-    return Batch(ids, np.concatenate([batch.codes for batch in batches]), metadata)
+    return ItemBatch(ids, np.concatenate([batch.codes for batch in batches]), metadata)
 
 
-def _empty(about: About, directory: Directory, codec: codecs.Codec | None = None) -> FlatBackend:
+def _empty(about: IndexSpec, directory: Directory, codec: codecs.Codec | None = None) -> FlatBackend:
     made = FlatBackend(about, _COPIED_BYTES, directory, codec)
     made.durable = False  # the directory is put on disk as a whole before it takes its place
     return made

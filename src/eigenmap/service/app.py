@@ -112,7 +112,7 @@ def _add_pages(app: FastAPI) -> None:
 
 
 def _add_health(app: FastAPI, service: Service) -> None:
-    @app.get("/api/health", response_model=schemas.Health, tags=["about"])
+    @app.get("/api/health", response_model=schemas.HealthOut, tags=["about"])
     async def health() -> Response:
         """Whether the service lives."""
         return Json({"status": "ok"})

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from eigenmap.core.errors import EigenmapError, ReplacedError, UnknownIdError
-from eigenmap.search.backend import Batch, Floats, Id, KeepsNotes, Metadata
+from eigenmap.search.backend import Floats, Id, ItemBatch, KeepsNotes, Metadata
 from eigenmap.search.codecs import Codec
 from eigenmap.search.index import CodeIndex
 from eigenmap.search.parts import model_in
@@ -43,7 +43,7 @@ class Item(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Ask:
+class SearchParameters:
     """What queries must have in common to be answered by one scan."""
 
     features: Features
@@ -79,7 +79,7 @@ class Explorer:
     """An index to look at.
 
     explorer = Explorer.open(Path("photos.index"))
-    explorer.answer(Ask("ordered", dim=16, top=10), ["holiday/beach.jpg"])
+    explorer.answer(SearchParameters("ordered", dim=16, top=10), ["holiday/beach.jpg"])
 
     It stays with its index and its model: where another index has taken the place of the first, `ReplacedError` is
     raised by whatever needs the index, and `again` opens the new one.
@@ -109,7 +109,7 @@ class Explorer:
         self._whole_ids = isinstance(drawn.ids[0], int)
         self._order = np.random.default_rng(0).permutation(index.n_components)
         self._shuffled: CodeIndex | None = None
-        self._drawn: Batch | None = drawn
+        self._drawn: ItemBatch | None = drawn
         self.quality: quality.Quality | None = None
         self.quality_known = False
 
@@ -201,7 +201,7 @@ class Explorer:
         """Those of some items that are in the index now."""
         return set(_known(self.index, list(dict.fromkeys(names))))
 
-    def answer(self, ask: Ask, queries: Sequence[Query]) -> list[list[Item] | Exception]:
+    def answer(self, ask: SearchParameters, queries: Sequence[Query]) -> list[list[Item] | Exception]:
         """The best items of each query, without the query itself where it is an item."""
         index = self.index
         if ask.features == "random":

@@ -18,9 +18,9 @@ from typing import Generic, TypeVar
 
 from eigenmap.search import cancellation
 
-Ask = TypeVar("Ask", bound=Hashable)
-Query = TypeVar("Query")
-Answer = TypeVar("Answer")
+KeyT = TypeVar("KeyT", bound=Hashable)
+QueryT = TypeVar("QueryT")
+AnswerT = TypeVar("AnswerT")
 T = TypeVar("T")
 
 
@@ -95,7 +95,7 @@ class Slots:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
-class Batches(Generic[Ask, Query, Answer]):
+class QueryBatcher(Generic[KeyT, QueryT, AnswerT]):
     """Answers queries on one thread, together where they ask the same.
 
     `answer(ask, queries)` returns an answer, or an exception to be raised, for each query. It is stopped
@@ -104,18 +104,18 @@ class Batches(Generic[Ask, Query, Answer]):
 
     def __init__(
         self,
-        answer: Callable[[Ask, Sequence[Query]], Sequence[Answer | Exception]],
+        answer: Callable[[KeyT, Sequence[QueryT]], Sequence[AnswerT | Exception]],
         waiting: int,
         at_once: int,
     ) -> None:
         self._answer = answer
         self._most = waiting
         self._at_once = at_once
-        self._groups: dict[Ask, deque[tuple[Query, asyncio.Future[Answer]]]] = {}
+        self._groups: dict[KeyT, deque[tuple[QueryT, asyncio.Future[AnswerT]]]] = {}
         self._wake = asyncio.Event()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="search")
         self._task: asyncio.Task[None] | None = None
-        self._running: list[asyncio.Future[Answer]] = []
+        self._running: list[asyncio.Future[AnswerT]] = []
         self.waiting = 0
         self.scans = 0
         self.scan_seconds = 0.0
@@ -124,11 +124,11 @@ class Batches(Generic[Ask, Query, Answer]):
         """Begin to answer; needs a running event loop."""
         self._task = asyncio.get_running_loop().create_task(self._serve())
 
-    async def ask(self, ask: Ask, query: Query) -> Answer:
+    async def ask(self, ask: KeyT, query: QueryT) -> AnswerT:
         """The answer to one query; `BusyError` if too many are waiting."""
         if self.waiting >= self._most:
             raise BusyError
-        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[AnswerT] = asyncio.get_running_loop().create_future()
         self._groups.setdefault(ask, deque()).append((query, future))
         self.waiting += 1
         self._wake.set()
@@ -160,11 +160,11 @@ class Batches(Generic[Ask, Query, Answer]):
                 else:
                     future.set_result(answer)
 
-    def _run(self, ask: Ask, queries: Sequence[Query], unwanted: threading.Event) -> Sequence[Answer | Exception]:
+    def _run(self, ask: KeyT, queries: Sequence[QueryT], unwanted: threading.Event) -> Sequence[AnswerT | Exception]:
         with cancellation.when(unwanted.is_set):
             return self._answer(ask, queries)
 
-    def _take(self) -> tuple[Ask, list[tuple[Query, asyncio.Future[Answer]]]]:
+    def _take(self) -> tuple[KeyT, list[tuple[QueryT, asyncio.Future[AnswerT]]]]:
         """The group that has waited longest, or as much of it as is answered at once."""
         ask = next(iter(self._groups))
         group = self._groups.pop(ask)
@@ -188,11 +188,11 @@ class Batches(Generic[Ask, Query, Answer]):
         self._thread.shutdown(wait=False, cancel_futures=True)
 
 
-def _all_done(futures: Sequence[asyncio.Future[Answer]]) -> threading.Event:
+def _all_done(futures: Sequence[asyncio.Future[AnswerT]]) -> threading.Event:
     """An event that is set when all futures have a result or were cancelled."""
     done, left = threading.Event(), set(futures)
 
-    def forget(future: asyncio.Future[Answer]) -> None:
+    def forget(future: asyncio.Future[AnswerT]) -> None:
         left.discard(future)
         if not left:
             done.set()

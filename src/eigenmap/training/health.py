@@ -28,7 +28,7 @@ from eigenmap.spectrum import unit_rows
 from eigenmap.training.config import TrainingConfig
 from eigenmap.training.metrics import Record
 
-HeldOut = tuple[Tensor, Tensor] | Batch | Callable[[], Iterable[Batch]]
+HeldOutPairs = tuple[Tensor, Tensor] | Batch | Callable[[], Iterable[Batch]]
 """Held-out pairs: two tensors, one batch, or a function that gives batches (the same ones every time it is called)."""
 
 PAIRS = 1024
@@ -57,7 +57,7 @@ class Health:
 
 
 @torch.no_grad()
-def measure(network: nn.Module, held_out: HeldOut, rows: int = 256) -> Health:
+def measure(network: nn.Module, held_out: HeldOutPairs, rows: int = 256) -> Health:
     """Health of `network` in evaluation mode on held-out pairs, `rows` items at a time; its mode is restored."""
     batches = held_out() if callable(held_out) else [Batch(*held_out)]
     was_training = network.training

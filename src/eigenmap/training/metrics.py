@@ -39,10 +39,10 @@ class Record(TypedDict, total=False):
     monitor: dict[str, float | None]
 
 
-class Metrics:
+class MetricsFile:
     """The metrics file `path` (None: only memory), begun anew or continued after `resume_step`.
 
-    metrics = Metrics(Path("runs/mine/metrics.jsonl"), resume_step=500)   # lines after step 500 are dropped
+    metrics = MetricsFile(Path("runs/mine/metrics.jsonl"), resume_step=500)   # lines after step 500 are dropped
     metrics.write({"step": 550, "loss": -1.2})
     """
 

@@ -11,7 +11,7 @@ from eigenmap.core.files import FOLDER, PLAIN, Lock, make_folder, sync_directory
 from eigenmap.model import CHECKPOINT, DESCRIPTION
 from eigenmap.training import checkpoint
 from eigenmap.training.config import Setting
-from eigenmap.training.metrics import Metrics
+from eigenmap.training.metrics import MetricsFile
 
 if TYPE_CHECKING:
     from eigenmap.training.loop import Learner
@@ -28,7 +28,7 @@ class Run:
     run.save(step, seconds)
     """
 
-    metrics: Metrics
+    metrics: MetricsFile
 
     def __init__(self, out: str | Path | None, learner: Learner, settings: dict[str, Setting]) -> None:
         self.learner, self.settings = learner, settings
@@ -55,7 +55,7 @@ class Run:
                         (self.folder / DESCRIPTION).unlink(missing_ok=True)
                     sync_directory(self.folder)  # or a power cut would bring them back
                 metrics_file = self.folder / METRICS if fabric.is_global_zero else None
-            self.metrics = Metrics(metrics_file, step, config.tensorboard)
+            self.metrics = MetricsFile(metrics_file, step, config.tensorboard)
         except OSError as error:
             self.close()
             raise EigenmapError(f"cannot write to the folder {self.folder}: {error.strerror}.") from error

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from eigenmap import EigenmapError
 from eigenmap.search import CodeIndex
-from eigenmap.search.backend import About, Batch
+from eigenmap.search.backend import IndexSpec, ItemBatch
 from eigenmap.search.postgres import load, transactions
 from eigenmap.search.postgres.transactions import Ticket, outcome
 from tests.database import rows
@@ -140,8 +140,8 @@ def test_the_number_of_another_server_says_nothing(database: str) -> None:
     assert outcome(database, Ticket(number, "0")) is None
 
 
-def batches() -> list[Batch]:
-    return [Batch(["a", "b"], np.array(NEW, np.float32), [{}, {}])]
+def batches() -> list[ItemBatch]:
+    return [ItemBatch(["a", "b"], np.array(NEW, np.float32), [{}, {}])]
 
 
 @pytest.mark.parametrize("there", [False, True])
@@ -154,10 +154,10 @@ def test_a_load_that_is_lost_at_its_commit(
         rows(database, "DROP TABLE photos")
     between.plan(cut)
     if made:
-        assert load(url, "photos", About(2), batches()).items == 2
+        assert load(url, "photos", IndexSpec(2), batches()).items == 2
     else:
         with pytest.raises(EigenmapError, match=r"the database went away: .*; nothing was changed"):
-            load(url, "photos", About(2), batches())
+            load(url, "photos", IndexSpec(2), batches())
     assert between.done
     found: Sequence[str] = sorted(content(database)) if made or there else []
     assert found == (["a", "b"] if made else [])

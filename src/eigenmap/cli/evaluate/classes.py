@@ -13,7 +13,7 @@ from eigenmap.cli.evaluate.probing import (
     CodesOf,
     CodesOfOption,
     LabelLists,
-    LabelsOption,
+    LabelSharesOption,
     check_uncut,
     shares_of,
     show_by_share,
@@ -95,7 +95,7 @@ def classes(
             rich_help_panel=WHAT,
         ),
     ] = None,
-    labels: LabelsOption = None,
+    labels: LabelSharesOption = None,
     dims: DimsOption = None,
     probe: Annotated[
         ImageProbe,

@@ -14,7 +14,7 @@ from eigenmap.cli.evaluate.probing import (
     CodesOf,
     CodesOfOption,
     LabelLists,
-    LabelsOption,
+    LabelSharesOption,
     check_uncut,
     shares_of,
     show_by_share,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from eigenmap.data.graphs.graph import Nodes
-    from eigenmap.evaluation.nodes import NodeRow, Split
+    from eigenmap.evaluation.nodes import NodeRow, NodeSplit
 
 
 class ProbeName(str, Enum):
@@ -75,7 +75,7 @@ def nodes(
             metavar="FILE.npz", help="Features x and class numbers y of nodes; no edges are needed.", show_default=False
         ),
     ],
-    labels: LabelsOption = None,
+    labels: LabelSharesOption = None,
     dims: Annotated[
         list[int] | None,
         typer.Option(
@@ -190,8 +190,8 @@ def _own_split(kind: SplitKind, data: Nodes) -> bool:
     return kind is SplitKind.file or (kind is SplitKind.auto and bool(data.splits))
 
 
-def _splits(path: Path, data: Nodes, kind: SplitKind, runs: int) -> list[Split]:
-    from eigenmap.evaluation.nodes import Split, random_split
+def _splits(path: Path, data: Nodes, kind: SplitKind, runs: int) -> list[NodeSplit]:
+    from eigenmap.evaluation.nodes import NodeSplit, random_split
 
     assert data.y is not None
     if not _own_split(kind, data):
@@ -200,10 +200,10 @@ def _splits(path: Path, data: Nodes, kind: SplitKind, runs: int) -> list[Split]:
     if any(part is None for part in parts):
         raise EigenmapError(f"{path} has not all of train_idx, val_idx and test_idx: say --split random.")
     # Nodes without a label cannot be learned from or scored.
-    return [Split(*(part[data.y[part] >= 0] for part in parts if part is not None))] * runs
+    return [NodeSplit(*(part[data.y[part] >= 0] for part in parts if part is not None))] * runs
 
 
-def _report_classes(known: Tensor, splits: Sequence[Split], say: Callable[[str], None]) -> None:
+def _report_classes(known: Tensor, splits: Sequence[NodeSplit], say: Callable[[str], None]) -> None:
     """Say which classes no probe can learn in some run."""
     found: set[int] = set()
     for split in splits:

@@ -30,7 +30,7 @@ class CodesOf(str, Enum):
     encoder = "encoder"
 
 
-LabelsOption = Annotated[
+LabelSharesOption = Annotated[
     list[float] | None,
     typer.Option(
         "--labels",

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from eigenmap.data import ImageSet
-    from eigenmap.evaluation.retrieval import Row
+    from eigenmap.evaluation.retrieval import ScoreRow
     from eigenmap.model import Eigenmap
 
 evaluate = typer.Typer(cls=Kinds, no_args_is_help=True, rich_markup_mode="rich")
@@ -266,7 +266,7 @@ def circumstances(run: Path, model: Eigenmap, device: str, measured: str) -> dic
     }
 
 
-def _show(rows: Sequence[Row], cuts: Sequence[int], queries: int, gallery: int) -> None:
+def _show(rows: Sequence[ScoreRow], cuts: Sequence[int], queries: int, gallery: int) -> None:
     """Print a table for each number of results."""
     from rich.table import Table
 

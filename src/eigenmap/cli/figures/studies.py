@@ -17,7 +17,7 @@ from eigenmap.core.errors import EigenmapError
 
 if TYPE_CHECKING:
     from eigenmap.data import ImageSet
-    from eigenmap.evaluation.retrieval import Row
+    from eigenmap.evaluation.retrieval import ScoreRow
     from eigenmap.figures.scores import Scores
     from eigenmap.figures.study import Study, TrainedRun
     from eigenmap.model import Eigenmap
@@ -26,7 +26,7 @@ DataOption = Annotated[
     Path | None,
     typer.Option("--data", metavar="SOURCE", help=f"Images. {SOURCES}", show_default=False, rich_help_panel=WHAT),
 ]
-LabelsOption = Annotated[
+LabelsFileOption = Annotated[
     Path | None,
     typer.Option(
         "--labels",
@@ -185,7 +185,7 @@ def _look_at_data(model: Eigenmap, asked: Asked, read: Callable[..., ImageSet], 
     )
 
 
-def _compare(model: Eigenmap, gallery: ImageSet, queries: ImageSet, asked: Asked) -> dict[str, list[Row]]:
+def _compare(model: Eigenmap, gallery: ImageSet, queries: ImageSet, asked: Asked) -> dict[str, list[ScoreRow]]:
     from eigenmap.evaluation.baselines import DRAWS, affordable_pixels, compare
 
     top = [asked.top or default_top(len(gallery))]

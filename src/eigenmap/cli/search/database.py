@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from eigenmap.embedding.shards import Codebook
     from eigenmap.model import Eigenmap
     from eigenmap.search import CodeIndex
-    from eigenmap.search.backend import About, Batch, Id, Metadata
+    from eigenmap.search.backend import Id, IndexSpec, ItemBatch, Metadata
 
 PREFIX = 32
 """Features that the approximate index of a table compares, unless said otherwise."""
@@ -63,13 +63,13 @@ class Wanted(NamedTuple):
     prefix: int | None
     force: bool
 
-    def about(self, dim: int, fingerprint: str) -> About:
+    def about(self, dim: int, fingerprint: str) -> IndexSpec:
         """The description of its codes."""
-        from eigenmap.search.backend import About, Approximate
+        from eigenmap.search.backend import Approximate, IndexSpec
 
         prefix = PREFIX if self.prefix is None else self.prefix
         approximate = Approximate(dim=min(prefix, dim)) if prefix else None
-        return About(dim, "cosine", fingerprint, self.precision, self.bytes_per_item, approximate)
+        return IndexSpec(dim, "cosine", fingerprint, self.precision, self.bytes_per_item, approximate)
 
 
 def fill(run: Path, source: Path, url: str, table: str, how: Encoding, wanted: Wanted, quiet: bool) -> None:
@@ -104,7 +104,7 @@ def fill(run: Path, source: Path, url: str, table: str, how: Encoding, wanted: W
     )
 
 
-def _require_prefix(url: str, table: str, about: About) -> None:
+def _require_prefix(url: str, table: str, about: IndexSpec) -> None:
     """Refuse another approximate index than the table has: a load keeps the one that is there."""
     from eigenmap.search.postgres.connection import connect, speaking
     from eigenmap.search.postgres.tables import described
@@ -120,12 +120,12 @@ def _require_prefix(url: str, table: str, about: About) -> None:
 
 def _fresh_codes(
     model: Eigenmap, source: Path, how: Encoding, skipped: list[tuple[str, str]], tick: Tick | None
-) -> Iterator[Batch]:
+) -> Iterator[ItemBatch]:
     """Codes as they are computed, in constant memory; adds to `skipped` what could not be read."""
     from eigenmap.data.images.stream import open_stream
     from eigenmap.embedding.blocks import encode_blocks
     from eigenmap.embedding.shards import utf8_name
-    from eigenmap.search.backend import Batch
+    from eigenmap.search.backend import ItemBatch
 
     stream = open_stream(source)
     survey = stream.survey()
@@ -138,7 +138,7 @@ def _fresh_codes(
         labels: list[Metadata] = [
             {"label": str(name).partition("/")[0]} if survey.class_folders else {} for name in names
         ]
-        yield Batch(names, block.codes, labels)
+        yield ItemBatch(names, block.codes, labels)
         if tick is not None:
             tick(done, total)
     if len(skipped) == total:
@@ -146,12 +146,12 @@ def _fresh_codes(
         raise EigenmapError(f"none of the {total:,} images can be read, for example {name}: {reason}")
 
 
-def stored_codes(codes: Codebook, fingerprint: str | None, dim: int) -> Iterator[Batch]:
+def stored_codes(codes: Codebook, fingerprint: str | None, dim: int) -> Iterator[ItemBatch]:
     """Codes that were computed before, cut at `dim` and made unit rows again."""
     import numpy as np
 
     from eigenmap.embedding.shards import utf8_name
-    from eigenmap.search.backend import Batch
+    from eigenmap.search.backend import ItemBatch
 
     if codes.plan.fingerprint != fingerprint:
         raise EigenmapError(f"{codes.path} holds codes of another model than RUN; embed the images again.")
@@ -161,7 +161,7 @@ def stored_codes(codes: Codebook, fingerprint: str | None, dim: int) -> Iterator
         cut = rows[:, :dim]
         norm = np.linalg.norm(cut, axis=1, keepdims=True)
         unit = (cut / np.where(norm == 0, 1, norm)).astype(np.float32)
-        yield Batch([utf8_name(name) for name in ids], unit, [{} for _ in ids])
+        yield ItemBatch([utf8_name(name) for name in ids], unit, [{} for _ in ids])
 
 
 @contextmanager

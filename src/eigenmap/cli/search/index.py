@@ -34,9 +34,9 @@ from eigenmap.cli.outputs import check_file, check_index, write_json
 from eigenmap.cli.search import database, indexing
 from eigenmap.cli.search.options import (
     FunnelOption,
-    Lengths,
     RankOption,
     SearchDimOption,
+    SearchOptions,
     ShortlistDimOption,
     ShortlistOption,
     WhereOption,
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from eigenmap.search import CodeIndex
 
 
-class Precision(str, Enum):
+class StoredPrecision(str, Enum):
     """What a stored feature is."""
 
     float32 = "float32"
@@ -60,7 +60,7 @@ class Precision(str, Enum):
     signs = "signs"
 
 
-class Store(str, Enum):
+class BackendChoice(str, Enum):
     """How an index on disk is searched."""
 
     flat = "flat"
@@ -121,7 +121,7 @@ def index(
     ] = None,
     dim: DimOption = None,
     precision: Annotated[
-        Precision | None,
+        StoredPrecision | None,
         typer.Option(
             "--precision",
             help="What a stored feature is; signs only with --bytes-per-item [dim](default: float32)[/dim].",
@@ -140,7 +140,7 @@ def index(
         ),
     ] = None,
     backend: Annotated[
-        Store | None,
+        BackendChoice | None,
         typer.Option(
             "--backend",
             help="faiss adds an approximate index, for a million items and more [dim](default: flat)[/dim].",
@@ -226,7 +226,7 @@ def index(
         dim = model.check_dim(dim)
         made = CodeIndex(
             dim,
-            backend=(backend or Store.flat).value,
+            backend=(backend or BackendChoice.flat).value,
             precision=stored,
             bytes_per_item=bytes_per_item,
             fingerprint=made_by,
@@ -311,7 +311,7 @@ def search(
     if json is not None:
         check_file(json, force)
     place = check_device(device)
-    asked = Lengths(top, dim, shortlist_dim, shortlist)
+    asked = SearchOptions(top, dim, shortlist_dim, shortlist)
     asked.funnel, asked.where, asked.ranking = parse_funnel(funnel), parse(where or []), rank_by
     with _opened(index, table, model) as (found_in, made_by):
         asked.check(found_in)
@@ -345,7 +345,7 @@ def _opened(index: str, table: str | None, model: Path | None) -> Iterator[tuple
             yield codes, (model_in(Path(index)) or Path(index) / "model") if model is None else model
 
 
-def _precision(asked: Precision | None, bytes_per_item: int | None) -> str:
+def _precision(asked: StoredPrecision | None, bytes_per_item: int | None) -> str:
     """What is asked for; a budget of bytes means bits."""
-    default = Precision.float32 if bytes_per_item is None else Precision.bits
+    default = StoredPrecision.float32 if bytes_per_item is None else StoredPrecision.bits
     return (asked or default).value

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from eigenmap.model import Codes
     from eigenmap.search import CodeIndex
     from eigenmap.search.adding import Added
-    from eigenmap.search.backend import About, Batch
+    from eigenmap.search.backend import IndexSpec, ItemBatch
     from eigenmap.search.directory import Directory
 
 
@@ -32,7 +32,9 @@ def make_from_images(
     return f"{len(index):,} images, {index.n_components} features each."
 
 
-def make_from_codes(about: About, source: Path, batches: Iterator[Batch], out: Path, run: Path, force: bool) -> str:
+def make_from_codes(
+    about: IndexSpec, source: Path, batches: Iterator[ItemBatch], out: Path, run: Path, force: bool
+) -> str:
     """Write a new index of what `eigenmap embed` wrote, in constant memory."""
     from eigenmap.search.saving import build
 
@@ -61,7 +63,7 @@ def add_images(index: CodeIndex, source: Path, images: ImageSet, codes: Codes, r
     return f"{len(index):,} images, {index.n_components} features each; {_told(added)}."
 
 
-def add_codes(index: CodeIndex, source: Path, batches: Iterator[Batch], replace: bool) -> str:
+def add_codes(index: CodeIndex, source: Path, batches: Iterator[ItemBatch], replace: bool) -> str:
     """Add what `eigenmap embed` wrote, in constant memory."""
     from eigenmap.search.adding import Added, add
 

@@ -23,7 +23,7 @@ from typing import Any
 from psycopg import sql
 
 from eigenmap.core.errors import EigenmapError
-from eigenmap.search.backend import About, Stage
+from eigenmap.search.backend import IndexSpec, Stage
 from eigenmap.search.filters import Condition
 
 FORMAT, VERSION = "eigenmap-codes", 1
@@ -47,7 +47,7 @@ class Table:
     """A table of codes: its name, perhaps with a schema, and what it holds."""
 
     name: str
-    about: About
+    about: IndexSpec
 
     def __post_init__(self) -> None:
         parts = self.name.split(".")
