@@ -22,7 +22,7 @@ from typing import Any
 
 import harness
 from eigenmap.data.images import catalogue
-from eigenmap.demo.methods import DRAWS, METRICS, NAMES, TOP, compare, compare_random
+from eigenmap.demo.methods import DRAWS, METRIC_NAMES, NAMES, TOP, compare, compare_random
 from eigenmap.demo.study import RECIPE, SCENES, STEPS
 from eigenmap.evaluation.retrieval import ScoreRow, lengths, retrieval
 from eigenmap.fitting.images import fit_images
@@ -157,7 +157,7 @@ def page(runs: list[dict[str, Any]]) -> str:
     seeds = sorted({run["seed"] for run in runs})
     parts = [INTRODUCTION.format(seeds=len(seeds), steps=runs[0]["steps"], draws=DRAWS)]
     parts.append(in_short(runs))
-    for metric, title in METRICS.items():
+    for metric, title in METRIC_NAMES.items():
         parts.append(f"## {title if title.startswith('mAP') else title.capitalize()}\n")
         parts += [f"{scene.capitalize()}:\n\n{score_table(runs, scene, metric)}\n" for scene in SCENES]
     parts.append(f"## Cost\n\n{cost_table(runs)}\n")

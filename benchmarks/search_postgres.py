@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from eigenmap.search import CodeIndex
 from eigenmap.search.backend import Approximate, IndexSpec, ItemBatch
-from eigenmap.search.postgres import load
+from eigenmap.search.postgres import load_table
 from harness import environment, stored_rows, write
 from search_data import Codes, Mixture
 
@@ -84,7 +84,7 @@ def load_codes(url: str, codes: Floats, precision: str, prefix: int | None) -> N
     """Fill the table anew, with an HNSW index on a prefix unless that is None."""
     approximate = None if prefix is None else Approximate(dim=prefix)
     about = IndexSpec(codes.shape[1], precision=precision, approximate=approximate)
-    load(url, TABLE, about, _batches(codes), replace=True)
+    load_table(url, TABLE, about, _batches(codes), replace=True)
 
 
 def _batches(codes: Floats, rows: int = 10_000) -> Iterator[ItemBatch]:

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from eigenmap import Eigenmap, EigenmapError, Moments, best_alignment
 from eigenmap import model as module
 from eigenmap import saved as saved_files
-from eigenmap.augment.views import IMAGENET
+from eigenmap.augment.views import IMAGENET_STANDARDISATION
 from eigenmap.model import CodeSource, EncoderSpec, ImageInput, weights_file
 from eigenmap.networks import Network, SmallCNN
 from eigenmap.search import CodeIndex
@@ -46,7 +46,7 @@ def make_model(source: CodeSource = "projector", encoder: nn.Module | None = Non
     """A network that was not trained, aligned on noisy copies of the pictures."""
     torch.manual_seed(0)
     network = Network(encoder or SmallCNN(3), COMPONENTS, hidden=32).eval()
-    image = ImageInput(SIZE, 3, IMAGENET)
+    image = ImageInput(SIZE, 3, IMAGENET_STANDARDISATION)
     pixels = torch.from_numpy(IMAGES).permute(0, 3, 1, 2)
     x = image(pixels).repeat(8, 1, 1, 1)
     with torch.no_grad():

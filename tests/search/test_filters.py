@@ -153,7 +153,7 @@ def test_a_search_by_a_filter_can_be_stopped():
         asked.append(True)
         return len(asked) > 10
 
-    with pytest.raises(cancellation.SearchCancelledError), cancellation.when(unwanted):
+    with pytest.raises(cancellation.SearchCancelledError), cancellation.cancel_when(unwanted):
         index.search(np.ones(2), where={"n": {">=": 0}})
     assert len(asked) == 11  # it went on for no other item
     assert len(index.search(np.ones(2), where={"n": {">=": 990}}).ids[0]) == 10  # and the next is none the worse

@@ -6,7 +6,7 @@ import pytest
 from eigenmap.search import cancellation, scan
 from eigenmap.search.codecs import FloatCodec
 from eigenmap.search.columns import Columns
-from eigenmap.search.scan import Scanner, best, comparable, divisors
+from eigenmap.search.scan import Scanner, comparable, divisors, top_scores
 
 K, N = 20, 300
 
@@ -56,20 +56,20 @@ def test_a_scan_that_nobody_waits_for_ends_between_two_blocks(monkeypatch, n_que
         monkeypatch.setattr(Columns, name, lambda *a, method=method: read.append(a[1:]) or method(*a))
     whole = of.scan(queries, 5, None)[1]
     at_once, read[:] = len(read), []
-    with cancellation.when(lambda: len(read) > at_once // 2), pytest.raises(cancellation.SearchCancelledError):
+    with cancellation.cancel_when(lambda: len(read) > at_once // 2), pytest.raises(cancellation.SearchCancelledError):
         of.scan(queries, 5, None)
     assert at_once // 2 < len(read) < at_once
-    with cancellation.when(lambda: False):
+    with cancellation.cancel_when(lambda: False):
         np.testing.assert_array_equal(of.scan(queries, 5, None)[1], whole)
     candidates, read[:] = np.tile(np.arange(N), (n_queries, 1)), []
-    with cancellation.when(lambda: bool(read)):
+    with cancellation.cancel_when(lambda: bool(read)):
         if n_queries == 1:  # one block
             of.rerank(queries, candidates, 5)
         else:
             with pytest.raises(cancellation.SearchCancelledError):
                 of.rerank(queries, candidates, 5)
     assert len(read) == 1
-    with cancellation.when(lambda: True):
+    with cancellation.cancel_when(lambda: True):
         for work in (lambda: of.rerank(queries, candidates, 5), lambda: scanner().scan(queries, 5, None)):
             with pytest.raises(cancellation.SearchCancelledError):
                 work()
@@ -136,8 +136,8 @@ def test_rows_beyond_the_range_of_squares():
 def test_the_best_are_sorted_and_ties_go_to_the_first_row():
     scores = np.array([[1, 3, 3, 2, 0, 0, 0, 0, 0]], np.float32)
     rows = np.array([[5, 9, 4, 1, 10, 11, 12, 13, 14]])
-    assert best(scores, rows, 2)[1].tolist() == [[4, 9]]
-    assert best(scores, rows, 4)[1].tolist() == [[4, 9, 1, 5]]
+    assert top_scores(scores, rows, 2)[1].tolist() == [[4, 9]]
+    assert top_scores(scores, rows, 4)[1].tolist() == [[4, 9, 1, 5]]
 
 
 def test_means_of_unit_codes_are_not_divided_by_their_norm_at_full_length():

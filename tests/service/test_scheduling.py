@@ -117,7 +117,7 @@ class Endless:
         self.began.set()
         try:
             while True:
-                cancellation.check()
+                cancellation.raise_if_cancelled()
                 time.sleep(0.001)
         except cancellation.SearchCancelledError:
             self.stopped.set()

@@ -142,7 +142,9 @@ class Draws:
         return self.table[:, _THRESHOLD]
 
 
-def draw(settings: Augmentation, count: int, image_shape: tuple[int, int, int], generator: torch.Generator) -> Draws:
+def draw_views(
+    settings: Augmentation, count: int, image_shape: tuple[int, int, int], generator: torch.Generator
+) -> Draws:
     """Draw the parameters of `count` random views of images of shape (channels, height, width).
 
     Colour jitter has a random order. Each image has its own order of brightness, contrast and saturation; the place of

@@ -25,7 +25,7 @@ from eigenmap.evaluation import baselines
 from eigenmap.evaluation.retrieval import ScoreRow
 from eigenmap.model import Eigenmap
 
-METRICS = {
+METRIC_NAMES = {
     "map_over_found@1000": "mAP over what was found in the top 1,000",
     "map_over_relevant@1000": "mAP over all that is relevant, top 1,000",
     "map_over_found@100": "mAP over what was found in the top 100",

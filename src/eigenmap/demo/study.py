@@ -33,7 +33,7 @@ from eigenmap.model import Eigenmap, ImageInput
 from eigenmap.training import steps_for_budget
 from eigenmap.training.metrics import Record, read
 from eigenmap.training.provenance import environment
-from eigenmap.training.run import METRICS as METRICS_FILE
+from eigenmap.training.run import METRICS_FILE as METRICS_FILE
 
 SCENES = ("clean", "posed")
 STEPS = 450
@@ -128,7 +128,7 @@ def run(
     scenes = {}
     for name, model in models.items():
         queries, history = load("query", name == "posed"), read(out / name / METRICS_FILE)
-        scenes[name] = measure(name, model, galleries[name], queries, rival, history)
+        scenes[name] = score_model(name, model, galleries[name], queries, rival, history)
     seconds = {"training": trained - began, "measuring": time.perf_counter() - trained}
     demo = Demo(scenes, rival, seed, steps, seconds, environment())
     say("Drawing the report ...")
@@ -136,7 +136,7 @@ def run(
     return demo
 
 
-def measure(
+def score_model(
     name: str, model: Eigenmap, gallery: ImageSet, queries: ImageSet, rival: Mapping[str, Any], history: list[Record]
 ) -> Scene:
     """Score a model and its rivals on the queries, and look up a few examples."""

@@ -20,7 +20,7 @@ from eigenmap.core.errors import EigenmapError
 from eigenmap.evaluation.checks import class_numbers
 from eigenmap.evaluation.neighbours import knn_accuracy
 from eigenmap.evaluation.probe import LinearProbe, fit_ridge, fit_sgd, fractions
-from eigenmap.evaluation.ranking import CodesLike, as_tensor, check_codes, device_of
+from eigenmap.evaluation.ranking import CodesLike, check_codes, codes_as_tensor, device_of
 from eigenmap.evaluation.retrieval import lengths
 
 ProbeKind = Literal["ridge", "sgd"]
@@ -60,7 +60,7 @@ def evaluate_classes(
         raise EigenmapError(f"probe must be one of {', '.join(get_args(ProbeKind))}, not {probe!r}")
     fit = fit_ridge if probe == "ridge" else fit_standardised_sgd
     place = torch.device(device) if device is not None else device_of(train)
-    known, asked = as_tensor(train, place), as_tensor(test, place)
+    known, asked = codes_as_tensor(train, place), codes_as_tensor(test, place)
     labels = class_numbers(train_labels, len(train), "train_labels")
     truth = class_numbers(test_labels, len(test), "test_labels")
     rows = []

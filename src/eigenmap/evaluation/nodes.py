@@ -32,7 +32,7 @@ from torch.nn import functional as F
 from eigenmap.core.arguments import whole_number
 from eigenmap.core.errors import EigenmapError
 from eigenmap.evaluation.probe import LAMBDAS, LinearProbe, fit_ridge, fractions
-from eigenmap.evaluation.ranking import CodesLike, as_tensor, device_of
+from eigenmap.evaluation.ranking import CodesLike, codes_as_tensor, device_of
 
 STRENGTHS = tuple(2.0**power for power in range(-10, 11))
 """Candidates for C of the logistic probe, as BGRL has them."""
@@ -61,7 +61,7 @@ class UnitRowProbe(LinearProbe):
 
     def predict(self, features: CodesLike, block: int = 16_384) -> Tensor:
         """Class number of each row; rows of any norm are taken."""
-        x = as_tensor(features, self.weight.device, self.weight.dtype)
+        x = codes_as_tensor(features, self.weight.device, self.weight.dtype)
         return super().predict(F.normalize(x, dim=1), block)
 
 
@@ -298,7 +298,7 @@ def _checked(
     place = torch.device(device) if device is not None else device_of(codes)
     if codes.ndim != 2 or len(codes) == 0:
         raise EigenmapError("codes must be a matrix with one row per node")
-    x = as_tensor(codes, place, torch.float32)
+    x = codes_as_tensor(codes, place, torch.float32)
     if not bool(torch.isfinite(x).all()):
         raise EigenmapError("codes hold NaN or infinite values; every feature must be a finite number")
     y = torch.as_tensor(labels)

@@ -28,7 +28,7 @@ from torch.nn import functional as F
 from eigenmap.core.arguments import whole_number
 from eigenmap.core.errors import EigenmapError
 from eigenmap.evaluation.checks import class_numbers
-from eigenmap.evaluation.ranking import CodesLike, as_tensor, device_of
+from eigenmap.evaluation.ranking import CodesLike, codes_as_tensor, device_of
 
 LAMBDAS = tuple(10.0**power for power in range(-8, 3))
 
@@ -50,7 +50,7 @@ class LinearProbe(NamedTuple):
             )
         parts = [torch.empty(0, dtype=torch.int64, device=self.weight.device)]
         for start in range(0, len(features), block):
-            x = as_tensor(features[start : start + block], self.weight.device, self.weight.dtype)
+            x = codes_as_tensor(features[start : start + block], self.weight.device, self.weight.dtype)
             parts.append(F.linear(x, self.weight, self.bias).argmax(1))
         return torch.cat(parts)
 
@@ -204,7 +204,7 @@ def _training_data(
     if features.ndim != 2 or len(features) == 0:
         raise EigenmapError("features must be a matrix with at least one row")
     y = class_numbers(labels, len(features), "labels").to(device)
-    x = as_tensor(features, device, dtype)
+    x = codes_as_tensor(features, device, dtype)
     if not bool(torch.isfinite(x).all()):
         raise EigenmapError("features hold NaN or infinite values; every feature must be a finite number")
     return x, y, int(y.max()) + 1

@@ -103,7 +103,7 @@ def _prefix(codes: CodesLike, dim: int, order: Tensor | None) -> CodesLike:
 
 def unit_rows(codes: CodesLike, device: torch.device) -> Tensor:
     """Divide rows by their Euclidean norm, in float32; a zero row stays zero (its cosines are 0)."""
-    rows = as_tensor(codes, device)
+    rows = codes_as_tensor(codes, device)
     # Norms in float64: squares of very large or small float32 numbers would leave its range.
     norm = torch.linalg.vector_norm(rows, dim=1, keepdim=True, dtype=torch.float64).float()
     if not bool(torch.isfinite(norm).all()):
@@ -111,7 +111,7 @@ def unit_rows(codes: CodesLike, device: torch.device) -> Tensor:
     return rows.div(norm.masked_fill_(norm == 0, 1.0))
 
 
-def as_tensor(codes: CodesLike, device: torch.device, dtype: torch.dtype | None = torch.float32) -> Tensor:
+def codes_as_tensor(codes: CodesLike, device: torch.device, dtype: torch.dtype | None = torch.float32) -> Tensor:
     """Codes as a tensor; numpy rows are copied, as torch warns about read-only (memory-mapped) arrays."""
     if isinstance(codes, Tensor):
         return codes.detach().to(device, dtype)

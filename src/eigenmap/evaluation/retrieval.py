@@ -28,7 +28,7 @@ from torch import Tensor
 
 from eigenmap.core.arguments import whole_number
 from eigenmap.core.errors import EigenmapError
-from eigenmap.evaluation.ranking import CodesLike, as_tensor, check_codes, device_of, nearest
+from eigenmap.evaluation.ranking import CodesLike, check_codes, codes_as_tensor, device_of, nearest
 from eigenmap.evaluation.relevance import Relevance
 
 ScoreRow: TypeAlias = dict[str, float]
@@ -184,10 +184,10 @@ def pca(train_features: CodesLike, centred: bool = True, block: int = 8192) -> P
     m = torch.zeros(d, dtype=torch.float64, device=place)
     if centred:
         for start in range(0, n, block):
-            m += as_tensor(train_features[start : start + block], place, torch.float64).sum(0) / n
+            m += codes_as_tensor(train_features[start : start + block], place, torch.float64).sum(0) / n
     second = torch.zeros(d, d, dtype=torch.float64, device=place)
     for start in range(0, n, block):
-        x = as_tensor(train_features[start : start + block], place, torch.float64) - m
+        x = codes_as_tensor(train_features[start : start + block], place, torch.float64) - m
         second += x.T @ x / n
     if not bool(torch.isfinite(second).all()):
         raise EigenmapError("train_features hold NaN or infinite values; every feature must be a finite number")
@@ -203,7 +203,7 @@ def project(features: CodesLike, basis: PCA, dim: int | None = None, block: int 
         raise EigenmapError(f"features of shape {tuple(features.shape)} do not fit principal axes of {d} features")
     axes, place = basis.components[:, :dim], basis.mean.device
     parts = [
-        ((as_tensor(features[start : start + block], place, torch.float64) - basis.mean) @ axes).float()
+        ((codes_as_tensor(features[start : start + block], place, torch.float64) - basis.mean) @ axes).float()
         for start in range(0, len(features), block)
     ]
     return torch.cat(parts) if parts else torch.empty(0, dim, device=place)

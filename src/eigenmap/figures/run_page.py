@@ -35,7 +35,7 @@ def run_page(study: Study, figures: Figures) -> Page:
     about = run.model.training
     recipe = about.get("recipe", {})
     sections = [
-        Section("At a glance", [report.numbers(_glance(run, study.comparison))]),
+        Section("At a glance", [report.key_figures(_glance(run, study.comparison))]),
         retrieval_section(study, figures),
         scores_section(study, figures),
         queries_section(study),
@@ -156,7 +156,7 @@ def spectrum_section(runs: Sequence[TrainedRun], figures: Figures) -> Section:
 
 def training_section(runs: Sequence[TrainedRun], figures: Figures, numbers: Sequence[tuple[str, str]] = ()) -> Section:
     """Curves, and the health of the features."""
-    blocks: list[Html] = [report.numbers(numbers)] if numbers else []
+    blocks: list[Html] = [report.key_figures(numbers)] if numbers else []
     if "training" not in figures:
         blocks.append(report.paragraph("There is no metrics.jsonl beside the model, so the curves are not known."))
     else:

@@ -14,7 +14,7 @@ from eigenmap.model import CodeSource
 from eigenmap.networks import Network
 from eigenmap.relations.graph import GraphPairs, first_of_each
 from eigenmap.relations.images import ImagePairs
-from eigenmap.spectrum import Moments, unit_rows
+from eigenmap.spectrum import Moments, unit_rms_rows
 
 Outputs = Callable[[Tensor], tuple[Tensor, Tensor]]
 """What a network is here: inputs -> (features, psi)."""
@@ -101,7 +101,7 @@ def all_moments(psi: Tensor, pairs: GraphPairs) -> Moments:
     walks would need many and stay noisy.
     """
     m, P = pairs.transitions()
-    rows = pad(unit_rows(psi).double(), (0, 1), value=1.0)
+    rows = pad(unit_rms_rows(psi).double(), (0, 1), value=1.0)
     ahead = P @ rows
     arrived = P.transpose(0, 1) @ m[:, None]  # the measure of the steps
 
@@ -132,8 +132,8 @@ def pair_moments(
     for batch in batches:
         (features, psi), (features_plus, psi_plus) = network(batch.x), network(batch.x_plus)
         outputs: dict[CodeSource, tuple[Tensor, Tensor]] = {
-            "encoder": (unit_rows(features), unit_rows(features_plus)),
-            "projector": (unit_rows(psi), unit_rows(psi_plus)),
+            "encoder": (unit_rms_rows(features), unit_rms_rows(features_plus)),
+            "projector": (unit_rms_rows(psi), unit_rms_rows(psi_plus)),
         }
         for source, (first, second) in outputs.items():
             if source not in moments:
@@ -159,6 +159,6 @@ def _plain_means(network: Network, pairs: ImagePairs, at_most: int = 10_000) -> 
     totals: dict[CodeSource, list[Tensor]] = {"encoder": [], "projector": []}
     for chunk in torch.split(rows, 512):
         features, psi = network(pairs.views.plain(pairs.store.take(chunk)))
-        totals["encoder"].append(unit_rows(features).double().sum(0))
-        totals["projector"].append(unit_rows(psi).double().sum(0))
+        totals["encoder"].append(unit_rms_rows(features).double().sum(0))
+        totals["projector"].append(unit_rms_rows(psi).double().sum(0))
     return {source: torch.stack(parts).sum(0) / len(rows) for source, parts in totals.items()}

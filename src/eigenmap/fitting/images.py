@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from eigenmap import recipes
 from eigenmap.augment.views import Standardisation, TwoViews
-from eigenmap.augment.views import recipe as two_views
+from eigenmap.augment.views import policy as two_views
 from eigenmap.core.arguments import a_path
 from eigenmap.core.errors import EigenmapError
 from eigenmap.data import ImageSet, load_images
@@ -297,16 +297,16 @@ def _load(
     if isinstance(images, ImageSet) and channels in (None, images.channels):
         return images
     data = load_images(images, size, channels, strict=strict, progress=reading)  # type: ignore[arg-type]
-    say_skipped(data, say)
+    log_skipped(data, say)
     return data
 
 
-def say_skipped(data: ImageSet, say: Say) -> None:
+def log_skipped(data: ImageSet, say: Say) -> None:
     """Say which files could not be read, and why."""
-    say_left_out(data.skipped, len(data), say)
+    log_left_out(data.skipped, len(data), say)
 
 
-def say_left_out(skipped: Sequence[tuple[str, str]], images: int, say: Say, at_most: int = 10) -> None:
+def log_left_out(skipped: Sequence[tuple[str, str]], images: int, say: Say, at_most: int = 10) -> None:
     """Say which files were left out and why, beside so many images that were not."""
     if not skipped:
         return

@@ -14,7 +14,7 @@ from eigenmap.core.errors import EigenmapError
 from eigenmap.fitting.run_folder import prepare
 from eigenmap.model import CHECKPOINT
 from eigenmap.recipes.recipe import BaseRecipe
-from eigenmap.training import TrainingConfig, show
+from eigenmap.training import TrainingConfig, progress_display
 from eigenmap.training.config import Accelerator
 from eigenmap.training.launch import pays_to_compile
 from eigenmap.training.progress import Progress
@@ -67,7 +67,7 @@ class RunOptions:
             )
         if tensorboard and importlib.util.find_spec("tensorboard") is None:
             raise EigenmapError("TensorBoard is not installed: pip install 'eigenmap[tensorboard]', or leave it out.")
-        shown = show() if progress is True else progress or None
+        shown = progress_display() if progress is True else progress or None
         return cls(folder, resume, steps, minutes, seed, device, devices, tensorboard, shown, say)
 
     def config(self, recipe: BaseRecipe, steps: int) -> TrainingConfig:

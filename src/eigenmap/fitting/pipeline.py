@@ -24,7 +24,7 @@ from eigenmap.recipes.recipe import BaseRecipe
 from eigenmap.spectrum import Alignment
 from eigenmap.training import TrainingConfig, budget_in_words, loop, measure_step, start, steps_for_budget
 from eigenmap.training.loop import TrainingResult
-from eigenmap.training.provenance import history
+from eigenmap.training.provenance import training_provenance
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -52,7 +52,9 @@ def fit(task: Task, options: RunOptions) -> Eigenmap:
     problem = trained.problem
     began = time.perf_counter()
     source, alignment = best_code(trained, options.say)
-    record = history(task.recipe, options.seed, trained.result, time.perf_counter() - began, trained.fabric.device)
+    record = training_provenance(
+        task.recipe, options.seed, trained.result, time.perf_counter() - began, trained.fabric.device
+    )
     record |= problem.facts(alignment, options.say)
     model = Eigenmap(problem.stored, alignment, source, problem.input, problem.encoder, record)
     if options.folder is not None and trained.fabric.is_global_zero:

@@ -73,7 +73,7 @@ class HeldOutGram:
 
         held_out = HeldOutGram(operator, torch.Generator().manual_seed(0))
         verdicts = held_out.judge(span, k=4)
-        solve(span, operator, 4, scale, seed=0, ridge=best(verdicts).ridge)
+        solve(span, operator, 4, scale, seed=0, ridge=best_verdict(verdicts).ridge)
 
     """
 
@@ -120,7 +120,7 @@ class HeldOutGram:
         return Verdict(ridge, eigenvalues, errors, float(residual))
 
 
-def best(verdicts: Sequence[Verdict]) -> Verdict:
+def best_verdict(verdicts: Sequence[Verdict]) -> Verdict:
     """The first verdict with the largest score."""
     noise = min(float(verdict.errors.min()) for verdict in verdicts)
     offset = max(MARGIN * noise, 1e-300)

@@ -13,7 +13,7 @@ from eigenmap.core.batch import Batch
 from eigenmap.core.errors import EigenmapError
 from eigenmap.kernels import report
 from eigenmap.kernels.functions import Functions, Standardise, make_network, shared_width
-from eigenmap.kernels.hold_out import FEWEST, HeldOutGram, Verdict, best
+from eigenmap.kernels.hold_out import FEWEST, HeldOutGram, Verdict, best_verdict
 from eigenmap.kernels.relation import KernelRelation
 from eigenmap.kernels.reservoir import Reservoir
 from eigenmap.kernels.ritz import DISTINCT, Solution, solve
@@ -126,7 +126,7 @@ class Solver:
             training = training if self.held_out is None else self.held_out.p.nonzero().flatten()
             self._train_on_blocks(relation.batches(training, self.settings.batch_size, self.seed, self.dtype), n)
             if self.held_out is not None:
-                self.ridge = best(self.held_out.judge(self.functions.span, self.settings.n_components)).ridge
+                self.ridge = best_verdict(self.held_out.judge(self.functions.span, self.settings.n_components)).ridge
         if relation.kernel is not None:
             self.reservoir.add(relation.x, relation.p * relation.total, self.generator)
         return self.align(operator, None if judging is None else relation.operator(judging), solution)
@@ -212,7 +212,7 @@ class Solver:
     ) -> tuple[Functions, Solution, Verdict]:
         """The candidate that held-out points of a Gram matrix find best, and what they say."""
         verdicts = [held_out.judge(functions.span, self.settings.n_components) for functions, _ in candidates]
-        winner = best([verdict for found in verdicts for verdict in found])
+        winner = best_verdict([verdict for found in verdicts for verdict in found])
         number = next(i for i, found in enumerate(verdicts) if winner in found)
         return *candidates[number], winner
 
@@ -276,7 +276,7 @@ class Solver:
             self._round(whole, limit)
             found = held_out.judge(self.functions.span, self.settings.n_components)
             verdicts = [*verdicts, *found] if self._auto else found
-            verdict = best(verdicts)
+            verdict = best_verdict(verdicts)
             if verdict not in found:
                 break
             self.ridge, kept = verdict.ridge, self._weights()

@@ -93,7 +93,7 @@ class Trainer:
         """One step on one batch; returns its loss."""
         whole = batch.x is batch.x_plus
         points = batch.x if whole else torch.cat([batch.x, batch.x_plus])
-        psi = outputs(self.network, standardise(points))[1]
+        psi = hidden_and_psi(self.network, standardise(points))[1]
         if root is not None:
             psi = psi * root
         first, second = (psi, psi) if whole else torch.split(psi, [len(batch.x), len(batch.x_plus)])
@@ -116,7 +116,7 @@ class Trainer:
             group["lr"] = self.learning_rate * share
 
 
-def outputs(network: nn.Module, x: Tensor) -> tuple[Tensor, Tensor]:
+def hidden_and_psi(network: nn.Module, x: Tensor) -> tuple[Tensor, Tensor]:
     """(hidden features, psi) of a network that returns both, or one matrix that is both."""
     out = network(x)
     features, psi = out if isinstance(out, tuple) else (out, out)

@@ -13,7 +13,7 @@ from eigenmap.search.flat import FlatBackend
 from eigenmap.search.index import CodeIndex
 from eigenmap.search.parts import note_parts
 from eigenmap.search.scan import comparable
-from eigenmap.search.sources import NOTE, IndexSource, Placed, Sources
+from eigenmap.search.sources import SOURCES_NOTE, IndexSource, Placed, Sources
 
 StoreParts: TypeAlias = Callable[[list[str], list[int]], object]
 """Stores what belongs to items, given their ids and the rows of a batch that they are in."""
@@ -85,12 +85,12 @@ def add(
 def _noted(index: CodeIndex, backend: FlatBackend, place: Path, files: Sequence[str], codes: Floats) -> IndexSource:
     """The source at a place, which the index knows from now on."""
     assert backend.directory is not None
-    known = Sources.from_json(backend.directory.read_note(NOTE, required=True))
+    known = Sources.from_json(backend.directory.read_note(SOURCES_NOTE, required=True))
     if known.first_is_unknown and _recognised(index, backend, files, codes):
         known = Sources()
     sources, source = known.with_source(place)
     if sources != known:
-        backend.directory.write_note(NOTE, sources.as_json())
+        backend.directory.write_note(SOURCES_NOTE, sources.as_json())
     return source
 
 

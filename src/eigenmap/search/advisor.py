@@ -148,11 +148,11 @@ def advise(
         say(f"exact search at {dim} features")
         rows.append(measure.row(f"exact, {dim} features", [Stage(dim, top)], exact=True))
     for stages in measure.funnels(recall):
-        say(f"funnel {as_text(stages)}")
+        say(f"funnel {funnel_text(stages)}")
         rows.append(measure.row("funnel", stages, exact=True))
     if index.about.approximate is not None:
         for stages in measure.approximate(recall):
-            say(f"approximate {as_text(stages)}")
+            say(f"approximate {funnel_text(stages)}")
             rows.append(measure.row("approximate index", stages, exact=False))
     prefixes = compare_prefixes(items, top, min(queries, 200), seed)
     allowed = rows if bytes_per_item is None else [r for r in rows if stored * r.dim / full.dim <= bytes_per_item]
@@ -171,10 +171,10 @@ def _bytes_of(index: CodeIndex) -> int:
     return index.about.bytes_per_item or index.n_components * (width or 4)
 
 
-def as_text(stages: Sequence[Stage]) -> str:
+def funnel_text(stages: Sequence[Stage]) -> str:
     """A funnel as people write it.
 
-    >>> as_text([Stage(16, 200), Stage(256, 10)])
+    >>> funnel_text([Stage(16, 200), Stage(256, 10)])
     '16:200 > 256:10'
     """
     return " > ".join(f"{dim}:{keep}" for dim, keep in stages)

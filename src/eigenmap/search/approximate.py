@@ -26,7 +26,7 @@ from eigenmap.search.columns import Columns
 from eigenmap.search.filters import Condition
 from eigenmap.search.flat import FlatBackend
 from eigenmap.search.prefix_files import keep_prefix, read_prefix
-from eigenmap.search.scan import best, comparable, nothing
+from eigenmap.search.scan import comparable, nothing, top_scores
 from eigenmap.search.shared_cache import SharedCache
 from eigenmap.search.snapshot import Snapshot, StoredItems
 
@@ -87,7 +87,7 @@ class ApproximateSnapshot(Snapshot):
         q = comparable(queries[:, : how.dim], self.about.metric)
         scores, rows = self._nearest(q, first.keep, among)
         if not rest:  # equal scores come in the order of addition
-            scores, rows = best(scores, rows, first.keep)
+            scores, rows = top_scores(scores, rows, first.keep)
         return self.refine(queries, scores, rows, rest)
 
     def _nearest(self, q: Floats, keep: int, among: Mask | None) -> tuple[Floats, RowNumbers]:
@@ -97,7 +97,7 @@ class ApproximateSnapshot(Snapshot):
         if made.rows < self.rows:
             scores[found < 0] = -np.inf
             also, rows = self._nearest_recent(q, keep, among, made.rows)
-            scores, found = best(np.hstack([scores, also]), np.hstack([found, rows]), keep)
+            scores, found = top_scores(np.hstack([scores, also]), np.hstack([found, rows]), keep)
         short = np.flatnonzero((found < 0).any(axis=1))  # a filter can cut a graph or a list in pieces
         if len(short):
             scores[short], found[short] = self.scanner.scan(q[short], keep, among, keepable=False)

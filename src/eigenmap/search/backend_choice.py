@@ -18,7 +18,7 @@ BACKENDS = ("flat", "faiss", "postgres")
 Where = str | os.PathLike[str]
 
 
-def described(
+def new_index_spec(
     n_components: int,
     metric: str,
     fingerprint: str | None,
@@ -52,7 +52,7 @@ def _database() -> Any:
     return import_module("eigenmap.search.postgres").PostgresBackend
 
 
-def create(backend: str, about: IndexSpec, where: Where | None, table: str, memory_bytes: int) -> Backend:
+def create_backend(backend: str, about: IndexSpec, where: Where | None, table: str, memory_bytes: int) -> Backend:
     """An empty index."""
     if backend not in BACKENDS:
         raise EigenmapError(f"backend must be one of {', '.join(BACKENDS)}, not {backend!r}")

@@ -10,7 +10,7 @@ stored and cost their variance. Dynamic programming over the groups' ends finds 
 
 [1] T. Cover, J. Thomas: Elements of Information Theory, section 10.3.3
 
->>> spread(np.array([64.0, 1.0, 1.0, 1.0, 0.01, 0.001]), 2, [(0, 6)])
+>>> allocate_bytes(np.array([64.0, 1.0, 1.0, 1.0, 0.01, 0.001]), 2, [(0, 6)])
 [(0, 2), (2, 5)]
 """
 
@@ -24,7 +24,9 @@ from numpy.typing import NDArray
 BITS = 8
 
 
-def spread(variance: NDArray[np.float64], n_bytes: int, blocks: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+def allocate_bytes(
+    variance: NDArray[np.float64], n_bytes: int, blocks: Sequence[tuple[int, int]]
+) -> list[tuple[int, int]]:
     """The groups [first, end) that share the bytes, one byte each: at most `n_bytes`, in the order of the features."""
     k = len(variance)
     unstored = np.append(np.cumsum(variance[::-1])[::-1], 0.0)  # what is lost by storing nothing from j on

@@ -1,7 +1,7 @@
 """Cancellation of searches: the caller says when a search is no longer wanted, and long loops check.
 
     stop = threading.Event()
-    with stopping.when(stop.is_set):
+    with cancellation.cancel_when(stop.is_set):
         index.search(queries, where={"label": "cat"})
 
 The wish belongs to the thread that runs the block.
@@ -28,11 +28,11 @@ _wish = _Wish()
 
 
 @contextmanager
-def when(unwanted: Callable[[], bool]) -> Iterator[None]:
+def cancel_when(unwanted: Callable[[], bool]) -> Iterator[None]:
     """Stop what this thread does in the block as soon as `unwanted()` is true.
 
-    >>> with when(lambda: True):
-    ...     check()
+    >>> with cancel_when(lambda: True):
+    ...     raise_if_cancelled()
     Traceback (most recent call last):
     eigenmap.search.cancellation.SearchCancelledError: nobody waits for this search any more
     """
@@ -43,7 +43,7 @@ def when(unwanted: Callable[[], bool]) -> Iterator[None]:
         _wish.unwanted = before
 
 
-def check() -> None:
+def raise_if_cancelled() -> None:
     """Raise `SearchCancelledError` if what this thread does is no longer wanted."""
     if _wish.unwanted is not None and _wish.unwanted():
         raise SearchCancelledError("nobody waits for this search any more")

@@ -19,7 +19,7 @@ then the expected cosine times the reliability. The exponent was chosen on train
 catalogue: (|x| / |x / rms|)^1/4 is ahead of no scale in mAP over the top 1,000 there at every budget; a power of 1 is
 better still on CIFAR-10, and worse on the catalogue.
 
-    codec = train(IndexSpec(256, precision="bits", bytes_per_item=16), codes)
+    codec = train_codec(IndexSpec(256, precision="bits", bytes_per_item=16), codes)
     codec.bits          # how many bits each feature has, 8 / size of its group
 """
 
@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 from eigenmap.core.errors import EigenmapError
 from eigenmap.search import forking
 from eigenmap.search.backend import Floats, Id, IndexSpec
-from eigenmap.search.bit_allocation import spread
+from eigenmap.search.bit_allocation import allocate_bytes
 
 Bytes: TypeAlias = NDArray[np.uint8]
 
@@ -285,7 +285,7 @@ class GroupCodec:
         return codes if self.rms is None else reliable(codes, self.rms)
 
 
-def train(about: IndexSpec, codes: Floats) -> Codec:
+def train_codec(about: IndexSpec, codes: Floats) -> Codec:
     """The codec of an index, its scales and levels from the first codes that are added."""
     if about.precision in ("float32", "float16"):
         return FloatCodec(about.n_components, about.precision)
@@ -305,7 +305,7 @@ def train(about: IndexSpec, codes: Floats) -> Codec:
         scales = np.where(rms > 0, rms, 1).astype(np.float32)
         codes = reliable(codes, scales)
     variance = codes.astype(np.float64).var(axis=0)
-    groups = spread(variance, about.bytes_per_item, blocks_of(about.n_components))
+    groups = allocate_bytes(variance, about.bytes_per_item, blocks_of(about.n_components))
     levels = [levels_of(codes[:, first:end]) for first, end in groups]
     return GroupCodec(about.n_components, groups, levels, scales, len(codes))
 

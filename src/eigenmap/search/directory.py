@@ -37,7 +37,7 @@ from eigenmap.core.files import parse_json
 from eigenmap.core.folders import BusyFolderError, folder_lock, is_empty_folder, remove_leftovers, staged_folder
 from eigenmap.search import checksums, codecs, notes
 from eigenmap.search.backend import IndexSpec
-from eigenmap.search.index_file import RESTORE, about_of, description_of, opened, there
+from eigenmap.search.index_file import RESTORE, open_index_folder, read_spec, spec_bytes, use_at
 from eigenmap.search.log import DamagedLogError, IndexState, Log, read_log
 from eigenmap.search.open_folder import OpenFolder, require_folders
 
@@ -76,7 +76,7 @@ class Directory:
     def open(cls, path: Path) -> Directory:
         """The index in a directory."""
         while True:
-            folder = opened(path)
+            folder = open_index_folder(path)
             try:
                 return cls(folder)
             except EigenmapError:
@@ -121,7 +121,7 @@ class Directory:
 
     def _adopt(self, folder: OpenFolder) -> None:
         """Take the state that an open folder is in."""
-        about = about_of(folder)
+        about = read_spec(folder)
         try:
             seen = self._stamp(folder)  # before it is read: what comes in between is seen the next time
         except OSError as error:
@@ -133,9 +133,9 @@ class Directory:
 
     def _switch(self) -> None:
         """Go over to the index that has taken the place of this one."""
-        folder = opened(self.path)
+        folder = open_index_folder(self.path)
         try:
-            about, state = about_of(folder), self.read_log(folder).state
+            about, state = read_spec(folder), self.read_log(folder).state
             ids = {self.state.id_type, state.id_type} - {None}
             if _shape(about) != _shape(self.about) or len(ids) > 1:
                 raise ReplacedError(
@@ -231,7 +231,7 @@ class Directory:
     def read_note(self, name: str, required: bool = False) -> dict[str, Any] | None:
         """What `write_note` kept; None if there is nothing, or nothing whole and that is not `required`."""
         try:
-            return notes.from_bytes(self._folder.read(f"{name}.json"))
+            return notes.parse_note(self._folder.read(f"{name}.json"))
         except FileNotFoundError:
             return None
         except (OSError, ValueError) as error:
@@ -270,7 +270,7 @@ class Directory:
     def _locked_path(self, wait: bool) -> Iterator[None]:
         with ExitStack() as stack:
             try:
-                there(self.path, lambda: stack.enter_context(folder_lock(self.path, blocking=wait)))
+                use_at(self.path, lambda: stack.enter_context(folder_lock(self.path, blocking=wait)))
             except (FileNotFoundError, NotADirectoryError) as error:
                 raise EigenmapError(f"{self.path} was removed, so it cannot be changed") from error
             except OSError as error:
@@ -295,7 +295,7 @@ class Directory:
     def write_note(self, name: str, content: Mapping[str, Any]) -> None:
         """Keep a JSON object beside the index."""
         with self.locked(), self._writing(f"{name}.json"):
-            self._folder.replace(f"{name}.json", notes.as_bytes(content), not self._private)
+            self._folder.replace(f"{name}.json", notes.note_bytes(content), not self._private)
 
     def append(self, id_type: str | None, additions: Mapping[str, bytes | memoryview], durable: bool = True) -> None:
         """Append to files; when this returns it is done for good, and if it fails nothing of it counts."""
@@ -363,7 +363,7 @@ class Directory:
     def _upgrade(self) -> None:
         """Make an index of version 2 one of version 3, without any change to its items."""
         with self._writing("log"):
-            self._folder.replace("index.json", description_of(self.about))
+            self._folder.replace("index.json", spec_bytes(self.about))
             self._compact(durable=True)
 
     def _compact(self, durable: bool) -> None:
@@ -419,6 +419,6 @@ def staged_index(path: Path, about: IndexSpec, overwrite: bool, held: bool = Fal
         require_index(target)
     with staged_folder(path, replace=overwrite, check=require_index, held=held) as staging:
         folder = OpenFolder(staging)
-        folder.replace("index.json", content := description_of(about), durable=False)
+        folder.replace("index.json", content := spec_bytes(about), durable=False)
         folder.replace("log", Log(IndexState(fixed={"index.json": zlib.crc32(content)})).compacted()[0], durable=False)
         yield Directory(folder, private=True)

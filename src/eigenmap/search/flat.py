@@ -23,7 +23,7 @@ from eigenmap.search.columns import Columns, appended, map_file
 from eigenmap.search.directory import Directory, feature_files
 from eigenmap.search.filters import Condition
 from eigenmap.search.index_file import RESTORE
-from eigenmap.search.keys import Hashes, Places, StoredHashes, as_bytes, hashes_of
+from eigenmap.search.keys import Hashes, Places, StoredHashes, hashes_of, id_bytes
 from eigenmap.search.log import ID_TYPES
 from eigenmap.search.scan import comparable
 from eigenmap.search.snapshot import Snapshot, StoredItems, stores_means
@@ -158,7 +158,7 @@ class FlatBackend:
             if stores_means(before.about):
                 codes = comparable(codes, "cosine")
             old = before.rows_of(mode, ids)
-            codec = before.codec or codecs.train(before.about, codes)
+            codec = before.codec or codecs.train_codec(before.about, codes)
             if isinstance(codec, codecs.GroupCodec):
                 codec.require_levels(len(before) + old.count(None))
                 codes = codec.scaled(codes)
@@ -167,7 +167,7 @@ class FlatBackend:
             if metadata is None:
                 texts = [before.items.known[row] if row is not None else b"" for row in old]
             else:
-                texts = [as_text(item) for item in metadata]
+                texts = [metadata_text(item) for item in metadata]
             self._append(before, codec, codes, ids, texts, [row for row in old if row is not None])
 
     def append(self, codes: Floats, ids: Sequence[Id], metadata: list[bytes], gone: list[int]) -> None:
@@ -210,7 +210,7 @@ class FlatBackend:
     ) -> None:
         columns = before.items.columns or Columns(codec)
         encoded = columns.encoded(codes)
-        names = [as_bytes(name) for name in ids]
+        names = [id_bytes(name) for name in ids]
         alive = _alive(before, len(ids), gone)
         if self.directory is None:
             keys = before.items.keys
@@ -384,6 +384,6 @@ def _alive(before: Snapshot, added: int, gone: list[int]) -> Mask | None:
     return alive
 
 
-def as_text(item: Metadata) -> bytes:
+def metadata_text(item: Metadata) -> bytes:
     """What is known of an item, as it is stored."""
     return json.dumps(item, sort_keys=True).encode("ascii") if item else b""

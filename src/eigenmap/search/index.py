@@ -43,7 +43,7 @@ from eigenmap.search.backend import (
     Stage,
     still,
 )
-from eigenmap.search.backend_choice import Where, create, described, open_backend
+from eigenmap.search.backend_choice import Where, create_backend, new_index_spec, open_backend
 from eigenmap.search.filters import conditions
 
 if TYPE_CHECKING:
@@ -114,11 +114,11 @@ class CodeIndex:
         fingerprint: str | None = None,
         memory_bytes: int = MEMORY_BYTES,
     ) -> None:
-        about = described(n_components, metric, fingerprint, precision, bytes_per_item, approximate)
+        about = new_index_spec(n_components, metric, fingerprint, precision, bytes_per_item, approximate)
         if about.approximate is None and backend == "faiss":
             # IVF: made in seconds where HNSW takes minutes, and level with it where the refinement decides.
             about = replace(about, approximate=Approximate("ivf", dim=min(64, about.n_components)))
-        self._use(create(backend, about, where, table, whole_number(memory_bytes, "memory_bytes")))
+        self._use(create_backend(backend, about, where, table, whole_number(memory_bytes, "memory_bytes")))
         self._lies(where, table, memory_bytes)
 
     @classmethod
@@ -394,11 +394,11 @@ class CodeIndex:
 
         The model in `model_dir`, if given (the folder of a run, say), is copied inside as `model/`.
         """
-        from eigenmap.search.saving import save
+        from eigenmap.search.saving import save_index
 
         if not len(self):
             raise EigenmapError("the index is empty; add codes before saving")
-        save(self.backend, path, overwrite=overwrite, model_dir=model_dir)
+        save_index(self.backend, path, overwrite=overwrite, model_dir=model_dir)
 
     def verify(self) -> list[str]:
         """Read every byte of an index on disk and compare checksums: one line per part.

@@ -14,7 +14,7 @@ from eigenmap.core.folders import recover
 from eigenmap.search.backend import IndexSpec
 from eigenmap.search.open_folder import OpenFolder
 
-FORMAT = "eigenmap-index"
+INDEX_FORMAT = "eigenmap-index"
 FORMAT_VERSION = 3
 _READ_VERSIONS = (2, 3)
 
@@ -26,7 +26,7 @@ AGAIN = "make the index again with `eigenmap index`"
 RESTORE = f"restore it from a copy, or {AGAIN}"
 
 
-def there(path: Path, use: Callable[[], Used]) -> Used:
+def use_at(path: Path, use: Callable[[], Used]) -> Used:
     """Use what is at a path, also while another index takes its place by two renames, or after a kill between them."""
     for _ in range(_ATTEMPTS):
         try:
@@ -37,10 +37,10 @@ def there(path: Path, use: Callable[[], Used]) -> Used:
     return use()
 
 
-def opened(path: Path) -> OpenFolder:
+def open_index_folder(path: Path) -> OpenFolder:
     """The directory at a path, held open."""
     try:
-        return there(path, lambda: OpenFolder(path))
+        return use_at(path, lambda: OpenFolder(path))
     except (FileNotFoundError, NotADirectoryError):
         what = "it is a file" if path.exists() else "there is no such directory"
         raise EigenmapError(f"{path} is not an index ({what}); make one with `eigenmap index`") from None
@@ -48,7 +48,7 @@ def opened(path: Path) -> OpenFolder:
         raise EigenmapError(f"{path} cannot be read: {error.strerror}") from error
 
 
-def about_of(folder: OpenFolder) -> IndexSpec:
+def read_spec(folder: OpenFolder) -> IndexSpec:
     """What the index in a directory is."""
     path = folder.path
     try:
@@ -58,7 +58,7 @@ def about_of(folder: OpenFolder) -> IndexSpec:
         raise EigenmapError(f"{path} {what}") from None
     except (OSError, ValueError) as error:
         raise EigenmapError(f"{path / 'index.json'} is missing, truncated or damaged; {RESTORE}") from error
-    if not isinstance(entries, dict) or entries.pop("format", None) != FORMAT:
+    if not isinstance(entries, dict) or entries.pop("format", None) != INDEX_FORMAT:
         raise EigenmapError(f"{path} is not an index (its index.json describes something else)")
     version = entries.pop("format_version", None)
     if version not in _READ_VERSIONS:
@@ -71,6 +71,6 @@ def about_of(folder: OpenFolder) -> IndexSpec:
         raise EigenmapError(f"{path / 'index.json'} is damaged; {RESTORE}") from error
 
 
-def description_of(about: IndexSpec) -> bytes:
+def spec_bytes(about: IndexSpec) -> bytes:
     """The content of `index.json`."""
-    return json.dumps({"format": FORMAT, "format_version": FORMAT_VERSION, **about.as_json()}).encode("ascii")
+    return json.dumps({"format": INDEX_FORMAT, "format_version": FORMAT_VERSION, **about.as_json()}).encode("ascii")

@@ -118,7 +118,7 @@ class StoredHashes:
     def find(self, ids: Sequence[Id], holds: Holds) -> dict[Id, int]:
         """The rows of those ids that are there."""
         found: dict[Id, int] = {}
-        by_text = {as_bytes(name): name for name in ids}
+        by_text = {id_bytes(name): name for name in ids}
         for row in rows_with(self.hashes, hashes_of(list(by_text))).tolist():
             name = by_text.get(self._names[row])
             if name is not None and holds(row, name):
@@ -126,6 +126,6 @@ class StoredHashes:
         return found
 
 
-def as_bytes(name: Id) -> bytes:
+def id_bytes(name: Id) -> bytes:
     """An id as it is stored."""
     return str(name).encode("utf-8", "surrogatepass")

@@ -85,17 +85,17 @@ class Log:
 
     def next(self, state: IndexState) -> tuple[bytes, Log]:
         """The line that a change appends, and the log with it."""
-        line = written(state, self.number + 1, self.check)
+        line = log_line(state, self.number + 1, self.check)
         text = b"\n" + line if self.unfinished else line
         return text, Log(state, self.number + 1, line[-9:-1], self.lines + 1, self.end + len(text))
 
     def compacted(self) -> tuple[bytes, Log]:
         """The whole content of a log that says the same in one line, and that log."""
-        line = written(self.state, self.number, _NONE)
+        line = log_line(self.state, self.number, _NONE)
         return line, replace(self, check=line[-9:-1], lines=1, end=len(line), chained=True, unfinished=False)
 
 
-def written(state: IndexState, number: int, before: bytes) -> bytes:
+def log_line(state: IndexState, number: int, before: bytes) -> bytes:
     """One line."""
     text = b"%s %d %s" % (json.dumps(asdict(state)).encode("ascii"), number, before)
     return b"%s %08x\n" % (text, zlib.crc32(text))

@@ -16,7 +16,7 @@ from eigenmap.core.errors import EigenmapError
 from eigenmap.search import checks, codecs
 from eigenmap.search.backend import Backend, IndexSpec, ItemBatch, Readable, still
 from eigenmap.search.directory import Directory, staged_index
-from eigenmap.search.flat import FlatBackend, as_text
+from eigenmap.search.flat import FlatBackend, metadata_text
 from eigenmap.search.parts import MODEL, note_parts
 from eigenmap.search.snapshot import Snapshot
 
@@ -27,7 +27,7 @@ Finish: TypeAlias = Callable[[Directory], object]
 _COPIED_BYTES = 128 * 2**20
 
 
-def save(
+def save_index(
     backend: Backend, path: Place, *, overwrite: bool, model_dir: Place | None, finish: Finish | None = None
 ) -> None:
     """Write the items of any back end as a directory, without the rows that are gone.
@@ -46,7 +46,7 @@ def save(
         _finish(directory, model_dir, finish)
 
 
-def build(
+def build_index(
     about: IndexSpec,
     batches: Iterable[ItemBatch],
     path: Place,
@@ -90,8 +90,8 @@ def _copy_items(items: Readable, directory: Directory) -> None:
     rows = max(1, _COPIED_BYTES // (8 * about.n_components))
     for batch in items.batches(rows):
         if not directory.state.sizes:
-            directory.write_codec(copy.start(codec or codecs.train(about, batch.codes)))
-        copy.append(batch.codes, batch.ids, [as_text(item) for item in batch.metadata], [])
+            directory.write_codec(copy.start(codec or codecs.train_codec(about, batch.codes)))
+        copy.append(batch.codes, batch.ids, [metadata_text(item) for item in batch.metadata], [])
 
 
 def _carry_over(old: Directory, new: Directory, with_model: bool) -> None:

@@ -76,7 +76,7 @@ class Scanner:
         # Little at a time: what has just been gathered is then multiplied while it is in the processor's cache.
         at_once = max(1, min(self.memory_bytes // 4, _GATHERED_BYTES) // (4 * max(1, of_each) * dim))
         for start in range(0, len(q), at_once):
-            cancellation.check()
+            cancellation.raise_if_cancelled()
             own = candidates[start : start + at_once]
             codes = self.columns.take(own.reshape(-1), dim)
             norms = divisors(codes).reshape(own.shape) if self._divides(dim) else None
@@ -84,7 +84,7 @@ class Scanner:
             scores[start : start + at_once] = products[:, :, 0]
             if norms is not None:
                 scores[start : start + at_once] /= norms
-        return best(scores, candidates, keep)
+        return top_scores(scores, candidates, keep)
 
     def _divides(self, dim: int) -> bool:
         """Whether products with stored prefixes of this length become cosines by division."""
@@ -102,14 +102,14 @@ class Scanner:
         for numbers, prefix in self._prefixes(q.shape[1], rows, among, keepable):
             s, r = faiss.knn(q, prefix, min(keep, len(prefix)), metric=faiss.METRIC_INNER_PRODUCT)
             r = r + numbers if isinstance(numbers, int) else numbers[r]
-            scores, found = best(np.hstack([scores, s]), np.hstack([found, r]), keep)
+            scores, found = top_scores(np.hstack([scores, s]), np.hstack([found, r]), keep)
         return scores, found
 
     def _prefixes(
         self, dim: int, rows: RowNumbers | None, among: Mask | None, keepable: bool
     ) -> Iterator[tuple[RowNumbers | int, Floats]]:
         """(row numbers, or the first of them; comparable prefixes) of the rows asked for, within `memory_bytes`."""
-        cancellation.check()
+        cancellation.raise_if_cancelled()
         count = self.columns.count if rows is None else len(rows)
         if 4 * dim * count <= self.memory_bytes:  # all at once
             make = partial(self._prefix, 0, count, dim, rows, among)
@@ -122,7 +122,7 @@ class Scanner:
         share = 8 if rows is not None or among is None else 12
         at_once = max(1, self.memory_bytes // (share * dim + 32))
         for start in range(0, count, at_once):
-            cancellation.check()
+            cancellation.raise_if_cancelled()
             numbers, prefix = self._prefix(start, min(start + at_once, count), dim, rows, among)
             if len(prefix):
                 yield numbers, prefix
@@ -147,7 +147,7 @@ class Scanner:
         scores, found = nothing(len(q))
         at_once = max(1, min(_ROWS_AT_ONCE, self.memory_bytes // (16 * max(1, len(q)))))
         for start in range(0, self.columns.count, at_once):
-            cancellation.check()
+            cancellation.raise_if_cancelled()
             stop = min(start + at_once, self.columns.count)
             s = self._products(q, start, stop)
             here = np.arange(start, stop)
@@ -159,7 +159,7 @@ class Scanner:
                 s, r = np.take_along_axis(s, part, axis=1), here[part]
             else:
                 r = np.broadcast_to(here, s.shape)
-            scores, found = best(np.hstack([scores, s]), np.hstack([found, r]), keep)
+            scores, found = top_scores(np.hstack([scores, s]), np.hstack([found, r]), keep)
         return scores, found
 
     def _products(self, q: Floats, start: int, stop: int) -> Floats:
@@ -248,7 +248,7 @@ def _norms(squares: Floats) -> Norms:
     return Norms(squares, norms, odd)
 
 
-def best(scores: Floats, rows: RowNumbers, keep: int) -> tuple[Floats, RowNumbers]:
+def top_scores(scores: Floats, rows: RowNumbers, keep: int) -> tuple[Floats, RowNumbers]:
     """Order each line by falling score, equal scores by row, and cut it at `keep`."""
     if 4 * keep < scores.shape[1]:  # find the best before sorting them: most of a long shortlist is not among them
         part = np.argpartition(-scores, keep - 1, axis=1)[:, :keep]

@@ -33,7 +33,7 @@ from eigenmap.search.codecs import Codec
 from eigenmap.search.columns import Columns
 from eigenmap.search.filters import Condition, meets
 from eigenmap.search.index_file import RESTORE
-from eigenmap.search.keys import Keys, Places, as_bytes
+from eigenmap.search.keys import Keys, Places, id_bytes
 from eigenmap.search.open_folder import OpenFolder
 from eigenmap.search.scan import Scanner
 from eigenmap.search.shared_cache import SharedCache
@@ -141,7 +141,7 @@ class Snapshot:
         alive = self.items.alive
         if row >= self.rows or not (alive is None or alive[row]):
             return False
-        return self.items.names[row] == as_bytes(name)
+        return self.items.names[row] == id_bytes(name)
 
     # Search
 

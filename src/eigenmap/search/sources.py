@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, TypeAlias
 from eigenmap.core.errors import EigenmapError
 from eigenmap.search.backend import Id, Metadata
 
-NOTE = "sources"
+SOURCES_NOTE = "sources"
 SOURCE, FILE = "source", "file"
 """Names of metadata."""
 

@@ -48,7 +48,7 @@ def _parts(directory: Directory) -> Iterator[str]:
         if name.endswith(".json") and name not in ("index.json", "codec.json"):
             yield _check_note(folder, name)
         elif prefix_files.NAME.fullmatch(name):
-            noted = prefix_files.check(folder, name)
+            noted = prefix_files.check_prefix(folder, name)
             yield f"{name}: whole" if noted else f"{name}: not checked, an earlier version wrote it without a checksum"
     if PICTURES in folder.names():
         yield _check_pictures(path / PICTURES)
@@ -123,7 +123,7 @@ def _check_items(directory: Directory, state: IndexState) -> None:
 def _check_note(folder: OpenFolder, name: str) -> str:
     try:
         content = folder.read(name)
-        notes.from_bytes(content)
+        notes.parse_note(content)
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else error
         raise EigenmapError(f"{folder.path / name} is damaged: {why}; restore it from a copy, or remove it") from error

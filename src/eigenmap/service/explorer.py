@@ -159,7 +159,7 @@ class Explorer:
         notes = self.index.backend
         several = isinstance(notes, KeepsNotes) and notes.read_note(quality.SEVERAL) is not None
         try:
-            self.quality = quality.measure(drawn, several)
+            self.quality = quality.measure_quality(drawn, several)
         finally:
             self.quality_known = True
 

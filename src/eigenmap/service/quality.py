@@ -29,7 +29,7 @@ class Quality(NamedTuple):
     gallery: int
 
 
-def measure(items: ItemBatch, several: bool) -> Quality | None:
+def measure_quality(items: ItemBatch, several: bool) -> Quality | None:
     """Take some items as queries among others; None where fewer than two labels, or too few items, are known.
 
     `items` are in random order. With `several`, a label is a list of labels separated by spaces, and two items belong

@@ -161,7 +161,7 @@ class QueryBatcher(Generic[KeyT, QueryT, AnswerT]):
                     future.set_result(answer)
 
     def _run(self, ask: KeyT, queries: Sequence[QueryT], unwanted: threading.Event) -> Sequence[AnswerT | Exception]:
-        with cancellation.when(unwanted.is_set):
+        with cancellation.cancel_when(unwanted.is_set):
             return self._answer(ask, queries)
 
     def _take(self) -> tuple[KeyT, list[tuple[QueryT, asyncio.Future[AnswerT]]]]:

@@ -14,7 +14,7 @@ import torch
 from eigenmap.training.loop import TrainingResult
 
 
-def history(
+def training_provenance(
     recipe: Any, seed: int, result: TrainingResult, alignment_seconds: float, device: torch.device
 ) -> dict[str, Any]:
     """What a model remembers of its training by any recipe (a dataclass), whatever it was trained on."""

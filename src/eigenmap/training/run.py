@@ -16,7 +16,7 @@ from eigenmap.training.metrics import MetricsFile
 if TYPE_CHECKING:
     from eigenmap.training.loop import Learner
 
-METRICS = "metrics.jsonl"
+METRICS_FILE = "metrics.jsonl"
 
 
 class Run:
@@ -54,7 +54,7 @@ class Run:
                     if not resume:
                         (self.folder / DESCRIPTION).unlink(missing_ok=True)
                     sync_directory(self.folder)  # or a power cut would bring them back
-                metrics_file = self.folder / METRICS if fabric.is_global_zero else None
+                metrics_file = self.folder / METRICS_FILE if fabric.is_global_zero else None
             self.metrics = MetricsFile(metrics_file, step, config.tensorboard)
         except OSError as error:
             self.close()

@@ -15,7 +15,7 @@ import pytest
 from eigenmap import EigenmapError
 from eigenmap.search import CodeIndex
 from eigenmap.search.backend import IndexSpec, ItemBatch
-from eigenmap.search.postgres import load, session
+from eigenmap.search.postgres import load_table, session
 from tests.database import rows
 
 ROUNDS = int(os.environ.get("EIGENMAP_ROUNDS", "200"))
@@ -91,7 +91,7 @@ def test_updates_deletes_and_loads_beside_upserts(database: str) -> None:
                     partial(indexes[0].upsert, code(0, 30), orders[0]),
                     partial(delete, orders[1]),
                     partial(update, orders[2]),
-                    partial(load, database, "photos", about, [batch]),
+                    partial(load_table, database, "photos", about, [batch]),
                 ],
             )
             left = indexes[0].ids

@@ -12,7 +12,7 @@ from psycopg import sql
 from eigenmap import EigenmapError
 from eigenmap.search import CodeIndex
 from eigenmap.search.backend import Approximate, IndexSpec, ItemBatch
-from eigenmap.search.postgres import LoadReport, load
+from eigenmap.search.postgres import LoadReport, load_table
 from eigenmap.search.postgres.statements import Table
 from tests.database import rows, tables
 
@@ -79,12 +79,12 @@ def test_a_table_that_is_loaded(place: str, codes: Floats, queries: Floats, name
     def batch(stop: int) -> list[ItemBatch]:
         return [ItemBatch(list(range(stop)), codes[:stop], [{"share": "50%"} for _ in range(stop)])]
 
-    assert load(place, name, about, batch(100)) == LoadReport(100, 100, 0)
-    assert load(place, name, about, batch(200)) == LoadReport(200, 100, 0)
+    assert load_table(place, name, about, batch(100)) == LoadReport(100, 100, 0)
+    assert load_table(place, name, about, batch(200)) == LoadReport(200, 100, 0)
     with CodeIndex.open(place, table=name) as index:
         assert index.search(queries[0], 1).ids == [[5]]
         index.add(codes[200:], range(200, 300))
-    assert load(place, name, about, batch(50), replace=True) == LoadReport(50, 50, 0)
+    assert load_table(place, name, about, batch(50), replace=True) == LoadReport(50, 50, 0)
     with CodeIndex.open(place, table=name) as index:
         index.add(codes[50:], range(50, 300))
         assert index.search(queries[0], 1).ids == [[5]]

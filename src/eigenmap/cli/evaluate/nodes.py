@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from eigenmap.cli.console import progress_bar, sayer
+from eigenmap.cli.console import log_function, progress_bar
 from eigenmap.cli.evaluate.probing import (
     CodesOf,
     CodesOfOption,
@@ -30,7 +30,7 @@ from eigenmap.cli.options import (
     QuietOption,
     check_device,
 )
-from eigenmap.cli.outputs import check_file, write_json
+from eigenmap.cli.outputs import check_file, write_json_output
 from eigenmap.core.errors import EigenmapError
 
 if TYPE_CHECKING:
@@ -142,8 +142,10 @@ def nodes(
     data, known = _labelled(graph)
     splits = _splits(graph, data, split, runs)
     if split is SplitKind.auto and not quiet:
-        sayer(quiet)(f"{'The split of the file' if data.splits else 'Random splits of 10 / 10 / 80 %'}, {runs} runs.")
-    _report_classes(known, splits, sayer(quiet))
+        log_function(quiet)(
+            f"{'The split of the file' if data.splits else 'Random splits of 10 / 10 / 80 %'}, {runs} runs."
+        )
+    _report_classes(known, splits, log_function(quiet))
     rows = model.input.read(data.x)
     model.network.to(place)
     if of is CodesOf.encoder:
@@ -172,7 +174,7 @@ def nodes(
             "runs": runs,
             "chosen": "on validation nodes",
         }
-        write_json(json, {**circumstances(run, model, place, "nodes"), "protocol": protocol, "rows": found})
+        write_json_output(json, {**circumstances(run, model, place, "nodes"), "protocol": protocol, "rows": found})
     show_by_share(found, f"{len(splits[0].test):,} test nodes", ("accuracy", "spread", "validation"), _cells)
 
 

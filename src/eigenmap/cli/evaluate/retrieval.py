@@ -14,7 +14,7 @@ import typer
 from typer.core import TyperCommand
 
 from eigenmap.cli.app import USE, Kinds, app
-from eigenmap.cli.console import Say, sayer, show
+from eigenmap.cli.console import Say, log_function, print_result
 from eigenmap.cli.encoding import encode_images, read_images
 from eigenmap.cli.options import (
     HOW,
@@ -29,7 +29,7 @@ from eigenmap.cli.options import (
     StrictOption,
     check_device,
 )
-from eigenmap.cli.outputs import check_file, write_json
+from eigenmap.cli.outputs import check_file, write_json_output
 from eigenmap.core.errors import EigenmapError
 
 if TYPE_CHECKING:
@@ -179,7 +179,7 @@ def retrieval(
 
     offered = read_labelled(model, gallery, gallery_labels, "--gallery-labels", strict, quiet)
     asked = offered if themselves else read_labelled(model, query, query_labels, "--query-labels", strict, quiet)
-    query_matrix, gallery_matrix = _comparable_labels(asked, offered, themselves, sayer(quiet))
+    query_matrix, gallery_matrix = _comparable_labels(asked, offered, themselves, log_function(quiet))
     gallery_codes = encode_images(model, offered, max(at), place, batch_size, quiet)
     query_codes = gallery_codes if themselves else encode_images(model, asked, max(at), place, batch_size, quiet)
     rows = measure(
@@ -196,7 +196,7 @@ def retrieval(
             "ranking": "cosine of the first dim features; ties by position in the gallery",
             "relevant": "gallery images that share at least one label with the query",
         }
-        write_json(json, {**circumstances(run, model, place, "retrieval"), "protocol": protocol, "rows": rows})
+        write_json_output(json, {**circumstances(run, model, place, "retrieval"), "protocol": protocol, "rows": rows})
     _show(rows, cuts, len(asked), len(offered))
 
 
@@ -278,4 +278,4 @@ def _show(rows: Sequence[ScoreRow], cuts: Sequence[int], queries: int, gallery: 
             table.add_column(f"{name}@{cut}", justify="right")
         for row in rows:
             table.add_row(f"{row['dim']:.0f}", *(f"{row[f'{name}@{cut}']:.4f}" for name in names))
-        show(table)
+        print_result(table)

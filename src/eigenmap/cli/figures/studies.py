@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from eigenmap.cli.console import Say, progress_bar, sayer
+from eigenmap.cli.console import Say, log_function, progress_bar
 from eigenmap.cli.encoding import read_images
-from eigenmap.cli.options import HOW, SOURCES, WHAT
+from eigenmap.cli.options import HOW, SOURCES_HELP, WHAT
 from eigenmap.core.errors import EigenmapError
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 DataOption = Annotated[
     Path | None,
-    typer.Option("--data", metavar="SOURCE", help=f"Images. {SOURCES}", show_default=False, rich_help_panel=WHAT),
+    typer.Option("--data", metavar="SOURCE", help=f"Images. {SOURCES_HELP}", show_default=False, rich_help_panel=WHAT),
 ]
 LabelsFileOption = Annotated[
     Path | None,
@@ -136,7 +136,7 @@ def check_asked(asked: Asked) -> None:
         raise EigenmapError("--metric says what to draw of --scores: give such a file too.")
 
 
-def look(run: TrainedRun | None, asked: Asked, device: str, *, strict: bool = False, quiet: bool = False) -> Study:
+def examine(run: TrainedRun | None, asked: Asked, device: str, *, strict: bool = False, quiet: bool = False) -> Study:
     """Everything that was asked for about a run."""
     from eigenmap.figures.excitation import make_exciting
     from eigenmap.figures.study import Study
@@ -148,7 +148,7 @@ def look(run: TrainedRun | None, asked: Asked, device: str, *, strict: bool = Fa
     found = Study(run, scores=scores, metrics=asked.metrics)
     if asked.data is not None:
         reader = partial(read_images, run.model, strict=strict, quiet=quiet)
-        found = _look_at_data(run.model, asked, reader, found, sayer(quiet))
+        found = _look_at_data(run.model, asked, reader, found, log_function(quiet))
     if "optimised" in asked.wanted:
         with progress_bar("making images", quiet) as tick:
             made = make_exciting(run.model, asked.features, asked.steps, asked.seed, tick)

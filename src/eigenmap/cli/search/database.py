@@ -25,7 +25,7 @@ PREFIX = 32
 """Features that the approximate index of a table compares, unless said otherwise."""
 
 
-def shown(index: str) -> str:
+def without_password(index: str) -> str:
     """An index as it may be written down: without the password of a database."""
     if not is_database(index):
         return redacted(index)
@@ -34,7 +34,7 @@ def shown(index: str) -> str:
     return f"postgresql://{address(index)}"
 
 
-def check_address(url: str | None, table: str | None) -> tuple[str, str]:
+def check_database_address(url: str | None, table: str | None) -> tuple[str, str]:
     """The address and the table, if both are there."""
     url = require_database(url)
     if table is None:
@@ -51,7 +51,7 @@ def codes_at(index: str, table: str | None) -> CodeIndex:
         if table is not None:
             raise EigenmapError(f"--table names a table of a database, and {index} is a folder; leave it out.")
         return CodeIndex.open(index)
-    url, name = check_address(index, table)
+    url, name = check_database_address(index, table)
     return CodeIndex.open(url, table=name)
 
 
@@ -75,9 +75,9 @@ class Wanted(NamedTuple):
 def fill(run: Path, source: Path, url: str, table: str, how: Encoding, wanted: Wanted, quiet: bool) -> None:
     """Load the codes of a source of images, or of a folder that `eigenmap embed` wrote, into a table."""
     from eigenmap.embedding.shards import Codebook
-    from eigenmap.fitting.images import say_left_out
+    from eigenmap.fitting.images import log_left_out
     from eigenmap.model import Eigenmap, copy_model
-    from eigenmap.search.postgres import load
+    from eigenmap.search.postgres import load_table
     from eigenmap.search.postgres.connection import address
     from eigenmap.search.postgres.models import store_model
 
@@ -92,11 +92,11 @@ def fill(run: Path, source: Path, url: str, table: str, how: Encoding, wanted: W
             blocks = stored_codes(Codebook.open(source), fingerprint, how.dim)
         else:
             blocks = _fresh_codes(Eigenmap.load(kept), source, how, skipped, tick)
-        made = load(url, table, about, blocks, replace=wanted.force)
+        made = load_table(url, table, about, blocks, replace=wanted.force)
         store_model(url, kept)
     if quiet:
         return
-    say_left_out(skipped, made.items, note)
+    log_left_out(skipped, made.items, note)
     replaced = " (what the table had under their names is replaced)" if made.changed else ""
     note(
         f"Table {table} at {address(url)}: {made.items:,} items of {how.dim} features; {made.added:,} are new, "
@@ -107,10 +107,10 @@ def fill(run: Path, source: Path, url: str, table: str, how: Encoding, wanted: W
 def _require_prefix(url: str, table: str, about: IndexSpec) -> None:
     """Refuse another approximate index than the table has: a load keeps the one that is there."""
     from eigenmap.search.postgres.connection import connect, speaking
-    from eigenmap.search.postgres.tables import described
+    from eigenmap.search.postgres.tables import find_table
 
     with connect(url) as connection, speaking():
-        there = described(connection, table)
+        there = find_table(connection, table)
     if there is not None and there.about.approximate != about.approximate:
         raise EigenmapError(
             f"the table {table} is there and keeps its approximate index; leave --prefix out, or use --force to make "
@@ -165,7 +165,7 @@ def stored_codes(codes: Codebook, fingerprint: str | None, dim: int) -> Iterator
 
 
 @contextmanager
-def opened(url: str, table: str, run: Path | None) -> Iterator[tuple[CodeIndex, Path]]:
+def open_table(url: str, table: str, run: Path | None) -> Iterator[tuple[CodeIndex, Path]]:
     """A table of codes, and the directory of the model that made them: RUN if given, else a copy from the database."""
     from eigenmap.search import CodeIndex
     from eigenmap.search.postgres.models import fetch_model

@@ -28,7 +28,7 @@ from eigenmap.data.images.decode import (
 from eigenmap.data.images.folders import list_folder, require_files
 from eigenmap.data.images.imageset import ImageSet
 from eigenmap.data.images.labels import Labels, labels_from_csv, labels_from_folders
-from eigenmap.data.images.memory import room_for
+from eigenmap.data.images.memory import allocate_pixels
 from eigenmap.data.images.parquet import open_parquet
 from eigenmap.data.images.workers import decode_in_order, processors
 
@@ -281,7 +281,7 @@ def _decode_all(
 ) -> tuple[Tensor, dict[int, str]]:
     """Decode into one tensor, allocated once; also return {position: reason} of what could not be read."""
     total = len(stored.ids)
-    pixels = room_for(total, channels, size)
+    pixels = allocate_pixels(total, channels, size)
     rows = pixels.numpy()
     skipped: dict[int, str] = {}
     square = partial(decode_image, size=size, channels=channels)

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Protocol, TypeAlias
 
 from eigenmap.core.errors import EigenmapError
-from eigenmap.core.files import whole_file
+from eigenmap.core.files import atomic_write
 from eigenmap.data.images.arrays import Array, as_array, as_nhwc, read_array_file, to_pixels
 from eigenmap.data.images.decode import Encoded, Pixels, decode_image
 from eigenmap.data.images.folders import list_folder, require_files, walk_images
@@ -160,7 +160,7 @@ class _Folder:
 
 def _listed(names: Iterable[str], listing: Path) -> Iterator[str]:
     """Pass names on and write them to a file, each with a zero byte, which no name contains, at its end."""
-    with whole_file(listing) as file:
+    with atomic_write(listing) as file:
         for name in names:
             file.write(_bytes(name) + b"\0")
             yield name

@@ -23,10 +23,10 @@ from eigenmap.search.postgres.connection import (
     require_pgvector,
     speaking,
 )
-from eigenmap.search.postgres.copying import as_text, copy, lock, merge, staged
+from eigenmap.search.postgres.copying import copy, lock, merge, staged, vector_text
 from eigenmap.search.postgres.session import Session
-from eigenmap.search.postgres.statements import ID_TYPES, Table
-from eigenmap.search.postgres.tables import columns_of, described, making, number_of, said_by
+from eigenmap.search.postgres.statements import SQL_ID_TYPES, Table
+from eigenmap.search.postgres.tables import columns_of, find_table, making, number_of, said_by
 
 if TYPE_CHECKING:
     from typing_extensions import LiteralString
@@ -65,7 +65,7 @@ class PostgresBackend:
                 number = number_of(
                     connection, Table(table, IndexSpec(1))
                 )  # before: a replacement in between is noticed
-                found = described(connection, table)
+                found = find_table(connection, table)
         except EigenmapError:
             connection.close()
             raise
@@ -200,7 +200,7 @@ class PostgresBackend:
 
     def _search(self, queries: Floats, stages: Sequence[Stage], where: Sequence[Condition], effort: int | None) -> Hits:
         statement, values = self.table.search(stages, where, by_index=effort is not None)
-        arrays = [[as_text(row) for row in queries[:, : stage.dim]] for stage in stages]
+        arrays = [[vector_text(row) for row in queries[:, : stage.dim]] for stage in stages]
         chosen = {"jit": "off"}  # compiling the statement takes longer than running it
         if effort is not None:
             chosen["hnsw.ef_search"] = str(min(1000, max(effort, stages[0].keep)))
@@ -247,7 +247,7 @@ class PostgresBackend:
         """Refuse a table that has taken the place of the one that was opened, unless its codes are of the same kind."""
         if number == self._number:
             return
-        found = described(connection, self.table.name)
+        found = find_table(connection, self.table.name)
         if found is None or found.kind != self.table.kind:
             raise EigenmapError(
                 f"the table {self.table.name} was replaced since it was opened, and holds other codes; open it again"
@@ -279,7 +279,7 @@ class PostgresBackend:
         return wanted
 
     def _require_type(self, connection: Connection, ids: Sequence[Id]) -> None:
-        known = ID_TYPES[self._id_type(connection)]
+        known = SQL_ID_TYPES[self._id_type(connection)]
         for name in ids:
             if type(name) is not known:
                 checks.refuse_other_type([known(), name])

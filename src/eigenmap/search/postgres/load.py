@@ -22,7 +22,7 @@ from eigenmap.search.postgres.connection import (
 )
 from eigenmap.search.postgres.copying import copy, merge, staged
 from eigenmap.search.postgres.statements import Table
-from eigenmap.search.postgres.tables import columns_of, described, indexing
+from eigenmap.search.postgres.tables import columns_of, find_table, indexing
 from eigenmap.search.postgres.transactions import transaction
 
 _LOADING = "__loading"
@@ -45,7 +45,9 @@ class LoadReport(NamedTuple):
     changed: int
 
 
-def load(url: str, table: str, about: IndexSpec, batches: Iterable[ItemBatch], *, replace: bool = False) -> LoadReport:
+def load_table(
+    url: str, table: str, about: IndexSpec, batches: Iterable[ItemBatch], *, replace: bool = False
+) -> LoadReport:
     """Fill a table with the items of `batches`, in one transaction.
 
     A table that is not there is made: COPY first, indexes after. Into one that is there, items are merged: new ones
@@ -66,7 +68,7 @@ def load(url: str, table: str, about: IndexSpec, batches: Iterable[ItemBatch], *
         # Two loads of one table take turns.
         execute(connection, "SELECT pg_advisory_xact_lock(hashtext(%s))", [f"eigenmap {table}"])
         require_pgvector(connection)
-        there = described(connection, table)
+        there = find_table(connection, table)
         if there is None or replace:
             return _make(connection, wanted, batches, there is not None)
         _require_same(wanted, there, address(url))
