@@ -18,6 +18,7 @@ from eigenmap import recipes
 from eigenmap.core.addresses import require_path
 from eigenmap.core.errors import EigenmapError
 from eigenmap.core.files import require_writable
+from eigenmap.core.logging import LogFunction
 from eigenmap.data import ImageSet
 from eigenmap.data.images import catalogue
 from eigenmap.data.images.catalogue import SplitName
@@ -46,7 +47,6 @@ RECIPE = recipes.get("catalogue")
 """How all models are trained, the rival included (with another objective)."""
 
 Load = Callable[[SplitName, bool], ImageSet]
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def run(
     seed: int = 0,
     force: bool = False,
     progress: bool = True,
-    say: Say | None = None,
+    say: LogFunction | None = None,
     load: Load = catalogue.load,
 ) -> Demo:
     """Train two models, measure them and their rivals, write everything into `out`.

@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import torch
 from torch import Tensor
 
+from eigenmap.core.logging import LogFunction
 from eigenmap.model import CodeSource
 from eigenmap.spectrum import EXPONENTS, RIDGES, Alignment, Moments, best_alignment
 
@@ -71,7 +72,7 @@ def align_outputs(evidence: Evidence, sources: Sequence[CodeSource], n_component
 
 
 def best_output(
-    aligned: Mapping[CodeSource, Alignment], n_components: int, say: Callable[[str], None]
+    aligned: Mapping[CodeSource, Alignment], n_components: int, say: LogFunction
 ) -> tuple[CodeSource, Alignment]:
     """The output that makes the best codes on held-out pairs, and its alignment; a low rank is reported."""
     source = max(aligned, key=lambda name: aligned[name].quality)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import importlib.util
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, get_args
 
 from eigenmap.core.arguments import is_number, seed_number, whole_number
 from eigenmap.core.errors import EigenmapError
+from eigenmap.core.logging import LogFunction
 from eigenmap.fitting.run_folder import prepare
 from eigenmap.model import CHECKPOINT
 from eigenmap.recipes.recipe import BaseRecipe
@@ -18,8 +18,6 @@ from eigenmap.training import TrainingConfig, progress_display
 from eigenmap.training.config import Accelerator
 from eigenmap.training.launch import pays_to_compile
 from eigenmap.training.progress import Progress
-
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -35,7 +33,7 @@ class RunOptions:
     devices: int = 1
     tensorboard: bool = False
     progress: Progress | None = None
-    say: Say = lambda line: None
+    say: LogFunction = lambda line: None
 
     @classmethod
     def checked(
@@ -49,7 +47,7 @@ class RunOptions:
         devices: int,
         tensorboard: bool,
         progress: bool | Progress,
-        say: Say | None,
+        say: LogFunction | None,
         minutes: float | None,
         steps: int | None = None,
     ) -> RunOptions:

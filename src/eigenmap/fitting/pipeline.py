@@ -15,8 +15,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from eigenmap.core.logging import LogFunction
 from eigenmap.fitting import align
-from eigenmap.fitting.options import RunOptions, Say
+from eigenmap.fitting.options import RunOptions
 from eigenmap.fitting.problem import Problem, Task
 from eigenmap.fitting.run_folder import steps_of_run
 from eigenmap.model import CodeSource, Eigenmap
@@ -97,7 +98,7 @@ def step_seconds(task: Task, options: RunOptions, steps: int = 20, warmup: int =
     return measure_step(problem.network, problem.relation, problem.objective, config, fabric, steps, warmup)
 
 
-def best_code(trained: Trained, say: Say) -> tuple[CodeSource, Alignment]:
+def best_code(trained: Trained, say: LogFunction) -> tuple[CodeSource, Alignment]:
     """The output of the network that makes the best codes on held-out pairs, and its alignment."""
     problem, result, recipe = trained.problem, trained.result, trained.task.recipe
     # Forward only: about a third of the work of training.

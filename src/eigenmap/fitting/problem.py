@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from torch import nn
 
+from eigenmap.core.logging import LogFunction
 from eigenmap.fitting.align import Evidence
 from eigenmap.model import EncoderSpec, ImageInput, NodeEncoderSpec, NodeInput
 from eigenmap.networks import Network
@@ -50,7 +51,7 @@ class Problem:
     input: ImageInput | NodeInput
     encoder: EncoderSpec | NodeEncoderSpec
     identity: Mapping[str, Setting]
-    facts: Callable[[Alignment, Callable[[str], None]], dict[str, Any]]
+    facts: Callable[[Alignment, LogFunction], dict[str, Any]]
     pairs_to_align: int = 0
     monitor: Monitor | None = None
 

@@ -12,7 +12,7 @@ is reported was measured on the other half.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ import numpy as np
 
 from eigenmap.core.arguments import whole_number
 from eigenmap.core.errors import EigenmapError
+from eigenmap.core.logging import LogFunction
 from eigenmap.evaluation.retrieval import lengths
 from eigenmap.search.backend import Id, Readable, Stage, still
 from eigenmap.search.rivals import PrefixRow, compare_prefixes
@@ -27,7 +28,6 @@ from eigenmap.search.rivals import PrefixRow, compare_prefixes
 if TYPE_CHECKING:
     from eigenmap.search.index import CodeIndex
 
-Say = Callable[[str], object]
 
 SHORTLISTS = (20, 50, 100, 200, 500, 1000, 2000)
 _SHORTEST = 4
@@ -120,7 +120,7 @@ def advise(
     top: int = 10,
     queries: int = 200,
     seed: int = 0,
-    say: Say = lambda line: None,
+    say: LogFunction = lambda line: None,
 ) -> Advice:
     """Measure lengths and funnels on the items of `index` as they are now, and choose the fastest that keeps `recall`.
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from eigenmap.cli.console import Say, log_function
+from eigenmap.cli.console import log_function
 from eigenmap.cli.evaluate.probing import (
     CodesOf,
     CodesOfOption,
@@ -34,6 +34,7 @@ from eigenmap.cli.options import (
 )
 from eigenmap.cli.outputs import check_file, write_json_output
 from eigenmap.core.errors import EigenmapError
+from eigenmap.core.logging import LogFunction
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -164,7 +165,7 @@ def classes(
     show_by_share(rows, f"{int((y_test >= 0).sum()):,} test images", ("knn", "linear"), _cells)
 
 
-def _class_numbers(known: ImageSet, asked: ImageSet, say: Say) -> tuple[Tensor, Tensor]:
+def _class_numbers(known: ImageSet, asked: ImageSet, say: LogFunction) -> tuple[Tensor, Tensor]:
     """Class numbers of both, by the classes of the training images; -1 for images without a label."""
     import torch
 

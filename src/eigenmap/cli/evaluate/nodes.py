@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -32,6 +32,7 @@ from eigenmap.cli.options import (
 )
 from eigenmap.cli.outputs import check_file, write_json_output
 from eigenmap.core.errors import EigenmapError
+from eigenmap.core.logging import LogFunction
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -205,7 +206,7 @@ def _splits(path: Path, data: Nodes, kind: SplitKind, runs: int) -> list[NodeSpl
     return [NodeSplit(*(part[data.y[part] >= 0] for part in parts if part is not None))] * runs
 
 
-def _report_classes(known: Tensor, splits: Sequence[NodeSplit], say: Callable[[str], None]) -> None:
+def _report_classes(known: Tensor, splits: Sequence[NodeSplit], say: LogFunction) -> None:
     """Say which classes no probe can learn in some run."""
     found: set[int] = set()
     for split in splits:

@@ -14,7 +14,7 @@ import typer
 from typer.core import TyperCommand
 
 from eigenmap.cli.app import USE, Kinds, app
-from eigenmap.cli.console import Say, log_function, print_result
+from eigenmap.cli.console import log_function, print_result
 from eigenmap.cli.encoding import encode_images, read_images
 from eigenmap.cli.options import (
     HOW,
@@ -31,6 +31,7 @@ from eigenmap.cli.options import (
 )
 from eigenmap.cli.outputs import check_file, write_json_output
 from eigenmap.core.errors import EigenmapError
+from eigenmap.core.logging import LogFunction
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -214,7 +215,9 @@ def read_labelled(
     return images
 
 
-def _comparable_labels(queries: ImageSet, gallery: ImageSet, themselves: bool, say: Say) -> tuple[Tensor, Tensor]:
+def _comparable_labels(
+    queries: ImageSet, gallery: ImageSet, themselves: bool, say: LogFunction
+) -> tuple[Tensor, Tensor]:
     """The labels of both as matrices with the same columns; says what would make the scores meaningless."""
     asked, offered = queries.labels, gallery.labels
     assert asked is not None and offered is not None

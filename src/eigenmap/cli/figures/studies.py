@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from eigenmap.cli.console import Say, log_function, progress_bar
+from eigenmap.cli.console import log_function, progress_bar
 from eigenmap.cli.encoding import read_images
 from eigenmap.cli.options import HOW, SOURCES_HELP, WHAT
 from eigenmap.core.errors import EigenmapError
+from eigenmap.core.logging import LogFunction
 
 if TYPE_CHECKING:
     from eigenmap.data import ImageSet
@@ -156,7 +157,9 @@ def examine(run: TrainedRun | None, asked: Asked, device: str, *, strict: bool =
     return found
 
 
-def _look_at_data(model: Eigenmap, asked: Asked, read: Callable[..., ImageSet], found: Study, say: Say) -> Study:
+def _look_at_data(
+    model: Eigenmap, asked: Asked, read: Callable[..., ImageSet], found: Study, say: LogFunction
+) -> Study:
     """What needs images: those that excite features, what queries find, and how good that is."""
     from eigenmap.evaluation.baselines import split_queries
     from eigenmap.figures.answers import find_answers, first_of_each_class
