@@ -19,7 +19,7 @@ from typing import get_args
 
 import torch
 
-from eigenmap.augment.recipes import RECIPES
+from eigenmap.augment.policies import POLICIES
 from eigenmap.augment.views import TwoViews
 from eigenmap.networks import Network, build_encoder
 from eigenmap.objectives import OBJECTIVES, build
@@ -31,7 +31,7 @@ from eigenmap.training.loop import Learner
 Case = tuple[str, float, float]
 """What is compared, how far it is off, and how far it may be."""
 
-SIZES, VIEWS, PRECISIONS = (32, 96), tuple(RECIPES), get_args(Precision)
+SIZES, VIEWS, PRECISIONS = (32, 96), tuple(POLICIES), get_args(Precision)
 USUAL_SIZES, USUAL_VIEWS, USUAL_PRECISIONS = (32,), ("cifar", "barlow_twins"), ("bf16-mixed",)
 
 

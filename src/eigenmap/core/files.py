@@ -76,10 +76,10 @@ def _flock(descriptor: int, wait: bool) -> bool:
 
 
 @contextmanager
-def whole(path: Path) -> Iterator[Path]:
+def atomic_path(path: Path) -> Iterator[Path]:
     """Yield a hidden sibling to write to; it replaces `path` atomically and durably if the block succeeds.
 
-    with whole(Path("model.json")) as partial:
+    with atomic_path(Path("model.json")) as partial:
         partial.write_text("{}")
     """
     partial, lock = _claimed(path)
@@ -102,13 +102,13 @@ def whole(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def whole_file(path: Path) -> Iterator[IO[bytes]]:
+def atomic_write(path: Path) -> Iterator[IO[bytes]]:
     """Yield a file that appears under its name, atomically and durably, if the block succeeds.
 
     Writers of the same name take turns, and the hidden sibling that a killed one leaves behind is reused by the next.
     On a file system without locks, each writer has its own sibling.
 
-    with whole_file(Path("codes.npy")) as file:
+    with atomic_write(Path("codes.npy")) as file:
         np.save(file, codes)
     """
     try:
@@ -246,12 +246,12 @@ def require_writable(path: Path) -> None:
         raise EigenmapError(f"{path} cannot be written: {nearest}: {error.strerror}.") from None
 
 
-def as_json(content: object, indent: int | None = None) -> bytes:
+def json_bytes(content: object, indent: int | None = None) -> bytes:
     """Serialise to JSON; ASCII escapes preserve any file name, even one that is not UTF-8."""
     return (json.dumps(content, indent=indent, allow_nan=False) + "\n").encode("ascii")
 
 
 def write_json(path: Path, content: object) -> None:
     """Write a JSON file atomically."""
-    with whole_file(path) as file:
-        file.write(as_json(content))
+    with atomic_write(path) as file:
+        file.write(json_bytes(content))

@@ -22,10 +22,10 @@ from typing import Any
 
 from eigenmap.data import ImageSet
 from eigenmap.evaluation import baselines
-from eigenmap.evaluation.retrieval import Row
+from eigenmap.evaluation.retrieval import ScoreRow
 from eigenmap.model import Eigenmap
 
-METRICS = {
+METRIC_NAMES = {
     "map_over_found@1000": "mAP over what was found in the top 1,000",
     "map_over_relevant@1000": "mAP over all that is relevant, top 1,000",
     "map_over_found@100": "mAP over what was found in the top 100",
@@ -52,7 +52,7 @@ class Method:
     """One way to make codes, with its scores: one row per length, as `evaluation.retrieval` returns them."""
 
     key: str
-    rows: Sequence[Row]
+    rows: Sequence[ScoreRow]
 
     @property
     def name(self) -> str:

@@ -16,7 +16,7 @@ from eigenmap.data.images.sources import strict_error
 from eigenmap.data.images.stream import ImageStream, open_stream
 from eigenmap.embedding import engines
 from eigenmap.embedding.blocks import Encoding
-from eigenmap.embedding.files import SUFFIXES, join
+from eigenmap.embedding.files import SUFFIXES, join_shards
 from eigenmap.embedding.publication import Publication, Replaced
 from eigenmap.embedding.shards import Codebook, Plan, parquet_module
 from eigenmap.embedding.workspace import ShardFolder, Workspace
@@ -201,7 +201,7 @@ def _finish(workspace: Workspace, begun: _Begun) -> Embedded:
         raise _nothing_readable(codes)
     publication = Publication(begun.folder.path, workspace.out)
     if publication.staged != codes.path:
-        join(codes, workspace.out.suffix, publication.staged, publication.staged_names)
+        join_shards(codes, workspace.out.suffix, publication.staged, publication.staged_names)
     publication.publish(begun.replaced)
     workspace.discard()
     return Embedded(codes.images, codes.plan.dim, begun.skipped + codes.skipped, begun.kept)

@@ -24,13 +24,13 @@ import numpy as np
 
 from eigenmap.core.arguments import a_path
 from eigenmap.core.errors import EigenmapError
-from eigenmap.core.files import as_json, open_regular, parse_json, read_json, whole_file, write_json
+from eigenmap.core.files import atomic_write, json_bytes, open_regular, parse_json, read_json, write_json
 from eigenmap.data.npy import read_npy
 from eigenmap.embedding.blocks import Block
 from eigenmap.embedding.checksums import Checksum
 from eigenmap.model import Codes
 
-DESCRIPTION = "_embedding.json"  # readers of Parquet folders skip names that start with an underscore
+MANIFEST = "_embedding.json"  # readers of Parquet folders skip names that start with an underscore
 _KIND, _VERSION = "eigenmap-codes", 1
 _PART = re.compile(r"part-\d+\.(parquet|npy|ids\.json)")
 
@@ -66,14 +66,14 @@ def write_shard(folder: Path, plan: Plan, number: int, block: Block) -> Checksum
     """Write the files of a shard durably, each one atomically."""
     checksums = {}
     for name in shard_files(plan, number):
-        with whole_file(folder / name) as file:
+        with atomic_write(folder / name) as file:
             if name.endswith(".parquet"):
                 metadata = {"eigenmap_fingerprint": plan.fingerprint}
                 parquet_module().write_table(code_table(block.ids, block.codes, metadata), file)
             elif name.endswith(".npy"):
                 np.save(file, block.codes)
             else:
-                file.write(as_json(block.ids))
+                file.write(json_bytes(block.ids))
             checksums[name] = Checksum.of(file)
     return checksums
 
@@ -97,9 +97,9 @@ class Codebook:
         """Open a folder of codes by its `_embedding.json`."""
         path = a_path(path, "path")
         try:
-            about = read_json(path / DESCRIPTION) if cls.is_at(path) else None
+            about = read_json(path / MANIFEST) if cls.is_at(path) else None
         except (OSError, ValueError) as error:
-            raise EigenmapError(f"{path / DESCRIPTION} is damaged or cannot be read: {error}") from error
+            raise EigenmapError(f"{path / MANIFEST} is damaged or cannot be read: {error}") from error
         if not isinstance(about, dict) or about.get("kind") != _KIND or about.get("version") != _VERSION:
             raise EigenmapError(f"{path} is not a finished folder of codes; `eigenmap embed` writes one")
         try:
@@ -108,12 +108,12 @@ class Codebook:
             return cls(
                 path,
                 _checked_plan(Plan(**about["plan"])),
-                whole(about["images"], 0),
+                json_integer(about["images"], 0),
                 [(str(name), str(reason)) for name, reason in about["skipped"]],
                 checksums_from_json(about["files"]) if "files" in about else None,
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise EigenmapError(f"{path / DESCRIPTION} is damaged; embed the images again") from error
+            raise EigenmapError(f"{path / MANIFEST} is damaged; embed the images again") from error
 
     def write_description(self) -> None:
         """Write `_embedding.json`, which marks the folder as complete."""
@@ -125,12 +125,12 @@ class Codebook:
             "skipped": [list(pair) for pair in self.skipped],
             "files": {name: checksum._asdict() for name, checksum in (self.checksums or {}).items()},
         }
-        write_json(self.path / DESCRIPTION, about | {"checksum": _own_checksum(about)})
+        write_json(self.path / MANIFEST, about | {"checksum": _own_checksum(about)})
 
     @staticmethod
     def is_at(path: Path) -> bool:
         """Tell whether a folder contains finished codes."""
-        return (path / DESCRIPTION).is_file()
+        return (path / MANIFEST).is_file()
 
     def verify(self) -> bool:
         """Compare every file with its size and checksum; raise an EigenmapError naming the first damaged one.
@@ -197,7 +197,7 @@ class Codebook:
 
 def _compare(file: IO[bytes], expected: Checksum | None) -> None:
     if expected is None:
-        raise ValueError(f"{DESCRIPTION} does not list it")
+        raise ValueError(f"{MANIFEST} does not list it")
     size = os.fstat(file.fileno()).st_size
     if size != expected.size:
         raise ValueError(f"it has {size:,} bytes instead of {expected.size:,}")
@@ -213,7 +213,7 @@ def _from_parquet(file: IO[bytes], dim: int) -> tuple[list[str], Codes]:
 
 def _checked_plan(plan: Plan) -> Plan:
     for number in (plan.dim, plan.images, plan.shard_size):
-        whole(number, 1)
+        json_integer(number, 1)
     if plan.files not in ("parquet", "npy"):
         raise ValueError(f"unknown file format {plan.files!r}")
     return plan
@@ -221,10 +221,10 @@ def _checked_plan(plan: Plan) -> Plan:
 
 def checksums_from_json(files: Mapping[str, Mapping[str, Any]]) -> Checksums:
     """Parse checksums from JSON; raise ValueError, KeyError, TypeError or AttributeError if they are malformed."""
-    return {name: Checksum(whole(entry["size"], 0), str(entry["crc32"])) for name, entry in files.items()}
+    return {name: Checksum(json_integer(entry["size"], 0), str(entry["crc32"])) for name, entry in files.items()}
 
 
-def whole(number: object, least: int) -> int:
+def json_integer(number: object, least: int) -> int:
     """Return a whole number read from JSON; raise ValueError if it is not one or is less than `least`."""
     if not isinstance(number, int) or isinstance(number, bool) or number < least:
         raise ValueError(f"{number!r} is not a whole number of at least {least}")

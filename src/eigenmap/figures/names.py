@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
-class About(NamedTuple):
+class FigureInfo(NamedTuple):
     """Content and requirements of a figure."""
 
     shows: str
@@ -13,14 +13,14 @@ class About(NamedTuple):
 
 
 FIGURES = {
-    "spectrum": About("the eigenvalue of every feature", "RUN"),
-    "lengths": About("neighbours that a cut code keeps", "RUN"),
-    "training": About("loss and health by step", "RUN, its metrics.jsonl"),
-    "exciting": About("images that excite the first features", "RUN, --data"),
-    "queries": About("query results at 4 ... 64 features", "RUN, --data"),
-    "retrieval": About("mAP and precision by length, with baselines", "RUN, labelled --data"),
-    "scores": About("quality by length, from files", "--scores"),
-    "optimised": About("images synthesised to excite features (slow)", "RUN, --only optimised"),
+    "spectrum": FigureInfo("the eigenvalue of every feature", "RUN"),
+    "lengths": FigureInfo("neighbours that a cut code keeps", "RUN"),
+    "training": FigureInfo("loss and health by step", "RUN, its metrics.jsonl"),
+    "exciting": FigureInfo("images that excite the first features", "RUN, --data"),
+    "queries": FigureInfo("query results at 4 ... 64 features", "RUN, --data"),
+    "retrieval": FigureInfo("mAP and precision by length, with baselines", "RUN, labelled --data"),
+    "scores": FigureInfo("quality by length, from files", "--scores"),
+    "optimised": FigureInfo("images synthesised to excite features (slow)", "RUN, --only optimised"),
 }
 """Figures by file name, in drawing order."""
 

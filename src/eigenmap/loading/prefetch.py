@@ -9,13 +9,13 @@ import torch
 from eigenmap.core.batch import Batch
 
 
-class Ahead:
+class Prefetcher:
     """Starts `make(step)` one step early, since training usually asks for the following step next.
 
     Making views consists of many small operations that leave most of a GPU idle and can run beside those of the
     network. The batches are those of `make`, in whatever order they are requested.
 
-        batches = Ahead(make, torch.device("cuda"))
+        batches = Prefetcher(make, torch.device("cuda"))
         batches(0), batches(1), batches(2)              # 1 and 2 were begun when 0 and 1 were handed out
     """
 

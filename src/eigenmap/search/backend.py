@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from eigenmap.search.filters import Condition
 
 Floats: TypeAlias = NDArray[np.float32]
-Rows: TypeAlias = NDArray[np.int64]
+RowNumbers: TypeAlias = NDArray[np.int64]
 Mask: TypeAlias = NDArray[np.bool_]
 """Selection of rows."""
 Id: TypeAlias = str | int
@@ -32,11 +32,11 @@ Metadata: TypeAlias = Mapping[str, Value]
 Mode: TypeAlias = Literal["add", "update", "upsert"]
 """Whether ids must be new, must exist, or either."""
 
-Ranking: TypeAlias = Literal["relevance", "cosine"]
+RankingRule: TypeAlias = Literal["relevance", "cosine"]
 """Ranking of compact codes at full length: expected cosine times reliability, or cosine of the stored values."""
 
 METRICS = ("cosine", "inner")
-RANKINGS = get_args(Ranking)
+RANKINGS = get_args(RankingRule)
 PRECISIONS = ("float32", "float16", "int8", "bits", "signs")
 METHODS = ("hnsw", "ivf", "sq8")
 
@@ -56,7 +56,7 @@ class Approximate:
 
 
 @dataclass(frozen=True)
-class About:
+class IndexSpec:
     """Description of an index, fixed when it is created and stored with it."""
 
     n_components: int
@@ -71,7 +71,7 @@ class About:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, entries: Mapping[str, Any]) -> About:
+    def from_json(cls, entries: Mapping[str, Any]) -> IndexSpec:
         """Restore a description from `as_json`; raise `TypeError` or `ValueError` if it is malformed."""
         approximate = entries.get("approximate")
         about = cls(**{**entries, "approximate": None if approximate is None else Approximate(**approximate)})
@@ -99,14 +99,14 @@ class Stage(NamedTuple):
     keep: int
 
 
-class Found(NamedTuple):
+class Hits(NamedTuple):
     """Results, best first: one list of ids per query, and (n_queries, found) float32 scores."""
 
     ids: list[list[Id]]
     scores: Floats
 
 
-class Batch(NamedTuple):
+class ItemBatch(NamedTuple):
     """A batch of items: ids, codes (n, n_components), and metadata of each (possibly empty)."""
 
     ids: list[Id]
@@ -118,7 +118,7 @@ class Readable(Protocol):
     """Items that can be searched and read."""
 
     @property
-    def about(self) -> About:
+    def about(self) -> IndexSpec:
         """Description of the index."""
         ...
 
@@ -128,7 +128,7 @@ class Readable(Protocol):
         """Return all ids in the order of addition."""
         ...
 
-    def search(self, queries: Floats, stages: Sequence[Stage], where: Sequence[Condition], exact: bool) -> Found:
+    def search(self, queries: Floats, stages: Sequence[Stage], where: Sequence[Condition], exact: bool) -> Hits:
         """Rank the items that meet all conditions by the first stage, its best by the second, and so on.
 
         Queries have at least as many features as the last stage compares. Each stage cuts queries and codes at its
@@ -138,15 +138,15 @@ class Readable(Protocol):
         """
         ...
 
-    def take(self, ids: Sequence[Id]) -> Batch:
+    def take(self, ids: Sequence[Id]) -> ItemBatch:
         """Return these items in this order; raise if an id does not exist."""
         ...
 
-    def sample(self, count: int, seed: int) -> Batch:
+    def sample(self, count: int, seed: int) -> ItemBatch:
         """Return up to `count` distinct random items, the same for the same seed and content."""
         ...
 
-    def batches(self, rows: int) -> Iterator[Batch]:
+    def batches(self, rows: int) -> Iterator[ItemBatch]:
         """Yield all items in the order of addition, `rows` at a time."""
         ...
 
@@ -218,14 +218,14 @@ class RanksTwoWays(Protocol):
     """A back end with compact codes, which can be ranked in two ways."""
 
     @property
-    def ranking(self) -> Ranking:
+    def ranking(self) -> RankingRule:
         """Current ranking."""
         ...
 
-    def rank_by(self, ranking: Ranking) -> None:
+    def rank_by(self, ranking: RankingRule) -> None:
         """Use this ranking from now on."""
         ...
 
-    def snapshot(self, ranking: Ranking | None = None) -> Readable:
+    def snapshot(self, ranking: RankingRule | None = None) -> Readable:
         """Return the items in their current state with this ranking (None: that of the back end)."""
         ...

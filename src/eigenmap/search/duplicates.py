@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from eigenmap.core.arguments import whole_number
 from eigenmap.core.errors import EigenmapError
-from eigenmap.search.backend import Batch, Found, Id, RanksTwoWays, still
+from eigenmap.search.backend import Hits, Id, ItemBatch, RanksTwoWays, still
 from eigenmap.search.index import CodeIndex
 
 _QUERIES_AT_ONCE = 1024
@@ -74,7 +74,7 @@ def duplicates(
     return sorted(groups, key=lambda group: -len(group.ids))
 
 
-def _neighbourhoods(index: CodeIndex, top: int, dim: int | None) -> Iterator[tuple[int, int, Batch, Found]]:
+def _neighbourhoods(index: CodeIndex, top: int, dim: int | None) -> Iterator[tuple[int, int, ItemBatch, Hits]]:
     """Yield (items done, total, items, neighbours of each) in batches, all from one state of the index.
 
     Compact codes are ranked by plain cosine, under which equal bytes score 1; their expected cosine would be lower.

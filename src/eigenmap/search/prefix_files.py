@@ -15,7 +15,7 @@ from typing import Any
 from eigenmap.core.errors import EigenmapError
 from eigenmap.core.folders import BusyFolderError
 from eigenmap.search import forking
-from eigenmap.search.opened import OpenFolder
+from eigenmap.search.open_folder import OpenFolder
 
 NAME = re.compile(r"prefix-\d+\.[a-z0-9]+")
 
@@ -40,7 +40,7 @@ class _Summed:
 def read_prefix(folder: OpenFolder, name: str) -> Any:
     """Read the faiss index in a file, or return None if there is no intact one."""
     try:
-        check(folder, name)
+        check_prefix(folder, name)
         with os.fdopen(folder.open(name), "rb") as stream:
             return forking.faiss().read_index(forking.faiss().PyCallbackIOReader(stream.read))
     except (OSError, EigenmapError, RuntimeError):
@@ -64,7 +64,7 @@ def keep_prefix(folder: OpenFolder, name: str, index: Any) -> None:
             folder.remove(partial)
 
 
-def check(folder: OpenFolder, name: str) -> bool:
+def check_prefix(folder: OpenFolder, name: str) -> bool:
     """Verify a file's checksum, raising if it differs; return False for an earlier version without one."""
     size, found = folder.stat(name).st_size - _LAST_BYTES, 0
     with os.fdopen(folder.open(name), "rb") as stream:

@@ -2,6 +2,7 @@
 
     eigenmap serve photos.index
 
-`state.Explorer` holds everything that a request needs. `app.create_app` adds the routes, `work` limits concurrency,
-`security` decides who may connect, `uploads` decodes pictures from untrusted clients, and `server` listens.
+`explorer.Explorer` holds everything that a request needs. `app.create_app` adds the routes, `scheduling` limits
+concurrency, `security` decides who may connect, `uploads` decodes pictures from untrusted clients, and `server`
+listens.
 """

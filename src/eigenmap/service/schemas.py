@@ -14,7 +14,7 @@ Value = str | int | float | bool | None
 Number = Annotated[float, Field(allow_inf_nan=False)]
 
 
-class Problem(BaseModel):
+class ErrorOut(BaseModel):
     """Reason for refusing a request."""
 
     detail: str
@@ -30,7 +30,7 @@ class ItemOut(BaseModel):
     picture: str | None = Field(None, description="A small picture as a data: URL, if requested and available.")
 
 
-class Found(BaseModel):
+class ResultsOut(BaseModel):
     """Search results, best first, without the query item itself."""
 
     dim: int
@@ -63,7 +63,7 @@ class SearchRequest(BaseModel):
     )
 
 
-class Length(BaseModel):
+class LengthOut(BaseModel):
     """Cost of a code cut at `dim`."""
 
     dim: int
@@ -72,7 +72,7 @@ class Length(BaseModel):
     eigenvalue: float | None = Field(description="Eigenvalue of the last feature kept.")
 
 
-class About(BaseModel):
+class IndexOut(BaseModel):
     """Description of the index and the queries it supports."""
 
     name: str
@@ -119,7 +119,7 @@ class FeatureOut(BaseModel):
     least: list[ItemOut]
 
 
-class Page(BaseModel):
+class PageOut(BaseModel):
     """One page of the collection, sorted by one feature."""
 
     total: int
@@ -139,13 +139,13 @@ class MapOut(BaseModel):
     classes: str | None = Field(description="One byte per item: position of its label in `classes`, or 255.")
 
 
-class Items(BaseModel):
+class ItemsOut(BaseModel):
     """A list of items."""
 
     items: list[ItemOut]
 
 
-class Health(BaseModel):
+class HealthOut(BaseModel):
     """Sign that the service is running."""
 
     status: Literal["ok"]

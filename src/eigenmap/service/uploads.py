@@ -12,7 +12,7 @@ from PIL import Image, UnidentifiedImageError
 from eigenmap.core.errors import EigenmapError
 from eigenmap.data.images.decode import Pixels, fit_image
 
-FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP")
+UPLOAD_FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP")
 """Accepted formats: those that browsers show, whose decoders are the best tested."""
 _NAMES = "JPEG, PNG, WebP, GIF or BMP"
 
@@ -33,7 +33,7 @@ def decode_upload(body: bytes, size: int, channels: int, most_pixels: int) -> Pi
     if not body:
         raise Refused(415, f"the request has no body; send the bytes of a {_NAMES} file")
     try:
-        with Image.open(io.BytesIO(body), formats=FORMATS) as image:
+        with Image.open(io.BytesIO(body), formats=UPLOAD_FORMATS) as image:
             width, height = image.size
             if width * height > most_pixels:
                 raise Refused(413, f"a picture may have at most {most_pixels:,} pixels; this one has more")

@@ -33,7 +33,7 @@ def digest(pixels: torch.Tensor) -> str:
 
 
 @pytest.mark.parametrize("split", catalogue.SPLITS)
-def test_size_balance_and_content(split: catalogue.Split) -> None:
+def test_size_balance_and_content(split: catalogue.SplitName) -> None:
     images = catalogue.load(split)
     n = 10_000 if split == "train" else 1_000
     assert images.pixels.shape == (n, 1, 28, 28)
@@ -62,7 +62,7 @@ def test_no_image_occurs_twice() -> None:
 
 
 @pytest.mark.parametrize("split", catalogue.SPLITS)
-def test_posed_images_are_the_same_everywhere(split: catalogue.Split) -> None:
+def test_posed_images_are_the_same_everywhere(split: catalogue.SplitName) -> None:
     assert digest(catalogue.load(split, posed=True).pixels) == POSED[split]
 
 

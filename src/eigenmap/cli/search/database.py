@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from eigenmap.embedding.shards import Codebook
     from eigenmap.model import Eigenmap
     from eigenmap.search import CodeIndex
-    from eigenmap.search.backend import About, Batch, Id, Metadata
+    from eigenmap.search.backend import Id, IndexSpec, ItemBatch, Metadata
 
 PREFIX = 32
 """Default number of features in the approximate index of a table."""
 
 
-def shown(index: str) -> str:
+def without_password(index: str) -> str:
     """Return an index location for display, without the password of a database."""
     if not is_database(index):
         return redacted(index)
@@ -34,7 +34,7 @@ def shown(index: str) -> str:
     return f"postgresql://{address(index)}"
 
 
-def check_address(url: str | None, table: str | None) -> tuple[str, str]:
+def check_database_address(url: str | None, table: str | None) -> tuple[str, str]:
     """Return address and table; raise if one is missing."""
     url = require_database(url)
     if table is None:
@@ -51,7 +51,7 @@ def codes_at(index: str, table: str | None) -> CodeIndex:
         if table is not None:
             raise EigenmapError(f"--table is for databases, but {index} is a folder; leave it out.")
         return CodeIndex.open(index)
-    url, name = check_address(index, table)
+    url, name = check_database_address(index, table)
     return CodeIndex.open(url, table=name)
 
 
@@ -63,21 +63,21 @@ class Wanted(NamedTuple):
     prefix: int | None
     force: bool
 
-    def about(self, dim: int, fingerprint: str) -> About:
+    def about(self, dim: int, fingerprint: str) -> IndexSpec:
         """Return the description of its codes."""
-        from eigenmap.search.backend import About, Approximate
+        from eigenmap.search.backend import Approximate, IndexSpec
 
         prefix = PREFIX if self.prefix is None else self.prefix
         approximate = Approximate(dim=min(prefix, dim)) if prefix else None
-        return About(dim, "cosine", fingerprint, self.precision, self.bytes_per_item, approximate)
+        return IndexSpec(dim, "cosine", fingerprint, self.precision, self.bytes_per_item, approximate)
 
 
 def fill(run: Path, source: Path, url: str, table: str, how: Encoding, wanted: Wanted, quiet: bool) -> None:
     """Load the codes of images, or of a folder that `eigenmap embed` wrote, into a table."""
     from eigenmap.embedding.shards import Codebook
-    from eigenmap.fitting.images import say_left_out
+    from eigenmap.fitting.images import log_left_out
     from eigenmap.model import Eigenmap, copy_model
-    from eigenmap.search.postgres import load
+    from eigenmap.search.postgres import load_table
     from eigenmap.search.postgres.connection import address
     from eigenmap.search.postgres.models import store_model
 
@@ -92,11 +92,11 @@ def fill(run: Path, source: Path, url: str, table: str, how: Encoding, wanted: W
             blocks = stored_codes(Codebook.open(source), fingerprint, how.dim)
         else:
             blocks = _fresh_codes(Eigenmap.load(kept), source, how, skipped, tick)
-        made = load(url, table, about, blocks, replace=wanted.force)
+        made = load_table(url, table, about, blocks, replace=wanted.force)
         store_model(url, kept)
     if quiet:
         return
-    say_left_out(skipped, made.items, note)
+    log_left_out(skipped, made.items, note)
     replaced = " (existing items of the same names were replaced)" if made.changed else ""
     note(
         f"Table {table} at {address(url)}: {made.items:,} items of {how.dim} features; {made.added:,} new, "
@@ -104,13 +104,13 @@ def fill(run: Path, source: Path, url: str, table: str, how: Encoding, wanted: W
     )
 
 
-def _require_prefix(url: str, table: str, about: About) -> None:
+def _require_prefix(url: str, table: str, about: IndexSpec) -> None:
     """Refuse another approximate index than the table has: loading keeps the existing one."""
     from eigenmap.search.postgres.connection import connect, speaking
-    from eigenmap.search.postgres.tables import described
+    from eigenmap.search.postgres.tables import find_table
 
     with connect(url) as connection, speaking():
-        there = described(connection, table)
+        there = find_table(connection, table)
     if there is not None and there.about.approximate != about.approximate:
         raise EigenmapError(
             f"the table {table} exists and keeps its approximate index; leave --prefix out, or use --force to rebuild "
@@ -120,12 +120,12 @@ def _require_prefix(url: str, table: str, about: About) -> None:
 
 def _fresh_codes(
     model: Eigenmap, source: Path, how: Encoding, skipped: list[tuple[str, str]], tick: Tick | None
-) -> Iterator[Batch]:
+) -> Iterator[ItemBatch]:
     """Yield codes as they are computed, in constant memory; unreadable images are added to `skipped`."""
     from eigenmap.data.images.stream import open_stream
     from eigenmap.embedding.blocks import encode_blocks
     from eigenmap.embedding.shards import utf8_name
-    from eigenmap.search.backend import Batch
+    from eigenmap.search.backend import ItemBatch
 
     stream = open_stream(source)
     survey = stream.survey()
@@ -138,7 +138,7 @@ def _fresh_codes(
         labels: list[Metadata] = [
             {"label": str(name).partition("/")[0]} if survey.class_folders else {} for name in names
         ]
-        yield Batch(names, block.codes, labels)
+        yield ItemBatch(names, block.codes, labels)
         if tick is not None:
             tick(done, total)
     if len(skipped) == total:
@@ -146,12 +146,12 @@ def _fresh_codes(
         raise EigenmapError(f"none of the {total:,} images can be read, for example {name}: {reason}")
 
 
-def stored_codes(codes: Codebook, fingerprint: str | None, dim: int) -> Iterator[Batch]:
+def stored_codes(codes: Codebook, fingerprint: str | None, dim: int) -> Iterator[ItemBatch]:
     """Yield codes computed earlier, cut at `dim` and normalised again."""
     import numpy as np
 
     from eigenmap.embedding.shards import utf8_name
-    from eigenmap.search.backend import Batch
+    from eigenmap.search.backend import ItemBatch
 
     if codes.plan.fingerprint != fingerprint:
         raise EigenmapError(f"{codes.path} contains codes of another model than RUN; embed the images again.")
@@ -161,11 +161,11 @@ def stored_codes(codes: Codebook, fingerprint: str | None, dim: int) -> Iterator
         cut = rows[:, :dim]
         norm = np.linalg.norm(cut, axis=1, keepdims=True)
         unit = (cut / np.where(norm == 0, 1, norm)).astype(np.float32)
-        yield Batch([utf8_name(name) for name in ids], unit, [{} for _ in ids])
+        yield ItemBatch([utf8_name(name) for name in ids], unit, [{} for _ in ids])
 
 
 @contextmanager
-def opened(url: str, table: str, run: Path | None) -> Iterator[tuple[CodeIndex, Path]]:
+def open_table(url: str, table: str, run: Path | None) -> Iterator[tuple[CodeIndex, Path]]:
     """Open a table of codes with the directory of its model: RUN if given, else a copy from the database."""
     from eigenmap.search import CodeIndex
     from eigenmap.search.postgres.models import fetch_model

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from eigenmap.cli.app import USE, app
-from eigenmap.cli.console import note, show
+from eigenmap.cli.console import note, print_result
+from eigenmap.cli.encoding import encode_images, read_images
 from eigenmap.cli.options import (
     DATABASE,
     HOW,
@@ -29,20 +30,19 @@ from eigenmap.cli.options import (
     TableOption,
     check_device,
 )
-from eigenmap.cli.outputs import check_file, check_index, write_json
+from eigenmap.cli.outputs import check_file, check_index, write_json_output
 from eigenmap.cli.search import database, indexing
-from eigenmap.cli.search.lengths import (
+from eigenmap.cli.search.options import (
     FunnelOption,
-    Lengths,
     RankOption,
     SearchDimOption,
+    SearchOptions,
     ShortlistDimOption,
     ShortlistOption,
     WhereOption,
     parse_funnel,
 )
-from eigenmap.cli.search.results import as_json, show_results
-from eigenmap.cli.work import encode_images, read_images
+from eigenmap.cli.search.results import results_as_json, show_results
 from eigenmap.core.addresses import is_database, require_path
 from eigenmap.core.errors import EigenmapError
 
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from eigenmap.search import CodeIndex
 
 
-class Precision(str, Enum):
+class StoredPrecision(str, Enum):
     """What a stored feature is."""
 
     float32 = "float32"
@@ -60,7 +60,7 @@ class Precision(str, Enum):
     signs = "signs"
 
 
-class Store(str, Enum):
+class BackendChoice(str, Enum):
     """How an index on disk is searched."""
 
     flat = "flat"
@@ -121,7 +121,7 @@ def index(
     ] = None,
     dim: DimOption = None,
     precision: Annotated[
-        Precision | None,
+        StoredPrecision | None,
         typer.Option(
             "--precision",
             help="What a stored feature is; signs only with --bytes-per-item [dim](default: float32)[/dim].",
@@ -140,7 +140,7 @@ def index(
         ),
     ] = None,
     backend: Annotated[
-        Store | None,
+        BackendChoice | None,
         typer.Option(
             "--backend",
             help="faiss adds an approximate index, for a million items and more [dim](default: flat)[/dim].",
@@ -208,7 +208,7 @@ def index(
             raise EigenmapError("--backend goes with --out; the approximate index of a table is set by --prefix")
         how = Encoding(model.check_dim(dim), place, batch_size, strict)
         what = database.Wanted(stored, bytes_per_item, prefix, force)
-        database.fill(run, source, *database.check_address(to, table), how, what, quiet)
+        database.fill(run, source, *database.check_database_address(to, table), how, what, quiet)
         return
     made_by = model.weights_sha256
     if add:
@@ -226,7 +226,7 @@ def index(
         dim = model.check_dim(dim)
         made = CodeIndex(
             dim,
-            backend=(backend or Store.flat).value,
+            backend=(backend or BackendChoice.flat).value,
             precision=stored,
             bytes_per_item=bytes_per_item,
             fingerprint=made_by,
@@ -311,7 +311,7 @@ def search(
     if json is not None:
         check_file(json, force)
     place = check_device(device)
-    asked = Lengths(top, dim, shortlist_dim, shortlist)
+    asked = SearchOptions(top, dim, shortlist_dim, shortlist)
     asked.funnel, asked.where, asked.ranking = parse_funnel(funnel), parse(where or []), rank_by
     with _opened(index, table, model) as (found_in, made_by):
         asked.check(found_in)
@@ -323,9 +323,9 @@ def search(
         results = asked.search(found_in, codes, quiet)
         similarity = asked.similarity(found_in, results.dim)
     if json is not None:
-        write_json(json, as_json(database.shown(index), similarity, queries.ids, results))
+        write_json_output(json, results_as_json(database.without_password(index), similarity, queries.ids, results))
     if not any(results.ids):  # an empty index is an error before this
-        show("No item meets the conditions of --where.")
+        print_result("No item meets the conditions of --where.")
         return
     show_results(queries.ids, results)
     if results.recall != 1 and results.recall is not None and not quiet:
@@ -338,14 +338,14 @@ def _opened(index: str, table: str | None, model: Path | None) -> Iterator[tuple
     from eigenmap.search.parts import model_in
 
     if is_database(index):
-        with database.opened(*database.check_address(index, table), model) as both:
+        with database.open_table(*database.check_database_address(index, table), model) as both:
             yield both
     else:
         with database.codes_at(index, table) as codes:
             yield codes, (model_in(Path(index)) or Path(index) / "model") if model is None else model
 
 
-def _precision(asked: Precision | None, bytes_per_item: int | None) -> str:
+def _precision(asked: StoredPrecision | None, bytes_per_item: int | None) -> str:
     """What is asked for; a budget of bytes means bits."""
-    default = Precision.float32 if bytes_per_item is None else Precision.bits
+    default = StoredPrecision.float32 if bytes_per_item is None else StoredPrecision.bits
     return (asked or default).value

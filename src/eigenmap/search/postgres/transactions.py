@@ -16,7 +16,7 @@ import psycopg
 from eigenmap.core.errors import EigenmapError
 from eigenmap.search.postgres.connection import Connection, connect, first_line, is_lost
 
-PATIENCE = 15.0
+OUTCOME_TIMEOUT = 15.0
 """Seconds during which the server is asked for the outcome of a transaction."""
 
 _PAUSES = (0.0, 0.05, 0.1, 0.2, 0.4, 0.8)
@@ -65,7 +65,7 @@ def _ticket(connection: Connection) -> Ticket | None:
 
 def outcome(url: str, ticket: Ticket) -> bool | None:
     """Ask over a new connection whether a transaction was committed; None if that cannot be determined."""
-    until = time.monotonic() + PATIENCE
+    until = time.monotonic() + OUTCOME_TIMEOUT
     asked = 0
     while asked == 0 or time.monotonic() < until:
         time.sleep(_PAUSES[min(asked, len(_PAUSES) - 1)])

@@ -10,7 +10,7 @@ from typing import Any
 from eigenmap.core.addresses import is_database, require_path, scheme_of
 from eigenmap.core.arguments import whole_number
 from eigenmap.core.errors import EigenmapError
-from eigenmap.search.backend import METHODS, METRICS, PRECISIONS, About, Approximate, Backend
+from eigenmap.search.backend import METHODS, METRICS, PRECISIONS, Approximate, Backend, IndexSpec
 from eigenmap.search.directory import Directory
 
 BACKENDS = ("flat", "faiss", "postgres")
@@ -18,14 +18,14 @@ BACKENDS = ("flat", "faiss", "postgres")
 Where = str | os.PathLike[str]
 
 
-def described(
+def new_index_spec(
     n_components: int,
     metric: str,
     fingerprint: str | None,
     precision: str,
     bytes_per_item: int | None,
     approximate: Approximate | None,
-) -> About:
+) -> IndexSpec:
     """Return the description of a new index; raise if the settings are invalid."""
     n_components = whole_number(n_components, "n_components")
     if metric not in METRICS:
@@ -44,7 +44,7 @@ def described(
         whole_number(approximate.dim, "dim of the approximate index", 1, n_components)
         whole_number(approximate.shortlist, "shortlist of the approximate index")
         whole_number(approximate.effort, "effort of the approximate index")
-    return About(n_components, metric, fingerprint, precision, bytes_per_item, approximate)
+    return IndexSpec(n_components, metric, fingerprint, precision, bytes_per_item, approximate)
 
 
 def _database() -> Any:
@@ -52,7 +52,7 @@ def _database() -> Any:
     return import_module("eigenmap.search.postgres").PostgresBackend
 
 
-def create(backend: str, about: About, where: Where | None, table: str, memory_bytes: int) -> Backend:
+def create_backend(backend: str, about: IndexSpec, where: Where | None, table: str, memory_bytes: int) -> Backend:
     """Create an empty index."""
     if backend not in BACKENDS:
         raise EigenmapError(f"backend must be one of {', '.join(BACKENDS)}, not {backend!r}")

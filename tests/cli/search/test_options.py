@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from eigenmap.cli.search.lengths import Lengths, Ranking, parse_dim, parse_funnel
+from eigenmap.cli.search.options import RankBy, SearchOptions, parse_dim, parse_funnel
 from eigenmap.core.errors import EigenmapError
 from eigenmap.search import CodeIndex
 
@@ -35,8 +35,8 @@ def index_of(codes: np.ndarray, precision: str) -> CodeIndex:
 def test_a_ranking_is_that_of_the_index_in_python() -> None:
     codes = np.random.default_rng(0).normal(size=(500, 8)) * np.arange(1, 9) ** -0.7
     scores = {}
-    for ranking in (None, *Ranking):
-        index, asked = index_of(codes, "bits"), Lengths(5, None, None, None)
+    for ranking in (None, *RankBy):
+        index, asked = index_of(codes, "bits"), SearchOptions(5, None, None, None)
         asked.ranking = ranking
         asked.check(index)
         found = asked.search(index, codes[:20])
@@ -45,20 +45,20 @@ def test_a_ranking_is_that_of_the_index_in_python() -> None:
         expected = other.search(codes[:20], 5)
         assert found.ids == expected.ids and np.array_equal(found.scores, expected.scores)
         scores[ranking] = found.scores
-        times = "" if ranking is Ranking.cosine else ", times reliability"
+        times = "" if ranking is RankBy.cosine else ", times reliability"
         assert asked.similarity(index, found.dim) == f"cosine of the first dim features, estimated{times}"
         assert asked.similarity(index, 4) == "cosine of the first dim features"
-    assert np.array_equal(scores[None], scores[Ranking.relevance])
-    assert not np.allclose(scores[None], scores[Ranking.cosine])
+    assert np.array_equal(scores[None], scores[RankBy.relevance])
+    assert not np.allclose(scores[None], scores[RankBy.cosine])
 
 
 @pytest.mark.parametrize("precision", ["float32", "int8", "signs"])
 def test_an_index_of_whole_codes_or_of_signs_has_only_the_cosine(precision: str) -> None:
-    index, asked = index_of(np.eye(8), precision), Lengths(3, None, None, None)
-    asked.ranking = Ranking.cosine
+    index, asked = index_of(np.eye(8), precision), SearchOptions(3, None, None, None)
+    asked.ranking = RankBy.cosine
     asked.check(index)
     assert asked.similarity(index, asked.search(index, np.eye(8)).dim) == "cosine of the first dim features"
-    asked.ranking = Ranking.relevance
+    asked.ranking = RankBy.relevance
     with pytest.raises(EigenmapError, match="--rank-by relevance needs an index of bits"):
         asked.check(index)
 
@@ -66,14 +66,14 @@ def test_an_index_of_whole_codes_or_of_signs_has_only_the_cosine(precision: str)
 def test_a_search_by_the_best_length_measures_it_once_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     codes = np.random.default_rng(0).normal(size=(1200, 8)) * np.arange(1, 9) ** -0.7
     index = index_of(codes, "float32")
-    first = Lengths(5, "auto", None, None).search(index, codes[:3])
+    first = SearchOptions(5, "auto", None, None).search(index, codes[:3])
     assert "Measuring which length" in capsys.readouterr().err
     assert index.advice is not None and first.recall == index.advice.chosen.recall
-    again = Lengths(5, "auto", None, None).search(index, codes[:3])
+    again = SearchOptions(5, "auto", None, None).search(index, codes[:3])
     assert again.ids == first.ids and capsys.readouterr().err == ""
 
 
 def test_few_items_need_no_measuring(capsys: pytest.CaptureFixture[str]) -> None:
     index = index_of(np.eye(8), "float32")
-    assert Lengths(5, "auto", None, None).search(index, np.eye(8)[:1]).dim == 8
+    assert SearchOptions(5, "auto", None, None).search(index, np.eye(8)[:1]).dim == 8
     assert index.advice is None and capsys.readouterr().err == ""

@@ -17,11 +17,11 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from eigenmap.search import stopping
+from eigenmap.search import cancellation
 
-Ask = TypeVar("Ask", bound=Hashable)
-Query = TypeVar("Query")
-Answer = TypeVar("Answer")
+KeyT = TypeVar("KeyT", bound=Hashable)
+QueryT = TypeVar("QueryT")
+AnswerT = TypeVar("AnswerT")
 T = TypeVar("T")
 
 
@@ -96,27 +96,27 @@ class Slots:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
-class Batches(Generic[Ask, Query, Answer]):
+class QueryBatcher(Generic[KeyT, QueryT, AnswerT]):
     """Answers queries on one thread, batching those with equal settings.
 
     `answer(ask, queries)` returns an answer, or an exception to raise, for each query. It is stopped
-    (`eigenmap.search.stopping`) when nobody waits for any of its answers.
+    (`eigenmap.search.cancellation`) when nobody waits for any of its answers.
     """
 
     def __init__(
         self,
-        answer: Callable[[Ask, Sequence[Query]], Sequence[Answer | Exception]],
+        answer: Callable[[KeyT, Sequence[QueryT]], Sequence[AnswerT | Exception]],
         waiting: int,
         at_once: int,
     ) -> None:
         self._answer = answer
         self._most = waiting
         self._at_once = at_once
-        self._groups: dict[Ask, deque[tuple[Query, asyncio.Future[Answer]]]] = {}
+        self._groups: dict[KeyT, deque[tuple[QueryT, asyncio.Future[AnswerT]]]] = {}
         self._wake = asyncio.Event()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="search")
         self._task: asyncio.Task[None] | None = None
-        self._running: list[asyncio.Future[Answer]] = []
+        self._running: list[asyncio.Future[AnswerT]] = []
         self.waiting = 0
         self.scans = 0
         self.scan_seconds = 0.0
@@ -125,11 +125,11 @@ class Batches(Generic[Ask, Query, Answer]):
         """Start answering; needs a running event loop."""
         self._task = asyncio.get_running_loop().create_task(self._serve())
 
-    async def ask(self, ask: Ask, query: Query) -> Answer:
+    async def ask(self, ask: KeyT, query: QueryT) -> AnswerT:
         """Return the answer to one query; raise `BusyError` if too many are waiting."""
         if self.waiting >= self._most:
             raise BusyError
-        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[AnswerT] = asyncio.get_running_loop().create_future()
         self._groups.setdefault(ask, deque()).append((query, future))
         self.waiting += 1
         self._wake.set()
@@ -161,11 +161,11 @@ class Batches(Generic[Ask, Query, Answer]):
                 else:
                     future.set_result(answer)
 
-    def _run(self, ask: Ask, queries: Sequence[Query], unwanted: threading.Event) -> Sequence[Answer | Exception]:
-        with stopping.when(unwanted.is_set):
+    def _run(self, ask: KeyT, queries: Sequence[QueryT], unwanted: threading.Event) -> Sequence[AnswerT | Exception]:
+        with cancellation.cancel_when(unwanted.is_set):
             return self._answer(ask, queries)
 
-    def _take(self) -> tuple[Ask, list[tuple[Query, asyncio.Future[Answer]]]]:
+    def _take(self) -> tuple[KeyT, list[tuple[QueryT, asyncio.Future[AnswerT]]]]:
         """Return the group that has waited longest, up to the maximum per scan."""
         ask = next(iter(self._groups))
         group = self._groups.pop(ask)
@@ -189,11 +189,11 @@ class Batches(Generic[Ask, Query, Answer]):
         self._thread.shutdown(wait=False, cancel_futures=True)
 
 
-def _all_done(futures: Sequence[asyncio.Future[Answer]]) -> threading.Event:
+def _all_done(futures: Sequence[asyncio.Future[AnswerT]]) -> threading.Event:
     """Return an event that is set when all futures are done or cancelled."""
     done, left = threading.Event(), set(futures)
 
-    def forget(future: asyncio.Future[Answer]) -> None:
+    def forget(future: asyncio.Future[AnswerT]) -> None:
         left.discard(future)
         if not left:
             done.set()

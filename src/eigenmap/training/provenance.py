@@ -1,4 +1,4 @@
-"""Provenance of a run: settings, machine and software."""
+"""Provenance of a model: settings, machine and software."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import torch
 from eigenmap.training.loop import TrainingResult
 
 
-def history(
+def training_provenance(
     recipe: Any, seed: int, result: TrainingResult, alignment_seconds: float, device: torch.device
 ) -> dict[str, Any]:
     """Return what a model records of its training, whatever the recipe (a dataclass) and the data."""

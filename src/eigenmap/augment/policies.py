@@ -1,4 +1,4 @@
-"""Augmentation settings and the two-view recipes of the literature."""
+"""Augmentation settings and the pairs of views of the literature."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ _WEAK = Augmentation(
 )
 _CATALOGUE = replace(_WEAK, rotation=10.0, brightness=0.9, contrast=0.9)
 
-RECIPES: dict[str, ViewPair] = {
+POLICIES: dict[str, ViewPair] = {
     "weak": (_WEAK, _WEAK),
     "cifar": (_BYOL, replace(_BYOL, solarise=0.2)),
     "cifar-wide": (replace(_BYOL, scale=(0.2, 1.0)), replace(_BYOL, scale=(0.2, 1.0), solarise=0.2)),
@@ -128,13 +128,13 @@ does not; chosen on its validation images.
 """
 
 
-def recipe(name: str) -> ViewPair:
+def policy(name: str) -> ViewPair:
     """Look up the two views of a recipe by name.
 
     Example:
-        >>> first, second = recipe("barlow_twins")
+        >>> first, second = policy("barlow_twins")
 
     """
-    if name not in RECIPES:
-        raise EigenmapError(f"Unknown augmentation recipe {name!r}: choose one of {', '.join(RECIPES)}.")
-    return RECIPES[name]
+    if name not in POLICIES:
+        raise EigenmapError(f"Unknown augmentation recipe {name!r}: choose one of {', '.join(POLICIES)}.")
+    return POLICIES[name]

@@ -1,4 +1,4 @@
-"""Bit allocation: distribution of a fixed number of bytes over the features of an ordered code.
+"""Bit allocation: distribution of a fixed number of bytes how many features of an ordered code share each stored byte.
 
 One byte describes a group of neighbouring features. If they are Gaussian with variances v_1 >= v_2 >= ..., R = 8 bits
 can reduce their mean squared error to that of reverse water-filling [1]:
@@ -10,7 +10,7 @@ and cost their variance. Dynamic programming over the ends of the groups finds t
 
 [1] T. Cover, J. Thomas: Elements of Information Theory, section 10.3.3
 
->>> spread(np.array([64.0, 1.0, 1.0, 1.0, 0.01, 0.001]), 2, [(0, 6)])
+>>> allocate_bytes(np.array([64.0, 1.0, 1.0, 1.0, 0.01, 0.001]), 2, [(0, 6)])
 [(0, 2), (2, 5)]
 """
 
@@ -24,7 +24,9 @@ from numpy.typing import NDArray
 BITS = 8
 
 
-def spread(variance: NDArray[np.float64], n_bytes: int, blocks: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+def allocate_bytes(
+    variance: NDArray[np.float64], n_bytes: int, blocks: Sequence[tuple[int, int]]
+) -> list[tuple[int, int]]:
     """Return the groups [first, end) of features that share a byte, at most `n_bytes` of them, in feature order."""
     k = len(variance)
     unstored = np.append(np.cumsum(variance[::-1])[::-1], 0.0)  # error of storing nothing from feature j on

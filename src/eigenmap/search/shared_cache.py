@@ -6,37 +6,37 @@ import threading
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
-Key = TypeVar("Key", bound=Hashable)
-Value = TypeVar("Value")
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
 
 
-class Once(Generic[Key, Value]):
+class SharedCache(Generic[K, V]):
     """Cache of the newest `most` values by key.
 
     A thread that asks for a value being made waits for it; threads asking for other values do not.
 
-    >>> squares = Once[int, int](most=2)
+    >>> squares = SharedCache[int, int](most=2)
     >>> squares.get(3, lambda: 9), squares.get(3, lambda: -1), squares.peek(4)
     (9, 9, None)
     """
 
     def __init__(self, most: int) -> None:
         self.most = most
-        self._made: dict[Key, Value] = {}
-        self._turns: dict[Key, threading.Lock] = {}
+        self._made: dict[K, V] = {}
+        self._turns: dict[K, threading.Lock] = {}
         self._lock = threading.Lock()
 
-    def peek(self, key: Key) -> Value | None:
+    def peek(self, key: K) -> V | None:
         """Return the value if it exists, or None."""
         with self._lock:
             return self._made.get(key)
 
-    def values(self) -> list[Value]:
+    def values(self) -> list[V]:
         """Return all cached values."""
         with self._lock:
             return list(self._made.values())
 
-    def get(self, key: Key, make: Callable[[], Value]) -> Value:
+    def get(self, key: K, make: Callable[[], V]) -> V:
         """Return the value, making it if necessary."""
         with self._lock:
             if key in self._made:

@@ -11,10 +11,10 @@ from typing import TypeVar
 from eigenmap.core.errors import EigenmapError
 from eigenmap.core.files import parse_json
 from eigenmap.core.folders import recover
-from eigenmap.search.backend import About
-from eigenmap.search.opened import OpenFolder
+from eigenmap.search.backend import IndexSpec
+from eigenmap.search.open_folder import OpenFolder
 
-FORMAT = "eigenmap-index"
+INDEX_FORMAT = "eigenmap-index"
 FORMAT_VERSION = 3
 _READ_VERSIONS = (2, 3)
 
@@ -26,7 +26,7 @@ AGAIN = "rebuild the index with `eigenmap index`"
 RESTORE = f"restore it from a copy, or {AGAIN}"
 
 
-def there(path: Path, use: Callable[[], Used]) -> Used:
+def use_at(path: Path, use: Callable[[], Used]) -> Used:
     """Use what is at a path, retrying while another index replaces it in two renames or after a kill between them."""
     for _ in range(_ATTEMPTS):
         try:
@@ -37,10 +37,10 @@ def there(path: Path, use: Callable[[], Used]) -> Used:
     return use()
 
 
-def opened(path: Path) -> OpenFolder:
+def open_index_folder(path: Path) -> OpenFolder:
     """Open the directory at a path."""
     try:
-        return there(path, lambda: OpenFolder(path))
+        return use_at(path, lambda: OpenFolder(path))
     except (FileNotFoundError, NotADirectoryError):
         what = "it is a file" if path.exists() else "no such directory"
         raise EigenmapError(f"{path} is not an index ({what}); create one with `eigenmap index`") from None
@@ -48,7 +48,7 @@ def opened(path: Path) -> OpenFolder:
         raise EigenmapError(f"{path} cannot be read: {error.strerror}") from error
 
 
-def about_of(folder: OpenFolder) -> About:
+def read_spec(folder: OpenFolder) -> IndexSpec:
     """Read the description of the index in a directory."""
     path = folder.path
     try:
@@ -58,7 +58,7 @@ def about_of(folder: OpenFolder) -> About:
         raise EigenmapError(f"{path} {what}") from None
     except (OSError, ValueError) as error:
         raise EigenmapError(f"{path / 'index.json'} is missing, truncated or damaged; {RESTORE}") from error
-    if not isinstance(entries, dict) or entries.pop("format", None) != FORMAT:
+    if not isinstance(entries, dict) or entries.pop("format", None) != INDEX_FORMAT:
         raise EigenmapError(f"{path} is not an index (its index.json describes something else)")
     version = entries.pop("format_version", None)
     if version not in _READ_VERSIONS:
@@ -66,11 +66,11 @@ def about_of(folder: OpenFolder) -> About:
             f"{path} has index format version {version!r}, but this eigenmap reads version {FORMAT_VERSION}; {AGAIN}"
         )
     try:
-        return About.from_json(entries)
+        return IndexSpec.from_json(entries)
     except (TypeError, ValueError) as error:
         raise EigenmapError(f"{path / 'index.json'} is damaged; {RESTORE}") from error
 
 
-def description_of(about: About) -> bytes:
+def spec_bytes(about: IndexSpec) -> bytes:
     """Return the content of `index.json`."""
-    return json.dumps({"format": FORMAT, "format_version": FORMAT_VERSION, **about.as_json()}).encode("ascii")
+    return json.dumps({"format": INDEX_FORMAT, "format_version": FORMAT_VERSION, **about.as_json()}).encode("ascii")

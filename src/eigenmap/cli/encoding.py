@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from eigenmap.cli.console import progress_bar, sayer
+from eigenmap.cli.console import log_function, progress_bar
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -31,14 +31,14 @@ def read_images(
     """
     from eigenmap.data import load_images
     from eigenmap.data.images import catalogue
-    from eigenmap.fitting.images import say_skipped
+    from eigenmap.fitting.images import log_skipped
 
     size, channels = model.image.size, model.image.channels  # raises if the model takes nodes
     embedded = source == Path("catalogue") and not Path("catalogue").exists()
     with progress_bar("reading", quiet) as tick:
         given = catalogue.load("train") if embedded else source
         images = load_images(given, size, channels, labels, strict, progress=tick)
-    say_skipped(images, sayer(quiet))
+    log_skipped(images, log_function(quiet))
     return images
 
 

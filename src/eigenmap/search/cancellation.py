@@ -1,7 +1,7 @@
 """Cancellation of searches: the caller sets a condition, and long loops check it.
 
     stop = threading.Event()
-    with stopping.when(stop.is_set):
+    with cancellation.cancel_when(stop.is_set):
         index.search(queries, where={"label": "cat"})
 
 The condition applies to the thread that runs the block.
@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 
-class StoppedError(Exception):
+class SearchCancelledError(Exception):
     """Raised when a search is no longer wanted."""
 
 
@@ -28,13 +28,13 @@ _wish = _Wish()
 
 
 @contextmanager
-def when(unwanted: Callable[[], bool]) -> Iterator[None]:
+def cancel_when(unwanted: Callable[[], bool]) -> Iterator[None]:
     """Stop the work of this thread in the block as soon as `unwanted()` is true.
 
-    >>> with when(lambda: True):
-    ...     check()
+    >>> with cancel_when(lambda: True):
+    ...     raise_if_cancelled()
     Traceback (most recent call last):
-    eigenmap.search.stopping.StoppedError: the search is no longer wanted
+    eigenmap.search.cancellation.SearchCancelledError: the search is no longer wanted
     """
     before, _wish.unwanted = _wish.unwanted, unwanted
     try:
@@ -43,7 +43,7 @@ def when(unwanted: Callable[[], bool]) -> Iterator[None]:
         _wish.unwanted = before
 
 
-def check() -> None:
-    """Raise `StoppedError` if this thread's work is no longer wanted."""
+def raise_if_cancelled() -> None:
+    """Raise `SearchCancelledError` if this thread's work is no longer wanted."""
     if _wish.unwanted is not None and _wish.unwanted():
-        raise StoppedError("the search is no longer wanted")
+        raise SearchCancelledError("the search is no longer wanted")

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from eigenmap.core.errors import EigenmapError
 from eigenmap.search.columns import map_file
-from eigenmap.search.described import RESTORE
+from eigenmap.search.index_file import RESTORE
 
 _AT_ONCE = 65_536
 

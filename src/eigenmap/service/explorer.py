@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from eigenmap.core.errors import EigenmapError, ReplacedError, UnknownIdError
-from eigenmap.search.backend import Batch, Floats, Id, KeepsNotes, Metadata
+from eigenmap.search.backend import Floats, Id, ItemBatch, KeepsNotes, Metadata
 from eigenmap.search.codecs import Codec
 from eigenmap.search.index import CodeIndex
 from eigenmap.search.parts import model_in
@@ -43,7 +43,7 @@ class Item(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Ask:
+class SearchParameters:
     """Settings that queries must share to be answered by one scan."""
 
     features: Features
@@ -79,7 +79,7 @@ class Explorer:
     """An index to explore.
 
     explorer = Explorer.open(Path("photos.index"))
-    explorer.answer(Ask("ordered", dim=16, top=10), ["holiday/beach.jpg"])
+    explorer.answer(SearchParameters("ordered", dim=16, top=10), ["holiday/beach.jpg"])
 
     An explorer keeps its index and its model. Once another index has replaced them on disk, everything that needs the
     index raises `ReplacedError`, and `again` opens the new one.
@@ -109,7 +109,7 @@ class Explorer:
         self._whole_ids = isinstance(drawn.ids[0], int)
         self._order = np.random.default_rng(0).permutation(index.n_components)
         self._shuffled: CodeIndex | None = None
-        self._drawn: Batch | None = drawn
+        self._drawn: ItemBatch | None = drawn
         self.quality: quality.Quality | None = None
         self.quality_known = False
 
@@ -159,7 +159,7 @@ class Explorer:
         notes = self.index.backend
         several = isinstance(notes, KeepsNotes) and notes.read_note(quality.SEVERAL) is not None
         try:
-            self.quality = quality.measure(drawn, several)
+            self.quality = quality.measure_quality(drawn, several)
         finally:
             self.quality_known = True
 
@@ -201,7 +201,7 @@ class Explorer:
         """Return those of `names` that are in the index now."""
         return set(_known(self.index, list(dict.fromkeys(names))))
 
-    def answer(self, ask: Ask, queries: Sequence[Query]) -> list[list[Item] | Exception]:
+    def answer(self, ask: SearchParameters, queries: Sequence[Query]) -> list[list[Item] | Exception]:
         """Return the best items for each query, without the query itself if it is an item."""
         index = self.index
         if ask.features == "random":
