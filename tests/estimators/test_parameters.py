@@ -52,7 +52,7 @@ def test_own_parameters_are_the_same_objects_as_at_the_fit() -> None:
         {"kernel": None, "t": 2},
         {"kernel": "kernel"},
     )
-    with pytest.raises(EigenmapError, match="kernel was changed after the fit"):
+    with pytest.raises(EigenmapError, match=r"kernel.*changed"):
         stored_twice({"kernel": "rbf"}, {"kernel": kernel})
 
 
