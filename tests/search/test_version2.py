@@ -64,6 +64,6 @@ def test_a_damaged_line_of_it_is_damage(old):
     data[len(data) // 2] ^= 1
     (old / "log").write_bytes(data)
     before = content(old)
-    with pytest.raises(EigenmapError, match=r"old\.index/log is damaged: line 3 fails its checksum"):
+    with pytest.raises(EigenmapError, match=r"old\.index/log.*line 3.*checksum"):
         CodeIndex.open(old)
     assert content(old) == before
