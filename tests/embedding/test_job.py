@@ -249,7 +249,8 @@ def test_a_pipe_behind_a_link_is_left_out(run: Path, tmp_path: Path) -> None:
     (tmp_path / "photos" / "c.bmp").symlink_to("/dev/zero")
     made = embed_images(run, tmp_path / "photos", tmp_path / "codes")
     assert made is not None and made.images == 1
-    assert made.skipped == [("b.bmp", "it is not a regular file"), ("c.bmp", "it is not a regular file")]
+    assert [name for name, _ in made.skipped] == ["b.bmp", "c.bmp"]
+    assert all("regular file" in reason for _, reason in made.skipped)
 
 
 def test_all_that_is_published_is_on_disk(

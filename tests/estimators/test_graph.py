@@ -135,10 +135,10 @@ def test_other_models_and_wrong_values_are_refused(tmp_path: Path) -> None:
         estimator(weighting="x").fit(GRAPH[:2]).save(tmp_path / "other")
     text = (place / "model.json").read_text()
     for edit, message in {
-        "name": "estimator.name must be GraphEigenmap",
+        "name": r"estimator\.name .*GraphEigenmap",
         "parameters": r"estimator\.parameters",
-        "own": "estimator.own must be",
-        "output": "estimator.output must be",
+        "own": r"estimator\.own ",
+        "output": r"estimator\.output ",
     }.items():
         about = json.loads(text)
         del about[SEAL]
@@ -146,7 +146,7 @@ def test_other_models_and_wrong_values_are_refused(tmp_path: Path) -> None:
         (place / "model.json").write_text(as_text(about))
         with pytest.raises(EigenmapError, match=f"{place}.*{message}"):
             GraphEigenmap.load(place)
-    for parameters, message in (({"weighting": "x"}, "weighting must be"), ({"unheard": 1}, "has no unheard")):
+    for parameters, message in (({"weighting": "x"}, "weighting"), ({"unheard": 1}, "unheard")):
         about = json.loads(text)
         del about[SEAL]
         about["training"]["estimator"]["parameters"] |= parameters

@@ -24,7 +24,7 @@ def test_a_funnel_becomes_stages():
         ([(8, 20), (64, 10)], None, "8 to 32.*64"),
         ([(8, 20), (32, 30)], None, "funnel.*1 to 20.*30"),
         ([(8, 20), (32, 10)], 11, "10 items.*top = 11"),
-        ([("8", 20)], None, "must be a whole number"),
+        ([("8", 20)], None, "funnel.*'8'"),
     ],
 )
 def test_what_is_no_funnel_is_explained(stages, top, message):

@@ -101,9 +101,7 @@ def test_an_index_of_short_codes(model_dir: Path, array_file: Path, tmp_path: Pa
     assert re.fullmatch(rf"{tmp_path / 'small.index'}: 12 images.*2 features.*\n", result.err)
     assert CodeIndex.open(tmp_path / "small.index").codes(["0", "1"]).shape == (2, 2)
     succeed("search", tmp_path / "small.index", array_file)
-    assert refused("search", tmp_path / "small.index", array_file, "--dim", 3) == (
-        "dim must be a whole number from 1 to 2, not 3."
-    )
+    assert re.search("dim .*1 to 2.*3", refused("search", tmp_path / "small.index", array_file, "--dim", 3))
 
 
 def test_an_index_is_replaced_only_by_force(model_dir: Path, array_file: Path, photos: Path, tmp_path: Path) -> None:
@@ -231,10 +229,10 @@ def test_what_an_index_is_cannot_be_changed_by_adding(model_dir: Path, photos: P
 def test_options_of_a_database_go_with_one(index_dir: Path, model_dir: Path, photos: Path, tmp_path: Path) -> None:
     for words in (("--table", "photos"), ("--prefix", 8)):
         sentence = refused("index", model_dir, photos, "--out", tmp_path / "an.index", *words)
-        assert sentence.startswith("--table and --prefix go with --to, a database")
+        assert re.search("--table.*--prefix.*--to", sentence)
     assert not list(tmp_path.iterdir())
     sentence = refused("search", index_dir, photos / "disc" / "1.png", "--table", "photos")
-    assert sentence.startswith("--table names a table of a database")
+    assert re.search("--table.*database", sentence)
 
 
 def test_photos_of_two_cameras_with_the_same_names_are_all_kept(model_dir: Path, tmp_path: Path) -> None:

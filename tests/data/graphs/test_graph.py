@@ -237,7 +237,7 @@ def test_a_damaged_folder(tmp_path: Path, damage: str) -> None:
     else:
         np.save(folder / "indices.npy", np.empty(0, np.int32))
         np.save(folder / "indptr.npy", np.zeros(5, np.int64))
-    with pytest.raises(EigenmapError, match=r"is damaged|no edges|running sum"):
+    with pytest.raises(EigenmapError, match=r"damaged|no edges|running sum"):
         load_graph(folder)
 
 

@@ -84,7 +84,7 @@ def test_pyg_data_of_numpy_arrays() -> None:
 
 @pytest.mark.parametrize(
     ("mask", "message"),
-    [([1, 2, 3, 0], "not node numbers"), ([True, False], "mask.*4")],
+    [([1, 2, 3, 0], "node numbers"), ([True, False], "mask.*4")],
 )
 def test_pyg_masks_that_are_none(mask: list[int], message: str) -> None:
     data = Data(x=torch.from_numpy(X), edge_index=torch.from_numpy(EDGES), train_mask=torch.tensor(mask))
@@ -156,7 +156,7 @@ def test_an_undirected_networkx_graph_is_its_adjacency_matrix() -> None:
 
 @pytest.mark.parametrize("source", [3, None, "x y", {"edge": 1}, (1, 2, 3, 4)])
 def test_what_is_no_graph(source: Any) -> None:
-    with pytest.raises(EigenmapError, match=r"There is no file|A graph must be"):
+    with pytest.raises(EigenmapError, match=r"no file|[Gg]raph must"):
         load_graph(source)
 
 

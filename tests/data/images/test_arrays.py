@@ -190,7 +190,7 @@ def test_bad_targets_are_refused() -> None:
 def test_a_damaged_pillow_image_is_refused(tmp_path: Path) -> None:
     Image.fromarray(noise(64, 64, 3)).save(tmp_path / "a.png")
     (tmp_path / "a.png").write_bytes((tmp_path / "a.png").read_bytes()[:2000])
-    with Image.open(tmp_path / "a.png") as image, pytest.raises(EigenmapError, match="cannot be used"):
+    with Image.open(tmp_path / "a.png") as image, pytest.raises(EigenmapError, match="used"):
         to_pixels(image, 8, 3)
 
 

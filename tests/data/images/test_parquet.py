@@ -52,10 +52,8 @@ def test_struct_column_lists_of_labels_and_missing_bytes(tmp_path: Path) -> None
     images = load_images(path)
     assert (images.ids, values(images)) == (["a.parquet/0", "a.parquet/3"], [7, 9])
     assert labels(images) == [["cat", "dog"], []]
-    assert images.skipped == [
-        ("a.parquet/1", "no image bytes"),
-        ("a.parquet/2", "not an image, or a damaged one"),
-    ]
+    assert [name for name, _ in images.skipped] == ["a.parquet/1", "a.parquet/2"]
+    assert "image bytes" in images.skipped[0][1] and "damaged" in images.skipped[1][1]
     with pytest.raises(EigenmapError, match=r"a.parquet/1.*read"):
         load_images(path, strict=True)
 
