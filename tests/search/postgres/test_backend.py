@@ -117,11 +117,11 @@ def test_changes_do_what_they_do_in_flat(database: str, codes: Floats, queries: 
 def test_a_wrong_change_changes_nothing(database: str, codes: Floats, ids: list[str]) -> None:
     _, table = pair(database, codes, ids)
     wrong = {
-        "the id 'photo 3' is there already": lambda: table.add(codes[:2], ["new", ids[3]]),
-        "there is no item with the id 'gone'": lambda: table.update(codes[:2], [ids[3], "gone"]),
-        "there is no item with the id 'lost'": lambda: table.delete([ids[3], "lost"]),
-        "there is no item with the id 'away'": lambda: table.codes(["away"]),
-        "all strings or all whole numbers": lambda: table.upsert(codes[:1], [7]),
+        "'photo 3'.*already": lambda: table.add(codes[:2], ["new", ids[3]]),
+        "no item.*'gone'": lambda: table.update(codes[:2], [ids[3], "gone"]),
+        "no item.*'lost'": lambda: table.delete([ids[3], "lost"]),
+        "no item.*'away'": lambda: table.codes(["away"]),
+        "strings": lambda: table.upsert(codes[:1], [7]),
     }
     for sentence, change in wrong.items():
         with pytest.raises(EigenmapError, match=sentence):
