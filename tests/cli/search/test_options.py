@@ -16,13 +16,13 @@ def test_lengths_are_read_as_they_are_written() -> None:
 
 @pytest.mark.parametrize("text", ["", "8", "8:", "8:2:3", "a:b", "8:20;16:10"])
 def test_what_is_no_funnel_is_shown_one(text: str) -> None:
-    with pytest.raises(EigenmapError, match="a funnel is written as"):
+    with pytest.raises(EigenmapError, match="funnel"):
         parse_funnel(text)
 
 
 @pytest.mark.parametrize("text", ["", "x", "1.5", "1e3"])
 def test_what_is_no_length_is_refused(text: str) -> None:
-    with pytest.raises(EigenmapError, match="dim must be a whole number or auto"):
+    with pytest.raises(EigenmapError, match=r"dim.*auto"):
         parse_dim(text)
 
 
@@ -59,7 +59,7 @@ def test_an_index_of_whole_codes_or_of_signs_has_only_the_cosine(precision: str)
     asked.check(index)
     assert asked.similarity(index, asked.search(index, np.eye(8)).dim) == "cosine of the first dim features"
     asked.ranking = RankBy.relevance
-    with pytest.raises(EigenmapError, match="--rank-by relevance needs an index of bits"):
+    with pytest.raises(EigenmapError, match="--rank-by relevance"):
         asked.check(index)
 
 
@@ -67,7 +67,7 @@ def test_a_search_by_the_best_length_measures_it_once_and_says_so(capsys: pytest
     codes = np.random.default_rng(0).normal(size=(1200, 8)) * np.arange(1, 9) ** -0.7
     index = index_of(codes, "float32")
     first = SearchOptions(5, "auto", None, None).search(index, codes[:3])
-    assert "Measuring which length" in capsys.readouterr().err
+    assert "Measuring" in capsys.readouterr().err
     assert index.advice is not None and first.recall == index.advice.chosen.recall
     again = SearchOptions(5, "auto", None, None).search(index, codes[:3])
     assert again.ids == first.ids and capsys.readouterr().err == ""
