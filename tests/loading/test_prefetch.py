@@ -1,4 +1,4 @@
-"""The order of things, with a stream that only takes notes; `benchmarks/gpu_check.py` compares batches on a GPU."""
+"""The order of things, with a stream that only takes notes; on a GPU `benchmarks/vision/gpu_check.py` compares."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@
 - ours: the ordered code of the model.
 - random: features of an *unordered* model (spectral contrastive loss, same network, views and steps) in random
   order, mean and spread over ten draws. Training it would double the time of the demo, so its figures come from a
-  file that `benchmarks/catalogue.py` wrote, together with how it was made.
+  file that `benchmarks/catalogue/runs.py` wrote, together with how it was made.
 - encoder-pca: principal components of our encoder's output, centred.
 - pixel-pca: principal components of the pixels, centred.
 - pixels: the pixels as they are.
@@ -89,7 +89,7 @@ def compare_random(model: Eigenmap, gallery: ImageSet, queries: ImageSet, draws:
 
 
 def stored_rival() -> dict[str, Any]:
-    """The unordered rival as `benchmarks/catalogue.py` measured it: how it was made, and its rows by scene."""
+    """The unordered rival as `benchmarks/catalogue/runs.py` measured it: how it was made, and its rows by scene."""
     text = resources.files("eigenmap.demo").joinpath("rival.json").read_text(encoding="utf-8")
     rival: dict[str, Any] = json.loads(text)
     return rival

@@ -18,7 +18,7 @@ OFFSET, OFFSET_OF_BLOCKS = 1e-4, 1e-2
 """tau of the log-det objective, in units of the largest eigenvalue: modes below it are hardly trained for.
 
 On small blocks of many points small eigenvalues are noise, and training for them costs the others;
-`benchmarks/eigen_choices.py` compares the two.
+`benchmarks/eigenfunctions/choices.py` compares the two.
 """
 
 

@@ -5,7 +5,7 @@ validation images from its training set, 1,000 queries from its test set; no ima
 pixels, ten classes.
 
 Each split is one PNG sheet of 28-pixel tiles in reading order, and tile i shows class i mod 10, so every stretch
-of ten images holds each class once. ``benchmarks/make_catalogue.py`` made the sheets.
+of ten images holds each class once. ``benchmarks/catalogue/make.py`` made the sheets.
 
 Garments there are centred and aligned, which flatters raw pixels. ``posed=True`` undoes that: every image gets
 its own zoom (0.75 to 1.25), rotation (up to 15 degrees), shift (up to 4 pixels each way) and, every second time,
