@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from eigenmap.search import CodeIndex, Results
 
 
-class RankBy(str, Enum):
+class Ranking(str, Enum):
     """By what an index made with --bytes-per-item ranks at full length."""
 
     relevance = "relevance"
@@ -64,7 +64,7 @@ FunnelOption = Annotated[
     ),
 ]
 RankOption = Annotated[
-    RankBy | None,
+    Ranking | None,
     typer.Option(
         "--rank-by",
         help="At full length, of an index made with --bytes-per-item: relevance counts how reliable an item's code is, "
@@ -118,11 +118,11 @@ class SearchOptions:
         self.shortlist = shortlist
         self.funnel: list[tuple[int, int]] | None = None
         self.where: dict[str, Any] | None = None
-        self.ranking: RankBy | None = None
+        self.ranking: Ranking | None = None
 
     def check(self, index: CodeIndex) -> None:
         """Raise an error if the index cannot be searched that way."""
-        if self.ranking is RankBy.relevance and not _has_reliability(index):
+        if self.ranking is Ranking.relevance and not _has_reliability(index):
             raise EigenmapError("--rank-by relevance needs an index of bits, as --bytes-per-item makes it")
         if self.dim != "auto":
             index.stages(self.top, self.dim, self.shortlist_dim, self.shortlist, self.funnel)
@@ -145,7 +145,7 @@ class SearchOptions:
         whole = dim == index.n_components
         if not _has_reliability(index) or not whole:
             return "cosine of the first dim features"
-        times = "" if self.ranking is RankBy.cosine else ", times reliability"
+        times = "" if self.ranking is Ranking.cosine else ", times reliability"
         return f"cosine of the first dim features, estimated{times}"
 
 
