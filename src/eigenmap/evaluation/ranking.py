@@ -31,7 +31,7 @@ _SHIFT = 2**32
 _EXCLUDED = torch.iinfo(torch.int64).min
 
 
-class Ranking(NamedTuple):
+class RankedGallery(NamedTuple):
     """The `top` nearest gallery items of every query, nearest first."""
 
     indices: Tensor
@@ -53,7 +53,7 @@ def nearest(
     gallery_block: int = 65_536,
     device: torch.device | str | None = None,
     tf32: bool = False,
-) -> Ranking:
+) -> RankedGallery:
     """Rank the gallery for every query by the cosine of the first `dim` features, or the first of `order`.
 
     `block` queries (default 128 on a CPU, 1,024 on a GPU) are compared with `gallery_block` gallery rows at a time, so
@@ -90,7 +90,7 @@ def nearest(
                     keys = both.topk(min(top, both.shape[1]), dim=1).values
                 merged.append(keys)
             best = torch.cat(merged)
-    return Ranking(_SHIFT - 1 - best % _SHIFT, (best >> 32).float() / _ONE)
+    return RankedGallery(_SHIFT - 1 - best % _SHIFT, (best >> 32).float() / _ONE)
 
 
 def _prefix(codes: CodesLike, dim: int, order: Tensor | None) -> CodesLike:

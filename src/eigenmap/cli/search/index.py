@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from eigenmap.search import CodeIndex
 
 
-class StoredPrecision(str, Enum):
+class Precision(str, Enum):
     """What a stored feature is."""
 
     float32 = "float32"
@@ -60,7 +60,7 @@ class StoredPrecision(str, Enum):
     signs = "signs"
 
 
-class BackendChoice(str, Enum):
+class Store(str, Enum):
     """How an index on disk is searched."""
 
     flat = "flat"
@@ -121,7 +121,7 @@ def index(
     ] = None,
     dim: DimOption = None,
     precision: Annotated[
-        StoredPrecision | None,
+        Precision | None,
         typer.Option(
             "--precision",
             help="What a stored feature is; signs only with --bytes-per-item [dim](default: float32)[/dim].",
@@ -140,7 +140,7 @@ def index(
         ),
     ] = None,
     backend: Annotated[
-        BackendChoice | None,
+        Store | None,
         typer.Option(
             "--backend",
             help="faiss adds an approximate index, for a million items and more [dim](default: flat)[/dim].",
@@ -226,7 +226,7 @@ def index(
         dim = model.check_dim(dim)
         made = CodeIndex(
             dim,
-            backend=(backend or BackendChoice.flat).value,
+            backend=(backend or Store.flat).value,
             precision=stored,
             bytes_per_item=bytes_per_item,
             fingerprint=made_by,
@@ -345,7 +345,7 @@ def _opened(index: str, table: str | None, model: Path | None) -> Iterator[tuple
             yield codes, (model_in(Path(index)) or Path(index) / "model") if model is None else model
 
 
-def _precision(asked: StoredPrecision | None, bytes_per_item: int | None) -> str:
+def _precision(asked: Precision | None, bytes_per_item: int | None) -> str:
     """What is asked for; a budget of bytes means bits."""
-    default = StoredPrecision.float32 if bytes_per_item is None else StoredPrecision.bits
+    default = Precision.float32 if bytes_per_item is None else Precision.bits
     return (asked or default).value

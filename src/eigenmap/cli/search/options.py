@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from eigenmap.search import CodeIndex, Results
 
 
-class RankBy(str, Enum):
+class Ranking(str, Enum):
     """Ranking at full length of an index made with --bytes-per-item."""
 
     relevance = "relevance"
@@ -64,7 +64,7 @@ FunnelOption = Annotated[
     ),
 ]
 RankOption = Annotated[
-    RankBy | None,
+    Ranking | None,
     typer.Option(
         "--rank-by",
         help="Ranking at full length with --bytes-per-item: relevance takes the reliability of codes into account, "
@@ -118,11 +118,11 @@ class SearchOptions:
         self.shortlist = shortlist
         self.funnel: list[tuple[int, int]] | None = None
         self.where: dict[str, Any] | None = None
-        self.ranking: RankBy | None = None
+        self.ranking: Ranking | None = None
 
     def check(self, index: CodeIndex) -> None:
         """Raise an error if the index does not support these options."""
-        if self.ranking is RankBy.relevance and not _has_reliability(index):
+        if self.ranking is Ranking.relevance and not _has_reliability(index):
             raise EigenmapError("--rank-by relevance needs an index made with --bytes-per-item")
         if self.dim != "auto":
             index.stages(self.top, self.dim, self.shortlist_dim, self.shortlist, self.funnel)
@@ -145,7 +145,7 @@ class SearchOptions:
         whole = dim == index.n_components
         if not _has_reliability(index) or not whole:
             return "cosine of the first dim features"
-        times = "" if self.ranking is RankBy.cosine else ", times reliability"
+        times = "" if self.ranking is Ranking.cosine else ", times reliability"
         return f"cosine of the first dim features, estimated{times}"
 
 
