@@ -10,6 +10,8 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 
+FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef
+
 COVERED_BY = {
     "__init__.py": "compatibility/test_recorded.py",
     "cli/__init__.py": "cli/test_app.py",
@@ -65,6 +67,10 @@ COVERED_BY = {
     "service/summary.py": "service/test_app.py",
 }
 """The test file of each module that has none of its own name."""
+
+
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
 
 
 # Every module has its test file
@@ -129,42 +135,35 @@ def test_a_module_without_tests_is_found(tmp_path: Path, covered_by: dict[str, s
 
 # Every test asserts something
 
-FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef
-ASSERTING = ("raises", "warns", "fail")
+
+class Function:
+    """A function of the tests: what it calls, and whether it asserts something itself."""
+
+    def __init__(self, path: Path, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+        self.path, self.name, self.calls, self.asserts = path, node.name, set[str](), False
+        for part in ast.walk(node):
+            if isinstance(part, ast.Call) and isinstance(part.func, ast.Name | ast.Attribute):
+                self.calls.add(part.func.id if isinstance(part.func, ast.Name) else part.func.attr)
+            self.asserts |= isinstance(part, ast.Assert)
+        # Those of pytest, numpy and torch.
+        self.asserts |= any(name in ("raises", "warns", "fail") or name.startswith("assert_") for name in self.calls)
 
 
-def parsed(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
-
-
-def calls(function: ast.AST) -> Iterator[str]:
-    """Yield the last name of everything that is called: `raises` for pytest.raises(...)."""
-    for node in ast.walk(function):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute):
-            yield node.func.id if isinstance(node.func, ast.Name) else node.func.attr
-
-
-def asserts(function: ast.AST) -> bool:
-    """Whether a function has an assertion in it, one of numpy's or torch's, or one of pytest's."""
-    return any(isinstance(node, ast.Assert) for node in ast.walk(function)) or any(
-        name in ASSERTING or name.startswith("assert_") for name in calls(function)
-    )
+def functions(tests: Path) -> Iterator[Function]:
+    for path in sorted(tests.rglob("*.py")):
+        body = parsed(path).body
+        methods = (part for group in body if isinstance(group, ast.ClassDef) for part in group.body)
+        for node in (*body, *methods):
+            if isinstance(node, FUNCTIONS):
+                yield Function(path.relative_to(tests), node)
 
 
 def empty_tests(tests: Path) -> list[str]:
     """List the tests that neither assert anything nor call a function of the tests that does."""
-    functions = [
-        (path, node)
-        for path in sorted(tests.rglob("*.py"))
-        for node in ast.walk(parsed(path))
-        if isinstance(node, FUNCTIONS)
-    ]
-    helpers = {node.name for _, node in functions if asserts(node)}
-    return [
-        f"{path.relative_to(tests)}: {node.name}"
-        for path, node in functions
-        if node.name.startswith("test_") and not asserts(node) and helpers.isdisjoint(calls(node))
-    ]
+    found = list(functions(tests))
+    helpers = {one.name for one in found if one.asserts}
+    tests_alone = [one for one in found if one.name.startswith("test_") and not one.asserts]
+    return [f"{one.path}: {one.name}" for one in tests_alone if helpers.isdisjoint(one.calls)]
 
 
 def test_every_test_asserts_something() -> None:
