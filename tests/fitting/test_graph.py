@@ -85,7 +85,9 @@ def test_features_are_scaled_by_their_own_size() -> None:
 
 def test_a_hundred_million_nodes_are_numbered_right() -> None:
     # Seen as a matrix, one number is enough. Their last number is one that float32 would round up.
-    _standardise(ResidualMLP(1, width=8), torch.ones(1, 1).expand(100_000_000, 1))
+    encoder = ResidualMLP(1, width=8)
+    _standardise(encoder, torch.ones(1, 1).expand(100_000_000, 1))
+    assert encoder.scale.tolist() == [0]
 
 
 def test_describe_counts_kept_self_loops_once() -> None:

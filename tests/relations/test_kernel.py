@@ -99,9 +99,9 @@ def test_bad_kernels_are_named(kernel: str, params: dict[str, Any], message: str
 @pytest.mark.parametrize("name", KERNELS)
 def test_rounding_in_many_dimensions_is_not_taken_for_asymmetry(name: str, dtype: torch.dtype) -> None:
     """784 numbers of unit size are a long way for a length scale of 1; so are a few of size 10,000 in float64."""
-    KernelBlocks(points(200, 784, dtype=dtype), name)
+    assert len(KernelBlocks(points(200, 784, dtype=dtype), name)) == 200
     if dtype == torch.float64:
-        KernelBlocks(1e4 * points(200, 4), name)
+        assert len(KernelBlocks(1e4 * points(200, 4), name)) == 200
 
 
 # Blocks
