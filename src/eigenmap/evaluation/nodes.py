@@ -33,7 +33,7 @@ from eigenmap.core.arguments import whole_number
 from eigenmap.core.errors import EigenmapError
 from eigenmap.evaluation.node_codes import StreamedCodes, require_finite
 from eigenmap.evaluation.probe import LAMBDAS, LinearProbe, fit_ridge, fractions
-from eigenmap.evaluation.ranking import Codes, as_tensor, device_of
+from eigenmap.evaluation.ranking import CodesLike, codes_as_tensor, device_of
 
 STRENGTHS = tuple(2.0**power for power in range(-10, 11))
 """Candidates for C of the logistic probe, as BGRL has them."""
@@ -45,7 +45,7 @@ DIMS = (8, 16, 32, 64, 128, 256, 512, 1024)
 """Code lengths to measure, as far as a code has them; its full length always is."""
 
 
-class Split(NamedTuple):
+class NodeSplit(NamedTuple):
     """Node numbers for training, for choosing, and for the final score."""
 
     train: Tensor
@@ -63,9 +63,9 @@ class Labelled(NamedTuple):
 class UnitRowProbe(LinearProbe):
     """A linear classifier of rows scaled to norm 1."""
 
-    def predict(self, features: Codes, block: int = 16_384) -> Tensor:
+    def predict(self, features: CodesLike, block: int = 16_384) -> Tensor:
         """Class number of each row; rows of any norm are taken."""
-        x = as_tensor(features, self.weight.device, self.weight.dtype)
+        x = codes_as_tensor(features, self.weight.device, self.weight.dtype)
         return super().predict(F.normalize(x, dim=1), block)
 
 
@@ -82,7 +82,7 @@ class NodeRow(TypedDict):
     spread: float
 
 
-def random_split(labels: Codes, seed: int, train: float = 0.1, validation: float = 0.1) -> Split:
+def random_split(labels: CodesLike, seed: int, train: float = 0.1, validation: float = 0.1) -> NodeSplit:
     """Split the labelled nodes (class number 0 or above) at random; what is left after two parts is for testing.
 
     >>> [len(part) for part in random_split(torch.arange(200) % 2, seed=0)]
@@ -97,10 +97,10 @@ def random_split(labels: Codes, seed: int, train: float = 0.1, validation: float
     nodes = nodes[torch.randperm(len(nodes), generator=torch.Generator().manual_seed(seed))]
     first, second = max(1, round(train * len(nodes))), max(1, round(validation * len(nodes)))
     parts = torch.split(nodes, [first, second, len(nodes) - first - second])
-    return Split(*(part.sort().values for part in parts))
+    return NodeSplit(*(part.sort().values for part in parts))
 
 
-def few_labels(labels: Codes, train: Tensor, share: float, seed: int = 0) -> Tensor:
+def few_labels(labels: CodesLike, train: Tensor, share: float, seed: int = 0) -> Tensor:
     """The training nodes whose labels may be used: a stratified share, at least one of each class."""
     numbers = torch.as_tensor(labels).cpu()
     return train[fractions(numbers[train], (share,), seed)[share]]
@@ -214,16 +214,16 @@ def _warm_cosine(epoch: int, epochs: int, warmup: int) -> float:
     return (1 + math.cos(math.pi * (epoch - warmup) / max(1, epochs - warmup))) / 2
 
 
-Probe = Callable[[Labelled, Labelled], LinearProbe]
+FitProbe = Callable[[Labelled, Labelled], LinearProbe]
 
-PROBES: Mapping[str, Probe] = {"ridge": fit_probe_ridge, "logistic": fit_probe_logistic, "paper": fit_probe_paper}
+PROBES: Mapping[str, FitProbe] = {"ridge": fit_probe_ridge, "logistic": fit_probe_logistic, "paper": fit_probe_paper}
 """Probes by name."""
 
 
 def evaluate_nodes(
-    codes: Codes | StreamedCodes,
-    labels: Codes,
-    splits: Sequence[Split],
+    codes: CodesLike | StreamedCodes,
+    labels: CodesLike,
+    splits: Sequence[NodeSplit],
     *,
     shares: Sequence[float] = (0.01, 0.1, 1.0),
     dims: Sequence[int] | None = None,
@@ -298,7 +298,7 @@ class Fitted(NamedTuple):
 
 
 def _fitted(
-    x: Tensor | StreamedCodes, y: Tensor, train: Tensor, validation: Tensor, lengths: Sequence[int], fit: Probe
+    x: Tensor | StreamedCodes, y: Tensor, train: Tensor, validation: Tensor, lengths: Sequence[int], fit: FitProbe
 ) -> list[Fitted]:
     """One run's probe of every length."""
     known, judged = x[train], x[validation]
@@ -311,7 +311,7 @@ def _fitted(
 
 
 def _tested(
-    x: Tensor | StreamedCodes, y: Tensor, splits: Sequence[Split], probes: Sequence[Sequence[LinearProbe]]
+    x: Tensor | StreamedCodes, y: Tensor, splits: Sequence[NodeSplit], probes: Sequence[Sequence[LinearProbe]]
 ) -> list[list[float]]:
     """Accuracy of each run's probes on its test nodes, whose codes are made block by block, once for equal splits."""
     hits = [[0] * len(each) for each in probes]
@@ -327,7 +327,7 @@ def _tested(
 
 
 def _checked(
-    codes: Codes | StreamedCodes, labels: Codes, splits: Sequence[Split], device: torch.device | str | None
+    codes: CodesLike | StreamedCodes, labels: CodesLike, splits: Sequence[NodeSplit], device: torch.device | str | None
 ) -> tuple[Tensor | StreamedCodes, Tensor]:
     x: Tensor | StreamedCodes
     if isinstance(codes, StreamedCodes):
@@ -336,7 +336,7 @@ def _checked(
         place = torch.device(device) if device is not None else device_of(codes)
         if codes.ndim != 2 or len(codes) == 0:
             raise EigenmapError("codes must be a matrix with one row per node")
-        x = require_finite(as_tensor(codes, place, torch.float32))
+        x = require_finite(codes_as_tensor(codes, place, torch.float32))
     y = torch.as_tensor(labels)
     if y.shape != (len(x),) or y.is_floating_point():
         raise EigenmapError(
@@ -373,7 +373,7 @@ def _check_part(name: str, nodes: Tensor, y: Tensor) -> None:
         raise EigenmapError(f"the {name} part of a split holds {unknown} nodes without a label; leave them out of it")
 
 
-def _check_apart(split: Split) -> None:
+def _check_apart(split: NodeSplit) -> None:
     for (name, nodes), (other, others) in combinations(split._asdict().items(), 2):
         shared = int(torch.isin(nodes, others).sum())
         if shared:

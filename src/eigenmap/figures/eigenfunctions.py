@@ -1,4 +1,4 @@
-"""Learned eigenfunctions against the true ones, their inner products, and their eigenvalues: one feature a line.
+"""Learned and true eigenfunctions, their inner products and eigenvalues.
 
 found = Eigenfunctions(x, learned, true, eigenvalues, true_eigenvalues)
 save(eigenfunction_figure(found), Path("figures/rbf"))
@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from eigenmap.core.errors import EigenmapError
-from eigenmap.figures.style import INK, MUTED, OKABE_ITO, PAPER, add_axes, look, new_figure, styled, write_text
+from eigenmap.figures.style import INK, MUTED, OKABE_ITO, PAPER, add_axes, new_figure, series_style, styled, write_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
 Values = npt.NDArray[np.floating[Any]]
 
 SPACING = 3.4
-"""Between the zero lines of two functions, in units of their root mean square."""
+"""Distance between the zero lines of two functions, in units of their root mean square."""
 
 
 @dataclass(frozen=True)
 class Eigenfunctions:
-    """Functions on points spread evenly over the range they were learned on, in descending order of eigenvalue.
+    """Functions on evenly spaced points of their domain, in descending order of eigenvalue.
 
     Attributes:
-        x: (m,) the points, ascending.
-        learned: (m, k) values of the learned functions, of any scale and sign.
-        true: (m, k) those of the true ones.
-        eigenvalues: (k,) of the learned functions.
-        true_eigenvalues: (k,) of the true ones.
+        x: (m,) points in ascending order.
+        learned: (m, k) values of the learned functions, with arbitrary scale and sign.
+        true: (m, k) values of the true functions.
+        eigenvalues: (k,) eigenvalues of the learned functions.
+        true_eigenvalues: (k,) eigenvalues of the true functions.
 
     """
 
@@ -53,14 +53,14 @@ class Eigenfunctions:
 
     @cached_property
     def pairs(self) -> tuple[Values, Values]:
-        """Both sets with mean square 1, the learned ones with the sign of the true ones."""
+        """Return both sets with mean square 1, the learned ones with the sign of the true ones."""
         learned, true = (values / np.sqrt(np.mean(values**2, axis=0)) for values in (self.learned, self.true))
         signs = np.where(np.sum(learned * true, axis=0) < 0, -1.0, 1.0)
         return learned * signs, true
 
     @property
     def alignment(self) -> Values:
-        """|<psi_j, phi_j>| of every j."""
+        """|<psi_j, phi_j>| for every j."""
         learned, true = self.pairs
         return np.asarray(np.abs(np.mean(learned * true, axis=0)))
 
@@ -72,12 +72,12 @@ class Eigenfunctions:
 
     @property
     def off_diagonal(self) -> float:
-        """The largest inner product of two different learned functions."""
+        """Largest inner product of two different learned functions."""
         return float(np.abs(self.inner_products - np.diag(np.diag(self.inner_products))).max())
 
     @property
     def eigenvalue_errors(self) -> Values:
-        """|mu - true| / true of every j."""
+        """|mu - true| / true for every j."""
         return np.abs(self.eigenvalues - self.true_eigenvalues) / np.abs(self.true_eigenvalues)
 
 
@@ -162,11 +162,11 @@ def _eigenvalues(axes: Axes, found: Eigenfunctions, paper: Eigenfunctions | None
     true: dict[str, Any] = {"color": INK, "linewidth": 1.1, "linestyle": (0, (4.0, 2.4)), "label": "true"}
     axes.plot(place, found.true_eigenvalues, **true)
     name = "learned" if paper is None else "ours"
-    axes.plot(place, found.eigenvalues, label=name, **(look("ours") | {"linestyle": ""}))
+    axes.plot(place, found.eigenvalues, label=name, **(series_style("ours") | {"linestyle": ""}))
     drawn = [found.eigenvalues, found.true_eigenvalues]
     if paper is not None:
         theirs = {
-            **look("random"),
+            **series_style("random"),
             "linestyle": "",
             "markersize": 8,
             "markerfacecolor": "none",

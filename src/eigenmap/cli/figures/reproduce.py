@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from eigenmap.cli.app import LEARN, Kinds, app
-from eigenmap.cli.console import sayer, show
+from eigenmap.cli.console import log_function, print_result
 from eigenmap.cli.options import HOW, OUTPUT, WHAT, ForceOption, JsonOption, QuietOption
-from eigenmap.cli.outputs import check_file, write_json
+from eigenmap.cli.outputs import check_file, write_json_output
 
 if TYPE_CHECKING:
     from eigenmap.figures.eigenfunctions import Eigenfunctions, Values
@@ -91,7 +91,7 @@ def figure_rbf(
     files = [stem.with_name(f"{stem.name}.{kind}") for kind in ("svg", "png")]
     for file in [*files, *([] if json is None else [json])]:
         check_file(file, force)
-    say = sayer(quiet)
+    say = log_function(quiet)
     say(f"Learning {components} functions from {points:,} points ...")
     found = learn_rbf(length_scale, components, points, seed)
     k = min(paper_components, len(found.eigenvalues))
@@ -101,16 +101,16 @@ def figure_rbf(
     if json is not None:
         settings = {"length_scale": length_scale, "points": points, "seed": seed}
         published = {"alpha": PAPER_ALPHA, "width": PAPER_WIDTH, "steps": paper_steps}
-        write_json(json, summary(found) | settings | {"paper": summary(paper) | published})
+        write_json_output(json, figure_summary(found) | settings | {"paper": figure_summary(paper) | published})
     for name, each in (("ours", found), ("the paper's objective", paper)):
-        show(f"{name}:")
-        show(f"  alignment |<psi_j, phi_j>|: {' '.join(f'{value:.3f}' for value in each.alignment)}")
-        show(f"  relative error of eigenvalues: {' '.join(f'{value:.1%}' for value in each.eigenvalue_errors)}")
-        show(f"  largest inner product of two learned functions: {each.off_diagonal:.3f}")
-    show(f"Figure: {', '.join(map(str, files))}")
+        print_result(f"{name}:")
+        print_result(f"  alignment |<psi_j, phi_j>|: {' '.join(f'{value:.3f}' for value in each.alignment)}")
+        print_result(f"  relative error of eigenvalues: {' '.join(f'{value:.1%}' for value in each.eigenvalue_errors)}")
+        print_result(f"  largest inner product of two learned functions: {each.off_diagonal:.3f}")
+    print_result(f"Figure: {', '.join(map(str, files))}")
 
 
-def summary(found: Eigenfunctions) -> dict[str, object]:
+def figure_summary(found: Eigenfunctions) -> dict[str, object]:
     """Everything the figure shows in numbers."""
     return {
         "alignment": found.alignment.tolist(),
