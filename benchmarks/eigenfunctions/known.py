@@ -3,7 +3,6 @@
     python -m benchmarks.eigenfunctions.known                          # run what is missing, print the table
     python -m benchmarks.eigenfunctions.known --seconds 240            # as much of it as fits
     python -m benchmarks.eigenfunctions.known --problems rbf-2d --methods default nystroem --again
-    python -m benchmarks.eigenfunctions.tables                            # docs/eigenfunctions.md
 
 Protocol. Every method gets the same n points and the kernel between them. Networks have the same shape, the same number
 of full-batch Adam steps in float64 and the same grid of rates; the rate is the one whose features have the largest

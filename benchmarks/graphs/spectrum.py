@@ -1,7 +1,6 @@
 """Are the eigenvalues right? Learned spectra of real graphs against a sparse eigensolver, and two ways to sample them.
 
     python -m benchmarks.graphs.spectrum spectrum FILE.npz [FILE.npz ...] [--indefinite] [--steps 1000]
-    python -m benchmarks.graphs.spectrum table          # what was found, as Markdown
 
 On the largest connected component of each graph (and, with `--indefinite`, on a random bipartite ring, whose spectrum
 is symmetric about zero), with one-hot features, for which the network is a table of free values: train, collect the
@@ -35,6 +34,7 @@ from scipy.sparse.linalg import eigsh
 from torch import Tensor, nn
 
 from benchmarks.common import harness
+from benchmarks.common.pages import table
 from benchmarks.graphs import RESULTS
 from eigenmap import load_graph
 from eigenmap.data import Adjacency, build_adjacency
@@ -316,28 +316,35 @@ def _print(result: dict[str, Any]) -> None:
         )
 
 
-def table(arguments: argparse.Namespace) -> None:
-    """Print what was found as the table of docs/graphs.md."""
-    print("| graph | nodes | trained on | largest error of 1 - mu | median | largest principal angle |")
-    print("| --- | --- | --- | --- | --- | --- |")
-    for path in sorted(arguments.folder.glob("graphs-spectrum-*.json")):
-        result = json.loads(path.read_text(encoding="utf-8"))
-        for how, found in result["runs"].items():
-            drawn = f"{result['edges_drawn']:,} " if how.startswith("sampled") else ""
-            print(
-                f"| {result['graph']} | {result['nodes']:,} | {drawn}{how} | {found['largest_relative_error']:.1%} "
-                f"| {found['median_relative_error']:.1%} "
-                f"| {found['principal_angle_degrees']:.1f} degrees of {found['cut']} functions |"
-            )
-    print("\n| diagonal of R | sampler | evaluations a draw | relative bias | relative deviation |")
-    print("| --- | --- | --- | --- | --- |")
-    for path in sorted(arguments.folder.glob("graphs-spectrum-*.json")):
-        result = json.loads(path.read_text(encoding="utf-8"))
-        for sampler, row in result["samplers"]["rows"].items():
-            print(
-                f"| {result['graph']} | {sampler} | {row['evaluations']} "
-                f"| {row['relative_bias']:+.0%} | {row['relative_deviation']:.0%} |"
-            )
+def tables(folder: Path) -> str:
+    """What was found, as the tables of docs/graphs.md."""
+    results = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("graphs-spectrum-*.json"))]
+    learned = [
+        [
+            result["graph"],
+            f"{result['nodes']:,}",
+            (f"{result['edges_drawn']:,} " if how.startswith("sampled") else "") + how,
+            f"{found['largest_relative_error']:.1%}",
+            f"{found['median_relative_error']:.1%}",
+            f"{found['principal_angle_degrees']:.1f} degrees of {found['cut']} functions",
+        ]
+        for result in results
+        for how, found in result["runs"].items()
+    ]
+    sampled = [
+        [
+            result["graph"],
+            sampler,
+            str(row["evaluations"]),
+            f"{row['relative_bias']:+.0%}",
+            f"{row['relative_deviation']:.0%}",
+        ]
+        for result in results
+        for sampler, row in result["samplers"]["rows"].items()
+    ]
+    head = ["graph", "nodes", "trained on", "largest error of 1 - mu", "median", "largest principal angle"]
+    of_samplers = ["diagonal of R", "sampler", "evaluations per draw", "relative bias", "relative deviation"]
+    return f"{table(head, learned)}\n\n{table(of_samplers, sampled)}"
 
 
 def main() -> None:
@@ -356,9 +363,6 @@ def main() -> None:
     verb.add_argument("--batch-size", type=int, default=16_384)
     verb.add_argument("--lr", type=float, default=0.03)
     verb.set_defaults(run=spectrum)
-    verb = verbs.add_parser("table", help="the results as Markdown")
-    verb.add_argument("--folder", type=Path, default=RESULTS, help="where the results are")
-    verb.set_defaults(run=table)
     arguments = parser.parse_args()
     arguments.run(arguments)
 

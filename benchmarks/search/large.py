@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks.search.data import CHUNK, Floats, Mixture
+from benchmarks.common.codes import CHUNK, Floats, Mixture
 from eigenmap.search import CodeIndex
 
 DIMS = (8, 16, 32, 64, 128, 256)
