@@ -38,7 +38,9 @@ from benchmarks.common.pages import table
 from benchmarks.graphs import RESULTS
 from eigenmap import load_graph
 from eigenmap.data import Adjacency, build_adjacency
+from eigenmap.fitting.options import RunOptions
 from eigenmap.objectives import build
+from eigenmap.recipes.graph import GraphRecipe
 from eigenmap.relations import Batch, GraphPairs, NodeBlocks
 from eigenmap.relations.graph import Start
 from eigenmap.training import TrainingConfig, start, train
@@ -110,9 +112,8 @@ def bipartite_ring(side: int = 1000, degree: int = 10, width: float = 0.05, seed
 
 def learn_edges(truth: Truth, steps: int, batch_size: int, lr: float, start_of_walks: Start) -> tuple[Array, float]:
     """The values psi of every node after training on sampled edges, and the seconds it took."""
-    network = Table(truth.walk.n_nodes, COMPONENTS, std=0.1)
-    config = _config(steps, lr=lr, weight_decay=0.0, warmup_steps=steps // 20)
-    fabric = start(config)
+    config = _config(steps, lr=lr, warmup=0.05)
+    network, fabric = Table(truth.walk.n_nodes, COMPONENTS, std=0.1), start(config)
     pairs = GraphPairs(truth.walk.to(fabric.device), batch_size, start=start_of_walks)
     began = time.perf_counter()
     train(network, pairs, build("ritz-trace", ridge=1e-3), config, fabric=fabric)
@@ -132,9 +133,8 @@ class Whole:
 def learn_whole(truth: Truth, steps: int) -> tuple[Array, float]:
     """The same from exact moments. Eigenvectors of D^-1/2 W D^-1/2 are eigenfunctions of the walk times sqrt(pi)."""
     nodes = truth.walk.n_nodes
-    network = Table(nodes, COMPONENTS, std=nodes**-0.5)
-    config = _config(steps, optimizer="sgd", lr=0.5, weight_decay=0.0, final_lr_fraction=1.0)
-    fabric = start(config)
+    config = _config(steps, optimizer="sgd", lr=0.5, warmup=0.0, final_lr_fraction=1.0)
+    network, fabric = Table(nodes, COMPONENTS, std=nodes**-0.5), start(config)
     whole = Whole(truth.walk.to(fabric.device))
     began = time.perf_counter()
     train(network, whole, build("ritz-trace", ridge=1e-5, centre=False), config, fabric=fabric)
@@ -142,8 +142,9 @@ def learn_whole(truth: Truth, steps: int) -> tuple[Array, float]:
 
 
 def _config(steps: int, **settings: Any) -> TrainingConfig:
+    """Settings of a graph's recipe for a table of free values, which nothing pulls towards zero; seeds the table."""
     torch.manual_seed(0)
-    return TrainingConfig(steps=steps, log_every=steps, check_every=steps, checkpoint_every=steps, **settings)
+    return RunOptions(seed=0).config(GraphRecipe(weight_decay=0.0, clip_norm=None, **settings), steps)
 
 
 def ritz(truth: Truth, psi: Array) -> tuple[Array, Array]:

@@ -29,6 +29,7 @@ import numpy as np
 
 from benchmarks.common import harness
 from benchmarks.common.codes import Codes, Floats, Mixture, unit
+from benchmarks.common.timing import status_bytes
 from benchmarks.search import RESULTS
 from benchmarks.search.ways import DATABASE, NAMES, TOP, Ids, recall, ways
 
@@ -71,14 +72,6 @@ def cores() -> int:
     import os
 
     return len(os.sched_getaffinity(0))
-
-
-def anonymous_bytes() -> int:
-    """Memory of this process that is no map of a file."""
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith("RssAnon:"):
-            return 1024 * int(line.split()[1])
-    return 0
 
 
 def queries_per_second(search: Callable[[Floats], Any], queries: Floats, batch: int) -> float:
@@ -143,11 +136,11 @@ def measure(way_name: str, of: Task, postgres: str | None) -> Result:
     gallery, queries = of.gallery, of.queries
     baseline = exact(unit(gallery))
     with threads(cores()):
-        way, before = ways(postgres)[way_name](), anonymous_bytes()
+        way, before = ways(postgres)[way_name](), status_bytes("RssAnon")
         began = time.perf_counter()
         way.build(gallery, lambda line: print(f"  {way_name}: {line}", flush=True))
         built = time.perf_counter() - began
-        memory = anonymous_bytes() - before
+        memory = status_bytes("RssAnon") - before
         print(f"  {way_name}: built in {built:.0f} s", flush=True)
         way.tune(gallery[of.tune], of.tune_truth)
         print(f"  {way_name}: {way.setting}", flush=True)

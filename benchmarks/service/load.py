@@ -28,6 +28,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.common import harness
+from benchmarks.common.timing import status_bytes
 from benchmarks.service import RESULTS
 
 ITEMS, FEATURES, TOP = 100_000, 256, 24
@@ -196,10 +197,8 @@ def served(index: Path) -> Iterator[tuple[int, int]]:
 
 
 def resident(pid: int) -> float:
-    """Memory of a process in MB, files that are mapped included."""
-    words = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
-    found = re.search(r"VmRSS:\s+(\d+) kB", words)
-    return int(found[1]) / 1000 if found else 0.0
+    """Memory of a process in thousands of KiB, files that are mapped included."""
+    return status_bytes("VmRSS", pid) / 1024 / 1000
 
 
 async def measure(port: int, pid: int, items: int, seconds: float, overload_seconds: float) -> dict[str, Any]:
