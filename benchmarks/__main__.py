@@ -72,9 +72,10 @@ def run(study: Study, given: argparse.Namespace, place: Place) -> int:
 
 def _check_named(jobs: Sequence[Job], place: Place) -> None:
     """Refuse to begin if none of the named jobs can."""
-    for job in jobs:
-        if job.done:
-            print(f"{job.name} has its result: --again repeats it")
+    done = [job.name for job in jobs if job.done]
+    if done:
+        has = f"{done[0]} has its result" if len(done) == 1 else f"{len(done)} of the jobs have their results"
+        print(f"{has}: --again repeats what has one")
     wanted = [job for job in jobs if not job.done]
     if wanted and not any(runnable(job, place) for job in wanted):
         job = wanted[0]

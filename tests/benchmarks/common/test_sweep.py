@@ -179,7 +179,7 @@ def test_a_finished_job_is_repeated_only_if_asked(
     monkeypatch.setattr(study, "jobs", lambda place: [Job("a", "good", done=True), Job("b", "bad")])
     words = ["scale", "run", "a", "--results", str(place.results)]
     assert main(words) == 0
-    assert capsys.readouterr().out == "a has its result: --again repeats it\n"
+    assert capsys.readouterr().out == "a has its result: --again repeats what has one\n"
     assert main([*words, "--again"]) == 0
     assert capsys.readouterr().out == "start  a\ndone   a\n"
     assert main(["scale", "run", "--results", str(place.results)]) == 1
