@@ -18,13 +18,13 @@ from benchmarks.common.pages import write_figure
 from eigenmap.data.images import catalogue
 from eigenmap.figures.answers import find_answers
 from eigenmap.figures.excitation import excited_by, make_exciting
-from eigenmap.figures.study import Study, draw, numbers, read_run
+from eigenmap.figures.study import Study, draw_figures, figure_data, read_run
 
 SHOWN = (0, 4, 5, 8)
 """Queries of the catalogue: the first t-shirt, coat, sandal and bag."""
 
 
-def draw_figures(run: Path, images: Path, folder: Path, steps: int) -> None:
+def draw_catalogue(run: Path, images: Path, folder: Path, steps: int) -> None:
     """Draw what the features of a run answer to, and what queries find."""
     trained = read_run(run)
     gallery, queries = catalogue.load("train"), catalogue.load("query")
@@ -34,7 +34,7 @@ def draw_figures(run: Path, images: Path, folder: Path, steps: int) -> None:
         answers=find_answers(trained.model, gallery, queries.subset(SHOWN)),
         made=make_exciting(trained.model, steps=steps),
     )
-    for name, figure in draw(study, ("exciting", "queries", "optimised")).items():
+    for name, figure in draw_figures(study, ("exciting", "queries", "optimised")).items():
         write_figure(figure, images / f"{name}.png")
     about = trained.model.training
     result = {
@@ -44,7 +44,7 @@ def draw_figures(run: Path, images: Path, folder: Path, steps: int) -> None:
         "command": f"python -m benchmarks.catalogue.figures RUN --steps {steps}",
         **harness.environment(),
         "model": {name: about[name] for name in ("steps", "seed", "images", "device")},
-        **{name: value for name, value in numbers(study).items() if name in ("exciting", "optimised")},
+        **{name: value for name, value in figure_data(study).items() if name in ("exciting", "optimised")},
     }
     harness.write(folder / "figures-catalogue.json", result)
 
@@ -57,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--images", type=Path, default=DOCS / "images")
     parser.add_argument("--folder", type=Path, default=RESULTS, help="where the numbers go")
     given = parser.parse_args(arguments)
-    draw_figures(given.run, given.images, given.folder, given.steps)
+    draw_catalogue(given.run, given.images, given.folder, given.steps)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from eigenmap.demo.methods import TOP, compare, compare_random
 from eigenmap.demo.study import RECIPE, SCENES, STEPS
 from eigenmap.evaluation.retrieval import lengths, retrieval
 from eigenmap.fitting.images import fit_images
-from eigenmap.training.environment import peak_memory_mb
+from eigenmap.training.provenance import peak_memory_mb
 
 OBJECTIVES = {"nested": "ordered", "scl": "unordered"}
 PROTOCOL = (

@@ -9,9 +9,9 @@ from typing import Any
 
 from benchmarks.catalogue.runs import MAIN, OBJECTIVES
 from benchmarks.common.pages import table
-from eigenmap.demo.methods import DRAWS, METRICS, NAMES
+from eigenmap.demo.methods import DRAWS, METRIC_NAMES, NAMES
 from eigenmap.demo.study import SCENES
-from eigenmap.evaluation.retrieval import Row
+from eigenmap.evaluation.retrieval import ScoreRow
 
 DIMS = (2, 4, 8, 16, 32, 64, 128)
 STRICT = "map_over_found@100"
@@ -40,7 +40,7 @@ def page(folder: Path) -> str:
     seeds = sorted({run["seed"] for run in runs})
     parts = [INTRODUCTION.format(seeds=len(seeds), steps=runs[0]["steps"], draws=DRAWS)]
     parts.append(in_short(runs))
-    for metric, title in METRICS.items():
+    for metric, title in METRIC_NAMES.items():
         parts.append(f"## {title if title.startswith('mAP') else title.capitalize()}\n")
         parts += [f"{scene.capitalize()}:\n\n{score_table(runs, scene, metric)}\n" for scene in SCENES]
     parts.append(f"## Cost\n\n{cost_table(runs)}\n")
@@ -109,7 +109,7 @@ def score_table(runs: list[dict[str, Any]], scene: str, metric: str) -> str:
     return table(["code", *map(str, DIMS), "full"], lines)
 
 
-def over_seeds(tables: list[list[Row]], dim: int, metric: str) -> str:
+def over_seeds(tables: list[list[ScoreRow]], dim: int, metric: str) -> str:
     """Mean and standard deviation of one entry."""
     values = [row[metric] for rows in tables for row in rows if row["dim"] == dim]
     if not values:
