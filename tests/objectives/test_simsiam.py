@@ -41,8 +41,9 @@ def test_is_its_equation(kernel: str) -> None:
     objective = begun()
 
     def reference(psi: Tensor, psi_plus: Tensor, K: Tensor | None) -> Tensor:
-        p, p_plus = predictions(objective.predictor, psi, psi_plus, K)
-        halves = cosines(p, psi_plus.detach()), cosines(p_plus, psi.detach())
+        z, z_plus = normalised(psi, psi_plus, K, centre=True)
+        p, p_plus = predictions(objective.predictor, z, z_plus, K)
+        halves = cosines(p, z_plus.detach()), cosines(p_plus, z.detach())
         shares = probabilities(len(psi), K)
         return -sum(q * (one + other) / 2 for q, one, other in zip(shares, *halves, strict=True))
 

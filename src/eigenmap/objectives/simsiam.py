@@ -5,15 +5,17 @@ from __future__ import annotations
 from torch import Tensor
 
 from eigenmap.objectives.learning import LearningObjective, Predictor, cosine, expected, size
+from eigenmap.objectives.moments import standardise
 
 
 class SimSiam(LearningObjective):
-    r"""A predictor p and a stop-gradient.
+    r"""A predictor p and a stop-gradient, on z: psi with mean 0 and variance 1 per feature, over both views.
 
-        loss = - 1/2 E[ cos(p(psi), sg(psi_plus)) + cos(p(psi_plus), sg(psi)) ]
+        loss = - 1/2 E[ cos(p(z), sg(z_plus)) + cos(p(z_plus), sg(z)) ]
 
-    p is a perceptron with one hidden layer of `hidden` units, a quarter of the features by default: the bottleneck
-    of [1]. Both views pass through it together.
+    Standardising stands for the BatchNorm without parameters at the end of the published projector. p is a perceptron
+    with one hidden layer of `hidden` units, a quarter of the features by default: the bottleneck of [1]. Both views
+    pass through it together.
 
     [1] Chen, He: Exploring Simple Siamese Representation Learning, 2021.
 
@@ -36,5 +38,6 @@ class SimSiam(LearningObjective):
 
     def loss(self, psi: Tensor, psi_plus: Tensor, weights: Tensor | None, gram: Tensor | None) -> Tensor:
         """Return the value of the equation of the class."""
-        p, p_plus = self.predictor(psi, psi_plus, weights=weights)
-        return -expected(cosine(p, psi_plus.detach()), cosine(p_plus, psi.detach()), weights=weights)
+        z, z_plus = standardise(psi, psi_plus, weights=weights)
+        p, p_plus = self.predictor(z, z_plus, weights=weights)
+        return -expected(cosine(p, z_plus.detach()), cosine(p_plus, z.detach()), weights=weights)

@@ -7,6 +7,8 @@ import copy
 import torch
 from torch import Tensor, nn
 
+from eigenmap.loading.store import send
+
 
 class Teacher(nn.Module):
     """A copy of a network, in training mode like the original: BatchNorm sees the batch.
@@ -29,7 +31,7 @@ class Teacher(nn.Module):
         groups = min(self.groups, len(views) // 2)  # BatchNorm needs two of a group
         if groups <= 1:
             return self._codes(views)
-        order = order.to(views.device)
+        order = send(order, views.device)
         psi = torch.cat([self._codes(views[part]) for part in order.tensor_split(groups)])
         return torch.empty_like(psi).index_copy_(0, order, psi)
 
