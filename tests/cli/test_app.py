@@ -19,7 +19,8 @@ VERBS = {
     "fit images": [
         *("SOURCE", "--out", "--components", "--recipe", "--encoder", "--encoder-weights", "--freeze", "--image-size"),
         *("--objective", "--views", "--epochs", "--steps", "--minutes", "--batch-size", "--lr", "--optimizer"),
-        *("--seed", "--device", "--strict", "--force", "--resume", "--quiet", "--tensorboard", "--set"),
+        *("--seed", "--device", "--devices", "--nodes", "--strict", "--force", "--resume", "--quiet", "--tensorboard"),
+        "--set",
     ],
     "embed": ["RUN", "SOURCE", "--out", "--dim", "--batch-size", "--force", "--strict", "--device"],
     "index": ["RUN", "SOURCE", "--out", "--dim", "--force", "--precision", "--bytes-per-item", "--backend", "--add"],

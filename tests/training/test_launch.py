@@ -149,3 +149,24 @@ def test_processes_take_leave_of_each_other(together: bool, monkeypatch: pytest.
     monkeypatch.setattr(torch.distributed, "destroy_process_group", lambda: left.append(1))
     launch.leave()
     assert len(left) == together
+
+
+def test_machines_are_those_of_torchrun_or_those_that_were_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    def machines(**settings: int) -> tuple[int, int]:
+        return launch.machines(TrainingConfig(steps=1, **settings))
+
+    for name in ("MASTER_ADDR", "NODE_RANK"):
+        monkeypatch.delenv(name, raising=False)
+    assert machines(devices=4) == (1, 4)
+    with pytest.raises(EigenmapError, match=r"2 nodes.*MASTER_ADDR.*torchrun --nnodes 2 --nproc-per-node 3"):
+        machines(devices=3, nodes=2)
+    monkeypatch.setenv("MASTER_ADDR", "first")
+    monkeypatch.setenv("NODE_RANK", "1")
+    assert machines(devices=3, nodes=2) == (2, 3)
+
+    monkeypatch.setattr(torch.distributed, "is_torchelastic_launched", lambda: True)
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "8")
+    monkeypatch.setenv("WORLD_SIZE", "32")
+    assert machines() == machines(devices=8, nodes=4) == (4, 8)
+    with pytest.raises(EigenmapError, match=r"2 nodes of 8 devices.*torchrun started 8 processes on 4"):
+        machines(devices=8, nodes=2)

@@ -243,7 +243,7 @@ def _width(model: Eigenmap, of: RankedBy) -> int:
     from eigenmap.networks.network import encoder_width
 
     if of is RankedBy.encoder:
-        return encoder_width(model.network.encoder, (model.image.channels, model.image.size, model.image.size))
+        return encoder_width(model.network.encoder, (model.image.channels, *2 * (model.image.view_size,)))
     return model.n_components if of is RankedBy.codes else model.network.n_components
 
 

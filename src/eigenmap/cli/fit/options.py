@@ -73,6 +73,27 @@ ResumeOption = Annotated[
 OverwriteOption = Annotated[
     bool, typer.Option("--force", "-f", help="Replace the run that is there.", rich_help_panel=OUTPUT)
 ]
+DevicesOption = Annotated[
+    int,
+    typer.Option(
+        "--devices",
+        metavar="N",
+        min=1,
+        help="Processes on this machine, one per GPU; under torchrun leave it out.",
+        rich_help_panel=TRAINING,
+    ),
+]
+NodesOption = Annotated[
+    int,
+    typer.Option(
+        "--nodes",
+        metavar="N",
+        min=1,
+        help="Machines, each with as many processes; MASTER_ADDR and NODE_RANK say which one this is. Under torchrun "
+        "leave it out.",
+        rich_help_panel=TRAINING,
+    ),
+]
 TensorboardOption = Annotated[
     bool, typer.Option("--tensorboard", help="Also write TensorBoard files.", rich_help_panel=OUTPUT)
 ]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -20,8 +19,10 @@ from eigenmap.data.images.arrays import Images, as_array, as_nhwc, one_as_nhwc, 
 from eigenmap.data.images.decode import (
     GREY_MODES,
     Encoded,
+    Pixels,
     UnreadableImageError,
     decode_image,
+    decode_whole,
     quiet_pillow,
     read_header,
 )
@@ -50,6 +51,7 @@ def load_images(
     strict: bool = False,
     progress: ProgressCallback | None = None,
     workers: int | None = None,
+    whole: bool = False,
 ) -> ImageSet:
     """Read images from a folder, files or arrays into one uint8 tensor, in memory or (where too large) in a file.
 
@@ -66,6 +68,8 @@ def load_images(
         strict: raise on the first unreadable image instead of skipping it.
         progress: called as ``progress(done, total)`` after every image.
         workers: decoding threads; None means one a processor.
+        whole: squeeze whole pictures into the squares, instead of cutting out the middle, and keep their shapes in
+            ``.aspects``; for image files.
 
     Unreadable files are left out and listed in ``.skipped`` with the reason.
 
@@ -85,8 +89,9 @@ def load_images(
         return replace(source, pixels=pixels, labels=_resolve_labels(labels, source.ids) or source.labels)
     stored = _find(source)
     if isinstance(stored, _InMemory):
-        return _load_memory(stored, size, channels, labels, progress)
-    return _load_files(stored, size, channels, labels, strict, progress, workers or processors())
+        images = _load_memory(stored, size, channels, labels, progress)
+        return _squares(images, stored.images) if whole else images
+    return _load_files(stored, size, channels, labels, strict, progress, workers or processors(), whole)
 
 
 @dataclass(frozen=True)
@@ -125,6 +130,19 @@ def _load_memory(
     return images
 
 
+def _squares(images: ImageSet, given: Any) -> ImageSet:
+    """Images in memory that are square already, as whole pictures."""
+    for image in given if isinstance(given, (list, tuple)) else [given]:
+        if isinstance(image, Image.Image):
+            width, height = image.size
+        else:
+            array = as_array(image)
+            _, height, width, _ = (as_nhwc(array) if image is given else one_as_nhwc(array)).shape
+        if width != height:
+            raise EigenmapError("whole images that are not square are read from files: give a folder or parquet files")
+    return replace(images, aspects=torch.ones(len(images)))
+
+
 def _load_files(
     stored: _OnDisk,
     size: int | None,
@@ -133,6 +151,7 @@ def _load_files(
     strict: bool,
     progress: ProgressCallback | None,
     workers: int,
+    whole: bool,
 ) -> ImageSet:
     if strict and stored.skipped:
         raise strict_error(*stored.skipped[0])
@@ -140,7 +159,7 @@ def _load_files(
     known = _resolve_labels(labels, stored.ids) or stored.labels
     with quiet_pillow():
         size, channels = _shape_of_files(stored.read(), size, channels)
-        pixels, skipped = _decode_all(stored, size, channels, strict, progress, workers)
+        pixels, skipped, aspects = _decode_all(stored, size, channels, strict, progress, workers, whole)
     failures = stored.skipped + [(stored.ids[i], reason) for i, reason in skipped.items()]
     kept = [i for i in range(len(stored.ids)) if i not in skipped]
     if not kept:
@@ -155,6 +174,7 @@ def _load_files(
         [stored.ids[i] for i in kept],
         None if known is None else known.subset(torch.tensor(kept)),
         failures,
+        torch.tensor(aspects) if whole else None,
     )
 
 
@@ -277,24 +297,38 @@ def _native(shapes: set[tuple[int, int]]) -> int | None:
 
 
 def _decode_all(
-    stored: _OnDisk, size: int, channels: int, strict: bool, progress: ProgressCallback | None, workers: int
-) -> tuple[Tensor, dict[int, str]]:
-    """Decode into one tensor, allocated once; also return {position: reason} of what could not be read."""
+    stored: _OnDisk,
+    size: int,
+    channels: int,
+    strict: bool,
+    progress: ProgressCallback | None,
+    workers: int,
+    whole: bool,
+) -> tuple[Tensor, dict[int, str], list[float]]:
+    """Decode into one tensor, allocated once.
+
+    Also return {position: reason} of what could not be read, and the shapes of whole pictures.
+    """
     total = len(stored.ids)
     pixels = allocate_pixels(total, channels, size)
     rows = pixels.numpy()
     skipped: dict[int, str] = {}
-    square = partial(decode_image, size=size, channels=channels)
-    for i, result in enumerate(decode_in_order(stored.read(), square, workers)):
+    aspects: list[float] = []
+
+    def decode(encoded: Encoded) -> tuple[Pixels, float]:
+        return decode_whole(encoded, size, channels) if whole else (decode_image(encoded, size, channels), 1.0)
+
+    for i, result in enumerate(decode_in_order(stored.read(), decode, workers)):
         if isinstance(result, UnreadableImageError):
             if strict:
                 raise strict_error(stored.ids[i], str(result))
             skipped[i] = str(result)
         else:
-            rows[i - len(skipped)] = result
+            rows[i - len(skipped)], aspect = result
+            aspects.append(aspect)
         if progress is not None:
             progress(i + 1, total)
-    return pixels[: total - len(skipped)], skipped
+    return pixels[: total - len(skipped)], skipped, aspects
 
 
 def _resolve_labels(labels: LabelSource | None, ids: list[str]) -> Labels | None:
