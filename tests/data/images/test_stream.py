@@ -9,11 +9,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
+from PIL import Image
 
 from eigenmap import EigenmapError
-from eigenmap.data import load_images
+from eigenmap.data import ImageSet, load_images
+from eigenmap.data.images import array_streams
 from eigenmap.data.images.decode import UnreadableImageError
-from eigenmap.data.images.stream import open_stream, square
+from eigenmap.data.images.rows import decoded, square
+from eigenmap.data.images.stream import Source, open_stream
 from tests.end_to_end.photos import pictures, write_photos
 
 
@@ -31,8 +34,6 @@ def photos(tmp_path: Path) -> Path:
 def parquet(path: Path, names: list[str] | None, n: int = 10, row_group: int = 3) -> Path:
     from io import BytesIO
 
-    from PIL import Image
-
     encoded = []
     for picture in pictures(n):
         Image.fromarray(picture).save(buffer := BytesIO(), "PNG")
@@ -42,7 +43,7 @@ def parquet(path: Path, names: list[str] | None, n: int = 10, row_group: int = 3
     return path
 
 
-def assert_same_as_loaded(source: Path, size: int) -> None:
+def assert_same_as_loaded(source: Source, size: int) -> None:
     """All shards together are what `load_images` reads, also after a journey to another process."""
     images = load_images(source, size=16, channels=3)
     shards = [pickle.loads(pickle.dumps(shard)) for shard in open_stream(source).shards(size)]
@@ -82,6 +83,53 @@ def test_one_file_and_several(photos: Path) -> None:
     assert [name for shard in open_stream(files).shards(1) for name, _ in shard.rows] == [str(file) for file in files]
 
 
+def test_images_in_memory() -> None:
+    array = pictures(7, size=20)
+    for source in (array, torch.from_numpy(array), [Image.fromarray(image) for image in array], list(array)):
+        assert_same_as_loaded(source, 3)
+    assert_same_as_loaded(load_images(array[..., :1]), 2)
+    named = ImageSet(load_images(array).pixels, list("abcdefg"), skipped=[("h", "empty file")])
+    assert open_stream(named).survey().skipped == named.skipped
+    assert_same_as_loaded(named, 3)
+
+
+def test_classes_are_known_row_by_row(photos: Path, tmp_path: Path) -> None:
+    for loose in photos.glob("*.png"):
+        loose.unlink()
+    parquet(tmp_path / "a.parquet", None)
+    table = pq.read_table(tmp_path / "a.parquet")
+    for name, column in (("numbers", [3, 12, -1, None] + 6 * [3]), ("names", [["b", "a"], [], None] + 7 * [["a"]])):
+        pq.write_table(table.append_column("label", [column]), tmp_path / f"{name}.parquet", row_group_size=3)
+    np.savez(tmp_path / "a.npz", images=pictures(5), labels=np.array(["x", "y", "x", "y", "z"]))
+    for source in (photos, tmp_path / "numbers.parquet", tmp_path / "names.parquet", tmp_path / "a.npz"):
+        stream, loaded = open_stream(source), load_images(source).labels
+        assert stream.survey().labelled and loaded is not None
+        streamed = [sorted(row) for shard in stream.shards(4) for row in shard.rows.labels()]
+        assert streamed == [sorted(row) for row in loaded.rows()]
+    assert not open_stream(tmp_path / "a.parquet").survey().labelled
+
+
+def test_what_is_wrong_with_an_array_names_its_file(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", 2.0 * pictures(3))
+    (shard,) = open_stream(tmp_path / "a.npy").shards(5)
+    with pytest.raises(EigenmapError, match=r"a\.npy: float images lie in \[0, 1\]"):
+        list(decoded(shard.rows, 8, 3, workers=1))
+    np.save(tmp_path / "a.npy", np.zeros((3, 7)))
+    with pytest.raises(EigenmapError, match=r"a\.npy: an array of shape \(3, 7\) is not a batch of images"):
+        open_stream(tmp_path / "a.npy").survey()
+
+
+def test_large_arrays_are_converted_a_few_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    np.save(tmp_path / "a.npy", pictures(7, size=20))
+    whole = load_images(tmp_path / "a.npy", size=9).pixels
+    monkeypatch.setattr("eigenmap.data.images.array_streams._BLOCK_BYTES", 2 * 20 * 20 * 3)
+    seen: list[int] = []
+    convert = array_streams.to_pixels
+    monkeypatch.setattr(array_streams, "to_pixels", lambda x, *shape: seen.append(len(x)) or convert(x, *shape))
+    assert torch.equal(load_images(tmp_path / "a.npy", size=9).pixels, whole)
+    assert seen == [2, 2, 2, 1]
+
+
 def test_a_changed_source_has_another_digest(photos: Path) -> None:
     before = open_stream(photos).survey()
     assert open_stream(photos).survey() == before
@@ -115,7 +163,7 @@ def test_long_listings_are_read_in_blocks(photos: Path, tmp_path: Path, monkeypa
     stream = open_stream(photos, listing=tmp_path / "names")
     stream.survey()
     whole = [name for shard in stream.shards(3) for name, _ in shard.rows]
-    monkeypatch.setattr("eigenmap.data.images.stream._LISTING_BLOCK", 7)
+    monkeypatch.setattr("eigenmap.data.images.file_streams._LISTING_BLOCK", 7)
     assert [name for shard in stream.shards(3) for name, _ in shard.rows] == whole
 
 
@@ -166,12 +214,12 @@ def test_pipes_are_no_sources(tmp_path: Path, name: str) -> None:
 
 
 def test_class_folders_are_seen(photos: Path, tmp_path: Path) -> None:
-    assert not open_stream(photos).survey().class_folders
+    assert not open_stream(photos).survey().labelled
     for loose in photos.glob("*.png"):
         loose.unlink()
-    assert open_stream(photos).survey().class_folders
+    assert open_stream(photos).survey().labelled
     np.save(tmp_path / "a.npy", pictures(3))
-    assert not open_stream(tmp_path / "a.npy").survey().class_folders
+    assert not open_stream(tmp_path / "a.npy").survey().labelled
 
 
 def test_a_damaged_file_says_so_when_it_is_read(tmp_path: Path) -> None:

@@ -135,9 +135,7 @@ def _fresh_codes(
         skipped += block.skipped
         done += len(block.ids) + len(block.skipped)
         names: list[Id] = [utf8_name(name) for name in block.ids]
-        labels: list[Metadata] = [
-            {"label": str(name).partition("/")[0]} if survey.class_folders else {} for name in names
-        ]
+        labels: list[Metadata] = [{"label": str(name).partition("/")[0]} if survey.labelled else {} for name in names]
         yield Batch(names, block.codes, labels)
         if tick is not None:
             tick(done, total)

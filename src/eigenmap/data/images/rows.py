@@ -1,0 +1,203 @@
+"""Rows of images: part of a source, read one by one, and decoded a few at a time."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import deque
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple, Protocol, TypeAlias, runtime_checkable
+
+from PIL import Image
+
+from eigenmap.core.errors import EigenmapError
+from eigenmap.data.images.arrays import Array, to_pixels
+from eigenmap.data.images.decode import Encoded, Pixels, UnreadableImageError, decode_image
+from eigenmap.data.images.labels import Labels
+from eigenmap.data.images.workers import decode_in_order
+
+Picture: TypeAlias = Encoded | Array | Image.Image
+"""A file, the bytes of one, the values of an image (H, W, C), or a Pillow image."""
+
+Skipped: TypeAlias = list[tuple[str, str]]
+"""(name, reason) of what could not be read."""
+
+
+class ImageRows(Protocol):
+    """Part of a source: iterating reads its images one by one, any number of times."""
+
+    def __len__(self) -> int: ...
+    def __iter__(self) -> Iterator[tuple[str, Picture]]: ...
+
+    def labels(self) -> list[list[str]]:
+        """The classes of each image, where the survey says that they are known."""
+        ...
+
+    def stamp(self) -> str:
+        """A digest of the sizes and times of the files these images are in; it changes when one is written."""
+        ...
+
+
+@runtime_checkable
+class ArrayRows(Protocol):
+    """Rows of one array, which convert some of their images at a time."""
+
+    def squares(self, size: int, channels: int) -> Iterator[tuple[str, Pixels]]:
+        """The name and the 8-bit pixels (channels, size, size) of each image."""
+        ...
+
+
+@dataclass(frozen=True)
+class Shard:
+    """A run of images that is worked on as a whole."""
+
+    number: int
+    rows: ImageRows
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What a first look at a source tells.
+
+    Attributes:
+        count: how many images there seem to be.
+        digest: changes when a name is added, removed or changed, or a file that holds many images is written (whether
+            single pictures are what they were, the stamps of the shards tell).
+        skipped: (folder, reason) of what cannot be opened.
+        labelled: whether the classes of the images are known, by class folders, a column or an array.
+
+    """
+
+    count: int
+    digest: str
+    skipped: Skipped = field(default_factory=list)
+    labelled: bool = False
+
+
+class Whole(NamedTuple):
+    """All images of a source, with their names and classes in memory."""
+
+    rows: ImageRows
+    ids: list[str]
+    labels: Labels | None = None
+    skipped: Skipped = []  # noqa: RUF012 - never changed
+
+
+class ImageStream(Protocol):
+    """A source of images that can be gone through again and again."""
+
+    def survey(self) -> Survey:
+        """Look at the names of all images, holding none."""
+        ...
+
+    def shards(self, size: int) -> Iterator[Shard]:
+        """Cut the images into runs of `size`, numbered from 0."""
+        ...
+
+    def whole(self) -> Whole:
+        """All images as one run."""
+        ...
+
+
+def square(picture: Picture, size: int, channels: int) -> Pixels:
+    """One image as 8-bit pixels (channels, size, size)."""
+    if picture is None or isinstance(picture, (Path, bytes)):
+        return decode_image(picture, size, channels)
+    return to_pixels([picture], size, channels)[0].numpy()
+
+
+def decoded(
+    rows: Iterable[tuple[str, Picture]], size: int, channels: int, workers: int, ahead: int | None = None
+) -> Iterator[tuple[str, Pixels | UnreadableImageError]]:
+    """Yield the name and the pixels of each image, in order, or the reason why it cannot be read.
+
+    Files are decoded on threads, at most `ahead` images before they are asked for.
+    """
+    if isinstance(rows, ArrayRows):
+        yield from rows.squares(size, channels)
+        return
+    names: deque[str] = deque()
+
+    def pictures() -> Iterator[Picture]:
+        for name, picture in rows:
+            names.append(name)
+            yield picture
+
+    for result in decode_in_order(pictures(), partial(square, size=size, channels=channels), workers, ahead):
+        yield names.popleft(), result
+
+
+def strict_error(name: str, reason: str) -> EigenmapError:
+    """What to raise on an unreadable image where none may be left out."""
+    return EigenmapError(f"{name} cannot be read: {reason}; repair or remove it, or allow files to be skipped")
+
+
+def nothing_readable(skipped: Skipped) -> EigenmapError:
+    """What to raise where not one image could be read."""
+    name, reason = skipped[-1]
+    if len(skipped) == 1:
+        return EigenmapError(f"{name} cannot be read: {reason}")
+    return EigenmapError(f"none of the {len(skipped):,} images can be read, for example {name}: {reason}")
+
+
+# Names and times
+
+
+class _Stamped(Protocol):
+    def stamp(self) -> str: ...
+
+
+@contextmanager
+def unchanged(source: _Stamped, opened: str, path: Path) -> Iterator[None]:
+    """Refuse a file of many images that is not, or no longer at the end, what was opened: rows may have moved."""
+
+    def check() -> None:
+        if source.stamp() != opened:
+            raise EigenmapError(f"{path} was changed while it was read; run the same command again when it is complete")
+
+    check()
+    yield
+    check()
+
+
+def stamp_of(files: Iterable[Path]) -> str:
+    """A digest of sizes and times.
+
+    The time of the last change of the inode is among them: unlike the time of writing, it cannot be set, so that a file
+    copied with its old time (`cp -p`, `mv`, archives) shows.
+    """
+    digest = hashlib.sha256()
+    for file in files:
+        digest.update(_size_and_times(file).encode())
+    return digest.hexdigest()
+
+
+def _size_and_times(file: Path) -> str:
+    try:
+        status = file.stat()
+    except OSError:
+        return "absent\n"
+    return f"{status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}\n"
+
+
+def runs(count: int, size: int) -> Iterator[tuple[int, int]]:
+    """The first row of each shard, and the one behind its last."""
+    for start in range(0, count, size):
+        yield start, min(start + size, count)
+
+
+def digest_of(names: Iterable[str], stamp: str = "") -> tuple[int, str]:
+    """How many names there are, and a digest of them in order and of when the file that holds them was written."""
+    digest, count = hashlib.sha256(stamp.encode()), 0
+    for name in names:
+        digest.update(name_bytes(name) + b"\0")
+        count += 1
+    return count, digest.hexdigest()
+
+
+def name_bytes(name: str) -> bytes:
+    """The name of a file as the file system has it."""
+    return name.encode("utf-8", "surrogateescape")
