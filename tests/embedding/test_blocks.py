@@ -8,13 +8,13 @@ import pytest
 
 from eigenmap import Eigenmap, EigenmapError
 from eigenmap.data import load_images
-from eigenmap.data.images.rows import Picture
+from eigenmap.data.images.rows import RawImage
 from eigenmap.data.images.stream import open_stream
 from eigenmap.embedding.blocks import Encoding, encode_blocks
 from tests.end_to_end.photos import pictures
 
 
-def rows(source: Path) -> Iterator[tuple[str, Picture]]:
+def rows(source: Path) -> Iterator[tuple[str, RawImage]]:
     for shard in open_stream(source).shards(7):
         yield from shard.rows
 
@@ -33,7 +33,7 @@ def test_the_codes_are_those_of_encode(model: Eigenmap, photos: Path, batch_size
 def test_images_are_read_no_faster_than_they_are_encoded(model: Eigenmap) -> None:
     drawn = 0
 
-    def many() -> Iterator[tuple[str, Picture]]:
+    def many() -> Iterator[tuple[str, RawImage]]:
         nonlocal drawn
         for picture in pictures(200):
             drawn += 1

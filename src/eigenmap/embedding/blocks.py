@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from eigenmap.data.images.decode import Pixels, UnreadableImageError, quiet_pillow
-from eigenmap.data.images.rows import Picture, Skipped, decoded, strict_error
+from eigenmap.data.images.rows import RawImage, Skipped, decoded, strict_error
 from eigenmap.data.images.workers import processors
 from eigenmap.model import Codes, Eigenmap
 
@@ -40,7 +40,7 @@ class Encoding:
     workers: int | None = None
 
 
-def encode_blocks(model: Eigenmap, rows: Iterable[tuple[str, Picture]], how: Encoding) -> Iterator[Block]:
+def encode_blocks(model: Eigenmap, rows: Iterable[tuple[str, RawImage]], how: Encoding) -> Iterator[Block]:
     """Encode (name, picture) pairs, `batch_size` at a time.
 
     While one batch is encoded, threads decode the next: at most two batches of small pictures are in memory.

@@ -14,11 +14,12 @@ from eigenmap.core.files import require_writable
 from eigenmap.core.folders import recover, remove_leftovers
 from eigenmap.data.images.rows import ImageStream, nothing_readable, strict_error
 from eigenmap.data.images.stream import open_stream
+from eigenmap.data.parquet import parquet_module
 from eigenmap.embedding import engines
 from eigenmap.embedding.blocks import Encoding
 from eigenmap.embedding.files import SUFFIXES, join
 from eigenmap.embedding.publication import Publication, Replaced
-from eigenmap.embedding.shards import Plan, parquet_module
+from eigenmap.embedding.shards import Plan
 from eigenmap.embedding.workspace import ShardFolder, Workspace
 from eigenmap.model import Eigenmap
 

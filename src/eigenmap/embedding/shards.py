@@ -26,11 +26,15 @@ from eigenmap.core.arguments import a_path
 from eigenmap.core.errors import EigenmapError
 from eigenmap.core.files import as_json, open_regular, parse_json, read_json, whole_file, write_json
 from eigenmap.data.npy import read_npy
+from eigenmap.data.parquet import parquet_module
 from eigenmap.embedding.blocks import Block
 from eigenmap.embedding.checksums import Checksum
 from eigenmap.model import Codes
 
 DESCRIPTION = "_embedding.json"  # with an underscore, so that readers of Parquet folders pass it over
+FINGERPRINT = "eigenmap_fingerprint"
+"""In the metadata of a parquet file: the model that made its codes."""
+
 _KIND, _VERSION = "eigenmap-codes", 1
 _PART = re.compile(r"part-\d+\.(parquet|npy|ids\.json)")
 
@@ -68,7 +72,7 @@ def write_shard(folder: Path, plan: Plan, number: int, block: Block) -> Checksum
     for name in shard_files(plan, number):
         with whole_file(folder / name) as file:
             if name.endswith(".parquet"):
-                metadata = {"eigenmap_fingerprint": plan.fingerprint}
+                metadata = {FINGERPRINT: plan.fingerprint}
                 parquet_module().write_table(code_table(block.ids, block.codes, metadata), file)
             elif name.endswith(".npy"):
                 np.save(file, block.codes)
@@ -233,15 +237,6 @@ def whole(number: object, least: int) -> int:
 
 def _own_checksum(about: Mapping[str, Any]) -> str:
     return f"{zlib.crc32(json.dumps(about, sort_keys=True).encode('ascii')):08x}"
-
-
-def parquet_module() -> Any:
-    """pyarrow.parquet, or a sentence that says how to get it."""
-    try:
-        import pyarrow.parquet
-    except ImportError:
-        raise EigenmapError('parquet files need pyarrow: pip install "eigenmap[parquet]"') from None
-    return pyarrow.parquet
 
 
 def code_table(ids: Sequence[str | int], codes: Codes, metadata: dict[str, str]) -> Any:

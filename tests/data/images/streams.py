@@ -12,7 +12,7 @@ from PIL import Image
 
 from eigenmap.data import load_images
 from eigenmap.data.images.rows import square
-from eigenmap.data.images.stream import Source, open_stream
+from eigenmap.data.images.stream import ImageSource, open_stream
 from tests.end_to_end.photos import pictures
 
 
@@ -28,7 +28,7 @@ def parquet(path: Path, names: list[str] | None, n: int = 10, row_group: int = 3
     return path
 
 
-def assert_same_as_loaded(source: Source, size: int) -> None:
+def assert_same_as_loaded(source: ImageSource, size: int) -> None:
     """All shards together are what `load_images` reads, also after a journey to another process."""
     images = load_images(source, size=16, channels=3)
     shards = [pickle.loads(pickle.dumps(shard)) for shard in open_stream(source).shards(size)]

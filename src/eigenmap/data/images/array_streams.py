@@ -15,7 +15,7 @@ from eigenmap.data.images.arrays import Array, Images, as_array, as_nhwc, one_as
 from eigenmap.data.images.decode import Pixels
 from eigenmap.data.images.imageset import ImageSet
 from eigenmap.data.images.labels import Labels
-from eigenmap.data.images.rows import Picture, Shard, Skipped, Survey, Whole, digest_of, runs, stamp_of, unchanged
+from eigenmap.data.images.rows import RawImage, Shard, Skipped, Survey, Whole, digest_of, runs, stamp_of, unchanged
 
 _MOST, _BLOCK_BYTES = 1024, 2**24
 """Images that are converted at a time, and how many bytes of values they may have."""
@@ -30,7 +30,7 @@ Rows = TypeVar("Rows", bound="PictureRows")
 class PictureRows:
     """Images in memory, each of its own size."""
 
-    pictures: Sequence[Picture] | Array
+    pictures: Sequence[RawImage] | Array
     ids: list[str]
     known: Labels | None = None
     file: Path | None = None
@@ -39,7 +39,7 @@ class PictureRows:
     def __len__(self) -> int:
         return len(self.ids)
 
-    def __iter__(self) -> Iterator[tuple[str, Picture]]:
+    def __iter__(self) -> Iterator[tuple[str, RawImage]]:
         yield from zip(self.ids, self.pictures, strict=True)
 
     def labels(self) -> list[list[str]]:
@@ -133,7 +133,7 @@ class NpyRows:
     def __len__(self) -> int:
         return self.stop - self.start
 
-    def __iter__(self) -> Iterator[tuple[str, Picture]]:
+    def __iter__(self) -> Iterator[tuple[str, RawImage]]:
         with self._images() as images:
             yield from zip(map(str, range(self.start, self.stop)), images, strict=True)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from eigenmap.core.files import whole_file
 from eigenmap.data.images.folders import walk_images
 from eigenmap.data.images.labels import class_folder, labels_from_folders
-from eigenmap.data.images.rows import Picture, Shard, Skipped, Survey, Whole, digest_of, name_bytes, runs, stamp_of
+from eigenmap.data.images.rows import RawImage, Shard, Skipped, Survey, Whole, digest_of, name_bytes, runs, stamp_of
 
 _LISTING_BLOCK = 2**20
 """Bytes of a listing read at a time."""
@@ -27,7 +27,7 @@ class FileRows:
     def __len__(self) -> int:
         return len(self.names)
 
-    def __iter__(self) -> Iterator[tuple[str, Picture]]:
+    def __iter__(self) -> Iterator[tuple[str, RawImage]]:
         for name, ident in zip(self.names, self.ids, strict=True):
             yield ident, self.root / name
 

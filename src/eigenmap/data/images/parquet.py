@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,7 +10,8 @@ from typing import Any, NamedTuple
 from eigenmap.core.errors import EigenmapError
 from eigenmap.data.images.folders import require_files
 from eigenmap.data.images.labels import Labels
-from eigenmap.data.images.rows import Picture, Shard, Survey, Whole, digest_of, runs, stamp_of, unchanged
+from eigenmap.data.images.rows import RawImage, Shard, Survey, Whole, digest_of, runs, stamp_of, unchanged
+from eigenmap.data.parquet import batches, parquet_module, readable
 
 IMAGE_COLUMNS = ("jpeg", "jpg", "png", "image.bytes", "image", "img.bytes", "img", "bytes")
 LABEL_COLUMNS = ("label", "labels")
@@ -34,7 +34,7 @@ class ParquetRows:
     def __len__(self) -> int:
         return self.stop - self.start
 
-    def __iter__(self) -> Iterator[tuple[str, Picture]]:
+    def __iter__(self) -> Iterator[tuple[str, RawImage]]:
         with unchanged(self, self.opened, self.files[0]):
             yield from named_rows(self.files, self.start, self.stop)
 
@@ -145,19 +145,13 @@ def _group_cells(
         yield from ((None, None) for _ in range(rows))
         return
     found = 0
-    for batch in _batches(source, file, row_groups=[group], columns=columns):
-        with _readable(file):
+    for batch in batches(source, file, _ROWS_AT_A_TIME, row_groups=[group], columns=columns):
+        with readable(file):
             names = [str(name) for name in batch.column(ident).to_pylist()] if ident else [None] * len(batch)
             values = _field(batch, column).to_pylist() if column else [None] * len(batch)
         found += len(batch)
         yield from zip(names, values, strict=True)
     _require_rows(file, rows, found)
-
-
-def _batches(source: Any, file: Path, **which: Any) -> Iterator[Any]:
-    """Some rows at a time; the footer of a damaged file may be whole."""
-    with _readable(file):
-        yield from source.iter_batches(batch_size=_ROWS_AT_A_TIME, **which)
 
 
 def _field(batch: Any, column: str) -> Any:
@@ -181,13 +175,10 @@ def _find_columns(file: Path) -> _Columns:
 
 
 def _open(file: Path) -> Any:
-    try:
-        import pyarrow.parquet as pq
-    except ImportError:
-        raise EigenmapError('reading parquet files needs pyarrow: pip install "eigenmap[parquet]"') from None
+    parquet = parquet_module()
     require_files([file], [str(file)])
-    with _readable(file):
-        source = pq.ParquetFile(file)
+    with readable(file):
+        source = parquet.ParquetFile(file)
         groups = [source.metadata.row_group(group).num_rows for group in range(source.num_row_groups)]
         rows = source.metadata.num_rows
         if rows != sum(groups) or not all(0 <= count <= rows for count in groups):
@@ -203,22 +194,10 @@ def _require_rows(file: Path, said: int, found: int) -> None:
         raise EigenmapError(f"{file} is damaged: it says that it has {said:,} rows, but there are {found:,}")
 
 
-@contextmanager
-def _readable(file: Path) -> Iterator[None]:
-    try:
-        yield
-    except EigenmapError:
-        raise
-    except OSError as error:
-        raise EigenmapError(f"{file} cannot be read as a parquet file: {error.strerror or error}") from None
-    except Exception as error:  # a damaged file can fail anywhere inside Arrow
-        raise EigenmapError(f"{file} cannot be read as a parquet file: {str(error) or 'it is damaged'}") from None
-
-
 def _columns(source: Any, file: Path) -> dict[str, str]:
     """Names and types of the columns; a struct ``image`` of bytes and path counts as image.bytes, image.path."""
     columns: dict[str, str] = {}
-    with _readable(file):
+    with readable(file):
         schema = list(source.schema_arrow)
     for column in schema:
         inner = [column.type.field(i) for i in range(column.type.num_fields)] if _is_struct(column) else []

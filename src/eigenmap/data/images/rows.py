@@ -19,7 +19,7 @@ from eigenmap.data.images.decode import Encoded, Pixels, UnreadableImageError, d
 from eigenmap.data.images.labels import Labels
 from eigenmap.data.images.workers import decode_in_order
 
-Picture: TypeAlias = Encoded | Array | Image.Image
+RawImage: TypeAlias = Encoded | Array | Image.Image
 """A file, the bytes of one, the values of an image (H, W, C), or a Pillow image."""
 
 Skipped: TypeAlias = list[tuple[str, str]]
@@ -30,7 +30,7 @@ class ImageRows(Protocol):
     """Part of a source: iterating reads its images one by one, any number of times."""
 
     def __len__(self) -> int: ...
-    def __iter__(self) -> Iterator[tuple[str, Picture]]: ...
+    def __iter__(self) -> Iterator[tuple[str, RawImage]]: ...
 
     def labels(self) -> list[list[str]]:
         """The classes of each image, where the survey says that they are known."""
@@ -102,7 +102,7 @@ class ImageStream(Protocol):
         ...
 
 
-def square(picture: Picture, size: int, channels: int) -> Pixels:
+def square(picture: RawImage, size: int, channels: int) -> Pixels:
     """One image as 8-bit pixels (channels, size, size)."""
     if picture is None or isinstance(picture, (Path, bytes)):
         return decode_image(picture, size, channels)
@@ -110,7 +110,7 @@ def square(picture: Picture, size: int, channels: int) -> Pixels:
 
 
 def decoded(
-    rows: Iterable[tuple[str, Picture]], size: int, channels: int, workers: int, ahead: int | None = None
+    rows: Iterable[tuple[str, RawImage]], size: int, channels: int, workers: int, ahead: int | None = None
 ) -> Iterator[tuple[str, Pixels | UnreadableImageError]]:
     """Yield the name and the pixels of each image, in order, or the reason why it cannot be read.
 
@@ -121,7 +121,7 @@ def decoded(
         return
     names: deque[str] = deque()
 
-    def pictures() -> Iterator[Picture]:
+    def pictures() -> Iterator[RawImage]:
         for name, picture in rows:
             names.append(name)
             yield picture

@@ -19,12 +19,12 @@ from eigenmap.data.images.decode import GREY_MODES, UnreadableImageError, quiet_
 from eigenmap.data.images.imageset import ImageSet
 from eigenmap.data.images.labels import Labels, labels_from_csv
 from eigenmap.data.images.memory import room_for
-from eigenmap.data.images.rows import ImageRows, Picture, decoded, nothing_readable, strict_error
-from eigenmap.data.images.stream import Source, open_stream
+from eigenmap.data.images.rows import ImageRows, RawImage, decoded, nothing_readable, strict_error
+from eigenmap.data.images.stream import ImageSource, open_stream
 from eigenmap.data.images.workers import processors
 
 LabelSource: TypeAlias = Labels | str | Path | Tensor | npt.ArrayLike
-Progress: TypeAlias = Callable[[int, int], object]
+ProgressCallback: TypeAlias = Callable[[int, int], object]
 
 DEFAULT_SIZE = 64
 """Side of the images where neither the caller nor the images themselves decide it."""
@@ -33,12 +33,12 @@ _SMALLEST_NATIVE = 8
 
 
 def load_images(
-    source: Source,
+    source: ImageSource,
     size: int | None = None,
     channels: int | None = None,
     labels: LabelSource | None = None,
     strict: bool = False,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
     workers: int | None = None,
 ) -> ImageSet:
     """Read images from a folder, files or arrays into one uint8 tensor, in memory or (where too large) in a file.
@@ -94,7 +94,7 @@ def load_images(
 
 
 def _convert(
-    stream: HeldStream, size: int | None, channels: int | None, labels: Labels | None, progress: Progress | None
+    stream: HeldStream, size: int | None, channels: int | None, labels: Labels | None, progress: ProgressCallback | None
 ) -> ImageSet:
     """Images in memory, which need no decoding and no copy if they are pixels of the right size."""
     given, rows = stream.given, stream.rows
@@ -126,7 +126,7 @@ def _shape(rows: ImageRows, size: int | None, channels: int | None) -> tuple[int
     return size or _native(shapes) or DEFAULT_SIZE, channels or (1 if grey else 3)
 
 
-def _header(picture: Picture) -> tuple[tuple[int, int], bool]:
+def _header(picture: RawImage) -> tuple[tuple[int, int], bool]:
     """Width and height of an image, and whether it is grey."""
     if picture is None or isinstance(picture, (Path, bytes)):
         shape, mode = read_header(picture)
@@ -146,7 +146,7 @@ def _native(shapes: set[tuple[int, int]]) -> int | None:
 
 
 def _decode(
-    rows: ImageRows, size: int, channels: int, strict: bool, progress: Progress | None, workers: int
+    rows: ImageRows, size: int, channels: int, strict: bool, progress: ProgressCallback | None, workers: int
 ) -> tuple[Tensor, dict[int, str]]:
     """Decode into one tensor, allocated once; also return {position: reason} of what could not be read."""
     pixels = room_for(len(rows), channels, size)

@@ -29,10 +29,10 @@ from eigenmap.data.images.folders import list_folder, require_files, walk_images
 from eigenmap.data.images.parquet import parquet_stream
 from eigenmap.data.images.rows import ImageStream
 
-Source: TypeAlias = str | Path | Sequence[str | Path] | Images
+ImageSource: TypeAlias = str | Path | Sequence[str | Path] | Images
 
 
-def open_stream(source: Source, listing: Path | None = None) -> ImageStream:
+def open_stream(source: ImageSource, listing: Path | None = None) -> ImageStream:
     """Open images, wherever they are.
 
     A source is a folder, of image or of parquet files; an image file, or a list of them; an .npy, .npz or parquet file,

@@ -1,0 +1,124 @@
+"""Stored codes: a folder of shards, or a file codes.npy, codes.npz or codes.parquet, read block by block."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+
+from eigenmap.core.errors import EigenmapError
+from eigenmap.core.files import read_json
+from eigenmap.data.npy import Array, open_npy, open_npz
+from eigenmap.data.parquet import batches, parquet_module, readable
+from eigenmap.embedding.files import names_file
+from eigenmap.embedding.shards import FINGERPRINT, Codebook
+from eigenmap.model import Codes
+
+Blocks: TypeAlias = Iterator[tuple[list[str], Codes]]
+
+_ROWS = 8192
+"""Codes read at a time."""
+
+
+@dataclass(frozen=True)
+class StoredCodes:
+    """Codes on disk with the names of their items; iterating reads some at a time.
+
+    Attributes:
+        path: where they are.
+        dim: how long they are.
+        fingerprint: the model that made them; None where that is not stored with them.
+
+    """
+
+    path: Path
+    dim: int
+    fingerprint: str | None
+    read: Callable[[], Blocks]
+
+    def __iter__(self) -> Blocks:
+        return self.read()
+
+
+def open_codes(path: Path) -> StoredCodes | None:
+    """The codes at a path; None if something else is there, images for example.
+
+    Codes are what `eigenmap embed` wrote, and any .npy file of vectors: a matrix of floats with one row per item, whose
+    names are in a file beside it (`codes.ids.json`) or are their numbers.
+    """
+    if Codebook.is_at(path):
+        shards = Codebook.open(path)
+        return StoredCodes(path, shards.plan.dim, shards.plan.fingerprint, lambda: iter(shards))
+    opener = {".npy": _npy, ".npz": _npz, ".parquet": _parquet}.get(path.suffix.lower())
+    return opener(path) if opener is not None and path.is_file() else None
+
+
+def _npy(path: Path) -> StoredCodes | None:
+    codes = open_npy(path)
+    if not _is_matrix(codes):
+        return None
+    return StoredCodes(path, codes.shape[1], None, lambda: _cut(codes, _names_beside(path, len(codes))))
+
+
+def _npz(path: Path) -> StoredCodes | None:
+    with open_npz(path) as arrays:
+        if "codes" not in arrays.names or len(arrays.shape("codes")) != 2:
+            return None
+        codes = arrays["codes"]
+        ids = arrays["ids"] if "ids" in arrays.names else np.arange(len(codes))
+    if not _is_matrix(codes):
+        return None
+    names = _checked([str(name) for name in ids], len(codes), path)
+    return StoredCodes(path, codes.shape[1], None, lambda: _cut(codes, names))
+
+
+def _parquet(path: Path) -> StoredCodes | None:
+    with readable(path):
+        file = parquet_module().ParquetFile(path)
+        columns = {field.name: field.type for field in file.schema_arrow}
+        dim = int(getattr(columns.get("code"), "list_size", 0))
+        made_by = (file.schema_arrow.metadata or {}).get(FINGERPRINT.encode(), b"").decode()
+    if "id" not in columns or not dim:
+        return None
+
+    def read() -> Blocks:
+        for batch in batches(file, path, _ROWS, columns=["id", "code"]):
+            with readable(path):
+                flat = batch.column("code").flatten().to_numpy(zero_copy_only=False)
+                names = [str(name) for name in batch.column("id").to_pylist()]
+                yield names, flat.reshape(len(names), dim)
+
+    return StoredCodes(path, dim, made_by or None, read)
+
+
+def _is_matrix(codes: Array) -> bool:
+    return codes.ndim == 2 and codes.dtype.kind == "f" and codes.size > 0
+
+
+def _cut(codes: Array, names: list[str]) -> Blocks:
+    for start in range(0, len(codes), _ROWS):
+        rows = slice(start, start + _ROWS)
+        yield names[rows], np.asarray(codes[rows], np.float32)
+
+
+def _names_beside(path: Path, count: int) -> list[str]:
+    """The names in the file beside an .npy file, or numbers if there is none."""
+    file = names_file(path)
+    if file is None or not file.exists():
+        return [str(i) for i in range(count)]
+    try:
+        names = read_json(file)
+    except (OSError, ValueError) as error:
+        raise EigenmapError(f"{file} is damaged or cannot be read: {error}") from error
+    if not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
+        raise EigenmapError(f"{file} is not a list of names; remove it, and items are named by their numbers")
+    return _checked(names, count, file)
+
+
+def _checked(names: list[str], count: int, file: Path) -> list[str]:
+    if len(names) != count:
+        raise EigenmapError(f"{file} holds {len(names):,} names for {count:,} codes; embed the images again")
+    return names
