@@ -25,21 +25,24 @@ def read_images(
     strict: bool = False,
     quiet: bool = False,
 ) -> ImageSet:
-    """Images as the model takes them; says which files were left out.
-
-    The word `catalogue`, where no file has that name, is the embedded catalogue.
-    """
+    """Images as the model takes them; says which files were left out."""
     from eigenmap.data import load_images
-    from eigenmap.data.images import catalogue
     from eigenmap.fitting.images import say_skipped
 
     size, channels = model.image.size, model.image.channels  # refused here if the model is one of nodes
-    embedded = source == Path("catalogue") and not Path("catalogue").exists()
     with progress_bar("reading", quiet) as tick:
-        given = catalogue.load("train") if embedded else source
-        images = load_images(given, size, channels, labels, strict, progress=tick)
+        images = load_images(given_images(source), size, channels, labels, strict, progress=tick)
     say_skipped(images, sayer(quiet))
     return images
+
+
+def given_images(source: Path | Sequence[Path]) -> Path | Sequence[Path] | ImageSet:
+    """The source itself, or the embedded catalogue for the word `catalogue` where no file has that name."""
+    if source == Path("catalogue") and not Path("catalogue").exists():
+        from eigenmap.data.images import catalogue
+
+        return catalogue.load("train")
+    return source
 
 
 def encode_images(

@@ -31,6 +31,7 @@ from eigenmap.cli.options import (
 )
 from eigenmap.cli.outputs import check_file, check_index, write_json
 from eigenmap.cli.search import database, indexing
+from eigenmap.cli.search.items import open_items
 from eigenmap.cli.search.lengths import (
     FunnelOption,
     Lengths,
@@ -176,10 +177,10 @@ def index(
     """Make images searchable: `eigenmap search` needs nothing but the index.
 
     All features are stored unless --dim says otherwise, since a search can cut them at any length. Labels, where they
-    are known, can be searched by: `eigenmap search ... --where label=cat`. SOURCE may also be a folder that `eigenmap
-    embed` wrote: its codes are indexed as they are, any number of them in constant memory.
+    are known, can be searched by: `eigenmap search ... --where label=cat`. SOURCE may also be codes, which are
+    indexed as they are: the folder or file that `eigenmap embed` wrote, or an .npy file with a row for each item.
     """
-    from eigenmap.embedding.shards import Codebook
+    from eigenmap.embedding.blocks import Encoding
     from eigenmap.model import Eigenmap
     from eigenmap.search import CodeIndex
 
@@ -202,8 +203,6 @@ def index(
     place = check_device(device)
     model = Eigenmap.load(run)
     if out is None:
-        from eigenmap.embedding.blocks import Encoding
-
         if backend is not None:
             raise EigenmapError("--backend goes with --out; the approximate index of a table is set by --prefix")
         how = Encoding(model.check_dim(dim), place, batch_size, strict)
@@ -231,21 +230,12 @@ def index(
             bytes_per_item=bytes_per_item,
             fingerprint=made_by,
         )
-    if Codebook.is_at(source):
-        batches = database.stored_codes(Codebook.open(source), made_by, dim)
-        said = (
-            indexing.add_codes(made, source, batches, replace)
-            if add
-            else indexing.make_from_codes(made.about, source, batches, out, run, force)
-        )
-    else:
-        images = read_images(model, source, strict=strict, quiet=quiet)
-        codes = encode_images(model, images, dim, place, batch_size, quiet)
-        said = (
-            indexing.add_images(made, source, images, codes, replace, thumbnails)
-            if add
-            else indexing.make_from_images(made, source, images, codes, out, run, force, thumbnails)
-        )
+    how = Encoding(dim, place, batch_size, strict)
+    items = open_items(model, source, how, pictures=thumbnails, quiet=quiet)
+    said = (
+        indexing.add(made, source, items, replace) if add else indexing.make(made.about, source, items, out, run, force)
+    )
+    items.say_skipped()
     if not quiet:
         note(f"{out}: {said}")
 

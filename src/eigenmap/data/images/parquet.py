@@ -210,9 +210,9 @@ def _is_struct(column: Any) -> bool:
 
 
 def _classes(label: Any) -> list[str]:
-    """The classes of one row; a missing or negative label means "unlabelled"."""
-    values = label if isinstance(label, list) else [] if label is None else [label]
-    return [str(value) for value in values if not (isinstance(value, int) and value < 0)]
+    """The classes of one row, in order; a missing or negative label means "unlabelled"."""
+    values = {value for value in (label if isinstance(label, list) else [label]) if value is not None}
+    return [str(value) for value in sorted(values) if not (isinstance(value, int) and value < 0)]
 
 
 def _labels(rows: Sequence[Any]) -> Labels:

@@ -1,0 +1,135 @@
+"""Items for an index: codes of images or stored codes, read by one function whatever the source is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from eigenmap.cli.console import note, progress_bar
+from eigenmap.cli.work import given_images
+from eigenmap.core.errors import EigenmapError
+
+if TYPE_CHECKING:
+    from eigenmap.embedding.blocks import Block, Encoding
+    from eigenmap.embedding.stored import StoredCodes
+    from eigenmap.model import Codes, Eigenmap
+    from eigenmap.search.backend import Metadata
+
+
+class Items(NamedTuple):
+    """Some items: their names, codes, labels where they are known, and small pictures if they were asked for."""
+
+    ids: list[str]
+    codes: Codes
+    metadata: list[Metadata]
+    pictures: list[bytes]
+
+
+@dataclass
+class ImageItems:
+    """Images of a source, encoded as they are read, in constant memory.
+
+    Attributes:
+        skipped: (name, reason) of what could not be read so far.
+        count: images that have been encoded so far.
+        several_labels: whether one of them has more than one label.
+
+    """
+
+    model: Eigenmap
+    source: Path
+    how: Encoding
+    pictures: bool
+    quiet: bool
+    noun = "images"
+    skipped: list[tuple[str, str]] = field(default_factory=list)
+    count: int = 0
+    several_labels: bool = False
+
+    def __iter__(self) -> Iterator[Items]:
+        from eigenmap.data.images.rows import nothing_readable, strict_error
+        from eigenmap.data.images.stream import open_stream
+        from eigenmap.embedding.blocks import encode_blocks
+        from eigenmap.embedding.job import SHARD_SIZE
+
+        stream = open_stream(given_images(self.source))
+        survey = stream.survey()
+        if self.how.strict and survey.skipped:
+            raise strict_error(*survey.skipped[0])
+        self.skipped += survey.skipped
+        done = 0
+        with progress_bar("encoding", self.quiet) as tick:
+            for shard in stream.shards(SHARD_SIZE):
+                labels = iter(shard.rows.labels() if survey.labelled else [[]] * len(shard.rows))
+                for block in encode_blocks(self.model, shard.rows, self.how):
+                    done += len(block.readable)
+                    yield self._items(block, [next(labels) for _ in block.readable])
+                    if tick is not None:
+                        tick(done, survey.count)
+        if not self.count:
+            raise nothing_readable(self.skipped)
+
+    def _items(self, block: Block, labels: list[list[str]]) -> Items:
+        from eigenmap.service.thumbnails import encode
+
+        known = [label for label, readable in zip(labels, block.readable, strict=True) if readable]
+        self.skipped += block.skipped
+        self.count += len(block.ids)
+        self.several_labels |= any(len(label) > 1 for label in known)
+        metadata: list[Metadata] = [{"label": " ".join(label)} if label else {} for label in known]
+        pixels = block.pixels.numpy() if self.pictures and block.pixels is not None else ()
+        return Items(block.ids, block.codes, metadata, [encode(each) for each in pixels])
+
+    def say_skipped(self) -> None:
+        """Say which files were left out."""
+        from eigenmap.fitting.images import say_left_out
+
+        if not self.quiet:
+            say_left_out(self.skipped, self.count, note)
+
+
+@dataclass(frozen=True)
+class StoredItems:
+    """Codes that were computed before, cut at `dim` and made unit rows again, in constant memory."""
+
+    codes: StoredCodes
+    dim: int
+    noun = "items"
+    several_labels = False
+
+    def __iter__(self) -> Iterator[Items]:
+        from eigenmap.embedding.shards import utf8_name
+        from eigenmap.search.scan import comparable
+
+        for ids, rows in self.codes:
+            cut = comparable(rows[:, : self.dim], "cosine")
+            yield Items([utf8_name(name) for name in ids], cut, [{} for _ in ids], [])
+
+    def say_skipped(self) -> None:
+        """Nothing can have been left out."""
+
+
+AnyItems: TypeAlias = ImageItems | StoredItems
+
+
+def open_items(model: Eigenmap, source: Path, how: Encoding, *, pictures: bool, quiet: bool) -> AnyItems:
+    """What is to be indexed: stored codes if these are there, or else images, which are encoded."""
+    from eigenmap.embedding.stored import open_codes
+
+    stored = open_codes(source)
+    if stored is None or stored.fingerprint is None:
+        _ = model.image  # a model of nodes is refused: the file might as well hold features
+    if stored is None:
+        return ImageItems(model, source, how, pictures, quiet)
+    if stored.fingerprint not in (None, model.weights_sha256):
+        raise EigenmapError(f"{source} holds codes of another model than RUN; embed the images again.")
+    if stored.dim < how.dim:
+        raise EigenmapError(f"{source} holds codes of {stored.dim} features; choose --dim {stored.dim}.")
+    if stored.dim > model.n_components:
+        raise EigenmapError(
+            f"{source} holds vectors of {stored.dim} features, and the codes of RUN have {model.n_components}; give "
+            "codes that RUN made."
+        )
+    return StoredItems(stored, how.dim)
