@@ -18,6 +18,7 @@ import torch
 from PIL import Image
 
 from eigenmap import Eigenmap
+from eigenmap.cli.search import indexing
 from eigenmap.cli.search.items import Items
 from eigenmap.core.errors import EigenmapError
 from eigenmap.search import CodeIndex, codecs
