@@ -14,8 +14,8 @@ import eigenmap.demo.study as study
 from eigenmap import Eigenmap, EigenmapError
 from eigenmap.data import ImageSet
 from eigenmap.data.images import catalogue
-from eigenmap.data.images.catalogue import Split
-from eigenmap.demo import METRICS, Demo, Method, run
+from eigenmap.data.images.catalogue import SplitName
+from eigenmap.demo import METRIC_NAMES, Demo, Method, run
 from eigenmap.demo.methods import NAMES, stored_rival, where_pixels_are_level
 from eigenmap.demo.page import score_rows
 from eigenmap.fitting import pipeline
@@ -30,7 +30,7 @@ SECTIONS = (
 )
 
 
-def few(split: Split, posed: bool) -> ImageSet:
+def few(split: SplitName, posed: bool) -> ImageSet:
     return catalogue.load(split, posed).subset(range(300 if split == "train" else 40))
 
 
@@ -56,7 +56,7 @@ def test_every_file_is_written(demo: Demo, out: Path) -> None:
 def test_every_method_has_every_metric_at_every_length(demo: Demo) -> None:
     for scene in demo.scenes.values():
         assert set(scene.methods) == set(NAMES)
-        for metric in METRICS:
+        for metric in METRIC_NAMES:
             for method in scene.methods.values():
                 assert all(0 <= value <= 1 for value in method.values(metric).values())
         assert list(scene.methods["ours"].values("precision@100")) == [2, 4, 8, 16, 32, 64, 128]
@@ -80,7 +80,7 @@ def test_json_holds_what_the_tables_show(demo: Demo, out: Path) -> None:
 def test_the_report_has_every_part_and_stands_alone(demo: Demo, out: Path) -> None:
     text = (out / "report.html").read_text(encoding="utf-8")
     assert re.findall(r"<h2>(.*?)</h2>", text) == list(SECTIONS)
-    for metric in METRICS.values():
+    for metric in METRIC_NAMES.values():
         assert metric in text
     assert f"{demo.scenes['clean'].methods['ours'].values('map_over_found@1000')[8]:.3f}" in text
     assert "Eigenmap.load(" in text and str(demo.environment["torch"]) in text

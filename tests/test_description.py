@@ -14,7 +14,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from eigenmap import Eigenmap, EigenmapError
-from eigenmap.description import SEAL, as_text, read_description
+from eigenmap.description import SEAL, description_text, read_description
 from tests.end_to_end.photos import pictures
 from tests.test_model import COMPONENTS, SIZE, make_model
 
@@ -37,7 +37,7 @@ def change(directory: Path, edit: Callable[[dict[str, Any]], object], sealed: bo
     about = json.loads(path.read_text())
     about.pop(SEAL, None)
     edit(about)
-    path.write_text(as_text(about) if sealed else json.dumps(about))
+    path.write_text(description_text(about) if sealed else json.dumps(about))
 
 
 def digest(directory: Path) -> str:

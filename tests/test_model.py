@@ -17,8 +17,8 @@ from torch import Tensor, nn
 from eigenmap import Eigenmap, EigenmapError, Moments, best_alignment
 from eigenmap import model as module
 from eigenmap import saved as saved_files
-from eigenmap.augment.views import IMAGENET
-from eigenmap.model import EncoderSpec, ImageInput, Source, weights_file
+from eigenmap.augment.views import IMAGENET_STANDARDISATION
+from eigenmap.model import CodeSource, EncoderSpec, ImageInput, weights_file
 from eigenmap.networks import Network, SmallCNN
 from eigenmap.search import CodeIndex
 from tests.end_to_end.photos import pictures
@@ -42,11 +42,11 @@ class Flat(nn.Module):
         return features
 
 
-def make_model(source: Source = "projector", encoder: nn.Module | None = None) -> Eigenmap:
+def make_model(source: CodeSource = "projector", encoder: nn.Module | None = None) -> Eigenmap:
     """A network that was not trained, aligned on noisy copies of the pictures."""
     torch.manual_seed(0)
     network = Network(encoder or SmallCNN(3), COMPONENTS, hidden=32).eval()
-    image = ImageInput(SIZE, 3, IMAGENET)
+    image = ImageInput(SIZE, 3, IMAGENET_STANDARDISATION)
     pixels = torch.from_numpy(IMAGES).permute(0, 3, 1, 2)
     x = image(pixels).repeat(8, 1, 1, 1)
     with torch.no_grad():
@@ -77,7 +77,7 @@ def edit(directory: Path, **changes: Any) -> None:
 
 
 @pytest.mark.parametrize("source", ["encoder", "projector"])
-def test_a_model_read_back_gives_the_same_codes_to_the_bit(source: Source, tmp_path: Path) -> None:
+def test_a_model_read_back_gives_the_same_codes_to_the_bit(source: CodeSource, tmp_path: Path) -> None:
     model = make_model(source)
     loaded = Eigenmap.load(model.save(tmp_path / "model"))
     assert np.array_equal(loaded.encode(IMAGES), model.encode(IMAGES))

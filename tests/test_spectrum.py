@@ -25,7 +25,7 @@ from eigenmap.spectrum import (
     captured,
     neighbour_agreement,
     own_order,
-    unit_rows,
+    unit_rms_rows,
 )
 
 KERNELS = ("pairs", "weights", "block", "sparse block")
@@ -73,9 +73,9 @@ def batch(kind: str, n: int = 7, k: int = 3, seed: int = 0) -> tuple[Tensor, Ten
 
 def test_rows_whose_squares_do_not_fit_float32_become_unit_rows() -> None:
     psi = randn(5, 8).float()
-    torch.testing.assert_close(unit_rows(psi * 1e30), unit_rows(psi), rtol=1e-5, atol=1e-5)
-    torch.testing.assert_close(unit_rows(psi).square().sum(1), torch.full((5,), 8.0))
-    assert bool((unit_rows(0 * psi) == 0).all())
+    torch.testing.assert_close(unit_rms_rows(psi * 1e30), unit_rms_rows(psi), rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(unit_rms_rows(psi).square().sum(1), torch.full((5,), 8.0))
+    assert bool((unit_rms_rows(0 * psi) == 0).all())
 
 
 def looped(psi: Tensor, psi_plus: Tensor, kernel: Tensor | None, m: Tensor) -> tuple[np.ndarray, np.ndarray]:

@@ -19,8 +19,8 @@ from torch import Tensor
 
 from eigenmap.core.digests import sha256
 from eigenmap.core.errors import EigenmapError
-from eigenmap.core.files import make_folder, sync_directory, whole
-from eigenmap.description import DESCRIPTION, WEIGHTS, as_text, read_any
+from eigenmap.core.files import atomic_path, make_folder, sync_directory
+from eigenmap.description import DESCRIPTION, WEIGHTS, description_text, read_any
 
 WAITING = f".{WEIGHTS}.next"
 
@@ -35,13 +35,13 @@ def write_model(directory: Path, tensors: Mapping[str, Tensor], describe: Callab
     try:
         make_folder(directory)
         _finish_save(directory)
-        with whole(directory / WAITING) as partial:
+        with atomic_path(directory / WAITING) as partial:
             # Not save_file, which makes a file that only its owner may read.
             content = save({name: t.detach().cpu().contiguous() for name, t in tensors.items()})
             partial.write_bytes(content)
             digest = hashlib.sha256(content).hexdigest()
-        with whole(directory / DESCRIPTION) as partial:
-            partial.write_text(as_text(describe(digest)), encoding="ascii")
+        with atomic_path(directory / DESCRIPTION) as partial:
+            partial.write_text(description_text(describe(digest)), encoding="ascii")
         (directory / WAITING).replace(directory / WEIGHTS)
         sync_directory(directory)
     except OSError as error:

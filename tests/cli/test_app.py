@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import eigenmap
-from eigenmap.augment.views import RECIPES as VIEWS
+from eigenmap.augment.views import POLICIES as VIEWS
 from eigenmap.networks import ENCODERS
 from tests.cli.run import refused, run, succeed
 

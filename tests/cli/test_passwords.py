@@ -15,8 +15,8 @@ from eigenmap import Eigenmap, EigenmapError, fit_images
 from eigenmap.embedding import embed_images
 from eigenmap.export import export_faiss, export_onnx, export_parquet
 from eigenmap.search import CodeIndex
-from eigenmap.search.backend import About, Batch
-from eigenmap.search.saving import build
+from eigenmap.search.backend import IndexSpec, ItemBatch
+from eigenmap.search.saving import build_index
 from tests.cli.run import refused, run, succeed
 
 SECRET = "Zq7"
@@ -125,8 +125,8 @@ DOORS: dict[str, Callable[[str, Path, Path], object]] = {
     "faiss": lambda address, model, index: CodeIndex(2, backend="faiss", where=address),
     "open": lambda address, model, index: CodeIndex.open(address),
     "save": lambda address, model, index: CodeIndex.open(index).save(address),
-    "build": lambda address, model, index: build(
-        About(2), [Batch(["a"], np.ones((1, 2), np.float32), [{}])], address, overwrite=False, model_dir=None
+    "build": lambda address, model, index: build_index(
+        IndexSpec(2), [ItemBatch(["a"], np.ones((1, 2), np.float32), [{}])], address, overwrite=False, model_dir=None
     ),
     "Eigenmap.save": lambda address, model, index: Eigenmap.load(model).save(address),
     "Eigenmap.load": lambda address, model, index: Eigenmap.load(address),

@@ -10,7 +10,7 @@ import pytest
 from eigenmap import Eigenmap, EigenmapError
 from eigenmap.core import folders
 from eigenmap.embedding import embed_images, publication
-from eigenmap.embedding.publication import Publication, identity
+from eigenmap.embedding.publication import Publication, path_identity
 from eigenmap.embedding.shards import Codebook
 from eigenmap.embedding.workspace import Workspace
 from tests.end_to_end.photos import pictures
@@ -40,7 +40,7 @@ def a_link(path: Path) -> None:
 
 
 def mine(path: Path) -> object:
-    return [(file.name, file.read_text()) for file in path.iterdir()] if path.is_dir() else identity(path)
+    return [(file.name, file.read_text()) for file in path.iterdir()] if path.is_dir() else path_identity(path)
 
 
 @pytest.fixture
@@ -171,11 +171,11 @@ def test_what_was_swapped_in_by_mistake_is_swapped_back_after_a_kill(tmp_path: P
 
 def test_what_a_path_leads_to(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("a")
-    before = identity(tmp_path / "file")
-    assert before is not None and before == identity(tmp_path / "file")
+    before = path_identity(tmp_path / "file")
+    assert before is not None and before == path_identity(tmp_path / "file")
     (tmp_path / "file").write_text("ab")
-    assert identity(tmp_path / "file") != before
-    assert identity(tmp_path / "gone") is None and identity(tmp_path / "file" / "below") is None
+    assert path_identity(tmp_path / "file") != before
+    assert path_identity(tmp_path / "gone") is None and path_identity(tmp_path / "file" / "below") is None
 
 
 @pytest.mark.parametrize(

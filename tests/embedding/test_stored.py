@@ -10,7 +10,7 @@ import pytest
 
 from eigenmap import EigenmapError
 from eigenmap.embedding import stored
-from eigenmap.embedding.files import join
+from eigenmap.embedding.files import join_shards
 from eigenmap.embedding.shards import Codebook
 from eigenmap.embedding.stored import open_codes
 from tests.compatibility.recording import RECORDED
@@ -30,7 +30,7 @@ def all_of(path: Path) -> tuple[list[str], np.ndarray]:
 def test_a_file_is_read_as_its_shards_are(suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stored, "_ROWS", 5)
     shards, path = Codebook.open(SHARDS), tmp_path / f"codes{suffix}"
-    join(shards, suffix, path, tmp_path / "codes.ids.json")
+    join_shards(shards, suffix, path, tmp_path / "codes.ids.json")
     names, codes = all_of(path)
     expected_names, expected = all_of(SHARDS)
     assert names == expected_names and len(names) == len(shards)
@@ -68,7 +68,7 @@ def test_names_that_do_not_belong_to_the_codes(tmp_path: Path) -> None:
 
 def test_a_damaged_parquet_file_is_one_sentence(tmp_path: Path) -> None:
     path = tmp_path / "codes.parquet"
-    join(Codebook.open(SHARDS), ".parquet", path, tmp_path / "names")
+    join_shards(Codebook.open(SHARDS), ".parquet", path, tmp_path / "names")
     content = bytearray(path.read_bytes())
     content[4 : len(content) // 2] = bytes(len(content) // 2 - 4)
     path.write_bytes(content)

@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from eigenmap import Eigenmap, EigenmapError, GraphEigenmap, NeuralEigenmap
-from eigenmap.description import SEAL, as_text
+from eigenmap.description import SEAL, description_text
 from tests.graphs import blocks
 
 GRAPH = blocks()
@@ -142,14 +142,14 @@ def test_other_models_and_wrong_values_are_refused(tmp_path: Path) -> None:
         about = json.loads(text)
         del about[SEAL]
         about["training"]["estimator"][edit] = 3
-        (place / "model.json").write_text(as_text(about))
+        (place / "model.json").write_text(description_text(about))
         with pytest.raises(EigenmapError, match=f"{place}.*{message}"):
             GraphEigenmap.load(place)
     for parameters, message in (({"weighting": "x"}, "weighting must be"), ({"unheard": 1}, "has no unheard")):
         about = json.loads(text)
         del about[SEAL]
         about["training"]["estimator"]["parameters"] |= parameters
-        (place / "model.json").write_text(as_text(about))
+        (place / "model.json").write_text(description_text(about))
         with pytest.raises(EigenmapError, match=f"{place}.*{message}"):
             GraphEigenmap.load(place)
     (place / "model.json").write_text(text.replace('"diffusion"', '"none"'))

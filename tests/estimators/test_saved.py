@@ -22,7 +22,7 @@ from sklearn.exceptions import NotFittedError
 from torch import Tensor, nn
 
 from eigenmap import Eigenmap, EigenmapError, GraphEigenmap, NeuralEigenmap
-from eigenmap.description import SEAL, as_text
+from eigenmap.description import SEAL, description_text
 from eigenmap.estimators.saved import verify_estimator
 from eigenmap.objectives import RitzTrace
 
@@ -72,7 +72,7 @@ def change(directory: Path, edit: Callable[[dict[str, Any]], object]) -> None:
     about = json.loads(path.read_text())
     about.pop(SEAL)
     edit(about)
-    path.write_text(as_text(about))
+    path.write_text(description_text(about))
 
 
 def change_tensors(directory: Path, edit: Callable[[dict[str, Tensor]], object]) -> None:

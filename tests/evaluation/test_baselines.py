@@ -9,7 +9,7 @@ import torch
 from eigenmap import Eigenmap, EigenmapError, fit_images
 from eigenmap.data import ImageSet
 from eigenmap.data.images import catalogue
-from eigenmap.evaluation.baselines import compare, compare_random, outputs, same_classes, split_queries
+from eigenmap.evaluation.baselines import compare, compare_random, network_outputs, same_classes, split_queries
 from eigenmap.evaluation.retrieval import retrieval
 
 
@@ -50,7 +50,7 @@ def test_random_order_has_a_spread(model: Eigenmap, images: ImageSet) -> None:
 
 
 def test_outputs_are_those_of_the_network(model: Eigenmap, images: ImageSet) -> None:
-    features, psi = outputs(model, images.pixels[:5], batch_size=2)
+    features, psi = network_outputs(model, images.pixels[:5], batch_size=2)
     with torch.no_grad():
         expected = model.network(model.image(images.pixels[:5]))
     torch.testing.assert_close((features, psi), tuple(expected))

@@ -9,7 +9,7 @@ from sklearn.multiclass import OneVsRestClassifier
 from eigenmap.core.errors import EigenmapError
 from eigenmap.evaluation.nodes import (
     Labelled,
-    Split,
+    NodeSplit,
     default_dims,
     evaluate_nodes,
     few_labels,
@@ -163,18 +163,21 @@ def test_default_lengths():
         ({"labels": torch.zeros(9, dtype=torch.long)}, "one for each of the 10 nodes"),
         ({"labels": torch.zeros(10)}, "whole class numbers"),
         ({"splits": []}, "at least one split"),
-        ({"splits": [Split(torch.tensor([0]), torch.tensor([1]), torch.tensor([10]))]}, "outside 0 ... 9"),
-        ({"splits": [Split(torch.tensor([0]), torch.tensor([], dtype=torch.long), torch.tensor([1]))]}, "is empty"),
+        ({"splits": [NodeSplit(torch.tensor([0]), torch.tensor([1]), torch.tensor([10]))]}, "outside 0 ... 9"),
+        ({"splits": [NodeSplit(torch.tensor([0]), torch.tensor([], dtype=torch.long), torch.tensor([1]))]}, "is empty"),
         ({"labels": torch.tensor([-1, *([0, 1] * 4), 0])}, "1 nodes without a label"),
         ({"labels": torch.full((10,), 3)}, "two classes at least"),
-        ({"splits": [Split(torch.tensor([0]), torch.tensor([1]), torch.tensor([2, 3, 2]))]}, "1 nodes are listed more"),
+        (
+            {"splits": [NodeSplit(torch.tensor([0]), torch.tensor([1]), torch.tensor([2, 3, 2]))]},
+            "1 nodes are listed more",
+        ),
         ({"dims": [3]}, "dim must be a whole number from 1 to 2"),
         ({"probe": "svm"}, "ridge, logistic, paper"),
         ({"shares": (2.0,)}, "label fraction"),
     ],
 )
 def test_bad_input_says_what_is_allowed(change, message):
-    split = Split(torch.tensor([0, 1]), torch.tensor([2, 3]), torch.tensor([4, 5]))
+    split = NodeSplit(torch.tensor([0, 1]), torch.tensor([2, 3]), torch.tensor([4, 5]))
     given = {"codes": torch.rand(10, 2), "labels": torch.arange(10) % 2, "splits": [split]} | change
     with pytest.raises(EigenmapError, match=message):
         evaluate_nodes(**given)

@@ -52,7 +52,7 @@ def page() -> report.Page:
                 "First part!",
                 [
                     report.paragraph("1 < 2"),
-                    report.numbers([("0.5", "half & half")]),
+                    report.key_figures([("0.5", "half & half")]),
                     report.figure(spectrum_figure({"clean": np.array([0.9, 0.1])}), "A caption"),
                     report.table(["method", "2"], [["ours", "0.5"], ["<theirs>", "0.4"]], "Scores", strong=0),
                 ],

@@ -18,8 +18,8 @@ from eigenmap.figures import style
 def drawing() -> matplotlib.figure.Figure:
     figure = style.new_figure(3, 2)
     axes = style.add_axes(figure, title="A & B", xlabel="x", ylabel="y")
-    axes.plot([1, 2], [0.1, 0.9], label="ours", **style.look("ours"))
-    axes.plot([1, 2], [0.2, 0.5], label="other", **style.look("of my own", 1))
+    axes.plot([1, 2], [0.1, 0.9], label="ours", **style.series_style("ours"))
+    axes.plot([1, 2], [0.2, 0.5], label="other", **style.series_style("of my own", 1))
     style.add_legend(figure, axes, columns=2)
     style.write_text(axes, 1, 0.5, "a remark")
     return figure

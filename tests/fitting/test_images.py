@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from eigenmap import Eigenmap, EigenmapError, fit_images, recipes
-from eigenmap.augment.views import IMAGENET
+from eigenmap.augment.views import IMAGENET_STANDARDISATION
 from eigenmap.data import ImageSet, Labels
 from eigenmap.networks import build_encoder
 from eigenmap.objectives import OBJECTIVES
@@ -247,7 +247,7 @@ class StopAfter:
         {"images": IMAGES[:-1]},
         {"lr": 1e-4},
         {"stem": "medium"},
-        {"standardisation": IMAGENET},
+        {"standardisation": IMAGENET_STANDARDISATION},
     ],
     ids=str,
 )
@@ -408,7 +408,7 @@ def test_nothing_to_resume_is_said(tmp_path: Path) -> None:
 
 
 def test_grey_images_get_the_channels_that_a_standardisation_is_for() -> None:
-    model = fit(IMAGES[..., 0], standardisation=IMAGENET)
+    model = fit(IMAGES[..., 0], standardisation=IMAGENET_STANDARDISATION)
     assert model.image.channels == 3
     codes = model.encode(IMAGES[:4, ..., 0])
     np.testing.assert_allclose(codes, model.encode(np.repeat(IMAGES[:4, ..., :1], 3, axis=-1)), atol=1e-6)

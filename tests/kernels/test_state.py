@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from eigenmap import EigenmapError
-from eigenmap.kernels.relation import Relation, make_relation
+from eigenmap.kernels.relation import KernelRelation, make_relation
 from eigenmap.kernels.solver import Settings, Solver
 from eigenmap.kernels.state import check_state, found_state, restore, restore_found, solver_state
 
@@ -16,7 +16,7 @@ SETTINGS = Settings(3, "auto", {}, "auto", {"width": 8, "depth": 1}, 16, 4, 0.0,
 PATH, CPU = Path("model/model.json"), torch.device("cpu")
 
 
-def relation(seed: int) -> Relation:
+def relation(seed: int) -> KernelRelation:
     x = torch.randn(50, 2, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
     return make_relation(x, None, "rbf", None, None, seed, 8)
 

@@ -6,7 +6,7 @@ import pytest
 
 from eigenmap.core.errors import EigenmapError
 from eigenmap.search import CodeIndex
-from eigenmap.search.advisor import Advice, advise, as_text
+from eigenmap.search.advisor import Advice, advise, funnel_text
 from eigenmap.search.backend import Stage
 
 K, N = 32, 1200
@@ -129,7 +129,7 @@ def test_extrapolation_and_json():
     at = advice.at(10 * N)
     assert at["stored_bytes"] == 10 * N * 4 * K
     assert at["queries_per_second_full_length"] == pytest.approx(advice.full.queries_per_second / 10)
-    assert as_text(advice.full.stages) == f"{K}:10"
+    assert funnel_text(advice.full.stages) == f"{K}:10"
 
 
 @pytest.mark.parametrize(

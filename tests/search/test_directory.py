@@ -15,7 +15,7 @@ from eigenmap.core.errors import EigenmapError
 from eigenmap.search import CodeIndex
 from eigenmap.search.directory import Directory
 from eigenmap.search.log import read_log
-from eigenmap.search.opened import OpenFolder
+from eigenmap.search.open_folder import OpenFolder
 
 K = 20
 MODEL = Path(__file__).parents[1] / "compatibility" / "v0_1" / "graph" / "model"

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eigenmap.core.errors import EigenmapError
-from eigenmap.search import CodeIndex, stopping
+from eigenmap.search import CodeIndex, cancellation
 from eigenmap.search.filters import Condition, NestedError, conditions, meets, parse
 
 ITEM = {"label": "cat", "year": 2021, "sharp": True, "score": 0.5, "owner": None}
@@ -153,7 +153,7 @@ def test_a_search_by_a_filter_can_be_stopped():
         asked.append(True)
         return len(asked) > 10
 
-    with pytest.raises(stopping.StoppedError), stopping.when(unwanted):
+    with pytest.raises(cancellation.SearchCancelledError), cancellation.cancel_when(unwanted):
         index.search(np.ones(2), where={"n": {">=": 0}})
     assert len(asked) == 11  # it went on for no other item
     assert len(index.search(np.ones(2), where={"n": {">=": 990}}).ids[0]) == 10  # and the next is none the worse

@@ -2,10 +2,10 @@
 
 import pytest
 
-from eigenmap.search.log import DamagedLogError, Log, State, read_log
+from eigenmap.search.log import DamagedLogError, IndexState, Log, read_log
 
 STATES = [
-    State("str", {"ids.bin": n, "ids.ends": 8 * n}, {"ids.bin": 7 * n, "ids.ends": n}, {"index.json": 5})
+    IndexState("str", {"ids.bin": n, "ids.ends": 8 * n}, {"ids.bin": 7 * n, "ids.ends": n}, {"index.json": 5})
     for n in range(1, 5)
 ]
 
@@ -96,4 +96,4 @@ def test_what_is_no_log_is_refused(content):
 )
 def test_a_line_that_makes_no_sense_is_refused(entries):
     with pytest.raises(ValueError, match="it describes no index"):
-        State.from_json(entries)
+        IndexState.from_json(entries)

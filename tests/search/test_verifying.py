@@ -14,10 +14,10 @@ from eigenmap.search import Approximate, CodeIndex, checksums, directory
 from eigenmap.search.adding import add
 from eigenmap.search.checksums import damaged_part, extended
 from eigenmap.search.directory import Directory
-from eigenmap.search.log import Log, State, read_log
-from eigenmap.search.notes import as_bytes
-from eigenmap.search.saving import save
-from eigenmap.service.state import Explorer
+from eigenmap.search.log import IndexState, Log, read_log
+from eigenmap.search.notes import note_bytes
+from eigenmap.search.saving import save_index
+from eigenmap.service.explorer import Explorer
 from eigenmap.service.thumbnails import FILE, StoredPictures, store
 
 K = 20
@@ -253,7 +253,7 @@ def test_a_part_that_goes_missing_is_named(three, tmp_path):
         (made.path / "model").mkdir()
 
     path = tmp_path / "whole.index"
-    save(CodeIndex.open(three).backend, path, overwrite=False, model_dir=None, finish=finish)
+    save_index(CodeIndex.open(three).backend, path, overwrite=False, model_dir=None, finish=finish)
     parts = ["model", "sources.json", "thumbnails.sqlite"]
     assert CodeIndex.open(path).backend.read_note("parts") == {"parts": parts}
     CodeIndex.open(path).save(path, overwrite=True)  # over itself: they are carried over
@@ -262,13 +262,13 @@ def test_a_part_that_goes_missing_is_named(three, tmp_path):
         missing = CodeIndex.open(path)
         if name != "model":
             (path / "model").rename(tmp_path / "aside")  # it is empty here, and would be found damaged before
-            (path / "parts.json").write_bytes(as_bytes({"parts": parts[1:]}))
+            (path / "parts.json").write_bytes(note_bytes({"parts": parts[1:]}))
         with pytest.raises(EigenmapError, match=rf"whole\.index/{name} is missing, and the index was made with it"):
             missing.verify()
         if name != "model":
             (tmp_path / "aside").rename(path / "model")
         (tmp_path / name).rename(path / name)
-    (path / "parts.json").write_bytes(as_bytes({"parts": ["elsewhere"]}))
+    (path / "parts.json").write_bytes(note_bytes({"parts": ["elsewhere"]}))
     (path / "model").rmdir()
     with pytest.raises(EigenmapError, match=r"parts\.json is damaged"):
         CodeIndex.open(path).verify()
@@ -350,7 +350,7 @@ def test_a_codec_that_contradicts_the_index_is_refused(tmp_path, options, codec)
     with pytest.raises(EigenmapError, match=r"codec\.json is missing, truncated or damaged"):
         CodeIndex.open(path)
     state = read_log((path / "log").read_bytes()).state
-    forged = State(state.id_type, state.sizes, state.crc32, {**state.fixed, "codec.json": zlib.crc32(content)})
+    forged = IndexState(state.id_type, state.sizes, state.crc32, {**state.fixed, "codec.json": zlib.crc32(content)})
     (path / "log").write_bytes(Log(forged).compacted()[0])
     with pytest.raises(EigenmapError, match=r"codec\.json contradicts index\.json"):
         CodeIndex.open(path)

@@ -12,9 +12,9 @@ import pytest
 from PIL import Image
 
 from eigenmap.service.app import create_app
-from eigenmap.service.state import Explorer
+from eigenmap.service.explorer import Explorer
+from eigenmap.service.scheduling import Limits
 from eigenmap.service.thumbnails import StoredPictures
-from eigenmap.service.work import Limits
 from tests.service.running import serving
 
 STATIC = ("style.css", "app.js", "api.js", "charts.js", "gallery.js", "map.js", "search.js")

@@ -8,8 +8,8 @@ import pytest
 
 from eigenmap.search.filters import NestedError
 from eigenmap.service.filtering import check_filter
+from eigenmap.service.scheduling import Limits
 from eigenmap.service.uploads import Refused
-from eigenmap.service.work import Limits
 
 LIMITS = Limits(filter_conditions=3, filter_values=5, filter_characters=20)
 

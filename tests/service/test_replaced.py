@@ -17,7 +17,7 @@ from eigenmap.core.errors import EigenmapError, ReplacedError
 from eigenmap.core.folders import exchange
 from eigenmap.search import CodeIndex
 from eigenmap.service.app import create_app
-from eigenmap.service.state import Explorer, key_of
+from eigenmap.service.explorer import Explorer, key_of
 from tests.cli.run import succeed
 from tests.end_to_end.photos import pictures
 from tests.service.pictures import encoded

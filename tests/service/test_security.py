@@ -10,9 +10,9 @@ import pytest
 from starlette.types import Message, Receive, Scope, Send
 
 from eigenmap.service.app import create_app
+from eigenmap.service.explorer import Explorer
+from eigenmap.service.scheduling import Limits
 from eigenmap.service.security import Guard, hostname, is_loopback
-from eigenmap.service.state import Explorer
-from eigenmap.service.work import Limits
 from tests.service.pictures import encoded
 from tests.service.running import serving
 

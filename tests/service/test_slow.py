@@ -15,9 +15,9 @@ import pytest
 from eigenmap.search import CodeIndex
 from eigenmap.search.filters import Condition
 from eigenmap.service.app import create_app
-from eigenmap.service.state import Explorer
+from eigenmap.service.explorer import Explorer
+from eigenmap.service.scheduling import Limits
 from eigenmap.service.thumbnails import StoredPictures
-from eigenmap.service.work import Limits
 from tests.service.running import serving
 
 ITEMS = 30_000

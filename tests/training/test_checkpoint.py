@@ -142,7 +142,7 @@ def test_parts_of_another_kind_are_damage(part: str, value: object, tmp_path: Pa
 def test_missing_and_foreign_checkpoints_are_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(EigenmapError, match=r"there is no checkpoint .*checkpoint\.pt"):
         checkpoint.load(tmp_path / "checkpoint.pt")
-    monkeypatch.setattr(checkpoint, "FORMAT", 0)
+    monkeypatch.setattr(checkpoint, "CHECKPOINT_FORMAT", 0)
     checkpoint.save(example(), tmp_path / "checkpoint.pt")
     monkeypatch.undo()
     with pytest.raises(EigenmapError, match="another format version"):

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from eigenmap.core.batch import Batch
 from eigenmap.core.errors import EigenmapError
-from eigenmap.spectrum import unit_rows
+from eigenmap.spectrum import unit_rms_rows
 from eigenmap.training.config import TrainingConfig
 from eigenmap.training.health import (
     PAIRS,
@@ -124,7 +124,7 @@ def test_measure_takes_pairs_or_batches_in_evaluation_mode_and_restores_it() -> 
     health = measure(network, (x, x))
     assert network.training and network.modes == {False} and network.rows == [256, 256, 88] * 2
     assert health.n_components == 12 and health.eigenvalues == pytest.approx([1.0] * 8)
-    assert health.effective_rank == pytest.approx(effective_rank(unit_rows(x)), rel=1e-6)
+    assert health.effective_rank == pytest.approx(effective_rank(unit_rms_rows(x)), rel=1e-6)
     halves = measure(network, lambda: [Batch(x[:300], x[:300]), Batch(x[300:], x[300:])])
     assert halves.effective_rank == pytest.approx(health.effective_rank)
     assert halves.eigenvalues == pytest.approx(health.eigenvalues)

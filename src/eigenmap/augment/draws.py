@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from eigenmap.augment.recipes import Augmentation, Interpolation
+from eigenmap.augment.policies import Augmentation, Interpolation
 from eigenmap.core.errors import EigenmapError
 from eigenmap.loading.store import send
 
@@ -34,7 +34,7 @@ _NEUTRAL = np.array([0.5, 0.5, 1.0, 1.0, 0.0, *3 * (1.0, 0.0, 0.0), 0.0, 0.0, 0.
 _ATTEMPTS = 10
 _BLUR_REFERENCE_SIZE = 224
 
-Values = NDArray[np.float32]
+Floats = NDArray[np.float32]
 Flags = NDArray[np.bool_]
 
 
@@ -142,7 +142,9 @@ class Draws:
         return self.table[:, _THRESHOLD]
 
 
-def draw(settings: Augmentation, count: int, image_shape: tuple[int, int, int], generator: torch.Generator) -> Draws:
+def draw_views(
+    settings: Augmentation, count: int, image_shape: tuple[int, int, int], generator: torch.Generator
+) -> Draws:
     """Draw the parameters of `count` random views of images of shape (channels, height, width).
 
     Colour jitter has a random order. Each image has its own order of brightness, contrast and saturation; the place of
@@ -189,11 +191,11 @@ def draw(settings: Augmentation, count: int, image_shape: tuple[int, int, int], 
     return Draws(torch.from_numpy(table), steps)
 
 
-def _between(low: float, high: float, uniform: Values) -> Values:
+def _between(low: float, high: float, uniform: Floats) -> Floats:
     return low + (high - low) * uniform
 
 
-def _boxes(settings: Augmentation, aspect: float, uniform: Iterator[Values]) -> Values:
+def _boxes(settings: Augmentation, aspect: float, uniform: Iterator[Floats]) -> Floats:
     """Random resized crops: area and log ratio uniform, the first of ten boxes that fits, else the largest central one.
 
     Sides are shares of the image, so a box of ratio r (in pixels) has sides w / h = r / aspect.
@@ -223,15 +225,15 @@ def _blends(settings: Augmentation, colour: bool) -> list[tuple[float, float, fl
     return [change for change in changes if change[0] > 0]
 
 
-def _ordered_blends(changes: list[tuple[float, float, float]], jittered: Flags, uniform: Iterator[Values]) -> Values:
+def _ordered_blends(changes: list[tuple[float, float, float]], jittered: Flags, uniform: Iterator[Floats]) -> Floats:
     """(B, 3 n): the n changes of every image, each (factor, grey, mean), in the image's own order."""
     count = len(jittered)
-    blends: Values = np.empty((count, len(changes), 3), dtype=np.float32)
+    blends: Floats = np.empty((count, len(changes), 3), dtype=np.float32)
     for change, (strength, grey, mean) in enumerate(changes):
         factor = _between(max(0.0, 1 - strength), 1 + strength, next(uniform))
         blends[:, change, 0] = np.where(jittered, factor, 1.0)
         blends[:, change, 1:] = grey, mean
     orders = np.array(list(permutations(range(len(changes)))))
     order = orders[(next(uniform) * len(orders)).astype(np.int64)]
-    ordered: Values = np.take_along_axis(blends, order[:, :, None], axis=1)
+    ordered: Floats = np.take_along_axis(blends, order[:, :, None], axis=1)
     return ordered.reshape(count, -1)

@@ -17,18 +17,18 @@ import torch
 from torch import Tensor
 
 from eigenmap.augment import pixels
-from eigenmap.augment.draws import Draws, draw
-from eigenmap.augment.recipes import RECIPES, Augmentation, ViewPair, recipe
+from eigenmap.augment.draws import Draws, draw_views
+from eigenmap.augment.policies import POLICIES, Augmentation, ViewPair, policy
 from eigenmap.core.errors import EigenmapError
 
 __all__ = [
-    "IMAGENET",
-    "RECIPES",
+    "IMAGENET_STANDARDISATION",
+    "POLICIES",
     "Augmentation",
     "Standardisation",
     "TwoViews",
-    "plain",
-    "recipe",
+    "plain_view",
+    "policy",
     "view",
 ]
 
@@ -75,7 +75,7 @@ class Standardisation:
         return out
 
 
-IMAGENET = Standardisation((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+IMAGENET_STANDARDISATION = Standardisation((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 """What encoders pretrained on ImageNet expect."""
 
 
@@ -85,7 +85,7 @@ class TwoViews:
     Args:
         views: the name of a recipe (`weak`, `cifar`, `simclr`, `barlow_twins`) or two `Augmentation`s.
         image_size: side of the views in pixels; the images may have any size.
-        standardisation: applied last, and by `plain`.
+        standardisation: applied last, and by `plain_view`.
 
     Example:
         >>> views = TwoViews("cifar", image_size=32)
@@ -96,7 +96,7 @@ class TwoViews:
     """
 
     def __init__(self, views: str | ViewPair, image_size: int, standardisation: Standardisation | None = None) -> None:
-        self.first, self.second = recipe(views) if isinstance(views, str) else views
+        self.first, self.second = policy(views) if isinstance(views, str) else views
         if self.first.interpolation != self.second.interpolation:
             raise EigenmapError("The two views must have the same interpolation.")
         if image_size < 1:
@@ -122,8 +122,8 @@ class TwoViews:
     def draw(self, count: int, image_shape: tuple[int, int, int], generator: torch.Generator) -> tuple[Draws, Draws]:
         """Draw the parameters of both views of `count` images of shape (channels, height, width)."""
         return (
-            draw(self.first, count, image_shape, generator),
-            draw(self.second, count, image_shape, generator),
+            draw_views(self.first, count, image_shape, generator),
+            draw_views(self.second, count, image_shape, generator),
         )
 
     def apply(self, images: Tensor, draws: tuple[Draws, Draws]) -> tuple[Tensor, Tensor]:
@@ -136,7 +136,7 @@ class TwoViews:
 
     def plain(self, images: Tensor) -> Tensor:
         """Make the deterministic view that a trained network sees."""
-        return plain(images, self.image_size, self.standardisation)
+        return plain_view(images, self.image_size, self.standardisation)
 
 
 def view(
@@ -152,11 +152,11 @@ def view(
         >>> view(pixels, Augmentation(scale=(0.2, 1.0), flip=0.5), 32, torch.Generator().manual_seed(0))
 
     """
-    draws = draw(settings, len(images), (images.shape[1], images.shape[2], images.shape[3]), generator)
+    draws = draw_views(settings, len(images), (images.shape[1], images.shape[2], images.shape[3]), generator)
     return _render(images, draws.to(images.device), size, standardisation or Standardisation())
 
 
-def plain(images: Tensor, size: int, standardisation: Standardisation | None = None) -> Tensor:
+def plain_view(images: Tensor, size: int, standardisation: Standardisation | None = None) -> Tensor:
     """Make the deterministic view of uint8 images: the largest central square, resized, standardised."""
     x = _to_unit_range(images)
     height, width = images.shape[2:]

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from eigenmap.cli.console import complain, show
+from eigenmap.cli.console import complain, print_result
 from eigenmap.core.errors import EigenmapError
 
 LEARN, USE, ABOUT = "Learn", "Use", "Look up"
@@ -161,7 +161,7 @@ def _version(asked: bool) -> None:
     if asked:
         from eigenmap import __version__
 
-        show(f"eigenmap {__version__}")
+        print_result(f"eigenmap {__version__}")
         raise typer.Exit
 
 

@@ -9,13 +9,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from eigenmap.core.logging import LogFunction
 from eigenmap.core.redaction import redacted
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions
     from rich.segment import Segment
 
-Say = Callable[[str], None]
 Tick = Callable[[int, int], object]
 """Told (done, total)."""
 
@@ -36,7 +36,7 @@ def console(*, stderr: bool = False) -> Console:
     return Console(stderr=stderr, highlight=False, width=None if seen else 1000)
 
 
-def show(content: Any = "") -> None:
+def print_result(content: Any = "") -> None:
     """Print a result: a line, or a table."""
     shown = printable(content) if isinstance(content, str) else _Harmless(content)
     console().print(shown, markup=False, soft_wrap=True)
@@ -57,7 +57,7 @@ def complain(message: str) -> None:
     console(stderr=True).print(Text.assemble(("Error: ", "bold red"), sentence), soft_wrap=True)
 
 
-def sayer(quiet: bool) -> Say:
+def log_function(quiet: bool) -> LogFunction:
     """What to call with notes."""
     return (lambda line: None) if quiet else note
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from eigenmap.cli.app import LEARN, app
-from eigenmap.cli.console import sayer, show
+from eigenmap.cli.console import log_function, print_result
 from eigenmap.cli.options import HOW, OUTPUT, ForceOption, QuietOption
 
 if TYPE_CHECKING:
@@ -58,18 +58,18 @@ def demo(
     from eigenmap.demo import run
     from eigenmap.demo.methods import where_pixels_are_level
 
-    say = sayer(quiet)
+    say = log_function(quiet)
     result = run(out, minutes=minutes, steps=steps, seed=seed, force=force, progress=not quiet, say=say)
     for scene in result.scenes.values():
-        show(_table(scene))
-        show()
-    show(where_pixels_are_level(result.scenes["clean"].methods))
+        print_result(_table(scene))
+        print_result()
+    print_result(where_pixels_are_level(result.scenes["clean"].methods))
     rival = result.rival
-    show(f"Random features: an SCL model of {rival['steps']:,} steps, measured before by `{rival['command']}`.")
+    print_result(f"Random features: an SCL model of {rival['steps']:,} steps, measured before by `{rival['command']}`.")
     seconds = sum(result.seconds.values())
     memory = result.environment["peak_memory_mb"]
     say(f"{seconds:.0f} seconds in all" + ("." if memory is None else f", {memory:,} MB of memory at most."))
-    show(f"Report: {out / 'report.html'}    All figures: {out / 'demo.json'}    Model: {out / 'clean'}")
+    print_result(f"Report: {out / 'report.html'}    All figures: {out / 'demo.json'}    Model: {out / 'clean'}")
     model = shlex.quote(str(out / "clean"))
     say(f"To look around: eigenmap index {model} catalogue --out demo.index; eigenmap serve demo.index")
 

@@ -11,10 +11,11 @@ import typer
 
 from eigenmap.cli.app import USE, app
 from eigenmap.cli.console import note, progress_bar
+from eigenmap.cli.encoding import encode_nodes
 from eigenmap.cli.options import (
     HOW,
     OUTPUT,
-    SOURCES,
+    SOURCES_HELP,
     BatchOption,
     Device,
     DeviceOption,
@@ -25,8 +26,7 @@ from eigenmap.cli.options import (
     StrictOption,
     check_device,
 )
-from eigenmap.cli.outputs import check_file, written
-from eigenmap.cli.work import encode_nodes
+from eigenmap.cli.outputs import atomic_output, check_file
 from eigenmap.core.addresses import require_path
 from eigenmap.core.errors import EigenmapError
 
@@ -66,7 +66,7 @@ def embed(
         Path,
         typer.Argument(
             metavar="SOURCE",
-            help=f"The images. {SOURCES} For a model of nodes a file of their features.",
+            help=f"The images. {SOURCES_HELP} For a model of nodes a file of their features.",
             show_default=False,
         ),
     ],
@@ -129,7 +129,7 @@ def embed(
     """
     from eigenmap.embedding import embed_images
     from eigenmap.embedding.files import SUFFIXES, names_file
-    from eigenmap.fitting.images import say_left_out
+    from eigenmap.fitting.images import log_left_out
     from eigenmap.model import Eigenmap
 
     require_path(out)
@@ -164,7 +164,7 @@ def embed(
         )
     if quiet or made is None:
         return
-    say_left_out(made.skipped, made.images, note)
+    log_left_out(made.skipped, made.images, note)
     if made.kept:
         note(f"{made.kept:,} shards were there already, from a run that was stopped.")
     inside = {".npy": f"names of the images: {names}", ".npz": "arrays codes and ids", "": f"shards of {shard_size:,}"}
@@ -185,7 +185,7 @@ def _embed_nodes(
     model = Eigenmap.load(run)
     dim, rows = model.check_dim(dim), model.input.read(read_features(source))
     codes = encode_nodes(model, rows, dim, device, batch_size, quiet)
-    with written(out) as file:
+    with atomic_output(out) as file:
         if out.suffix == ".npy":
             write_matrix(file, (len(rows), dim), codes)
         else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from eigenmap.cli.app import ABOUT, app
-from eigenmap.cli.console import duration, show
+from eigenmap.cli.console import duration, print_result
 from eigenmap.cli.options import ModelArgument
 
 if TYPE_CHECKING:
@@ -41,9 +41,9 @@ def info(run: ModelArgument) -> None:
         _kernel_model(run)
         return
     model = Eigenmap.load(run)
-    show(_facts(model))
-    show(_spectrum(model.eigenvalues_))
-    show(_lengths(model))
+    print_result(_facts(model))
+    print_result(_spectrum(model.eigenvalues_))
+    print_result(_lengths(model))
 
 
 @app.command(rich_help_panel=ABOUT)
@@ -64,8 +64,8 @@ def recipes() -> None:
             recipe.optimizer,
             f"{recipe.lr:g}",
         )
-    show(table)
-    show(f"auto, the default, is {get('auto').name} on this machine.")
+    print_result(table)
+    print_result(f"auto, the default, is {get('auto').name} on this machine.")
 
 
 @app.command(rich_help_panel=ABOUT)
@@ -78,7 +78,7 @@ def objectives() -> None:
     table = _table("objective", "what it is", "objective_options")
     for name, constructor in OBJECTIVES.items():
         table.add_row(name, build(name).summary, ", ".join(signature(constructor).parameters))
-    show(table)
+    print_result(table)
 
 
 def _table(*columns: str) -> Table:
@@ -168,10 +168,10 @@ def _kernel_model(place: Path) -> None:
         facts["not stored"] = f"{', '.join(sorted(own))}: to be passed to NeuralEigenmap.load again"
     if about["found"] is None:
         facts["eigenvalues"] = "not solved for since the last partial_fit"
-    show(_grid(facts))
+    print_result(_grid(facts))
     if about["found"] is not None:
         mu = tensors["found.eigenvalues"].tolist()
-        show(_spectrum(mu, max(1e-300, *mu, 0.0)))
+        print_result(_spectrum(mu, max(1e-300, *mu, 0.0)))
 
 
 def _places(n: int) -> Iterable[int]:

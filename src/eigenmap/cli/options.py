@@ -13,7 +13,7 @@ from eigenmap.core.errors import EigenmapError
 WHAT, HOW, DATABASE, OUTPUT = "What", "How", "Database", "Output"
 """Headings of options in the help of a verb."""
 
-SOURCES = "A folder of any depth, an .npy or .npz array, a parquet file, or one image."
+SOURCES_HELP = "A folder of any depth, an .npy or .npz array, a parquet file, or one image."
 
 
 class Device(str, Enum):
@@ -31,7 +31,7 @@ SourceArgument = Annotated[
     Path,
     typer.Argument(
         metavar="SOURCE",
-        help=f"The images. {SOURCES} The word catalogue: the pictures that `eigenmap demo` learns from.",
+        help=f"The images. {SOURCES_HELP} The word catalogue: the pictures that `eigenmap demo` learns from.",
         show_default=False,
     ),
 ]

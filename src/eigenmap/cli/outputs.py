@@ -9,7 +9,7 @@ from typing import IO
 
 from eigenmap.core.addresses import require_path
 from eigenmap.core.errors import EigenmapError
-from eigenmap.core.files import as_json, make_folder, require_writable, whole_file
+from eigenmap.core.files import atomic_write, json_bytes, make_folder, require_writable
 from eigenmap.core.folders import is_empty_folder
 
 
@@ -34,22 +34,22 @@ def check_index(path: Path, force: bool) -> None:
     require_writable(path)
 
 
-def write_json(path: Path, content: object) -> None:
+def write_json_output(path: Path, content: object) -> None:
     """Write a JSON file that people read too."""
-    with written(path) as file:
-        file.write(as_json(content, indent=2))
+    with atomic_output(path) as file:
+        file.write(json_bytes(content, indent=2))
 
 
 @contextmanager
-def written(path: Path) -> Iterator[IO[bytes]]:
-    """`whole_file`, in a folder that is made if need be.
+def atomic_output(path: Path) -> Iterator[IO[bytes]]:
+    """`atomic_write`, in a folder that is made if need be.
 
-    with written(Path("codes.npy")) as file:
+    with atomic_output(Path("codes.npy")) as file:
         np.save(file, codes)
     """
     try:
         make_folder(path.parent)
     except OSError as error:
         raise EigenmapError(f"{path} cannot be written: {error.strerror or error}.") from error
-    with whole_file(path) as file:
+    with atomic_write(path) as file:
         yield file

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from eigenmap.cli.app import USE, app
-from eigenmap.cli.console import note, show
+from eigenmap.cli.console import note, print_result
 from eigenmap.cli.options import HOW, QuietOption
 from eigenmap.core.addresses import is_database, require_path
 from eigenmap.core.errors import EigenmapError
@@ -68,9 +68,9 @@ def serve(
 
     Only this machine can reach the page unless --host says otherwise. Uploads are never written to disk.
     """
-    from eigenmap.service.server import check_address, listen, url
+    from eigenmap.service.server import check_exposure, listen, url
 
-    check_address(host, token)
+    check_exposure(host, token)
     if not 0 < timeout <= 86_400:
         raise EigenmapError(f"--timeout is a number of seconds above 0 and up to 86400, not {timeout:g}")
     if is_database(index):
@@ -78,9 +78,9 @@ def serve(
     require_path(index)
     with listen(host, port) as listening:
         from eigenmap.service.app import create_app
+        from eigenmap.service.explorer import Explorer
+        from eigenmap.service.scheduling import Limits
         from eigenmap.service.server import serve as answer
-        from eigenmap.service.state import Explorer
-        from eigenmap.service.work import Limits
 
         explorer = Explorer.open(Path(index), images)
         address = url(host, listening, token)
@@ -88,7 +88,7 @@ def serve(
         def announce() -> None:
             if not quiet:
                 note(f"{len(explorer.overview):,} items. Open the page below; Ctrl+C stops.")
-            show(address)
+            print_result(address)
 
         try:
             answer(create_app(explorer, Limits(search_seconds=timeout), token), listening, announce)

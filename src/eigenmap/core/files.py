@@ -76,10 +76,10 @@ def _flock(descriptor: int, wait: bool) -> bool:
 
 
 @contextmanager
-def whole(path: Path) -> Iterator[Path]:
+def atomic_path(path: Path) -> Iterator[Path]:
     """A hidden sibling to write to; it takes its place at `path`, durably, when the block ends without an error.
 
-    with whole(Path("model.json")) as partial:
+    with atomic_path(Path("model.json")) as partial:
         partial.write_text("{}")
     """
     partial, lock = _claimed(path)
@@ -102,13 +102,13 @@ def whole(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def whole_file(path: Path) -> Iterator[IO[bytes]]:
+def atomic_write(path: Path) -> Iterator[IO[bytes]]:
     """A file that appears under its name, durably, when the block ends without an error.
 
     Writers of the same name take turns, and what a killed one leaves behind, a hidden sibling, is reused by the next.
     On a file system without locks each has a sibling of its own.
 
-    with whole_file(Path("codes.npy")) as file:
+    with atomic_write(Path("codes.npy")) as file:
         np.save(file, codes)
     """
     try:
@@ -246,12 +246,12 @@ def require_writable(path: Path) -> None:
         raise EigenmapError(f"{path} cannot be written: {nearest}: {error.strerror}.") from None
 
 
-def as_json(content: object, indent: int | None = None) -> bytes:
+def json_bytes(content: object, indent: int | None = None) -> bytes:
     """The content of a JSON file; ASCII escapes keep any file name, also one that is not UTF-8."""
     return (json.dumps(content, indent=indent, allow_nan=False) + "\n").encode("ascii")
 
 
 def write_json(path: Path, content: object) -> None:
     """Write a JSON file, whole or not at all."""
-    with whole_file(path) as file:
-        file.write(as_json(content))
+    with atomic_write(path) as file:
+        file.write(json_bytes(content))

@@ -6,7 +6,7 @@
 `study` trains and measures, `methods` holds what is compared, `page` makes the figures, the report and demo.json.
 """
 
-from eigenmap.demo.methods import METRICS, Method
+from eigenmap.demo.methods import METRIC_NAMES, Method
 from eigenmap.demo.study import Demo, Scene, run
 
-__all__ = ["METRICS", "Demo", "Method", "Scene", "run"]
+__all__ = ["METRIC_NAMES", "Demo", "Method", "Scene", "run"]

@@ -6,7 +6,7 @@
 - ours: the ordered code of the model.
 - random: features of an *unordered* model (spectral contrastive loss, same network, views and steps) in random
   order, mean and spread over ten draws. Training it would double the time of the demo, so its figures come from a
-  file that `benchmarks/catalogue.py` wrote, together with how it was made.
+  file that `benchmarks/catalogue/runs.py` wrote, together with how it was made.
 - encoder-pca: principal components of our encoder's output, centred.
 - pixel-pca: principal components of the pixels, centred.
 - pixels: the pixels as they are.
@@ -22,10 +22,10 @@ from typing import Any
 
 from eigenmap.data import ImageSet
 from eigenmap.evaluation import baselines
-from eigenmap.evaluation.retrieval import Row
+from eigenmap.evaluation.retrieval import ScoreRow
 from eigenmap.model import Eigenmap
 
-METRICS = {
+METRIC_NAMES = {
     "map_over_found@1000": "mAP over what was found in the top 1,000",
     "map_over_relevant@1000": "mAP over all that is relevant, top 1,000",
     "map_over_found@100": "mAP over what was found in the top 100",
@@ -52,7 +52,7 @@ class Method:
     """One way to make codes, with its scores: a row a length, as `evaluation.retrieval` returns them."""
 
     key: str
-    rows: Sequence[Row]
+    rows: Sequence[ScoreRow]
 
     @property
     def name(self) -> str:
@@ -89,7 +89,7 @@ def compare_random(model: Eigenmap, gallery: ImageSet, queries: ImageSet, draws:
 
 
 def stored_rival() -> dict[str, Any]:
-    """The unordered rival as `benchmarks/catalogue.py` measured it: how it was made, and its rows by scene."""
+    """The unordered rival as `benchmarks/catalogue/runs.py` measured it: how it was made, and its rows by scene."""
     text = resources.files("eigenmap.demo").joinpath("rival.json").read_text(encoding="utf-8")
     rival: dict[str, Any] = json.loads(text)
     return rival

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from eigenmap.core.errors import EigenmapError
-from eigenmap.core.files import whole
-from eigenmap.demo.methods import METRICS, NAMES, Method, where_pixels_are_level
+from eigenmap.core.files import atomic_path
+from eigenmap.demo.methods import METRIC_NAMES, NAMES, Method, where_pixels_are_level
 from eigenmap.figures import report
 from eigenmap.figures.curves import Curve, retrieval_curves
 from eigenmap.figures.excitation import exciting_figure
@@ -41,12 +41,12 @@ _TITLES = {"clean": "The catalogue as it is", "posed": "The catalogue posed"}
 
 def write_all(demo: Demo, out: Path) -> None:
     """Write the figures (SVG and PNG), demo.json, and the report last."""
-    figures = draw(demo, out)
+    figures = draw_demo(demo, out)
     for name, figure in figures.items():
         save(figure, out / "figures" / name)
     try:
-        with whole(out / "demo.json") as partial:
-            partial.write_text(json.dumps(as_json(demo), indent=1) + "\n", encoding="utf-8")
+        with atomic_path(out / "demo.json") as partial:
+            partial.write_text(json.dumps(demo_as_json(demo), indent=1) + "\n", encoding="utf-8")
     except OSError as error:
         raise EigenmapError(f"{out / 'demo.json'} cannot be written: {error.strerror}.") from error
     report.write(page(demo, figures, out), out / "report.html")
@@ -59,7 +59,7 @@ def runs_of(demo: Demo, out: Path) -> list[TrainedRun]:
     ]
 
 
-def draw(demo: Demo, out: Path) -> dict[str, Figure]:
+def draw_demo(demo: Demo, out: Path) -> dict[str, Figure]:
     """All figures, by the name of their files."""
     scenes, runs = demo.scenes, runs_of(demo, out)
     drawn = {
@@ -74,7 +74,7 @@ def draw(demo: Demo, out: Path) -> dict[str, Figure]:
     return {name: figure for name, figure in drawn.items() if figure is not None}
 
 
-def as_json(demo: Demo) -> dict[str, Any]:
+def demo_as_json(demo: Demo) -> dict[str, Any]:
     """Everything measured, as JSON holds it."""
     return {
         "seed": demo.seed,
@@ -151,7 +151,7 @@ def page(demo: Demo, figures: Mapping[str, Figure], out: Path) -> Page:
 def _retrieval(demo: Demo, figures: Mapping[str, Figure]) -> list[Html]:
     clean, posed = demo.scenes["clean"].methods, demo.scenes["posed"].methods
     return [
-        report.numbers(
+        report.key_figures(
             [
                 (_score(clean["ours"], MAIN, 8), "mAP of our first 8 features"),
                 (_score(clean["random"], MAIN, 32), "mAP of 32 random features of an unordered model (SCL)"),
@@ -170,7 +170,7 @@ def _retrieval(demo: Demo, figures: Mapping[str, Figure]) -> list[Html]:
             "band around random features is one standard deviation over ten draws.",
         ),
         *(
-            report.table(*score_rows(scene.methods, MAIN), f"{_TITLES[name]}: {METRICS[MAIN]}", strong=0)
+            report.table(*score_rows(scene.methods, MAIN), f"{_TITLES[name]}: {METRIC_NAMES[MAIN]}", strong=0)
             for name, scene in demo.scenes.items()
         ),
         report.paragraph(where_pixels_are_level(clean)),
@@ -224,7 +224,7 @@ def _tables(demo: Demo) -> list[Html]:
                     for name, scene in demo.scenes.items()
                 ],
             )
-            for metric, title in METRICS.items()
+            for metric, title in METRIC_NAMES.items()
             if metric != MAIN
         ),
         report.folded(

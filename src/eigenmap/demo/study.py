@@ -18,9 +18,10 @@ from eigenmap import recipes
 from eigenmap.core.addresses import require_path
 from eigenmap.core.errors import EigenmapError
 from eigenmap.core.files import require_writable
+from eigenmap.core.logging import LogFunction
 from eigenmap.data import ImageSet
 from eigenmap.data.images import catalogue
-from eigenmap.data.images.catalogue import Split
+from eigenmap.data.images.catalogue import SplitName
 from eigenmap.demo.methods import Method, compare, stored_rival
 from eigenmap.evaluation.baselines import labels_of
 from eigenmap.figures.answers import find_answers
@@ -31,9 +32,9 @@ from eigenmap.fitting.images import ImageTask, fit_images
 from eigenmap.fitting.options import RunOptions
 from eigenmap.model import Eigenmap, ImageInput
 from eigenmap.training import steps_for_budget
-from eigenmap.training.environment import environment
 from eigenmap.training.metrics import Record, read
-from eigenmap.training.run import METRICS as METRICS_FILE
+from eigenmap.training.provenance import environment
+from eigenmap.training.run import METRICS_FILE as METRICS_FILE
 
 SCENES = ("clean", "posed")
 STEPS = 450
@@ -45,8 +46,7 @@ FEWEST_STEPS = 200
 RECIPE = recipes.get("catalogue")
 """How all models are trained, the rival included (with another objective)."""
 
-Load = Callable[[Split, bool], ImageSet]
-Say = Callable[[str], None]
+Load = Callable[[SplitName, bool], ImageSet]
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def run(
     seed: int = 0,
     force: bool = False,
     progress: bool = True,
-    say: Say | None = None,
+    say: LogFunction | None = None,
     load: Load = catalogue.load,
 ) -> Demo:
     """Train two models, measure them and their rivals, write everything into `out`.
@@ -128,7 +128,7 @@ def run(
     scenes = {}
     for name, model in models.items():
         queries, history = load("query", name == "posed"), read(out / name / METRICS_FILE)
-        scenes[name] = measure(name, model, galleries[name], queries, rival, history)
+        scenes[name] = score_model(name, model, galleries[name], queries, rival, history)
     seconds = {"training": trained - began, "measuring": time.perf_counter() - trained}
     demo = Demo(scenes, rival, seed, steps, seconds, environment())
     say("Drawing the report ...")
@@ -136,7 +136,7 @@ def run(
     return demo
 
 
-def measure(
+def score_model(
     name: str, model: Eigenmap, gallery: ImageSet, queries: ImageSet, rival: Mapping[str, Any], history: list[Record]
 ) -> Scene:
     """Score a model and its rivals on the queries, and look up a few examples."""

@@ -9,7 +9,7 @@ from typing import IO
 
 import numpy as np
 
-from eigenmap.core.files import sync_directory, whole_file, write_json
+from eigenmap.core.files import atomic_write, sync_directory, write_json
 from eigenmap.data.parquet import parquet_module
 from eigenmap.embedding.shards import FINGERPRINT, Codebook, code_table
 from eigenmap.model import Codes
@@ -29,18 +29,18 @@ def remove_names(names: Path | None) -> None:
         sync_directory(names.parent)
 
 
-def join(shards: Codebook, suffix: str, out: Path, names: Path) -> None:
+def join_shards(shards: Codebook, suffix: str, out: Path, names: Path) -> None:
     """Write one file from all shards, which are read one after the other; the names of an .npy file go to `names`."""
     if suffix == ".parquet":
         _join_parquet(shards, out)
     elif suffix == ".npz":
-        with whole_file(out) as file, zipfile.ZipFile(file, "w", allowZip64=True) as archive:
+        with atomic_write(out) as file, zipfile.ZipFile(file, "w", allowZip64=True) as archive:
             with archive.open("codes.npy", "w", force_zip64=True) as member:
                 _write_codes(member, shards)
             with archive.open("ids.npy", "w", force_zip64=True) as member:
                 np.lib.format.write_array(member, np.array(_names(shards), dtype=np.str_), allow_pickle=False)
     else:
-        with whole_file(out) as file:
+        with atomic_write(out) as file:
             _write_codes(file, shards)
         write_json(names, _names(shards))
 
@@ -64,6 +64,6 @@ def _join_parquet(shards: Codebook, out: Path) -> None:
     pq = parquet_module()
     metadata = {FINGERPRINT: shards.plan.fingerprint}
     schema = code_table([], np.empty((0, shards.plan.dim), np.float32), metadata).schema
-    with whole_file(out) as file, pq.ParquetWriter(file, schema) as writer:
+    with atomic_write(out) as file, pq.ParquetWriter(file, schema) as writer:
         for ids, codes in shards:
             writer.write_table(code_table(ids, codes, metadata))

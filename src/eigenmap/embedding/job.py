@@ -17,7 +17,7 @@ from eigenmap.data.images.stream import open_stream
 from eigenmap.data.parquet import parquet_module
 from eigenmap.embedding import engines
 from eigenmap.embedding.blocks import Encoding
-from eigenmap.embedding.files import SUFFIXES, join
+from eigenmap.embedding.files import SUFFIXES, join_shards
 from eigenmap.embedding.publication import Publication, Replaced
 from eigenmap.embedding.shards import Plan
 from eigenmap.embedding.workspace import ShardFolder, Workspace
@@ -202,7 +202,7 @@ def _finish(workspace: Workspace, begun: _Begun) -> Embedded:
         raise nothing_readable(codes.skipped)
     publication = Publication(begun.folder.path, workspace.out)
     if publication.staged != codes.path:
-        join(codes, workspace.out.suffix, publication.staged, publication.staged_names)
+        join_shards(codes, workspace.out.suffix, publication.staged, publication.staged_names)
     publication.publish(begun.replaced)
     workspace.discard()
     return Embedded(codes.images, codes.plan.dim, begun.skipped + codes.skipped, begun.kept)

@@ -18,12 +18,12 @@ from eigenmap.core.files import read_json, sync_directory, write_json
 from eigenmap.core.folders import exchange, move_new
 from eigenmap.embedding.checksums import content_digest
 from eigenmap.embedding.files import SUFFIXES, names_file
-from eigenmap.embedding.shards import DESCRIPTION, Codebook
+from eigenmap.embedding.shards import MANIFEST, Codebook
 
 Identity = list[int] | None
 """What a path leads to: the number of its inode, and for a file its size and time; None if it leads nowhere."""
 
-State = Literal["waiting", "published", "lost"]
+PublicationState = Literal["waiting", "published", "lost"]
 """Codes are not in their place yet, are there, or were there and are gone."""
 
 
@@ -78,7 +78,7 @@ class Publication:
     def require_ours(self) -> None:
         """Refuse to replace what is not codes: a folder of photos, say."""
         if self._is_folder:
-            if identity(self.out) is not None and not Codebook.is_at(self.out):
+            if path_identity(self.out) is not None and not Codebook.is_at(self.out):
                 raise EigenmapError(f"{self.out} exists and is not a folder of codes; choose another name")
             return
         for path in filter(None, (self.out, self.names)):
@@ -88,7 +88,7 @@ class Publication:
     def replaceable(self, overwrite: bool) -> Replaced:
         """What is there now, if it may be replaced."""
         self.require_ours()
-        found = Replaced(identity(self.out), None if self.names is None else identity(self.names))
+        found = Replaced(path_identity(self.out), None if self.names is None else path_identity(self.names))
         for path, there in ((self.out, found.out), (self.names, found.names)):
             if there is not None and not overwrite:
                 raise EigenmapError(
@@ -110,7 +110,7 @@ class Publication:
             self._record.unlink()
             raise
 
-    def settle(self) -> State:
+    def settle(self) -> PublicationState:
         """Finish or take back what a killed process began, and say where the codes are now."""
         try:
             record = _Record.read(self._record)
@@ -118,12 +118,12 @@ class Publication:
             return "waiting"
         digest, replaces = record
         _finish_move(self.staged, self.out)
-        state: State = "lost"
+        state: PublicationState = "lost"
         if _digest(self.staged) == digest:
             state = "waiting"
-            if identity(self.out) == replaces:
+            if path_identity(self.out) == replaces:
                 self._restore_names()
-        elif identity(self.staged) not in (None, replaces):  # it had appeared, and was to go back
+        elif path_identity(self.staged) not in (None, replaces):  # it had appeared, and was to go back
             if _digest(self.out) != digest:
                 raise EigenmapError(f"{self.staged} was found at {self.out} and is not ours; move it away")
             exchange(self.staged, self.out)
@@ -137,10 +137,10 @@ class Publication:
         return state
 
     def _place(self, replaces: Identity) -> None:
-        if replaces is not None and identity(self.out) == replaces:
+        if replaces is not None and path_identity(self.out) == replaces:
             with suppress(FileNotFoundError):  # gone in this moment: nothing is replaced
                 exchange(self.staged, self.out)
-                if identity(self.staged) == replaces and (not self._is_folder or Codebook.is_at(self.staged)):
+                if path_identity(self.staged) == replaces and (not self._is_folder or Codebook.is_at(self.staged)):
                     return
                 exchange(self.staged, self.out)
                 raise self._appeared(self.out)
@@ -166,7 +166,7 @@ class Publication:
         self._retired_names.unlink(missing_ok=True)
         with suppress(FileNotFoundError):
             move_new(names, self._retired_names)
-            if identity(self._retired_names) != replaces:
+            if path_identity(self._retired_names) != replaces:
                 self._restore_names()
                 self._record.unlink()
                 raise self._appeared(names)
@@ -207,14 +207,14 @@ class _Record(NamedTuple):
 
 def _finish_move(source: Path, target: Path) -> None:
     """Finish a `move_new` that was killed where renaming takes two steps."""
-    there = identity(source)
-    if there is not None and there == identity(target):
+    there = path_identity(source)
+    if there is not None and there == path_identity(target):
         source.unlink()
     elif there is not None and source.is_dir() and target.is_dir() and not any(target.iterdir()):
         target.rmdir()
 
 
-def identity(path: Path) -> Identity:
+def path_identity(path: Path) -> Identity:
     """What is at a path, following no link."""
     try:
         status = path.lstat()
@@ -227,4 +227,4 @@ def identity(path: Path) -> Identity:
 
 def _digest(path: Path) -> str | None:
     """What tells codes from others: of a folder its description, which has the checksums of all shards."""
-    return content_digest(path / DESCRIPTION if path.is_dir() else path)
+    return content_digest(path / MANIFEST if path.is_dir() else path)

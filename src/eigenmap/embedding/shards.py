@@ -24,14 +24,14 @@ import numpy as np
 
 from eigenmap.core.arguments import a_path
 from eigenmap.core.errors import EigenmapError
-from eigenmap.core.files import as_json, open_regular, parse_json, read_json, whole_file, write_json
+from eigenmap.core.files import atomic_write, json_bytes, open_regular, parse_json, read_json, write_json
 from eigenmap.data.npy import read_npy
 from eigenmap.data.parquet import parquet_module
 from eigenmap.embedding.blocks import Block
 from eigenmap.embedding.checksums import Checksum
 from eigenmap.model import Codes
 
-DESCRIPTION = "_embedding.json"  # with an underscore, so that readers of Parquet folders pass it over
+MANIFEST = "_embedding.json"  # with an underscore, so that readers of Parquet folders pass it over
 FINGERPRINT = "eigenmap_fingerprint"
 """In the metadata of a parquet file: the model that made its codes."""
 
@@ -70,14 +70,14 @@ def write_shard(folder: Path, plan: Plan, number: int, block: Block) -> Checksum
     """Write the files of a shard durably, each whole or not at all."""
     checksums = {}
     for name in shard_files(plan, number):
-        with whole_file(folder / name) as file:
+        with atomic_write(folder / name) as file:
             if name.endswith(".parquet"):
                 metadata = {FINGERPRINT: plan.fingerprint}
                 parquet_module().write_table(code_table(block.ids, block.codes, metadata), file)
             elif name.endswith(".npy"):
                 np.save(file, block.codes)
             else:
-                file.write(as_json(block.ids))
+                file.write(json_bytes(block.ids))
             checksums[name] = Checksum.of(file)
     return checksums
 
@@ -101,9 +101,9 @@ class Codebook:
         """Read what `_embedding.json` says."""
         path = a_path(path, "path")
         try:
-            about = read_json(path / DESCRIPTION) if cls.is_at(path) else None
+            about = read_json(path / MANIFEST) if cls.is_at(path) else None
         except (OSError, ValueError) as error:
-            raise EigenmapError(f"{path / DESCRIPTION} is damaged or cannot be read: {error}") from error
+            raise EigenmapError(f"{path / MANIFEST} is damaged or cannot be read: {error}") from error
         if not isinstance(about, dict) or about.get("kind") != _KIND or about.get("version") != _VERSION:
             raise EigenmapError(f"{path} is not a finished folder of codes; `eigenmap embed` writes one")
         try:
@@ -112,12 +112,12 @@ class Codebook:
             return cls(
                 path,
                 _checked_plan(Plan(**about["plan"])),
-                whole(about["images"], 0),
+                json_integer(about["images"], 0),
                 [(str(name), str(reason)) for name, reason in about["skipped"]],
                 checksums_from_json(about["files"]) if "files" in about else None,
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise EigenmapError(f"{path / DESCRIPTION} is damaged; embed the images again") from error
+            raise EigenmapError(f"{path / MANIFEST} is damaged; embed the images again") from error
 
     def write_description(self) -> None:
         """Write `_embedding.json`, which makes the folder a folder of codes."""
@@ -129,12 +129,12 @@ class Codebook:
             "skipped": [list(pair) for pair in self.skipped],
             "files": {name: checksum._asdict() for name, checksum in (self.checksums or {}).items()},
         }
-        write_json(self.path / DESCRIPTION, about | {"checksum": _own_checksum(about)})
+        write_json(self.path / MANIFEST, about | {"checksum": _own_checksum(about)})
 
     @staticmethod
     def is_at(path: Path) -> bool:
         """Whether a folder holds finished codes."""
-        return (path / DESCRIPTION).is_file()
+        return (path / MANIFEST).is_file()
 
     def verify(self) -> bool:
         """Read every file and compare it with its size and checksum; an EigenmapError names the first damaged one.
@@ -201,7 +201,7 @@ class Codebook:
 
 def _compare(file: IO[bytes], expected: Checksum | None) -> None:
     if expected is None:
-        raise ValueError(f"{DESCRIPTION} does not know it")
+        raise ValueError(f"{MANIFEST} does not know it")
     size = os.fstat(file.fileno()).st_size
     if size != expected.size:
         raise ValueError(f"it has {size:,} bytes and should have {expected.size:,}")
@@ -217,7 +217,7 @@ def _from_parquet(file: IO[bytes], dim: int) -> tuple[list[str], Codes]:
 
 def _checked_plan(plan: Plan) -> Plan:
     for number in (plan.dim, plan.images, plan.shard_size):
-        whole(number, 1)
+        json_integer(number, 1)
     if plan.files not in ("parquet", "npy"):
         raise ValueError(f"files cannot be {plan.files!r}")
     return plan
@@ -225,10 +225,10 @@ def _checked_plan(plan: Plan) -> Plan:
 
 def checksums_from_json(files: Mapping[str, Mapping[str, Any]]) -> Checksums:
     """The checksums that a JSON file has; ValueError, KeyError, TypeError or AttributeError if it has none."""
-    return {name: Checksum(whole(entry["size"], 0), str(entry["crc32"])) for name, entry in files.items()}
+    return {name: Checksum(json_integer(entry["size"], 0), str(entry["crc32"])) for name, entry in files.items()}
 
 
-def whole(number: object, least: int) -> int:
+def json_integer(number: object, least: int) -> int:
     """A whole number that a JSON file has; ValueError if it is none, or less than `least`."""
     if not isinstance(number, int) or isinstance(number, bool) or number < least:
         raise ValueError(f"{number!r} is not a whole number of at least {least}")

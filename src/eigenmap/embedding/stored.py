@@ -17,7 +17,7 @@ from eigenmap.embedding.files import names_file
 from eigenmap.embedding.shards import FINGERPRINT, Codebook
 from eigenmap.model import Codes
 
-Blocks: TypeAlias = Iterator[tuple[list[str], Codes]]
+CodeBlocks: TypeAlias = Iterator[tuple[list[str], Codes]]
 
 _ROWS = 8192
 """Codes read at a time."""
@@ -37,9 +37,9 @@ class StoredCodes:
     path: Path
     dim: int
     fingerprint: str | None
-    read: Callable[[], Blocks]
+    read: Callable[[], CodeBlocks]
 
-    def __iter__(self) -> Blocks:
+    def __iter__(self) -> CodeBlocks:
         return self.read()
 
 
@@ -84,7 +84,7 @@ def _parquet(path: Path) -> StoredCodes | None:
     if "id" not in columns or not dim:
         return None
 
-    def read() -> Blocks:
+    def read() -> CodeBlocks:
         for batch in batches(file, path, _ROWS, columns=["id", "code"]):
             with readable(path):
                 flat = batch.column("code").flatten().to_numpy(zero_copy_only=False)
@@ -98,7 +98,7 @@ def _is_matrix(codes: Array) -> bool:
     return codes.ndim == 2 and codes.dtype.kind == "f" and codes.size > 0
 
 
-def _cut(codes: Array, names: list[str]) -> Blocks:
+def _cut(codes: Array, names: list[str]) -> CodeBlocks:
     for start in range(0, len(codes), _ROWS):
         rows = slice(start, start + _ROWS)
         yield names[rows], np.asarray(codes[rows], np.float32)

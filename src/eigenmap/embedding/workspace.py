@@ -31,13 +31,13 @@ from eigenmap.data.images.rows import ImageStream
 from eigenmap.embedding.blocks import Block
 from eigenmap.embedding.checksums import Checksum
 from eigenmap.embedding.shards import (
-    DESCRIPTION,
+    MANIFEST,
     Checksums,
     Codebook,
     Plan,
     checksums_from_json,
+    json_integer,
     shard_files,
-    whole,
     write_shard,
 )
 
@@ -110,7 +110,7 @@ class _Finished(NamedTuple):
     def from_json(cls, about: Any) -> _Finished:
         """The inverse of `as_json`; ValueError, KeyError, TypeError or AttributeError where it makes no sense."""
         skipped = [(str(name), str(reason)) for name, reason in about["skipped"]]
-        return cls(whole(about["images"], 0), skipped, about["source"], checksums_from_json(about["files"]))
+        return cls(json_integer(about["images"], 0), skipped, about["source"], checksums_from_json(about["files"]))
 
     def as_json(self) -> dict[str, Any]:
         """What is written to disk."""
@@ -180,7 +180,7 @@ class ShardFolder:
         """Sum up the shards in _embedding.json."""
         images, skipped, checksums = self.summary()
         for path in self.codes.iterdir():  # what a killed process left half written
-            if path.name not in checksums and path.name != DESCRIPTION:
+            if path.name not in checksums and path.name != MANIFEST:
                 path.unlink()
         made = Codebook(self.codes, self.plan, images, skipped, checksums)
         made.write_description()

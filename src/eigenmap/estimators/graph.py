@@ -18,8 +18,8 @@ from eigenmap.core.errors import EigenmapError
 from eigenmap.data.graphs.graph import load_graph
 from eigenmap.description import (
     DESCRIPTION,
-    FORMAT,
     LOADERS,
+    MODEL_FORMAT,
     Checks,
     check_values,
     format_of,
@@ -157,7 +157,7 @@ class GraphEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         directory = a_path(directory, "directory")
         path = directory / DESCRIPTION
         kind = format_of(directory)
-        if kind != FORMAT:
+        if kind != MODEL_FORMAT:
             raise EigenmapError(f"{directory} holds a model that {LOADERS[kind]} reads, not {_NAME}.load.")
         model = Eigenmap.load(directory)
         about = model.training.pop(_ESTIMATOR, None)

@@ -19,7 +19,7 @@ from eigenmap.core.errors import EigenmapError
 from eigenmap.estimators.saved import load_estimator, save_estimator
 from eigenmap.kernels import report
 from eigenmap.kernels.relation import NEIGHBOURS, PRECOMPUTED, make_relation, one_row_each
-from eigenmap.kernels.solver import Found, Settings, Solver
+from eigenmap.kernels.solver import FitReport, Settings, Solver
 from eigenmap.objectives.objective import number
 
 Array = np.ndarray[Any, Any]
@@ -182,7 +182,7 @@ class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         self._stale = True
         return self
 
-    def _say(self, found: Found) -> None:
+    def _say(self, found: FitReport) -> None:
         self._found, self._stale, k = found, False, self._solver.settings.n_components
         if len(found.eigenvalues) < k:
             why = (
@@ -196,7 +196,7 @@ class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
                 stacklevel=3,
             )
 
-    def _aligned(self) -> Found:
+    def _aligned(self) -> FitReport:
         """What was found, brought up to date after `partial_fit`."""
         check_is_fitted(self)
         if self._stale:

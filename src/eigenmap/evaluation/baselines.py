@@ -20,10 +20,10 @@ from torch import Tensor
 from eigenmap.core.errors import EigenmapError
 from eigenmap.data import ImageSet
 from eigenmap.data.images.labels import Labels
-from eigenmap.evaluation.ranking import Codes
-from eigenmap.evaluation.retrieval import Row, lengths, pca, project, random_features, retrieval
+from eigenmap.evaluation.ranking import CodesLike
+from eigenmap.evaluation.retrieval import ScoreRow, lengths, pca, project, random_features, retrieval
 from eigenmap.model import Eigenmap
-from eigenmap.spectrum import unit_rows
+from eigenmap.spectrum import unit_rms_rows
 
 TOP = (100, 1000)
 DRAWS = 10
@@ -40,7 +40,7 @@ def compare(
     pixels: bool = True,
     draws: int = 0,
     seed: int = 0,
-) -> dict[str, list[Row]]:
+) -> dict[str, list[ScoreRow]]:
     """Score the ordered code and the baselines; the network sees every image once.
 
     Args:
@@ -54,9 +54,12 @@ def compare(
 
     """
     truth = same_classes(queries, gallery)
-    (query_features, query_psi), (features, psi) = outputs(model, queries.pixels), outputs(model, gallery.pixels)
+    (query_features, query_psi), (features, psi) = (
+        network_outputs(model, queries.pixels),
+        network_outputs(model, gallery.pixels),
+    )
     axes = pca(features)
-    codes: dict[str, tuple[Codes, Codes]] = {
+    codes: dict[str, tuple[CodesLike, CodesLike]] = {
         "ours": (_ordered(model, query_features, query_psi), _ordered(model, features, psi)),
         "encoder-pca": (project(query_features, axes), project(features, axes)),
     }
@@ -79,15 +82,15 @@ def compare_random(
     top: Sequence[int] = TOP,
     draws: int = DRAWS,
     seed: int = 0,
-) -> list[Row]:
+) -> list[ScoreRow]:
     """Score the projector's raw outputs in random order alone, with the spread over draws."""
-    (_, psi), (_, query_psi) = outputs(model, gallery.pixels), outputs(model, queries.pixels)
+    (_, psi), (_, query_psi) = network_outputs(model, gallery.pixels), network_outputs(model, queries.pixels)
     truth = same_classes(queries, gallery)
     return random_features(query_psi, psi, *truth, lengths(psi.shape[1]), top, draws=draws, seed=seed)
 
 
 @torch.inference_mode()
-def outputs(model: Eigenmap, pixels: Tensor, batch_size: int = 256) -> tuple[Tensor, Tensor]:
+def network_outputs(model: Eigenmap, pixels: Tensor, batch_size: int = 256) -> tuple[Tensor, Tensor]:
     """What the encoder and the projector return for images, on the CPU."""
     parts = [model.network(model.image(batch.to(model.device))) for batch in torch.split(pixels, batch_size)]
     features, psi = (torch.cat(side).float().cpu() for side in zip(*parts, strict=True))
@@ -97,7 +100,7 @@ def outputs(model: Eigenmap, pixels: Tensor, batch_size: int = 256) -> tuple[Ten
 def _ordered(model: Eigenmap, features: Tensor, psi: Tensor, batch_size: int = 256) -> Tensor:
     """The codes that `model.encode` makes of the images with these outputs."""
     raw = features if model.source == "encoder" else psi
-    return torch.cat([model.alignment.apply(unit_rows(part)) for part in torch.split(raw, batch_size)])
+    return torch.cat([model.alignment.apply(unit_rms_rows(part)) for part in torch.split(raw, batch_size)])
 
 
 def split_queries(images: ImageSet, most: int = 1000, share: float = 0.2, seed: int = 0) -> tuple[ImageSet, ImageSet]:

@@ -20,10 +20,10 @@ from eigenmap.core.errors import EigenmapError
 from eigenmap.evaluation.checks import class_numbers
 from eigenmap.evaluation.neighbours import knn_accuracy
 from eigenmap.evaluation.probe import LinearProbe, fit_ridge, fit_sgd, fractions
-from eigenmap.evaluation.ranking import Codes, as_tensor, check_codes, device_of
+from eigenmap.evaluation.ranking import CodesLike, check_codes, codes_as_tensor, device_of
 from eigenmap.evaluation.retrieval import lengths
 
-Probe = Literal["ridge", "sgd"]
+ProbeKind = Literal["ridge", "sgd"]
 
 
 class ClassRow(TypedDict):
@@ -37,14 +37,14 @@ class ClassRow(TypedDict):
 
 
 def evaluate_classes(
-    train: Codes,
-    train_labels: Codes,
-    test: Codes,
-    test_labels: Codes,
+    train: CodesLike,
+    train_labels: CodesLike,
+    test: CodesLike,
+    test_labels: CodesLike,
     *,
     dims: Sequence[int] | None = None,
     shares: Sequence[float] = (0.01, 0.1, 1.0),
-    probe: Probe = "ridge",
+    probe: ProbeKind = "ridge",
     n_neighbours: int = 200,
     seed: int = 0,
     device: torch.device | str | None = None,
@@ -56,11 +56,11 @@ def evaluate_classes(
     """
     width = check_codes(test, train)
     at = lengths(width) if dims is None else [whole_number(dim, "dim", 1, width) for dim in dims]
-    if probe not in get_args(Probe):
-        raise EigenmapError(f"probe must be one of {', '.join(get_args(Probe))}, not {probe!r}")
+    if probe not in get_args(ProbeKind):
+        raise EigenmapError(f"probe must be one of {', '.join(get_args(ProbeKind))}, not {probe!r}")
     fit = fit_ridge if probe == "ridge" else fit_standardised_sgd
     place = torch.device(device) if device is not None else device_of(train)
-    known, asked = as_tensor(train, place), as_tensor(test, place)
+    known, asked = codes_as_tensor(train, place), codes_as_tensor(test, place)
     labels = class_numbers(train_labels, len(train), "train_labels")
     truth = class_numbers(test_labels, len(test), "test_labels")
     rows = []
@@ -81,7 +81,7 @@ def evaluate_classes(
 
 
 @torch.no_grad()
-def fit_standardised_sgd(features: Tensor, labels: Codes) -> LinearProbe:
+def fit_standardised_sgd(features: Tensor, labels: CodesLike) -> LinearProbe:
     """`fit_sgd` on features of mean 0 and variance 1, as a probe of the features as they are.
 
         W (x - m) / s + b = (W / s) x + (b - W m / s)

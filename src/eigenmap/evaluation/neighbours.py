@@ -21,14 +21,14 @@ from torch import Tensor
 from eigenmap.core.arguments import whole_number
 from eigenmap.core.errors import EigenmapError
 from eigenmap.evaluation.checks import class_numbers
-from eigenmap.evaluation.ranking import Codes, nearest
+from eigenmap.evaluation.ranking import CodesLike, nearest
 
 
 @torch.no_grad()
 def knn_predict(
-    queries: Codes,
-    gallery: Codes,
-    gallery_labels: Codes,
+    queries: CodesLike,
+    gallery: CodesLike,
+    gallery_labels: CodesLike,
     *,
     n_neighbours: int = 200,
     temperature: float = 0.1,
@@ -73,10 +73,10 @@ def knn_predict(
 
 
 def knn_accuracy(
-    queries: Codes,
-    query_labels: Codes,
-    gallery: Codes,
-    gallery_labels: Codes,
+    queries: CodesLike,
+    query_labels: CodesLike,
+    gallery: CodesLike,
+    gallery_labels: CodesLike,
     *,
     n_neighbours: int = 200,
     temperature: float = 0.1,

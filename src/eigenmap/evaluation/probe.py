@@ -28,7 +28,7 @@ from torch.nn import functional as F
 from eigenmap.core.arguments import whole_number
 from eigenmap.core.errors import EigenmapError
 from eigenmap.evaluation.checks import class_numbers
-from eigenmap.evaluation.ranking import Codes, as_tensor, device_of
+from eigenmap.evaluation.ranking import CodesLike, codes_as_tensor, device_of
 
 LAMBDAS = tuple(10.0**power for power in range(-8, 3))
 
@@ -42,7 +42,7 @@ class LinearProbe(NamedTuple):
     """(n_classes,)"""
 
     @torch.no_grad()
-    def predict(self, features: Codes, block: int = 16_384) -> Tensor:
+    def predict(self, features: CodesLike, block: int = 16_384) -> Tensor:
         """Class number of each row, (n,) int64 on the probe's device."""
         if features.ndim != 2 or features.shape[1] != self.weight.shape[1]:
             raise EigenmapError(
@@ -50,11 +50,11 @@ class LinearProbe(NamedTuple):
             )
         parts = [torch.empty(0, dtype=torch.int64, device=self.weight.device)]
         for start in range(0, len(features), block):
-            x = as_tensor(features[start : start + block], self.weight.device, self.weight.dtype)
+            x = codes_as_tensor(features[start : start + block], self.weight.device, self.weight.dtype)
             parts.append(F.linear(x, self.weight, self.bias).argmax(1))
         return torch.cat(parts)
 
-    def accuracy(self, features: Codes, labels: Codes) -> float:
+    def accuracy(self, features: CodesLike, labels: CodesLike) -> float:
         """Share of rows classified correctly."""
         truth = class_numbers(labels, len(features), "labels")
         return float((self.predict(features).cpu() == truth).double().mean())
@@ -62,8 +62,8 @@ class LinearProbe(NamedTuple):
 
 @torch.no_grad()
 def fit_sgd(
-    features: Codes,
-    labels: Codes,
+    features: CodesLike,
+    labels: CodesLike,
     *,
     epochs: int = 100,
     batch_size: int = 256,
@@ -101,8 +101,8 @@ def fit_sgd(
 
 @torch.no_grad()
 def fit_ridge(
-    features: Codes,
-    labels: Codes,
+    features: CodesLike,
+    labels: CodesLike,
     *,
     lambdas: Sequence[float] = LAMBDAS,
     held_out: float = 0.2,
@@ -139,7 +139,7 @@ def fit_ridge(
     return _solve(moments, shift, [choice])[0]
 
 
-def fractions(labels: Codes, shares: Sequence[float] = (0.01, 0.1, 1.0), seed: int = 0) -> dict[float, Tensor]:
+def fractions(labels: CodesLike, shares: Sequence[float] = (0.01, 0.1, 1.0), seed: int = 0) -> dict[float, Tensor]:
     """Stratified subsets of the data for few-label evaluation: share -> indices in increasing order.
 
     Of each class the rounded share is taken, at least one item; smaller subsets lie inside larger ones.
@@ -199,12 +199,12 @@ def _solve(moments: _Moments, shift: Tensor, lambdas: Sequence[float]) -> list[L
 
 
 def _training_data(
-    features: Codes, labels: Codes, device: torch.device, dtype: torch.dtype | None
+    features: CodesLike, labels: CodesLike, device: torch.device, dtype: torch.dtype | None
 ) -> tuple[Tensor, Tensor, int]:
     if features.ndim != 2 or len(features) == 0:
         raise EigenmapError("features must be a matrix with at least one row")
     y = class_numbers(labels, len(features), "labels").to(device)
-    x = as_tensor(features, device, dtype)
+    x = codes_as_tensor(features, device, dtype)
     if not bool(torch.isfinite(x).all()):
         raise EigenmapError("features hold NaN or infinite values; every feature must be a finite number")
     return x, y, int(y.max()) + 1

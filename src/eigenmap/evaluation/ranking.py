@@ -24,14 +24,14 @@ from torch import Tensor
 from eigenmap.core.arguments import whole_number
 from eigenmap.core.errors import EigenmapError
 
-Codes: TypeAlias = "Tensor | NDArray[Any]"
+CodesLike: TypeAlias = "Tensor | NDArray[Any]"
 
 _ONE = 2.0**30  # cosine 1 in fixed point; a power of two, so scaling by it is exact
 _SHIFT = 2**32
 _EXCLUDED = torch.iinfo(torch.int64).min
 
 
-class Ranking(NamedTuple):
+class RankedGallery(NamedTuple):
     """The `top` nearest gallery items of every query, nearest first."""
 
     indices: Tensor
@@ -42,8 +42,8 @@ class Ranking(NamedTuple):
 
 @torch.no_grad()
 def nearest(
-    queries: Codes,
-    gallery: Codes,
+    queries: CodesLike,
+    gallery: CodesLike,
     top: int,
     dim: int | None = None,
     *,
@@ -53,7 +53,7 @@ def nearest(
     gallery_block: int = 65_536,
     device: torch.device | str | None = None,
     tf32: bool = False,
-) -> Ranking:
+) -> RankedGallery:
     """Rank the gallery for every query by the cosine of the first `dim` features, or the first of `order`.
 
     `block` queries (default 128 on a CPU, 1,024 on a GPU) meet `gallery_block` gallery rows at a time, so
@@ -90,10 +90,10 @@ def nearest(
                     keys = both.topk(min(top, both.shape[1]), dim=1).values
                 merged.append(keys)
             best = torch.cat(merged)
-    return Ranking(_SHIFT - 1 - best % _SHIFT, (best >> 32).float() / _ONE)
+    return RankedGallery(_SHIFT - 1 - best % _SHIFT, (best >> 32).float() / _ONE)
 
 
-def _prefix(codes: Codes, dim: int, order: Tensor | None) -> Codes:
+def _prefix(codes: CodesLike, dim: int, order: Tensor | None) -> CodesLike:
     """Cut codes at `dim` features, those numbered in `order` if it is given."""
     if order is None:
         return codes[:, :dim]
@@ -101,9 +101,9 @@ def _prefix(codes: Codes, dim: int, order: Tensor | None) -> Codes:
     return codes[:, chosen.to(codes.device)] if isinstance(codes, Tensor) else codes[:, chosen.numpy()]
 
 
-def unit_rows(codes: Codes, device: torch.device) -> Tensor:
+def unit_rows(codes: CodesLike, device: torch.device) -> Tensor:
     """Divide rows by their Euclidean norm, in float32; a zero row stays zero (its cosines are 0)."""
-    rows = as_tensor(codes, device)
+    rows = codes_as_tensor(codes, device)
     # Norms in float64: squares of very large or small float32 numbers would leave its range.
     norm = torch.linalg.vector_norm(rows, dim=1, keepdim=True, dtype=torch.float64).float()
     if not bool(torch.isfinite(norm).all()):
@@ -111,19 +111,19 @@ def unit_rows(codes: Codes, device: torch.device) -> Tensor:
     return rows.div(norm.masked_fill_(norm == 0, 1.0))
 
 
-def as_tensor(codes: Codes, device: torch.device, dtype: torch.dtype | None = torch.float32) -> Tensor:
+def codes_as_tensor(codes: CodesLike, device: torch.device, dtype: torch.dtype | None = torch.float32) -> Tensor:
     """Codes as a tensor; numpy rows are copied, as torch warns about read-only (memory-mapped) arrays."""
     if isinstance(codes, Tensor):
         return codes.detach().to(device, dtype)
     return torch.from_numpy(np.array(codes)).to(device, dtype)
 
 
-def device_of(codes: Codes) -> torch.device:
+def device_of(codes: CodesLike) -> torch.device:
     """Where the codes are; numpy arrays are on the CPU."""
     return codes.device if isinstance(codes, Tensor) else torch.device("cpu")
 
 
-def check_codes(queries: Codes, gallery: Codes, drop_self: bool = False) -> int:
+def check_codes(queries: CodesLike, gallery: CodesLike, drop_self: bool = False) -> int:
     """Return the width queries and gallery share, or say why they cannot be compared."""
     for codes, name in ((queries, "queries"), (gallery, "gallery")):
         if codes.ndim != 2:

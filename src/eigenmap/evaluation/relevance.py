@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from eigenmap.core.errors import EigenmapError
-from eigenmap.evaluation.ranking import Codes
+from eigenmap.evaluation.ranking import CodesLike
 
 
 class Relevance:
@@ -20,7 +20,7 @@ class Relevance:
     [1, 2]
     """
 
-    def __init__(self, query_labels: Codes, gallery_labels: Codes, device: torch.device) -> None:
+    def __init__(self, query_labels: CodesLike, gallery_labels: CodesLike, device: torch.device) -> None:
         asked, offered = _checked(query_labels, "query_labels"), _checked(gallery_labels, "gallery_labels")
         if asked.shape[1:] != offered.shape[1:]:
             raise EigenmapError(
@@ -49,7 +49,7 @@ class Relevance:
         return (a & b).ne(0).any(-1) if self._packed else (a == b).squeeze(-1)
 
 
-def _checked(labels: Codes, name: str) -> Tensor:
+def _checked(labels: CodesLike, name: str) -> Tensor:
     tensor = torch.as_tensor(labels)
     numbers = not (tensor.is_floating_point() or tensor.dtype == torch.bool)
     if tensor.ndim == 2 and tensor.shape[1] > 0:

@@ -28,10 +28,10 @@ from torch import Tensor
 
 from eigenmap.core.arguments import whole_number
 from eigenmap.core.errors import EigenmapError
-from eigenmap.evaluation.ranking import Codes, as_tensor, check_codes, device_of, nearest
+from eigenmap.evaluation.ranking import CodesLike, check_codes, codes_as_tensor, device_of, nearest
 from eigenmap.evaluation.relevance import Relevance
 
-Row: TypeAlias = dict[str, float]
+ScoreRow: TypeAlias = dict[str, float]
 """One length: "dim" and one entry per metric. A list of rows is a table, and is JSON as it stands."""
 
 
@@ -51,10 +51,10 @@ def lengths(n_components: int, first: int = 2) -> list[int]:
 
 @torch.no_grad()
 def retrieval(
-    queries: Codes,
-    gallery: Codes,
-    query_labels: Codes,
-    gallery_labels: Codes,
+    queries: CodesLike,
+    gallery: CodesLike,
+    query_labels: CodesLike,
+    gallery_labels: CodesLike,
     dims: Sequence[int],
     top: Sequence[int] = (100, 1000),
     *,
@@ -64,7 +64,7 @@ def retrieval(
     gallery_block: int = 65_536,
     device: torch.device | str | None = None,
     tf32: bool = False,
-) -> list[Row]:
+) -> list[ScoreRow]:
     """Score the ranking of the gallery by the cosine of code prefixes, at each length of `dims`.
 
     Codes are (n, k) of any scale, numpy or torch. Labels are a bool matrix (n, n_classes), where an item may
@@ -106,15 +106,17 @@ def retrieval(
             _query_scores(relevance.hits(i, ranked[i : i + rows_at_once]), totals[i : i + rows_at_once], cuts)
             for i in range(0, len(ranked), rows_at_once)
         ]
-        table.append(Row(dim=dim) | {name: float(torch.cat([s[name] for s in scores]).mean()) for name in scores[0]})
+        table.append(
+            ScoreRow(dim=dim) | {name: float(torch.cat([s[name] for s in scores]).mean()) for name in scores[0]}
+        )
     return table
 
 
 def random_features(
-    queries: Codes,
-    gallery: Codes,
-    query_labels: Codes,
-    gallery_labels: Codes,
+    queries: CodesLike,
+    gallery: CodesLike,
+    query_labels: CodesLike,
+    gallery_labels: CodesLike,
     dims: Sequence[int],
     top: Sequence[int] = (100, 1000),
     *,
@@ -125,7 +127,7 @@ def random_features(
     gallery_block: int = 65_536,
     device: torch.device | str | None = None,
     tf32: bool = False,
-) -> list[Row]:
+) -> list[ScoreRow]:
     """Score codes whose features come in no order: the mean over `draws` random subsets of each length.
 
     Each draw permutes the features once and cuts the result at every length. Beside each metric stands its
@@ -134,7 +136,7 @@ def random_features(
     width = check_codes(queries, gallery, drop_self)
     dims = [whole_number(dim, "dim", 1, width) for dim in dims]
     generator = torch.Generator().manual_seed(seed)
-    drawn: dict[int, list[Row]] = {dim: [] for dim in dims}
+    drawn: dict[int, list[ScoreRow]] = {dim: [] for dim in dims}
     for draw in range(whole_number(draws, "draws")):
         order = torch.randperm(width, generator=generator)
         cut = [dim for dim in drawn if draw == 0 or dim < width]
@@ -168,7 +170,7 @@ class PCA(NamedTuple):
 
 
 @torch.no_grad()
-def pca(train_features: Codes, centred: bool = True, block: int = 8192) -> PCA:
+def pca(train_features: CodesLike, centred: bool = True, block: int = 8192) -> PCA:
     """Principal axes: eigenvectors of E[(x - m)(x - m)^T], m the mean, or 0 if not `centred`; all in float64.
 
     >>> basis = pca(torch.tensor([[0.0, 1.0], [0.0, 3.0]]))
@@ -182,10 +184,10 @@ def pca(train_features: Codes, centred: bool = True, block: int = 8192) -> PCA:
     m = torch.zeros(d, dtype=torch.float64, device=place)
     if centred:
         for start in range(0, n, block):
-            m += as_tensor(train_features[start : start + block], place, torch.float64).sum(0) / n
+            m += codes_as_tensor(train_features[start : start + block], place, torch.float64).sum(0) / n
     second = torch.zeros(d, d, dtype=torch.float64, device=place)
     for start in range(0, n, block):
-        x = as_tensor(train_features[start : start + block], place, torch.float64) - m
+        x = codes_as_tensor(train_features[start : start + block], place, torch.float64) - m
         second += x.T @ x / n
     if not bool(torch.isfinite(second).all()):
         raise EigenmapError("train_features hold NaN or infinite values; every feature must be a finite number")
@@ -193,7 +195,7 @@ def pca(train_features: Codes, centred: bool = True, block: int = 8192) -> PCA:
 
 
 @torch.no_grad()
-def project(features: Codes, basis: PCA, dim: int | None = None, block: int = 8192) -> Tensor:
+def project(features: CodesLike, basis: PCA, dim: int | None = None, block: int = 8192) -> Tensor:
     """Coordinates of the features along the first `dim` principal axes (default all), float32."""
     d = len(basis.mean)
     dim = d if dim is None else whole_number(dim, "dim", 1, d)
@@ -201,7 +203,7 @@ def project(features: Codes, basis: PCA, dim: int | None = None, block: int = 81
         raise EigenmapError(f"features of shape {tuple(features.shape)} do not fit principal axes of {d} features")
     axes, place = basis.components[:, :dim], basis.mean.device
     parts = [
-        ((as_tensor(features[start : start + block], place, torch.float64) - basis.mean) @ axes).float()
+        ((codes_as_tensor(features[start : start + block], place, torch.float64) - basis.mean) @ axes).float()
         for start in range(0, len(features), block)
     ]
     return torch.cat(parts) if parts else torch.empty(0, dim, device=place)
@@ -222,9 +224,9 @@ def _query_scores(hits: Tensor, n_relevant: Tensor, cuts: Sequence[int]) -> dict
     return scores
 
 
-def _mean_and_spread(rows: Sequence[Row]) -> Row:
+def _mean_and_spread(rows: Sequence[ScoreRow]) -> ScoreRow:
     """One row from those of several draws."""
-    summary = Row(dim=rows[0]["dim"])
+    summary = ScoreRow(dim=rows[0]["dim"])
     for name in [name for name in rows[0] if name != "dim"]:
         values = [row[name] for row in rows]
         summary[name] = mean(values)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from eigenmap.core.arguments import a_path, whole_number
-from eigenmap.core.files import as_json, whole_file
+from eigenmap.core.files import atomic_write, json_bytes
 from eigenmap.data.parquet import parquet_module
 from eigenmap.embedding.files import remove_names
 from eigenmap.embedding.shards import FINGERPRINT, code_table
@@ -29,7 +29,7 @@ def export_parquet(index: CodeIndex, out: str | Path, dim: int | None = None) ->
     pq = parquet_module()
     about = {FINGERPRINT: index.fingerprint or "", "eigenmap_metric": index.metric}
     rows = 0
-    with whole_file(a_path(out, "out")) as file:
+    with atomic_write(a_path(out, "out")) as file:
         writer: Any = None
         for ids, codes in _batches(index, dim):
             table = code_table(ids, codes, about)
@@ -74,8 +74,8 @@ def export_faiss(index: CodeIndex, out: str | Path, dim: int | None = None) -> P
     names = faiss_names_file(out)
     with ExitStack() as files:
         if texts:
-            files.enter_context(whole_file(names)).write(as_json(texts))
-        faiss.write_index(made, faiss.PyCallbackIOWriter(files.enter_context(whole_file(out)).write))
+            files.enter_context(atomic_write(names)).write(json_bytes(texts))
+        faiss.write_index(made, faiss.PyCallbackIOWriter(files.enter_context(atomic_write(out)).write))
         remove_names(names)
     return names if texts else None
 

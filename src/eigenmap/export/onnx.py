@@ -26,9 +26,9 @@ from torch.nn.functional import normalize
 
 from eigenmap.core.arguments import a_path
 from eigenmap.core.errors import EigenmapError
-from eigenmap.core.files import whole_file
+from eigenmap.core.files import atomic_write
 from eigenmap.model import Eigenmap
-from eigenmap.spectrum import unit_rows
+from eigenmap.spectrum import unit_rms_rows
 
 TOLERANCE = 1e-4
 """How far a feature of a unit code may be from that of `Eigenmap.encode`; in float32 it is about 1e-6."""
@@ -52,7 +52,7 @@ class Pipeline(nn.Module):
     def forward(self, pixels: Tensor) -> Tensor:
         """Codes (n, dim) of pixels (n, channels, size, size)."""
         features, psi = self.network(self.prepare(pixels))
-        rows = unit_rows(features if self.source == "encoder" else psi)
+        rows = unit_rms_rows(features if self.source == "encoder" else psi)
         return normalize((rows - self.mean) @ self.rotation, dim=1)
 
 
@@ -76,7 +76,7 @@ def export_onnx(run: str | Path, out: str | Path, dim: int | None = None) -> flo
         raise EigenmapError(
             f"ONNX Runtime computes other codes than the model (they differ by {difference:.2g}); nothing was written"
         )
-    with whole_file(out) as file:
+    with atomic_write(out) as file:
         file.write(content)
     return difference
 

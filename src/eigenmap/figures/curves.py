@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from eigenmap.core.errors import EigenmapError
-from eigenmap.figures.style import add_axes, add_legend, legend_label, look, new_figure
+from eigenmap.figures.style import add_axes, add_legend, legend_label, new_figure, series_style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -93,7 +93,7 @@ def _length_axis(axes: Axes, curves: Sequence[Curve], longest: int | None) -> No
 
 
 def _draw(axes: Axes, curve: Curve, number: int, longest: int | None) -> None:
-    style = look(curve.key, number)
+    style = series_style(curve.key, number)
     if len(curve.values) == 1:
         (level,) = curve.values.values()
         del style["marker"], style["markeredgecolor"], style["markeredgewidth"]

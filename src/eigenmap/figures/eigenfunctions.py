@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from eigenmap.core.errors import EigenmapError
-from eigenmap.figures.style import INK, MUTED, OKABE_ITO, PAPER, add_axes, look, new_figure, styled, write_text
+from eigenmap.figures.style import INK, MUTED, OKABE_ITO, PAPER, add_axes, new_figure, series_style, styled, write_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -142,7 +142,7 @@ def _eigenvalues(axes: Axes, found: Eigenfunctions) -> None:
     place = np.arange(1, len(found.eigenvalues) + 1)
     true: dict[str, Any] = {"color": INK, "linewidth": 1.1, "linestyle": (0, (4.0, 2.4)), "label": "true"}
     axes.plot(place, found.true_eigenvalues, **true)
-    axes.plot(place, found.eigenvalues, label="learned", **(look("ours") | {"linestyle": ""}))
+    axes.plot(place, found.eigenvalues, label="learned", **(series_style("ours") | {"linestyle": ""}))
     if float(min(found.eigenvalues.min(), found.true_eigenvalues.min())) > 0:
         axes.set_yscale("log")
     ticks = [int(tick) for tick in place if tick == 1 or tick % 2 == 0]

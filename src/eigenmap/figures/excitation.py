@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from eigenmap.core.errors import EigenmapError
 from eigenmap.data import ImageSet
 from eigenmap.evaluation.excitation import STEPS, excite, extremes
-from eigenmap.figures.gallery import Hit, Picture, Row, feature_grid, picture_of
+from eigenmap.figures.gallery import FeatureRow, Hit, Picture, feature_grid, picture_of
 from eigenmap.figures.style import MUTED, add_axes, new_figure
 from eigenmap.model import Eigenmap
 
@@ -86,7 +86,7 @@ def make_exciting(
 def exciting_figure(features: Sequence[ExcitedFeature]) -> Figure:
     """One row a feature: the items with the largest values, and those with the smallest."""
     rows = [
-        Row(
+        FeatureRow(
             str(feature.number),
             f"{feature.eigenvalue:.2f}",
             [[hit.picture for hit in feature.most], [hit.picture for hit in feature.least]],

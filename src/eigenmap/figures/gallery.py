@@ -2,7 +2,7 @@
 
     answers = Answers(image, "coat", {2: [Hit(picture, "coat", True), ...], 8: [...]})
     save(answer_grid([answers]), Path("figures/gallery"))
-    save(feature_grid([Row("1", "0.93", [most, least])], ["largest", "smallest"]), Path("figures/exciting"))
+    save(feature_grid([FeatureRow("1", "0.93", [most, least])], ["largest", "smallest"]), Path("figures/exciting"))
 
 Right and wrong differ in colour, in the line of the frame and in a mark, so that the grid can be read in grey.
 """
@@ -54,7 +54,7 @@ class Answers:
 
 
 @dataclass(frozen=True)
-class Row:
+class FeatureRow:
     """One feature: its name, a remark under it, and groups of pictures (largest values, smallest values)."""
 
     name: str
@@ -102,7 +102,7 @@ def _block(axes: Axes, query: Answers, lengths: int, results: int) -> None:
     axes.set_ylim(sheet.shape[0], -2)
 
 
-def feature_grid(rows: Sequence[Row], titles: Sequence[str]) -> Figure:
+def feature_grid(rows: Sequence[FeatureRow], titles: Sequence[str]) -> Figure:
     """One row a feature, one panel a group of pictures, with titles."""
     if not rows or not all(pictures for row in rows for pictures in row.groups):
         raise EigenmapError("There is nothing to draw: give at least one feature with pictures.")
@@ -118,7 +118,7 @@ def feature_grid(rows: Sequence[Row], titles: Sequence[str]) -> Figure:
     return figure
 
 
-def _feature_block(axes: Axes, rows: Sequence[Row], group: int, width: int, *, named: bool) -> None:
+def _feature_block(axes: Axes, rows: Sequence[FeatureRow], group: int, width: int, *, named: bool) -> None:
     side = len(rows[0].groups[0][0])
     pitch = round(side * (1 + _GAP))
     left = round(side * (_MARGIN if named else 0.4))

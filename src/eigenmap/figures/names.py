@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
-class About(NamedTuple):
+class FigureInfo(NamedTuple):
     """What a figure shows, and what it needs."""
 
     shows: str
@@ -13,14 +13,14 @@ class About(NamedTuple):
 
 
 FIGURES = {
-    "spectrum": About("the eigenvalue of every feature", "RUN"),
-    "lengths": About("neighbours that a cut code keeps", "RUN"),
-    "training": About("loss and health at every step", "RUN, its metrics.jsonl"),
-    "exciting": About("images that excite the first features", "RUN, --data"),
-    "queries": About("what some images find at 4 ... 64 features", "RUN, --data"),
-    "retrieval": About("mAP and precision by length, with baselines", "RUN, labelled --data"),
-    "scores": About("quality by length, from files", "--scores"),
-    "optimised": About("images made to excite features, slowly", "RUN, --only optimised"),
+    "spectrum": FigureInfo("the eigenvalue of every feature", "RUN"),
+    "lengths": FigureInfo("neighbours that a cut code keeps", "RUN"),
+    "training": FigureInfo("loss and health at every step", "RUN, its metrics.jsonl"),
+    "exciting": FigureInfo("images that excite the first features", "RUN, --data"),
+    "queries": FigureInfo("what some images find at 4 ... 64 features", "RUN, --data"),
+    "retrieval": FigureInfo("mAP and precision by length, with baselines", "RUN, labelled --data"),
+    "scores": FigureInfo("quality by length, from files", "--scores"),
+    "optimised": FigureInfo("images made to excite features, slowly", "RUN, --only optimised"),
 }
 """By the name of the file, in the order in which they are drawn."""
 

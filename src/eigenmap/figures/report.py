@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from eigenmap.core.errors import EigenmapError
-from eigenmap.core.files import make_folder, whole
+from eigenmap.core.files import atomic_path, make_folder
 from eigenmap.figures.gallery import Answers, Hit, Picture
 from eigenmap.figures.style import css_variables, inline
 
@@ -76,7 +76,7 @@ def write(page: Page, path: Path) -> Path:
     """Write the page, whole or not at all."""
     try:
         make_folder(path.parent)
-        with whole(path) as partial:
+        with atomic_path(path) as partial:
             partial.write_text(page.html(), encoding="utf-8", errors="replace")  # odd bytes of file names
     except OSError as error:
         raise EigenmapError(f"The report {path} cannot be written: {error.strerror}.") from error
@@ -88,7 +88,7 @@ def paragraph(text: str) -> Html:
     return f"<p>{escape(text)}</p>"
 
 
-def numbers(items: Iterable[tuple[str, str]]) -> Html:
+def key_figures(items: Iterable[tuple[str, str]]) -> Html:
     """The few numbers to remember, large: (number, what it is)."""
     cells = "".join(f"<div><b>{escape(number)}</b><span>{escape(what)}</span></div>" for number, what in items)
     return f'<div class="numbers">{cells}</div>'

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from eigenmap.core.errors import EigenmapError
-from eigenmap.evaluation.retrieval import Row
+from eigenmap.evaluation.retrieval import ScoreRow
 from eigenmap.figures import report
 from eigenmap.figures.report import Html, Page, Section
 from eigenmap.figures.scores import default_metrics, panels, words_for
@@ -35,7 +35,7 @@ def run_page(study: Study, figures: Figures) -> Page:
     about = run.model.training
     recipe = about.get("recipe", {})
     sections = [
-        Section("At a glance", [report.numbers(_glance(run, study.comparison))]),
+        Section("At a glance", [report.key_figures(_glance(run, study.comparison))]),
         retrieval_section(study, figures),
         scores_section(study, figures),
         queries_section(study),
@@ -156,7 +156,7 @@ def spectrum_section(runs: Sequence[TrainedRun], figures: Figures) -> Section:
 
 def training_section(runs: Sequence[TrainedRun], figures: Figures, numbers: Sequence[tuple[str, str]] = ()) -> Section:
     """Curves, and the health of the features."""
-    blocks: list[Html] = [report.numbers(numbers)] if numbers else []
+    blocks: list[Html] = [report.key_figures(numbers)] if numbers else []
     if "training" not in figures:
         blocks.append(report.paragraph("There is no metrics.jsonl beside the model, so the curves are not known."))
     else:
@@ -261,7 +261,7 @@ def configuration(run: TrainedRun) -> dict[str, Any]:
     return recipe | {name: value for name, value in known.items() if value is not None}
 
 
-def comparison_rows(comparison: Mapping[str, Sequence[Row]], metric: str) -> tuple[list[str], list[list[str]]]:
+def comparison_rows(comparison: Mapping[str, Sequence[ScoreRow]], metric: str) -> tuple[list[str], list[list[str]]]:
     """Head and rows of a table: one row a code, one column a length of ours, and the full length of each last."""
     dims = [int(row["dim"]) for row in comparison["ours"]][:-1][:8]
     rows = []
@@ -275,7 +275,7 @@ def comparison_rows(comparison: Mapping[str, Sequence[Row]], metric: str) -> tup
     return ["features", *map(str, dims), "full (of)"], rows
 
 
-def _glance(run: TrainedRun, comparison: Mapping[str, Sequence[Row]]) -> list[tuple[str, str]]:
+def _glance(run: TrainedRun, comparison: Mapping[str, Sequence[ScoreRow]]) -> list[tuple[str, str]]:
     """The few numbers to remember."""
     about = run.model.training
     numbers = [(str(run.model.n_components), "ordered features")]

@@ -1,7 +1,7 @@
 """Everything known about a run, and all figures that can be drawn from it.
 
 run = read_run(Path("runs/mine"))
-figures = draw(Study(run, exciting=excited_by(run.model, images)))
+figures = draw_figures(Study(run, exciting=excited_by(run.model, images)))
 save(figures["exciting"], Path("figures/exciting"))
 """
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from eigenmap.core.errors import EigenmapError
-from eigenmap.evaluation.retrieval import Row
+from eigenmap.evaluation.retrieval import ScoreRow
 from eigenmap.figures.curves import Curve, Panel, length_curves
 from eigenmap.figures.excitation import ExcitedFeature, MadeFeature, exciting_figure, made_figure
 from eigenmap.figures.gallery import Answers, answer_grid
@@ -24,7 +24,7 @@ from eigenmap.figures.style import numbered_key
 from eigenmap.figures.training import training_figure
 from eigenmap.model import DESCRIPTION, Eigenmap
 from eigenmap.training.metrics import Record, read
-from eigenmap.training.run import METRICS
+from eigenmap.training.run import METRICS_FILE
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -56,7 +56,7 @@ class Study:
     """What figures and the report are made from; whatever was not looked at is empty."""
 
     run: TrainedRun | None
-    comparison: Mapping[str, Sequence[Row]] = field(default_factory=dict)
+    comparison: Mapping[str, Sequence[ScoreRow]] = field(default_factory=dict)
     answers: Sequence[Answers] = ()
     exciting: Sequence[ExcitedFeature] = ()
     made: Sequence[MadeFeature] = ()
@@ -68,7 +68,7 @@ class Study:
 
 def read_run(folder: Path, name: str = "run", title: str = "") -> TrainedRun:
     """Read a run; without metrics its history is empty."""
-    metrics = folder / METRICS
+    metrics = folder / METRICS_FILE
     if metrics.is_file() and not (folder / DESCRIPTION).is_file():
         raise EigenmapError(
             f"{folder} has metrics but no model: its training has not ended. Go on with `eigenmap fit ... --resume`."
@@ -77,13 +77,13 @@ def read_run(folder: Path, name: str = "run", title: str = "") -> TrainedRun:
     return TrainedRun(model, read(metrics) if metrics.is_file() else [], folder, name, title)
 
 
-def draw(study: Study, wanted: Collection[str] = FIGURES) -> dict[str, Figure]:
+def draw_figures(study: Study, wanted: Collection[str] = FIGURES) -> dict[str, Figure]:
     """Those of the wanted figures there is something to draw for, by their names in `FIGURES`."""
     drawn = {name: _DRAWERS[name](study) for name in FIGURES if name in wanted}
     return {name: figure for name, figure in drawn.items() if figure is not None}
 
 
-def numbers(study: Study) -> dict[str, Any]:
+def figure_data(study: Study) -> dict[str, Any]:
     """What the figures show that was measured for them, as JSON holds it."""
     return {
         "run": None if study.run is None else str(study.run.folder),
@@ -129,7 +129,7 @@ def runs_training(runs: Sequence[TrainedRun]) -> Figure | None:
     return training_figure(known) if known else None
 
 
-def comparison_panels(comparison: Mapping[str, Sequence[Row]]) -> list[Panel]:
+def comparison_panels(comparison: Mapping[str, Sequence[ScoreRow]]) -> list[Panel]:
     """MAP and precision of the ordered code and its baselines, each at the longest ranking that was scored."""
     return [
         Panel(
@@ -150,7 +150,7 @@ def comparison_panels(comparison: Mapping[str, Sequence[Row]]) -> list[Panel]:
     ]
 
 
-def comparison_metrics(comparison: Mapping[str, Sequence[Row]]) -> list[str]:
+def comparison_metrics(comparison: Mapping[str, Sequence[ScoreRow]]) -> list[str]:
     """What figures and tables show of a comparison."""
     return default_metrics([Scores("ours", comparison["ours"], Path())])
 

@@ -2,7 +2,7 @@
 
     figure = new_figure(6.4, 3.6)
     axes = add_axes(figure, xlabel="features", ylabel="mAP")
-    axes.plot(x, y, **look("ours"))
+    axes.plot(x, y, **series_style("ours"))
     save(figure, Path("figures/curve"))          # curve.svg and curve.png
     inline(figure, "mAP against code length")    # for a page: its colours follow the page's light or dark scheme
 
@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from eigenmap.core.errors import EigenmapError
-from eigenmap.core.files import make_folder, whole
+from eigenmap.core.files import atomic_path, make_folder
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -171,7 +171,7 @@ def legend_label(name: str) -> str:
     return literal(f" {name}" if name.startswith("_") else name)
 
 
-def look(name: str, number: int = 0) -> dict[str, Any]:
+def series_style(name: str, number: int = 0) -> dict[str, Any]:
     """Keyword arguments for `Axes.plot`; an unknown series gets one of the spare looks, by its number."""
     chosen = LOOKS.get(name, _SPARE[number % len(_SPARE)])
     return {
@@ -187,7 +187,7 @@ def look(name: str, number: int = 0) -> dict[str, Any]:
 
 def numbered_look(number: int) -> dict[str, Any]:
     """The same for series that have no names of their own, such as several runs of one method."""
-    return look(numbered_key(number), number)
+    return series_style(numbered_key(number), number)
 
 
 def numbered_key(number: int) -> str:
@@ -214,7 +214,7 @@ def save(figure: Figure, stem: Path) -> list[Path]:
         # On white: a viewer in dark mode would show dark text on nothing.
         svg = _render(figure, "svg", facecolor=PAPER, metadata={"Date": None, "Creator": None})
         for file, content in zip(files, (svg, png(figure)), strict=True):
-            with whole(file) as partial:
+            with atomic_path(file) as partial:
                 partial.write_bytes(content)
     except OSError as error:
         raise EigenmapError(f"The figure {stem} cannot be written: {error.strerror}.") from error

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from torch import nn
 
+from eigenmap.core.logging import LogFunction
 from eigenmap.fitting.align import Evidence
 from eigenmap.model import EncoderSpec, ImageInput, NodeEncoderSpec, NodeInput
 from eigenmap.networks import Network
 from eigenmap.recipes.recipe import BaseRecipe
 from eigenmap.spectrum import Alignment
 from eigenmap.training.config import Setting, TrainingConfig
-from eigenmap.training.health import HeldOut
+from eigenmap.training.health import HeldOutPairs
 from eigenmap.training.loop import Monitor, Relation
 
 if TYPE_CHECKING:
@@ -45,12 +46,12 @@ class Problem:
     stored: Network
     relation: Relation
     objective: nn.Module
-    held_out: HeldOut
+    held_out: HeldOutPairs
     evidence: Callable[[], Evidence]
     input: ImageInput | NodeInput
     encoder: EncoderSpec | NodeEncoderSpec
     identity: Mapping[str, Setting]
-    facts: Callable[[Alignment, Callable[[str], None]], dict[str, Any]]
+    facts: Callable[[Alignment, LogFunction], dict[str, Any]]
     pairs_to_align: int = 0
     monitor: Monitor | None = None
 

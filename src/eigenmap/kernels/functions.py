@@ -8,11 +8,11 @@ import torch
 from torch import Tensor, nn
 
 from eigenmap.core.errors import EigenmapError
-from eigenmap.kernels.train import outputs
+from eigenmap.kernels.train import hidden_and_psi
 from eigenmap.networks import MLP
 from eigenmap.relations.operator import uniform
 
-ROWS = 8192
+ROWS_AT_ONCE = 8192
 """Points that pass through the network at a time."""
 LAYOUTS = ("auto", "shared", "separate")
 SEPARATE_WIDTH = 32
@@ -56,22 +56,22 @@ class Functions:
     def span(self, x: Tensor) -> Tensor:
         """(B, m) the functions that are combined, in float64; the constant is the last of them."""
         with torch.no_grad():
-            parts = [self._outputs(part)[1 if self.span_psi else 0] for part in torch.split(x, ROWS)]
+            parts = [self._outputs(part)[1 if self.span_psi else 0] for part in torch.split(x, ROWS_AT_ONCE)]
         h = torch.cat(parts)
         return torch.cat([h, torch.ones_like(h[:, :1])], 1)
 
     def psi(self, x: Tensor) -> Tensor:
         """(B, k) what the network itself says, before alignment."""
         with torch.no_grad():
-            return torch.cat([self._outputs(part)[1] for part in torch.split(x, ROWS)])
+            return torch.cat([self._outputs(part)[1] for part in torch.split(x, ROWS_AT_ONCE)])
 
     def __call__(self, x: Tensor) -> Tensor:
         """(B, r) the ordered functions."""
-        return torch.cat([self.span(part) @ self.head for part in torch.split(x, ROWS)])
+        return torch.cat([self.span(part) @ self.head for part in torch.split(x, ROWS_AT_ONCE)])
 
     def _outputs(self, x: Tensor) -> tuple[Tensor, Tensor]:
         dtype = next(self.network.parameters()).dtype
-        features, psi = outputs(self.network, self.standardise(x.double()).to(dtype))
+        features, psi = hidden_and_psi(self.network, self.standardise(x.double()).to(dtype))
         return features.double(), psi.double()
 
 

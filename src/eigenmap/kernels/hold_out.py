@@ -56,7 +56,7 @@ class Verdict:
     residual: float
 
 
-class HeldOut:
+class HeldOutGram:
     """A Gram matrix whose points are in two groups, those to fit and those to judge by.
 
     Nothing of the matrix is copied: points that are held out have probability zero.
@@ -71,9 +71,9 @@ class HeldOut:
 
     Example::
 
-        held_out = HeldOut(operator, torch.Generator().manual_seed(0))
+        held_out = HeldOutGram(operator, torch.Generator().manual_seed(0))
         verdicts = held_out.judge(span, k=4)
-        solve(span, operator, 4, scale, seed=0, ridge=best(verdicts).ridge)
+        solve(span, operator, 4, scale, seed=0, ridge=best_verdict(verdicts).ridge)
 
     """
 
@@ -120,7 +120,7 @@ class HeldOut:
         return Verdict(ridge, eigenvalues, errors, float(residual))
 
 
-def best(verdicts: Sequence[Verdict]) -> Verdict:
+def best_verdict(verdicts: Sequence[Verdict]) -> Verdict:
     """The first verdict with the largest score."""
     noise = min(float(verdict.errors.min()) for verdict in verdicts)
     offset = max(MARGIN * noise, 1e-300)

@@ -11,17 +11,17 @@ from torch import Tensor
 
 from eigenmap.core.batch import Batch
 from eigenmap.core.errors import EigenmapError
-from eigenmap.kernels.train import Batches
 from eigenmap.relations.kernel import KERNELS, PROBE, Kernel, KernelBlocks, evenly, gram_matrix, kernel_function
 from eigenmap.relations.neighbours import NeighbourGraph
 from eigenmap.relations.operator import KernelOperator, MatrixOperator, Operator
+from eigenmap.training.loop import Relation
 
 NEIGHBOURS = "neighbours"
 PRECOMPUTED = "precomputed"
 
 
 @dataclass(frozen=True)
-class Relation:
+class KernelRelation:
     """Points, their measure, and how they are related: exactly one of `kernel`, `gram` and `graph`.
 
     Attributes:
@@ -58,7 +58,7 @@ class Relation:
             return KernelOperator(self.x.double(), self.kernel, self.p)
         return KernelOperator(self.x[rows].double(), self.kernel, self.p[rows] / self.p[rows].sum())
 
-    def batches(self, rows: Tensor | None, batch_size: int, seed: int, dtype: torch.dtype) -> Batches:
+    def batches(self, rows: Tensor | None, batch_size: int, seed: int, dtype: torch.dtype) -> Relation:
         """Small random blocks of the points with the numbers `rows` (all for None); edges for a graph."""
         if self.graph is not None:
             return self.graph
@@ -99,7 +99,7 @@ def make_relation(
     gram: Any,
     seed: int,
     edges: int,
-) -> Relation:
+) -> KernelRelation:
     """Read the parameters of an estimator; `gram` is the matrix of a precomputed kernel."""
     n = len(x)
     p = torch.full((n,), 1 / n, dtype=torch.float64) if weights is None else (weights / weights.sum()).double()
@@ -107,18 +107,18 @@ def make_relation(
     weighted = weights is not None and bool((weights != weights[0]).any())
     total = float(n if weights is None else weights.sum())
     if isinstance(kernel, str) and kernel == PRECOMPUTED:
-        return Relation(x, p, weighted, total, gram=gram_matrix(gram, n).to(x.device))
+        return KernelRelation(x, p, weighted, total, gram=gram_matrix(gram, n).to(x.device))
     if isinstance(kernel, str) and kernel == NEIGHBOURS:
         if weighted:
             raise EigenmapError('kernel="neighbours" has a measure of its own, the degrees; give no sample_weight.')
         params = neighbour_params(kernel_params)
         count = params.get("n_neighbors", min(15, n - 1))
         graph = NeighbourGraph(x.double(), count, seed=seed, batch_size=edges)
-        return Relation(x, graph.operator().p, True, total, graph=graph)
+        return KernelRelation(x, graph.operator().p, True, total, graph=graph)
     if not callable(kernel) and kernel not in KERNELS:
         known = ", ".join([*KERNELS, PRECOMPUTED, NEIGHBOURS])
         raise EigenmapError(f"There is no kernel {kernel!r}; choose one of {known} or give a function.")
-    return Relation(x, p, weighted, total, kernel=tried_kernel(x, kernel, kernel_params))
+    return KernelRelation(x, p, weighted, total, kernel=tried_kernel(x, kernel, kernel_params))
 
 
 def tried_kernel(x: Tensor, kernel: Any, kernel_params: Mapping[str, Any] | None) -> Kernel:

@@ -8,7 +8,7 @@ best approximations of the eigenfunctions of T have a closed form. Two steps, in
 2. An eigenfunction equals its own image: phi = T phi / mu, *everywhere*, also between the points and beyond them. So
    the last layer is the least-squares fit of h(z) W to (T u_j)(z) / mu_j over the points and over probes z scattered
    around them. Without the probes the fit is perfect at the points and wild where there are few of them
-   (`benchmarks/eigen_choices.py` compares the two).
+   (`benchmarks/eigenfunctions/choices.py` compares the two).
 
 A k x k Rayleigh-Ritz step makes the fitted functions orthonormal and sorted again. They replace those of the first step
 if they leave a smaller residual as far from the points as new points fall. Where that is far (few points for their

@@ -13,14 +13,15 @@ from eigenmap.core.batch import Batch
 from eigenmap.core.errors import EigenmapError
 from eigenmap.kernels import report
 from eigenmap.kernels.functions import Functions, Standardise, make_network, shared_width
-from eigenmap.kernels.hold_out import FEWEST, HeldOut, Verdict, best
-from eigenmap.kernels.relation import Relation
+from eigenmap.kernels.hold_out import FEWEST, HeldOutGram, Verdict, best_verdict
+from eigenmap.kernels.relation import KernelRelation
 from eigenmap.kernels.reservoir import Reservoir
 from eigenmap.kernels.ritz import DISTINCT, Solution, solve
-from eigenmap.kernels.train import Batches, Trainer, WholeBatch, make_objective, takes_weights
+from eigenmap.kernels.train import Trainer, WholeBatch, make_objective, takes_weights
 from eigenmap.objectives import shift_for
 from eigenmap.relations.kernel import PROBE, evenly
 from eigenmap.relations.operator import KernelOperator, MatrixOperator, Operator
+from eigenmap.training.loop import Relation
 
 GAINS = (1.0, 3.0)
 """Steepness of the first layer: both are tried before training, the better one stays. Few coordinates need more."""
@@ -53,7 +54,7 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Found:
+class FitReport:
     """What a fit reports: see the attributes of `NeuralEigenmap`; `narrow` if the network limits the rank."""
 
     eigenvalues: Tensor
@@ -72,7 +73,7 @@ def n_outputs(n_components: int, span_psi: bool) -> int:
 class Solver:
     """One fit: begin, train, align; or begin, and then steps on batches as they come."""
 
-    def __init__(self, settings: Settings, relation: Relation, seed: int) -> None:
+    def __init__(self, settings: Settings, relation: KernelRelation, seed: int) -> None:
         self.settings, self.seed = settings, seed
         self.generator = torch.Generator().manual_seed(seed)
         standardise = Standardise(relation.x, relation.p)
@@ -105,7 +106,7 @@ class Solver:
         self.trainer = self._make_trainer(self.functions)
         self.others = [functions for functions, _ in candidates if functions is not self.functions]
 
-    def fit(self, relation: Relation) -> Found:
+    def fit(self, relation: KernelRelation) -> FitReport:
         """Train on a relation and align."""
         n, capacity = len(relation), self.settings.reference_size
         order = torch.randperm(n, generator=self.generator).to(relation.x.device)
@@ -125,12 +126,12 @@ class Solver:
             training = training if self.held_out is None else self.held_out.p.nonzero().flatten()
             self._train_on_blocks(relation.batches(training, self.settings.batch_size, self.seed, self.dtype), n)
             if self.held_out is not None:
-                self.ridge = best(self.held_out.judge(self.functions.span, self.settings.n_components)).ridge
+                self.ridge = best_verdict(self.held_out.judge(self.functions.span, self.settings.n_components)).ridge
         if relation.kernel is not None:
             self.reservoir.add(relation.x, relation.p * relation.total, self.generator)
         return self.align(operator, None if judging is None else relation.operator(judging), solution)
 
-    def partial(self, relation: Relation) -> None:
+    def partial(self, relation: KernelRelation) -> None:
         """One pass of steps over new points, each together with as many old ones as fill a batch."""
         n, size = len(relation), self.settings.batch_size
         assert relation.kernel is not None
@@ -147,7 +148,7 @@ class Solver:
                 self.trainer.step(whole.batch(0), self.functions.standardise, root)
         self.reservoir.add(relation.x, relation.p * relation.total, self.generator)
 
-    def align_reservoir(self, kernel: Any) -> Found:
+    def align_reservoir(self, kernel: Any) -> FitReport:
         """Align on the points kept of all that came by; those beyond the reference block judge."""
         points, measure = self.reservoir.points.double(), self.reservoir.measure()
         order = torch.randperm(len(points), generator=torch.Generator().manual_seed(self.seed))
@@ -159,7 +160,7 @@ class Solver:
 
         return self.align(operator(reference), operator(rest) if len(rest) > 1 else None)
 
-    def align(self, operator: Operator, judging: Operator | None, solution: Solution | None = None) -> Found:
+    def align(self, operator: Operator, judging: Operator | None, solution: Solution | None = None) -> FitReport:
         """Solve the last layer on the reference block, unless that was done; judge it elsewhere."""
         k, functions = self.settings.n_components, self.functions
         solution = solution or self._solve(operator)
@@ -178,7 +179,7 @@ class Solver:
         report.warn_of_weak_alpha(self.trainer.objective, mu, report.noise_floor(operator), self.trainer.unit)
         groups = report.groups(mu, len(operator.x), operator.components)
         narrow = solution.rank == solution.spanned < len(operator.x)
-        return Found(mu, held_out.to(mu)[order], solution.residual[order], groups, solution.rank, narrow)
+        return FitReport(mu, held_out.to(mu)[order], solution.residual[order], groups, solution.rank, narrow)
 
     def _solve(self, operator: Operator) -> Solution:
         return solve(self.functions.span, operator, self.settings.n_components, self.scale, self.seed, self.ridge)
@@ -207,11 +208,11 @@ class Solver:
         return float(solution.outside.clamp_max(1.0).sum()) + missing
 
     def _choose(
-        self, held_out: HeldOut, candidates: list[tuple[Functions, Solution]]
+        self, held_out: HeldOutGram, candidates: list[tuple[Functions, Solution]]
     ) -> tuple[Functions, Solution, Verdict]:
         """The candidate that held-out points of a Gram matrix find best, and what they say."""
         verdicts = [held_out.judge(functions.span, self.settings.n_components) for functions, _ in candidates]
-        winner = best([verdict for found in verdicts for verdict in found])
+        winner = best_verdict([verdict for found in verdicts for verdict in found])
         number = next(i for i, found in enumerate(verdicts) if winner in found)
         return *candidates[number], winner
 
@@ -265,7 +266,7 @@ class Solver:
         network = copy.deepcopy(functions.network).to(self.dtype)
         return Trainer(network, self.objective, self.settings.learning_rate, self.unit)
 
-    def _train_held_out(self, held_out: HeldOut, verdict: Verdict) -> None:
+    def _train_held_out(self, held_out: HeldOutGram, verdict: Verdict) -> None:
         """Exact steps on the points that are not held out, in rounds, as long as those that are find it better."""
         verdicts, limit = [verdict], self._limit
         if limit == 0 or self._is_good(verdict.residual):
@@ -275,7 +276,7 @@ class Solver:
             self._round(whole, limit)
             found = held_out.judge(self.functions.span, self.settings.n_components)
             verdicts = [*verdicts, *found] if self._auto else found
-            verdict = best(verdicts)
+            verdict = best_verdict(verdicts)
             if verdict not in found:
                 break
             self.ridge, kept = verdict.ridge, self._weights()
@@ -298,7 +299,7 @@ class Solver:
             self.trainer.step(whole.batch(step), self.functions.standardise, whole.root)
         self._copy_trained()
 
-    def _train_on_blocks(self, batches: Batches, n: int) -> None:
+    def _train_on_blocks(self, batches: Relation, n: int) -> None:
         limit = self.settings.max_steps
         steps = max(STEPS, -(-n // self.settings.batch_size)) if limit is None else limit
         for step in range(steps):
@@ -314,7 +315,7 @@ class Solver:
         self.functions.network.load_state_dict(self.trainer.network.state_dict())
 
 
-def _training_dtype(relation: Relation, standardise: Standardise, batch_size: int) -> torch.dtype:
+def _training_dtype(relation: KernelRelation, standardise: Standardise, batch_size: int) -> torch.dtype:
     """float64 where all points are one batch, or where float32 would round away how they differ; else float32."""
     rounding = standardise.mean.abs() / standardise.scale * torch.finfo(torch.float32).eps
     if len(relation) <= batch_size or bool((rounding > 1e-4).any()) or _kernel_rounds(relation):
@@ -322,7 +323,7 @@ def _training_dtype(relation: Relation, standardise: Standardise, batch_size: in
     return torch.float32
 
 
-def _kernel_rounds(relation: Relation) -> bool:
+def _kernel_rounds(relation: KernelRelation) -> bool:
     """Whether the kernel is another one in float32: points far apart for it, or a function that takes float64 only."""
     if relation.kernel is None:
         return False
@@ -336,7 +337,7 @@ def _kernel_rounds(relation: Relation) -> bool:
     return not float((single - exact).abs().max()) < SINGLE * float(exact.abs().max())
 
 
-def _held_out(operator: Operator, relation: Relation, generator: torch.Generator) -> HeldOut | None:
+def _held_out(operator: Operator, relation: KernelRelation, generator: torch.Generator) -> HeldOutGram | None:
     """Some points of a Gram matrix, if they are enough."""
     few = relation.gram is None or int((relation.p > 0).sum()) < FEWEST
-    return None if few or not isinstance(operator, MatrixOperator) else HeldOut(operator, generator)
+    return None if few or not isinstance(operator, MatrixOperator) else HeldOutGram(operator, generator)

@@ -32,7 +32,7 @@ from eigenmap.description import (
 )
 from eigenmap.kernels.functions import Functions, Standardise, make_network
 from eigenmap.kernels.reservoir import Reservoir
-from eigenmap.kernels.solver import Found, Settings, Solver, n_outputs
+from eigenmap.kernels.solver import FitReport, Settings, Solver, n_outputs
 from eigenmap.kernels.train import Trainer, make_objective
 from eigenmap.saved import prefixed
 
@@ -96,7 +96,7 @@ def solver_state(solver: Solver) -> tuple[dict[str, Any], dict[str, Tensor]]:
     return numbers, {name: tensor.detach().cpu().clone() for name, tensor in tensors.items()}
 
 
-def found_state(found: Found, head: Tensor) -> tuple[dict[str, Any], dict[str, Tensor]]:
+def found_state(found: FitReport, head: Tensor) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """The functions of the last layer, and what is said of them."""
     numbers = {"rank": found.rank, "narrow": found.narrow, "groups": found.groups}
     tensors = {name: getattr(found, name) for name in ("eigenvalues", "held_out_eigenvalues", "residual")}
@@ -176,7 +176,7 @@ def restore(
 
 def restore_found(
     solver: Solver, numbers: Mapping[str, Any], tensors: Mapping[str, Tensor], path: Path, device: torch.device
-) -> Found:
+) -> FitReport:
     """What was found, with the last layer in its place."""
     try:
         width = solver.functions.span(solver.functions.standardise.mean[None]).shape[1]
@@ -185,7 +185,7 @@ def restore_found(
     require_shape(tensors, "found.head", (width, tensors["found.head"].shape[1]), path.with_name(WEIGHTS))
     found = {name: tensor.to(device) for name, tensor in prefixed("found.", tensors).items()}
     solver.functions.head = found.pop("head")
-    return Found(**found, groups=numbers["groups"], rank=numbers["rank"], narrow=numbers["narrow"])
+    return FitReport(**found, groups=numbers["groups"], rank=numbers["rank"], narrow=numbers["narrow"])
 
 
 def _network(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -18,15 +18,8 @@ OFFSET, OFFSET_OF_BLOCKS = 1e-4, 1e-2
 """tau of the log-det objective, in units of the largest eigenvalue: modes below it are hardly trained for.
 
 On small blocks of many points small eigenvalues are noise, and training for them costs the others;
-`benchmarks/eigen_choices.py` compares the two.
+`benchmarks/eigenfunctions/choices.py` compares the two.
 """
-
-
-class Batches(Protocol):
-    """Where the batch of a step comes from."""
-
-    def batch(self, step: int) -> Batch:
-        """The batch of this step."""
 
 
 class WholeBatch:
@@ -100,7 +93,7 @@ class Trainer:
         """One step on one batch; returns its loss."""
         whole = batch.x is batch.x_plus
         points = batch.x if whole else torch.cat([batch.x, batch.x_plus])
-        psi = outputs(self.network, standardise(points))[1]
+        psi = hidden_and_psi(self.network, standardise(points))[1]
         if root is not None:
             psi = psi * root
         first, second = (psi, psi) if whole else torch.split(psi, [len(batch.x), len(batch.x_plus)])
@@ -123,7 +116,7 @@ class Trainer:
             group["lr"] = self.learning_rate * share
 
 
-def outputs(network: nn.Module, x: Tensor) -> tuple[Tensor, Tensor]:
+def hidden_and_psi(network: nn.Module, x: Tensor) -> tuple[Tensor, Tensor]:
     """(hidden features, psi) of a network that returns both, or one matrix that is both."""
     out = network(x)
     features, psi = out if isinstance(out, tuple) else (out, out)

@@ -1,4 +1,4 @@
-"""The next batch is made on a second CUDA stream while the device works on this one."""
+"""Prefetching: the next batch is made on a second CUDA stream while the device works on this one."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import torch
 from eigenmap.core.batch import Batch
 
 
-class Ahead:
+class Prefetcher:
     """`make(step)`, begun one step early: what training asks for next is usually the following step.
 
     Making views is many small operations that leave most of a GPU idle; they find room beside a network's large ones.
     The batches are those of `make`, whatever order they are asked for in.
 
-        batches = Ahead(make, torch.device("cuda"))
+        batches = Prefetcher(make, torch.device("cuda"))
         batches(0), batches(1), batches(2)              # 1 and 2 were begun when 0 and 1 were handed out
     """
 

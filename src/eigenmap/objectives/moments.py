@@ -106,7 +106,7 @@ def scale_rows(psi: Tensor, how: str, scale: float) -> Tensor:
     return psi * (factor.clamp(max=1.0) if how == "clipped" else factor)
 
 
-class Rows(NamedTuple):
+class GlobalBatch(NamedTuple):
     """The global batch, its rows scaled by the root of their probability, so that moments are plain products.
 
     R = psi^T partner,  C = psi^T psi,  C+ = psi_plus^T psi_plus. For pairs `partner` is `psi_plus`; for a
@@ -130,7 +130,7 @@ class Rows(NamedTuple):
         return torch.cat([self.psi * math.sqrt(share), self.psi_plus * math.sqrt(1 - share)])
 
 
-def join(psi: Tensor, psi_plus: Tensor, weights: Tensor | None, gram: Tensor | None) -> Rows:
+def join(psi: Tensor, psi_plus: Tensor, weights: Tensor | None, gram: Tensor | None) -> GlobalBatch:
     """Join the normalised rows of all processes into the global batch.
 
     Example: `rows = join(*l2_normalise(psi, psi_plus), None, None)`, then `R = rows.psi.T @ rows.partner`.
@@ -140,7 +140,7 @@ def join(psi: Tensor, psi_plus: Tensor, weights: Tensor | None, gram: Tensor | N
         partner = gram @ psi_plus / len(psi_plus)
         psi, partner, psi_plus = gather(psi), gather(partner), gather(psi_plus)
         n, n_plus = len(psi), len(psi_plus)
-        return Rows(psi / math.sqrt(n), partner / math.sqrt(n), psi_plus / math.sqrt(n_plus), collision=0.0)
+        return GlobalBatch(psi / math.sqrt(n), partner / math.sqrt(n), psi_plus / math.sqrt(n_plus), collision=0.0)
     n = len(psi) * world_size()
     collision: Tensor | float = 1 / n
     if weights is not None:
@@ -148,7 +148,7 @@ def join(psi: Tensor, psi_plus: Tensor, weights: Tensor | None, gram: Tensor | N
         psi, psi_plus = psi * root, psi_plus * root
         collision = average(weights.square().mean()) / n
     psi, psi_plus = gather(psi) / math.sqrt(n), gather(psi_plus) / math.sqrt(n)
-    return Rows(psi, psi_plus, psi_plus, collision)
+    return GlobalBatch(psi, psi_plus, psi_plus, collision)
 
 
 class _SquaredMoments(Function):

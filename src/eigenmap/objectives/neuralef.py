@@ -8,7 +8,7 @@ from itertools import product
 import torch
 from torch import Tensor
 
-from eigenmap.objectives.moments import Rows, harmonic, join, l2_normalise, squared_moments, standardise
+from eigenmap.objectives.moments import GlobalBatch, harmonic, join, l2_normalise, squared_moments, standardise
 from eigenmap.objectives.objective import Objective, number, switch
 
 PAPER_STRENGTH = 204.8
@@ -109,7 +109,7 @@ class NeuralEF(Objective):
         needed = torch.where(earlier > later, (earlier - later) / divisor, 0.0)
         return float(needed.max()) if len(m) else 0.0
 
-    def _factors(self, rows: Rows) -> list[tuple[Tensor, Tensor]]:
+    def _factors(self, rows: GlobalBatch) -> list[tuple[Tensor, Tensor]]:
         """Factors (a, b) of R = a^T b, and those with the views exchanged; the shift's G comes as more rows."""
         psi, partner = rows.psi, rows.partner
         if self.shift == 0:

@@ -10,7 +10,7 @@ from eigenmap.core.errors import EigenmapError
 from eigenmap.objectives.moments import join, scale_rows
 from eigenmap.objectives.objective import Objective, number
 
-ROWS = ("normalised", "clipped", "raw")
+ROW_SCALINGS = ("normalised", "clipped", "raw")
 
 
 class SpectralContrastive(Objective):
@@ -55,8 +55,8 @@ class SpectralContrastive(Objective):
 
 def check_rows(rows: Any) -> str:
     """Return `rows` if it names a way to scale rows; else a clear error."""
-    if rows not in ROWS:
-        raise EigenmapError(f"rows must be one of {', '.join(ROWS)}, not {rows!r}")
+    if rows not in ROW_SCALINGS:
+        raise EigenmapError(f"rows must be one of {', '.join(ROW_SCALINGS)}, not {rows!r}")
     return str(rows)
 
 

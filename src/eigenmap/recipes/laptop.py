@@ -8,5 +8,5 @@ LAPTOP = Recipe(name="laptop", objective="scl", clip_norm=1.0, epochs=30)
 CATALOGUE = Recipe(name="catalogue", n_components=128, views="catalogue", epochs=13, lr=0.006, channels_last=True)
 """The embedded catalogue: small, centred, upright pictures, where strong crops would destroy what matters.
 
-Views and rate were chosen on its validation images; `benchmarks/catalogue.py search` tries some of the alternatives.
+Views and rate were chosen on its validation images; `benchmarks/catalogue/runs.py` tries some alternatives.
 """

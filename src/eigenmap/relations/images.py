@@ -10,7 +10,7 @@ from torch import Tensor
 from eigenmap.augment.views import TwoViews
 from eigenmap.core.batch import Batch
 from eigenmap.core.errors import EigenmapError
-from eigenmap.loading.prefetch import Ahead
+from eigenmap.loading.prefetch import Prefetcher
 from eigenmap.loading.store import PixelStore, send
 from eigenmap.relations.seeds import stream
 
@@ -80,7 +80,7 @@ class ImagePairs:
         self.rank = rank
         self.world_size = world_size
         self._order: tuple[int, Tensor] | None = None
-        self._ahead = Ahead(self._make, self.device) if self.device.type == "cuda" else None
+        self._prefetcher = Prefetcher(self._make, self.device) if self.device.type == "cuda" else None
 
     def __len__(self) -> int:
         """Count the images."""
@@ -108,7 +108,9 @@ class ImagePairs:
         Taken in pieces the batch is the same as at once, which lets a large batch be replayed chunk by chunk. A whole
         batch on a GPU is made one step ahead.
         """
-        return self._ahead(step) if self._ahead is not None and rows == slice(None) else self._make(step, rows)
+        return (
+            self._prefetcher(step) if self._prefetcher is not None and rows == slice(None) else self._make(step, rows)
+        )
 
     def _make(self, step: int, rows: slice = slice(None)) -> Batch:
         mine = range(self.batch_size)[self._share(self.batch_size)][rows]

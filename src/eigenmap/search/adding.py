@@ -13,9 +13,9 @@ from eigenmap.search.flat import FlatBackend
 from eigenmap.search.index import CodeIndex
 from eigenmap.search.parts import note_parts
 from eigenmap.search.scan import comparable
-from eigenmap.search.sources import NOTE, Placed, Source, Sources
+from eigenmap.search.sources import SOURCES_NOTE, IndexSource, Placed, Sources
 
-Store: TypeAlias = Callable[[list[str], list[int]], object]
+StoreParts: TypeAlias = Callable[[list[str], list[int]], object]
 """Stores what belongs to items, given their ids and the rows of a batch that they are in."""
 
 _SAME = 0.999
@@ -50,7 +50,7 @@ def add(
     codes: Floats,
     metadata: Sequence[Metadata] | None = None,
     replace: bool = False,
-    store: Store | None = None,
+    store: StoreParts | None = None,
 ) -> Added:
     """Add images of the source at a place, by their names in it, to an index on disk.
 
@@ -82,15 +82,15 @@ def add(
     return Added(len(placed) - there, renamed, there if replace else 0, 0 if replace else there, source.name)
 
 
-def _noted(index: CodeIndex, backend: FlatBackend, place: Path, files: Sequence[str], codes: Floats) -> Source:
+def _noted(index: CodeIndex, backend: FlatBackend, place: Path, files: Sequence[str], codes: Floats) -> IndexSource:
     """The source at a place, which the index knows from now on."""
     assert backend.directory is not None
-    known = Sources.from_json(backend.directory.read_note(NOTE, required=True))
+    known = Sources.from_json(backend.directory.read_note(SOURCES_NOTE, required=True))
     if known.first_is_unknown and _recognised(index, backend, files, codes):
         known = Sources()
     sources, source = known.with_source(place)
     if sources != known:
-        backend.directory.write_note(NOTE, sources.as_json())
+        backend.directory.write_note(SOURCES_NOTE, sources.as_json())
     return source
 
 
@@ -104,6 +104,6 @@ def _recognised(index: CodeIndex, backend: FlatBackend, files: Sequence[str], co
     return bool(np.mean((stored * comparable(codes[rows], "cosine")).sum(axis=1) > _SAME) >= _MOST)
 
 
-def _replacing(one: Placed, file: str, source: Source) -> Placed:
+def _replacing(one: Placed, file: str, source: IndexSource) -> Placed:
     """An image that takes the place of one of another source with the same name."""
     return Placed(file, True, False, source.metadata(file, file)) if one.taken and not one.own else one

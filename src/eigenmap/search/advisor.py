@@ -12,7 +12,7 @@ is reported was measured on the other half.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ import numpy as np
 
 from eigenmap.core.arguments import whole_number
 from eigenmap.core.errors import EigenmapError
+from eigenmap.core.logging import LogFunction
 from eigenmap.evaluation.retrieval import lengths
 from eigenmap.search.backend import Id, Readable, Stage, still
 from eigenmap.search.rivals import PrefixRow, compare_prefixes
@@ -27,7 +28,6 @@ from eigenmap.search.rivals import PrefixRow, compare_prefixes
 if TYPE_CHECKING:
     from eigenmap.search.index import CodeIndex
 
-Say = Callable[[str], object]
 
 SHORTLISTS = (20, 50, 100, 200, 500, 1000, 2000)
 _SHORTEST = 4
@@ -36,7 +36,7 @@ _SPARE = 0.3
 
 
 @dataclass(frozen=True)
-class Row:
+class AdviceRow:
     """One way to search, and what it gave: `recall` against full length, and queries/s in one batch."""
 
     name: str
@@ -60,13 +60,13 @@ class Advice:
     queries: int
     wanted_recall: float
     bytes_per_item: int
-    rows: list[Row]
+    rows: list[AdviceRow]
     prefixes: list[PrefixRow]
-    chosen: Row
+    chosen: AdviceRow
     remarks: list[str] = field(default_factory=list)
 
     @property
-    def full(self) -> Row:
+    def full(self) -> AdviceRow:
         """The exact search at full length."""
         return self.rows[0]
 
@@ -108,8 +108,8 @@ def stored_advice(note: dict[str, Any] | None, n_components: int) -> Advice | No
         return None
 
 
-def _row(entry: dict[str, Any]) -> Row:
-    return Row(**{**entry, "stages": tuple(Stage(*stage) for stage in entry["stages"])})
+def _row(entry: dict[str, Any]) -> AdviceRow:
+    return AdviceRow(**{**entry, "stages": tuple(Stage(*stage) for stage in entry["stages"])})
 
 
 def advise(
@@ -120,7 +120,7 @@ def advise(
     top: int = 10,
     queries: int = 200,
     seed: int = 0,
-    say: Say = lambda line: None,
+    say: LogFunction = lambda line: None,
 ) -> Advice:
     """Measure lengths and funnels on the items of `index` as they are now, and choose the fastest that keeps `recall`.
 
@@ -148,11 +148,11 @@ def advise(
         say(f"exact search at {dim} features")
         rows.append(measure.row(f"exact, {dim} features", [Stage(dim, top)], exact=True))
     for stages in measure.funnels(recall):
-        say(f"funnel {as_text(stages)}")
+        say(f"funnel {funnel_text(stages)}")
         rows.append(measure.row("funnel", stages, exact=True))
     if index.about.approximate is not None:
         for stages in measure.approximate(recall):
-            say(f"approximate {as_text(stages)}")
+            say(f"approximate {funnel_text(stages)}")
             rows.append(measure.row("approximate index", stages, exact=False))
     prefixes = compare_prefixes(items, top, min(queries, 200), seed)
     allowed = rows if bytes_per_item is None else [r for r in rows if stored * r.dim / full.dim <= bytes_per_item]
@@ -171,10 +171,10 @@ def _bytes_of(index: CodeIndex) -> int:
     return index.about.bytes_per_item or index.n_components * (width or 4)
 
 
-def as_text(stages: Sequence[Stage]) -> str:
+def funnel_text(stages: Sequence[Stage]) -> str:
     """A funnel as people write it.
 
-    >>> as_text([Stage(16, 200), Stage(256, 10)])
+    >>> funnel_text([Stage(16, 200), Stage(256, 10)])
     '16:200 > 256:10'
     """
     return " > ".join(f"{dim}:{keep}" for dim, keep in stages)
@@ -204,13 +204,13 @@ class Measure:
         """Share of the true results found, of these queries."""
         return float(np.mean([len(set(self.truth[i]) & set(found[i])) / len(self.truth[i]) for i in which]))
 
-    def row(self, name: str, stages: Sequence[Stage], exact: bool) -> Row:
+    def row(self, name: str, stages: Sequence[Stage], exact: bool) -> AdviceRow:
         """Measure one setting; the first search warms what the second is timed with."""
         found = self._search(stages, exact)
         began = time.perf_counter()
         self.backend.search(self.queries, stages, [], exact)
         seconds = max(time.perf_counter() - began, 1e-9)
-        return Row(name, tuple(stages), exact, self.recall(found, self.judged), len(self.queries) / seconds)
+        return AdviceRow(name, tuple(stages), exact, self.recall(found, self.judged), len(self.queries) / seconds)
 
     def needed(self, dim: int, recall: float, exact: bool) -> int | None:
         """The fewest items to keep of a ranking by `dim` features so that `recall` of the truth is among them."""
@@ -243,7 +243,7 @@ class Measure:
         return [[Stage(how.dim, max(k, self.top)), last] for k in sorted(keeps)]
 
 
-def _remarks(prefixes: Sequence[PrefixRow], chosen: Row, recall: float) -> list[str]:
+def _remarks(prefixes: Sequence[PrefixRow], chosen: AdviceRow, recall: float) -> list[str]:
     remarks = []
     if chosen.recall < recall:
         remarks.append(f"nothing that is allowed reaches a recall of {recall:g}; this comes closest")

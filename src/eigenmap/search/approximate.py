@@ -21,14 +21,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from eigenmap.search import forking
-from eigenmap.search.backend import About, Approximate, Floats, Found, Mask, Ranking, Rows, Stage
+from eigenmap.search.backend import Approximate, Floats, Hits, IndexSpec, Mask, RankingRule, RowNumbers, Stage
 from eigenmap.search.columns import Columns
 from eigenmap.search.filters import Condition
 from eigenmap.search.flat import FlatBackend
-from eigenmap.search.once import Once
 from eigenmap.search.prefix_files import keep_prefix, read_prefix
-from eigenmap.search.scan import best, comparable, nothing
-from eigenmap.search.snapshot import Items, Snapshot
+from eigenmap.search.scan import comparable, nothing, top_scores
+from eigenmap.search.shared_cache import SharedCache
+from eigenmap.search.snapshot import Snapshot, StoredItems
 
 LINKS = 16
 """Neighbours of a node in the graph of HNSW."""
@@ -44,7 +44,9 @@ _GROWTH = 1.1
 class FaissBackend(FlatBackend):
     """A flat index whose first stage may be answered by faiss."""
 
-    def _over(self, about: About, ranking: Ranking, items: Items, before: Snapshot | None) -> ApproximateSnapshot:
+    def _over(
+        self, about: IndexSpec, ranking: RankingRule, items: StoredItems, before: Snapshot | None
+    ) -> ApproximateSnapshot:
         made = before.made if isinstance(before, ApproximateSnapshot) else PrefixIndexes(about)
         return ApproximateSnapshot(about, self.memory_bytes, ranking, items, made)
 
@@ -65,12 +67,14 @@ class FaissBackend(FlatBackend):
 class ApproximateSnapshot(Snapshot):
     """Items of which the first stage may be answered by faiss."""
 
-    def __init__(self, about: About, memory_bytes: int, ranking: Ranking, items: Items, made: PrefixIndexes) -> None:
+    def __init__(
+        self, about: IndexSpec, memory_bytes: int, ranking: RankingRule, items: StoredItems, made: PrefixIndexes
+    ) -> None:
         super().__init__(about, memory_bytes, ranking, items)
         self.made = made
-        self._recent: Once[int, Floats] = Once(1)
+        self._recent: SharedCache[int, Floats] = SharedCache(1)
 
-    def search(self, queries: Floats, stages: Sequence[Stage], where: Sequence[Condition], exact: bool) -> Found:
+    def search(self, queries: Floats, stages: Sequence[Stage], where: Sequence[Condition], exact: bool) -> Hits:
         """The first stage by the approximate index where that has the right length, all others exactly."""
         how = self.made.how
         first, *rest = stages
@@ -83,23 +87,23 @@ class ApproximateSnapshot(Snapshot):
         q = comparable(queries[:, : how.dim], self.about.metric)
         scores, rows = self._nearest(q, first.keep, among)
         if not rest:  # equal scores come in the order of addition
-            scores, rows = best(scores, rows, first.keep)
+            scores, rows = top_scores(scores, rows, first.keep)
         return self.refine(queries, scores, rows, rest)
 
-    def _nearest(self, q: Floats, keep: int, among: Mask | None) -> tuple[Floats, Rows]:
+    def _nearest(self, q: Floats, keep: int, among: Mask | None) -> tuple[Floats, RowNumbers]:
         """Best `keep` of the rows `among` (None: of all), as the approximate index finds them."""
         made = self.made.serving(self.items)
         scores, found = made.index.search(q, keep, params=self._parameters(made, keep, among))
         if made.rows < self.rows:
             scores[found < 0] = -np.inf
             also, rows = self._nearest_recent(q, keep, among, made.rows)
-            scores, found = best(np.hstack([scores, also]), np.hstack([found, rows]), keep)
+            scores, found = top_scores(np.hstack([scores, also]), np.hstack([found, rows]), keep)
         short = np.flatnonzero((found < 0).any(axis=1))  # a filter can cut a graph or a list in pieces
         if len(short):
             scores[short], found[short] = self.scanner.scan(q[short], keep, among, keepable=False)
         return scores, found
 
-    def _nearest_recent(self, q: Floats, keep: int, among: Mask | None, first: int) -> tuple[Floats, Rows]:
+    def _nearest_recent(self, q: Floats, keep: int, among: Mask | None, first: int) -> tuple[Floats, RowNumbers]:
         """Exactly the best of the rows from `first` on."""
         faiss = forking.faiss()
         prefixes = self._recent.get(first, partial(self.made.prefixes, self.scanner.columns, first, self.rows))
@@ -136,14 +140,14 @@ class PrefixIndex(NamedTuple):
 class PrefixIndexes:
     """The newest `PrefixIndex` of a store that only grows, shared by its states."""
 
-    def __init__(self, about: About, newest: PrefixIndex | None = None) -> None:
+    def __init__(self, about: IndexSpec, newest: PrefixIndex | None = None) -> None:
         assert about.approximate is not None
         self.how = about.approximate
         self.metric = about.metric
         self.newest = newest
         self._making = threading.Lock()
 
-    def serving(self, items: Items) -> PrefixIndex:
+    def serving(self, items: StoredItems) -> PrefixIndex:
         """One that has all rows of these items but a few, made now if there is none.
 
         While a thread makes a larger one, others go on with the one before.
@@ -166,7 +170,7 @@ class PrefixIndexes:
         """What the index compares of rows [start, stop)."""
         return comparable(columns.read(start, stop, self.how.dim), self.metric)
 
-    def _grown(self, before: PrefixIndex | None, items: Items) -> PrefixIndex:
+    def _grown(self, before: PrefixIndex | None, items: StoredItems) -> PrefixIndex:
         """An index of all rows."""
         columns = items.columns
         assert columns is not None
@@ -187,7 +191,7 @@ class PrefixIndexes:
     def _name(self) -> str:
         return f"prefix-{self.how.dim}.{self.how.method}"
 
-    def _read(self, items: Items) -> PrefixIndex | None:
+    def _read(self, items: StoredItems) -> PrefixIndex | None:
         """The approximate index in the directory if there is one that fits."""
         rows = len(items.names)
         index = None if items.folder is None else read_prefix(items.folder, self._name)
@@ -197,7 +201,7 @@ class PrefixIndexes:
         fits = type(index) is type(wanted) and index.d == wanted.d and 0 < index.ntotal <= rows
         return PrefixIndex(index, index.ntotal) if fits else None
 
-    def _keep(self, index: Any, items: Items) -> None:
+    def _keep(self, index: Any, items: StoredItems) -> None:
         """Leave the approximate index in the directory for others; no harm if that is not possible."""
         if items.folder is not None:
             keep_prefix(items.folder, self._name, index)

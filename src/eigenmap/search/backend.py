@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from eigenmap.search.filters import Condition
 
 Floats: TypeAlias = NDArray[np.float32]
-Rows: TypeAlias = NDArray[np.int64]
+RowNumbers: TypeAlias = NDArray[np.int64]
 Mask: TypeAlias = NDArray[np.bool_]
 """Which of all rows count."""
 Id: TypeAlias = str | int
@@ -32,11 +32,11 @@ Metadata: TypeAlias = Mapping[str, Value]
 Mode: TypeAlias = Literal["add", "update", "upsert"]
 """All ids new; all ids there already; either."""
 
-Ranking: TypeAlias = Literal["relevance", "cosine"]
+RankingRule: TypeAlias = Literal["relevance", "cosine"]
 """How a budget of bits ranks at full length: by expected cosine times reliability, or by cosines of what is stored."""
 
 METRICS = ("cosine", "inner")
-RANKINGS = get_args(Ranking)
+RANKINGS = get_args(RankingRule)
 PRECISIONS = ("float32", "float16", "int8", "bits", "signs")
 METHODS = ("hnsw", "ivf", "sq8")
 
@@ -56,7 +56,7 @@ class Approximate:
 
 
 @dataclass(frozen=True)
-class About:
+class IndexSpec:
     """What an index is, decided when it is made and stored with it."""
 
     n_components: int
@@ -71,7 +71,7 @@ class About:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, entries: Mapping[str, Any]) -> About:
+    def from_json(cls, entries: Mapping[str, Any]) -> IndexSpec:
         """The inverse of `as_json`; `TypeError` or `ValueError` where the entries make no sense."""
         approximate = entries.get("approximate")
         about = cls(**{**entries, "approximate": None if approximate is None else Approximate(**approximate)})
@@ -99,14 +99,14 @@ class Stage(NamedTuple):
     keep: int
 
 
-class Found(NamedTuple):
+class Hits(NamedTuple):
     """Results, the best first: one list of ids per query, and (n_queries, found) scores, float32."""
 
     ids: list[list[Id]]
     scores: Floats
 
 
-class Batch(NamedTuple):
+class ItemBatch(NamedTuple):
     """Some items: ids, their codes (n, n_components), and what is known of each (empty if nothing)."""
 
     ids: list[Id]
@@ -118,7 +118,7 @@ class Readable(Protocol):
     """Items that can be ranked and read."""
 
     @property
-    def about(self) -> About:
+    def about(self) -> IndexSpec:
         """What the index is."""
         ...
 
@@ -128,7 +128,7 @@ class Readable(Protocol):
         """All ids, in the order in which they were added."""
         ...
 
-    def search(self, queries: Floats, stages: Sequence[Stage], where: Sequence[Condition], exact: bool) -> Found:
+    def search(self, queries: Floats, stages: Sequence[Stage], where: Sequence[Condition], exact: bool) -> Hits:
         """Rank the items that meet all conditions by the first stage, its best by the second, and so on.
 
         Queries have at least as many features as the last stage compares. Each stage cuts queries and codes at its
@@ -138,15 +138,15 @@ class Readable(Protocol):
         """
         ...
 
-    def take(self, ids: Sequence[Id]) -> Batch:
+    def take(self, ids: Sequence[Id]) -> ItemBatch:
         """These items, in this order; an id that is not there is an error."""
         ...
 
-    def sample(self, count: int, seed: int) -> Batch:
+    def sample(self, count: int, seed: int) -> ItemBatch:
         """Up to `count` distinct items at random, the same for the same seed and content."""
         ...
 
-    def batches(self, rows: int) -> Iterator[Batch]:
+    def batches(self, rows: int) -> Iterator[ItemBatch]:
         """All items in the order of addition, `rows` at a time."""
         ...
 
@@ -218,14 +218,14 @@ class RanksTwoWays(Protocol):
     """A back end that has a budget of bits, and so a choice."""
 
     @property
-    def ranking(self) -> Ranking:
+    def ranking(self) -> RankingRule:
         """How searches rank now."""
         ...
 
-    def rank_by(self, ranking: Ranking) -> None:
+    def rank_by(self, ranking: RankingRule) -> None:
         """Rank this way from now on."""
         ...
 
-    def snapshot(self, ranking: Ranking | None = None) -> Readable:
+    def snapshot(self, ranking: RankingRule | None = None) -> Readable:
         """The items in one state, ranked this way (None: as the back end ranks them)."""
         ...

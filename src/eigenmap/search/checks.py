@@ -11,7 +11,7 @@ import numpy as np
 from eigenmap.core.arguments import whole_number
 from eigenmap.core.errors import EigenmapError, UnknownIdError
 from eigenmap.search.backend import Floats, Id, Metadata, Stage
-from eigenmap.search.filters import plain
+from eigenmap.search.filters import plain_value
 
 
 def matrix(codes: Any, what: str, one_allowed: bool = False) -> Floats:
@@ -109,7 +109,7 @@ def metadata(items: Any, count: int) -> list[Metadata] | None:
     for row in rows:
         if not isinstance(row, Mapping) or not all(isinstance(name, str) for name in row):
             raise EigenmapError(f'metadata of an item must be a mapping such as {{"label": "cat"}}, not {row!r}')
-    return [{name: plain(value, name) for name, value in row.items()} for row in rows]
+    return [{name: plain_value(value, name) for name, value in row.items()} for row in rows]
 
 
 def funnel(stages: Any, top: int | None, n_components: int) -> list[Stage]:

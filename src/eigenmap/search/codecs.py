@@ -4,10 +4,10 @@ A code is stored in column blocks, features 0-8, 8-16, 16-32, ..., so that a sea
 A codec turns the features of one block into bytes per row, and back.
 
 In an ordered code the variance of feature j falls with its eigenvalue, sigma_j^2 ~ mu_j^(2t). A budget of bytes is
-spread by it (`eigenmap.search.budget`): one byte holds one of 256 levels of a *group* of neighbouring features, few of
-them where they matter much, many where they matter little, and the tail gets none. The levels are the means found by
-k-means on the first codes that are added: a vector quantiser, which has less error than levels of single features and
-does not need a whole bit for each.
+spread by it (`eigenmap.search.bit_allocation`): one byte holds one of 256 levels of a *group* of neighbouring features,
+few of them where they matter much, many where they matter little, and the tail gets none. The levels are the means
+found by k-means on the first codes that are added: a vector quantiser, which has less error than levels of single
+features and does not need a whole bit for each.
 
 Unit codes that are compared by cosine are scaled by their *reliability* before they are quantised,
 
@@ -19,7 +19,7 @@ then the expected cosine times the reliability. The exponent was chosen on train
 catalogue: (|x| / |x / rms|)^1/4 is ahead of no scale in mAP over the top 1,000 there at every budget; a power of 1 is
 better still on CIFAR-10, and worse on the catalogue.
 
-    codec = train(About(256, precision="bits", bytes_per_item=16), codes)
+    codec = train_codec(IndexSpec(256, precision="bits", bytes_per_item=16), codes)
     codec.bits          # how many bits each feature has, 8 / size of its group
 """
 
@@ -34,8 +34,8 @@ from numpy.typing import NDArray
 
 from eigenmap.core.errors import EigenmapError
 from eigenmap.search import forking
-from eigenmap.search.backend import About, Floats, Id
-from eigenmap.search.budget import spread
+from eigenmap.search.backend import Floats, Id, IndexSpec
+from eigenmap.search.bit_allocation import allocate_bytes
 
 Bytes: TypeAlias = NDArray[np.uint8]
 
@@ -285,7 +285,7 @@ class GroupCodec:
         return codes if self.rms is None else reliable(codes, self.rms)
 
 
-def train(about: About, codes: Floats) -> Codec:
+def train_codec(about: IndexSpec, codes: Floats) -> Codec:
     """The codec of an index, its scales and levels from the first codes that are added."""
     if about.precision in ("float32", "float16"):
         return FloatCodec(about.n_components, about.precision)
@@ -305,7 +305,7 @@ def train(about: About, codes: Floats) -> Codec:
         scales = np.where(rms > 0, rms, 1).astype(np.float32)
         codes = reliable(codes, scales)
     variance = codes.astype(np.float64).var(axis=0)
-    groups = spread(variance, about.bytes_per_item, blocks_of(about.n_components))
+    groups = allocate_bytes(variance, about.bytes_per_item, blocks_of(about.n_components))
     levels = [levels_of(codes[:, first:end]) for first, end in groups]
     return GroupCodec(about.n_components, groups, levels, scales, len(codes))
 
@@ -354,7 +354,7 @@ def from_json(entries: Mapping[str, Any], n_components: int) -> Codec:
     return codec
 
 
-def fits(codec: Codec, about: About) -> bool:
+def fits(codec: Codec, about: IndexSpec) -> bool:
     """Whether an index that is described so has its features written this way."""
     kinds = {"int8": Int8Codec, "signs": SignCodec, "bits": GroupCodec}
     if isinstance(codec, FloatCodec):

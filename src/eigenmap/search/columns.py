@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigenmap.core.files import open_regular
-from eigenmap.search.backend import Floats, Rows
+from eigenmap.search.backend import Floats, RowNumbers
 from eigenmap.search.codecs import Bytes, Codec
 
 Scalar = TypeVar("Scalar", bound=np.generic)
@@ -74,7 +74,7 @@ class Columns:
                 copy[row - start : row - start + len(decoded), first:end] = decoded[:, : dim - first]
         return copy
 
-    def take(self, rows: Rows, dim: int) -> Floats:
+    def take(self, rows: RowNumbers, dim: int) -> Floats:
         """A copy of the first `dim` features of the given rows."""
         copy = np.empty((len(rows), dim), np.float32)
         for b, (first, end) in enumerate(self.codec.blocks):
@@ -120,7 +120,7 @@ def map_file(file: Path, count: int, width: int, folder: int | None = None) -> B
     return np.frombuffer(mapped, np.uint8).reshape(count, width)
 
 
-def fetch(stored: Bytes, rows: Rows) -> None:
+def fetch(stored: Bytes, rows: RowNumbers) -> None:
     """Ask for the pages of a few rows of a mapped file, all at once.
 
     Left to itself the system reads 128 kB around each row that is not in memory, and one row after the other: for the

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from eigenmap.core.arguments import whole_number
 from eigenmap.core.errors import EigenmapError
-from eigenmap.search.backend import Batch, Found, Id, RanksTwoWays, still
+from eigenmap.search.backend import Hits, Id, ItemBatch, RanksTwoWays, still
 from eigenmap.search.index import CodeIndex
 
 _QUERIES_AT_ONCE = 1024
@@ -74,7 +74,7 @@ def duplicates(
     return sorted(groups, key=lambda group: -len(group.ids))
 
 
-def _neighbourhoods(index: CodeIndex, top: int, dim: int | None) -> Iterator[tuple[int, int, Batch, Found]]:
+def _neighbourhoods(index: CodeIndex, top: int, dim: int | None) -> Iterator[tuple[int, int, ItemBatch, Hits]]:
     """(items done, of how many, items, what is near to each), batch by batch, all in one state of the index.
 
     Ranked by cosine equal bytes have a score of 1: the expected cosine of a budget of bits is below that.

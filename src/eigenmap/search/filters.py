@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from eigenmap.core.errors import EigenmapError
-from eigenmap.search import stopping
+from eigenmap.search import cancellation
 from eigenmap.search.backend import Metadata, Value
 
 Operand = Value | tuple[Value, ...]
@@ -34,7 +34,7 @@ OPERATORS = (*_COMPARE, "in")
 
 _brief = Repr()
 _brief.maxstring = _brief.maxother = 100
-shown = _brief.repr
+shortened = _brief.repr
 """What a caller gave, for an error: shortened where it is long or deep."""
 
 
@@ -42,10 +42,10 @@ class NestedError(EigenmapError):
     """A mapping or a list where a filter or metadata hold a plain value."""
 
 
-class Values(tuple[Value, ...]):
+class AllowedValues(tuple[Value, ...]):
     """What "in" allows: a tuple that finds a value as fast among a million as among two.
 
-    >>> "1" in Values(("1", 2)), Values(("1", 2)).allow(1), Values(("1", 2)).allow(2.0)
+    >>> "1" in AllowedValues(("1", 2)), AllowedValues(("1", 2)).allow(1), AllowedValues(("1", 2)).allow(2.0)
     (True, False, True)
     """
 
@@ -78,7 +78,7 @@ class Condition(NamedTuple):
         """Whether a value that an item has in this field meets the condition."""
         if self.op == "in":
             assert isinstance(self.value, tuple)
-            allowed = self.value if isinstance(self.value, Values) else Values(self.value)
+            allowed = self.value if isinstance(self.value, AllowedValues) else AllowedValues(self.value)
             return allowed.allow(value)
         if isinstance(self.value, tuple) or _kind(value) != _kind(self.value):
             return False
@@ -102,21 +102,21 @@ def conditions(where: Mapping[str, Any] | None) -> list[Condition]:
     if where is None:
         return []
     if not isinstance(where, Mapping):
-        raise EigenmapError(f'where must be a mapping such as {{"label": "cat"}}, not {shown(where)}')
+        raise EigenmapError(f'where must be a mapping such as {{"label": "cat"}}, not {shortened(where)}')
     found: list[Condition] = []
     for field, asked in where.items():
         if not isinstance(field, str):
-            raise EigenmapError(f"a filter names a field by a text, not by {shown(field)}")
+            raise EigenmapError(f"a filter names a field by a text, not by {shortened(field)}")
         if isinstance(asked, Mapping):
             if not asked:
-                raise EigenmapError(f"the filter on {shown(field)} is empty; give a value or comparisons")
+                raise EigenmapError(f"the filter on {shortened(field)} is empty; give a value or comparisons")
             for op, value in asked.items():
                 if isinstance(value, Mapping):
-                    raise NestedError(f"the filter on {shown(field)} has a mapping in a mapping; give plain values")
+                    raise NestedError(f"the filter on {shortened(field)} has a mapping in a mapping; give plain values")
                 each = value if isinstance(value, list | tuple) and op != "in" else [value]
                 found += [_comparison(field, str(op), one) for one in each]
         elif isinstance(asked, str) or not isinstance(asked, Iterable):
-            found.append(Condition(field, "==", plain(asked, field)))
+            found.append(Condition(field, "==", plain_value(asked, field)))
         else:
             found.append(_comparison(field, "in", asked))
     return found
@@ -124,15 +124,17 @@ def conditions(where: Mapping[str, Any] | None) -> list[Condition]:
 
 def _comparison(field: str, op: str, value: Any) -> Condition:
     if op not in OPERATORS:
-        raise EigenmapError(f"the filter on {shown(field)} has {shown(op)}; comparisons are {', '.join(OPERATORS)}")
+        raise EigenmapError(
+            f"the filter on {shortened(field)} has {shortened(op)}; comparisons are {', '.join(OPERATORS)}"
+        )
     if op == "in":
         if isinstance(value, str) or not isinstance(value, Iterable):
-            raise EigenmapError(f'the filter on {shown(field)} needs a list for "in", not {shown(value)}')
-        return Condition(field, op, Values(plain(one, field) for one in value))
-    return Condition(field, op, plain(value, field))
+            raise EigenmapError(f'the filter on {shortened(field)} needs a list for "in", not {shortened(value)}')
+        return Condition(field, op, AllowedValues(plain_value(one, field) for one in value))
+    return Condition(field, op, plain_value(value, field))
 
 
-def plain(value: Any, field: str) -> Value:
+def plain_value(value: Any, field: str) -> Value:
     """A value as plain Python: text, number, bool or None."""
     if isinstance(value, np.generic):
         value = value.item()
@@ -142,13 +144,13 @@ def plain(value: Any, field: str) -> Value:
         return value
     nested = isinstance(value, Mapping | list | tuple | set | frozenset)
     raise (NestedError if nested else EigenmapError)(
-        f"{shown(field)} must be a text, a finite number, true, false or null, not {shown(value)}"
+        f"{shortened(field)} must be a text, a finite number, true, false or null, not {shortened(value)}"
     )
 
 
 def meets(item: Metadata, where: Sequence[Condition]) -> bool:
     """Whether an item meets all conditions: the definition that every back end follows."""
-    stopping.check()  # a filter is read item by item, in Python, and may take long
+    cancellation.raise_if_cancelled()  # a filter is read item by item, in Python, and may take long
     return all(condition.field in item and condition.holds(item[condition.field]) for condition in where)
 
 
@@ -165,15 +167,15 @@ def parse(words: Sequence[str]) -> dict[str, Any]:
     for word in words:
         match = re.fullmatch(r"([^=<>!]+)(<=|>=|!=|==|=|<|>)(?![=<>!])(.*)", word, flags=re.DOTALL)
         if match is None:
-            raise EigenmapError(f"{shown(word)} is no condition; write one as label=cat or year>=2020")
+            raise EigenmapError(f"{shortened(word)} is no condition; write one as label=cat or year>=2020")
         field, op, text = (part.strip() for part in match.groups())
         try:
             value = json.loads(text)
         except ValueError:
             value = text
         except RecursionError:
-            raise NestedError(f"{shown(field)} must be a plain value, not brackets in brackets") from None
-        where.setdefault(field, {}).setdefault("==" if op == "=" else op, []).append(plain(value, field))
+            raise NestedError(f"{shortened(field)} must be a plain value, not brackets in brackets") from None
+        where.setdefault(field, {}).setdefault("==" if op == "=" else op, []).append(plain_value(value, field))
     for comparisons in where.values():
         for op, values in comparisons.items():
             comparisons[op] = values[0] if len(values) == 1 else values

@@ -18,16 +18,16 @@ import numpy as np
 
 from eigenmap.core.errors import EigenmapError
 from eigenmap.search import checks, codecs, forking
-from eigenmap.search.backend import About, Batch, Floats, Found, Id, Mask, Metadata, Mode, Ranking, Stage
+from eigenmap.search.backend import Floats, Hits, Id, IndexSpec, ItemBatch, Mask, Metadata, Mode, RankingRule, Stage
 from eigenmap.search.columns import Columns, appended, map_file
-from eigenmap.search.described import RESTORE
 from eigenmap.search.directory import Directory, feature_files
 from eigenmap.search.filters import Condition
-from eigenmap.search.keys import Hashes, Places, StoredHashes, as_bytes, hashes_of
+from eigenmap.search.index_file import RESTORE
+from eigenmap.search.keys import Hashes, Places, StoredHashes, hashes_of, id_bytes
 from eigenmap.search.log import ID_TYPES
 from eigenmap.search.scan import comparable
-from eigenmap.search.snapshot import Items, Snapshot, stores_means
-from eigenmap.search.texts import Texts, ends_of
+from eigenmap.search.snapshot import Snapshot, StoredItems, stores_means
+from eigenmap.search.text_store import Texts, ends_of
 from eigenmap.search.verifying import verify
 
 
@@ -42,7 +42,7 @@ class FlatBackend:
     """
 
     def __init__(
-        self, about: About, memory_bytes: int, directory: Directory | None = None, codec: codecs.Codec | None = None
+        self, about: IndexSpec, memory_bytes: int, directory: Directory | None = None, codec: codecs.Codec | None = None
     ) -> None:
         self.memory_bytes = memory_bytes
         self.durable = True
@@ -51,7 +51,7 @@ class FlatBackend:
         self.directory = directory  # as the last change left it; used in turn
         # Held for moments only, never while a change is written or waits for other processes.
         self._publishing = threading.Lock()
-        items = Items(None if codec is None else Columns(codec))
+        items = StoredItems(None if codec is None else Columns(codec))
         self._snapshot = self._over(about, "relevance", items, None)
         if directory is not None and directory.state.sizes:
             self._snapshot = directory.settled(lambda: self._read(directory, None))
@@ -59,7 +59,7 @@ class FlatBackend:
         forking.watch(self)
 
     @classmethod
-    def create(cls, about: About, path: Path | None, memory_bytes: int) -> FlatBackend:
+    def create(cls, about: IndexSpec, path: Path | None, memory_bytes: int) -> FlatBackend:
         """An empty index, in memory or in a new directory."""
         return cls(about, memory_bytes, None if path is None else Directory.create(path, about))
 
@@ -69,13 +69,13 @@ class FlatBackend:
         directory = Directory.open(path)
         return cls(directory.about, memory_bytes, directory)
 
-    def _over(self, about: About, ranking: Ranking, items: Items, before: Snapshot | None) -> Snapshot:
+    def _over(self, about: IndexSpec, ranking: RankingRule, items: StoredItems, before: Snapshot | None) -> Snapshot:
         """A snapshot of items; `before` is one whose rows these begin with, or None."""
         return Snapshot(about, self.memory_bytes, ranking, items)
 
     # States
 
-    def snapshot(self, ranking: Ranking | None = None) -> Snapshot:
+    def snapshot(self, ranking: RankingRule | None = None) -> Snapshot:
         """The items as they are now, with what other processes have changed."""
         if self._seen is not None:
             with self._publishing:
@@ -90,7 +90,7 @@ class FlatBackend:
             return now
         return self._over(now.about, ranking, now.items, now)
 
-    def _publish(self, items: Items, before: Snapshot) -> None:
+    def _publish(self, items: StoredItems, before: Snapshot) -> None:
         """Let searches see the items from now on; whoever calls this has the turn."""
         with self._publishing:
             self._seen = copy(self.directory)
@@ -98,10 +98,10 @@ class FlatBackend:
 
     def _read(self, directory: Directory, before: Snapshot | None) -> Snapshot:
         """What the directory holds; `before` is the state it had, of which nothing may be left."""
-        ranking: Ranking = "relevance" if before is None else before.ranking
+        ranking: RankingRule = "relevance" if before is None else before.ranking
         sizes = directory.state.sizes
         if not sizes:
-            return self._over(directory.about, ranking, Items(), None)
+            return self._over(directory.about, ranking, StoredItems(), None)
         codec = directory.read_codec()
         assert codec is not None  # since there are sizes
         try:
@@ -111,7 +111,7 @@ class FlatBackend:
         begins = before is not None and before.items.lineage == items.lineage and before.rows <= len(items.names)
         return self._over(directory.about, ranking, items, before if begins else None)
 
-    def rank_by(self, ranking: Ranking) -> None:
+    def rank_by(self, ranking: RankingRule) -> None:
         """How a budget of bits ranks at full length; see `CodeIndex.rank_by`."""
         with self._publishing:
             now = self._snapshot
@@ -123,7 +123,7 @@ class FlatBackend:
         return None if self._seen is None else self._seen.folder
 
     @property
-    def about(self) -> About:
+    def about(self) -> IndexSpec:
         """What the index is."""
         return self._snapshot.about
 
@@ -133,7 +133,7 @@ class FlatBackend:
         return self._snapshot.codec
 
     @property
-    def ranking(self) -> Ranking:
+    def ranking(self) -> RankingRule:
         """How searches rank now."""
         return self._snapshot.ranking
 
@@ -146,7 +146,7 @@ class FlatBackend:
 
     def start(self, codec: codecs.Codec) -> codecs.Codec:
         """Begin an empty store that writes features this way."""
-        self._publish(Items(Columns(codec)), self._snapshot)
+        self._publish(StoredItems(Columns(codec)), self._snapshot)
         return codec
 
     def write(self, mode: Mode, codes: Floats, ids: Sequence[Id], metadata: Sequence[Metadata] | None) -> None:
@@ -158,7 +158,7 @@ class FlatBackend:
             if stores_means(before.about):
                 codes = comparable(codes, "cosine")
             old = before.rows_of(mode, ids)
-            codec = before.codec or codecs.train(before.about, codes)
+            codec = before.codec or codecs.train_codec(before.about, codes)
             if isinstance(codec, codecs.GroupCodec):
                 codec.require_levels(len(before) + old.count(None))
                 codes = codec.scaled(codes)
@@ -167,7 +167,7 @@ class FlatBackend:
             if metadata is None:
                 texts = [before.items.known[row] if row is not None else b"" for row in old]
             else:
-                texts = [as_text(item) for item in metadata]
+                texts = [metadata_text(item) for item in metadata]
             self._append(before, codec, codes, ids, texts, [row for row in old if row is not None])
 
     def append(self, codes: Floats, ids: Sequence[Id], metadata: list[bytes], gone: list[int]) -> None:
@@ -210,14 +210,14 @@ class FlatBackend:
     ) -> None:
         columns = before.items.columns or Columns(codec)
         encoded = columns.encoded(codes)
-        names = [as_bytes(name) for name in ids]
+        names = [id_bytes(name) for name in ids]
         alive = _alive(before, len(ids), gone)
         if self.directory is None:
             keys = before.items.keys
             assert isinstance(keys, Places)
             keys.extend(ids, before.rows)
             known, more = before.items.known.grown(metadata), before.items.names.grown(names)
-            items = Items(columns.grown(encoded), more, known, alive, type(ids[0]), keys)
+            items = StoredItems(columns.grown(encoded), more, known, alive, type(ids[0]), keys)
         else:
             if not self.directory.state.sizes:
                 self.directory.write_codec(codec)
@@ -240,11 +240,11 @@ class FlatBackend:
         """All ids, in the order in which they were added."""
         return self.snapshot().ids()
 
-    def search(self, queries: Floats, stages: Sequence[Stage], where: Sequence[Condition], exact: bool) -> Found:
+    def search(self, queries: Floats, stages: Sequence[Stage], where: Sequence[Condition], exact: bool) -> Hits:
         """Every item that meets the conditions by the first stage, then the best by the others."""
         return self.snapshot().search(queries, stages, where, exact)
 
-    def take(self, ids: Sequence[Id]) -> Batch:
+    def take(self, ids: Sequence[Id]) -> ItemBatch:
         """These items, in this order."""
         return self.snapshot().take(ids)
 
@@ -254,11 +254,11 @@ class FlatBackend:
         rows = now.rows_of("upsert", ids)
         return {name: now.metadata_of(row) for name, row in zip(ids, rows, strict=True) if row is not None}
 
-    def sample(self, count: int, seed: int) -> Batch:
+    def sample(self, count: int, seed: int) -> ItemBatch:
         """Up to `count` distinct items at random."""
         return self.snapshot().sample(count, seed)
 
-    def batches(self, rows: int) -> Iterator[Batch]:
+    def batches(self, rows: int) -> Iterator[ItemBatch]:
         """All items in the order of addition, as they are now."""
         return self.snapshot().batches(rows)
 
@@ -307,7 +307,7 @@ class FlatBackend:
         self._snapshot = self._over(now.about, now.ranking, now.items, now)
 
 
-def mapped(directory: Directory, codec: codecs.Codec, read_deleted: bool = True) -> Items:
+def mapped(directory: Directory, codec: codecs.Codec, read_deleted: bool = True) -> StoredItems:
     """The items of a directory, mapped from its files."""
     path, folder, state = directory.path, directory.folder, directory.state
     directory.check_rows(codec)
@@ -323,7 +323,7 @@ def mapped(directory: Directory, codec: codecs.Codec, read_deleted: bool = True)
     columns = Columns.mapped(codec, [path / file for file in feature_files(codec)], state.rows, folder.descriptor)
     lineage = folder.stat("ids.ends")
     id_type = ID_TYPES[str(state.id_type)]
-    return Items(columns, names, known, alive, id_type, keys, folder, (lineage.st_dev, lineage.st_ino))
+    return StoredItems(columns, names, known, alive, id_type, keys, folder, (lineage.st_dev, lineage.st_ino))
 
 
 def _read_deleted(directory: Directory) -> Mask | None:
@@ -384,6 +384,6 @@ def _alive(before: Snapshot, added: int, gone: list[int]) -> Mask | None:
     return alive
 
 
-def as_text(item: Metadata) -> bytes:
+def metadata_text(item: Metadata) -> bytes:
     """What is known of an item, as it is stored."""
     return json.dumps(item, sort_keys=True).encode("ascii") if item else b""

@@ -14,8 +14,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenmap.search.backend import Id, Rows
-from eigenmap.search.texts import Texts
+from eigenmap.search.backend import Id, RowNumbers
+from eigenmap.search.text_store import Texts
 
 Hashes = NDArray[np.uint64]
 
@@ -37,7 +37,7 @@ def hashes_of(texts: Sequence[bytes]) -> Hashes:
     return np.frombuffer(joined, "<u8")
 
 
-def rows_with(stored: Hashes, wanted: Hashes) -> Rows:
+def rows_with(stored: Hashes, wanted: Hashes) -> RowNumbers:
     """The rows whose hash is among the wanted ones, in order.
 
     >>> rows_with(np.array([7, 5, 7], np.uint64), np.array([7], np.uint64)).tolist()
@@ -48,7 +48,7 @@ def rows_with(stored: Hashes, wanted: Hashes) -> Rows:
     table = np.zeros(1 << bits, bool)
     table[wanted >> shift] = True
     known = np.sort(wanted)
-    found: list[Rows] = [np.empty(0, np.int64)]
+    found: list[RowNumbers] = [np.empty(0, np.int64)]
     for start in range(0, len(stored), _ROWS_AT_ONCE):
         part = np.asarray(stored[start : start + _ROWS_AT_ONCE])
         rows = np.flatnonzero(table[part >> shift])
@@ -118,7 +118,7 @@ class StoredHashes:
     def find(self, ids: Sequence[Id], holds: Holds) -> dict[Id, int]:
         """The rows of those ids that are there."""
         found: dict[Id, int] = {}
-        by_text = {as_bytes(name): name for name in ids}
+        by_text = {id_bytes(name): name for name in ids}
         for row in rows_with(self.hashes, hashes_of(list(by_text))).tolist():
             name = by_text.get(self._names[row])
             if name is not None and holds(row, name):
@@ -126,6 +126,6 @@ class StoredHashes:
         return found
 
 
-def as_bytes(name: Id) -> bytes:
+def id_bytes(name: Id) -> bytes:
     """An id as it is stored."""
     return str(name).encode("utf-8", "surrogatepass")

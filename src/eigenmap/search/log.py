@@ -33,7 +33,7 @@ class DamagedLogError(ValueError):
 
 
 @dataclass(frozen=True)
-class State:
+class IndexState:
     """What counts of an index: how much of each file that grows, and checksums."""
 
     id_type: str | None = None
@@ -43,7 +43,7 @@ class State:
     """Checksums of files that are written once."""
 
     @classmethod
-    def from_json(cls, entries: Any) -> State:
+    def from_json(cls, entries: Any) -> IndexState:
         """What a line holds; ValueError where it makes no sense."""
         try:
             state = cls(**entries)
@@ -71,7 +71,7 @@ class State:
 class Log:
     """A log that was read to its end."""
 
-    state: State = State()
+    state: IndexState = IndexState()
     number: int = 0
     check: bytes = _NONE
     """Checksum of the last line."""
@@ -83,19 +83,19 @@ class Log:
     unfinished: bool = False
     """Whether the last line is whole but for its newline."""
 
-    def next(self, state: State) -> tuple[bytes, Log]:
+    def next(self, state: IndexState) -> tuple[bytes, Log]:
         """The line that a change appends, and the log with it."""
-        line = written(state, self.number + 1, self.check)
+        line = log_line(state, self.number + 1, self.check)
         text = b"\n" + line if self.unfinished else line
         return text, Log(state, self.number + 1, line[-9:-1], self.lines + 1, self.end + len(text))
 
     def compacted(self) -> tuple[bytes, Log]:
         """The whole content of a log that says the same in one line, and that log."""
-        line = written(self.state, self.number, _NONE)
+        line = log_line(self.state, self.number, _NONE)
         return line, replace(self, check=line[-9:-1], lines=1, end=len(line), chained=True, unfinished=False)
 
 
-def written(state: State, number: int, before: bytes) -> bytes:
+def log_line(state: IndexState, number: int, before: bytes) -> bytes:
     """One line."""
     text = b"%s %d %s" % (json.dumps(asdict(state)).encode("ascii"), number, before)
     return b"%s %08x\n" % (text, zlib.crc32(text))
@@ -116,7 +116,7 @@ def read_log(data: bytes) -> Log:
     match = _LINE.fullmatch(last)
     assert match is not None
     try:
-        return replace(log, state=State.from_json(parse_json(match[1])))
+        return replace(log, state=IndexState.from_json(parse_json(match[1])))
     except ValueError as error:
         raise DamagedLogError(f"line {log.lines} makes no sense") from error
 

@@ -17,17 +17,17 @@ from eigenmap.core.files import parse_json
 _CHECKSUM = "crc32"
 
 
-def as_bytes(note: Mapping[str, Any]) -> bytes:
+def note_bytes(note: Mapping[str, Any]) -> bytes:
     """A note as it is stored.
 
-    >>> from_bytes(as_bytes({"a": 1}))
+    >>> parse_note(note_bytes({"a": 1}))
     {'a': 1}
     """
     return json.dumps({**note, _CHECKSUM: _crc32(note)}).encode("ascii")
 
 
-def from_bytes(content: bytes) -> dict[str, Any]:
-    """What `as_bytes` was given; a ValueError if it is damaged."""
+def parse_note(content: bytes) -> dict[str, Any]:
+    """What `note_bytes` was given; a ValueError if it is damaged."""
     note = parse_json(content)
     if not isinstance(note, dict):
         raise ValueError("it is no object")

@@ -19,7 +19,7 @@ from eigenmap.core.errors import EigenmapError
 if TYPE_CHECKING:
     from eigenmap.search.directory import Directory
 
-NOTE = "parts"
+PARTS_NOTE = "parts"
 MODEL, PICTURES = "model", "thumbnails.sqlite"
 _PARTS = frozenset({MODEL, PICTURES, "sources.json"})
 
@@ -32,15 +32,15 @@ def note_parts(directory: Directory) -> None:
         noted = frozenset()  # damaged: `verify` has said so, and what is there is noted anew
     there = noted | _PARTS.intersection(directory.folder.names())
     if there != noted:
-        directory.write_note(NOTE, {"parts": sorted(there)})
+        directory.write_note(PARTS_NOTE, {"parts": sorted(there)})
 
 
 def noted_parts(directory: Directory) -> frozenset[str]:
     """The parts that the index was made with, as far as that was noted."""
-    note = directory.read_note(NOTE, required=True) or {"parts": []}
+    note = directory.read_note(PARTS_NOTE, required=True) or {"parts": []}
     parts = note.get("parts")
     if not isinstance(parts, list) or not _PARTS.issuperset(map(str, parts)):
-        raise EigenmapError(f"{directory.path / NOTE}.json is damaged; restore it from a copy, or remove it")
+        raise EigenmapError(f"{directory.path / PARTS_NOTE}.json is damaged; restore it from a copy, or remove it")
     return frozenset(parts)
 
 

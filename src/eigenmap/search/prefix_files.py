@@ -16,7 +16,7 @@ from typing import Any
 from eigenmap.core.errors import EigenmapError
 from eigenmap.core.folders import BusyFolderError
 from eigenmap.search import forking
-from eigenmap.search.opened import OpenFolder
+from eigenmap.search.open_folder import OpenFolder
 
 NAME = re.compile(r"prefix-\d+\.[a-z0-9]+")
 
@@ -41,7 +41,7 @@ class _Summed:
 def read_prefix(folder: OpenFolder, name: str) -> Any:
     """The faiss index in a file, None if there is none that is whole."""
     try:
-        check(folder, name)
+        check_prefix(folder, name)
         with os.fdopen(folder.open(name), "rb") as stream:
             return forking.faiss().read_index(forking.faiss().PyCallbackIOReader(stream.read))
     except (OSError, EigenmapError, RuntimeError):
@@ -65,7 +65,7 @@ def keep_prefix(folder: OpenFolder, name: str, index: Any) -> None:
             folder.remove(partial)
 
 
-def check(folder: OpenFolder, name: str) -> bool:
+def check_prefix(folder: OpenFolder, name: str) -> bool:
     """Compare a file with its checksum, an error if it differs; False for a file of an earlier version, without one."""
     size, found = folder.stat(name).st_size - _LAST_BYTES, 0
     with os.fdopen(folder.open(name), "rb") as stream:

@@ -14,9 +14,9 @@ import numpy as np
 from eigenmap.core.addresses import require_path
 from eigenmap.core.errors import EigenmapError
 from eigenmap.search import checks, codecs
-from eigenmap.search.backend import About, Backend, Batch, Readable, still
+from eigenmap.search.backend import Backend, IndexSpec, ItemBatch, Readable, still
 from eigenmap.search.directory import Directory, staged_index
-from eigenmap.search.flat import FlatBackend, as_text
+from eigenmap.search.flat import FlatBackend, metadata_text
 from eigenmap.search.parts import MODEL, note_parts
 from eigenmap.search.snapshot import Snapshot
 
@@ -27,7 +27,7 @@ Finish: TypeAlias = Callable[[Directory], object]
 _COPIED_BYTES = 128 * 2**20
 
 
-def save(
+def save_index(
     backend: Backend, path: Place, *, overwrite: bool, model_dir: Place | None, finish: Finish | None = None
 ) -> None:
     """Write the items of any back end as a directory, without the rows that are gone.
@@ -46,9 +46,9 @@ def save(
         _finish(directory, model_dir, finish)
 
 
-def build(
-    about: About,
-    batches: Iterable[Batch],
+def build_index(
+    about: IndexSpec,
+    batches: Iterable[ItemBatch],
     path: Place,
     *,
     overwrite: bool,
@@ -67,7 +67,7 @@ def build(
 class UnfinishedIndex:
     """An index that is being made, in a directory that nobody sees."""
 
-    def __init__(self, about: About, directory: Directory) -> None:
+    def __init__(self, about: IndexSpec, directory: Directory) -> None:
         self.directory = directory
         self._backend = _empty(about, directory)
 
@@ -76,13 +76,13 @@ class UnfinishedIndex:
         """How many there are."""
         return self._backend.rows
 
-    def add(self, batch: Batch) -> None:
+    def add(self, batch: ItemBatch) -> None:
         """Add items; the levels of compact codes are learned from the first that are added."""
         self._backend.write("add", checks.matrix(batch.codes, "codes"), checks.names(batch.ids), batch.metadata)
 
 
 @contextmanager
-def building(about: About, path: Place, *, overwrite: bool, model_dir: Place | None) -> Iterator[UnfinishedIndex]:
+def building(about: IndexSpec, path: Place, *, overwrite: bool, model_dir: Place | None) -> Iterator[UnfinishedIndex]:
     """An index to fill, which takes its place, with its model, when the block ends without an error."""
     require_path(path)
     with staged_index(Path(path), about, overwrite) as directory:
@@ -116,8 +116,8 @@ def _copy_items(items: Readable, directory: Directory) -> None:
     rows = max(1, _COPIED_BYTES // (8 * about.n_components))
     for batch in items.batches(rows):
         if not directory.state.sizes:
-            directory.write_codec(copy.start(codec or codecs.train(about, batch.codes)))
-        copy.append(batch.codes, batch.ids, [as_text(item) for item in batch.metadata], [])
+            directory.write_codec(copy.start(codec or codecs.train_codec(about, batch.codes)))
+        copy.append(batch.codes, batch.ids, [metadata_text(item) for item in batch.metadata], [])
 
 
 def _carry_over(old: Directory, new: Directory, with_model: bool) -> None:
@@ -142,9 +142,9 @@ def _link_or_copy(entry: Place, target: Place) -> None:
             shutil.copyfile(entry, target, follow_symlinks=False)
 
 
-def joined(batches: Iterable[Batch], rows: int = codecs.LARGEST_SAMPLE) -> Iterator[Batch]:
+def joined(batches: Iterable[ItemBatch], rows: int = codecs.LARGEST_SAMPLE) -> Iterator[ItemBatch]:
     """The same items, at least so many at once but for the last: levels of compact codes are learned from the first."""
-    held: list[Batch] = []
+    held: list[ItemBatch] = []
     for batch in batches:
         held.append(batch)
         if sum(len(one.ids) for one in held) >= rows:
@@ -154,13 +154,13 @@ def joined(batches: Iterable[Batch], rows: int = codecs.LARGEST_SAMPLE) -> Itera
         yield _join(held)
 
 
-def _join(batches: list[Batch]) -> Batch:
+def _join(batches: list[ItemBatch]) -> ItemBatch:
     ids = [name for batch in batches for name in batch.ids]
     metadata = [item for batch in batches for item in batch.metadata]
-    return Batch(ids, np.concatenate([batch.codes for batch in batches]), metadata)
+    return ItemBatch(ids, np.concatenate([batch.codes for batch in batches]), metadata)
 
 
-def _empty(about: About, directory: Directory, codec: codecs.Codec | None = None) -> FlatBackend:
+def _empty(about: IndexSpec, directory: Directory, codec: codecs.Codec | None = None) -> FlatBackend:
     made = FlatBackend(about, _COPIED_BYTES, directory, codec)
     made.durable = False  # the directory is put on disk as a whole before it takes its place
     return made

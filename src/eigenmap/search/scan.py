@@ -3,7 +3,7 @@
 Many queries at once: prefixes are copied into contiguous blocks of rows, made comparable, and ranked by faiss; a prefix
 that fits into the memory given is kept for the next search at that length. A few queries: products are summed over
 the column blocks as they lie, so that a length never used before costs no copy. A search that is no longer wanted
-(`stopping`) ends between two blocks of rows.
+(`cancellation`) ends between two blocks of rows.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from eigenmap.search import forking, stopping
-from eigenmap.search.backend import Floats, Mask, Rows
+from eigenmap.search import cancellation, forking
+from eigenmap.search.backend import Floats, Mask, RowNumbers
 from eigenmap.search.codecs import FloatCodec
 from eigenmap.search.columns import Columns
-from eigenmap.search.once import Once
+from eigenmap.search.shared_cache import SharedCache
 
 FEW_QUERIES = 8
 _ROWS_AT_ONCE = 65_536
@@ -28,12 +28,12 @@ _SMALLEST, _LARGEST = np.float32(1e-30), np.float32(1e30)
 """Squared norms between these are right in float32."""
 
 
-class Lengths(NamedTuple):
+class Norms(NamedTuple):
     """Of some rows at one prefix length: squared norms, norms to divide by, and which rows have neither in float32."""
 
     squares: Floats
     norms: Floats
-    odd: Rows
+    odd: RowNumbers
 
 
 class Scanner:
@@ -51,10 +51,11 @@ class Scanner:
         self.metric = metric
         self.memory_bytes = memory_bytes
         self.means = means
-        self._kept: Once[int, tuple[Rows | int, Floats]] = Once(1)  # prefixes of the length searched last
-        self._lengths: Once[int, Lengths] = Once(max(1, memory_bytes // (16 * max(1, columns.count))))
+        self._kept: SharedCache[int, tuple[RowNumbers | int, Floats]] = SharedCache(1)
+        """Prefixes of the length searched last."""
+        self._norms: SharedCache[int, Norms] = SharedCache(max(1, memory_bytes // (16 * max(1, columns.count))))
 
-    def scan(self, queries: Floats, keep: int, among: Mask | None, keepable: bool = True) -> tuple[Floats, Rows]:
+    def scan(self, queries: Floats, keep: int, among: Mask | None, keepable: bool = True) -> tuple[Floats, RowNumbers]:
         """Best `keep` of the rows `among` (None: of all) by the features the queries have: (scores, rows), best first.
 
         `keepable` says that the next search will probably ask for the same rows.
@@ -67,7 +68,7 @@ class Scanner:
             return self._scan_blocks(q, keep, among)
         return self._scan_prefix(q, keep, rows, among, keepable)
 
-    def rerank(self, queries: Floats, candidates: Rows, keep: int) -> tuple[Floats, Rows]:
+    def rerank(self, queries: Floats, candidates: RowNumbers, keep: int) -> tuple[Floats, RowNumbers]:
         """Best `keep` among each query's own candidate rows, by the features the queries have."""
         q = comparable(queries, self.metric)
         of_each, dim = candidates.shape[1], q.shape[1]
@@ -75,7 +76,7 @@ class Scanner:
         # Little at a time: what has just been gathered is then multiplied while it is in the processor's cache.
         at_once = max(1, min(self.memory_bytes // 4, _GATHERED_BYTES) // (4 * max(1, of_each) * dim))
         for start in range(0, len(q), at_once):
-            stopping.check()
+            cancellation.raise_if_cancelled()
             own = candidates[start : start + at_once]
             codes = self.columns.take(own.reshape(-1), dim)
             norms = divisors(codes).reshape(own.shape) if self._divides(dim) else None
@@ -83,7 +84,7 @@ class Scanner:
             scores[start : start + at_once] = products[:, :, 0]
             if norms is not None:
                 scores[start : start + at_once] /= norms
-        return best(scores, candidates, keep)
+        return top_scores(scores, candidates, keep)
 
     def _divides(self, dim: int) -> bool:
         """Whether products with stored prefixes of this length become cosines by division."""
@@ -94,21 +95,21 @@ class Scanner:
         return isinstance(codec, FloatCodec) and codec.dtype == np.float32
 
     def _scan_prefix(
-        self, q: Floats, keep: int, rows: Rows | None, among: Mask | None, keepable: bool
-    ) -> tuple[Floats, Rows]:
+        self, q: Floats, keep: int, rows: RowNumbers | None, among: Mask | None, keepable: bool
+    ) -> tuple[Floats, RowNumbers]:
         faiss = forking.faiss()
         scores, found = nothing(len(q))
         for numbers, prefix in self._prefixes(q.shape[1], rows, among, keepable):
             s, r = faiss.knn(q, prefix, min(keep, len(prefix)), metric=faiss.METRIC_INNER_PRODUCT)
             r = r + numbers if isinstance(numbers, int) else numbers[r]
-            scores, found = best(np.hstack([scores, s]), np.hstack([found, r]), keep)
+            scores, found = top_scores(np.hstack([scores, s]), np.hstack([found, r]), keep)
         return scores, found
 
     def _prefixes(
-        self, dim: int, rows: Rows | None, among: Mask | None, keepable: bool
-    ) -> Iterator[tuple[Rows | int, Floats]]:
+        self, dim: int, rows: RowNumbers | None, among: Mask | None, keepable: bool
+    ) -> Iterator[tuple[RowNumbers | int, Floats]]:
         """(row numbers, or the first of them; comparable prefixes) of the rows asked for, within `memory_bytes`."""
-        stopping.check()
+        cancellation.raise_if_cancelled()
         count = self.columns.count if rows is None else len(rows)
         if 4 * dim * count <= self.memory_bytes:  # all at once
             make = partial(self._prefix, 0, count, dim, rows, among)
@@ -121,16 +122,16 @@ class Scanner:
         share = 8 if rows is not None or among is None else 12
         at_once = max(1, self.memory_bytes // (share * dim + 32))
         for start in range(0, count, at_once):
-            stopping.check()
+            cancellation.raise_if_cancelled()
             numbers, prefix = self._prefix(start, min(start + at_once, count), dim, rows, among)
             if len(prefix):
                 yield numbers, prefix
 
     def _prefix(
-        self, start: int, stop: int, dim: int, rows: Rows | None, among: Mask | None
-    ) -> tuple[Rows | int, Floats]:
+        self, start: int, stop: int, dim: int, rows: RowNumbers | None, among: Mask | None
+    ) -> tuple[RowNumbers | int, Floats]:
         """Comparable prefixes [start, stop) of `rows`, or of all and then those `among` them."""
-        numbers: Rows | int = start
+        numbers: RowNumbers | int = start
         if rows is not None:
             numbers, prefix = rows[start:stop], self.columns.take(rows[start:stop], dim)
         else:
@@ -142,11 +143,11 @@ class Scanner:
             prefix /= divisors(prefix)[:, None]  # in place: a second copy would double the memory
         return numbers, prefix
 
-    def _scan_blocks(self, q: Floats, keep: int, among: Mask | None) -> tuple[Floats, Rows]:
+    def _scan_blocks(self, q: Floats, keep: int, among: Mask | None) -> tuple[Floats, RowNumbers]:
         scores, found = nothing(len(q))
         at_once = max(1, min(_ROWS_AT_ONCE, self.memory_bytes // (16 * max(1, len(q)))))
         for start in range(0, self.columns.count, at_once):
-            stopping.check()
+            cancellation.raise_if_cancelled()
             stop = min(start + at_once, self.columns.count)
             s = self._products(q, start, stop)
             here = np.arange(start, stop)
@@ -158,7 +159,7 @@ class Scanner:
                 s, r = np.take_along_axis(s, part, axis=1), here[part]
             else:
                 r = np.broadcast_to(here, s.shape)
-            scores, found = best(np.hstack([scores, s]), np.hstack([found, r]), keep)
+            scores, found = top_scores(np.hstack([scores, s]), np.hstack([found, r]), keep)
         return scores, found
 
     def _products(self, q: Floats, start: int, stop: int) -> Floats:
@@ -172,33 +173,33 @@ class Scanner:
             with np.errstate(over="ignore", invalid="ignore"):  # rows of very large numbers are compared below
                 total += q[:, first:cut] @ self.columns.block(b, start, stop)[:, : cut - first].T
         if self.metric == "cosine":
-            lengths = self._lengths_of(dim, start, stop)
+            norms = self._norms_of(dim, start, stop)
             with np.errstate(over="ignore", invalid="ignore"):
-                total /= lengths.norms
-            for part in _parts(lengths.odd):
+                total /= norms.norms
+            for part in _parts(norms.odd):
                 total[:, part] = q @ comparable(self.columns.take(start + part, dim), "cosine").T
         return total
 
-    def _lengths_of(self, dim: int, start: int, stop: int) -> Lengths:
+    def _norms_of(self, dim: int, start: int, stop: int) -> Norms:
         """Norms of the first `dim` features of rows [start, stop)."""
         if 16 * self.columns.count > self.memory_bytes:
-            return _lengths(self._sum_squares(0, dim, start, stop))
-        kept = self._all_lengths(dim)
+            return _norms(self._sum_squares(0, dim, start, stop))
+        kept = self._all_norms(dim)
         low, high = np.searchsorted(kept.odd, (start, stop))
-        return Lengths(kept.squares[start:stop], kept.norms[start:stop], kept.odd[low:high] - start)
+        return Norms(kept.squares[start:stop], kept.norms[start:stop], kept.odd[low:high] - start)
 
-    def _all_lengths(self, dim: int) -> Lengths:
+    def _all_norms(self, dim: int) -> Norms:
         """Norms of all rows, from those of the column blocks before: the same numbers whatever was asked earlier."""
 
-        def make() -> Lengths:
+        def make() -> Norms:
             edge = max((first for first, _ in self.columns.codec.blocks if first < dim), default=0)
             squares = self._sum_squares(edge, dim, 0, self.columns.count)
-            found = _lengths(squares + self._all_lengths(edge).squares if edge else squares)
+            found = _norms(squares + self._all_norms(edge).squares if edge else squares)
             # Rows of zeros score 0 as they are.
             odd = [part[self.columns.take(part, dim).any(axis=1)] for part in _parts(found.odd)]
             return found._replace(odd=np.concatenate([found.odd[:0], *odd]))
 
-        return self._lengths.get(dim, make)
+        return self._norms.get(dim, make)
 
     def _sum_squares(self, low: int, high: int, start: int, stop: int) -> Floats:
         """Sum of squares of features [low, high) of rows [start, stop)."""
@@ -227,27 +228,27 @@ def divisors(rows: Floats) -> Floats:
     other rows could be as far beyond float32.
     """
     with np.errstate(over="ignore"):
-        lengths = _lengths(np.einsum("ij,ij->i", rows, rows))
-    for part in _parts(lengths.odd):
+        norms = _norms(np.einsum("ij,ij->i", rows, rows))
+    for part in _parts(norms.odd):
         exact = rows[part].astype(np.float64)
         norm = np.linalg.norm(exact, axis=1, keepdims=True)
         rows[part] = exact / np.where(norm > 0, norm, 1)
-    return lengths.norms
+    return norms.norms
 
 
-def _parts(rows: Rows) -> Iterator[Rows]:
+def _parts(rows: RowNumbers) -> Iterator[RowNumbers]:
     for start in range(0, len(rows), _ODD_AT_ONCE):
         yield rows[start : start + _ODD_AT_ONCE]
 
 
-def _lengths(squares: Floats) -> Lengths:
+def _norms(squares: Floats) -> Norms:
     odd = np.flatnonzero(~((squares > _SMALLEST) & (squares < _LARGEST)))
     norms = np.sqrt(squares)
     norms[odd] = 1
-    return Lengths(squares, norms, odd)
+    return Norms(squares, norms, odd)
 
 
-def best(scores: Floats, rows: Rows, keep: int) -> tuple[Floats, Rows]:
+def top_scores(scores: Floats, rows: RowNumbers, keep: int) -> tuple[Floats, RowNumbers]:
     """Order each line by falling score, equal scores by row, and cut it at `keep`."""
     if 4 * keep < scores.shape[1]:  # find the best before sorting them: most of a long shortlist is not among them
         part = np.argpartition(-scores, keep - 1, axis=1)[:, :keep]
@@ -256,6 +257,6 @@ def best(scores: Floats, rows: Rows, keep: int) -> tuple[Floats, Rows]:
     return np.take_along_axis(scores, order, axis=1), np.take_along_axis(rows, order, axis=1)
 
 
-def nothing(queries: int) -> tuple[Floats, Rows]:
+def nothing(queries: int) -> tuple[Floats, RowNumbers]:
     """Scores and rows of no items."""
     return np.empty((queries, 0), np.float32), np.empty((queries, 0), np.int64)

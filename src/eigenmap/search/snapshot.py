@@ -16,22 +16,34 @@ import numpy as np
 from eigenmap.core.errors import EigenmapError
 from eigenmap.core.files import parse_json
 from eigenmap.search import checks
-from eigenmap.search.backend import About, Batch, Floats, Found, Id, Mask, Metadata, Mode, Ranking, Rows, Stage
+from eigenmap.search.backend import (
+    Floats,
+    Hits,
+    Id,
+    IndexSpec,
+    ItemBatch,
+    Mask,
+    Metadata,
+    Mode,
+    RankingRule,
+    RowNumbers,
+    Stage,
+)
 from eigenmap.search.codecs import Codec
 from eigenmap.search.columns import Columns
-from eigenmap.search.described import RESTORE
 from eigenmap.search.filters import Condition, meets
-from eigenmap.search.keys import Keys, Places, as_bytes
-from eigenmap.search.once import Once
-from eigenmap.search.opened import OpenFolder
+from eigenmap.search.index_file import RESTORE
+from eigenmap.search.keys import Keys, Places, id_bytes
+from eigenmap.search.open_folder import OpenFolder
 from eigenmap.search.scan import Scanner
-from eigenmap.search.texts import Texts
+from eigenmap.search.shared_cache import SharedCache
+from eigenmap.search.text_store import Texts
 
 _FILTERS_KEPT = 8
 
 
 @dataclass(frozen=True, eq=False)
-class Items:
+class StoredItems:
     """What is stored: a row that was deleted or replaced stays, unseen."""
 
     columns: Columns | None = None
@@ -52,7 +64,7 @@ class Items:
 class Snapshot:
     """Items, ranked exactly; see `eigenmap.search.backend.Readable` for what its methods do."""
 
-    def __init__(self, about: About, memory_bytes: int, ranking: Ranking, items: Items) -> None:
+    def __init__(self, about: IndexSpec, memory_bytes: int, ranking: RankingRule, items: StoredItems) -> None:
         self.about = about
         self.memory_bytes = memory_bytes
         self.ranking = ranking
@@ -61,7 +73,7 @@ class Snapshot:
         columns = items.columns
         self._scanner = None if columns is None else Scanner(columns, about.metric, memory_bytes, means)
         self._count: int | None = None
-        self._masks: Once[tuple[tuple[str, str, str], ...], Mask] = Once(_FILTERS_KEPT)
+        self._masks: SharedCache[tuple[tuple[str, str, str], ...], Mask] = SharedCache(_FILTERS_KEPT)
 
     @property
     def codec(self) -> Codec | None:
@@ -129,15 +141,15 @@ class Snapshot:
         alive = self.items.alive
         if row >= self.rows or not (alive is None or alive[row]):
             return False
-        return self.items.names[row] == as_bytes(name)
+        return self.items.names[row] == id_bytes(name)
 
     # Search
 
-    def search(self, queries: Floats, stages: Sequence[Stage], where: Sequence[Condition], exact: bool) -> Found:
+    def search(self, queries: Floats, stages: Sequence[Stage], where: Sequence[Condition], exact: bool) -> Hits:
         """Every item that meets the conditions by the first stage, then the best by the others."""
         among = self.matching(where)
         if not self.rows or (among is not None and not among.any()):
-            return Found([[] for _ in queries], np.empty((len(queries), 0), np.float32))
+            return Hits([[] for _ in queries], np.empty((len(queries), 0), np.float32))
         first, *rest = stages
         q = np.ascontiguousarray(queries[:, : first.dim])
         return self.refine(queries, *self.scanner.scan(q, first.keep, among, keepable=not where), rest)
@@ -148,11 +160,11 @@ class Snapshot:
         assert self._scanner is not None
         return self._scanner
 
-    def refine(self, queries: Floats, scores: Floats, rows: Rows, stages: Sequence[Stage]) -> Found:
+    def refine(self, queries: Floats, scores: Floats, rows: RowNumbers, stages: Sequence[Stage]) -> Hits:
         """The remaining stages of a funnel, from candidates to results."""
         for stage in stages:
             scores, rows = self.scanner.rerank(queries[:, : stage.dim], rows, stage.keep)
-        return Found([[self.id_of(row) for row in found] for found in rows.tolist()], scores)
+        return Hits([[self.id_of(row) for row in found] for found in rows.tolist()], scores)
 
     def matching(self, where: Sequence[Condition]) -> Mask | None:
         """Which rows are there and meet all conditions; None for all rows."""
@@ -171,35 +183,35 @@ class Snapshot:
 
     # Reading
 
-    def take(self, ids: Sequence[Id]) -> Batch:
+    def take(self, ids: Sequence[Id]) -> ItemBatch:
         """These items, in this order."""
         return self._batch(np.array([row for row in self.rows_of("update", ids) if row is not None], np.int64))
 
-    def sample(self, count: int, seed: int) -> Batch:
+    def sample(self, count: int, seed: int) -> ItemBatch:
         """Up to `count` distinct items at random."""
         live = self._live_rows()
         drawn = np.sort(np.random.default_rng(seed).choice(len(self), min(count, len(self)), replace=False))
         return self._batch(drawn if live is None else live[drawn])
 
-    def batches(self, rows: int) -> Iterator[Batch]:
+    def batches(self, rows: int) -> Iterator[ItemBatch]:
         """All items in the order of addition."""
         live = self._live_rows()
         for start in range(0, len(self), rows):
             stop = min(start + rows, len(self))
             yield self._batch(np.arange(start, stop) if live is None else live[start:stop])
 
-    def _live_rows(self) -> Rows | None:
+    def _live_rows(self) -> RowNumbers | None:
         return None if self.items.alive is None else np.flatnonzero(self.items.alive)
 
-    def _batch(self, rows: Rows) -> Batch:
+    def _batch(self, rows: RowNumbers) -> ItemBatch:
         columns = self.items.columns
         if columns is None:
-            return Batch([], np.empty((0, self.about.n_components), np.float32), [])
+            return ItemBatch([], np.empty((0, self.about.n_components), np.float32), [])
         numbers = rows.tolist()
         metadata = [self.metadata_of(row) for row in numbers]
-        return Batch([self.id_of(row) for row in numbers], columns.take(rows, self.about.n_components), metadata)
+        return ItemBatch([self.id_of(row) for row in numbers], columns.take(rows, self.about.n_components), metadata)
 
 
-def stores_means(about: About) -> bool:
+def stores_means(about: IndexSpec) -> bool:
     """Whether what is stored of a unit code is the mean of those it may stand for."""
     return about.metric == "cosine" and about.precision in ("bits", "signs")

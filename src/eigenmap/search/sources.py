@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, TypeAlias
 from eigenmap.core.errors import EigenmapError
 from eigenmap.search.backend import Id, Metadata
 
-NOTE = "sources"
+SOURCES_NOTE = "sources"
 SOURCE, FILE = "source", "file"
 """Names of metadata."""
 
@@ -67,7 +67,7 @@ class Sources:
         """Plain values, from which `from_json` makes the same."""
         return {"sources": [list(entry) for entry in self.entries]}
 
-    def with_source(self, source: Path) -> tuple[Sources, Source]:
+    def with_source(self, source: Path) -> tuple[Sources, IndexSource]:
         """These sources with one more, if it is not among them, and that one.
 
         >>> sources, first = Sources().with_source(Path("no/such/camera"))
@@ -77,12 +77,12 @@ class Sources:
         place = place_of(source)
         for name, known in self.entries:
             if name is not None and known == str(place):
-                return self, Source(name, self._first)
+                return self, IndexSource(name, self._first)
         names = {name for name, _ in self.entries}
         stem = place.name or "images"
         chosen = next(name for n in count(1) if (name := stem if n == 1 else f"{stem}-{n}") not in names)
         more = Sources((*self.entries, (chosen, str(place))))
-        return more, Source(chosen, more._first)
+        return more, IndexSource(chosen, more._first)
 
     @property
     def _first(self) -> str | None:
@@ -90,7 +90,7 @@ class Sources:
 
 
 @dataclass(frozen=True)
-class Source:
+class IndexSource:
     """One source of an index."""
 
     name: str

@@ -13,10 +13,10 @@ import numpy as np
 
 from eigenmap.core.errors import EigenmapError
 from eigenmap.search import checksums, notes, prefix_files
-from eigenmap.search.described import RESTORE
 from eigenmap.search.directory import Directory
-from eigenmap.search.log import State
-from eigenmap.search.opened import OpenFolder
+from eigenmap.search.index_file import RESTORE
+from eigenmap.search.log import IndexState
+from eigenmap.search.open_folder import OpenFolder
 from eigenmap.search.parts import PICTURES, model_in, noted_parts, require_own
 
 
@@ -48,7 +48,7 @@ def _parts(directory: Directory) -> Iterator[str]:
         if name.endswith(".json") and name not in ("index.json", "codec.json"):
             yield _check_note(folder, name)
         elif prefix_files.NAME.fullmatch(name):
-            noted = prefix_files.check(folder, name)
+            noted = prefix_files.check_prefix(folder, name)
             yield f"{name}: whole" if noted else f"{name}: not checked, an earlier version wrote it without a checksum"
     if PICTURES in folder.names():
         yield _check_pictures(path / PICTURES)
@@ -68,7 +68,7 @@ def _check_fixed(folder: OpenFolder, name: str, crc32: int) -> None:
         raise EigenmapError(f"{folder.path / name} is damaged: its checksum is not that of the log; {RESTORE}")
 
 
-def _check_file(folder: OpenFolder, name: str, state: State) -> str:
+def _check_file(folder: OpenFolder, name: str, state: IndexState) -> str:
     """Compare a file with its checksum, or name the part that differs."""
     file, size = folder.path / name, state.sizes[name]
     try:
@@ -85,7 +85,7 @@ def _check_file(folder: OpenFolder, name: str, state: State) -> str:
     return f"{name}: {size:,} bytes{unseen}"
 
 
-def _notes(folder: OpenFolder, name: str, state: State) -> list[int]:
+def _notes(folder: OpenFolder, name: str, state: IndexState) -> list[int]:
     """Running checksums at every block, where they were stored and are whole themselves."""
     stored = f"{name}.crc"
     if stored not in state.sizes:
@@ -107,7 +107,7 @@ def _blocks(folder: OpenFolder, name: str, size: int) -> Iterator[bytes]:
         raise OSError(f"it is truncated: {left:,} of {size:,} bytes are missing")
 
 
-def _check_items(directory: Directory, state: State) -> None:
+def _check_items(directory: Directory, state: IndexState) -> None:
     """Texts end where they can, and only rows that are there are deleted."""
     for kind in ("ids", "metadata"):
         ends = np.frombuffer(directory.folder.read(f"{kind}.ends", 8 * state.rows) if state.rows else b"", "<i8")
@@ -123,7 +123,7 @@ def _check_items(directory: Directory, state: State) -> None:
 def _check_note(folder: OpenFolder, name: str) -> str:
     try:
         content = folder.read(name)
-        notes.from_bytes(content)
+        notes.parse_note(content)
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else error
         raise EigenmapError(f"{folder.path / name} is damaged: {why}; restore it from a copy, or remove it") from error

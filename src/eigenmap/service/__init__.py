@@ -2,6 +2,6 @@
 
     eigenmap serve photos.index
 
-Everything a request needs is in `state.Explorer`; `app.create_app` puts routes in front of it, `work` bounds what runs
-at once, `security` decides who may ask, `uploads` reads pictures from strangers, `server` listens.
+Everything a request needs is in `explorer.Explorer`; `app.create_app` puts routes in front of it, `scheduling` bounds
+what runs at once, `security` decides who may ask, `uploads` reads pictures from strangers, `server` listens.
 """

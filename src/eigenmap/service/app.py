@@ -15,13 +15,13 @@ from eigenmap.core.errors import EigenmapError, ReplacedError
 from eigenmap.core.redaction import redacted
 from eigenmap.search.filters import NestedError
 from eigenmap.service import schemas
+from eigenmap.service.explorer import Explorer
 from eigenmap.service.overview_routes import overview_routes
 from eigenmap.service.runtime import Json, Service
+from eigenmap.service.scheduling import BusyError, Limits
 from eigenmap.service.search_routes import search_routes
 from eigenmap.service.security import Guard
-from eigenmap.service.state import Explorer
 from eigenmap.service.uploads import Refused
-from eigenmap.service.work import BusyError, Limits
 
 _STATIC = {
     "index.html": "text/html; charset=utf-8",
@@ -112,7 +112,7 @@ def _add_pages(app: FastAPI) -> None:
 
 
 def _add_health(app: FastAPI, service: Service) -> None:
-    @app.get("/api/health", response_model=schemas.Health, tags=["about"])
+    @app.get("/api/health", response_model=schemas.HealthOut, tags=["about"])
     async def health() -> Response:
         """Whether the service lives."""
         return Json({"status": "ok"})

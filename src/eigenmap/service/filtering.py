@@ -7,8 +7,8 @@ from itertools import islice
 from typing import Any
 
 from eigenmap.search.filters import conditions
+from eigenmap.service.scheduling import Limits
 from eigenmap.service.uploads import Refused
-from eigenmap.service.work import Limits
 
 
 def check_filter(where: Mapping[str, Any] | None, limits: Limits) -> None:

@@ -10,10 +10,10 @@ from itertools import accumulate
 BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 
 
-class Metrics:
+class ServiceMetrics:
     """Counters and one histogram; everything happens on the event loop, so that nothing needs a lock.
 
-    >>> metrics = Metrics()
+    >>> metrics = ServiceMetrics()
     >>> metrics.count("/api/search", 200, 0.02)
     >>> 'eigenmap_requests_total{route="/api/search",status="200"} 1' in metrics.text([])
     True

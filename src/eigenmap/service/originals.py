@@ -7,7 +7,7 @@ from typing import Any
 
 from eigenmap.core.errors import EigenmapError, ReplacedError
 from eigenmap.search.backend import Backend, Id, KeepsNotes, Metadata
-from eigenmap.search.sources import FILE, NOTE, SOURCE, Sources, place_of
+from eigenmap.search.sources import FILE, SOURCE, SOURCES_NOTE, Sources, place_of
 
 
 class Originals:
@@ -58,7 +58,7 @@ class NotedOriginals:
             return None
 
     def _now(self) -> Originals:
-        note = self._index.read_note(NOTE, required=True) if isinstance(self._index, KeepsNotes) else None
+        note = self._index.read_note(SOURCES_NOTE, required=True) if isinstance(self._index, KeepsNotes) else None
         last = self._last
         if last is None or last[0] != note:
             self._last = last = note, Originals(Sources.from_json(note), self._folder)

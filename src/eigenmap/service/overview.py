@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenmap.search.backend import Batch, Floats, Id, Metadata
+from eigenmap.search.backend import Floats, Id, ItemBatch, Metadata
 from eigenmap.search.index import CodeIndex
 
 FEATURES = 64
@@ -33,12 +33,12 @@ _NAMED_CLASSES = 10
 _STEPS = 65_535
 
 
-def sample(index: CodeIndex, most_items: int = MOST_ITEMS, most_bytes: int = MOST_BYTES) -> Batch:
+def sample(index: CodeIndex, most_items: int = MOST_ITEMS, most_bytes: int = MOST_BYTES) -> ItemBatch:
     """All items in a random order, or as many of them as are looked at."""
     most = max(1, min(most_items, most_bytes // (4 * index.n_components)))
     drawn = index.backend.sample(most, seed=0)
     order = np.random.default_rng(0).permutation(len(drawn.ids))
-    return Batch([drawn.ids[i] for i in order], drawn.codes[order], [drawn.metadata[i] for i in order])
+    return ItemBatch([drawn.ids[i] for i in order], drawn.codes[order], [drawn.metadata[i] for i in order])
 
 
 class Feature(NamedTuple):
@@ -64,7 +64,7 @@ class MapPoints(NamedTuple):
 class Overview:
     """Items by number, 0 ... n - 1, and their first features."""
 
-    def __init__(self, items: Batch, features: int = FEATURES) -> None:
+    def __init__(self, items: ItemBatch, features: int = FEATURES) -> None:
         self.ids: list[Id] = items.ids
         self.metadata: list[Metadata] = items.metadata
         # Column by column, as they are read; a copy, so that the rest of the codes can go.

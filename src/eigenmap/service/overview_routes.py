@@ -18,14 +18,14 @@ def overview_routes(service: Service) -> APIRouter:
     """Everything that was computed when the index was opened."""
     app = APIRouter()
 
-    @app.get("/api/about", response_model=schemas.About, responses=BUSY, tags=["about"])
+    @app.get("/api/about", response_model=schemas.IndexOut, responses=BUSY, tags=["about"])
     async def describe() -> Response:
         """The index, and what can be asked of it."""
         summary = service.summary
         items = await service.others.run(len, summary.explorer.index)
         return Json(summary.about | {"items": items})
 
-    @app.get("/api/lengths", response_model=list[schemas.Length], tags=["about"])
+    @app.get("/api/lengths", response_model=list[schemas.LengthOut], tags=["about"])
     async def lengths() -> Response:
         """What codes of every length cost."""
         return Json(service.summary.lengths)
@@ -57,7 +57,7 @@ def overview_routes(service: Service) -> APIRouter:
         return Json(some)
 
     @app.get(
-        "/api/features/{number}/items", response_model=schemas.Page, responses=NONE | WRONG | BUSY, tags=["overview"]
+        "/api/features/{number}/items", response_model=schemas.PageOut, responses=NONE | WRONG | BUSY, tags=["overview"]
     )
     async def sorted_items(
         number: int,
@@ -85,7 +85,7 @@ def overview_routes(service: Service) -> APIRouter:
         content = {"x": x, "y": y, "count": len(view), "classes": view.class_codes(), **points._asdict()}
         return Json(content, headers={"Cache-Control": "private, max-age=60"})
 
-    @app.get("/api/items", response_model=schemas.Items, responses=NONE | WRONG | BUSY, tags=["items"])
+    @app.get("/api/items", response_model=schemas.ItemsOut, responses=NONE | WRONG | BUSY, tags=["items"])
     async def items(
         number: Annotated[list[int], Query(max_length=MOST_NUMBERS, description="Numbers on the map, from 0.")] = [],  # noqa: B006
         pictures: PicturesQuery = False,

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenmap.search.backend import Batch
+from eigenmap.search.backend import ItemBatch
 from eigenmap.service.overview import LABEL
 
 QUERIES = 500
@@ -29,7 +29,7 @@ class Quality(NamedTuple):
     gallery: int
 
 
-def measure(items: Batch, several: bool) -> Quality | None:
+def measure_quality(items: ItemBatch, several: bool) -> Quality | None:
     """Take some items as queries among others; None where fewer than two labels, or too few items, are known.
 
     `items` are in random order. With `several`, a label is a list of labels separated by spaces, and two items belong

@@ -16,19 +16,19 @@ from starlette.responses import JSONResponse
 
 from eigenmap.core.errors import EigenmapError
 from eigenmap.service import schemas
+from eigenmap.service.explorer import Explorer, Features, Item, Query, SearchParameters
 from eigenmap.service.filtering import check_filter
-from eigenmap.service.metrics import Metrics
-from eigenmap.service.state import Ask, Explorer, Features, Item, Query
+from eigenmap.service.metrics import ServiceMetrics
+from eigenmap.service.scheduling import Limits, QueryBatcher, Slots
 from eigenmap.service.summary import Summary
 from eigenmap.service.thumbnails import media_type
 from eigenmap.service.uploads import Refused
-from eigenmap.service.work import Batches, Limits, Slots
 
 _log = logging.getLogger("uvicorn.error")
 
 Responses: TypeAlias = dict[int | str, dict[str, Any]]
 
-PROBLEM: dict[str, Any] = {"model": schemas.Problem}
+PROBLEM: dict[str, Any] = {"model": schemas.ErrorOut}
 WRONG: Responses = {422: PROBLEM | {"description": "The request makes no sense."}}
 NONE: Responses = {404: PROBLEM | {"description": "There is no such item."}}
 BUSY: Responses = {
@@ -70,8 +70,8 @@ class Service:
     def __init__(self, explorer: Explorer, limits: Limits) -> None:
         self.limits = limits
         self.summary = Summary(explorer, limits)
-        self.metrics = Metrics()
-        self.searches: Batches[tuple[Explorer, Ask], Query, list[Item]] = Batches(
+        self.metrics = ServiceMetrics()
+        self.searches: QueryBatcher[tuple[Explorer, SearchParameters], Query, list[Item]] = QueryBatcher(
             lambda ask, queries: ask[0].answer(ask[1], queries), limits.searches_waiting, limits.searches_at_once
         )
         self.uploads = Slots(1, limits.uploads_waiting, "encode")
@@ -127,7 +127,7 @@ class Service:
         began = time.perf_counter()
         length = _checked_dim(explorer, dim)
         check_filter(where, self.limits)
-        ask = Ask(features, length, top, json.dumps(where or {}, sort_keys=True))
+        ask = SearchParameters(features, length, top, json.dumps(where or {}, sort_keys=True))
         seconds = self.limits.search_seconds
         try:
             found = await asyncio.wait_for(self.searches.ask((explorer, ask), query), seconds)

@@ -14,7 +14,7 @@ Value = str | int | float | bool | None
 Number = Annotated[float, Field(allow_inf_nan=False)]
 
 
-class Problem(BaseModel):
+class ErrorOut(BaseModel):
     """Why a request was not answered."""
 
     detail: str
@@ -30,7 +30,7 @@ class ItemOut(BaseModel):
     picture: str | None = Field(None, description="A small picture as a data: URL, if asked for and there is one.")
 
 
-class Found(BaseModel):
+class ResultsOut(BaseModel):
     """Results of a search, the best first; the item that was searched by is left out."""
 
     dim: int
@@ -63,7 +63,7 @@ class SearchRequest(BaseModel):
     )
 
 
-class Length(BaseModel):
+class LengthOut(BaseModel):
     """What a code costs when it is cut at `dim`."""
 
     dim: int
@@ -72,7 +72,7 @@ class Length(BaseModel):
     eigenvalue: float | None = Field(description="Of the last feature that is kept.")
 
 
-class About(BaseModel):
+class IndexOut(BaseModel):
     """The index and what can be asked of it."""
 
     name: str
@@ -119,7 +119,7 @@ class FeatureOut(BaseModel):
     least: list[ItemOut]
 
 
-class Page(BaseModel):
+class PageOut(BaseModel):
     """A stretch of the collection, sorted by one feature."""
 
     total: int
@@ -139,13 +139,13 @@ class MapOut(BaseModel):
     classes: str | None = Field(description="A byte an item: its label's place in `classes` of /api/about, or 255.")
 
 
-class Items(BaseModel):
+class ItemsOut(BaseModel):
     """Some items."""
 
     items: list[ItemOut]
 
 
-class Health(BaseModel):
+class HealthOut(BaseModel):
     """The service lives."""
 
     status: Literal["ok"]

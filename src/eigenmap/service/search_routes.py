@@ -8,12 +8,12 @@ from fastapi import APIRouter, Path, Query, Request, Response
 
 from eigenmap.search.filters import parse
 from eigenmap.service import schemas
+from eigenmap.service.explorer import Features, id_of
+from eigenmap.service.explorer import Query as Asked
 from eigenmap.service.filtering import check_filter
 from eigenmap.service.runtime import BODY, BUSY, NONE, OTHER_MODEL, SEARCH, UPLOAD, WRONG, Json, Service
 from eigenmap.service.schemas import MOST_RESULTS, SearchRequest
 from eigenmap.service.security import UPLOADS
-from eigenmap.service.state import Features, id_of
-from eigenmap.service.state import Query as Asked
 from eigenmap.service.thumbnails import media_type
 from eigenmap.service.uploads import Refused
 
@@ -31,7 +31,7 @@ def search_routes(service: Service) -> APIRouter:
     app = APIRouter()
     limits = service.limits
 
-    @app.get("/api/search", response_model=schemas.Found, responses=WRONG | NONE | BUSY | SEARCH, tags=["search"])
+    @app.get("/api/search", response_model=schemas.ResultsOut, responses=WRONG | NONE | BUSY | SEARCH, tags=["search"])
     async def search_by_id(
         id: Annotated[str | None, Query(description="Of the item to search by.")] = None,
         key: Annotated[str | None, Query(max_length=8192, description="The same as `key`.")] = None,
@@ -50,7 +50,7 @@ def search_routes(service: Service) -> APIRouter:
 
     @app.post(
         "/api/search",
-        response_model=schemas.Found,
+        response_model=schemas.ResultsOut,
         responses=WRONG | NONE | BUSY | BODY | SEARCH | OTHER_MODEL,
         tags=["search"],
     )
@@ -72,7 +72,7 @@ def search_routes(service: Service) -> APIRouter:
 
     @app.post(
         UPLOADS,
-        response_model=schemas.Found,
+        response_model=schemas.ResultsOut,
         responses=WRONG | BUSY | SEARCH | UPLOAD,
         openapi_extra={
             "requestBody": {

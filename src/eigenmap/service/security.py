@@ -26,7 +26,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from eigenmap.service.incoming import Incoming, too_long
-from eigenmap.service.work import Limits
+from eigenmap.service.scheduling import Limits
 
 _log = logging.getLogger("uvicorn.error")
 

@@ -25,7 +25,7 @@ _LAST_WORDS_SECONDS = 1.0
 _LAST_SECONDS = 9.0
 
 
-def check_address(host: str, token: str | None) -> None:
+def check_exposure(host: str, token: str | None) -> None:
     """Refuse to be reachable from elsewhere without a token, or with one that can be guessed."""
     if token is not None and (len(token) < SHORTEST_TOKEN or not token.isascii() or not token.isprintable()):
         raise EigenmapError(f"a token has {SHORTEST_TOKEN} characters or more, all of them printable ASCII")

@@ -7,8 +7,8 @@ from itertools import repeat
 from typing import Any
 
 from eigenmap import __version__
-from eigenmap.service.state import Explorer, Item
-from eigenmap.service.work import Limits
+from eigenmap.service.explorer import Explorer, Item
+from eigenmap.service.scheduling import Limits
 
 
 class Summary:

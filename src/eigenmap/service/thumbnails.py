@@ -25,7 +25,7 @@ from PIL import Image
 from eigenmap.core.errors import EigenmapError
 from eigenmap.data.images.decode import UnreadableImageError, decode_image
 from eigenmap.search.parts import PICTURES, require_own
-from eigenmap.service.inside import opened_inside
+from eigenmap.service.contained_files import opened_inside
 
 FILE = PICTURES
 LARGEST_SIDE = 96

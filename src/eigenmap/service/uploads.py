@@ -13,7 +13,7 @@ from PIL import Image, UnidentifiedImageError
 from eigenmap.core.errors import EigenmapError
 from eigenmap.data.images.decode import Pixels, fit_image
 
-FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP")
+UPLOAD_FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP")
 """What may be uploaded: the formats that browsers show, whose decoders see the most scrutiny."""
 _NAMES = "JPEG, PNG, WebP, GIF or BMP"
 
@@ -34,7 +34,7 @@ def decode_upload(body: bytes, size: int, channels: int, most_pixels: int) -> Pi
     if not body:
         raise Refused(415, f"the request has no body; send the bytes of a {_NAMES} file")
     try:
-        with Image.open(io.BytesIO(body), formats=FORMATS) as image:
+        with Image.open(io.BytesIO(body), formats=UPLOAD_FORMATS) as image:
             width, height = image.size
             if width * height > most_pixels:
                 raise Refused(413, f"a picture may have {most_pixels:,} pixels at most, and this one has more")

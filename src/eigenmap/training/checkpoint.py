@@ -14,10 +14,10 @@ from torch import Tensor
 
 from eigenmap.core.arguments import is_number
 from eigenmap.core.errors import EigenmapError
-from eigenmap.core.files import whole
+from eigenmap.core.files import atomic_path
 from eigenmap.training.config import Setting
 
-FORMAT = 1
+CHECKPOINT_FORMAT = 1
 
 
 @dataclass(frozen=True)
@@ -54,8 +54,8 @@ def save(checkpoint: Checkpoint, path: Path) -> None:
     state = {field.name: getattr(checkpoint, field.name) for field in fields(checkpoint)}
     state["settings"] = {name: _plain(value) for name, value in checkpoint.settings.items()}
     try:
-        with whole(path) as partial, partial.open("wb") as file:
-            torch.save({"format": FORMAT, **state}, file)
+        with atomic_path(path) as partial, partial.open("wb") as file:
+            torch.save({"format": CHECKPOINT_FORMAT, **state}, file)
     except (OSError, RuntimeError) as error:  # torch reports a full disk as a RuntimeError
         reason = (isinstance(error, OSError) and error.strerror) or "is the disk full?"
         raise EigenmapError(
@@ -98,7 +98,7 @@ def _checked(state: Any, path: Path) -> Checkpoint:
     """The checkpoint, if all that is in it is of the kind that `save` writes."""
     if not isinstance(state, dict) or "format" not in state:
         raise EigenmapError(f"the checkpoint {path} is damaged (it holds something else); start anew with --force.")
-    if type(state["format"]) is not int or state["format"] != FORMAT:
+    if type(state["format"]) is not int or state["format"] != CHECKPOINT_FORMAT:
         raise EigenmapError(f"the checkpoint {path} has another format version; start anew with --force.")
     wrong = [name for name, holds in _KINDS.items() if name not in state or not holds(state[name])]
     wrong += [str(name)[:40] for name in state if name != "format" and name not in _KINDS]

@@ -9,7 +9,7 @@ from eigenmap.core.arguments import is_number, seed_number, whole_number
 from eigenmap.core.errors import EigenmapError
 
 Optimizer = Literal["adamw", "sgd", "lars"]
-Precision = Literal["32-true", "bf16-mixed"]
+TrainingPrecision = Literal["32-true", "bf16-mixed"]
 Accelerator = Literal["auto", "cpu", "cuda"]
 Setting = str | int | float | bool | None
 
@@ -29,7 +29,7 @@ class Optimisation:
     final_lr_fraction: float = 0.001
     clip_norm: float | None = None
     projector_lr_scale: float = 1.0
-    precision: Precision = "32-true"
+    precision: TrainingPrecision = "32-true"
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class TrainingConfig(Optimisation):
         _require(self.weight_decay >= 0, "weight_decay", self.weight_decay, "0 or more")
         for name, allowed in (
             ("optimizer", Optimizer),
-            ("precision", Precision),
+            ("precision", TrainingPrecision),
             ("accelerator", Accelerator),
         ):
             choices = get_args(allowed)

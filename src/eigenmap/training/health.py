@@ -24,11 +24,11 @@ from torch import Tensor, nn
 from eigenmap.core.batch import Batch
 from eigenmap.core.errors import EigenmapError
 from eigenmap.core.pairing import Pairing
-from eigenmap.spectrum import unit_rows
+from eigenmap.spectrum import unit_rms_rows
 from eigenmap.training.config import TrainingConfig
 from eigenmap.training.metrics import Record
 
-HeldOut = tuple[Tensor, Tensor] | Batch | Callable[[], Iterable[Batch]]
+HeldOutPairs = tuple[Tensor, Tensor] | Batch | Callable[[], Iterable[Batch]]
 """Held-out pairs: two tensors, one batch, or a function that gives batches (the same ones every time it is called)."""
 
 PAIRS = 1024
@@ -57,7 +57,7 @@ class Health:
 
 
 @torch.no_grad()
-def measure(network: nn.Module, held_out: HeldOut, rows: int = 256) -> Health:
+def measure(network: nn.Module, held_out: HeldOutPairs, rows: int = 256) -> Health:
     """Health of `network` in evaluation mode on held-out pairs, `rows` items at a time; its mode is restored."""
     batches = held_out() if callable(held_out) else [Batch(*held_out)]
     was_training = network.training
@@ -75,9 +75,11 @@ def measure(network: nn.Module, held_out: HeldOut, rows: int = 256) -> Health:
     joined = torch.cat([psi for part in codes for psi in (part.x, part.x_plus)])
     if not bool(joined.isfinite().all()):
         raise DivergedError("the network's output on held-out pairs is not finite; try a smaller lr or clip_norm=1.")
-    joined = unit_rows(joined)
+    joined = unit_rms_rows(joined)
     axes = principal_axes(joined)
-    along = [Batch(unit_rows(psi) @ axes, unit_rows(psi_plus) @ axes, kernel) for psi, psi_plus, kernel in codes]
+    along = [
+        Batch(unit_rms_rows(psi) @ axes, unit_rms_rows(psi_plus) @ axes, kernel) for psi, psi_plus, kernel in codes
+    ]
     quotients = rayleigh_quotients(along, mean=joined.mean(dim=0) @ axes)
     return Health(effective_rank(joined), joined.shape[1], quotients)
 

@@ -136,7 +136,7 @@ def train(
     *,
     out: str | Path | None = None,
     resume: bool = False,
-    held_out: health.HeldOut | None = None,
+    held_out: health.HeldOutPairs | None = None,
     monitor: Monitor | None = None,
     progress: Progress | None = None,
     settings: Mapping[str, Setting] | None = None,
@@ -173,7 +173,7 @@ def train(
                 record = window.read(step, rate=learner.optimizer.param_groups[0]["lr"])
                 health.require_finite(record, config)
                 if config.is_check(step):
-                    record.update(check(learner, held_out, monitor, step))
+                    record.update(check_health(learner, held_out, monitor, step))
                 run.metrics.write(record)
                 show.report(record, config.is_check(step))
                 health.require_features(run.metrics.history, config)
@@ -191,7 +191,7 @@ def train(
 
 
 @torch.no_grad()
-def check(learner: Learner, held_out: health.HeldOut | None, monitor: Monitor | None, step: int) -> Record:
+def check_health(learner: Learner, held_out: health.HeldOutPairs | None, monitor: Monitor | None, step: int) -> Record:
     """Look at the network from outside, in evaluation mode; measured by the first process, told to all."""
     network, values = learner.network, Record()
     if learner.fabric.is_global_zero:

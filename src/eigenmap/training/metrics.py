@@ -16,7 +16,7 @@ from torch import Tensor
 
 from eigenmap.core.arguments import is_number
 from eigenmap.core.errors import EigenmapError
-from eigenmap.core.files import parse_json, whole
+from eigenmap.core.files import atomic_path, parse_json
 
 
 class Record(TypedDict, total=False):
@@ -39,10 +39,10 @@ class Record(TypedDict, total=False):
     monitor: dict[str, float | None]
 
 
-class Metrics:
+class MetricsFile:
     """The metrics file `path` (None: only memory), begun anew or continued after `resume_step`.
 
-    metrics = Metrics(Path("runs/mine/metrics.jsonl"), resume_step=500)   # lines after step 500 are dropped
+    metrics = MetricsFile(Path("runs/mine/metrics.jsonl"), resume_step=500)   # lines after step 500 are dropped
     metrics.write({"step": 550, "loss": -1.2})
     """
 
@@ -54,7 +54,7 @@ class Metrics:
             return
         if resume_step > 0 and path.exists():
             self.history = _until(path, resume_step)
-        with whole(path) as partial:
+        with atomic_path(path) as partial:
             partial.write_text("".join(map(_line, self.history)), encoding="utf-8")
         if tensorboard:
             self._board = _summary_writer(path.parent / "tensorboard", purge_step=resume_step + 1)

@@ -58,7 +58,7 @@ class Lines(Silent):
         """Print the line of a check."""
         if check:
             print(
-                f"step {record['step']}/{self.steps}  {summary(record)}",
+                f"step {record['step']}/{self.steps}  {health_summary(record)}",
                 file=self.file or sys.stderr,
                 flush=True,
             )
@@ -95,17 +95,17 @@ class Bar(Silent):
         """Update the numbers beside the bar; print the line of a check above it."""
         self.bar.update(self.task, status=speed(record))
         if check:
-            self.bar.console.print(f"step {record['step']}  {summary(record)}", highlight=False)
+            self.bar.console.print(f"step {record['step']}  {health_summary(record)}", highlight=False)
 
     def stop(self) -> None:
         """Leave the bar as it is and give the terminal back."""
         self.bar.stop()
 
 
-def show(quiet: bool = False, file: TextIO | None = None) -> Progress:
+def progress_display(quiet: bool = False, file: TextIO | None = None) -> Progress:
     """What suits the place: nothing if `quiet`, a bar in a terminal, lines elsewhere (on standard error).
 
-    train(network, relation, objective, config, progress=show())
+    train(network, relation, objective, config, progress=progress_display())
     """
     stream = file or sys.stderr
     if quiet or stream is None:  # closed before Python began
@@ -120,7 +120,7 @@ def speed(record: Record) -> str:
     return f"loss {record['loss']:.4g}  {record['images_per_second']:,.0f} pairs/s"
 
 
-def summary(record: Record) -> str:
+def health_summary(record: Record) -> str:
     """Loss, throughput and the health line: held-out effective rank and spectrum, monitors."""
     parts = [speed(record)]
     if "effective_rank" in record:

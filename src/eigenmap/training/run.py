@@ -11,12 +11,12 @@ from eigenmap.core.files import FOLDER, PLAIN, Lock, make_folder, sync_directory
 from eigenmap.model import CHECKPOINT, DESCRIPTION
 from eigenmap.training import checkpoint
 from eigenmap.training.config import Setting
-from eigenmap.training.metrics import Metrics
+from eigenmap.training.metrics import MetricsFile
 
 if TYPE_CHECKING:
     from eigenmap.training.loop import Learner
 
-METRICS = "metrics.jsonl"
+METRICS_FILE = "metrics.jsonl"
 
 
 class Run:
@@ -28,7 +28,7 @@ class Run:
     run.save(step, seconds)
     """
 
-    metrics: Metrics
+    metrics: MetricsFile
 
     def __init__(self, out: str | Path | None, learner: Learner, settings: dict[str, Setting]) -> None:
         self.learner, self.settings = learner, settings
@@ -54,8 +54,8 @@ class Run:
                     if not resume:
                         (self.folder / DESCRIPTION).unlink(missing_ok=True)
                     sync_directory(self.folder)  # or a power cut would bring them back
-                metrics_file = self.folder / METRICS if fabric.is_global_zero else None
-            self.metrics = Metrics(metrics_file, step, config.tensorboard)
+                metrics_file = self.folder / METRICS_FILE if fabric.is_global_zero else None
+            self.metrics = MetricsFile(metrics_file, step, config.tensorboard)
         except OSError as error:
             self.close()
             raise EigenmapError(f"cannot write to the folder {self.folder}: {error.strerror}.") from error

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from eigenmap import Eigenmap, GraphEigenmap, load_graph
-from eigenmap.evaluation.nodes import Split, evaluate_nodes, random_split
+from eigenmap.evaluation.nodes import NodeSplit, evaluate_nodes, random_split
 from tests.cli.run import refused, run, succeed
 
 
@@ -75,7 +75,7 @@ def test_the_split_of_the_file_and_other_probes(
     file = tmp_path / "r.json"
     data = load_graph(tmp_path / "split.npz")
     assert data.y is not None
-    split = Split(data.splits["train"], data.splits["validation"], data.splits["test"][:40])
+    split = NodeSplit(data.splits["train"], data.splits["validation"], data.splits["test"][:40])
     encoder = ("--of", "encoder", "--probe", "ridge")
     for options, probe, width in ((encoder, "ridge", 32), (("--probe", "paper", "--dims", 12), "paper", 12)):
         arguments = ("evaluate", "nodes", graph_model, tmp_path / "split.npz", "--labels", 100, "--runs", 1)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from eigenmap import EigenmapError
-from eigenmap.cli.figures.studies import Asked, check_asked, default_top, look, read_series
+from eigenmap.cli.figures.studies import Asked, check_asked, default_top, examine, read_series
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def test_files_may_have_names_of_their_own(file: Path) -> None:
 
 
 def test_without_a_run_there_are_only_scores(file: Path) -> None:
-    study = look(None, Asked(["scores"], scores=[str(file)], metrics=["accuracy"]), "cpu")
+    study = examine(None, Asked(["scores"], scores=[str(file)], metrics=["accuracy"]), "cpu")
     assert study.run is None and len(study.scores) == 1 and study.metrics == ["accuracy"]
 
 

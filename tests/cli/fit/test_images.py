@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from eigenmap import Eigenmap
-from eigenmap.augment.views import IMAGENET, Standardisation
+from eigenmap.augment.views import IMAGENET_STANDARDISATION, Standardisation
 from eigenmap.cli.fit.images import parse_settings
 from eigenmap.core.errors import EigenmapError
 from tests.cli.run import refused, run, succeed
@@ -82,7 +82,7 @@ def test_what_is_given_arrives(source: Path, tmp_path: Path) -> None:
     }
     assert {name: recipe[name] for name in wanted} == wanted
     assert (model.training["seed"], model.training["steps"], model.source) == (7, 3, "projector")
-    assert model.image.standardisation == IMAGENET
+    assert model.image.standardisation == IMAGENET_STANDARDISATION
 
 
 def test_it_says_what_it_made_and_what_to_do_next(source: Path, tmp_path: Path) -> None:

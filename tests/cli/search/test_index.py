@@ -156,8 +156,8 @@ def test_compact_codes_are_learned_from_all_images(
     model_dir: Path, array_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[int] = []
-    train = codecs.train
-    monkeypatch.setattr(codecs, "train", lambda about, codes: seen.append(len(codes)) or train(about, codes))
+    train = codecs.train_codec
+    monkeypatch.setattr(codecs, "train_codec", lambda about, codes: seen.append(len(codes)) or train(about, codes))
     words = ("--batch-size", 5, "--bytes-per-item", 4, "--quiet")
     succeed("index", model_dir, array_file, "--out", tmp_path / "an.index", *words)
     assert seen[0] == 12
@@ -389,7 +389,7 @@ def test_of_two_threads_that_write_one_index_one_succeeds(
             items = Items(["a", "b"], np.full((2, 8), which + 1, np.float32), [{}, {}], shown[which])
             start.wait()
             with contextlib.suppress(EigenmapError):
-                indexing.make(CodeIndex(8).about, tmp_path, OneBatch(items), out, model_dir, False)
+                indexing.make_index(CodeIndex(8).about, tmp_path, OneBatch(items), out, model_dir, False)
                 ended.append(str(which))
 
         threads = [threading.Thread(target=make, args=(which,)) for which in (0, 1)]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from eigenmap import Eigenmap
-from eigenmap.cli.search.items import AnyItems, ImageItems, Items, StoredItems, open_items
+from eigenmap.cli.search.items import AnyItems, CodeItems, ImageItems, Items, open_items
 from eigenmap.core.errors import EigenmapError
 from eigenmap.data import load_images
 from eigenmap.embedding import embed_images
@@ -37,7 +37,7 @@ def test_images_and_their_stored_codes_are_the_same_items(model_dir: Path, photo
     for out in ("codes", "codes.npy", "codes.npz", "codes.parquet"):
         embed_images(model_dir, photos, tmp_path / out)
         stored = items_of(model_dir, tmp_path / out, dim=3, pictures=True)
-        assert isinstance(stored, StoredItems)
+        assert isinstance(stored, CodeItems)
         again = together(stored)
         assert (again.ids, again.metadata, again.pictures) == (found.ids, [{}] * 15, [])
         cut = found.codes[:, :3]

@@ -14,8 +14,8 @@ import pytest
 
 from eigenmap import EigenmapError
 from eigenmap.search import CodeIndex
-from eigenmap.search.backend import About, Batch
-from eigenmap.search.postgres import load, session
+from eigenmap.search.backend import IndexSpec, ItemBatch
+from eigenmap.search.postgres import load_table, session
 from tests.database import rows
 
 ROUNDS = int(os.environ.get("EIGENMAP_ROUNDS", "200"))
@@ -67,7 +67,7 @@ def test_updates_deletes_and_loads_beside_upserts(database: str) -> None:
     rng = random.Random(1)
     indexes = writers(database)
     names = [f"photo {item}" for item in range(30)]
-    about = About(2, "inner")
+    about = IndexSpec(2, "inner")
 
     def delete(order: list[str]) -> None:
         try:
@@ -84,14 +84,14 @@ def test_updates_deletes_and_loads_beside_upserts(database: str) -> None:
     with ThreadPoolExecutor(WRITERS) as pool:
         for number in range(ROUNDS // 2):
             orders = [rng.sample(names, len(names)) for _ in range(WRITERS)]
-            batch = Batch(list(orders[3]), np.array(code(3, 30), np.float32), [{} for _ in names])
+            batch = ItemBatch(list(orders[3]), np.array(code(3, 30), np.float32), [{} for _ in names])
             together(
                 pool,
                 [
                     partial(indexes[0].upsert, code(0, 30), orders[0]),
                     partial(delete, orders[1]),
                     partial(update, orders[2]),
-                    partial(load, database, "photos", about, [batch]),
+                    partial(load_table, database, "photos", about, [batch]),
                 ],
             )
             left = indexes[0].ids

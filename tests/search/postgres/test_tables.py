@@ -4,8 +4,8 @@ import pytest
 
 from eigenmap import EigenmapError
 from eigenmap.search import CodeIndex
-from eigenmap.search.backend import About
-from eigenmap.search.postgres import load
+from eigenmap.search.backend import IndexSpec
+from eigenmap.search.postgres import load_table
 from tests.database import rows
 
 
@@ -29,7 +29,7 @@ def test_a_table_of_something_else(database: str) -> None:
     # Not even a replacement touches a table that is not ours.
     for replace in (False, True):
         with pytest.raises(EigenmapError, match="is no table of codes"):
-            load(database, "photos", About(2), [], replace=replace)
+            load_table(database, "photos", IndexSpec(2), [], replace=replace)
     assert rows(database, "SELECT name FROM photos") == [("a",)]
 
 

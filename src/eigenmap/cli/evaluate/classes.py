@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from eigenmap.cli.console import Say, sayer
+from eigenmap.cli.console import log_function
 from eigenmap.cli.evaluate.probing import (
     CodesOf,
     CodesOfOption,
     LabelLists,
-    LabelsOption,
+    LabelSharesOption,
     check_uncut,
     shares_of,
     show_by_share,
@@ -32,8 +32,9 @@ from eigenmap.cli.options import (
     StrictOption,
     check_device,
 )
-from eigenmap.cli.outputs import check_file, write_json
+from eigenmap.cli.outputs import check_file, write_json_output
 from eigenmap.core.errors import EigenmapError
+from eigenmap.core.logging import LogFunction
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -95,7 +96,7 @@ def classes(
             rich_help_panel=WHAT,
         ),
     ] = None,
-    labels: LabelsOption = None,
+    labels: LabelSharesOption = None,
     dims: DimsOption = None,
     probe: Annotated[
         ImageProbe,
@@ -136,7 +137,7 @@ def classes(
     at = [model.check_dim(dim) for dim in dims] if dims else lengths(model.n_components)
     known = read_labelled(model, train, train_labels, "--train-labels", strict, quiet)
     asked = read_labelled(model, test, test_labels, "--test-labels", strict, quiet)
-    y, y_test = _class_numbers(known, asked, sayer(quiet))
+    y, y_test = _class_numbers(known, asked, log_function(quiet))
     model.network.to(place)
     x, x_test = (_features(model, images, of, batch_size) for images in (known, asked))
     rows = evaluate_classes(
@@ -160,11 +161,11 @@ def classes(
             if probe is ImageProbe.ridge
             else "softmax regression on standardised features: SGD 0.1, batch 256, 100 epochs, cosine",
         }
-        write_json(json, {**circumstances(run, model, place, "classes"), "protocol": protocol, "rows": rows})
+        write_json_output(json, {**circumstances(run, model, place, "classes"), "protocol": protocol, "rows": rows})
     show_by_share(rows, f"{int((y_test >= 0).sum()):,} test images", ("knn", "linear"), _cells)
 
 
-def _class_numbers(known: ImageSet, asked: ImageSet, say: Say) -> tuple[Tensor, Tensor]:
+def _class_numbers(known: ImageSet, asked: ImageSet, say: LogFunction) -> tuple[Tensor, Tensor]:
     """Class numbers of both, by the classes of the training images; -1 for images without a label."""
     import torch
 

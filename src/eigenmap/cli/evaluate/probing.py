@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from eigenmap.cli.console import show
+from eigenmap.cli.console import print_result
 from eigenmap.cli.evaluate.retrieval import repeat_options
 from eigenmap.cli.options import HOW
 from eigenmap.core.errors import EigenmapError
@@ -30,7 +30,7 @@ class CodesOf(str, Enum):
     encoder = "encoder"
 
 
-LabelsOption = Annotated[
+LabelSharesOption = Annotated[
     list[float] | None,
     typer.Option(
         "--labels",
@@ -78,4 +78,4 @@ def show_by_share(
             table.add_column(column, justify="right")
         for row in some:
             table.add_row(str(row["dim"]), *cells(row))
-        show(table)
+        print_result(table)

@@ -14,7 +14,8 @@ import typer
 from typer.core import TyperCommand
 
 from eigenmap.cli.app import USE, Kinds, app
-from eigenmap.cli.console import Say, sayer, show
+from eigenmap.cli.console import log_function, print_result
+from eigenmap.cli.encoding import encode_images, read_images
 from eigenmap.cli.options import (
     HOW,
     WHAT,
@@ -28,15 +29,15 @@ from eigenmap.cli.options import (
     StrictOption,
     check_device,
 )
-from eigenmap.cli.outputs import check_file, write_json
-from eigenmap.cli.work import encode_images, read_images
+from eigenmap.cli.outputs import check_file, write_json_output
 from eigenmap.core.errors import EigenmapError
+from eigenmap.core.logging import LogFunction
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from eigenmap.data import ImageSet
-    from eigenmap.evaluation.retrieval import Row
+    from eigenmap.evaluation.retrieval import ScoreRow
     from eigenmap.model import Eigenmap
 
 evaluate = typer.Typer(cls=Kinds, no_args_is_help=True, rich_markup_mode="rich")
@@ -179,7 +180,7 @@ def retrieval(
 
     offered = read_labelled(model, gallery, gallery_labels, "--gallery-labels", strict, quiet)
     asked = offered if themselves else read_labelled(model, query, query_labels, "--query-labels", strict, quiet)
-    query_matrix, gallery_matrix = _comparable_labels(asked, offered, themselves, sayer(quiet))
+    query_matrix, gallery_matrix = _comparable_labels(asked, offered, themselves, log_function(quiet))
     gallery_codes = encode_images(model, offered, max(at), place, batch_size, quiet)
     query_codes = gallery_codes if themselves else encode_images(model, asked, max(at), place, batch_size, quiet)
     rows = measure(
@@ -196,7 +197,7 @@ def retrieval(
             "ranking": "cosine of the first dim features; ties by position in the gallery",
             "relevant": "gallery images that share at least one label with the query",
         }
-        write_json(json, {**circumstances(run, model, place, "retrieval"), "protocol": protocol, "rows": rows})
+        write_json_output(json, {**circumstances(run, model, place, "retrieval"), "protocol": protocol, "rows": rows})
     _show(rows, cuts, len(asked), len(offered))
 
 
@@ -214,7 +215,9 @@ def read_labelled(
     return images
 
 
-def _comparable_labels(queries: ImageSet, gallery: ImageSet, themselves: bool, say: Say) -> tuple[Tensor, Tensor]:
+def _comparable_labels(
+    queries: ImageSet, gallery: ImageSet, themselves: bool, say: LogFunction
+) -> tuple[Tensor, Tensor]:
     """The labels of both as matrices with the same columns; says what would make the scores meaningless."""
     asked, offered = queries.labels, gallery.labels
     assert asked is not None and offered is not None
@@ -266,7 +269,7 @@ def circumstances(run: Path, model: Eigenmap, device: str, measured: str) -> dic
     }
 
 
-def _show(rows: Sequence[Row], cuts: Sequence[int], queries: int, gallery: int) -> None:
+def _show(rows: Sequence[ScoreRow], cuts: Sequence[int], queries: int, gallery: int) -> None:
     """Print a table for each number of results."""
     from rich.table import Table
 
@@ -278,4 +281,4 @@ def _show(rows: Sequence[Row], cuts: Sequence[int], queries: int, gallery: int) 
             table.add_column(f"{name}@{cut}", justify="right")
         for row in rows:
             table.add_row(f"{row['dim']:.0f}", *(f"{row[f'{name}@{cut}']:.4f}" for name in names))
-        show(table)
+        print_result(table)

@@ -9,12 +9,12 @@ from typing import Annotated
 import typer
 
 from eigenmap.cli.app import ABOUT, app
-from eigenmap.cli.console import progress_bar, sayer, show
+from eigenmap.cli.console import log_function, print_result, progress_bar
 from eigenmap.cli.figures.studies import (
     Asked,
     DataOption,
     FeaturesOption,
-    LabelsOption,
+    LabelsFileOption,
     MetricOption,
     QueriesOption,
     QueryLabelsOption,
@@ -22,7 +22,7 @@ from eigenmap.cli.figures.studies import (
     SeedOption,
     TopOption,
     check_asked,
-    look,
+    examine,
 )
 from eigenmap.cli.options import (
     HOW,
@@ -37,7 +37,7 @@ from eigenmap.cli.options import (
     StrictOption,
     check_device,
 )
-from eigenmap.cli.outputs import check_file, write_json
+from eigenmap.cli.outputs import check_file, write_json_output
 from eigenmap.core.errors import EigenmapError
 
 
@@ -70,7 +70,7 @@ def figures(
         ),
     ] = None,
     data: DataOption = None,
-    labels: LabelsOption = None,
+    labels: LabelsFileOption = None,
     queries: QueriesOption = None,
     query_labels: QueryLabelsOption = None,
     scores: ScoresOption = None,
@@ -112,7 +112,7 @@ def figures(
     optimised  images made to excite features, slowly         RUN, --only optimised
     """
     from eigenmap.figures.names import FIGURES
-    from eigenmap.figures.study import draw, numbers, read_run
+    from eigenmap.figures.study import draw_figures, figure_data, read_run
     from eigenmap.figures.style import save
 
     chosen = choose(only or (), has_run=run is not None, has_data=data is not None, has_scores=bool(scores))
@@ -124,19 +124,19 @@ def figures(
         check_file(file, force)
     if json is not None:
         check_file(json, force)
-    study = look(trained, asked, check_device(device), strict=strict, quiet=quiet)
-    drawn = draw(study, chosen)
+    study = examine(trained, asked, check_device(device), strict=strict, quiet=quiet)
+    drawn = draw_figures(study, chosen)
     for name in only_names(only or ()):
         if name not in drawn:
             raise EigenmapError(f"{name} cannot be drawn from this: it needs {FIGURES[name].needs}.")
     with progress_bar("drawing", quiet) as tick:
         for number, (name, figure) in enumerate(drawn.items(), start=1):
             for file in save(figure, folder / name):
-                show(str(file))
+                print_result(str(file))
             if tick is not None:
                 tick(number, len(drawn))
     if json is not None:
-        write_json(json, numbers(study))
+        write_json_output(json, figure_data(study))
 
 
 @app.command(
@@ -153,7 +153,7 @@ Examples:
 def report(
     run: ModelArgument,
     data: DataOption = None,
-    labels: LabelsOption = None,
+    labels: LabelsFileOption = None,
     queries: QueriesOption = None,
     query_labels: QueryLabelsOption = None,
     scores: ScoresOption = None,
@@ -195,7 +195,7 @@ def report(
     """
     from eigenmap.figures.report import write
     from eigenmap.figures.run_page import run_page
-    from eigenmap.figures.study import draw, numbers, read_run
+    from eigenmap.figures.study import draw_figures, figure_data, read_run
 
     chosen = choose((), has_run=True, has_data=data is not None, has_scores=bool(scores))
     chosen += ["optimised"] if optimise else []
@@ -207,11 +207,11 @@ def report(
     trained = read_run(run)
     for file in filter(None, (page, json)):
         check_file(file, force)
-    study = look(trained, asked, check_device(device), strict=strict, quiet=quiet)
-    sayer(quiet)("Drawing ...")
-    show(str(write(run_page(study, draw(study, chosen)), page)))
+    study = examine(trained, asked, check_device(device), strict=strict, quiet=quiet)
+    log_function(quiet)("Drawing ...")
+    print_result(str(write(run_page(study, draw_figures(study, chosen)), page)))
     if json is not None:
-        write_json(json, numbers(study))
+        write_json_output(json, figure_data(study))
 
 
 def only_names(given: Sequence[str]) -> list[str]:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from eigenmap.cli.app import USE, app
-from eigenmap.cli.console import note, printable, progress_bar, sayer, show
+from eigenmap.cli.console import log_function, note, print_result, printable, progress_bar
 from eigenmap.cli.options import HOW, OUTPUT, WHAT, DimOption, ForceOption, JsonOption, QuietOption, TableOption
-from eigenmap.cli.outputs import check_file, write_json
+from eigenmap.cli.outputs import check_file, write_json_output
 from eigenmap.cli.search import database
 from eigenmap.core.errors import EigenmapError
 
@@ -108,12 +108,15 @@ def advise(
             check_file(file, force)
     scale = _items(items)
     with database.codes_at(index, table) as opened:
-        advice = opened.advise(recall, bytes_per_item=bytes_per_item, top=top, queries=queries, say=sayer(quiet))
+        advice = opened.advise(recall, bytes_per_item=bytes_per_item, top=top, queries=queries, say=log_function(quiet))
     at = advice.at(scale if scale is not None else advice.items)
     if price is not None:
         at["price"] = price * at["stored_bytes"] / 1e9
     if json is not None:
-        write_json(json, {"measured": "search settings", "index": database.shown(index), **advice.as_json(), "at": at})
+        write_json_output(
+            json,
+            {"measured": "search settings", "index": database.without_password(index), **advice.as_json(), "at": at},
+        )
     if plot is not None:
         _draw(advice, plot)
     _show(advice)
@@ -135,35 +138,37 @@ def _items(text: str | None) -> float | None:
 def _show(advice: Advice) -> None:
     from rich.table import Table
 
-    from eigenmap.search.advisor import as_text
+    from eigenmap.search.advisor import funnel_text
 
     table = Table(title=f"{advice.items:,} items, {advice.queries} queries, top {advice.top}", title_justify="left")
     for name, justify in (("search", "left"), ("features:kept", "left"), ("recall", "right"), ("queries/s", "right")):
         table.add_column(name, justify=justify)  # type: ignore[arg-type]
     for row in advice.rows:
         style = "bold" if row == advice.chosen else None
-        table.add_row(row.name, as_text(row.stages), f"{row.recall:.3f}", f"{row.queries_per_second:,.0f}", style=style)
-    show(table)
+        table.add_row(
+            row.name, funnel_text(row.stages), f"{row.recall:.3f}", f"{row.queries_per_second:,.0f}", style=style
+        )
+    print_result(table)
     table = Table(title="recall of codes of the same length, in a sample", title_justify="left")
     for name in ("features", "the first ones", "any (unordered)", "PCA"):
         table.add_column(name, justify="right")
     for one in advice.prefixes:
         table.add_row(str(one.dim), f"{one.prefix:.3f}", f"{one.random:.3f}", f"{one.pca:.3f}")
-    show(table)
+    print_result(table)
 
 
 def _recommend(advice: Advice, at: dict[str, float]) -> None:
-    from eigenmap.search.advisor import as_text
+    from eigenmap.search.advisor import funnel_text
 
     chosen = advice.chosen
     stages = chosen.stages
-    words = f"--dim {chosen.dim}" if len(stages) == 1 else f"--funnel {as_text(stages).replace(' > ', ',')}"
+    words = f"--dim {chosen.dim}" if len(stages) == 1 else f"--funnel {funnel_text(stages).replace(' > ', ',')}"
     faster = chosen.queries_per_second / advice.full.queries_per_second
-    show(f"Recommended: {words}: recall {chosen.recall:.3f}, {faster:.1f} times the speed of full length.")
+    print_result(f"Recommended: {words}: recall {chosen.recall:.3f}, {faster:.1f} times the speed of full length.")
     for remark in advice.remarks:
-        show(f"{remark[0].upper()}{remark[1:]}.")
+        print_result(f"{remark[0].upper()}{remark[1:]}.")
     cost = f", {at['price']:,.2f} at that price" if "price" in at else ""
-    show(
+    print_result(
         f"{at['items']:,.0f} items: {_size(at['stored_bytes'])} of codes{cost}, {_size(at['first_stage_bytes'])} of "
         f"them read first; about {at['queries_per_second']:,.3g} queries/s on this machine."
     )
@@ -224,9 +229,9 @@ def duplicates(
         with progress_bar("comparing", quiet) as tick:
             groups = find(opened, threshold, dim, neighbours, tick)
     if json is not None:
-        write_json(json, _groups_as_json(database.shown(index), threshold, length, groups))
+        write_json_output(json, _groups_as_json(database.without_password(index), threshold, length, groups))
     for group in groups:
-        show("  ".join([f"{group.lowest:.4f}", *(printable(str(name)) for name in group.ids)]))
+        print_result("  ".join([f"{group.lowest:.4f}", *(printable(str(name)) for name in group.ids)]))
     if not quiet:
         repeated = sum(len(group.ids) - 1 for group in groups)
         found = "1 group" if len(groups) == 1 else f"{len(groups):,} groups"

@@ -17,13 +17,13 @@ from eigenmap.core.redaction import redacted
 if TYPE_CHECKING:
     from eigenmap.embedding.blocks import Encoding
     from eigenmap.search import CodeIndex
-    from eigenmap.search.backend import About
+    from eigenmap.search.backend import IndexSpec
 
 PREFIX = 32
 """Features that the approximate index of a table compares, unless said otherwise."""
 
 
-def shown(index: str) -> str:
+def without_password(index: str) -> str:
     """An index as it may be written down: without the password of a database."""
     if not is_database(index):
         return redacted(index)
@@ -32,7 +32,7 @@ def shown(index: str) -> str:
     return f"postgresql://{address(index)}"
 
 
-def check_address(url: str | None, table: str | None) -> tuple[str, str]:
+def check_database_address(url: str | None, table: str | None) -> tuple[str, str]:
     """The address and the table, if both are there."""
     url = require_database(url)
     if table is None:
@@ -49,7 +49,7 @@ def codes_at(index: str, table: str | None) -> CodeIndex:
         if table is not None:
             raise EigenmapError(f"--table names a table of a database, and {index} is a folder; leave it out.")
         return CodeIndex.open(index)
-    url, name = check_address(index, table)
+    url, name = check_database_address(index, table)
     return CodeIndex.open(url, table=name)
 
 
@@ -61,21 +61,21 @@ class Wanted(NamedTuple):
     prefix: int | None
     force: bool
 
-    def about(self, dim: int, fingerprint: str) -> About:
+    def about(self, dim: int, fingerprint: str) -> IndexSpec:
         """The description of its codes."""
-        from eigenmap.search.backend import About, Approximate
+        from eigenmap.search.backend import Approximate, IndexSpec
 
         prefix = PREFIX if self.prefix is None else self.prefix
         approximate = Approximate(dim=min(prefix, dim)) if prefix else None
-        return About(dim, "cosine", fingerprint, self.precision, self.bytes_per_item, approximate)
+        return IndexSpec(dim, "cosine", fingerprint, self.precision, self.bytes_per_item, approximate)
 
 
 def fill(run: Path, source: Path, url: str, table: str, how: Encoding, wanted: Wanted, quiet: bool) -> None:
     """Load the codes of a source into a table: those of its images, or those that it holds."""
     from eigenmap.embedding.shards import utf8_name
     from eigenmap.model import Eigenmap, copy_model
-    from eigenmap.search.backend import Batch
-    from eigenmap.search.postgres import load
+    from eigenmap.search.backend import ItemBatch
+    from eigenmap.search.postgres import load_table
     from eigenmap.search.postgres.connection import address
     from eigenmap.search.postgres.models import store_model
 
@@ -85,12 +85,12 @@ def fill(run: Path, source: Path, url: str, table: str, how: Encoding, wanted: W
         if wanted.prefix is not None and not wanted.force:
             _require_prefix(url, table, about)
         items = open_items(Eigenmap.load(kept), source, how, pictures=False, quiet=quiet)
-        batches = (Batch([utf8_name(name) for name in part.ids], part.codes, part.metadata) for part in items)
-        made = load(url, table, about, batches, replace=wanted.force)
+        batches = (ItemBatch([utf8_name(name) for name in part.ids], part.codes, part.metadata) for part in items)
+        made = load_table(url, table, about, batches, replace=wanted.force)
         store_model(url, kept)
     if quiet:
         return
-    items.say_skipped()
+    items.log_skipped()
     replaced = " (what the table had under their names is replaced)" if made.changed else ""
     note(
         f"Table {table} at {address(url)}: {made.items:,} items of {how.dim} features; {made.added:,} are new, "
@@ -98,13 +98,13 @@ def fill(run: Path, source: Path, url: str, table: str, how: Encoding, wanted: W
     )
 
 
-def _require_prefix(url: str, table: str, about: About) -> None:
+def _require_prefix(url: str, table: str, about: IndexSpec) -> None:
     """Refuse another approximate index than the table has: a load keeps the one that is there."""
     from eigenmap.search.postgres.connection import connect, speaking
-    from eigenmap.search.postgres.tables import described
+    from eigenmap.search.postgres.tables import find_table
 
     with connect(url) as connection, speaking():
-        there = described(connection, table)
+        there = find_table(connection, table)
     if there is not None and there.about.approximate != about.approximate:
         raise EigenmapError(
             f"the table {table} is there and keeps its approximate index; leave --prefix out, or use --force to make "
@@ -113,7 +113,7 @@ def _require_prefix(url: str, table: str, about: About) -> None:
 
 
 @contextmanager
-def opened(url: str, table: str, run: Path | None) -> Iterator[tuple[CodeIndex, Path]]:
+def open_table(url: str, table: str, run: Path | None) -> Iterator[tuple[CodeIndex, Path]]:
     """A table of codes, and the directory of the model that made them: RUN if given, else a copy from the database."""
     from eigenmap.search import CodeIndex
     from eigenmap.search.postgres.models import fetch_model

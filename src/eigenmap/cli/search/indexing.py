@@ -13,11 +13,11 @@ from eigenmap.cli.search.items import AnyItems, ImageItems, Items
 if TYPE_CHECKING:
     from eigenmap.search import CodeIndex
     from eigenmap.search.adding import Added
-    from eigenmap.search.backend import About, Batch
+    from eigenmap.search.backend import IndexSpec, ItemBatch
     from eigenmap.search.directory import Directory
 
 
-def make(about: About, source: Path, items: AnyItems, out: Path, run: Path, force: bool) -> str:
+def make_index(about: IndexSpec, source: Path, items: AnyItems, out: Path, run: Path, force: bool) -> str:
     """Write a new index with everything in it, or nothing: a sentence that says what it holds."""
     from eigenmap.search.codecs import LARGEST_SAMPLE
     from eigenmap.search.saving import building, joined
@@ -33,7 +33,7 @@ def make(about: About, source: Path, items: AnyItems, out: Path, run: Path, forc
     return f"{made.items:,} {items.noun}, {about.n_components} features each."
 
 
-def add(index: CodeIndex, source: Path, items: AnyItems, replace: bool) -> str:
+def add_items(index: CodeIndex, source: Path, items: AnyItems, replace: bool) -> str:
     """Add to an index: a sentence that says what became of the items.
 
     Images are added together: a kill at any moment leaves the index as it was, or with all of them. Pictures of
@@ -58,15 +58,15 @@ def add(index: CodeIndex, source: Path, items: AnyItems, replace: bool) -> str:
     return f"{len(index):,} {items.noun}, {index.n_components} features each; {_told(added)}."
 
 
-def _stored(items: AnyItems, directory: Directory) -> Iterator[Batch]:
+def _stored(items: AnyItems, directory: Directory) -> Iterator[ItemBatch]:
     """The items as an index takes them; their pictures are stored as they pass."""
-    from eigenmap.search.backend import Batch
+    from eigenmap.search.backend import ItemBatch
     from eigenmap.service.thumbnails import store_encoded
 
     for part in items:
         if part.pictures:
             store_encoded(directory.path, part.ids, part.pictures)
-        yield Batch([*part.ids], part.codes, part.metadata)
+        yield ItemBatch([*part.ids], part.codes, part.metadata)
 
 
 def _together(items: ImageItems) -> Items:
@@ -88,9 +88,9 @@ def _told(added: Added) -> str:
 
 
 def _note_source(directory: Directory, source: Path) -> None:
-    from eigenmap.search.sources import NOTE, Sources
+    from eigenmap.search.sources import SOURCES_NOTE, Sources
 
-    directory.write_note(NOTE, Sources().with_source(source)[0].as_json())
+    directory.write_note(SOURCES_NOTE, Sources().with_source(source)[0].as_json())
 
 
 def _note_several_labels(directory: Directory, items: AnyItems) -> None:

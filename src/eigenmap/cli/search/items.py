@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from eigenmap.cli.console import note, progress_bar
-from eigenmap.cli.work import given_images
+from eigenmap.cli.encoding import given_images
 from eigenmap.core.errors import EigenmapError
 
 if TYPE_CHECKING:
@@ -82,16 +82,16 @@ class ImageItems:
         pixels = block.pixels.numpy() if self.pictures and block.pixels is not None else ()
         return Items(block.ids, block.codes, metadata, [encode(each) for each in pixels])
 
-    def say_skipped(self) -> None:
+    def log_skipped(self) -> None:
         """Say which files were left out."""
-        from eigenmap.fitting.images import say_left_out
+        from eigenmap.fitting.images import log_left_out
 
         if not self.quiet:
-            say_left_out(self.skipped, self.count, note)
+            log_left_out(self.skipped, self.count, note)
 
 
 @dataclass(frozen=True)
-class StoredItems:
+class CodeItems:
     """Codes that were computed before, cut at `dim` and made unit rows again, in constant memory."""
 
     codes: StoredCodes
@@ -107,11 +107,11 @@ class StoredItems:
             cut = comparable(rows[:, : self.dim], "cosine")
             yield Items([utf8_name(name) for name in ids], cut, [{} for _ in ids], [])
 
-    def say_skipped(self) -> None:
+    def log_skipped(self) -> None:
         """Nothing can have been left out."""
 
 
-AnyItems: TypeAlias = ImageItems | StoredItems
+AnyItems: TypeAlias = ImageItems | CodeItems
 
 
 def open_items(model: Eigenmap, source: Path, how: Encoding, *, pictures: bool, quiet: bool) -> AnyItems:
@@ -132,4 +132,4 @@ def open_items(model: Eigenmap, source: Path, how: Encoding, *, pictures: bool, 
             f"{source} holds vectors of {stored.dim} features, and the codes of RUN have {model.n_components}; give "
             "codes that RUN made."
         )
-    return StoredItems(stored, how.dim)
+    return CodeItems(stored, how.dim)

@@ -32,7 +32,7 @@ from numpy.lib.format import MAGIC_PREFIX
 from torch import Tensor
 
 from eigenmap.core.errors import EigenmapError
-from eigenmap.core.files import whole_file
+from eigenmap.core.files import atomic_write
 from eigenmap.core.folders import staged_folder
 from eigenmap.data.graphs.adjacency import Adjacency
 from eigenmap.data.graphs.graph import (
@@ -106,7 +106,7 @@ def save_graph(graph: Graph, path: str | Path) -> Path:
         if folder:
             _save_folder(path, plain)
         else:
-            with whole_file(path) as file:
+            with atomic_write(path) as file:
                 np.savez(file, **plain)  # type: ignore[arg-type]
     except OSError as error:
         raise EigenmapError(f"The graph cannot be written to {path}: {error.strerror}.") from error

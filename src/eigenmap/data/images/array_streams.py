@@ -20,7 +20,7 @@ from eigenmap.data.images.rows import RawImage, Shard, Skipped, Survey, Whole, d
 _MOST, _BLOCK_BYTES = 1024, 2**24
 """Images that are converted at a time, and how many bytes of values they may have."""
 
-Rows = TypeVar("Rows", bound="PictureRows")
+RowsT = TypeVar("RowsT", bound="PictureRows")
 
 
 # In memory
@@ -50,7 +50,7 @@ class PictureRows:
         """That of the file when it was read."""
         return self.opened
 
-    def part(self: Rows, start: int, stop: int) -> Rows:
+    def part(self: RowsT, start: int, stop: int) -> RowsT:
         """Some of the images."""
         known = None if self.known is None else self.known.part(start, stop)
         return replace(self, pictures=self.pictures[start:stop], ids=self.ids[start:stop], known=known)

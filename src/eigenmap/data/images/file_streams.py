@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from eigenmap.core.files import whole_file
+from eigenmap.core.files import atomic_write
 from eigenmap.data.images.folders import walk_images
 from eigenmap.data.images.labels import class_folder, labels_from_folders
 from eigenmap.data.images.rows import RawImage, Shard, Skipped, Survey, Whole, digest_of, name_bytes, runs, stamp_of
@@ -80,7 +80,7 @@ class FolderStream:
 
 def _listed(names: Iterable[str], listing: Path) -> Iterator[str]:
     """Pass names on and write them to a file, each with a zero byte, which no name contains, at its end."""
-    with whole_file(listing) as file:
+    with atomic_write(listing) as file:
         for name in names:
             file.write(name_bytes(name) + b"\0")
             yield name

@@ -18,7 +18,7 @@ from eigenmap.data.images.arrays import to_pixels
 from eigenmap.data.images.decode import GREY_MODES, UnreadableImageError, quiet_pillow, read_header
 from eigenmap.data.images.imageset import ImageSet
 from eigenmap.data.images.labels import Labels, labels_from_csv
-from eigenmap.data.images.memory import room_for
+from eigenmap.data.images.memory import allocate_pixels
 from eigenmap.data.images.rows import ImageRows, RawImage, decoded, nothing_readable, strict_error
 from eigenmap.data.images.stream import ImageSource, open_stream
 from eigenmap.data.images.workers import processors
@@ -149,7 +149,7 @@ def _decode(
     rows: ImageRows, size: int, channels: int, strict: bool, progress: ProgressCallback | None, workers: int
 ) -> tuple[Tensor, dict[int, str]]:
     """Decode into one tensor, allocated once; also return {position: reason} of what could not be read."""
-    pixels = room_for(len(rows), channels, size)
+    pixels = allocate_pixels(len(rows), channels, size)
     target = pixels.numpy()
     skipped: dict[int, str] = {}
     for i, (name, result) in enumerate(decoded(rows, size, channels, workers)):

@@ -8,6 +8,6 @@
 """
 
 from eigenmap.search.postgres.backend import PostgresBackend
-from eigenmap.search.postgres.load import Loaded, load
+from eigenmap.search.postgres.load import LoadReport, load_table
 
-__all__ = ["Loaded", "PostgresBackend", "load"]
+__all__ = ["LoadReport", "PostgresBackend", "load_table"]

@@ -12,7 +12,7 @@ from psycopg import sql
 
 from eigenmap.core.errors import EigenmapError
 from eigenmap.search import checks
-from eigenmap.search.backend import About, Batch, Floats, Found, Id, Metadata, Mode, Stage
+from eigenmap.search.backend import Floats, Hits, Id, IndexSpec, ItemBatch, Metadata, Mode, Stage
 from eigenmap.search.filters import Condition
 from eigenmap.search.postgres.connection import (
     Connection,
@@ -23,10 +23,10 @@ from eigenmap.search.postgres.connection import (
     require_pgvector,
     speaking,
 )
-from eigenmap.search.postgres.copying import as_text, copy, lock, merge, staged
+from eigenmap.search.postgres.copying import copy, lock, merge, staged, vector_text
 from eigenmap.search.postgres.session import Session
-from eigenmap.search.postgres.statements import ID_TYPES, Table
-from eigenmap.search.postgres.tables import columns_of, described, making, number_of, said_by
+from eigenmap.search.postgres.statements import SQL_ID_TYPES, Table
+from eigenmap.search.postgres.tables import columns_of, find_table, making, number_of, said_by
 
 if TYPE_CHECKING:
     from typing_extensions import LiteralString
@@ -45,7 +45,7 @@ class PostgresBackend:
         weakref.finalize(self, self.session.close)
 
     @classmethod
-    def create(cls, url: str, table: str, about: About) -> PostgresBackend:
+    def create(cls, url: str, table: str, about: IndexSpec) -> PostgresBackend:
         """Make an empty table; one that is there already is refused."""
         wanted = Table(table, about)
         backend = cls(url, connect(url), wanted)
@@ -62,8 +62,10 @@ class PostgresBackend:
         connection = connect(url)
         try:
             with speaking():
-                number = number_of(connection, Table(table, About(1)))  # before: a replacement in between is noticed
-                found = described(connection, table)
+                number = number_of(
+                    connection, Table(table, IndexSpec(1))
+                )  # before: a replacement in between is noticed
+                found = find_table(connection, table)
         except EigenmapError:
             connection.close()
             raise
@@ -83,7 +85,7 @@ class PostgresBackend:
         self._number = number_of(connection, self.table)
 
     @property
-    def about(self) -> About:
+    def about(self) -> IndexSpec:
         """What the index is."""
         return self.table.about
 
@@ -131,7 +133,7 @@ class PostgresBackend:
 
         self.session.write(change)
 
-    def search(self, queries: Floats, stages: Sequence[Stage], where: Sequence[Condition], exact: bool) -> Found:
+    def search(self, queries: Floats, stages: Sequence[Stage], where: Sequence[Condition], exact: bool) -> Hits:
         """Rank the items that meet all conditions, in one statement for all queries and stages."""
         approximate = self.about.approximate
         by_index = not exact and approximate is not None and stages[0].dim >= approximate.dim
@@ -146,7 +148,7 @@ class PostgresBackend:
             return self._search(queries, stages, where, effort=None)
         return found
 
-    def take(self, ids: Sequence[Id]) -> Batch:
+    def take(self, ids: Sequence[Id]) -> ItemBatch:
         """These items, in this order."""
         self.session.read(lambda connection: self._require_type(connection, ids))
         found = self._batch(
@@ -155,14 +157,14 @@ class PostgresBackend:
         place = {name: row for row, name in enumerate(found.ids)}
         self._require_all(ids, set(place))
         rows = [place[name] for name in ids]
-        return Batch(list(ids), found.codes[rows], [found.metadata[row] for row in rows])
+        return ItemBatch(list(ids), found.codes[rows], [found.metadata[row] for row in rows])
 
-    def sample(self, count: int, seed: int) -> Batch:
+    def sample(self, count: int, seed: int) -> ItemBatch:
         """Some items at random."""
         statement = "SELECT id, code, metadata FROM {} ORDER BY hashint8extended(added, %s), added LIMIT %s"
         return self._batch(self._rows(statement, [seed, count], binary=True))
 
-    def batches(self, rows: int) -> Iterator[Batch]:
+    def batches(self, rows: int) -> Iterator[ItemBatch]:
         """All items in the order of addition, over a connection of its own."""
         statement = sql.SQL("SELECT id, code, metadata FROM {} ORDER BY added").format(self.table.identifier)
         with (
@@ -196,11 +198,9 @@ class PostgresBackend:
         """End the connection."""
         self.session.close()
 
-    def _search(
-        self, queries: Floats, stages: Sequence[Stage], where: Sequence[Condition], effort: int | None
-    ) -> Found:
+    def _search(self, queries: Floats, stages: Sequence[Stage], where: Sequence[Condition], effort: int | None) -> Hits:
         statement, values = self.table.search(stages, where, by_index=effort is not None)
-        arrays = [[as_text(row) for row in queries[:, : stage.dim]] for stage in stages]
+        arrays = [[vector_text(row) for row in queries[:, : stage.dim]] for stage in stages]
         chosen = {"jit": "off"}  # compiling the statement takes longer than running it
         if effort is not None:
             chosen["hnsw.ef_search"] = str(min(1000, max(effort, stages[0].keep)))
@@ -236,18 +236,18 @@ class PostgresBackend:
 
         return self.session.read(found)
 
-    def _batch(self, rows: Sequence[tuple[Id, bytes, dict[str, Any]]]) -> Batch:
+    def _batch(self, rows: Sequence[tuple[Id, bytes, dict[str, Any]]]) -> ItemBatch:
         kind = ">f4" if self.table.type == "vector" else ">f2"
         codes = np.empty((len(rows), self.about.n_components), np.float32)
         for row, (_, code, _) in enumerate(rows):
             codes[row] = np.frombuffer(code, kind, offset=4)
-        return Batch([name for name, _, _ in rows], codes, [known for _, _, known in rows])
+        return ItemBatch([name for name, _, _ in rows], codes, [known for _, _, known in rows])
 
     def _require_same(self, connection: Connection, number: int | None) -> None:
         """Refuse a table that has taken the place of the one that was opened, unless its codes are of the same kind."""
         if number == self._number:
             return
-        found = described(connection, self.table.name)
+        found = find_table(connection, self.table.name)
         if found is None or found.kind != self.table.kind:
             raise EigenmapError(
                 f"the table {self.table.name} was replaced since it was opened, and holds other codes; open it again"
@@ -279,7 +279,7 @@ class PostgresBackend:
         return wanted
 
     def _require_type(self, connection: Connection, ids: Sequence[Id]) -> None:
-        known = ID_TYPES[self._id_type(connection)]
+        known = SQL_ID_TYPES[self._id_type(connection)]
         for name in ids:
             if type(name) is not known:
                 checks.refuse_other_type([known(), name])
@@ -297,7 +297,7 @@ class PostgresBackend:
                 checks.refuse_known(name)
 
 
-def _found(rows: Sequence[tuple[int, Id, float]], queries: int) -> Found:
+def _found(rows: Sequence[tuple[int, Id, float]], queries: int) -> Hits:
     """Results per query; every query has the same number of them."""
     ids: list[list[Id]] = [[] for _ in range(queries)]
     scores: list[list[float]] = [[] for _ in range(queries)]
@@ -308,4 +308,4 @@ def _found(rows: Sequence[tuple[int, Id, float]], queries: int) -> Found:
     padded = np.full((queries, width), np.nan, np.float32)
     for number, line in enumerate(scores):
         padded[number, : len(line)] = line
-    return Found(ids, padded)
+    return Hits(ids, padded)

@@ -112,6 +112,6 @@ def binary_codes(table: Table, codes: Floats) -> Iterator[bytes]:
         yield head + row.tobytes()
 
 
-def as_text(row: Floats) -> str:
+def vector_text(row: Floats) -> str:
     """A vector as pgvector reads it."""
     return "[" + ",".join(map(repr, row.tolist())) + "]"

@@ -10,7 +10,7 @@ import psycopg
 from psycopg import sql
 
 from eigenmap.core.errors import EigenmapError
-from eigenmap.search.backend import About, Batch, Id
+from eigenmap.search.backend import Id, IndexSpec, ItemBatch
 from eigenmap.search.postgres.connection import (
     Connection,
     address,
@@ -22,7 +22,7 @@ from eigenmap.search.postgres.connection import (
 )
 from eigenmap.search.postgres.copying import copy, merge, staged
 from eigenmap.search.postgres.statements import Table
-from eigenmap.search.postgres.tables import columns_of, described, indexing
+from eigenmap.search.postgres.tables import columns_of, find_table, indexing
 from eigenmap.search.postgres.transactions import transaction
 
 _LOADING = "__loading"
@@ -37,7 +37,7 @@ _CHANGES = (
 )
 
 
-class Loaded(NamedTuple):
+class LoadReport(NamedTuple):
     """What a load did: items in the table now, how many of them are new, and how many are not as before."""
 
     items: int
@@ -45,7 +45,9 @@ class Loaded(NamedTuple):
     changed: int
 
 
-def load(url: str, table: str, about: About, batches: Iterable[Batch], *, replace: bool = False) -> Loaded:
+def load_table(
+    url: str, table: str, about: IndexSpec, batches: Iterable[ItemBatch], *, replace: bool = False
+) -> LoadReport:
     """Fill a table with the items of `batches`, in one transaction.
 
     A table that is not there is made: COPY first, indexes after. Into one that is there, items are merged: new ones
@@ -66,7 +68,7 @@ def load(url: str, table: str, about: About, batches: Iterable[Batch], *, replac
         # Two loads of one table take turns.
         execute(connection, "SELECT pg_advisory_xact_lock(hashtext(%s))", [f"eigenmap {table}"])
         require_pgvector(connection)
-        there = described(connection, table)
+        there = find_table(connection, table)
         if there is None or replace:
             return _make(connection, wanted, batches, there is not None)
         _require_same(wanted, there, address(url))
@@ -88,7 +90,7 @@ def _require_same(wanted: Table, there: Table, where: str) -> None:
         )
 
 
-def _make(connection: Connection, table: Table, batches: Iterable[Batch], replace: bool) -> Loaded:
+def _make(connection: Connection, table: Table, batches: Iterable[ItemBatch], replace: bool) -> LoadReport:
     first, batches = _first(batches)
     id_type = "bigint" if isinstance(first, int) else "text"
     execute(connection, table.create(id_type, suffix=_LOADING))
@@ -113,7 +115,7 @@ def _make(connection: Connection, table: Table, batches: Iterable[Batch], replac
     execute(connection, table.drop_function())
     execute(connection, table.function(id_type))
     execute(connection, sql.SQL("ANALYZE {}").format(table.identifier))
-    return Loaded(items, items, 0)
+    return LoadReport(items, items, 0)
 
 
 def _rename_counter(connection: Connection, table: Table) -> None:
@@ -149,7 +151,7 @@ def _named_objects(table: Table) -> Iterator[tuple[str, str]]:
         yield "INDEX", "_prefix_idx"
 
 
-def _merge(connection: Connection, table: Table, batches: Iterable[Batch]) -> Loaded:
+def _merge(connection: Connection, table: Table, batches: Iterable[ItemBatch]) -> LoadReport:
     id_type = columns_of(connection, table)["id"]
     first, batches = _first(batches)
     if isinstance(first, int) != (id_type == "bigint"):
@@ -160,7 +162,7 @@ def _merge(connection: Connection, table: Table, batches: Iterable[Batch]) -> Lo
         touched = _merge_staged(connection, table, staging)
         items = _count(connection, table)
     execute(connection, sql.SQL("ANALYZE {}").format(table.identifier))
-    return Loaded(items, items - before, touched - (items - before))
+    return LoadReport(items, items - before, touched - (items - before))
 
 
 def _merge_staged(connection: Connection, table: Table, staging: sql.Identifier) -> int:
@@ -182,7 +184,7 @@ def _count(connection: Connection, table: Table) -> int:
     return int(found[0])
 
 
-def _first(batches: Iterable[Batch]) -> tuple[Id, Iterable[Batch]]:
+def _first(batches: Iterable[ItemBatch]) -> tuple[Id, Iterable[ItemBatch]]:
     """The first id, and all batches that hold any, none of them lost."""
     filled = (batch for batch in batches if batch.ids)
     batch = next(filled, None)

@@ -23,7 +23,7 @@ from typing import Any
 from psycopg import sql
 
 from eigenmap.core.errors import EigenmapError
-from eigenmap.search.backend import About, Stage
+from eigenmap.search.backend import IndexSpec, Stage
 from eigenmap.search.filters import Condition
 
 FORMAT, VERSION = "eigenmap-codes", 1
@@ -34,7 +34,7 @@ TYPES = {"float32": "vector", "float16": "halfvec"}
 LONGEST = {"vector": (16_000, 2_000), "halfvec": (16_000, 4_000)}
 """Most features of a stored code, and of a prefix that HNSW can index."""
 
-ID_TYPES: dict[str, type] = {"text": str, "bigint": int}
+SQL_ID_TYPES: dict[str, type] = {"text": str, "bigint": int}
 
 _OPERATORS = {"cosine": ("<=>", "cosine"), "inner": ("<#>", "ip")}
 _CODE_AND_QUERY = (sql.SQL("code"), sql.SQL("query"))
@@ -47,7 +47,7 @@ class Table:
     """A table of codes: its name, perhaps with a schema, and what it holds."""
 
     name: str
-    about: About
+    about: IndexSpec
 
     def __post_init__(self) -> None:
         parts = self.name.split(".")
@@ -267,7 +267,7 @@ def _longer(name: str, suffix: str) -> str:
 
 
 def _id_type(id_type: str) -> str:
-    return next(known for known in ID_TYPES if known == id_type)
+    return next(known for known in SQL_ID_TYPES if known == id_type)
 
 
 def conditions_sql(where: Sequence[Condition]) -> tuple[sql.Composable, list[Any]]:

@@ -17,7 +17,7 @@ import psycopg
 from eigenmap.core.errors import EigenmapError
 from eigenmap.search.postgres.connection import Connection, connect, first_line, is_lost
 
-PATIENCE = 15.0
+OUTCOME_TIMEOUT = 15.0
 """Seconds for which the server is asked what became of a transaction."""
 
 _PAUSES = (0.0, 0.05, 0.1, 0.2, 0.4, 0.8)
@@ -65,7 +65,7 @@ def _ticket(connection: Connection) -> Ticket | None:
 
 def outcome(url: str, ticket: Ticket) -> bool | None:
     """Whether a transaction was committed, asked over a new connection; None if it cannot be found out."""
-    until = time.monotonic() + PATIENCE
+    until = time.monotonic() + OUTCOME_TIMEOUT
     asked = 0
     while asked == 0 or time.monotonic() < until:
         time.sleep(_PAUSES[min(asked, len(_PAUSES) - 1)])
