@@ -40,7 +40,7 @@ def test_a_save_that_was_cut_short_is_finished_by_the_next_whatever_its_format(t
     def fail(digest: str) -> dict[str, Any]:
         raise OSError(28, "No space left on device")
 
-    with pytest.raises(EigenmapError, match=f"cannot be written to {tmp_path}: No space left"):
+    with pytest.raises(EigenmapError, match=f"{tmp_path}.*No space left"):
         write_model(tmp_path, {"a.x": torch.zeros(3)}, fail)
     assert (tmp_path / "model.safetensors").read_bytes() == named and not (tmp_path / WAITING).exists()
     assert (
@@ -53,5 +53,5 @@ def test_the_format_of_what_is_no_model(tmp_path: Path) -> None:
     assert format_of(tmp_path) == MODEL_FORMAT
     (tmp_path / "model.json").write_text('{"format": ["eigenmap-kernel-model"]}')
     assert format_of(tmp_path) == MODEL_FORMAT
-    with pytest.raises(EigenmapError, match="does not describe an eigenmap model"):
+    with pytest.raises(EigenmapError, match="describe"):
         read_any(tmp_path)

@@ -315,9 +315,9 @@ def test_features_that_are_not_finite_are_an_error() -> None:
     x, y = planted(50, [0.5, 0.4])
     good, broken = moments((x, y)), moments((x, y.log()))
     for fit, held_out in ((broken, good), (good, broken), (Moments(2), good), (good, Moments(2))):
-        with pytest.raises(EigenmapError, match="no finite moments"):
+        with pytest.raises(EigenmapError, match="finite"):
             align(fit, held_out)
-        with pytest.raises(EigenmapError, match="no finite moments"):
+        with pytest.raises(EigenmapError, match="finite"):
             best_alignment(fit, held_out, (x, y))
 
 
@@ -632,7 +632,7 @@ def test_suggest_dim_by_spectrum(alignment: Alignment, changes: dict[str, Any], 
 def test_suggest_dim_by_recall(alignment: Alignment) -> None:
     measured = Alignment(**{**vars(alignment), "recall": {1: 0.3, 2: 0.6, 3: 0.9, 4: 0.96, 5: 1.0}})
     assert [measured.suggest_dim(recall=share) for share in (0.3, 0.31, 0.9, 0.95, 1.0)] == [1, 2, 3, 4, 5]
-    with pytest.raises(EigenmapError, match="no recall curve"):
+    with pytest.raises(EigenmapError, match="recall"):
         alignment.suggest_dim(recall=0.9)
 
 

@@ -208,9 +208,9 @@ def test_standardisation_of_channels() -> None:
 
 
 def test_standardisation_refuses_what_does_not_fit() -> None:
-    with pytest.raises(EigenmapError, match="3 channels, the images have 1"):
+    with pytest.raises(EigenmapError, match=r"3 channels.*1"):
         IMAGENET_STANDARDISATION(torch.rand(2, 1, 4, 4))
-    with pytest.raises(EigenmapError, match="as many means"):
+    with pytest.raises(EigenmapError, match="means"):
         Standardisation((0.5, 0.5), (0.25,))
     with pytest.raises(EigenmapError, match="positive"):
         Standardisation((0.5,), (0.0,))

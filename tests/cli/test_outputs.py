@@ -27,7 +27,7 @@ def test_a_relative_name_is_in_the_working_directory(tmp_path: Path, monkeypatch
 def test_what_exists_is_refused_unless_forced(tmp_path: Path) -> None:
     file = tmp_path / "codes.npy"
     file.write_text("")
-    with pytest.raises(EigenmapError, match="exists; choose another name, or use --force"):
+    with pytest.raises(EigenmapError, match=r"exists.*--force"):
         check_file(file, force=False)
     check_file(file, force=True)
     with pytest.raises(EigenmapError, match="is a folder"):
@@ -38,7 +38,7 @@ def test_only_an_index_is_replaced_by_an_index(tmp_path: Path) -> None:
     check_index(tmp_path, force=False)  # an empty folder is nothing
     (tmp_path / "file").touch()
     for force in (False, True):
-        with pytest.raises(EigenmapError, match="exists and is not an index"):
+        with pytest.raises(EigenmapError, match=r"exists.*index"):
             check_index(tmp_path, force)
     (tmp_path / "index.json").write_text("{}")
     with pytest.raises(EigenmapError, match="use --force"):
@@ -50,12 +50,12 @@ def test_only_an_index_is_replaced_by_an_index(tmp_path: Path) -> None:
 def test_a_place_below_a_file_is_refused(place: str, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for check in (check_file, check_index):
-        with pytest.raises(EigenmapError, match=r"cannot be written: .*Not a directory"):
+        with pytest.raises(EigenmapError, match=r"written.*Not a directory"):
             check(tmp_path / place, False)
 
 
 def test_a_place_where_nothing_can_be_made_is_refused_whoever_asks() -> None:
-    with pytest.raises(EigenmapError, match=r"/proc/codes.npy cannot be written: "):
+    with pytest.raises(EigenmapError, match=r"/proc/codes\.npy.*written"):
         check_file(Path("/proc/codes.npy"), force=False)
 
 
@@ -74,7 +74,7 @@ def test_a_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
 def test_the_old_file_survives_a_failure(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_bytes(b"old")
-    with pytest.raises(EigenmapError, match="file cannot be written: No space left"), atomic_output(file) as stream:
+    with pytest.raises(EigenmapError, match=r"file .*No space left"), atomic_output(file) as stream:
         stream.write(b"new")
         raise OSError(28, "No space left on device")
     assert file.read_bytes() == b"old" and list(tmp_path.iterdir()) == [file]

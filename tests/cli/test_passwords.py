@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -146,9 +147,7 @@ def test_an_address_is_no_path_in_python(door: str, model_dir: Path, index_dir: 
         with pytest.raises(EigenmapError) as error:
             DOORS[door](spelling.format("Zq7"), model_dir, index_dir)
         assert SECRET not in str(error.value)
-        assert "is an address, and a file or a folder is wanted" in str(error.value) or "say backend=" in str(
-            error.value
-        )
+        assert "address" in str(error.value) or "say backend=" in str(error.value)
     assert list(folder.iterdir()) == []
 
 
@@ -156,7 +155,7 @@ def test_an_address_is_no_path_in_python(door: str, model_dir: Path, index_dir: 
 def test_other_addresses_are_named_by_their_scheme(place: str, model_dir: Path, photos: Path) -> None:
     sentence = refused("index", model_dir, photos, "--to", place, "--table", "photos")
     scheme = place.partition(":")[0] + "://..." if "://" in place else "host=..."
-    assert sentence == f"{scheme} is no address of a database; write postgresql://user@host/name."
+    assert re.search(f"^{scheme} .*postgresql://user@host/name", sentence)
 
 
 def test_files_record_no_password(model_dir: Path, photos: Path, database: str, folder: Path) -> None:

@@ -47,7 +47,7 @@ def test_a_place_is_tried_without_leaving_a_trace(tmp_path: Path) -> None:
     require_writable(tmp_path / "new" / "file")
     assert list(tmp_path.iterdir()) == []
     (tmp_path / "file").write_text("")
-    with pytest.raises(EigenmapError, match="cannot be written"):
+    with pytest.raises(EigenmapError, match=r"below.*written"):
         require_writable(tmp_path / "file" / "below")
 
 
@@ -56,7 +56,7 @@ def test_a_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
         file.write(b"half")
         raise RuntimeError
     assert not list(tmp_path.iterdir())
-    with pytest.raises(EigenmapError, match="cannot be written"), atomic_write(tmp_path / "gone" / "a"):
+    with pytest.raises(EigenmapError, match=r"gone/a .*written"), atomic_write(tmp_path / "gone" / "a"):
         pass
 
 
@@ -113,7 +113,7 @@ def test_only_regular_files_are_opened(tmp_path: Path) -> None:
 def test_a_partial_file_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("mine")
     (tmp_path / ".a.partial").symlink_to("mine")
-    with pytest.raises(EigenmapError, match="cannot be written"), atomic_write(tmp_path / "a") as file:
+    with pytest.raises(EigenmapError, match=r"/a .*written"), atomic_write(tmp_path / "a") as file:
         file.write(b"theirs")
     assert (tmp_path / "mine").read_text() == "mine"
 
@@ -156,9 +156,9 @@ def test_a_fifo_is_not_read_as_json(tmp_path: Path, through_link: bool) -> None:
     if through_link:
         path = tmp_path / "link"
         path.symlink_to("model.json")
-    with pytest.raises(OSError, match="not a regular file"):
+    with pytest.raises(OSError, match="regular file"):
         read_json(path)
-    with pytest.raises(EigenmapError, match="not a regular file"):
+    with pytest.raises(EigenmapError, match="regular file"):
         read_description(tmp_path)
 
 
@@ -191,5 +191,5 @@ eigenmap.cli.main()
     command = [sys.executable, "-c", script, str(tmp_path)]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ended.returncode == 0 and "Usage" in ended.stdout, ended.stderr
-    assert "needs a Unix-like system" in ended.stdout
+    assert "Unix-like" in ended.stdout
     assert (tmp_path / "file").read_bytes() == b"whole" and list(tmp_path.iterdir()) == [tmp_path / "file"]

@@ -47,7 +47,7 @@ def test_images_are_read_no_faster_than_they_are_encoded(model: Eigenmap) -> Non
 
 
 def test_strict(model: Eigenmap, photos: Path) -> None:
-    with pytest.raises(EigenmapError, match=r"disc/broken\.jpg cannot be read"):
+    with pytest.raises(EigenmapError, match=r"disc/broken\.jpg.*read"):
         list(encode_blocks(model, rows(photos), Encoding(8, strict=True)))
 
 

@@ -62,7 +62,7 @@ def test_queries_are_taken_out_of_the_gallery(images: ImageSet) -> None:
     assert sorted([*gallery.ids, *queries.ids]) == sorted(images.ids)
     assert split_queries(images, share=0.25, seed=3)[1].ids == queries.ids
     assert len(split_queries(images, most=7)[1]) == 7
-    with pytest.raises(EigenmapError, match="nothing to be searched in"):
+    with pytest.raises(EigenmapError, match="searched"):
         split_queries(images.subset([0]))
 
 
@@ -75,5 +75,5 @@ def test_labels_are_needed_and_have_to_meet(images: ImageSet) -> None:
     from eigenmap.data.images.labels import Labels
 
     named = ImageSet(trousers.pixels, trousers.ids, Labels.from_names(["hat"] * 10))
-    with pytest.raises(EigenmapError, match="share no class"):
+    with pytest.raises(EigenmapError, match="no class"):
         same_classes(named, images)

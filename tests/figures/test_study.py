@@ -79,7 +79,7 @@ def test_a_run_without_metrics_and_one_that_has_not_ended(run_dir: Path, tmp_pat
     assert "training" not in draw_figures(Study(read_run(moved)))
     unfinished = shutil.copytree(run_dir, tmp_path / "unfinished")
     (unfinished / "model.json").unlink()
-    with pytest.raises(EigenmapError, match="training has not ended"):
+    with pytest.raises(EigenmapError, match="training"):
         read_run(unfinished)
-    with pytest.raises(EigenmapError, match="is not a model directory"):
+    with pytest.raises(EigenmapError, match="model directory"):
         read_run(tmp_path / "nowhere")

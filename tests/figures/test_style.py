@@ -83,7 +83,7 @@ def test_png_is_on_white() -> None:
 
 def test_an_unwritable_place_is_one_clear_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(EigenmapError, match="cannot be written"):
+    with pytest.raises(EigenmapError, match=r"file/curve.*written"):
         style.save(drawing(), tmp_path / "file" / "curve")
 
 
@@ -108,6 +108,6 @@ def test_a_disk_that_is_full_leaves_no_half_figure(tmp_path: Path, monkeypatch: 
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(Path, "write_bytes", full)
-    with pytest.raises(EigenmapError, match="cannot be written: No space left on device"):
+    with pytest.raises(EigenmapError, match="No space left"):
         style.save(drawing(), tmp_path / "curve")
     assert list(tmp_path.iterdir()) == []

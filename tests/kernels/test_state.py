@@ -50,7 +50,7 @@ def test_the_state_is_a_copy() -> None:
 
 def test_wrong_numbers_name_the_file() -> None:
     numbers, tensors = solver_state(Solver(SETTINGS, relation(0), seed=1))
-    with pytest.raises(EigenmapError, match=r"model/model.json is damaged: solver.unit must be"):
+    with pytest.raises(EigenmapError, match=r"model/model\.json.*solver\.unit"):
         check_state({**numbers, "unit": -1.0}, None, tensors, 2, PATH)
-    with pytest.raises(EigenmapError, match=r"model/model.safetensors is damaged: standardise.mean must have shape"):
+    with pytest.raises(EigenmapError, match=r"model/model\.safetensors.*standardise\.mean"):
         check_state(numbers, None, tensors, 3, PATH)

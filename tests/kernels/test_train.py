@@ -42,7 +42,7 @@ def test_objectives_by_name() -> None:
     given = NeuralEF()
     assert make_objective(given, {}, torch.float64, whole=True) is given
     assert takes_weights(auto) and takes_weights(given) and not takes_weights(build("neuralef-gram"))
-    with pytest.raises(EigenmapError, match='choose "auto" or one of neuralef'):
+    with pytest.raises(EigenmapError, match=r'"auto".*neuralef'):
         make_objective("magic", {}, torch.float64, whole=True)
 
 

@@ -135,11 +135,11 @@ def test_extrapolation_and_json():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"recall": 0}, "recall must be above 0"),
-        ({"top": 0}, "top must be"),
-        ({"queries": 1}, "queries must be a whole number of at least 2"),
-        ({"top": N}, f"the index has {N} items; it takes {N + 2} at least"),
-        ({"bytes_per_item": 3}, "3 bytes hold no prefix of these codes"),
+        ({"recall": 0}, "recall.*0"),
+        ({"top": 0}, "top"),
+        ({"queries": 1}, "queries.*2"),
+        ({"top": N}, f"{N} items.*{N + 2}"),
+        ({"bytes_per_item": 3}, "3 bytes.*prefix"),
     ],
 )
 def test_what_cannot_be_asked_is_explained(options, message):

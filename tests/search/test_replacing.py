@@ -102,7 +102,7 @@ def test_a_folder_that_appears_meanwhile_is_kept(tmp_path):
         (tmp_path / "there" / "index.json").unlink()
         (tmp_path / "there" / "cat.jpg").write_text("a cat")
 
-    with pytest.raises(EigenmapError, match="is not an index, so it is not overwritten"):
+    with pytest.raises(EigenmapError, match="not an index"):
         build_index(IndexSpec(K), more(), tmp_path / "there", overwrite=True, model_dir=None)
     assert (tmp_path / "there" / "cat.jpg").read_text() == "a cat"
     assert sorted(file.name for file in tmp_path.iterdir()) == ["out", "there"]
@@ -240,7 +240,7 @@ def test_an_index_of_another_model_or_shape_is_not_searched_by_the_old_one(tmp_p
         lambda: index.delete(["a"]),
         lambda: index.verify(),
     ):
-        with pytest.raises(ReplacedError, match="was replaced by an index of another model or shape; open it again"):
+        with pytest.raises(ReplacedError, match="replaced"):
             attempt()
     assert CodeIndex.open(path).ids == ids
 
@@ -254,7 +254,7 @@ def test_an_index_that_was_removed_can_be_read_but_not_changed(tmp_path):
     shutil.rmtree(tmp_path / "moved")
     assert index.ids == ["a", "b"] and index.search(codes(1), 1).ids == [["a"]]
     for attempt in (lambda: index.add(codes(1), ["c"]), lambda: index.delete(["a"])):
-        with pytest.raises(EigenmapError, match="was removed, so it cannot be changed"):
+        with pytest.raises(EigenmapError, match="removed"):
             attempt()
     assert list(tmp_path.iterdir()) == []
     index.save(path)  # it can be rescued, too

@@ -51,10 +51,10 @@ def test_a_stream_that_breaks_off_leaves_nothing(tmp_path):
 
     with pytest.raises(EigenmapError, match="gone"):
         build_index(IndexSpec(K), broken(), tmp_path / "a", overwrite=False, model_dir=None)
-    with pytest.raises(EigenmapError, match="there are no codes to index"):
+    with pytest.raises(EigenmapError, match="no codes"):
         build_index(IndexSpec(K), [], tmp_path / "a", overwrite=False, model_dir=None)
     twice = [*batches([3]), *batches([3])]
-    with pytest.raises(EigenmapError, match="the id 0 is there already"):
+    with pytest.raises(EigenmapError, match=r"id 0.*already"):
         build_index(IndexSpec(K), twice, tmp_path / "a", overwrite=False, model_dir=None)
     assert list(tmp_path.iterdir()) == []
 
@@ -65,7 +65,7 @@ def test_a_disk_that_is_full_is_told_in_a_sentence(tmp_path, monkeypatch):
 
     shutil.copytree(MODEL, tmp_path / "model")
     monkeypatch.setattr("shutil.copyfile", full)
-    with pytest.raises(EigenmapError, match=r"/a cannot be written: No space left on device$"):
+    with pytest.raises(EigenmapError, match=r"/a .*No space left"):
         build_index(IndexSpec(K), batches([3]), tmp_path / "a", overwrite=False, model_dir=tmp_path / "model")
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
 
@@ -92,8 +92,6 @@ def test_a_model_that_did_not_make_the_codes_is_refused(tmp_path):
         lambda: build_index(other.about, stream, tmp_path / "b", overwrite=False, model_dir=MODEL),
         lambda: other.save(tmp_path / "b", model_dir=MODEL),
     ):
-        with pytest.raises(
-            EigenmapError, match=f"holds the model {fingerprint[:12]}, and the codes are of .* 0{{12}};"
-        ):
+        with pytest.raises(EigenmapError, match=f"{fingerprint[:12]}.*000000000000"):
             write()
     assert [path.name for path in tmp_path.iterdir()] == ["a"]

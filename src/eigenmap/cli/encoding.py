@@ -1,4 +1,4 @@
-"""Reading and encoding of images and nodes, with a progress bar for each: shared by several verbs."""
+"""Reading and encoding of inputs with progress bars, shared by several verbs."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ def read_images(
     strict: bool = False,
     quiet: bool = False,
 ) -> ImageSet:
-    """Images as the model takes them; says which files were left out."""
+    """Read images in the model's format, reporting skipped files."""
     from eigenmap.data import load_images
     from eigenmap.fitting.images import log_skipped
 
-    size, channels = model.image.size, model.image.channels  # refused here if the model is one of nodes
+    size, channels = model.image.size, model.image.channels  # raises if the model takes nodes
     with progress_bar("reading", quiet) as tick:
         images = load_images(given_images(source), size, channels, labels, strict, progress=tick)
     log_skipped(images, log_function(quiet))
@@ -48,7 +48,7 @@ def given_images(source: Path | Sequence[Path]) -> Path | Sequence[Path] | Image
 def encode_images(
     model: Eigenmap, images: ImageSet, dim: int, device: str, batch_size: int = 256, quiet: bool = False
 ) -> Codes:
-    """Codes of all images."""
+    """Return the codes of all images."""
     import numpy as np
 
     codes = np.empty((len(images), dim), np.float32)
@@ -64,7 +64,7 @@ def encode_images(
 def encode_nodes(
     model: Eigenmap, rows: Tensor | SparseRows, dim: int, device: str, batch_size: int = 256, quiet: bool = False
 ) -> Iterator[Codes]:
-    """Codes of nodes by their features, a batch at a time: features may stay on disk, and codes may go there."""
+    """Encode nodes by their features, batch by batch; features and codes may stay on disk."""
     with progress_bar("encoding", quiet) as tick:
         for start in range(0, len(rows), batch_size):
             stop = min(start + batch_size, len(rows))

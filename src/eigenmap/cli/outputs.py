@@ -1,4 +1,4 @@
-"""Files that a verb writes: refused before anything is computed, and written whole or not at all."""
+"""Output files of the verbs: validated before anything is computed, and written atomically."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from eigenmap.core.folders import is_empty_folder
 
 
 def check_file(path: Path, force: bool) -> None:
-    """Refuse a file that exists (unless `force`) or that cannot be written; nothing is created."""
+    """Refuse a file that exists (unless `force`) or cannot be written; nothing is created."""
     require_path(path)
     if path.is_dir():
-        raise EigenmapError(f"{path} is a folder; name a file for the output.")
+        raise EigenmapError(f"{path} is a folder; give a file name for the output.")
     if path.exists() and not force:
         raise EigenmapError(f"{path} exists; choose another name, or use --force to replace it.")
     require_writable(path)
 
 
 def check_index(path: Path, force: bool) -> None:
-    """Refuse a folder that exists (unless it is empty, or `force`, and it is an index) or that cannot be written."""
+    """Refuse a folder that exists (unless empty, or an index and `force`) or cannot be written."""
     require_path(path)
     is_there = path.exists() and not is_empty_folder(path)
     if is_there and not (path / "index.json").is_file():
@@ -35,7 +35,7 @@ def check_index(path: Path, force: bool) -> None:
 
 
 def write_json_output(path: Path, content: object) -> None:
-    """Write a JSON file that people read too."""
+    """Write a readable JSON file."""
     with atomic_output(path) as file:
         file.write(json_bytes(content, indent=2))
 

@@ -1,4 +1,4 @@
-"""What the demo leaves behind: figures, report.html and demo.json."""
+"""Output of the demo: figures, report.html and demo.json."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 
 MAIN, STRICT = "map_over_found@1000", "map_over_found@100"
 LENGTHS = (2, 4, 8, 16, 32, 64, 128)
-"""Columns of the tables, before the full length of each method."""
+"""Lengths shown in the tables, before the full length of each method."""
 LONGEST_DRAWN = 256
 
 _TITLES = {"clean": "The catalogue as it is", "posed": "The catalogue posed"}
 
 
 def write_all(demo: Demo, out: Path) -> None:
-    """Write the figures (SVG and PNG), demo.json, and the report last."""
+    """Write the figures (SVG and PNG), demo.json and, last, the report."""
     figures = draw_demo(demo, out)
     for name, figure in figures.items():
         save(figure, out / "figures" / name)
@@ -53,14 +53,14 @@ def write_all(demo: Demo, out: Path) -> None:
 
 
 def runs_of(demo: Demo, out: Path) -> list[TrainedRun]:
-    """The two runs, as the report of any run takes them."""
+    """Return the two runs in the form that run reports take."""
     return [
         TrainedRun(scene.model, scene.history, out / name, name, _TITLES[name]) for name, scene in demo.scenes.items()
     ]
 
 
 def draw_demo(demo: Demo, out: Path) -> dict[str, Figure]:
-    """All figures, by the name of their files."""
+    """Return all figures by file name."""
     scenes, runs = demo.scenes, runs_of(demo, out)
     drawn = {
         "retrieval": retrieval_curves(_curves(scenes, MAIN), "mAP, found in the top 1,000", LONGEST_DRAWN),
@@ -75,7 +75,7 @@ def draw_demo(demo: Demo, out: Path) -> dict[str, Figure]:
 
 
 def demo_as_json(demo: Demo) -> dict[str, Any]:
-    """Everything measured, as JSON holds it."""
+    """Return all measurements in JSON form."""
     return {
         "seed": demo.seed,
         "steps": demo.steps,
@@ -101,18 +101,19 @@ def demo_as_json(demo: Demo) -> dict[str, Any]:
 
 
 def protocol(demo: Demo) -> str:
-    """One paragraph: what was ranked against what, and who chose the settings."""
+    """Return one paragraph on how retrieval was measured and how the settings were chosen."""
     return (
         "Queries are the catalogue's 1,000 query images, the gallery its 10,000 training images; both are encoded "
-        "without their labels, and an item is relevant if it is of the query's class. Items are ranked by the cosine "
-        "of codes cut at the given length. mAP over what was found divides by the relevant items among the top ones, "
+        "without their labels, and an item is relevant if it has the query's class. Items are ranked by the cosine "
+        "similarity of codes cut at the given length. mAP over what was found divides by the relevant items among the "
+        "top ones, "
         "mAP over all that is relevant by all of them. Settings were chosen on 1,000 validation images, never on the "
         f"queries. One seed ({demo.seed}); docs/catalogue.md has three."
     )
 
 
 def score_rows(methods: Mapping[str, Method], metric: str) -> tuple[list[str], list[list[str]]]:
-    """Head and rows of a table: one row a method (and one for its spread), one column a length, the full one last."""
+    """Return header and rows of a table: one row per method (and one for its spread), one column per length."""
     dims = [dim for dim in LENGTHS if any(dim in method.values(metric) for method in methods.values())]
     rows = []
     for key in NAMES:
@@ -126,7 +127,7 @@ def score_rows(methods: Mapping[str, Method], metric: str) -> tuple[list[str], l
 
 
 def page(demo: Demo, figures: Mapping[str, Figure], out: Path) -> Page:
-    """The report."""
+    """Return the report."""
     runs = runs_of(demo, out)
     return Page(
         title="One code, cut at any length",
@@ -200,14 +201,14 @@ def _gallery(demo: Demo) -> list[Html]:
 
 
 def _speed(demo: Demo) -> list[tuple[str, str]]:
-    """What training cost."""
+    """Return the cost of training."""
     seconds = sum(scene.model.training["seconds"] for scene in demo.scenes.values())
     speed = max(scene.history[-1]["images_per_second"] for scene in demo.scenes.values())
     memory = demo.environment["peak_memory_mb"]
     return [
         (f"{demo.steps:,}", "steps for each of the two models"),
         (f"{seconds:.0f} s", "of training"),
-        (f"{speed:,.0f}", "pictures a second, two views each"),
+        (f"{speed:,.0f}", "pictures per second, two views each"),
         ("unknown" if memory is None else f"{memory:,} MB", "of memory at most"),
     ]
 

@@ -1,4 +1,4 @@
-"""Images in, codes out, a block at a time: what every engine runs."""
+"""Encoding of images in blocks, shared by all engines."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from eigenmap.model import Codes, Eigenmap
 
 @dataclass
 class Block:
-    """Some images: their names, their codes, and those among them that could not be read, with the reason."""
+    """A block of images: names, codes, and the images that could not be read with the reason."""
 
     ids: list[str]
     codes: Codes
@@ -31,7 +31,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Encoding:
-    """How images become codes."""
+    """Settings for turning images into codes."""
 
     dim: int
     device: str = "cpu"

@@ -1,4 +1,4 @@
-"""All shards in one file: codes.npy with names beside it, codes.npz, or codes.parquet."""
+"""Output as one file: codes.npy with names beside it, codes.npz, or codes.parquet."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ SUFFIXES = (".npy", ".npz", ".parquet")
 
 
 def names_file(out: Path) -> Path | None:
-    """Where the names of the images go: beside an .npy file, inside the others (None)."""
+    """Return the file for image names: beside an .npy file, None for formats that contain them."""
     return out.with_suffix(".ids.json") if out.suffix == ".npy" else None
 
 
 def remove_names(names: Path | None) -> None:
-    """Remove the names of codes that are about to be replaced, so that they are never beside others."""
+    """Remove the names of codes that are about to be replaced, so that names never stand beside other codes."""
     if names is not None and names.exists():
         names.unlink()
         sync_directory(names.parent)
 
 
 def join_shards(shards: Codebook, suffix: str, out: Path, names: Path) -> None:
-    """Write one file from all shards, which are read one after the other; the names of an .npy file go to `names`."""
+    """Write one file from all shards, reading one at a time; the names of an .npy file go to `names`."""
     if suffix == ".parquet":
         _join_parquet(shards, out)
     elif suffix == ".npz":
@@ -50,7 +50,7 @@ def _names(shards: Codebook) -> list[str]:
 
 
 def write_matrix(file: IO[bytes], shape: tuple[int, int], blocks: Iterable[Codes]) -> None:
-    """Write blocks of rows as the .npy file that they would make together, which need never be in memory."""
+    """Write blocks of rows as one .npy file without holding all of them in memory."""
     np.lib.format.write_array_header_1_0(file, {"descr": "<f4", "fortran_order": False, "shape": shape})
     for block in blocks:
         file.write(block.astype("<f4", copy=False).tobytes())

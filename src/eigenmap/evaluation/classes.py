@@ -1,6 +1,6 @@
-"""How well the classes of images can be read from their codes, at every length, with few labels or all.
+"""Classification from codes at every length, with few labels or all.
 
-Two classifiers, neither of which changes the codes: the weighted vote of the nearest neighbours (`neighbours`) and a
+Two classifiers, neither of which changes the codes: weighted votes of the nearest neighbours (`neighbours`) and a
 linear probe (`probe`), in closed form or by the paper's SGD recipe on standardised features.
 
     rows = evaluate_classes(train_codes, train_labels, test_codes, test_labels, shares=(0.01, 1.0))
@@ -27,7 +27,7 @@ ProbeKind = Literal["ridge", "sgd"]
 
 
 class ClassRow(TypedDict):
-    """Accuracies on the test items with codes of one length and one share of the training labels."""
+    """Accuracies on the test items for one code length and one share of the training labels."""
 
     dim: int
     share: float
@@ -51,8 +51,8 @@ def evaluate_classes(
 ) -> list[ClassRow]:
     """Classify test items by the codes and labels of training items, for each share of labels and each length.
 
-    Labels are class numbers; a test item of a class that no training item has counts as an error. Of each class the
-    rounded share of its items is used, at least one, drawn by `seed`; smaller shares lie inside larger ones.
+    Labels are class numbers; a test item whose class no training item has counts as an error. The rounded share of each
+    class, at least one item, is drawn by `seed`; smaller shares are subsets of larger ones.
     """
     width = check_codes(test, train)
     at = lengths(width) if dims is None else [whole_number(dim, "dim", 1, width) for dim in dims]
@@ -82,11 +82,11 @@ def evaluate_classes(
 
 @torch.no_grad()
 def fit_standardised_sgd(features: Tensor, labels: CodesLike) -> LinearProbe:
-    """`fit_sgd` on features of mean 0 and variance 1, as a probe of the features as they are.
+    """Apply `fit_sgd` to features of mean 0 and variance 1, and return a probe of the original features.
 
         W (x - m) / s + b = (W / s) x + (b - W m / s)
 
-    A feature that is constant on the training items is left out.
+    A feature that is constant on the training items is ignored.
     """
     mean, deviation = features.mean(0), features.std(0, correction=0)
     scale = torch.where(deviation > 1e-6 * deviation.max(), 1 / deviation, 0.0)

@@ -1,4 +1,4 @@
-"""The solver behind `NeuralEigenmap`: training of the hidden layers, then the last layer in closed form."""
+"""Solver behind `NeuralEigenmap`: training of the hidden layers, then a closed-form last layer."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from eigenmap.relations.operator import KernelOperator, MatrixOperator, Operator
 from eigenmap.training.loop import Relation
 
 GAINS = (1.0, 3.0)
-"""Steepness of the first layer: both are tried before training, the better one stays. Few coordinates need more."""
+"""Steepness of the first layer: each is tried before training and the better one kept. Few coordinates need more."""
 ROUND = 100
-"""Steps between two looks at the residual, where every step sees all points."""
+"""Steps between two measurements of the residual, if every step uses all points."""
 STEPS = 300
-"""Steps of training unless told otherwise."""
+"""Default number of training steps."""
 TRIAL = 1024
-"""Points on which the first layer is chosen."""
+"""Number of points on which the first layer is chosen."""
 SINGLE = 5e-4
-"""Error of the kernel in float32, in shares of its largest value, with which blocks may be made in it."""
+"""Relative float32 error of the kernel up to which blocks are computed in float32."""
 WIDEST_SPAN = 2**25
-"""Numbers in the span over all points of a Gram matrix (256 MB); beyond, psi stands in for the hidden layer."""
+"""Maximum size of the span over all points of a Gram matrix (256 MB); beyond it, psi replaces the hidden layer."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class FitReport:
-    """What a fit reports: see the attributes of `NeuralEigenmap`; `narrow` if the network limits the rank."""
+    """Result of a fit: see the attributes of `NeuralEigenmap`; `narrow` if the network limits the rank."""
 
     eigenvalues: Tensor
     held_out_eigenvalues: Tensor
@@ -66,18 +66,18 @@ class FitReport:
 
 
 def n_outputs(n_components: int, span_psi: bool) -> int:
-    """Outputs of the network: more than the functions asked for, as the last ones of a span are always the worst."""
+    """Return the number of network outputs, larger than requested because the last ones of a span are the worst."""
     return n_components + (0 if span_psi else max(8, n_components // 2))
 
 
 class Solver:
-    """One fit: begin, train, align; or begin, and then steps on batches as they come."""
+    """One fit: begin, train, align; or begin, and then take steps on incoming batches."""
 
     def __init__(self, settings: Settings, relation: KernelRelation, seed: int) -> None:
         self.settings, self.seed = settings, seed
         self.generator = torch.Generator().manual_seed(seed)
         standardise = Standardise(relation.x, relation.p)
-        # Probes of a graph stay as near to the points as its edges are long; else as far as the points are apart.
+        # Probes of a graph stay within the length of its edges; otherwise within the distance between points.
         spacing = None if relation.graph is None else relation.graph.spacing / relation.x.shape[1] ** 0.5
         self.scale = standardise.scale if spacing is None else torch.full_like(standardise.scale, spacing)
         some = relation.kernel is not None and len(relation) > TRIAL
@@ -96,7 +96,7 @@ class Solver:
         else:
             self.functions, first, self.verdict = self._choose(self.held_out, candidates)
             self.ridge, self.good_enough = self.verdict.ridge, self._is_good(self.verdict.residual)
-        self.first = None if some else first  # already the solution on all points, unless there is training
+        self.first = None if some else first  # already the solution on all points, unless training follows
         self.dtype = _training_dtype(relation, standardise, settings.batch_size)
         self.reservoir = Reservoir(2 * settings.reference_size)
         unit = float(first.eigenvalues.abs().max())
@@ -132,7 +132,7 @@ class Solver:
         return self.align(operator, None if judging is None else relation.operator(judging), solution)
 
     def partial(self, relation: KernelRelation) -> None:
-        """One pass of steps over new points, each together with as many old ones as fill a batch."""
+        """Take one pass of steps over new points, filling each batch with old ones."""
         n, size = len(relation), self.settings.batch_size
         assert relation.kernel is not None
         kept = self.reservoir.measure()
@@ -149,7 +149,7 @@ class Solver:
         self.reservoir.add(relation.x, relation.p * relation.total, self.generator)
 
     def align_reservoir(self, kernel: Any) -> FitReport:
-        """Align on the points kept of all that came by; those beyond the reference block judge."""
+        """Align on the points kept from the stream; those beyond the reference block judge."""
         points, measure = self.reservoir.points.double(), self.reservoir.measure()
         order = torch.randperm(len(points), generator=torch.Generator().manual_seed(self.seed))
         reference, rest = order[: self.settings.reference_size], order[self.settings.reference_size :]
@@ -161,13 +161,13 @@ class Solver:
         return self.align(operator(reference), operator(rest) if len(rest) > 1 else None)
 
     def align(self, operator: Operator, judging: Operator | None, solution: Solution | None = None) -> FitReport:
-        """Solve the last layer on the reference block, unless that was done; judge it elsewhere."""
+        """Solve the last layer on the reference block, unless it is solved already; judge it elsewhere."""
         k, functions = self.settings.n_components, self.functions
         solution = solution or self._solve(operator)
         functions.head, mu = solution.head, solution.eigenvalues
         if judging is not None:
             held_out = report.judge(functions, judging)
-            # As many points judge as solved: now they say more than those that were fitted.
+            # As many points judge as solved: their estimate is now better than that of the fitted points.
             mu = held_out if len(judging.x) >= len(operator.x) else mu
         elif len(operator.x) >= 4:
             held_out = report.judge_by_halves(functions.span, operator, k, self.scale, self.seed, self.ridge)
@@ -203,14 +203,14 @@ class Solver:
         return int(self.settings.network_params.get("width", shared_width(self.settings.n_components)))
 
     def _badness(self, solution: Solution) -> float:
-        """Mean residual over the functions asked for; one that is missing counts 1."""
+        """Return the mean residual over the requested functions; a missing one counts 1."""
         missing = self.settings.n_components - len(solution.outside)
         return float(solution.outside.clamp_max(1.0).sum()) + missing
 
     def _choose(
         self, held_out: HeldOutGram, candidates: list[tuple[Functions, Solution]]
     ) -> tuple[Functions, Solution, Verdict]:
-        """The candidate that held-out points of a Gram matrix find best, and what they say."""
+        """Return the candidate that held-out points of a Gram matrix score best, and its verdict."""
         verdicts = [held_out.judge(functions.span, self.settings.n_components) for functions, _ in candidates]
         winner = best_verdict([verdict for found in verdicts for verdict in found])
         number = next(i for i, found in enumerate(verdicts) if winner in found)
@@ -221,7 +221,7 @@ class Solver:
         return isinstance(self.settings.objective, str) and self.settings.objective == "auto"
 
     def _is_good(self, residual: float) -> bool:
-        """Whether there is nothing left to train for; an objective of the user's choice is always trained."""
+        """Tell whether training can stop; an objective of the user's choice is always trained."""
         return self._auto and residual < self.settings.tol
 
     def _objective_options(self, trial: Operator, unit: float) -> dict[str, Any]:
@@ -231,9 +231,9 @@ class Solver:
         return options
 
     def _train_on_all(self, operator: Operator) -> Solution:
-        """Exact steps in float64, in rounds, until the residual is small; the best round stays and is solved.
+        """Take exact steps in float64, in rounds, until the residual is small; keep and solve the best round.
 
-        With an objective of the user's choice all steps are taken, and the last ones stay.
+        With an objective of the user's choice, all steps are taken and the last state is kept.
         """
         best, limit = self.first or self._solve(operator), self._limit
         if limit == 0 or self._is_good(float(best.outside.mean())):
@@ -250,7 +250,7 @@ class Solver:
         return best
 
     def _first_round(self, whole: WholeBatch, operator: Operator) -> Solution:
-        """A round from every first layer, and the best after it stays: before training one cannot tell."""
+        """Take one round from every first layer and keep the best, which cannot be predicted before training."""
         tried = []
         for functions in (self.functions, *(self.others if self._auto else ())):
             self.functions, self.trainer = functions, self._make_trainer(functions)
@@ -267,7 +267,7 @@ class Solver:
         return Trainer(network, self.objective, self.settings.learning_rate, self.unit)
 
     def _train_held_out(self, held_out: HeldOutGram, verdict: Verdict) -> None:
-        """Exact steps on the points that are not held out, in rounds, as long as those that are find it better."""
+        """Take exact steps on the points that are not held out, in rounds, while the held-out ones improve."""
         verdicts, limit = [verdict], self._limit
         if limit == 0 or self._is_good(verdict.residual):
             return
@@ -292,7 +292,7 @@ class Solver:
         return copy.deepcopy(self.functions.network.state_dict())
 
     def _round(self, whole: WholeBatch, limit: int) -> None:
-        """Some steps along one cosine; all there may be, for an objective of the user's choice."""
+        """Take some steps along one cosine schedule, or all of them for an objective of the user's choice."""
         steps = min(ROUND if self._auto else limit, limit - self.trainer.steps)
         for step in range(steps):
             self.trainer.anneal(step / steps)
@@ -316,7 +316,7 @@ class Solver:
 
 
 def _training_dtype(relation: KernelRelation, standardise: Standardise, batch_size: int) -> torch.dtype:
-    """float64 where all points are one batch, or where float32 would round away how they differ; else float32."""
+    """Return float64 if all points are one batch or float32 would lose their differences; else float32."""
     rounding = standardise.mean.abs() / standardise.scale * torch.finfo(torch.float32).eps
     if len(relation) <= batch_size or bool((rounding > 1e-4).any()) or _kernel_rounds(relation):
         return torch.float64
@@ -324,11 +324,11 @@ def _training_dtype(relation: KernelRelation, standardise: Standardise, batch_si
 
 
 def _kernel_rounds(relation: KernelRelation) -> bool:
-    """Whether the kernel is another one in float32: points far apart for it, or a function that takes float64 only."""
+    """Tell whether float32 changes the kernel: distant points, or a function that accepts only float64."""
     if relation.kernel is None:
         return False
     x = evenly(relation.x, PROBE)
-    y = x[1:]  # of a point and itself rounding may cancel, where both sides are the same matrix
+    y = x[1:]  # for a point and itself, rounding may cancel if both sides are the same matrix
     exact = relation.kernel(x.double(), y.double())
     try:
         single = relation.kernel(x.float(), y.float())
@@ -338,6 +338,6 @@ def _kernel_rounds(relation: KernelRelation) -> bool:
 
 
 def _held_out(operator: Operator, relation: KernelRelation, generator: torch.Generator) -> HeldOutGram | None:
-    """Some points of a Gram matrix, if they are enough."""
+    """Hold out some points of a Gram matrix, if there are enough."""
     few = relation.gram is None or int((relation.p > 0).sum()) < FEWEST
     return None if few or not isinstance(operator, MatrixOperator) else HeldOutGram(operator, generator)

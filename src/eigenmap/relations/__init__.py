@@ -1,4 +1,4 @@
-"""Relations: where the pairs (x, x+) come from that a model learns to agree on."""
+"""Relations: sources of the pairs (x, x+) on which a model learns to agree."""
 
 from eigenmap.augment.views import (
     IMAGENET_STANDARDISATION,

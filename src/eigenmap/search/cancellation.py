@@ -1,10 +1,10 @@
-"""Cancellation of searches: the caller says when a search is no longer wanted, and long loops check.
+"""Cancellation of searches: the caller sets a condition, and long loops check it.
 
     stop = threading.Event()
     with cancellation.cancel_when(stop.is_set):
         index.search(queries, where={"label": "cat"})
 
-The wish belongs to the thread that runs the block.
+The condition applies to the thread that runs the block.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from contextlib import contextmanager
 
 
 class SearchCancelledError(Exception):
-    """Nobody waits for this search any more."""
+    """Raised when a search is no longer wanted."""
 
 
 class _Wish(threading.local):
-    """What the current thread was told."""
+    """Condition of the current thread."""
 
     unwanted: Callable[[], bool] | None = None
 
@@ -29,12 +29,12 @@ _wish = _Wish()
 
 @contextmanager
 def cancel_when(unwanted: Callable[[], bool]) -> Iterator[None]:
-    """Stop what this thread does in the block as soon as `unwanted()` is true.
+    """Stop the work of this thread in the block as soon as `unwanted()` is true.
 
     >>> with cancel_when(lambda: True):
     ...     raise_if_cancelled()
     Traceback (most recent call last):
-    eigenmap.search.cancellation.SearchCancelledError: nobody waits for this search any more
+    eigenmap.search.cancellation.SearchCancelledError: the search is no longer wanted
     """
     before, _wish.unwanted = _wish.unwanted, unwanted
     try:
@@ -44,6 +44,6 @@ def cancel_when(unwanted: Callable[[], bool]) -> Iterator[None]:
 
 
 def raise_if_cancelled() -> None:
-    """Raise `SearchCancelledError` if what this thread does is no longer wanted."""
+    """Raise `SearchCancelledError` if this thread's work is no longer wanted."""
     if _wish.unwanted is not None and _wish.unwanted():
-        raise SearchCancelledError("nobody waits for this search any more")
+        raise SearchCancelledError("the search is no longer wanted")

@@ -1,4 +1,4 @@
-"""The file `index.json`, which says that a directory is an index, and what that index is."""
+"""Index description: the `index.json` that identifies a directory as an index."""
 
 from __future__ import annotations
 
@@ -22,39 +22,39 @@ Used = TypeVar("Used")
 
 _ATTEMPTS = 3
 
-AGAIN = "make the index again with `eigenmap index`"
+AGAIN = "rebuild the index with `eigenmap index`"
 RESTORE = f"restore it from a copy, or {AGAIN}"
 
 
 def use_at(path: Path, use: Callable[[], Used]) -> Used:
-    """Use what is at a path, also while another index takes its place by two renames, or after a kill between them."""
+    """Use what is at a path, retrying while another index replaces it in two renames or after a kill between them."""
     for _ in range(_ATTEMPTS):
         try:
             return use()
-        except FileNotFoundError:  # noqa: PERF203 - seldom at all
+        except FileNotFoundError:  # noqa: PERF203 - rare
             with suppress(OSError):
                 recover(path.resolve())
     return use()
 
 
 def open_index_folder(path: Path) -> OpenFolder:
-    """The directory at a path, held open."""
+    """Open the directory at a path."""
     try:
         return use_at(path, lambda: OpenFolder(path))
     except (FileNotFoundError, NotADirectoryError):
-        what = "it is a file" if path.exists() else "there is no such directory"
-        raise EigenmapError(f"{path} is not an index ({what}); make one with `eigenmap index`") from None
+        what = "it is a file" if path.exists() else "no such directory"
+        raise EigenmapError(f"{path} is not an index ({what}); create one with `eigenmap index`") from None
     except OSError as error:
         raise EigenmapError(f"{path} cannot be read: {error.strerror}") from error
 
 
 def read_spec(folder: OpenFolder) -> IndexSpec:
-    """What the index in a directory is."""
+    """Read the description of the index in a directory."""
     path = folder.path
     try:
         entries = parse_json(folder.read("index.json"))
     except FileNotFoundError:
-        what = "is not an index (it has no index.json); make one with `eigenmap index`"
+        what = "is not an index (it has no index.json); create one with `eigenmap index`"
         raise EigenmapError(f"{path} {what}") from None
     except (OSError, ValueError) as error:
         raise EigenmapError(f"{path / 'index.json'} is missing, truncated or damaged; {RESTORE}") from error
@@ -72,5 +72,5 @@ def read_spec(folder: OpenFolder) -> IndexSpec:
 
 
 def spec_bytes(about: IndexSpec) -> bytes:
-    """The content of `index.json`."""
+    """Return the content of `index.json`."""
     return json.dumps({"format": INDEX_FORMAT, "format_version": FORMAT_VERSION, **about.as_json()}).encode("ascii")

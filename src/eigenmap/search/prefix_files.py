@@ -1,7 +1,6 @@
-"""Approximate indexes on disk: what faiss writes, and a last line with its checksum.
+"""Approximate indexes on disk: faiss's own format followed by a line with the checksum.
 
-They hold nothing that cannot be made again: one that is damaged is not read, and where none can be written there is
-none.
+They contain nothing that cannot be rebuilt: a damaged one is ignored, and if none can be written there is none.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _AT_ONCE = 1 << 20
 
 
 class _Summed:
-    """Passes bytes on and sums them up."""
+    """Writer that passes bytes on and computes their checksum."""
 
     def __init__(self, write: Callable[[bytes], object]) -> None:
         self.crc32 = 0
@@ -39,7 +38,7 @@ class _Summed:
 
 
 def read_prefix(folder: OpenFolder, name: str) -> Any:
-    """The faiss index in a file, None if there is none that is whole."""
+    """Read the faiss index in a file, or return None if there is no intact one."""
     try:
         check_prefix(folder, name)
         with os.fdopen(folder.open(name), "rb") as stream:
@@ -49,7 +48,7 @@ def read_prefix(folder: OpenFolder, name: str) -> Any:
 
 
 def keep_prefix(folder: OpenFolder, name: str, index: Any) -> None:
-    """Leave an index for others, unless somebody is changing the directory just now."""
+    """Store an index for other processes, unless somebody is changing the directory."""
     partial = f".{name}.partial"
     with suppress(OSError, RuntimeError, BusyFolderError), folder.locked(wait=False):
         folder.remove(partial)
@@ -66,7 +65,7 @@ def keep_prefix(folder: OpenFolder, name: str, index: Any) -> None:
 
 
 def check_prefix(folder: OpenFolder, name: str) -> bool:
-    """Compare a file with its checksum, an error if it differs; False for a file of an earlier version, without one."""
+    """Verify a file's checksum, raising if it differs; return False for an earlier version without one."""
     size, found = folder.stat(name).st_size - _LAST_BYTES, 0
     with os.fdopen(folder.open(name), "rb") as stream:
         stream.seek(max(0, size))
@@ -77,5 +76,5 @@ def check_prefix(folder: OpenFolder, name: str) -> bool:
         while size > 0 and (chunk := stream.read(min(size, _AT_ONCE))):
             found, size = zlib.crc32(chunk, found), size - len(chunk)
     if b"%08x" % found != last[1]:
-        raise EigenmapError(f"{folder.path / name} is damaged: it fails its checksum; remove it, and it is made again")
+        raise EigenmapError(f"{folder.path / name} is damaged: it fails its checksum; remove it to have it rebuilt")
     return True

@@ -1,4 +1,4 @@
-"""A cache that threads share: each value is made by the first thread that asks for it."""
+"""Thread-safe cache: each value is made by the first thread that asks for it."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ V = TypeVar("V")
 
 
 class SharedCache(Generic[K, V]):
-    """Up to `most` values by key, the newest ones.
+    """Cache of the newest `most` values by key.
 
-    A thread that asks for a value which another is making waits for it; one that asks for another value does not.
+    A thread that asks for a value being made waits for it; threads asking for other values do not.
 
     >>> squares = SharedCache[int, int](most=2)
     >>> squares.get(3, lambda: 9), squares.get(3, lambda: -1), squares.peek(4)
@@ -27,17 +27,17 @@ class SharedCache(Generic[K, V]):
         self._lock = threading.Lock()
 
     def peek(self, key: K) -> V | None:
-        """The value, if it is made already."""
+        """Return the value if it exists, or None."""
         with self._lock:
             return self._made.get(key)
 
     def values(self) -> list[V]:
-        """All that are held."""
+        """Return all cached values."""
         with self._lock:
             return list(self._made.values())
 
     def get(self, key: K, make: Callable[[], V]) -> V:
-        """The value, made now if it is not held."""
+        """Return the value, making it if necessary."""
         with self._lock:
             if key in self._made:
                 return self._made[key]
@@ -52,7 +52,7 @@ class SharedCache(Generic[K, V]):
                     while len(self._made) >= self.most:
                         del self._made[next(iter(self._made))]
                     self._made[key] = value
-            finally:  # also if it was stopped: keys of what was never made must not pile up
+            finally:  # even if interrupted: keys of values never made must not accumulate
                 with self._lock:
                     self._turns.pop(key, None)
         return value

@@ -1,7 +1,8 @@
-"""Scheduling: what runs at once; the rest waits in a short queue, or is told to come back.
+"""Concurrency limits: excess work waits in a short queue or is told to come back.
 
-A search reads every code once, whoever asks. So queries that wait together and ask the same way (length, filter,
-number of results) are answered by one scan: the longer the queue, the more queries a scan serves.
+A search reads every code once, no matter how many queries it answers. Queries that wait together and share their
+settings (length, filter, number of results) are therefore answered by one scan: the longer the queue,
+the more each scan serves.
 """
 
 from __future__ import annotations
@@ -26,32 +27,32 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Limits:
-    """What the service takes on."""
+    """Limits of the service."""
 
     searches_waiting: int = 256
     searches_at_once: int = 32
-    """Queries in one scan."""
+    """Maximum number of queries per scan."""
     uploads_waiting: int = 16
     others_waiting: int = 512
-    """Pictures, pages of the gallery, the map."""
+    """Threads for pictures, gallery pages and the map."""
     requests: int = 1024
-    """Requests of all kinds that are being answered; more get 503."""
+    """Maximum number of requests being answered; further ones get 503."""
     upload_bytes: int = 16 * 2**20
     upload_pixels: int = 64_000_000
     upload_seconds: float = 30.0
     body_bytes: int = 2**20
-    """Of a request that is no upload."""
+    """Maximum body size in bytes of requests other than uploads."""
     search_seconds: float = 30.0
-    """From the arrival of a search to its answer; what takes longer is given up."""
+    """Maximum time from the arrival of a search to its answer; longer searches are stopped."""
     filter_conditions: int = 64
     filter_values: int = 1000
-    """In all conditions of a filter together."""
+    """Maximum number of values in all conditions of a filter together."""
     filter_characters: int = 65_536
-    """Of all names and texts of a filter together."""
+    """Maximum number of characters in all names and texts of a filter together."""
 
 
 class BusyError(Exception):
-    """Too much is waiting already; `retry_after` is in seconds."""
+    """Too many requests are waiting; `retry_after` is in seconds."""
 
     def __init__(self, retry_after: int = 1) -> None:
         super().__init__("the server is busy; try again soon")
@@ -59,7 +60,7 @@ class BusyError(Exception):
 
 
 class Slots:
-    """Runs blocking functions on a few threads of its own, and lets few of them wait.
+    """Pool of a few threads for blocking functions, with a short queue.
 
     slots = Slots(threads=1, waiting=16)
     await slots.run(function, argument)
@@ -72,7 +73,7 @@ class Slots:
 
     @asynccontextmanager
     async def taking(self) -> AsyncIterator[None]:
-        """A place among those that run or wait: taken before a body is read, so that few bodies are in memory."""
+        """Reserve a place among those that run or wait, before the body is read, so that few bodies are in memory."""
         if self.taken >= self._most:
             raise BusyError
         self.taken += 1
@@ -82,23 +83,23 @@ class Slots:
             self.taken -= 1
 
     async def run(self, function: Callable[..., T], *arguments: object) -> T:
-        """The result of a function, when its turn comes."""
+        """Run a function when its turn comes and return the result."""
         async with self.taking():
             return await self.run_taken(function, *arguments)
 
     async def run_taken(self, function: Callable[..., T], *arguments: object) -> T:
-        """The same for who has a place already."""
+        """Run a function for a caller that already has a place."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, function, *arguments)
 
     def close(self) -> None:
-        """Begin nothing more; nobody waits for what still runs."""
+        """Start nothing more, and do not wait for what is still running."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
 class QueryBatcher(Generic[KeyT, QueryT, AnswerT]):
-    """Answers queries on one thread, together where they ask the same.
+    """Answers queries on one thread, batching those with equal settings.
 
-    `answer(ask, queries)` returns an answer, or an exception to be raised, for each query. It is stopped
+    `answer(ask, queries)` returns an answer, or an exception to raise, for each query. It is stopped
     (`eigenmap.search.cancellation`) when nobody waits for any of its answers.
     """
 
@@ -121,11 +122,11 @@ class QueryBatcher(Generic[KeyT, QueryT, AnswerT]):
         self.scan_seconds = 0.0
 
     def start(self) -> None:
-        """Begin to answer; needs a running event loop."""
+        """Start answering; needs a running event loop."""
         self._task = asyncio.get_running_loop().create_task(self._serve())
 
     async def ask(self, ask: KeyT, query: QueryT) -> AnswerT:
-        """The answer to one query; `BusyError` if too many are waiting."""
+        """Return the answer to one query; raise `BusyError` if too many are waiting."""
         if self.waiting >= self._most:
             raise BusyError
         future: asyncio.Future[AnswerT] = asyncio.get_running_loop().create_future()
@@ -165,19 +166,19 @@ class QueryBatcher(Generic[KeyT, QueryT, AnswerT]):
             return self._answer(ask, queries)
 
     def _take(self) -> tuple[KeyT, list[tuple[QueryT, asyncio.Future[AnswerT]]]]:
-        """The group that has waited longest, or as much of it as is answered at once."""
+        """Return the group that has waited longest, up to the maximum per scan."""
         ask = next(iter(self._groups))
         group = self._groups.pop(ask)
         taken = [group.popleft() for _ in range(min(len(group), self._at_once))]
         if group:
-            self._groups[ask] = group  # behind the others, so that nobody waits for ever
+            self._groups[ask] = group  # behind the others, so that nobody waits forever
         self.waiting -= len(taken)
         if not self._groups:
             self._wake.clear()
         return ask, taken
 
     async def close(self) -> None:
-        """Stop; whoever still waits is told that it is over, and nobody waits for what still runs."""
+        """Stop: tell those still waiting, and do not wait for what is still running."""
         if self._task is not None:
             self._task.cancel()
             with suppress(asyncio.CancelledError):
@@ -189,7 +190,7 @@ class QueryBatcher(Generic[KeyT, QueryT, AnswerT]):
 
 
 def _all_done(futures: Sequence[asyncio.Future[AnswerT]]) -> threading.Event:
-    """An event that is set when all futures have a result or were cancelled."""
+    """Return an event that is set when all futures are done or cancelled."""
     done, left = threading.Event(), set(futures)
 
     def forget(future: asyncio.Future[AnswerT]) -> None:

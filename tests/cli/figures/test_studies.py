@@ -19,7 +19,7 @@ def file(tmp_path: Path) -> Path:
 def test_files_may_have_names_of_their_own(file: Path) -> None:
     series = read_series([str(file), f"mine={file}", f"={file}"[1:]])
     assert [scores.name for scores in series] == ["a=b", "mine", "a=b"]
-    with pytest.raises(EigenmapError, match=r"x\.json cannot be read"):
+    with pytest.raises(EigenmapError, match=r"x\.json.*read"):
         read_series(["mine=x.json"])
 
 
@@ -34,5 +34,5 @@ def test_little_data_is_ranked_less_deep() -> None:
 
 def test_options_that_go_together() -> None:
     check_asked(Asked([], data=Path("x"), queries=Path("y"), query_labels=Path("z")))
-    with pytest.raises(EigenmapError, match="goes with --data"):
+    with pytest.raises(EigenmapError, match="--data"):
         check_asked(Asked([], queries=Path("y")))

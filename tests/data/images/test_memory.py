@@ -31,7 +31,7 @@ def test_pixels_that_do_not_fit_lie_in_a_file_without_a_name(monkeypatch: pytest
 def test_a_disk_that_is_too_small_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(room, "memory_bytes", lambda: 100)
     monkeypatch.setattr(room.tempfile, "tempdir", str(tmp_path))
-    with pytest.raises(EigenmapError, match=rf"2,000,000 images of 20000 pixels need .* free in {tmp_path}"):
+    with pytest.raises(EigenmapError, match=f"2,000,000 images.*20000.*{tmp_path}"):
         room.allocate_pixels(2_000_000, 3, 20_000)
 
 

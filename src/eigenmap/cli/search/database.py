@@ -1,4 +1,4 @@
-"""What the verbs of the command line do with a PostgreSQL database in place of a folder."""
+"""PostgreSQL databases in place of index folders."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from eigenmap.search.backend import IndexSpec
 
 PREFIX = 32
-"""Features that the approximate index of a table compares, unless said otherwise."""
+"""Default number of features in the approximate index of a table."""
 
 
 def without_password(index: str) -> str:
-    """An index as it may be written down: without the password of a database."""
+    """Return an index location for display, without the password of a database."""
     if not is_database(index):
         return redacted(index)
     from eigenmap.search.postgres.connection import address
@@ -33,28 +33,28 @@ def without_password(index: str) -> str:
 
 
 def check_database_address(url: str | None, table: str | None) -> tuple[str, str]:
-    """The address and the table, if both are there."""
+    """Return address and table; raise if one is missing."""
     url = require_database(url)
     if table is None:
-        raise EigenmapError("Name the table of the codes: --table photos.")
+        raise EigenmapError("Give the table of the codes: --table photos.")
     return url, table
 
 
 def codes_at(index: str, table: str | None) -> CodeIndex:
-    """The index in a folder, or in a table of a database."""
+    """Open the index in a folder, or in a table of a database."""
     from eigenmap.search import CodeIndex
 
     if not is_database(index):
         require_path(index)
         if table is not None:
-            raise EigenmapError(f"--table names a table of a database, and {index} is a folder; leave it out.")
+            raise EigenmapError(f"--table is for databases, but {index} is a folder; leave it out.")
         return CodeIndex.open(index)
     url, name = check_database_address(index, table)
     return CodeIndex.open(url, table=name)
 
 
 class Wanted(NamedTuple):
-    """What a table is to be."""
+    """Requested properties of a table."""
 
     precision: str
     bytes_per_item: int | None
@@ -62,7 +62,7 @@ class Wanted(NamedTuple):
     force: bool
 
     def about(self, dim: int, fingerprint: str) -> IndexSpec:
-        """The description of its codes."""
+        """Return the description of its codes."""
         from eigenmap.search.backend import Approximate, IndexSpec
 
         prefix = PREFIX if self.prefix is None else self.prefix
@@ -71,7 +71,7 @@ class Wanted(NamedTuple):
 
 
 def fill(run: Path, source: Path, url: str, table: str, how: Encoding, wanted: Wanted, quiet: bool) -> None:
-    """Load the codes of a source into a table: those of its images, or those that it holds."""
+    """Load the codes of images, or codes that `eigenmap embed` wrote, into a table."""
     from eigenmap.embedding.shards import utf8_name
     from eigenmap.model import Eigenmap, copy_model
     from eigenmap.search.backend import ItemBatch
@@ -91,15 +91,15 @@ def fill(run: Path, source: Path, url: str, table: str, how: Encoding, wanted: W
     if quiet:
         return
     items.log_skipped()
-    replaced = " (what the table had under their names is replaced)" if made.changed else ""
+    replaced = " (existing items of the same names were replaced)" if made.changed else ""
     note(
-        f"Table {table} at {address(url)}: {made.items:,} items of {how.dim} features; {made.added:,} are new, "
-        f"{made.changed:,} were changed{replaced}."
+        f"Table {table} at {address(url)}: {made.items:,} items of {how.dim} features; {made.added:,} new, "
+        f"{made.changed:,} changed{replaced}."
     )
 
 
 def _require_prefix(url: str, table: str, about: IndexSpec) -> None:
-    """Refuse another approximate index than the table has: a load keeps the one that is there."""
+    """Refuse another approximate index than the table has: loading keeps the existing one."""
     from eigenmap.search.postgres.connection import connect, speaking
     from eigenmap.search.postgres.tables import find_table
 
@@ -107,14 +107,14 @@ def _require_prefix(url: str, table: str, about: IndexSpec) -> None:
         there = find_table(connection, table)
     if there is not None and there.about.approximate != about.approximate:
         raise EigenmapError(
-            f"the table {table} is there and keeps its approximate index; leave --prefix out, or use --force to make "
-            "the table anew"
+            f"the table {table} exists and keeps its approximate index; leave --prefix out, or use --force to rebuild "
+            "the table"
         )
 
 
 @contextmanager
 def open_table(url: str, table: str, run: Path | None) -> Iterator[tuple[CodeIndex, Path]]:
-    """A table of codes, and the directory of the model that made them: RUN if given, else a copy from the database."""
+    """Open a table of codes with the directory of its model: RUN if given, else a copy from the database."""
     from eigenmap.search import CodeIndex
     from eigenmap.search.postgres.models import fetch_model
 

@@ -1,4 +1,4 @@
-"""What `eigenmap search` found, as a table for each query and as JSON."""
+"""Search results as tables and as JSON."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def results_as_json(index: str, similarity: str, queries: list[str], results: Results) -> dict[str, Any]:
-    """What `eigenmap search --json` writes."""
+    """Return the output of `eigenmap search --json`."""
     return {
         "index": index,
         "dim": results.dim,
@@ -28,7 +28,7 @@ def results_as_json(index: str, similarity: str, queries: list[str], results: Re
 
 
 def show_results(queries: list[str], results: Results) -> None:
-    """Print a table for each query."""
+    """Print one table per query."""
     from rich.table import Table
     from rich.text import Text
 

@@ -1,4 +1,4 @@
-"""Filling a table with many codes: all of them are there in the end, or nothing is changed."""
+"""Bulk loading of a table in one transaction."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from eigenmap.search.postgres.transactions import transaction
 _LOADING = "__loading"
 _INDEX_MEMORY = "1GB"
 _ATTEMPTS = 5
-# An item that is as before is not written again, and keeps its place. Codes that differ by less than 1e-4, relative to
-# their norm, are the same: another batch size or device rounds otherwise.
+# An unchanged item is not written again and keeps its place. Codes that differ by less than 1e-4 of their norm count
+# as equal, since another batch size or device rounds differently.
 _CHANGES = (
     "code = excluded.code, added = excluded.added, metadata = t.metadata || excluded.metadata"
     " WHERE (t.code <-> excluded.code) > 1e-4 * vector_norm(excluded.code::vector)"
@@ -38,7 +38,7 @@ _CHANGES = (
 
 
 class LoadReport(NamedTuple):
-    """What a load did: items in the table now, how many of them are new, and how many are not as before."""
+    """Result of a load: items now in the table, number of new ones, number of changed ones."""
 
     items: int
     added: int
@@ -48,19 +48,19 @@ class LoadReport(NamedTuple):
 def load_table(
     url: str, table: str, about: IndexSpec, batches: Iterable[ItemBatch], *, replace: bool = False
 ) -> LoadReport:
-    """Fill a table with the items of `batches`, in one transaction.
+    """Fill a table with the items of `batches` in one transaction.
 
-    A table that is not there is made: COPY first, indexes after. Into one that is there, items are merged: new ones
-    are added, those with another code (beyond rounding) or other metadata are changed (metadata that only the table
-    has stays), all others are left alone, so that the same load again changes nothing. With `replace` a table of codes
-    is made anew, and others see the old one until the new one is complete.
+    A missing table is created: COPY first, indexes afterwards. Into an existing one, items are merged: new ones are
+    added, those with another code (beyond rounding) or other metadata are updated (metadata only in the table is kept),
+    and all others are left alone, so that repeating a load changes nothing. With `replace`, a table of codes is
+    rebuilt, and other clients see the old one until the new one is complete.
 
     Args:
         url: `postgresql://...`.
-        table: its name, perhaps with a schema.
-        about: what the codes are.
-        batches: ids, codes and metadata of some items at a time.
-        replace: start from nothing.
+        table: table name, optionally with a schema.
+        about: description of the codes.
+        batches: batches of ids, codes and metadata.
+        replace: start with an empty table.
 
     """
     wanted = Table(table, about)
@@ -102,7 +102,7 @@ def _make(connection: Connection, table: Table, batches: Iterable[ItemBatch], re
         _build(connection, statement)
     execute(connection, table.comment(suffix=_LOADING))
     if replace:
-        # Only now: from here to the commit, which is soon, readers wait.
+        # As late as possible: from here to the commit, which follows soon, readers wait.
         execute(connection, sql.SQL("DROP TABLE {}").format(table.identifier))
     _rename_counter(connection, table)
     for kind, suffix in _named_objects(table):
@@ -119,7 +119,7 @@ def _make(connection: Connection, table: Table, batches: Iterable[ItemBatch], re
 
 
 def _rename_counter(connection: Connection, table: Table) -> None:
-    """Give the sequence of the column `added` the name that it has in a table made otherwise; PostgreSQL named it."""
+    """Rename the sequence of the column `added`, named by PostgreSQL, to match the table."""
     found = execute(
         connection,
         "SELECT nspname, relname FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace"
@@ -133,17 +133,17 @@ def _rename_counter(connection: Connection, table: Table) -> None:
 
 
 def _build(connection: Connection, statement: sql.Composed) -> None:
-    """Build an index by several processes if the server has the shared memory for that, else by one."""
+    """Build an index with several processes if the server has the shared memory for it, else with one."""
     try:
         with connection.transaction():
             execute(connection, statement)
-    except psycopg.errors.DiskFull:  # so PostgreSQL calls it; the /dev/shm of a container is often small
+    except psycopg.errors.DiskFull:  # PostgreSQL's name for it; /dev/shm of a container is often small
         execute(connection, "SELECT set_config('max_parallel_maintenance_workers', '0', true)")
         execute(connection, statement)
 
 
 def _named_objects(table: Table) -> Iterator[tuple[str, str]]:
-    """What bears the name of the table, with what it is and how its name goes on."""
+    """Yield the kind and name suffix of everything named after the table."""
     yield "TABLE", ""
     yield "INDEX", "_pkey"
     yield "INDEX", "_metadata_idx"
@@ -155,7 +155,7 @@ def _merge(connection: Connection, table: Table, batches: Iterable[ItemBatch]) -
     id_type = columns_of(connection, table)["id"]
     first, batches = _first(batches)
     if isinstance(first, int) != (id_type == "bigint"):
-        raise EigenmapError(f"the ids of the table {table.name} are of type {id_type}, and {first!r} is not")
+        raise EigenmapError(f"the table {table.name} has ids of type {id_type}, but {first!r} is not one")
     with staged(connection, table, id_type) as staging:
         copy(connection, table, staging, batches, id_type)
         before = _count(connection, table)
@@ -166,7 +166,7 @@ def _merge(connection: Connection, table: Table, batches: Iterable[ItemBatch]) -
 
 
 def _merge_staged(connection: Connection, table: Table, staging: sql.Identifier) -> int:
-    """Merge what is staged, and begin again if others who change the same items are in the way."""
+    """Merge staged items, starting over on conflicts with other clients."""
     attempts = _ATTEMPTS
     while True:
         attempts -= 1
@@ -185,7 +185,7 @@ def _count(connection: Connection, table: Table) -> int:
 
 
 def _first(batches: Iterable[ItemBatch]) -> tuple[Id, Iterable[ItemBatch]]:
-    """The first id, and all batches that hold any, none of them lost."""
+    """Return the first id, and all non-empty batches."""
     filled = (batch for batch in batches if batch.ids)
     batch = next(filled, None)
     if batch is None:

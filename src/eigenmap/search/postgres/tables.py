@@ -1,4 +1,4 @@
-"""Tables of codes: recognising one, and making one."""
+"""Recognition and creation of tables of codes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from eigenmap.search.postgres.statements import FORMAT, SQL_ID_TYPES, VERSION, T
 
 
 def columns_of(connection: Connection, table: Table) -> dict[str, str]:
-    """Names and types of the columns of a table, none if it is not there."""
+    """Return names and types of the columns of a table; empty if it does not exist."""
     name = table.identifier.as_string(connection)
     found = execute(
         connection,
@@ -26,7 +26,7 @@ def columns_of(connection: Connection, table: Table) -> dict[str, str]:
 
 
 def number_of(connection: Connection, table: Table) -> int | None:
-    """The number by which the database knows a table: another table of the same name has another."""
+    """Return the database's object id of a table; a table that replaces it has another one."""
     name = table.identifier.as_string(connection)
     row = execute(connection, "SELECT to_regclass(%s)::oid::bigint", [name]).fetchone()
     return None if row is None else row[0]
