@@ -2,8 +2,8 @@
 
     python docs/rooms.py        # writes docs/images/rooms.svg
 
-Solid arrows are the way from files to a model, dashed ones the way from new images to answers. The picture has a
-background of its own, light or dark as the reader's system is.
+Solid arrows lead from files to a model, dashed arrows from new images to answers. The picture has its own background,
+light or dark according to the color scheme of the reader.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ def read_images(
 
 
 def given_images(source: Path | Sequence[Path]) -> Path | Sequence[Path] | ImageSet:
-    """The source itself, or the embedded catalogue for the word `catalogue` where no file has that name."""
+    """Return the source, or the embedded catalogue for the word `catalogue` unless a file has that name."""
     if source == Path("catalogue") and not Path("catalogue").exists():
         from eigenmap.data.images import catalogue
 

@@ -1,4 +1,4 @@
-"""Parquet files: pyarrow where it is installed, and one sentence for whatever is wrong with a file."""
+"""Access to Parquet files through pyarrow, with one-sentence errors."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from eigenmap.core.errors import EigenmapError
 
 
 def parquet_module() -> Any:
-    """pyarrow.parquet, or a sentence that says how to get it."""
+    """Import pyarrow.parquet, or raise an error that says how to install it."""
     try:
         import pyarrow.parquet
     except ImportError:
-        raise EigenmapError('parquet files need pyarrow: pip install "eigenmap[parquet]"') from None
+        raise EigenmapError('Parquet files need pyarrow: pip install "eigenmap[parquet]"') from None
     return pyarrow.parquet
 
 
 @contextmanager
 def readable(file: Path) -> Iterator[None]:
-    """Whatever Arrow says of a damaged file, as one sentence."""
+    """Turn any error of Arrow about a file into one sentence."""
     try:
         yield
     except EigenmapError:
         raise
     except OSError as error:
-        raise EigenmapError(f"{file} cannot be read as a parquet file: {error.strerror or error}") from None
+        raise EigenmapError(f"{file} cannot be read as a Parquet file: {error.strerror or error}") from None
     except Exception as error:  # a damaged file can fail anywhere inside Arrow
-        raise EigenmapError(f"{file} cannot be read as a parquet file: {str(error) or 'it is damaged'}") from None
+        raise EigenmapError(f"{file} cannot be read as a Parquet file: {str(error) or 'it is damaged'}") from None
 
 
 def batches(source: Any, file: Path, rows: int, **which: Any) -> Iterator[Any]:
-    """So many rows of an open file at a time; the footer of a damaged file may be whole."""
+    """Yield batches of rows of an open file; a file may be damaged behind an intact footer."""
     with readable(file):
         yield from source.iter_batches(batch_size=rows, **which)

@@ -24,9 +24,9 @@ class Block:
     codes: Codes
     skipped: Skipped = field(default_factory=list)
     pixels: Tensor | None = None
-    """What the model saw, where it was just computed: uint8 (images, channels, size, size)."""
+    """The encoded pixels, uint8 (images, channels, size, size); None if the codes were read from disk."""
     readable: list[bool] = field(default_factory=list)
-    """Which of the images, those that were skipped included, have a code."""
+    """For each image, skipped ones included, whether it has a code."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Stored codes: a folder of shards, or a file codes.npy, codes.npz or codes.parquet, read block by block."""
+"""Stored codes: folders of shards, and .npy, .npz and Parquet files, read in blocks."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _ROWS = 8192
 
 @dataclass(frozen=True)
 class StoredCodes:
-    """Codes on disk with the names of their items; iterating reads some at a time.
+    """Codes on disk with the names of their items, read in blocks.
 
     Attributes:
-        path: where they are.
-        dim: how long they are.
-        fingerprint: the model that made them; None where that is not stored with them.
+        path: folder or file.
+        dim: length of the codes.
+        fingerprint: the model that made them, or None if it is not stored.
 
     """
 
@@ -44,10 +44,10 @@ class StoredCodes:
 
 
 def open_codes(path: Path) -> StoredCodes | None:
-    """The codes at a path; None if something else is there, images for example.
+    """Open the codes at a path; return None if it contains something else, such as images.
 
-    Codes are what `eigenmap embed` wrote, and any .npy file of vectors: a matrix of floats with one row per item, whose
-    names are in a file beside it (`codes.ids.json`) or are their numbers.
+    Codes are written by `eigenmap embed`. Any .npy matrix of floats with one row per item is accepted too. The names
+    for `codes.npy` are read from `codes.ids.json` beside it, and are row numbers without that file.
     """
     if Codebook.is_at(path):
         shards = Codebook.open(path)
@@ -105,7 +105,7 @@ def _cut(codes: Array, names: list[str]) -> CodeBlocks:
 
 
 def _names_beside(path: Path, count: int) -> list[str]:
-    """The names in the file beside an .npy file, or numbers if there is none."""
+    """Return the names in the file beside an .npy file, or row numbers without that file."""
     file = names_file(path)
     if file is None or not file.exists():
         return [str(i) for i in range(count)]
@@ -114,11 +114,11 @@ def _names_beside(path: Path, count: int) -> list[str]:
     except (OSError, ValueError) as error:
         raise EigenmapError(f"{file} is damaged or cannot be read: {error}") from error
     if not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
-        raise EigenmapError(f"{file} is not a list of names; remove it, and items are named by their numbers")
+        raise EigenmapError(f"{file} is not a list of names; remove it to name items by row number")
     return _checked(names, count, file)
 
 
 def _checked(names: list[str], count: int, file: Path) -> list[str]:
     if len(names) != count:
-        raise EigenmapError(f"{file} holds {len(names):,} names for {count:,} codes; embed the images again")
+        raise EigenmapError(f"{file} contains {len(names):,} names for {count:,} codes; embed the images again")
     return names

@@ -96,7 +96,7 @@ def graph(
     sampler: Annotated[str | None, option("--sampler NAME", "edges or node-blocks.", RELATION)] = None,
     recipe: Annotated[str, option("--recipe NAME", "auto or paper.", TRAINING, shown=True)] = "auto",
     objective: ObjectiveOption = None,
-    batch_size: Annotated[int | None, option("--batch-size N", "Edges a step.", TRAINING)] = None,
+    batch_size: Annotated[int | None, option("--batch-size N", "Edges per step.", TRAINING)] = None,
     lr: RateOption = None,
     setting: Annotated[
         list[str] | None,
@@ -161,7 +161,7 @@ def graph(
 
 
 def _summarise(model: Eigenmap, out: Path) -> None:
-    """Say what was made, and what to do with it."""
+    """Report what was made and what to do next."""
     about = model.training
     leading = " ".join(f"{mu:.2f}" for mu in model.eigenvalues_[:8])
     note(

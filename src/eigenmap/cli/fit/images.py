@@ -103,7 +103,7 @@ def images(
         str | None,
         option("--views NAME", "Augmentation: weak, catalogue, cifar, cifar-wide, simclr or barlow_twins.", TRAINING),
     ] = None,
-    batch_size: Annotated[int | None, option("--batch-size N", "Images a step.", TRAINING)] = None,
+    batch_size: Annotated[int | None, option("--batch-size N", "Images per step.", TRAINING)] = None,
     lr: RateOption = None,
     optimizer: Annotated[str | None, option("--optimizer NAME", "adamw, sgd or lars.", TRAINING)] = None,
     setting: Annotated[
@@ -186,16 +186,16 @@ def images(
 
 
 def all_settings(pairs: list[str], options: dict[str, Any]) -> dict[str, Any]:
-    """What `--set` and the options of their own say together; an error where they say a thing twice."""
+    """Merge the settings of `--set` with those of their own options; a setting given twice is an error."""
     settings, given = parse_settings(pairs), {name: value for name, value in options.items() if value is not None}
     twice = next((name for name in settings if name in given), None)
     if twice is not None:
-        raise EigenmapError(f"{twice} is given twice, by --set and by an option of its own: give it once.")
+        raise EigenmapError(f"{twice} is given twice, by --set and by its own option; give it once.")
     return settings | given
 
 
 def parse_settings(pairs: list[str]) -> dict[str, Any]:
-    """`["clip_norm=1", "codes=projector"]` as a dictionary; values are JSON where they can be read so, else text.
+    """Parse `name=value` pairs into a dictionary; values are JSON if they parse as JSON, else text.
 
     >>> parse_settings(["clip_norm=1", "codes=projector", "compile=true"])
     {'clip_norm': 1, 'codes': 'projector', 'compile': True}
@@ -221,7 +221,7 @@ def parse_settings(pairs: list[str]) -> dict[str, Any]:
 
 
 def _summarise(model: Eigenmap, out: Path, source: Path) -> None:
-    """Say what was made, and what to do with it."""
+    """Report what was made and what to do next."""
     about = model.training
     leading = " ".join(f"{mu:.2f}" for mu in model.eigenvalues_[:8])
     note(

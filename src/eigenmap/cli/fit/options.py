@@ -1,4 +1,4 @@
-"""Options that all kinds of `eigenmap fit` have."""
+"""Options shared by all kinds of `eigenmap fit`."""
 
 from pathlib import Path
 from typing import Annotated
@@ -19,18 +19,18 @@ ComponentsOption = Annotated[
     option("--components -k N", "Features to learn: the longest code [dim](default: the recipe's)[/dim].", NETWORK),
 ]
 ObjectiveOption = Annotated[
-    str | None, option("--objective NAME", "What to train for, see `eigenmap objectives`.", TRAINING)
+    str | None, option("--objective NAME", "Training objective, see `eigenmap objectives`.", TRAINING)
 ]
 RateOption = Annotated[float | None, option("--lr X", "Peak learning rate.", TRAINING)]
 TrainingSeedOption = Annotated[
-    int, option("--seed N", "Of everything random; on a CPU runs repeat exactly.", TRAINING, shown=True)
+    int, option("--seed N", "Random seed; runs on a CPU repeat exactly.", TRAINING, shown=True)
 ]
-ResumeOption = Annotated[bool, option("--resume", "Go on from the last checkpoint in RUN.", OUTPUT, shown=True)]
-OverwriteOption = Annotated[bool, option("--force -f", "Replace the run that is there.", OUTPUT, shown=True)]
+ResumeOption = Annotated[bool, option("--resume", "Continue from the last checkpoint in RUN.", OUTPUT, shown=True)]
+OverwriteOption = Annotated[bool, option("--force -f", "Replace an existing run.", OUTPUT, shown=True)]
 TensorboardOption = Annotated[bool, option("--tensorboard", "Also write TensorBoard files.", OUTPUT, shown=True)]
 
 
 def check_restart(resume: bool, force: bool) -> None:
-    """Refuse to go on with a run and to replace it at once."""
+    """Raise if a run is to be both continued and replaced."""
     if resume and force:
-        raise EigenmapError("Give --resume to go on with the run that is there or --force to replace it, not both.")
+        raise EigenmapError("Give --resume to continue the existing run or --force to replace it, not both.")

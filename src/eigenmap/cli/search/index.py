@@ -160,8 +160,8 @@ def index(
     """Make images searchable: `eigenmap search` needs nothing but the index.
 
     All features are stored unless --dim says otherwise, since a search can cut them at any length. Labels, where they
-    are known, can be searched by: `eigenmap search ... --where label=cat`. SOURCE may also be codes, which are
-    indexed as they are: the folder or file that `eigenmap embed` wrote, or an .npy file with a row for each item.
+    are known, can be searched by: `eigenmap search ... --where label=cat`. SOURCE may also contain codes: a
+    folder or file written by `eigenmap embed`, or an .npy file with one row per item.
     """
     from eigenmap.embedding.blocks import Encoding
     from eigenmap.model import Eigenmap

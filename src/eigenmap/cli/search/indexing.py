@@ -1,4 +1,4 @@
-"""`eigenmap index` on disk: an index made whole, or added to."""
+"""Indexes on disk: created or extended by `eigenmap index`."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 
 def make_index(about: IndexSpec, source: Path, items: AnyItems, out: Path, run: Path, force: bool) -> str:
-    """Write a new index with everything in it, or nothing: a sentence that says what it holds."""
+    """Write a new index atomically; return a sentence that describes it."""
     from eigenmap.search.codecs import LARGEST_SAMPLE
     from eigenmap.search.saving import building, joined
 
-    # A folder comes class by class: levels of compact codes are learned from all of its images, not from the first.
+    # Folders are sorted by class, so the levels of compact codes are learned from all images, not from the first ones.
     learned = about.precision not in ("float32", "float16")
     at_once = sys.maxsize if learned and isinstance(items, ImageItems) else LARGEST_SAMPLE
     with building(about, out, overwrite=force, model_dir=run) as made:
@@ -34,11 +34,10 @@ def make_index(about: IndexSpec, source: Path, items: AnyItems, out: Path, run: 
 
 
 def add_items(index: CodeIndex, source: Path, items: AnyItems, replace: bool) -> str:
-    """Add to an index: a sentence that says what became of the items.
+    """Add items to an index; return a sentence that says how many were added, replaced or kept.
 
-    Images are added together: a kill at any moment leaves the index as it was, or with all of them. Pictures of
-    replaced images come last, and may still be those of before after a kill; adding them again ends that. Stored codes,
-    of which there may be any number, are added block by block.
+    All images are added in one change, which a kill cannot split. Thumbnails of replaced images are written last; after
+    a kill they may be outdated until the images are added again. Stored codes, of any number, are added in blocks.
     """
     from eigenmap.search import adding
     from eigenmap.search.flat import FlatBackend
@@ -59,7 +58,7 @@ def add_items(index: CodeIndex, source: Path, items: AnyItems, replace: bool) ->
 
 
 def _stored(items: AnyItems, directory: Directory) -> Iterator[ItemBatch]:
-    """The items as an index takes them; their pictures are stored as they pass."""
+    """Yield the items as batches of an index, storing their thumbnails on the way."""
     from eigenmap.search.backend import ItemBatch
     from eigenmap.service.thumbnails import store_encoded
 
@@ -94,7 +93,7 @@ def _note_source(directory: Directory, source: Path) -> None:
 
 
 def _note_several_labels(directory: Directory, items: AnyItems) -> None:
-    """Say in the index that a label may be several, since a class folder may have spaces in its name too."""
+    """Note that a label may be several; a class folder may have spaces in its name too."""
     from eigenmap.service.quality import SEVERAL
 
     if items.several_labels:

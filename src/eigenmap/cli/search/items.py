@@ -1,4 +1,4 @@
-"""Items for an index: codes of images or stored codes, read by one function whatever the source is."""
+"""Items to index: codes of images, or stored codes. One function reads both."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Items(NamedTuple):
-    """Some items: their names, codes, labels where they are known, and small pictures if they were asked for."""
+    """A batch of items: names, codes, labels where known, and thumbnails if requested."""
 
     ids: list[str]
     codes: Codes
@@ -32,9 +32,9 @@ class ImageItems:
     """Images of a source, encoded as they are read, in constant memory.
 
     Attributes:
-        skipped: (name, reason) of what could not be read so far.
-        count: images that have been encoded so far.
-        several_labels: whether one of them has more than one label.
+        skipped: (name, reason) of the images that could not be read so far.
+        count: number of images encoded so far.
+        several_labels: whether an image has more than one label.
 
     """
 
@@ -83,7 +83,7 @@ class ImageItems:
         return Items(block.ids, block.codes, metadata, [encode(each) for each in pixels])
 
     def log_skipped(self) -> None:
-        """Say which files were left out."""
+        """Report the files that were skipped."""
         from eigenmap.fitting.images import log_left_out
 
         if not self.quiet:
@@ -92,7 +92,7 @@ class ImageItems:
 
 @dataclass(frozen=True)
 class CodeItems:
-    """Codes that were computed before, cut at `dim` and made unit rows again, in constant memory."""
+    """Stored codes, cut at `dim` and normalised again, in constant memory."""
 
     codes: StoredCodes
     dim: int
@@ -108,28 +108,28 @@ class CodeItems:
             yield Items([utf8_name(name) for name in ids], cut, [{} for _ in ids], [])
 
     def log_skipped(self) -> None:
-        """Nothing can have been left out."""
+        """Do nothing: stored codes are complete."""
 
 
 AnyItems: TypeAlias = ImageItems | CodeItems
 
 
 def open_items(model: Eigenmap, source: Path, how: Encoding, *, pictures: bool, quiet: bool) -> AnyItems:
-    """What is to be indexed: stored codes if these are there, or else images, which are encoded."""
+    """Open stored codes if the source contains them, otherwise images to encode."""
     from eigenmap.embedding.stored import open_codes
 
     stored = open_codes(source)
     if stored is None or stored.fingerprint is None:
-        _ = model.image  # a model of nodes is refused: the file might as well hold features
+        _ = model.image  # raises if the model takes nodes: the file might contain their features
     if stored is None:
         return ImageItems(model, source, how, pictures, quiet)
     if stored.fingerprint not in (None, model.weights_sha256):
-        raise EigenmapError(f"{source} holds codes of another model than RUN; embed the images again.")
+        raise EigenmapError(f"{source} contains codes of another model than RUN; embed the images again.")
     if stored.dim < how.dim:
-        raise EigenmapError(f"{source} holds codes of {stored.dim} features; choose --dim {stored.dim}.")
+        raise EigenmapError(f"{source} contains codes of {stored.dim} features; use --dim {stored.dim}.")
     if stored.dim > model.n_components:
         raise EigenmapError(
-            f"{source} holds vectors of {stored.dim} features, and the codes of RUN have {model.n_components}; give "
-            "codes that RUN made."
+            f"{source} contains vectors of {stored.dim} features, but RUN makes codes of {model.n_components}; "
+            "give codes that RUN made."
         )
     return CodeItems(stored, how.dim)

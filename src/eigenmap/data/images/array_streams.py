@@ -1,4 +1,4 @@
-"""Streams of images that are values: arrays in memory or in NumPy's files, Pillow images, image sets."""
+"""Streams of decoded images: arrays in memory or in NumPy files, Pillow images, image sets."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from eigenmap.data.images.labels import Labels
 from eigenmap.data.images.rows import RawImage, Shard, Skipped, Survey, Whole, digest_of, runs, stamp_of, unchanged
 
 _MOST, _BLOCK_BYTES = 1024, 2**24
-"""Images that are converted at a time, and how many bytes of values they may have."""
+"""Largest number of images converted at a time, and of bytes."""
 
 RowsT = TypeVar("RowsT", bound="PictureRows")
 
@@ -43,15 +43,15 @@ class PictureRows:
         yield from zip(self.ids, self.pictures, strict=True)
 
     def labels(self) -> list[list[str]]:
-        """The classes of each image."""
+        """Return the classes of each image."""
         return [[] for _ in self.ids] if self.known is None else self.known.rows()
 
     def stamp(self) -> str:
-        """That of the file when it was read."""
+        """Return the stamp that the file had when it was read."""
         return self.opened
 
     def part(self: RowsT, start: int, stop: int) -> RowsT:
-        """Some of the images."""
+        """Return the images from `start` to `stop`."""
         known = None if self.known is None else self.known.part(start, stop)
         return replace(self, pictures=self.pictures[start:stop], ids=self.ids[start:stop], known=known)
 
@@ -63,36 +63,36 @@ class HeldRows(PictureRows):
     pictures: Array
 
     def squares(self, size: int, channels: int) -> Iterator[tuple[str, Pixels]]:
-        """Names and pixels of the images, of which some are converted at a time."""
+        """Yield the name and pixels of each image; images are converted in blocks."""
         with naming(self.file):
             yield from zip(self.ids, _squares(self.pictures, size, channels), strict=True)
 
 
 @dataclass(frozen=True)
 class HeldStream:
-    """Images in memory, `given` in any form that `to_pixels` takes."""
+    """Images in memory; `given` has any form that `to_pixels` takes."""
 
     given: Images
     rows: PictureRows
     skipped: Skipped = field(default_factory=list)
 
     def survey(self) -> Survey:
-        """Nothing has to be looked for."""
+        """Count the images."""
         labelled = self.rows.known is not None
         return Survey(*digest_of(self.rows.ids, self.rows.opened), self.skipped, labelled)
 
     def shards(self, size: int) -> Iterator[Shard]:
-        """Runs of the images; each holds its own alone."""
+        """Yield shards; each contains only its own images."""
         for number, (start, stop) in enumerate(runs(len(self.rows), size)):
             yield Shard(number, self.rows.part(start, stop))
 
     def whole(self) -> Whole:
-        """The images."""
+        """Return the images."""
         return Whole(self.rows, self.rows.ids, self.rows.known, self.skipped)
 
 
 def held_stream(images: Images) -> HeldStream:
-    """The stream of anything that `to_pixels` takes."""
+    """Return the stream of anything that `to_pixels` takes."""
     if isinstance(images, ImageSet):
         pixels = as_array(images.pixels).transpose(0, 2, 3, 1)
         return HeldStream(images, HeldRows(pixels, images.ids, images.labels), images.skipped)
@@ -109,7 +109,7 @@ def held_stream(images: Images) -> HeldStream:
 
 
 def array_stream(path: Path) -> HeldStream | NpyStream:
-    """The stream of an .npy file, which stays where it is, or of an .npz file, which is read."""
+    """Return the stream of an .npy file, which is mapped into memory, or of an .npz file, which is loaded."""
     opened = stamp_of([path])
     if path.suffix.lower() == ".npy":
         return NpyStream(path, opened)
@@ -123,7 +123,7 @@ def array_stream(path: Path) -> HeldStream | NpyStream:
 
 @dataclass(frozen=True)
 class NpyRows:
-    """Rows of an .npy file that is opened where it is needed: a shard carries its name and not its content."""
+    """Rows of an .npy file, which is opened when they are read, so that a pickled shard is small."""
 
     path: Path
     opened: str
@@ -138,16 +138,16 @@ class NpyRows:
             yield from zip(map(str, range(self.start, self.stop)), images, strict=True)
 
     def squares(self, size: int, channels: int) -> Iterator[tuple[str, Pixels]]:
-        """Names and pixels of the images, of which some are converted at a time."""
+        """Yield the name and pixels of each image; images are converted in blocks."""
         with self._images() as images, naming(self.path):
             yield from zip(map(str, range(self.start, self.stop)), _squares(images, size, channels), strict=True)
 
     def labels(self) -> list[list[str]]:
-        """An .npy file has none."""
+        """Return no classes: an .npy file has none."""
         return [[] for _ in range(len(self))]
 
     def stamp(self) -> str:
-        """A digest of the size and the times of the file."""
+        """Return a digest of the size and times of the file."""
         return stamp_of([self.path])
 
     @contextmanager
@@ -164,16 +164,16 @@ class NpyStream:
     opened: str
 
     def survey(self) -> Survey:
-        """Count them."""
+        """Count the images."""
         return Survey(*digest_of(map(str, range(self._count())), self.opened))
 
     def shards(self, size: int) -> Iterator[Shard]:
-        """Runs of the rows."""
+        """Yield shards of the rows."""
         for number, (start, stop) in enumerate(runs(self._count(), size)):
             yield Shard(number, NpyRows(self.path, self.opened, start, stop))
 
     def whole(self) -> Whole:
-        """All rows."""
+        """Return all rows."""
         count = self._count()
         return Whole(NpyRows(self.path, self.opened, 0, count), _numbers(count))
 
@@ -183,7 +183,7 @@ class NpyStream:
 
 
 def _images_in(path: Path) -> Array:
-    """The images of an .npy file (N, H, W, C), which is mapped into memory."""
+    """Map the images of an .npy file (N, H, W, C) into memory."""
     array, _ = read_array_file(path)
     with naming(path):
         return _not_empty(as_nhwc(array))
@@ -191,7 +191,7 @@ def _images_in(path: Path) -> Array:
 
 @contextmanager
 def naming(file: Path | None) -> Iterator[None]:
-    """Name the file, if it is one, in whatever is wrong with its content."""
+    """Prefix errors with the name of the file, if there is one."""
     try:
         yield
     except EigenmapError as error:

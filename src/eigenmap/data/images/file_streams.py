@@ -1,4 +1,4 @@
-"""Streams of image files: those of a folder, or of a list."""
+"""Streams of image files, from a folder or a list."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LISTING_BLOCK = 2**20
 
 @dataclass(frozen=True)
 class FileRows:
-    """Files below a folder, and what they are called."""
+    """Files below a folder, with their ids."""
 
     root: Path
     names: list[str]
@@ -32,11 +32,11 @@ class FileRows:
             yield ident, self.root / name
 
     def labels(self) -> list[list[str]]:
-        """The class folder of each image."""
+        """Return the class folder of each image."""
         return [[class_folder(name)] for name in self.ids]
 
     def stamp(self) -> str:
-        """A digest of the sizes and times of the files."""
+        """Return a digest of the sizes and times of the files."""
         return stamp_of(self.root / name for name in self.names)
 
 
@@ -44,7 +44,7 @@ class FileRows:
 class FolderStream:
     """The images of a folder of any depth, in the order of their names.
 
-    With `listing`, the survey writes the names to that file, and the shards are of those names.
+    With `listing`, the survey writes the names to that file and the shards read them from it.
     """
 
     root: Path
@@ -65,21 +65,21 @@ class FolderStream:
         return Survey(count, digest, closed, labelled=not loose)
 
     def shards(self, size: int) -> Iterator[Shard]:
-        """Runs of the names, which are walked or read from the listing again."""
+        """Yield shards of the names, from the listing if there is one."""
         walk, number = walk_images(self.root) if self.listing is None else _names_in(self.listing), 0
         while names := list(islice(walk, size)):
             yield Shard(number, FileRows(self.root, names, names))
             number += 1
 
     def whole(self) -> Whole:
-        """All images that are there now."""
+        """Return all images of the folder."""
         closed: Skipped = []
         names = list(walk_images(self.root, closed))
         return Whole(FileRows(self.root, names, names), names, labels_from_folders(names), closed)
 
 
 def _listed(names: Iterable[str], listing: Path) -> Iterator[str]:
-    """Pass names on and write them to a file, each with a zero byte, which no name contains, at its end."""
+    """Yield names and write them to a file, each followed by a zero byte."""
     with atomic_write(listing) as file:
         for name in names:
             file.write(name_bytes(name) + b"\0")
@@ -96,22 +96,22 @@ def _names_in(listing: Path) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class FileListStream:
-    """Image files in the order in which they were named."""
+    """Image files in the order of the list."""
 
     paths: list[Path]
     ids: list[str]
 
     def survey(self) -> Survey:
-        """Names are all that is known."""
+        """Count the files."""
         return Survey(*digest_of(self.ids))
 
     def shards(self, size: int) -> Iterator[Shard]:
-        """Runs of the list."""
+        """Yield shards of the list."""
         for number, (start, stop) in enumerate(runs(len(self.ids), size)):
             yield Shard(number, self._rows(start, stop))
 
     def whole(self) -> Whole:
-        """The list."""
+        """Return all files."""
         return Whole(self._rows(0, len(self.ids)), self.ids)
 
     def _rows(self, start: int, stop: int) -> FileRows:

@@ -148,7 +148,7 @@ def labels_from_folders(ids: Sequence[str]) -> Labels | None:
 
 
 def class_folder(name: str) -> str:
-    """The first part of a path."""
+    """Return the first part of a path."""
     return PurePosixPath(name.strip("/")).parts[0]
 
 

@@ -1,4 +1,4 @@
-"""Streams of encoded images in parquet files, which are read a row group at a time."""
+"""Streams of encoded images in Parquet files, read one row group at a time."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MOST_ROWS_PER_BYTE = 64
 
 @dataclass(frozen=True)
 class ParquetRows:
-    """The rows start ... stop - 1, counted over all files in order."""
+    """The rows start ... stop - 1, counted over all files."""
 
     files: list[Path]
     opened: str
@@ -39,17 +39,17 @@ class ParquetRows:
             yield from named_rows(self.files, self.start, self.stop)
 
     def labels(self) -> list[list[str]]:
-        """The classes of each row."""
+        """Return the classes of each row."""
         return [_classes(label) for _, label in _labelled_rows(self.files, self.start, self.stop)]
 
     def stamp(self) -> str:
-        """A digest of the sizes and times of all files."""
+        """Return a digest of the sizes and times of all files."""
         return stamp_of(self.files)
 
 
 @dataclass(frozen=True)
 class ParquetStream:
-    """The rows of parquet files that share their columns.
+    """Rows of Parquet files with the same columns.
 
     Images are encoded files in the first column of ``jpeg``, ``jpg``, ``png``, ``image``, ``img`` (the last two also as
     a struct with ``bytes`` in it) and ``bytes``; labels are integers, names, or lists of either in ``label`` or
@@ -67,19 +67,19 @@ class ParquetStream:
         return Survey(*digest_of(ids, self.opened), labelled=labelled)
 
     def shards(self, size: int) -> Iterator[Shard]:
-        """Runs of the rows."""
+        """Yield shards of the rows."""
         for number, (start, stop) in enumerate(runs(self.count, size)):
             yield Shard(number, ParquetRows(self.files, self.opened, start, stop))
 
     def whole(self) -> Whole:
-        """All rows, with their ids and labels."""
+        """Return all rows, with their ids and labels."""
         rows = list(_labelled_rows(self.files, 0, self.count))
         labels = _labels([label for _, label in rows]) if _find_columns(self.files[0]).label is not None else None
         return Whole(ParquetRows(self.files, self.opened, 0, self.count), [name for name, _ in rows], labels)
 
 
 def parquet_stream(files: Sequence[Path]) -> ParquetStream:
-    """Open parquet files, of which only the footers are read."""
+    """Open Parquet files; only their footers are read."""
     files = [file.absolute() for file in files]
     opened = stamp_of(files)
     count = sum(int(_open(file).metadata.num_rows) for file in files)
@@ -89,7 +89,7 @@ def parquet_stream(files: Sequence[Path]) -> ParquetStream:
 
 
 class _Columns(NamedTuple):
-    """Which columns hold the images, the labels and the ids."""
+    """Columns of the images, labels and ids."""
 
     image: str
     label: str | None
@@ -108,7 +108,7 @@ def named_rows(
 
 
 def _labelled_rows(files: Sequence[Path], start: int, stop: int) -> Iterator[tuple[str, Any]]:
-    """Yield (id, label) of these rows; no label without a column of them."""
+    """Yield (id, label) of these rows; the label is None without a label column."""
     image, label, ident = _find_columns(files[0])
     yield from _cells(files, start, stop, ident, label, {image})
 
@@ -116,7 +116,7 @@ def _labelled_rows(files: Sequence[Path], start: int, stop: int) -> Iterator[tup
 def _cells(
     files: Sequence[Path], start: int, stop: int, ident: str | None, column: str | None, required: set[str]
 ) -> Iterator[tuple[str, Any]]:
-    """Yield the id of each row and its value in a column, None without one."""
+    """Yield the id of each row and its value in a column, or None without a column."""
     columns = [name for name in (column, ident) if name is not None]
     first = 0
     for file in files:
@@ -138,7 +138,7 @@ def _cells(
 def _group_cells(
     source: Any, file: Path, group: int, ident: str | None, column: str | None
 ) -> Iterator[tuple[str | None, Any]]:
-    """Id (None without a column of ids) and value (None if none is asked for) of each row of a group."""
+    """Yield the id (None without an id column) and the value (None without a column) of each row of a group."""
     columns = [name for name in (column, ident) if name is not None]
     rows = source.metadata.row_group(group).num_rows
     if not columns:
@@ -210,13 +210,13 @@ def _is_struct(column: Any) -> bool:
 
 
 def _classes(label: Any) -> list[str]:
-    """The classes of one row, in order; a missing or negative label means "unlabelled"."""
+    """Return the classes of a row, in order; a missing or negative label means "unlabelled"."""
     values = {value for value in (label if isinstance(label, list) else [label]) if value is not None}
     return [str(value) for value in sorted(values) if not (isinstance(value, int) and value < 0)]
 
 
 def _labels(rows: Sequence[Any]) -> Labels:
-    """The labels of all rows; integers keep their order as class names."""
+    """Return the labels of all rows; integer classes are sorted by value."""
     labels = Labels.from_names([_classes(row) for row in rows])
     values = {value for row in rows for value in (row if isinstance(row, list) else [row]) if value is not None}
     if not all(isinstance(value, int) for value in values):

@@ -1,4 +1,4 @@
-"""Rows of images: part of a source, read one by one, and decoded a few at a time."""
+"""Rows of images: part of a source, read one by one and decoded in parallel."""
 
 from __future__ import annotations
 
@@ -23,36 +23,36 @@ RawImage: TypeAlias = Encoded | Array | Image.Image
 """A file, the bytes of one, the values of an image (H, W, C), or a Pillow image."""
 
 Skipped: TypeAlias = list[tuple[str, str]]
-"""(name, reason) of what could not be read."""
+"""(name, reason) of images that could not be read."""
 
 
 class ImageRows(Protocol):
-    """Part of a source: iterating reads its images one by one, any number of times."""
+    """Part of a source; it can be iterated repeatedly, which reads its images one by one."""
 
     def __len__(self) -> int: ...
     def __iter__(self) -> Iterator[tuple[str, RawImage]]: ...
 
     def labels(self) -> list[list[str]]:
-        """The classes of each image, where the survey says that they are known."""
+        """Return the classes of each image, if the survey says that they are known."""
         ...
 
     def stamp(self) -> str:
-        """A digest of the sizes and times of the files these images are in; it changes when one is written."""
+        """Return a digest of the sizes and times of the files of these images; it changes when one is written."""
         ...
 
 
 @runtime_checkable
 class ArrayRows(Protocol):
-    """Rows of one array, which convert some of their images at a time."""
+    """Rows of one array, converted in blocks."""
 
     def squares(self, size: int, channels: int) -> Iterator[tuple[str, Pixels]]:
-        """The name and the 8-bit pixels (channels, size, size) of each image."""
+        """Yield the name and the 8-bit pixels (channels, size, size) of each image."""
         ...
 
 
 @dataclass(frozen=True)
 class Shard:
-    """A run of images that is worked on as a whole."""
+    """Consecutive images that are processed together."""
 
     number: int
     rows: ImageRows
@@ -60,13 +60,13 @@ class Shard:
 
 @dataclass(frozen=True)
 class Survey:
-    """What a first look at a source tells.
+    """Result of a first pass over the names of a source.
 
     Attributes:
-        count: how many images there seem to be.
-        digest: changes when a name is added, removed or changed, or a file that holds many images is written (whether
-            single pictures are what they were, the stamps of the shards tell).
-        skipped: (folder, reason) of what cannot be opened.
+        count: number of images.
+        digest: changes when a name is added, removed or changed, or a file of many images is written; changes of single
+            pictures show in the stamps of the shards.
+        skipped: (folder, reason) of folders that cannot be opened.
         labelled: whether the classes of the images are known, by class folders, a column or an array.
 
     """
@@ -78,7 +78,7 @@ class Survey:
 
 
 class Whole(NamedTuple):
-    """All images of a source, with their names and classes in memory."""
+    """All images of a source, with names and classes in memory."""
 
     rows: ImageRows
     ids: list[str]
@@ -87,23 +87,23 @@ class Whole(NamedTuple):
 
 
 class ImageStream(Protocol):
-    """A source of images that can be gone through again and again."""
+    """A source of images that can be read repeatedly."""
 
     def survey(self) -> Survey:
-        """Look at the names of all images, holding none."""
+        """Scan the names of all images in constant memory."""
         ...
 
     def shards(self, size: int) -> Iterator[Shard]:
-        """Cut the images into runs of `size`, numbered from 0."""
+        """Yield shards of `size` images, numbered from 0."""
         ...
 
     def whole(self) -> Whole:
-        """All images as one run."""
+        """Return all images as one part."""
         ...
 
 
 def square(picture: RawImage, size: int, channels: int) -> Pixels:
-    """One image as 8-bit pixels (channels, size, size)."""
+    """Return one image as 8-bit pixels (channels, size, size)."""
     if picture is None or isinstance(picture, (Path, bytes)):
         return decode_image(picture, size, channels)
     return to_pixels([picture], size, channels)[0].numpy()
@@ -131,12 +131,12 @@ def decoded(
 
 
 def strict_error(name: str, reason: str) -> EigenmapError:
-    """What to raise on an unreadable image where none may be left out."""
+    """Return the error for an unreadable image where none may be skipped."""
     return EigenmapError(f"{name} cannot be read: {reason}; repair or remove it, or allow files to be skipped")
 
 
 def nothing_readable(skipped: Skipped) -> EigenmapError:
-    """What to raise where not one image could be read."""
+    """Return the error for a source without a readable image."""
     name, reason = skipped[-1]
     if len(skipped) == 1:
         return EigenmapError(f"{name} cannot be read: {reason}")
@@ -152,7 +152,7 @@ class _Stamped(Protocol):
 
 @contextmanager
 def unchanged(source: _Stamped, opened: str, path: Path) -> Iterator[None]:
-    """Refuse a file of many images that is not, or no longer at the end, what was opened: rows may have moved."""
+    """Raise if a file of many images changes while it is read, since rows may have moved."""
 
     def check() -> None:
         if source.stamp() != opened:
@@ -164,10 +164,10 @@ def unchanged(source: _Stamped, opened: str, path: Path) -> Iterator[None]:
 
 
 def stamp_of(files: Iterable[Path]) -> str:
-    """A digest of sizes and times.
+    """Return a digest of sizes and times.
 
-    The time of the last change of the inode is among them: unlike the time of writing, it cannot be set, so that a file
-    copied with its old time (`cp -p`, `mv`, archives) shows.
+    It includes the inode change time, which, unlike the modification time, cannot be set: a file copied with its old
+    time (`cp -p`, `mv`, archives) is noticed.
     """
     digest = hashlib.sha256()
     for file in files:
@@ -184,13 +184,13 @@ def _size_and_times(file: Path) -> str:
 
 
 def runs(count: int, size: int) -> Iterator[tuple[int, int]]:
-    """The first row of each shard, and the one behind its last."""
+    """Yield (start, stop) of consecutive parts of `size` rows."""
     for start in range(0, count, size):
         yield start, min(start + size, count)
 
 
 def digest_of(names: Iterable[str], stamp: str = "") -> tuple[int, str]:
-    """How many names there are, and a digest of them in order and of when the file that holds them was written."""
+    """Return the number of names, and a digest of the names in order and of the stamp."""
     digest, count = hashlib.sha256(stamp.encode()), 0
     for name in names:
         digest.update(name_bytes(name) + b"\0")
@@ -199,5 +199,5 @@ def digest_of(names: Iterable[str], stamp: str = "") -> tuple[int, str]:
 
 
 def name_bytes(name: str) -> bytes:
-    """The name of a file as the file system has it."""
+    """Return the bytes of a file name."""
     return name.encode("utf-8", "surrogateescape")

@@ -1,4 +1,4 @@
-"""From anything that holds images to one :class:`ImageSet`."""
+"""Loading of a source of images into one :class:`ImageSet`."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def load_images(
 def _convert(
     stream: HeldStream, size: int | None, channels: int | None, labels: Labels | None, progress: ProgressCallback | None
 ) -> ImageSet:
-    """Images in memory, which need no decoding and no copy if they are pixels of the right size."""
+    """Convert images in memory; pixels of the right size are not copied."""
     given, rows = stream.given, stream.rows
     if isinstance(given, ImageSet):
         shape = size or given.size, channels or given.channels
@@ -110,7 +110,7 @@ def _convert(
 
 
 def _shape(rows: ImageRows, size: int | None, channels: int | None) -> tuple[int, int]:
-    """Fill in what the caller left open from the headers, reading no more of them than needed."""
+    """Return size and channels, from the headers where the caller left them open; read no more than needed."""
     shapes: set[tuple[int, int]] = set()
     grey = True
     for _, picture in rows:
@@ -127,7 +127,7 @@ def _shape(rows: ImageRows, size: int | None, channels: int | None) -> tuple[int
 
 
 def _header(picture: RawImage) -> tuple[tuple[int, int], bool]:
-    """Width and height of an image, and whether it is grey."""
+    """Return width and height of an image, and whether it is grey."""
     if picture is None or isinstance(picture, (Path, bytes)):
         shape, mode = read_header(picture)
         return shape, mode in GREY_MODES

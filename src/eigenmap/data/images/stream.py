@@ -1,13 +1,13 @@
-"""Images that are never all in memory: a source cut into shards, each of which can be read by itself.
+"""Image streams: sources cut into shards that are read independently, in constant memory.
 
     stream = open_stream("PHOTOS/")
     for shard in stream.shards(10_000):
         for name, image in shard.rows:
             pixels = square(image, size=64, channels=3)
 
-This is the one place that decides what a source is; :func:`eigenmap.data.load_images` loads what is opened here. A
-folder is walked, not listed; parquet files are read in small batches; an .npy file is memory-mapped. Shards can be
-pickled, so that another machine may read one.
+Only this module decides what a source is; :func:`eigenmap.data.load_images` loads streams opened here. Folders are
+walked, not listed; Parquet files are read in small batches; .npy files are memory-mapped. Shards can be pickled, so
+another machine may read them.
 
 Sources change while they are read, which may take days. Names that come and go between the survey and the shards are
 kept apart by a listing, a file in which the survey writes the names and from which shards take them; a picture that is
@@ -33,10 +33,10 @@ ImageSource: TypeAlias = str | Path | Sequence[str | Path] | Images
 
 
 def open_stream(source: ImageSource, listing: Path | None = None) -> ImageStream:
-    """Open images, wherever they are.
+    """Open a source of images.
 
-    A source is a folder, of image or of parquet files; an image file, or a list of them; an .npy, .npz or parquet file,
-    or a list of parquet files; images in memory, in any form that :func:`.arrays.to_pixels` takes.
+    A source is a folder of image or Parquet files, an image file or a list of them, an .npy or .npz file, a Parquet
+    file or a list of them, or images in memory in any form that :func:`.arrays.to_pixels` takes.
 
     With `listing`, the survey of a folder of images writes their names to that file, and the shards are of those names,
     whatever is added to the folder or removed from it in the meantime, and in whichever process they are read.
