@@ -58,7 +58,7 @@ def queries(given: Any, dim: int, about: IndexSpec) -> Floats:
     if rows.shape[1] not in (about.n_components, dim):
         either = "" if dim == about.n_components else f", or already cut at dim = {dim}"
         raise EigenmapError(
-            f"queries have {rows.shape[1]} features, but this index holds codes of {about.n_components}: "
+            f"queries have {rows.shape[1]} features, but this index contains codes of {about.n_components}: "
             f"give queries of {about.n_components}{either}"
         )
     rows = np.ascontiguousarray(rows[:, :dim])

@@ -366,5 +366,5 @@ def fits(codec: Codec, about: IndexSpec) -> bool:
 
 
 def feature_files(codec: Codec) -> list[str]:
-    """The names of the files of the column blocks."""
+    """Return the file names of the column blocks."""
     return [f"features-{first}-{end}.bin" for first, end in codec.blocks]

@@ -29,14 +29,14 @@ def search_stages(
         top = whole_number(top, "top")
     if funnel is not None:
         if dim is not None or shortlist_dim is not None or shortlist is not None:
-            raise EigenmapError("funnel names all stages; leave dim, shortlist_dim and shortlist out")
+            raise EigenmapError("funnel lists all stages; leave dim, shortlist_dim and shortlist out")
         return checks.funnel(funnel, top, n_components)
     top = 10 if top is None else top
     dim = n_components if dim is None else whole_number(dim, "dim", 1, n_components)
     if shortlist_dim is None and shortlist is None:
         return [Stage(dim, top)]
     if shortlist_dim is None or shortlist is None:
-        raise EigenmapError("shortlist_dim and shortlist go together; give both or neither")
+        raise EigenmapError("shortlist_dim and shortlist must be given together")
     shortlist_dim = whole_number(shortlist_dim, "shortlist_dim", 1, dim)
     return [Stage(shortlist_dim, whole_number(shortlist, "shortlist", top)), Stage(dim, top)]
 
