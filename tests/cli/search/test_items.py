@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 from itertools import chain
 from pathlib import Path
 
@@ -54,8 +55,8 @@ def test_folders_that_cannot_be_opened_are_said(model_dir: Path, photos: Path, m
 
     scandir = os.scandir
 
-    def guarded(path: Path) -> object:
-        if Path(path).name == "bars":
+    def guarded(path: Path | int) -> object:
+        if not isinstance(path, int) and Path(path).name == "bars":
             raise PermissionError(13, "Permission denied")
         return scandir(path)
 
@@ -65,3 +66,25 @@ def test_folders_that_cannot_be_opened_are_said(model_dir: Path, photos: Path, m
     assert ("bars", "Permission denied") in items.skipped
     with pytest.raises(EigenmapError, match="bars cannot be read: Permission denied"):
         list(items_of(model_dir, photos, strict=True))
+
+
+def test_images_that_come_and_go_meanwhile(
+    model_dir: Path, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("eigenmap.embedding.job.SHARD_SIZE", 4)
+    source = shutil.copytree(photos, tmp_path / "photos")
+    names = load_images(source, 16, 3).ids
+    items = items_of(model_dir, source)
+    assert isinstance(items, ImageItems)
+    parts = iter(items)
+    found = [next(parts)]
+    shutil.copy(source / names[0], source / "zzz.png")
+    (source / names[-1]).unlink()
+    found += parts
+    assert [name for part in found for name in part.ids] == names[:-1]
+    assert all(
+        known["label"] == name.split("/")[0]
+        for part in found
+        for name, known in zip(part.ids, part.metadata, strict=True)
+    )
+    assert (names[-1], "No such file or directory") in items.skipped

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from eigenmap.cli.console import note, progress_bar
@@ -54,13 +55,14 @@ class ImageItems:
         from eigenmap.embedding.blocks import encode_blocks
         from eigenmap.embedding.job import SHARD_SIZE
 
-        stream = open_stream(given_images(self.source))
-        survey = stream.survey()
-        if self.how.strict and survey.skipped:
-            raise strict_error(*survey.skipped[0])
-        self.skipped += survey.skipped
-        done = 0
-        with progress_bar("encoding", self.quiet) as tick:
+        with TemporaryDirectory() as folder, progress_bar("encoding", self.quiet) as tick:
+            # With a listing, images that come or go meanwhile do not matter.
+            stream = open_stream(given_images(self.source), Path(folder) / "names")
+            survey = stream.survey()
+            if self.how.strict and survey.skipped:
+                raise strict_error(*survey.skipped[0])
+            self.skipped += survey.skipped
+            done = 0
             for shard in stream.shards(SHARD_SIZE):
                 labels = iter(shard.rows.labels() if survey.labelled else [[]] * len(shard.rows))
                 for block in encode_blocks(self.model, shard.rows, self.how):
