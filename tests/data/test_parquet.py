@@ -23,13 +23,12 @@ def test_batches_hold_all_rows_in_order(tmp_path: Path) -> None:
     ("error", "reason"),
     [
         (OSError(5, "Input/output error"), "Input/output error"),
-        (ValueError("bad footer"), "bad footer"),
+        (ValueError("bad footer\n at byte 7\n"), "bad footer"),
         (RuntimeError(), "it is damaged"),
     ],
 )
 def test_whatever_fails_names_the_file(error: Exception, reason: str) -> None:
-    sentence = rf"^a\.parquet cannot be read as a parquet file: {reason}$"
-    with pytest.raises(EigenmapError, match=sentence), readable(Path("a.parquet")):
+    with pytest.raises(EigenmapError, match=rf"a\.parquet.*{reason}$"), readable(Path("a.parquet")):
         raise error
 
 

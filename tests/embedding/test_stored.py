@@ -55,14 +55,14 @@ def test_names_that_do_not_belong_to_the_codes(tmp_path: Path) -> None:
     np.save(path, np.eye(3))
     assert all_of(path)[0] == ["0", "1", "2"]
     for names, sentence in (
-        (["a"], r"codes\.ids\.json holds 1 names for 3 codes"),
-        ([1, 2, 3], r"codes\.ids\.json is not a list of names"),
+        (["a"], r"codes\.ids\.json.*1 names.*3 codes"),
+        ([1, 2, 3], r"codes\.ids\.json.*list"),
     ):
         (tmp_path / "codes.ids.json").write_text(json.dumps(names))
         with pytest.raises(EigenmapError, match=sentence):
             all_of(path)
     (tmp_path / "codes.ids.json").write_text("[")
-    with pytest.raises(EigenmapError, match=r"codes\.ids\.json is damaged"):
+    with pytest.raises(EigenmapError, match=r"codes\.ids\.json.*damaged"):
         all_of(path)
 
 
@@ -72,5 +72,5 @@ def test_a_damaged_parquet_file_is_one_sentence(tmp_path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[4 : len(content) // 2] = bytes(len(content) // 2 - 4)
     path.write_bytes(content)
-    with pytest.raises(EigenmapError, match=r"codes\.parquet cannot be read as a parquet file"):
+    with pytest.raises(EigenmapError, match=r"codes\.parquet cannot be read"):
         all_of(path)

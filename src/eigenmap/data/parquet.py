@@ -29,7 +29,8 @@ def readable(file: Path) -> Iterator[None]:
     except OSError as error:
         raise EigenmapError(f"{file} cannot be read as a Parquet file: {error.strerror or error}") from None
     except Exception as error:  # a damaged file can fail anywhere inside Arrow
-        raise EigenmapError(f"{file} cannot be read as a Parquet file: {str(error) or 'it is damaged'}") from None
+        reason = (str(error).strip().splitlines() or ["it is damaged"])[0]
+        raise EigenmapError(f"{file} cannot be read as a Parquet file: {reason}") from None
 
 
 def batches(source: Any, file: Path, rows: int, **which: Any) -> Iterator[Any]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
+import numpy as np
 from PIL import Image
 
 from eigenmap.core.errors import EigenmapError
@@ -62,10 +63,11 @@ class HeldRows(PictureRows):
 
     pictures: Array
 
-    def squares(self, size: int, channels: int) -> Iterator[tuple[str, Pixels]]:
-        """Yield the name and pixels of each image; images are converted in blocks."""
+    def blocks(self, size: int, channels: int) -> Iterator[tuple[list[str], Pixels]]:
+        """Yield the names and the pixels of some images at a time."""
         with naming(self.file):
-            yield from zip(self.ids, _squares(self.pictures, size, channels), strict=True)
+            for start, stop, pixels in _converted(self.pictures, size, channels):
+                yield self.ids[start:stop], pixels
 
 
 @dataclass(frozen=True)
@@ -137,10 +139,11 @@ class NpyRows:
         with self._images() as images:
             yield from zip(map(str, range(self.start, self.stop)), images, strict=True)
 
-    def squares(self, size: int, channels: int) -> Iterator[tuple[str, Pixels]]:
-        """Yield the name and pixels of each image; images are converted in blocks."""
+    def blocks(self, size: int, channels: int) -> Iterator[tuple[list[str], Pixels]]:
+        """Yield the names and the pixels of some images at a time."""
         with self._images() as images, naming(self.path):
-            yield from zip(map(str, range(self.start, self.stop)), _squares(images, size, channels), strict=True)
+            for start, stop, pixels in _converted(images, size, channels):
+                yield [str(self.start + row) for row in range(start, stop)], pixels
 
     def labels(self) -> list[list[str]]:
         """Return no classes: an .npy file has none."""
@@ -186,7 +189,7 @@ def _images_in(path: Path) -> Array:
     """Map the images of an .npy file (N, H, W, C) into memory."""
     array, _ = read_array_file(path)
     with naming(path):
-        return _not_empty(as_nhwc(array))
+        return _not_empty(as_nhwc(np.asarray(array)))  # rows of a plain array are made much faster
 
 
 @contextmanager
@@ -200,10 +203,11 @@ def naming(file: Path | None) -> Iterator[None]:
         raise EigenmapError(f"{file}: {error}") from None
 
 
-def _squares(array: Array, size: int, channels: int) -> Iterator[Pixels]:
+def _converted(array: Array, size: int, channels: int) -> Iterator[tuple[int, int, Pixels]]:
+    """Yield (start, stop, pixels) of some images at a time."""
     at_a_time = max(1, min(_MOST, _BLOCK_BYTES // max(1, array[:1].nbytes)))
     for start, stop in runs(len(array), at_a_time):
-        yield from to_pixels(array[start:stop], size, channels).numpy()
+        yield start, stop, to_pixels(array[start:stop], size, channels).numpy()
 
 
 def _not_empty(array: Array) -> Array:

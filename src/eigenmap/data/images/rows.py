@@ -45,8 +45,8 @@ class ImageRows(Protocol):
 class ArrayRows(Protocol):
     """Rows of one array, converted in blocks."""
 
-    def squares(self, size: int, channels: int) -> Iterator[tuple[str, Pixels]]:
-        """Yield the name and the 8-bit pixels (channels, size, size) of each image."""
+    def blocks(self, size: int, channels: int) -> Iterator[tuple[list[str], Pixels]]:
+        """Yield the names and the 8-bit pixels (n, channels, size, size) of n images at a time."""
         ...
 
 
@@ -117,7 +117,8 @@ def decoded(
     Files are decoded on threads, at most `ahead` images before they are asked for.
     """
     if isinstance(rows, ArrayRows):
-        yield from rows.squares(size, channels)
+        for ids, block in rows.blocks(size, channels):
+            yield from zip(ids, block, strict=True)
         return
     names: deque[str] = deque()
 

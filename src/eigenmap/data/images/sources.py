@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
 from typing import TypeAlias
 
@@ -19,7 +20,7 @@ from eigenmap.data.images.decode import GREY_MODES, UnreadableImageError, quiet_
 from eigenmap.data.images.imageset import ImageSet
 from eigenmap.data.images.labels import Labels, labels_from_csv
 from eigenmap.data.images.memory import allocate_pixels
-from eigenmap.data.images.rows import ImageRows, RawImage, decoded, nothing_readable, strict_error
+from eigenmap.data.images.rows import ArrayRows, ImageRows, RawImage, decoded, nothing_readable, strict_error
 from eigenmap.data.images.stream import ImageSource, open_stream
 from eigenmap.data.images.workers import processors
 
@@ -113,7 +114,7 @@ def _shape(rows: ImageRows, size: int | None, channels: int | None) -> tuple[int
     """Return size and channels, from the headers where the caller left them open; read no more than needed."""
     shapes: set[tuple[int, int]] = set()
     grey = True
-    for _, picture in rows:
+    for _, picture in islice(rows, 1) if isinstance(rows, ArrayRows) else rows:  # those of an array are alike
         size_is_known = size is not None or (bool(shapes) and _native(shapes) is None)
         if size_is_known and (channels is not None or not grey):
             break
@@ -151,6 +152,14 @@ def _decode(
     """Decode into one tensor, allocated once; also return {position: reason} of what could not be read."""
     pixels = allocate_pixels(len(rows), channels, size)
     target = pixels.numpy()
+    if isinstance(rows, ArrayRows):
+        done = 0
+        for ids, block in rows.blocks(size, channels):
+            target[done : done + len(ids)] = block
+            done += len(ids)
+            if progress is not None:
+                progress(done, len(rows))
+        return pixels, {}
     skipped: dict[int, str] = {}
     for i, (name, result) in enumerate(decoded(rows, size, channels, workers)):
         if isinstance(result, UnreadableImageError):
