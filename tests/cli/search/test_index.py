@@ -87,7 +87,7 @@ def test_codes_that_were_embedded_before(model_dir: Path, photos: Path, index_di
     assert json.loads((tmp_path / "cosine.json").read_text())["similarity"].endswith("features, estimated")
     assert re.search("--dim .*5", refused("index", model_dir, codes, "--out", made, "--add", "--dim", 5))
     succeed("embed", model_dir, photos, "--out", tmp_path / "short", "--dim", 3)
-    assert "choose --dim 3" in refused("index", model_dir, tmp_path / "short", "--out", tmp_path / "x")
+    assert "--dim 3" in refused("index", model_dir, tmp_path / "short", "--out", tmp_path / "x")
     assert not (tmp_path / "x").exists()
 
 
@@ -118,17 +118,17 @@ def test_any_matrix_of_floats_is_codes(model_dir: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rows", "sentence"),
     [
-        (np.zeros((9, 7)), "mine.npy holds codes of 7 features; choose --dim 7."),
-        (np.zeros((9, 9)), "mine.npy holds vectors of 9 features, and the codes of RUN have 8; give codes that RUN"),
-        (np.full((9, 8), np.nan), "codes hold NaN or infinite values, first in row 0"),
-        (np.zeros((9, 8), int), "mine.npy: an array of shape (9, 8) is not a batch of images"),
-        (np.zeros((0, 8)), "mine.npy: an array of shape (0, 8) is not a batch of images"),
+        (np.zeros((9, 7)), r"mine\.npy.*7 features.*--dim 7"),
+        (np.zeros((9, 9)), r"mine\.npy.*9 features.*RUN.*8"),
+        (np.full((9, 8), np.nan), "NaN.*row 0"),
+        (np.zeros((9, 8), int), r"mine\.npy.*\(9, 8\)"),
+        (np.zeros((0, 8)), r"mine\.npy.*\(0, 8\)"),
     ],
     ids=["short", "long", "nan", "integers", "empty"],
 )
 def test_matrices_that_are_no_codes(model_dir: Path, tmp_path: Path, rows: np.ndarray, sentence: str) -> None:
     np.save(tmp_path / "mine.npy", rows)
-    assert sentence in refused("index", model_dir, tmp_path / "mine.npy", "--out", tmp_path / "an.index")
+    assert re.search(sentence, refused("index", model_dir, tmp_path / "mine.npy", "--out", tmp_path / "an.index"))
     assert [path.name for path in tmp_path.iterdir()] == ["mine.npy"]
 
 
@@ -241,7 +241,7 @@ def test_mistakes_in_stages_and_conditions(index_dir: Path, photos: Path) -> Non
     assert "funnel" in refused("search", index_dir, photo, "--funnel", "8")
     assert re.search("dim.*'all'", refused("search", index_dir, photo, "--dim", "all"))
     assert re.search("'bars'.*condition", refused("search", index_dir, photo, "--where", "bars"))
-    assert "go together" in refused("search", index_dir, photo, "--shortlist", 5)
+    assert "shortlist_dim" in refused("search", index_dir, photo, "--shortlist", 5)
     assert re.search("funnel.*stages", refused("search", index_dir, photo, "--funnel", "2:9,8:3", "--dim", 4))
 
 
@@ -284,7 +284,7 @@ def test_compact_indexes(model_dir: Path, photos: Path, tmp_path: Path) -> None:
 
 def test_rankings_that_are_not_there(index_dir: Path, photos: Path) -> None:
     query = photos / "bars" / "1.png"
-    assert "bits" in refused("search", index_dir, query, "--rank-by", "relevance")
+    assert "--bytes-per-item" in refused("search", index_dir, query, "--rank-by", "relevance")
     assert succeed("search", index_dir, query, "--rank-by", "cosine") == succeed("search", index_dir, query)
 
 
