@@ -83,7 +83,7 @@ def test_codes_that_were_embedded_before(model_dir: Path, photos: Path, index_di
     assert json.loads((tmp_path / "cosine.json").read_text())["similarity"].endswith("features, estimated")
     assert re.search("--dim .*5", refused("index", model_dir, codes, "--out", made, "--add", "--dim", 5))
     succeed("embed", model_dir, photos, "--out", tmp_path / "short", "--dim", 3)
-    assert "choose --dim 3" in refused("index", model_dir, tmp_path / "short", "--out", tmp_path / "x")
+    assert "--dim 3" in refused("index", model_dir, tmp_path / "short", "--out", tmp_path / "x")
     assert not (tmp_path / "x").exists()
 
 
