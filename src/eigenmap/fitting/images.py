@@ -329,8 +329,8 @@ def _load(
 ) -> ImageSet:
     if isinstance(images, ImageSet) and channels in (None, images.channels):
         return images
-    size, whole = recipe.read_size or recipe.image_size, recipe.whole_images
-    data = load_images(images, size, channels, strict=strict, progress=reading, whole=whole)  # type: ignore[arg-type]
+    size, uncut = recipe.read_size or recipe.image_size, recipe.whole_images
+    data = load_images(images, size, channels, strict=strict, progress=reading, uncut=uncut)  # type: ignore[arg-type]
     log_skipped(data, say)
     return data
 

