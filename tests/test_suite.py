@@ -43,6 +43,8 @@ COVERED_BY = {
     "recipes/imagenet.py": "recipes/test_recipes.py",
     "recipes/laptop.py": "recipes/test_recipes.py",
     "recipes/vision.py": "recipes/test_recipes.py",
+    "reproduce/items.py": "reproduce/test_methods.py",
+    "reproduce/retrieval.py": "reproduce/test_table_1.py",
     "relations/seeds.py": "relations/test_images.py",
     "search/adding.py": "cli/search/test_index.py",
     "search/backend.py": "search/test_flat.py",

@@ -62,10 +62,13 @@ ELSEWHERE = """\
 
 | item | where |
 | --- | --- |
+| table 1, by the command | `eigenmap reproduce table-1 --scale small --data DIR`, or `--scale tiny` in seconds |
 | figure of the RBF kernel | `eigenmap reproduce figure-rbf`; [eigenfunctions](eigenfunctions.md) |
-| retrieval against code length | [benchmarks](benchmarks.md): CIFAR-10, COCO at 96 pixels, Tiny-ImageNet-100 |
+| retrieval against code length | `eigenmap reproduce figure-retrieval`; [benchmarks](benchmarks.md) |
 | OGBN-Products | [graph benchmarks](graph-benchmarks.md): our five graphs, and a synthetic one of that size |
-| tables 2 to 5, 7 and 8 | not run under their names |"""
+| tables 2 to 5, 7 and 8 | not run under their names |
+
+The ImageNet recipes are in [training at scale](training-at-scale.md)."""
 
 
 def results_of(method: str, stored: Stored) -> list[dict[str, Any]]:

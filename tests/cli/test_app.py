@@ -53,7 +53,9 @@ VERBS = {
     "recipes": ["--help"],
     "objectives": ["--help"],
     "demo": ["--out", "--force"],
-    "reproduce": ["figure-rbf"],
+    "reproduce": ["figure-rbf", "table-1", "figure-retrieval", "--list"],
+    "reproduce table-1": ["--scale", "--data", "--seed", "--device", "--json", "--force"],
+    "reproduce figure-retrieval": ["--out", "--scale", "--data", "--top", "--seed", "--device", "--json", "--force"],
     "reproduce figure-rbf": [
         *("--out", "--length-scale", "--components", "--points", "--paper-components", "--paper-steps"),
         *("--seed", "--force", "--json"),

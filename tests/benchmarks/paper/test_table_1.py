@@ -11,7 +11,9 @@ import pytest
 from benchmarks.common.plan import Place, Stored
 from benchmarks.paper import page, study, table_1
 from benchmarks.vision import RESULTS as VISION
+from eigenmap.objectives import build
 from eigenmap.recipes import Recipe
+from eigenmap.reproduce import recipe_of
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +48,19 @@ def test_settings_are_those_of_the_vision_study_but_for_the_method() -> None:
         for setting in ("encoder", "stem", "image_size", "views", "epochs", "batch_size", "weight_decay", "warmup"):
             assert getattr(one, setting) == getattr(other, setting), setting
         assert one.hidden == 2048 and one.optimizer == "sgd"
+
+
+@pytest.mark.parametrize("method", [*table_1.METHODS, "scl", "simclr", "barlow-twins"])
+def test_the_command_reproduces_these_runs(method: str) -> None:
+    """`eigenmap reproduce table-1 --scale small` has the settings of the study."""
+    here = table_1.Job(method).recipe() if method in table_1.METHODS else table_1.SHARED[method][0].recipe()
+    there = recipe_of(method, "small")
+    for setting in ("encoder", "stem", "views", "epochs", "batch_size", "optimizer", "lr", "weight_decay", "clip_norm"):
+        assert getattr(here, setting) == getattr(there, setting), setting
+    assert (here.n_components, here.hidden or here.n_components) == (there.n_components, there.hidden)
+    options = [vars(build(each.objective, **each.objective_options)) for each in (here, there)]
+    plain = [{name: value for name, value in each.items() if isinstance(value, int | float | str)} for each in options]
+    assert plain[0] == plain[1]
 
 
 def test_one_seed_of_every_method_comes_first(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""`eigenmap reproduce figure-rbf`: the figures of the papers, made anew."""
+"""`eigenmap reproduce`: the list of items, and the figure of the Gaussian kernel."""
 
 from __future__ import annotations
 
@@ -29,9 +29,27 @@ NODES, FINEST = 500, 0.03
 """Quadrature nodes for the true functions, and the smallest length scale for which they are enough."""
 
 
-@reproduce.callback()
-def reproduce_group() -> None:
-    """Make the figures of the papers anew."""
+@reproduce.callback(invoke_without_command=True)
+def reproduce_group(
+    listed: Annotated[
+        bool, typer.Option("--list", help="List the items with their data, their cost and the paper's number.")
+    ] = False,
+) -> None:
+    """Run tables and figures of the paper by name."""
+    if not listed:
+        return
+    from rich.table import Table
+
+    from eigenmap.reproduce import ITEMS
+
+    table = Table()
+    for column in ("item", "what", "paper scale", "small scale", "the paper's number"):
+        table.add_column(column, overflow="fold")
+    for item in ITEMS:
+        table.add_row(item.name, item.what, item.paper, item.small, item.published)
+    print_result(table)
+    print_result("docs/paper.md has our numbers. --scale tiny runs an item in seconds on generated images.")
+    raise typer.Exit
 
 
 @reproduce.command(
