@@ -201,22 +201,23 @@ QUOTES = (
     ),
     Quote(
         KERNELS,
-        "1,000,000 points took {processor} s of processor time ({clock} s on the clock) and {memory} GB, one pass of "
-        "{steps} steps; 64,000 points {some} s and {least} steps, which is the least. `KernelPCA` and Nystroem on all "
-        "points take {small} s at 4,000 points and run out of memory at 16,000.",
+        "1,000,000 points took {processor} s of processor time ({clock} s of wall-clock time) and {memory} GB, in one "
+        "pass of {steps} steps. 64,000 points took {some} s and {least} steps, the minimum. `KernelPCA` and Nystroem on "
+        "all points take {small} s at 4,000 points and run out of memory at 16,000.",
         million_points,
     ),
     Quote(
         KERNELS,
-        "the functions learned from the million captured {ours} of the spectrum, Nystroem with 4,096 landmarks "
-        "{nystroem}; `transform` did {speed} points for a second of processor time, that Nystroem {its_speed}.",
+        "the functions learned from the million captured {ours} of the spectrum, and Nystroem with 4,096 landmarks "
+        "{nystroem}. - **Transform.** One second of processor time embeds {speed} points, or {its_speed} with that "
+        "Nystroem.",
         captured,
     ),
     Quote(
         KERNELS,
-        "On one H200, {points} million points streamed at k = {k} took {seconds} s, {share} % of what the card's own "
-        "matrix product reaches; `transform` does {ours} million points a second there, Nystroem of the same quality "
-        "{nystroem} million.",
+        "On one H200, a stream of {points} million points at k = {k} took {seconds} s, at {share} % of the throughput "
+        "of a plain matrix product on that GPU. `transform` embeds {ours} million points per second there, Nystroem of "
+        "the same quality {nystroem} million.",
         streamed,
     ),
     Quote(
