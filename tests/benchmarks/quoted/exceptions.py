@@ -24,7 +24,7 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
         "(`gpu`, for folders of any size, stays at 0.3)",  # a setting
     ),
     "docs/graphs.md": (
-        "random splits of 10 / 10 / 80 %. It fits a linear probe to 1, 10 and 100 % of the training labels",  # a protocol
+        "random splits of 10 / 10 / 80 %. It fits a linear probe to 1, 10 and 100 % of the training labels",  # protocol
         "(0.3 times the t = 10 of the published code)",  # a setting of the paper
         "all training labels (10 % of the nodes)",  # a protocol
     ),

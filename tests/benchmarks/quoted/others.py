@@ -180,10 +180,10 @@ QUOTES = (
     ),
     Quote(
         GRAPHS,
-        "**Longer walks** (`go_on`) gain half a point or more, with and without hiding, on Debian only ({debian}). They "
-        "cost Cora {cora} points without hiding. They do not help everywhere, so they stay an option. - **A uniform "
-        "start** alone gains {start_cora} points on Cora and costs {start_citeseer} on Citeseer in the short runs "
-        "above.",
+        "**Longer walks** (`go_on`) gain half a point or more, with and without hiding, on Debian only ({debian}). "
+        "They cost Cora {cora} points without hiding. They do not help everywhere, so they stay an option. - **A "
+        "uniform start** alone gains {start_cora} points on Cora and costs {start_citeseer} on Citeseer in the short "
+        "runs above.",
         walks,
     ),
     Quote(
@@ -202,8 +202,8 @@ QUOTES = (
     Quote(
         KERNELS,
         "1,000,000 points took {processor} s of processor time ({clock} s of wall-clock time) and {memory} GB, in one "
-        "pass of {steps} steps. 64,000 points took {some} s and {least} steps, the minimum. `KernelPCA` and Nystroem on "
-        "all points take {small} s at 4,000 points and run out of memory at 16,000.",
+        "pass of {steps} steps. 64,000 points took {some} s and {least} steps, the minimum. `KernelPCA` and Nystroem "
+        "on all points take {small} s at 4,000 points and run out of memory at 16,000.",
         million_points,
     ),
     Quote(

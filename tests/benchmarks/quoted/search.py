@@ -113,9 +113,9 @@ QUOTES = (
     ),
     Quote(
         SEARCH,
-        "**Compact codes over the top 1,000**: on CIFAR-10, COCO and the catalogue, the bit budget ranks relevant items "
-        "higher than product quantisation (PQ) of the full vector. It does so at every budget from 4 to 64 bytes. On "
-        "Tiny-ImageNet-100 the two are level (within 0.001) from 8 bytes on, and PQ is ahead at 4.",
+        "**Compact codes over the top 1,000**: on CIFAR-10, COCO and the catalogue, the bit budget ranks relevant "
+        "items higher than product quantisation (PQ) of the full vector. It does so at every budget from 4 to 64 "
+        "bytes. On Tiny-ImageNet-100 the two are level (within 0.001) from 8 bytes on, and PQ is ahead at 4.",
         bit_budget,
     ),
     Quote(
