@@ -35,7 +35,7 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
     "docs/method.md": (
         # The paper's strength in the convention of the page: definitions and arithmetic.
         "The published alpha_paper is 0.005 * 4096 / k, which makes alpha = 204.8 / k: 0.1, 0.05 and 0.025 for k",
-        "Writing 0.005 into an objective",
+        "In our convention, a strength of 0.005 would be ten times too weak",
         "the penalty is (204.8/k) (k^2/2) r^2",
         "would make mu = -0.5 look like 0.5",  # an example
         "`map_over_relevant@100` cannot exceed 0.1 there",  # 100 of 1,000 relevant items: a definition
