@@ -14,11 +14,12 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
         "Apache-2.0",  # a licence
     ),
     "docs/objective-study.md": (
-        "Without it SGD at rate 0.12 and a short warm-up",  # a setting; the sentence says that no result file is left
+        # A setting; the sentence after it says that no result file is left.
+        "Without clipping, SGD at rate 0.12 and a short warm-up",
         # Rows with `scale` = 1, whose files were thrown away: docs/benchmarks.md at commit 6ffb7eb has them.
         "against 0.551 at LARS 0.6 after 20 epochs",
         "its own order had 0.484 at 16 features and 0.522 at full length",
-        "aligned it had 0.546 and 0.549,",
+        "Aligned it had 0.546 and 0.549,",
         "torch 2.11 lost the gradient",  # a version
         "gradients clipped at 1, rate 0.75,",  # a setting of the recipes
         "(`gpu`, for folders of any size, stays at 0.3)",  # a setting
