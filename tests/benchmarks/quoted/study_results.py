@@ -285,7 +285,8 @@ QUOTES = (
     ),
     Quote(
         PAGE,
-        "16 features are worth more than any number of random ones: they have {ours}, 256 random ones {random} and all 2,048 {full} (one seed).",
+        "16 features are worth more than any number of random ones: they have {ours}, 256 random ones {random} and all "
+        "2,048 {full} (one seed).",
         long_run,
     ),
     Quote(
