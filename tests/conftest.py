@@ -50,9 +50,15 @@ SLOW_FILES = (
     "search/test_replacing.py",
     "search/test_threads.py",
     "test_demo.py",
+    "test_docs_graphs.py",
+    "test_docs_kernels.py",
+    "test_theorems.py",
     "training/test_launch.py",
 )
-"""Tests that need a browser, a database, Ray or ONNX, that kill and race, or that take many seconds."""
+"""Tests that need a browser, a database, Ray or ONNX, that kill and race, or that take many seconds.
+
+Single ones in other files have the marker `slow` themselves.
+"""
 
 
 def is_slow(path: Path) -> bool:

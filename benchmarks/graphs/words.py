@@ -1,4 +1,4 @@
-"""What the study of node codes found, in sentences: comparisons are computed, so that no word outlives its figures."""
+"""Findings of the study of node codes in sentences: comparisons are computed, so that no word outlives its figures."""
 
 from __future__ import annotations
 

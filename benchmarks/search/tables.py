@@ -13,7 +13,7 @@ from benchmarks.search.ways import NAMES
 
 SETS = {
     "cifar10": "CIFAR-10",
-    "coco": "COCO, several labels an image",
+    "coco": "COCO, several labels per image",
     "tiny": "Tiny-ImageNet-100",
     "catalogue": "the embedded catalogue",
 }

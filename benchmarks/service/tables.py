@@ -31,7 +31,7 @@ def _load(result: dict[str, Any]) -> str:
     refused = {status: count for status, count in over["statuses"].items() if status != "200"}
     return "\n\n".join(
         [
-            f"{protocol['items']:,} items of {protocol['features']} features (float32), {protocol['top']} results a "
+            f"{protocol['items']:,} items of {protocol['features']} features (float32), {protocol['top']} results per "
             f"search, {protocol['cores']} cores shared by server and clients. Mixed lengths: each request has its own "
             "length, log-uniform from 1 to all.",
             table(["load, clients", "searches/s", "p50, ms", "p99, ms"], lines),

@@ -1,4 +1,4 @@
-"""Cosines of codes against what else could compare them: a constant in every code, Euclidean distance, inner product.
+"""Cosines of codes against other measures: a constant in every code, Euclidean distance, inner product.
 
     python -m benchmarks.vision.similarity cifar10=CODES.npz coco=CODES.npz [--queries 1000] [--json FILE]
 

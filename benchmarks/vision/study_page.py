@@ -1,4 +1,4 @@
-"""What docs/objective-study.md and README.md quote: a few rows and lengths of docs/benchmarks.md."""
+"""Quotations in docs/objective-study.md and README.md: tables and sentences from a few rows of docs/benchmarks.md."""
 
 from __future__ import annotations
 

@@ -95,6 +95,18 @@ class Labels:
         """Return the labels at these positions, in this order; the classes stay."""
         return Labels(self.matrix[indices.to(self.matrix.device)], self.names)
 
+    def part(self, start: int, stop: int) -> Labels:
+        """Return the labels from `start` to `stop`; the classes stay."""
+        return Labels(self.matrix[start:stop], self.names)
+
+    def rows(self) -> list[list[str]]:
+        """Names of the classes of each image.
+
+        >>> Labels.from_names([["cat", "dog"], []]).rows()
+        [['cat', 'dog'], []]
+        """
+        return [[self.names[c] for c in row.nonzero()[:, 0].tolist()] for row in self.matrix]
+
     def to_integers(self) -> Tensor:
         """One class number an image (int64), -1 where there is none; refuses images with several labels."""
         if bool((self.matrix.sum(1) > 1).any()):
@@ -132,7 +144,12 @@ def labels_from_folders(ids: Sequence[str]) -> Labels | None:
     """
     if not ids or not all("/" in name.strip("/") for name in ids):
         return None
-    return Labels.from_names([PurePosixPath(name.strip("/")).parts[0] for name in ids])
+    return Labels.from_names([class_folder(name) for name in ids])
+
+
+def class_folder(name: str) -> str:
+    """Return the first part of a path."""
+    return PurePosixPath(name.strip("/")).parts[0]
 
 
 def labels_from_csv(path: str | Path, ids: Sequence[str], missing: Literal["error", "unlabelled"] = "error") -> Labels:
