@@ -61,7 +61,7 @@ def about(results: Results) -> Iterator[str]:
 
 
 def summary(results: Results) -> str:
-    """One row a method: how many modes were found, and at what cost."""
+    """One row per method: how many modes were found, and at what cost."""
     head = ["method", f"modes ≥ {GOOD}", "before", "worst mode", "before"]
     head += ["eigenvalue error, median", "largest", "off-diagonal", "before", "seconds", "MB", "rate", "seeds"]
     rows = []

@@ -78,7 +78,7 @@ def study(parts: dict[str, Tensor]) -> Iterator[dict[str, Any]]:
 
 
 def pages(name: str, rows: list[dict[str, Any]], metric: str) -> str:
-    """One metric of one set: a row a measure and exponent, a column a length."""
+    """One metric of one set: one row per measure and exponent, one column per length."""
     dims = sorted({row["dim"] for row in rows})
     found = {(row["measure"], row["t"], row["dim"]): row[metric] for row in rows}
     lines = [

@@ -131,7 +131,9 @@ def test_auto_stem_is_small_up_to_64_pixels(size: int, kernel: int) -> None:
     assert encoder.state_dict()["conv1.weight"].shape[-1] == kernel
 
 
-@pytest.mark.parametrize("name", DEPTHS)
+@pytest.mark.parametrize(
+    "name", ["resnet18", *(pytest.param(name, marks=pytest.mark.slow) for name in DEPTHS if name != "resnet18")]
+)
 @pytest.mark.parametrize("channels", [1, 3])
 @pytest.mark.parametrize("stem", ["small", "medium", "imagenet"])
 def test_output_shape(name: str, channels: int, stem: str) -> None:

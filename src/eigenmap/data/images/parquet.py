@@ -19,7 +19,7 @@ ID_COLUMNS = ("id", "name", "file", "file_name", "filename", "path", "image_id")
 
 _ROWS_AT_A_TIME = 64
 _MOST_ROWS_PER_BYTE = 64
-"""Rows without an image take hardly any room, but nobody has a file of nothing else."""
+"""Maximum rows per byte of a file: rows without an image take hardly any space, but no file consists only of them."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def parquet_stream(files: Sequence[Path]) -> ParquetStream:
     opened = stamp_of(files)
     count = sum(int(_open(file).metadata.num_rows) for file in files)
     if count == 0:
-        raise EigenmapError(f"{files[0]} holds no rows")
+        raise EigenmapError(f"{files[0]} contains no rows")
     return ParquetStream(files, opened, count)
 
 
@@ -155,7 +155,7 @@ def _group_cells(
 
 
 def _field(batch: Any, column: str) -> Any:
-    """A column, or the part of a struct that `image.bytes` names."""
+    """Return a column, or a field of a struct column such as `image.bytes`."""
     name, *parts = column.split(".")
     values = batch.column(name)
     for part in parts:
@@ -189,13 +189,13 @@ def _open(file: Path) -> Any:
 
 
 def _require_rows(file: Path, said: int, found: int) -> None:
-    """Refuse a file with more or fewer rows than its footer says: names and images would not belong together."""
+    """Refuse a file with other rows than its footer says: names and images would not match."""
     if said != found:
         raise EigenmapError(f"{file} is damaged: it says that it has {said:,} rows, but there are {found:,}")
 
 
 def _columns(source: Any, file: Path) -> dict[str, str]:
-    """Names and types of the columns; a struct ``image`` of bytes and path counts as image.bytes, image.path."""
+    """Return names and types of the columns; a struct ``image`` of bytes and path counts as image.bytes, image.path."""
     columns: dict[str, str] = {}
     with readable(file):
         schema = list(source.schema_arrow)

@@ -56,7 +56,7 @@ def load_images(
             order of the source.
         strict: raise on the first unreadable image instead of skipping it.
         progress: called as ``progress(done, total)`` after every image.
-        workers: decoding threads; None means one a processor.
+        workers: decoding threads; None means one per processor.
 
     Unreadable files are left out and listed in ``.skipped`` with the reason.
 
