@@ -20,7 +20,7 @@ PACKAGE = "eigenmap"
 ORDER = [
     "core", "spectrum", "objectives", "networks", "data", "loading", "augment", "relations", "description",
     "saved", "model", "embedding", "training", "evaluation", "search", "export", "figures", "recipes", "fitting",
-    "kernels", "demo", "estimators", "service", "cli",
+    "kernels", "demo", "reproduce", "estimators", "service", "cli",
 ]
 # fmt: on
 

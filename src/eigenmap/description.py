@@ -234,6 +234,7 @@ _IMAGES: Checks = {
     "size": (f"a whole number from 1 to {_LARGEST_IMAGE}", whole_between(1, _LARGEST_IMAGE)),
     "channels": ("1 or 3", lambda value: whole_between(1, 3)(value) and value != 2),
     "standardisation": ("an object", is_object),
+    "view?": (f"a whole number from 1 to {_LARGEST_IMAGE}", whole_between(1, _LARGEST_IMAGE)),
 }
 _STANDARDISATION: Checks = {
     "mean": ("a list of 1 or 3 finite numbers", _some_numbers(-1e30)),

@@ -41,19 +41,28 @@ Codes = npt.NDArray[np.float32]
 
 @dataclass(frozen=True)
 class ImageInput:
-    """What becomes of an image before the network sees it."""
+    """What becomes of an image before the network sees it.
+
+    Images are read at `size` pixels a side; the network sees the middle `view` of them, by default all.
+    """
 
     size: int
     channels: int
     standardisation: Standardisation = field(default_factory=Standardisation)
+    view: int | None = None
+
+    @property
+    def view_size(self) -> int:
+        """Side of what the network sees."""
+        return self.view or self.size
 
     def read(self, images: object) -> Tensor:
         """Pixels of whatever images a caller has: uint8 (N, channels, size, size)."""
         return to_pixels(images, self.size, self.channels)  # type: ignore[arg-type]
 
     def __call__(self, pixels: Tensor) -> Tensor:
-        """Standardised floats (B, channels, size, size) from uint8 pixels."""
-        return plain_view(pixels, self.size, self.standardisation)
+        """Standardised floats (B, channels, view_size, view_size) from uint8 pixels."""
+        return plain_view(pixels, self.view_size, self.standardisation, self.view_size / self.size)
 
 
 @dataclass(frozen=True)
@@ -89,7 +98,7 @@ class EncoderSpec:
             raise EigenmapError(
                 "This model was trained with an encoder of your own: pass it as Eigenmap.load(directory, encoder=...)."
             )
-        return build_encoder(self.name, channels=image.channels, image_size=image.size, stem=self.stem)
+        return build_encoder(self.name, channels=image.channels, image_size=image.view_size, stem=self.stem)
 
 
 @dataclass(frozen=True)
@@ -246,7 +255,7 @@ class Eigenmap:
             "format": MODEL_FORMAT,
             "version": VERSION,
             "weights_sha256": digest,
-            "input": asdict(self.input),
+            "input": {name: value for name, value in asdict(self.input).items() if value is not None},
             "encoder": asdict(self.encoder),
             "network": {
                 "n_components": self.network.n_components,
@@ -308,7 +317,10 @@ def _input_and_encoder(
     if "n_features" in given:
         node, shape = NodeInput(**given), NodeEncoderSpec(**about["encoder"])
         return node, shape, shape.build(node) if encoder is None else encoder
-    image = ImageInput(given["size"], given["channels"], Standardisation(**given["standardisation"]))
+    standardisation = Standardisation(**given["standardisation"])
+    image = ImageInput(given["size"], given["channels"], standardisation, given.get("view"))
+    if image.view_size > image.size:
+        raise EigenmapError(f"{DESCRIPTION} has a view of {image.view_size} pixels in images of {image.size}.")
     if image.standardisation.channels not in (None, image.channels):
         raise EigenmapError(f"{DESCRIPTION} has other channels in its standardisation than in its images.")
     spec = EncoderSpec(**about["encoder"])

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
@@ -486,3 +487,46 @@ def test_a_collapse_stops_a_run_of_some_length(tmp_path: Path) -> None:
     assert not (tmp_path / "long" / "model.json").exists()
     with pytest.raises(EigenmapError, match="constant"):
         fit(black, steps=2)
+
+
+PUBLISHED: dict[str, Any] = {
+    **{"image_size": 14, "read_size": 16, "whole_images": True, "imagenet_pixels": True},
+    **{"encoder": "small-cnn", "views": "barlow_twins"},
+}
+
+
+def test_whole_images_are_cropped_and_the_middle_is_encoded(tmp_path: Path) -> None:
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    rng = np.random.default_rng(0)
+    for i in range(24):
+        height, width = (20, 36) if i % 2 else (30, 18)
+        Image.fromarray(rng.integers(0, 256, (height, width, 3), dtype=np.uint8)).save(folder / f"{i:02}.png")
+    model = fit(folder, n_components=4, out=tmp_path / "run", batch_size=8, **PUBLISHED)
+    assert (model.image.size, model.image.view, model.image.standardisation) == (16, 14, IMAGENET_STANDARDISATION)
+    loaded = Eigenmap.load(tmp_path / "run")
+    assert loaded.image == model.image
+    # A picture to encode: its shortest side at 16 pixels, of which the network sees the middle 14.
+    picture = rng.integers(0, 256, (16, 16, 3), dtype=np.uint8)
+    seen = (torch.from_numpy(picture[1:15, 1:15]).permute(2, 0, 1)[None].float() / 255).sub(
+        torch.tensor(IMAGENET_STANDARDISATION.mean).view(3, 1, 1)
+    ) / torch.tensor(IMAGENET_STANDARDISATION.std).view(3, 1, 1)
+    torch.testing.assert_close(loaded.image(loaded.image.read(picture[None])), seen, atol=1e-4, rtol=0)
+    assert loaded.encode(picture[None]).shape == (1, model.n_components)
+
+
+def test_settings_of_whole_images_that_cannot_be(tmp_path: Path) -> None:
+    for change, words in (
+        ({"read_size": 12}, "read_size is 12"),
+        ({"image_size": None, "read_size": 16}, "read_size is 16"),
+        ({"views": "weak"}, "cannot be rotated"),
+    ):
+        with pytest.raises(EigenmapError, match=words):
+            fit(**{**PUBLISHED, **change}, out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_run_on_squares_is_not_resumed_on_whole_images(tmp_path: Path) -> None:
+    fit(out=tmp_path / "run", encoder="small-cnn", views="barlow_twins", image_size=14)
+    with pytest.raises(EigenmapError, match="view was 'not set' and is now 14"):
+        fit(out=tmp_path / "run", resume=True, **{**PUBLISHED, "imagenet_pixels": False})

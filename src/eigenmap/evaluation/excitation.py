@@ -147,4 +147,4 @@ def _noise(model: Eigenmap, feature: int, seed: int) -> Tensor:
     """Return the initial image, normal noise that depends on the feature."""
     generator = torch.Generator().manual_seed(seed * 1_000_003 + feature)
     image = model.image
-    return torch.randn(image.channels, image.size, image.size, generator=generator)
+    return torch.randn(image.channels, image.view_size, image.view_size, generator=generator)

@@ -20,7 +20,7 @@ classified once. Three probes, all of them linear:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations
 from statistics import mean, stdev
 from typing import NamedTuple, TypedDict
@@ -31,11 +31,15 @@ from torch.nn import functional as F
 
 from eigenmap.core.arguments import whole_number
 from eigenmap.core.errors import EigenmapError
+from eigenmap.evaluation.node_codes import StreamedCodes, require_finite
 from eigenmap.evaluation.probe import LAMBDAS, LinearProbe, fit_ridge, fractions
 from eigenmap.evaluation.ranking import CodesLike, codes_as_tensor, device_of
 
 STRENGTHS = tuple(2.0**power for power in range(-10, 11))
 """Candidates for C of the logistic probe, as BGRL has them."""
+
+BLOCK = 16_384
+"""Test nodes whose codes are held at a time."""
 
 DIMS = (8, 16, 32, 64, 128, 256, 512, 1024)
 """Code lengths to measure, as far as a code has them; its full length always is."""
@@ -217,7 +221,7 @@ PROBES: Mapping[str, FitProbe] = {"ridge": fit_probe_ridge, "logistic": fit_prob
 
 
 def evaluate_nodes(
-    codes: CodesLike,
+    codes: CodesLike | StreamedCodes,
     labels: CodesLike,
     splits: Sequence[NodeSplit],
     *,
@@ -233,7 +237,7 @@ def evaluate_nodes(
     however often it is given.
 
     Args:
-        codes: (n, k), one row a node.
+        codes: (n, k), one row per node; `StreamedCodes` where all of them are more than fits into memory.
         labels: (n,) class numbers, gaps allowed; below 0 is not known, and such a node may be in no split.
         splits: one a run, from `random_split` or given with the data.
         shares: of the training labels, in (0, 1].
@@ -255,9 +259,13 @@ def evaluate_nodes(
         same = share == 1.0 and all(split is splits[0] for split in splits)
         distinct = splits[:1] if same else splits
         trains = [few_labels(y, split.train, share, seed=run) for run, split in enumerate(distinct)]
-        for dim in lengths:
-            scores = list(_scores(x[:, :dim], y, distinct, trains, PROBES[probe]))
-            accuracies = [accuracy for _, accuracy in scores]
+        runs = [
+            _fitted(x, y, train, split.validation, lengths, PROBES[probe])
+            for split, train in zip(distinct, trains, strict=True)
+        ]
+        tested = _tested(x, y, distinct, [[fitted.probe for fitted in run] for run in runs])
+        for place, dim in enumerate(lengths):
+            accuracies = [scores[place] for scores in tested]
             rows.append(
                 NodeRow(
                     probe=probe,
@@ -265,7 +273,7 @@ def evaluate_nodes(
                     share=share,
                     labels=len(trains[0]),
                     runs=len(distinct),
-                    validation=mean(validation for validation, _ in scores),
+                    validation=mean(run[place].validation for run in runs),
                     accuracy=mean(accuracies),
                     spread=stdev(accuracies) if len(accuracies) > 1 else 0.0,
                 )
@@ -282,25 +290,53 @@ def default_dims(n_components: int) -> list[int]:
     return [dim for dim in DIMS if dim < n_components] + [n_components]
 
 
-def _scores(
-    x: Tensor, y: Tensor, splits: Sequence[NodeSplit], trains: Sequence[Tensor], fit: FitProbe
-) -> Iterator[tuple[float, float]]:
-    """Accuracy on validation and test nodes of every run."""
-    for split, train in zip(splits, trains, strict=True):
-        parts = [Labelled(x[nodes], y[nodes]) for nodes in (train, split.validation, split.test)]
-        probe = fit(parts[0], parts[1])
-        yield probe.accuracy(*parts[1]), probe.accuracy(*parts[2])
+class Fitted(NamedTuple):
+    """A probe, and its accuracy on the validation nodes."""
+
+    probe: LinearProbe
+    validation: float
+
+
+def _fitted(
+    x: Tensor | StreamedCodes, y: Tensor, train: Tensor, validation: Tensor, lengths: Sequence[int], fit: FitProbe
+) -> list[Fitted]:
+    """One run's probe of every length."""
+    known, judged = x[train], x[validation]
+    found = []
+    for dim in lengths:
+        others = Labelled(judged[:, :dim].contiguous(), y[validation])
+        probe = fit(Labelled(known[:, :dim].contiguous(), y[train]), others)
+        found.append(Fitted(probe, probe.accuracy(*others)))
+    return found
+
+
+def _tested(
+    x: Tensor | StreamedCodes, y: Tensor, splits: Sequence[NodeSplit], probes: Sequence[Sequence[LinearProbe]]
+) -> list[list[float]]:
+    """Accuracy of each run's probes on its test nodes, whose codes are made block by block, once for equal splits."""
+    hits = [[0] * len(each) for each in probes]
+    for split in {id(split): split for split in splits}.values():
+        runs = [run for run, other in enumerate(splits) if other is split]
+        for nodes in torch.split(split.test, BLOCK):
+            block, classes = x[nodes], y[nodes]
+            for run in runs:
+                for place, probe in enumerate(probes[run]):
+                    found = probe.predict(block[:, : probe.weight.shape[1]])
+                    hits[run][place] += int((found == classes).sum())
+    return [[hit / len(split.test) for hit in each] for each, split in zip(hits, splits, strict=True)]
 
 
 def _checked(
-    codes: CodesLike, labels: CodesLike, splits: Sequence[NodeSplit], device: torch.device | str | None
-) -> tuple[Tensor, Tensor]:
-    place = torch.device(device) if device is not None else device_of(codes)
-    if codes.ndim != 2 or len(codes) == 0:
-        raise EigenmapError("codes must be a matrix with one row per node")
-    x = codes_as_tensor(codes, place, torch.float32)
-    if not bool(torch.isfinite(x).all()):
-        raise EigenmapError("codes hold NaN or infinite values; every feature must be a finite number")
+    codes: CodesLike | StreamedCodes, labels: CodesLike, splits: Sequence[NodeSplit], device: torch.device | str | None
+) -> tuple[Tensor | StreamedCodes, Tensor]:
+    x: Tensor | StreamedCodes
+    if isinstance(codes, StreamedCodes):
+        x, place = codes, codes.device if device is None else torch.device(device)
+    else:
+        place = torch.device(device) if device is not None else device_of(codes)
+        if codes.ndim != 2 or len(codes) == 0:
+            raise EigenmapError("codes must be a matrix with one row per node")
+        x = require_finite(codes_as_tensor(codes, place, torch.float32))
     y = torch.as_tensor(labels)
     if y.shape != (len(x),) or y.is_floating_point():
         raise EigenmapError(

@@ -158,7 +158,7 @@ def _plain_means(network: Network, pairs: ImagePairs, at_most: int = 10_000) -> 
     rows = torch.linspace(0, len(pairs) - 1, min(len(pairs), at_most), device=pairs.store.index_device).long()
     totals: dict[CodeSource, list[Tensor]] = {"encoder": [], "projector": []}
     for chunk in torch.split(rows, 512):
-        features, psi = network(pairs.views.plain(pairs.store.take(chunk)))
+        features, psi = network(pairs.views.plain(pairs.store.take(chunk), pairs.aspects_at(chunk)))
         totals["encoder"].append(unit_rms_rows(features).double().sum(0))
         totals["projector"].append(unit_rms_rows(psi).double().sum(0))
     return {source: torch.stack(parts).sum(0) / len(rows) for source, parts in totals.items()}

@@ -32,6 +32,7 @@ from eigenmap.relations.graph import GraphPairs, NodeBlocks, check_held_out, che
 from eigenmap.spectrum import Alignment
 from eigenmap.training import TrainingConfig
 from eigenmap.training.config import Accelerator
+from eigenmap.training.launch import machines
 from eigenmap.training.progress import Progress
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ def fit_graph(
     seed: int = 0,
     device: Accelerator = "auto",
     devices: int = 1,
+    nodes: int = 1,
     tensorboard: bool = False,
     progress: bool | Progress = True,
     say: Callable[[str], None] | None = None,
@@ -75,7 +77,7 @@ def fit_graph(
         force: write into `out` although there is a run in it.
         minutes: length of training in minutes, in place of the recipe's steps.
         seed: of everything random; on a CPU the same seed gives the same model.
-        device: "auto", "cpu" or "cuda"; `devices` of them.
+        device: "auto", "cpu" or "cuda"; `devices` of them on each of `nodes` machines. Under torchrun leave both out.
         tensorboard: write TensorBoard files beside metrics.jsonl.
         progress: a progress bar (True), nothing (False), or an object of your own.
         say: called with what is worth knowing in between (components, isolated nodes, rank found).
@@ -93,6 +95,7 @@ def fit_graph(
         seed=seed,
         device=device,
         devices=devices,
+        nodes=nodes,
         tensorboard=tensorboard,
         progress=progress,
         say=say,
@@ -101,7 +104,7 @@ def fit_graph(
     chosen = recipe if isinstance(recipe, GraphRecipe) else get_graph_recipe(recipe)
     chosen = chosen.but(n_components=n_components, **settings)
     check_length(settings.get("steps"), minutes)
-    options.config(chosen, chosen.steps)  # refused before anything is read
+    machines(options.config(chosen, chosen.steps))  # refused before anything is read
     if chosen.sampler == "node-blocks" and chosen.teleport == GRAPH.teleport:  # which nobody asked for
         chosen = chosen.but(teleport=0.0)
     _check_relation(chosen, build(chosen.objective, **objective_options(chosen)))
@@ -162,7 +165,7 @@ class GraphTask:
         encoder = spec.build(node, recipe.feature_dropout or 0.0)
         network = Network(encoder, recipe.n_components, recipe.hidden)
         walk, features = _placed(self.walk, self.x, fabric.device)
-        if not self.words:
+        if recipe.standardise and not self.words:
             _standardise(encoder, features)
         nodes = NodeNetwork(network, NodeFeatures(features))
         pairs = _pairs(recipe, walk, seed, fabric)

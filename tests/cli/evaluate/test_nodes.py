@@ -67,6 +67,17 @@ def test_scores_are_those_of_the_library(graph_model: Path, graph_file: Path, tm
     assert bare.out == result.out
 
 
+@pytest.mark.parametrize("of", ["codes", "encoder"])
+def test_codes_too_large_to_hold_are_streamed(
+    graph_model: Path, graph_file: Path, of: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = ("evaluate", "nodes", graph_model, graph_file, "--labels", 100, "--runs", 2, "--of", of)
+    held = succeed(*arguments).out
+    monkeypatch.setattr("eigenmap.cli.evaluate.nodes.HELD_BYTES", 0)
+    monkeypatch.setattr("eigenmap.evaluation.nodes.BLOCK", 10)
+    assert succeed(*arguments).out == held
+
+
 def test_the_split_of_the_file_and_other_probes(
     graph_model: Path, arrays: dict[str, np.ndarray], tmp_path: Path
 ) -> None:

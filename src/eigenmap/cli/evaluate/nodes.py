@@ -35,10 +35,20 @@ from eigenmap.core.errors import EigenmapError
 from eigenmap.core.logging import LogFunction
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor
 
     from eigenmap.data.graphs.graph import Nodes
+    from eigenmap.evaluation.node_codes import StreamedCodes
     from eigenmap.evaluation.nodes import NodeRow, NodeSplit
+    from eigenmap.model import Eigenmap
+    from eigenmap.networks import SparseRows
+
+
+HELD_BYTES = 4e9
+"""Codes of all nodes are made once and held if they need no more memory than this."""
+ROWS = 4096
+"""Nodes that pass through the network at a time."""
 
 
 class ProbeName(str, Enum):
@@ -149,12 +159,10 @@ def nodes(
     _report_classes(known, splits, log_function(quiet))
     rows = model.input.read(data.x)
     model.network.to(place)
+    lengths = [model.check_dim(dim) for dim in dims] if dims else None
+    codes = _codes(model, rows, of, torch.device(place))
     if of is CodesOf.encoder:
-        codes = torch.cat(list(model.raw(rows, source="encoder"))).numpy()
-        lengths: list[int] | None = [codes.shape[1]]
-    else:
-        lengths = [model.check_dim(dim) for dim in dims] if dims else None
-        codes = model.encode(rows, normalize=False, batch_size=4096)
+        lengths = [codes.shape[1]]
     found: list[NodeRow] = []
     with progress_bar("probing", quiet) as tick:
         for place_of_share, share in enumerate(shares, start=1):
@@ -177,6 +185,25 @@ def nodes(
         }
         write_json_output(json, {**circumstances(run, model, place, "nodes"), "protocol": protocol, "rows": found})
     show_by_share(found, f"{len(splits[0].test):,} test nodes", ("accuracy", "spread", "validation"), _cells)
+
+
+def _codes(model: Eigenmap, rows: Tensor | SparseRows, of: CodesOf, device: torch.device) -> Tensor | StreamedCodes:
+    """Codes of all nodes, or a way to make them where together they would be more than `HELD_BYTES`."""
+    import torch
+
+    from eigenmap.evaluation.node_codes import StreamedCodes
+    from eigenmap.networks.network import encoder_width
+
+    def encode(nodes: Tensor) -> Tensor:
+        some = rows[nodes.to(rows.device)]
+        if of is CodesOf.encoder:
+            return torch.cat(list(model.raw(some, batch_size=ROWS, source="encoder")))
+        return torch.from_numpy(model.encode(some, normalize=False, batch_size=ROWS))
+
+    width = encoder_width(model.network.encoder) if of is CodesOf.encoder else model.n_components
+    if len(rows) * width * 4 > HELD_BYTES:
+        return StreamedCodes(encode, (len(rows), width), device)
+    return encode(torch.arange(len(rows)))
 
 
 def _labelled(path: Path) -> tuple[Nodes, Tensor]:
