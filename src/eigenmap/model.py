@@ -31,6 +31,9 @@ from eigenmap.description import DESCRIPTION as DESCRIPTION
 from eigenmap.description import FORMAT, VERSION, check_tensors, read_description
 from eigenmap.description import WEIGHTS as WEIGHTS
 from eigenmap.networks import Network, ResidualMLP, SparseRows, build_encoder
+from eigenmap.relations.neighbour_codes import Cut, NeighbourCodes, require_same
+from eigenmap.relations.neighbourhood import StoredNodes
+from eigenmap.relations.propagation import Propagation
 from eigenmap.saved import WAITING, prefixed, read_model, weights_of, write_model
 from eigenmap.spectrum import Alignment, unit_rows
 
@@ -114,6 +117,7 @@ class Eigenmap:
         input: what is done to images, or to the features of nodes, first.
         encoder: how to build the encoder again on load.
         training: what is worth knowing about how it was trained; stored, and otherwise left alone.
+        neighbours: how codes of nodes use their neighbours, where there are edges; by default not at all.
 
     """
 
@@ -127,6 +131,7 @@ class Eigenmap:
         input: ImageInput | NodeInput,
         encoder: EncoderSpec | NodeEncoderSpec,
         training: Mapping[str, Any] | None = None,
+        neighbours: NeighbourCodes | None = None,
     ) -> None:
         self.network = network.eval()
         self.alignment = alignment
@@ -134,6 +139,7 @@ class Eigenmap:
         self.input = input
         self.encoder = encoder
         self.training = dict(training or {})
+        self.neighbours = neighbours or NeighbourCodes()
 
     @property
     def image(self) -> ImageInput:
@@ -174,6 +180,9 @@ class Eigenmap:
         images: object,
         dim: int | None = None,
         *,
+        edges: object = None,
+        missing: object = None,
+        stored: StoredNodes | None = None,
         weighting: Weighting = "diffusion",
         t: float | None = None,
         normalize: bool = True,
@@ -188,6 +197,11 @@ class Eigenmap:
             images: uint8 arrays or tensors (NHWC, NCHW, NHW), floats in [0, 1], a Pillow image, a list of images; for a
                 model of nodes their features, an array (n, d) or a scipy sparse matrix.
             dim: length of the codes, 1 ... `n_components`.
+            edges: between the nodes, for a model of nodes: (2, edges), that and weights, or a sparse adjacency matrix.
+                Codes then use neighbours in the way that the fit chose (`neighbours.propagation`).
+            missing: numbers, or a mask, of nodes whose features are unknown; their code comes from their neighbours.
+            stored: codes of a graph on disk (`embedding.NodeCodes`) into which the edges lead: its nodes keep their
+                numbers, and the rows of `images` are numbered after them.
             weighting: "diffusion" weighs feature j by max(mu_j, 0)^t; "none" leaves features as they are.
             t: the exponent; by default the one chosen on held-out pairs.
             normalize: rows of norm 1, for cosine similarity.
@@ -209,8 +223,31 @@ class Eigenmap:
         rows = self.input.read(images)
         if place is not None:
             self.network.to(place)
+        if edges is not None:
+            return self._with_neighbours(rows, edges, missing, stored, Cut(dim, t, normalize), batch_size)
+        if missing is not None or stored is not None:
+            raise EigenmapError("missing and stored go with edges: give the edges of the nodes, too.")
         codes = [self.alignment.apply(psi, dim, t, unit=normalize) for psi in self.raw(rows, batch_size)]
         return cast(Codes, torch.cat([torch.empty(0, dim), *codes]).numpy())
+
+    def _with_neighbours(
+        self,
+        rows: Tensor | SparseRows,
+        edges: object,
+        missing: object,
+        stored: StoredNodes | None,
+        cut: Cut,
+        batch_size: int,
+    ) -> Codes:
+        if not isinstance(self.input, NodeInput):
+            raise EigenmapError("edges belong to the nodes of a graph, and this is a model of images; leave them out.")
+        how = self.neighbours
+        # What is propagated is the code itself, at full length: that is also what is stored of a graph.
+        own = self.encode(rows, t=cut.t if how.alignment is None else None, batch_size=batch_size)
+        if stored is None:
+            return how.of_graph(own, edges, missing, cut)
+        require_same(stored, self.weights_sha256, how, self.n_components)
+        return how.of_new_nodes(own, edges, missing, stored, cut)
 
     @torch.inference_mode()
     def raw(self, rows: Tensor | SparseRows, batch_size: int = 256, source: Source | None = None) -> Iterator[Tensor]:
@@ -235,7 +272,9 @@ class Eigenmap:
         """Write the model; it is on disk when this returns, and until then a model that was there stays whole."""
         directory = a_path(directory, "directory")
         tensors = {f"network.{name}": tensor for name, tensor in self.network.state_dict().items()}
-        tensors |= {f"alignment.{name}": value for name, value in vars(self.alignment).items() if _is_tensor(value)}
+        for prefix, alignment in {"alignment": self.alignment, "neighbours": self.neighbours.alignment}.items():
+            values = {} if alignment is None else vars(alignment)
+            tensors |= {f"{prefix}.{name}": value for name, value in values.items() if _is_tensor(value)}
         self._weights_sha256 = write_model(directory, tensors, self._description)
         return directory
 
@@ -252,7 +291,8 @@ class Eigenmap:
                 "out_features": self.network.projector.in_features,
             },
             "source": self.source,
-            "alignment": {name: value for name, value in vars(self.alignment).items() if not _is_tensor(value)},
+            "alignment": _numbers(self.alignment),
+            **({} if isinstance(self.input, ImageInput) else {"neighbours": _neighbours_description(self.neighbours)}),
             "training": self.training,
         }
 
@@ -276,7 +316,8 @@ class Eigenmap:
             reason = str(error).splitlines()[-1].strip()
             which = f"that {DESCRIPTION} names" if encoder is None else "passed"
             raise EigenmapError(f"The encoder {which} does not fit the weights in {directory}: {reason}") from error
-        model = cls(network, alignment, about["source"], input, spec, about["training"])
+        neighbours = _neighbours(about.get("neighbours"), prefixed("neighbours.", tensors))
+        model = cls(network, alignment, about["source"], input, spec, about["training"], neighbours)
         model._weights_sha256 = about["weights_sha256"]
         return model
 
@@ -324,6 +365,23 @@ def _alignment(about: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Align
     if about.get("quality") is None:
         numbers["quality"] = float("nan")
     return Alignment(**numbers)
+
+
+def _numbers(alignment: Alignment) -> dict[str, Any]:
+    """What an alignment says in the description; its tensors are in the other file."""
+    return {name: value for name, value in vars(alignment).items() if not _is_tensor(value)}
+
+
+def _neighbours_description(neighbours: NeighbourCodes) -> dict[str, Any]:
+    about: dict[str, Any] = asdict(neighbours.propagation)
+    return about if neighbours.alignment is None else {**about, "alignment": _numbers(neighbours.alignment)}
+
+
+def _neighbours(about: Mapping[str, Any] | None, tensors: Mapping[str, Tensor]) -> NeighbourCodes | None:
+    if about is None:
+        return None
+    alignment = _alignment(about["alignment"], tensors) if "alignment" in about else None
+    return NeighbourCodes(Propagation(about["way"], about["restart"]), alignment)
 
 
 def _is_tensor(value: object) -> bool:

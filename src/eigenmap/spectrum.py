@@ -49,6 +49,9 @@ EXPONENTS = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
 FEWEST_PAIRS = 100
 """With fewer held-out pairs there is too little to choose t by, and it is 1."""
 
+TELLING = 2.0
+"""Agreement of less than so many times what chance gives says nothing about alignments."""
+
 PREFIXES = (1, 2, 4, 8, 16, 32, 64)
 """The lengths at which prefixes are judged."""
 
@@ -403,8 +406,10 @@ def best_alignment(
     Rotations for every ridge compete with the network's own order by `captured`, or by how well the two sides of a
     pair agree about their neighbours (`judge="agreement"`: for graphs, where large eigenvalues may belong to a handful
     of nodes). `own=False` keeps the network's order out, where it has none: `captured` would see that, agreement does
-    not look at the shortest prefixes. The winner's exponent t is the one under which the two sides agree best. A few
-    thousand rows are enough for `held_out_pairs`, raw outputs (psi, psi_plus) of which `held_out` holds the moments.
+    not look at the shortest prefixes. Where the best agreement is hardly more than chance, the relation has nothing to
+    say, and the rotation of the last ridge is taken with t = 0. Elsewhere the winner's exponent t is the one under
+    which the two sides agree best. A few thousand rows are enough for `held_out_pairs`, raw outputs (psi, psi_plus) of
+    which `held_out` holds the moments.
     """
     judging = _judge(held_out, _centre(fit, centre))
     principal = _principal(fit, judging.m)
@@ -428,6 +433,9 @@ def best_alignment(
     judged = [(candidate, quality_of(candidate)) for candidate in candidates]
     # Python's max keeps the first of equals (but for rounding): the network's own order, then the smaller ridge.
     best, quality = max(judged, key=lambda pair: round(pair[1], 6))
+    if judge == "agreement" and enough and quality < TELLING * _few(10, len(pairs[0])) / len(pairs[0]):
+        # Neighbours agree by chance: what is left is the variance of the features.
+        best, exponents = candidates[-1], (0.0,)
     codes = codes_of(best)  # rotated once: exponents differ in weights alone
 
     def weighted(t: float) -> list[Tensor]:

@@ -19,6 +19,7 @@ from eigenmap.data.graphs.adjacency import Adjacency
 from eigenmap.data.graphs.graph import load_graph
 from eigenmap.fitting import pipeline
 from eigenmap.fitting.evidence import node_evidence
+from eigenmap.fitting.neighbours import choose
 from eigenmap.fitting.options import RunOptions, Say, check_length
 from eigenmap.fitting.problem import Problem
 from eigenmap.model import Eigenmap, NodeEncoderSpec, NodeInput
@@ -28,6 +29,7 @@ from eigenmap.recipes.graph import GRAPH, MANY_NODES, NARROW, WIDE, GraphRecipe,
 from eigenmap.recipes.recipe import identity
 from eigenmap.relations.diffusion import check_walks, diffuse
 from eigenmap.relations.graph import GraphPairs, NodeBlocks, check_held_out, check_pairs, hold_out_edges
+from eigenmap.relations.propagation import Propagation
 from eigenmap.spectrum import Alignment
 from eigenmap.training import TrainingConfig
 from eigenmap.training.config import Accelerator
@@ -182,6 +184,7 @@ class GraphTask:
                 "graph": self.digest,
             },
             facts=lambda alignment, say: self._facts(pairs, alignment, say),
+            neighbours=lambda encode: choose(encode, self.x, pairs, recipe.n_components, seed, wanted_way(recipe)),
         )
 
     def _facts(self, pairs: GraphPairs, alignment: Alignment, say: Say) -> dict[str, Any]:
@@ -195,10 +198,18 @@ class GraphTask:
         }
 
 
+def wanted_way(recipe: GraphRecipe) -> Propagation | None:
+    """The way to use neighbours that a recipe asks for; None to choose one."""
+    if recipe.neighbours == "auto":
+        return None
+    return Propagation(recipe.neighbours, recipe.restart if recipe.neighbours == "pagerank" else 0.0)
+
+
 def _check_relation(recipe: GraphRecipe, objective: Objective) -> None:
     """Refuse pairs that cannot be drawn, before anything is read."""
     check_pairs(recipe.hops, recipe.start, recipe.teleport, recipe.lazy)
     check_held_out(recipe.held_out)
+    wanted_way(recipe)
     if recipe.sampler == "node-blocks":
         _check_blocks(recipe, objective)
     if recipe.batch_size < 2:

@@ -11,11 +11,12 @@ model's code.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from eigenmap.fitting import align
+from eigenmap.fitting.neighbours import Choice, Encode
 from eigenmap.fitting.options import RunOptions, Say
 from eigenmap.fitting.problem import Problem, Task
 from eigenmap.fitting.run_folder import steps_of_run
@@ -55,9 +56,21 @@ def fit(task: Task, options: RunOptions) -> Eigenmap:
     record = history(task.recipe, options.seed, trained.result, time.perf_counter() - began, trained.fabric.device)
     record |= problem.facts(alignment, options.say)
     model = Eigenmap(problem.stored, alignment, source, problem.input, problem.encoder, record)
+    if problem.neighbours is not None:
+        _choose_neighbours(model, problem.neighbours, options.say)
     if options.folder is not None and trained.fabric.is_global_zero:
         model.save(options.folder)
     return model
+
+
+def _choose_neighbours(model: Eigenmap, choose: Callable[[Encode], Choice], say: Say) -> None:
+    """Settle how codes use neighbours where there are edges at inference."""
+    choice = choose(lambda rows: model.encode(rows, batch_size=4096))
+    model.neighbours = choice.codes
+    model.training["neighbours"] = choice.record()
+    if choice.shared is not None:
+        way = choice.codes.propagation.in_words
+        say(f"Averages at the ends of held-out edges share {choice.shared:.0%}; way to use neighbours: {way}.")
 
 
 def train(task: Task, options: RunOptions) -> Trained:

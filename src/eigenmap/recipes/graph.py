@@ -38,6 +38,9 @@ class GraphRecipe(BaseRecipe):
         batch_size: edges in a step (for node blocks: nodes on either side).
         steps: length of training.
         codes: which output of the network becomes the code; "auto" decides on held-out edges.
+        neighbours: how codes use neighbours where there are edges at inference: "auto" chooses at the end of the fit,
+            without labels; or "none", "S", "S2", "concat" or "pagerank" (`relations.propagation`).
+        restart: of "pagerank".
 
     The others are those of `BaseRecipe` and `training.TrainingConfig`.
     """
@@ -65,6 +68,8 @@ class GraphRecipe(BaseRecipe):
     clip_norm: float | None = 1.0
     compile: bool = False
     codes: Literal["auto", "encoder", "projector"] = field(default="encoder", metadata=RESUME_ANYHOW)
+    neighbours: Literal["auto", "none", "S", "S2", "concat", "pagerank"] = field(default="auto", metadata=RESUME_ANYHOW)
+    restart: float = field(default=0.1, metadata=RESUME_ANYHOW)
 
     def but(self, **settings: Any) -> GraphRecipe:
         """This recipe with other values; those that are None stay as they are."""
