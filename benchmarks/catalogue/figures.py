@@ -23,7 +23,7 @@ from eigenmap.figures.answers import find_answers
 from eigenmap.figures.curves import length_curves
 from eigenmap.figures.excitation import excited_by, make_exciting
 from eigenmap.figures.scores import Scores, panels
-from eigenmap.figures.study import Study, draw, numbers, read_run
+from eigenmap.figures.study import Study, draw_figures, figure_data, read_run
 from eigenmap.figures.style import png
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def from_catalogue(run: Path, images: Path, steps: int) -> None:
         answers=find_answers(trained.model, gallery, queries.subset(SHOWN)),
         made=make_exciting(trained.model, steps=steps),
     )
-    for name, figure in draw(study, ("exciting", "queries", "optimised")).items():
+    for name, figure in draw_figures(study, ("exciting", "queries", "optimised")).items():
         write(figure, images / f"{name}.png")
     about = trained.model.training
     result = {
@@ -73,7 +73,7 @@ def from_catalogue(run: Path, images: Path, steps: int) -> None:
         "command": f"python -m benchmarks.catalogue.figures catalogue RUN --steps {steps}",
         **harness.environment(),
         "model": {name: about[name] for name in ("steps", "seed", "images", "device")},
-        **{name: value for name, value in numbers(study).items() if name in ("exciting", "optimised")},
+        **{name: value for name, value in figure_data(study).items() if name in ("exciting", "optimised")},
     }
     harness.write(RESULTS / "figures-catalogue.json", result)
 

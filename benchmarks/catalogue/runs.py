@@ -24,11 +24,11 @@ from benchmarks import ROOT
 from benchmarks.catalogue import RESULTS
 from benchmarks.common import harness
 from eigenmap.data.images import catalogue
-from eigenmap.demo.methods import DRAWS, METRICS, NAMES, TOP, compare, compare_random
+from eigenmap.demo.methods import DRAWS, METRIC_NAMES, NAMES, TOP, compare, compare_random
 from eigenmap.demo.study import RECIPE, SCENES, STEPS
-from eigenmap.evaluation.retrieval import Row, lengths, retrieval
+from eigenmap.evaluation.retrieval import ScoreRow, lengths, retrieval
 from eigenmap.fitting.images import fit_images
-from eigenmap.training.environment import peak_memory_mb
+from eigenmap.training.provenance import peak_memory_mb
 
 PAGE = ROOT / "docs" / "catalogue.md"
 RIVAL = ROOT / "src" / "eigenmap" / "demo" / "rival.json"
@@ -158,7 +158,7 @@ def page(runs: list[dict[str, Any]]) -> str:
     seeds = sorted({run["seed"] for run in runs})
     parts = [INTRODUCTION.format(seeds=len(seeds), steps=runs[0]["steps"], draws=DRAWS)]
     parts.append(in_short(runs))
-    for metric, title in METRICS.items():
+    for metric, title in METRIC_NAMES.items():
         parts.append(f"## {title if title.startswith('mAP') else title.capitalize()}\n")
         parts += [f"{scene.capitalize()}:\n\n{score_table(runs, scene, metric)}\n" for scene in SCENES]
     parts.append(f"## Cost\n\n{cost_table(runs)}\n")
@@ -227,7 +227,7 @@ def score_table(runs: list[dict[str, Any]], scene: str, metric: str) -> str:
     return markdown(lines)
 
 
-def over_seeds(tables: list[list[Row]], dim: int, metric: str) -> str:
+def over_seeds(tables: list[list[ScoreRow]], dim: int, metric: str) -> str:
     """Mean and standard deviation of one entry."""
     values = [row[metric] for rows in tables for row in rows if row["dim"] == dim]
     if not values:

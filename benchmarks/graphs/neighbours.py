@@ -24,7 +24,7 @@ from benchmarks.common import harness
 from benchmarks.graphs import RESULTS
 from benchmarks.graphs.tasks import Task, make_task
 from eigenmap.data import load_graph
-from eigenmap.evaluation.nodes import STRENGTHS, Labelled, Split, fit_probe_logistic
+from eigenmap.evaluation.nodes import STRENGTHS, Labelled, NodeSplit, fit_probe_logistic
 from eigenmap.fitting import neighbours
 from eigenmap.fitting.graph import fit_graph
 from eigenmap.model import Eigenmap
@@ -117,7 +117,7 @@ def _task(folder: Path, data: str, seed: int) -> Task:
     graph = load_graph(folder / f"{data}.npz")
     official = None
     if data in HETEROPHILOUS:
-        official = Split(*(graph.splits[name] for name in ("train", "validation", "test")))
+        official = NodeSplit(*(graph.splits[name] for name in ("train", "validation", "test")))
     return make_task(graph, "unseen", seed, 1, official)
 
 

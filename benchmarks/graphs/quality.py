@@ -35,7 +35,7 @@ from eigenmap import GraphEigenmap
 from eigenmap.evaluation.nodes import (
     PROBES,
     Labelled,
-    Split,
+    NodeSplit,
     evaluate_nodes,
     few_labels,
 )
@@ -77,7 +77,7 @@ def run(job: Job, data: Path, *, n_splits: int = 2, device: str = "cpu") -> dict
 # Runs: one split, one share of the labels, one classifier.
 
 
-def few(task: Task) -> Iterator[tuple[int, Split, float, Tensor]]:
+def few(task: Task) -> Iterator[tuple[int, NodeSplit, float, Tensor]]:
     """Every split with every share of its training labels, in the numbers of the training graph."""
     for number, split in enumerate(task.splits):
         for share in SHARES:
@@ -120,7 +120,7 @@ def with_mlp(task: Task, inputs: Mapping[str, Features], *, seed: int) -> list[R
         grid = [chosen[share]] if share in chosen else [(name, how) for name in inputs for how in mlp.GRID]
 
         def fitted(
-            choice: tuple[str, mlp.Fitting], train: Tensor = train, split: Split = split
+            choice: tuple[str, mlp.Fitting], train: Tensor = train, split: NodeSplit = split
         ) -> tuple[torch.nn.Sequential, float]:
             name, how = choice
             nodes = task.kept[train], task.kept[split.validation]
@@ -184,7 +184,7 @@ def measure_gcn(task: Task, job: Job) -> dict[str, Any]:
         tried = gcn.GRID if job.method == "gcn" else gcn.GRID[:2]
         grid = [chosen[share]] if share in chosen else tried
 
-        def fitted(how: gcn.Settings, train: Tensor = train, split: Split = split) -> tuple[gcn.GCN, float]:
+        def fitted(how: gcn.Settings, train: Tensor = train, split: NodeSplit = split) -> tuple[gcn.GCN, float]:
             began = time.perf_counter()
             given = task.seen_y, train, split.validation
             if job.method == "gcn":
@@ -326,7 +326,7 @@ def principal(codes: Tensor, task: Task) -> Tensor:
 def by_length(task: Task, codes: Mapping[str, Tensor], n_splits: int = 1) -> list[dict[str, Any]]:
     """Accuracy of the logistic probe at every code length, all training labels, first split."""
     rows: list[dict[str, Any]] = []
-    splits = [Split(*(part.cpu() for part in split)) for split in task.splits[:n_splits]]
+    splits = [NodeSplit(*(part.cpu() for part in split)) for split in task.splits[:n_splits]]
     for name, code in codes.items():
         found = evaluate_nodes(code[task.kept], task.seen_y, splits, shares=(1.0,))
         rows += [{"code": name, **row} for row in found]

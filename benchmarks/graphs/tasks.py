@@ -18,7 +18,7 @@ from benchmarks.graphs.jobs import OFFICIAL, WITHHELD, Setting
 from benchmarks.graphs.rivals.features import Part, standardised
 from benchmarks.graphs.rivals.propagation import adjacency
 from eigenmap.data import Graph, load_graph
-from eigenmap.evaluation.nodes import Split, random_split
+from eigenmap.evaluation.nodes import NodeSplit, random_split
 from eigenmap.networks import SparseRows
 
 
@@ -43,7 +43,7 @@ class Task:
     matrix: sparse.csr_matrix
     kept: Tensor
     unseen: Tensor
-    splits: list[Split]
+    splits: list[NodeSplit]
 
     @property
     def n_classes(self) -> int:
@@ -80,7 +80,7 @@ def make_task(
     setting: Setting,
     seed: int,
     n_splits: int,
-    official: Split | None = None,
+    official: NodeSplit | None = None,
     device: torch.device | str = "cpu",
 ) -> Task:
     """The task of a graph; split number s of seed r is number 1000 r + s."""
@@ -102,13 +102,13 @@ def make_task(
         splits = [random_split(y, 1000 * seed + number) for number in range(n_splits)]
     else:
         test = official.test[inside[official.test]]
-        splits = [Split(place[official.train], place[official.validation], place[test])] * n_splits
+        splits = [NodeSplit(place[official.train], place[official.validation], place[test])] * n_splits
     whole = adjacency(graph.edge_index, n)
     matrix = whole[kept.numpy()][:, kept.numpy()]
     x = graph.x if isinstance(graph.x, SparseRows) else standardised(graph.x.float(), kept)
-    splits = [Split(*(part.to(device) for part in split)) for split in splits]
+    splits = [NodeSplit(*(part.to(device) for part in split)) for split in splits]
     return Task(x.to(device), graph.y.to(device), whole, matrix.tocsr(), kept.to(device), unseen.to(device), splits)
 
 
-def _official(graph: Graph) -> Split:
-    return Split(*(graph.splits[name] for name in ("train", "validation", "test")))
+def _official(graph: Graph) -> NodeSplit:
+    return NodeSplit(*(graph.splits[name] for name in ("train", "validation", "test")))

@@ -27,8 +27,8 @@ from numpy.typing import NDArray
 from benchmarks.common.harness import environment, stored_rows, write
 from benchmarks.search.data import Codes, Mixture
 from eigenmap.search import CodeIndex
-from eigenmap.search.backend import About, Approximate, Batch
-from eigenmap.search.postgres import load
+from eigenmap.search.backend import Approximate, IndexSpec, ItemBatch
+from eigenmap.search.postgres import load_table
 
 Floats = NDArray[np.float32]
 TABLE = "benchmark"
@@ -82,14 +82,14 @@ def pgvector_rows(
 def load_codes(url: str, codes: Floats, precision: str, prefix: int | None) -> None:
     """Fill the table anew, with an HNSW index on a prefix unless that is None."""
     approximate = None if prefix is None else Approximate(dim=prefix)
-    about = About(codes.shape[1], precision=precision, approximate=approximate)
-    load(url, TABLE, about, _batches(codes), replace=True)
+    about = IndexSpec(codes.shape[1], precision=precision, approximate=approximate)
+    load_table(url, TABLE, about, _batches(codes), replace=True)
 
 
-def _batches(codes: Floats, rows: int = 10_000) -> Iterator[Batch]:
+def _batches(codes: Floats, rows: int = 10_000) -> Iterator[ItemBatch]:
     for start in range(0, len(codes), rows):
         part = codes[start : start + rows]
-        yield Batch(list(range(start, start + len(part))), part, [{}] * len(part))
+        yield ItemBatch(list(range(start, start + len(part))), part, [{}] * len(part))
 
 
 def _measured(

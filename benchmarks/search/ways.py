@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from benchmarks.search.data import unit
 from eigenmap.search import Approximate, CodeIndex
 from eigenmap.search.advisor import Measure
-from eigenmap.search.backend import Ranking
+from eigenmap.search.backend import RankingRule
 
 Floats = NDArray[np.float32]
 Ids = NDArray[np.int64]
@@ -48,7 +48,7 @@ class Ours:
     """CodeIndex, in memory; with `auto` its stages are chosen as the advisor does, among all or only of one kind."""
 
     def __init__(
-        self, dim: int | None = None, auto: str | None = None, ranking: Ranking = "relevance", **options: Any
+        self, dim: int | None = None, auto: str | None = None, ranking: RankingRule = "relevance", **options: Any
     ) -> None:
         self.dim, self.auto, self.ranking, self.options = dim, auto, ranking, options
         self.arguments: dict[str, Any] = {} if dim is None else {"dim": dim}

@@ -19,19 +19,19 @@ from typing import get_args
 
 import torch
 
-from eigenmap.augment.recipes import RECIPES
+from eigenmap.augment.policies import POLICIES
 from eigenmap.augment.views import TwoViews
 from eigenmap.networks import Network, build_encoder
 from eigenmap.objectives import OBJECTIVES, build
 from eigenmap.relations.images import ImagePairs
 from eigenmap.training import TrainingConfig, start
-from eigenmap.training.config import Precision
+from eigenmap.training.config import TrainingPrecision
 from eigenmap.training.loop import Learner
 
 Case = tuple[str, float, float]
 """What is compared, how far it is off, and how far it may be."""
 
-SIZES, VIEWS, PRECISIONS = (32, 96), tuple(RECIPES), get_args(Precision)
+SIZES, VIEWS, PRECISIONS = (32, 96), tuple(POLICIES), get_args(TrainingPrecision)
 USUAL_SIZES, USUAL_VIEWS, USUAL_PRECISIONS = (32,), ("cifar", "barlow_twins"), ("bf16-mixed",)
 
 
@@ -66,7 +66,9 @@ def check_ahead(size: int, device: torch.device) -> Iterator[Case]:
     yield f"batches one step early, {size} pixels", worst, 0.0
 
 
-def check_steps(size: int, precisions: Sequence[Precision], device: torch.device, steps: int = 30) -> Iterator[Case]:
+def check_steps(
+    size: int, precisions: Sequence[TrainingPrecision], device: torch.device, steps: int = 30
+) -> Iterator[Case]:
     """The losses of a short training, compiled against plain: they drift apart slowly, never to nan."""
     stem = "imagenet" if size > 64 else "small"
     losses = {}
@@ -114,7 +116,7 @@ def _apart(a: torch.Tensor, b: torch.Tensor) -> float:
 
 
 def cases(
-    sizes: Sequence[int], views: Sequence[str], precisions: Sequence[Precision], device: torch.device
+    sizes: Sequence[int], views: Sequence[str], precisions: Sequence[TrainingPrecision], device: torch.device
 ) -> Iterator[Case]:
     """All comparisons that depend on the size, one after another."""
     for size in sizes:

@@ -24,15 +24,15 @@ from benchmarks.vision.sets import Split
 from eigenmap.evaluation.classes import fit_standardised_sgd
 from eigenmap.evaluation.neighbours import knn_accuracy
 from eigenmap.evaluation.probe import fit_ridge
-from eigenmap.evaluation.retrieval import PCA, Row, lengths, pca, project, random_features, retrieval
+from eigenmap.evaluation.retrieval import PCA, ScoreRow, lengths, pca, project, random_features, retrieval
 from eigenmap.fitting.align import Evidence, align_outputs
 from eigenmap.fitting.problem import Problem
-from eigenmap.model import Source
+from eigenmap.model import CodeSource
 from eigenmap.relations.images import ImagePairs
-from eigenmap.spectrum import EXPONENTS, Alignment, align, captured, neighbour_agreement, unit_rows
+from eigenmap.spectrum import EXPONENTS, Alignment, align, captured, neighbour_agreement, unit_rms_rows
 
-SOURCES: tuple[Source, ...] = ("encoder", "projector")
-Outputs = dict[Source, Tensor]
+SOURCES: tuple[CodeSource, ...] = ("encoder", "projector")
+Outputs = dict[CodeSource, Tensor]
 Probe = Literal["ridge", "sgd"]
 
 
@@ -99,8 +99,8 @@ def target(data: Path, name: str) -> Target:
 class Bases:
     """Everything that makes codes of outputs, fitted on the training set."""
 
-    principal: Mapping[tuple[Source, bool], PCA]
-    aligned: Mapping[Source, Alignment]
+    principal: Mapping[tuple[CodeSource, bool], PCA]
+    aligned: Mapping[CodeSource, Alignment]
 
     def codes(self, outputs: Outputs) -> Iterator[tuple[str, Tensor]]:
         """Each kind of code by its name."""
@@ -108,7 +108,7 @@ class Bases:
             yield f"{source} PCA {'centred' if centred else 'uncentred'}", project(outputs[source], basis)
         yield "projector own order", outputs["projector"]
         for source, alignment in self.aligned.items():
-            yield f"{source} aligned", alignment.apply(unit_rows(outputs[source]), unit=False)
+            yield f"{source} aligned", alignment.apply(unit_rms_rows(outputs[source]), unit=False)
 
 
 @torch.no_grad()
@@ -122,7 +122,7 @@ def fit_bases(trained: Trained, gallery: Outputs) -> Bases:
 
 
 @torch.no_grad()
-def ordered_tables(bases: Bases, gallery: Outputs, query: Outputs, on: Target) -> dict[str, list[Row]]:
+def ordered_tables(bases: Bases, gallery: Outputs, query: Outputs, on: Target) -> dict[str, list[ScoreRow]]:
     """Retrieval by every ordered code at every length."""
     return {
         name: retrieval(of_query, of_gallery, *on.labels, lengths(of_query.shape[1]), on.top, tf32=True)
@@ -130,7 +130,7 @@ def ordered_tables(bases: Bases, gallery: Outputs, query: Outputs, on: Target) -
     }
 
 
-def random_tables(gallery: Outputs, query: Outputs, on: Target) -> dict[str, list[Row]]:
+def random_tables(gallery: Outputs, query: Outputs, on: Target) -> dict[str, list[ScoreRow]]:
     """Retrieval by features in no order, ten draws, at all but the smallest number of results."""
     return {
         f"{source} random features": random_features(
@@ -168,7 +168,9 @@ def measure(
     result["alignment"] = {source: described(alignment) for source, alignment in bases.aligned.items()}
     if not on.train.multi_label:
         codes_of = bases.aligned[result["chosen_source"]]
-        tested, known = (codes_of.apply(unit_rows(x[result["chosen_source"]]), unit=False) for x in (query, gallery))
+        tested, known = (
+            codes_of.apply(unit_rms_rows(x[result["chosen_source"]]), unit=False) for x in (query, gallery)
+        )
         result["knn_code_test"] = knn_accuracy(tested, on.test.labels, known, on.train.labels)
     query = {source: rows[: on.queries] for source, rows in query.items()}
     if codes is not None:
@@ -195,7 +197,10 @@ def measure(
 def save_codes(path: Path, alignment: Alignment, gallery: Tensor, query: Tensor, on: Target, dim: int = 256) -> None:
     """Write the first features of all codes, for the benchmarks of search, which do not train."""
     arrays = {
-        name: alignment.apply(unit_rows(rows), dim=min(dim, alignment.n_components), unit=False).half().cpu().numpy()
+        name: alignment.apply(unit_rms_rows(rows), dim=min(dim, alignment.n_components), unit=False)
+        .half()
+        .cpu()
+        .numpy()
         for name, rows in (("gallery", gallery), ("queries", query))
     }
     query_labels, gallery_labels = (labels.numpy() for labels in on.labels)
@@ -276,7 +281,7 @@ def fixed_settings(trained: Trained, gallery: Outputs, query: Outputs, on: Targe
     fit, held_out = trained.evidence.fit, trained.evidence.held_out
     top, found = on.top[1], {}
     for source in SOURCES:
-        of_query, of_gallery = unit_rows(query[source]), unit_rows(gallery[source])
+        of_query, of_gallery = unit_rms_rows(query[source]), unit_rms_rows(gallery[source])
         for ridge in (0.0, 0.01, 0.1, 1.0, 10.0):
             alignment = align(fit[source], held_out[source], ridge)
             alignment = replace(alignment, mean=of_gallery.double().mean(0))

@@ -21,23 +21,23 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from eigenmap.augment.views import Standardisation, plain
+from eigenmap.augment.views import Standardisation, plain_view
 from eigenmap.core.arguments import a_device, a_path, is_number, whole_number
 from eigenmap.core.errors import EigenmapError
 from eigenmap.data import to_pixels
 from eigenmap.data.graphs.graph import as_features, check_features
 from eigenmap.description import CHECKPOINT as CHECKPOINT  # these three are public names of this module too
 from eigenmap.description import DESCRIPTION as DESCRIPTION
-from eigenmap.description import FORMAT, VERSION, check_tensors, read_description
+from eigenmap.description import MODEL_FORMAT, VERSION, check_tensors, read_description
 from eigenmap.description import WEIGHTS as WEIGHTS
 from eigenmap.networks import Network, ResidualMLP, SparseRows, build_encoder
 from eigenmap.relations.neighbour_codes import Cut, NeighbourCodes, require_same
 from eigenmap.relations.neighbourhood import StoredNodes
 from eigenmap.relations.propagation import Propagation
 from eigenmap.saved import WAITING, prefixed, read_model, weights_of, write_model
-from eigenmap.spectrum import Alignment, unit_rows
+from eigenmap.spectrum import Alignment, unit_rms_rows
 
-Source = Literal["encoder", "projector"]
+CodeSource = Literal["encoder", "projector"]
 Weighting = Literal["diffusion", "none"]
 Codes = npt.NDArray[np.float32]
 
@@ -56,7 +56,7 @@ class ImageInput:
 
     def __call__(self, pixels: Tensor) -> Tensor:
         """Standardised floats (B, channels, size, size) from uint8 pixels."""
-        return plain(pixels, self.size, self.standardisation)
+        return plain_view(pixels, self.size, self.standardisation)
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ class Eigenmap:
         self,
         network: Network,
         alignment: Alignment,
-        source: Source,
+        source: CodeSource,
         input: ImageInput | NodeInput,
         encoder: EncoderSpec | NodeEncoderSpec,
         training: Mapping[str, Any] | None = None,
@@ -135,7 +135,7 @@ class Eigenmap:
     ) -> None:
         self.network = network.eval()
         self.alignment = alignment
-        self.source: Source = source
+        self.source: CodeSource = source
         self.input = input
         self.encoder = encoder
         self.training = dict(training or {})
@@ -250,7 +250,9 @@ class Eigenmap:
         return how.of_new_nodes(own, edges, missing, stored, cut)
 
     @torch.inference_mode()
-    def raw(self, rows: Tensor | SparseRows, batch_size: int = 256, source: Source | None = None) -> Iterator[Tensor]:
+    def raw(
+        self, rows: Tensor | SparseRows, batch_size: int = 256, source: CodeSource | None = None
+    ) -> Iterator[Tensor]:
         """What the alignment applies to: unit rows of the network's output `source`, batch by batch, on the CPU.
 
         `rows` are pixels, or features of nodes, as `input.read` makes them; `source` is by default the model's own.
@@ -258,7 +260,7 @@ class Eigenmap:
         for start in range(0, len(rows), batch_size):
             batch = rows[start : start + batch_size].to(self.device)
             features, psi = self.network(self.input(batch))  # type: ignore[arg-type]
-            yield unit_rows(features if (source or self.source) == "encoder" else psi).cpu()
+            yield unit_rms_rows(features if (source or self.source) == "encoder" else psi).cpu()
 
     def check_dim(self, dim: object) -> int:
         """`dim` itself if a code can be cut there, all features for None, else an error that says what is allowed."""
@@ -280,7 +282,7 @@ class Eigenmap:
 
     def _description(self, digest: str) -> dict[str, Any]:
         return {
-            "format": FORMAT,
+            "format": MODEL_FORMAT,
             "version": VERSION,
             "weights_sha256": digest,
             "input": asdict(self.input),

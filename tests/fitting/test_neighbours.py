@@ -12,7 +12,7 @@ from eigenmap.fitting import neighbours
 from eigenmap.fitting.neighbours import best_of, judge, margin, reciprocal_ranks, sample_graph, shared, surroundings
 from eigenmap.relations.graph import GraphPairs, hold_out_edges
 from eigenmap.relations.propagation import Propagation, Smoothing
-from eigenmap.spectrum import unit_rows
+from eigenmap.spectrum import unit_rms_rows
 from tests.graphs import Blocks, blocks
 from tests.relations.dense_propagation import propagated, smoothing, unit
 
@@ -57,7 +57,7 @@ def test_codes_with_edges_are_the_dense_product_realigned(model: Eigenmap) -> No
     own = model.encode(ALIKE.x).astype(np.float64)
     y = unit(propagated(how.propagation.way, how.propagation.restart, smoothing(dense(ALIKE)), own))
     assert how.alignment is not None
-    expected = how.alignment.apply(unit_rows(torch.from_numpy(y)))
+    expected = how.alignment.apply(unit_rms_rows(torch.from_numpy(y)))
     codes = model.encode(ALIKE.x, edges=ALIKE.edge_index)
     np.testing.assert_allclose(codes, expected.numpy(), atol=1e-5)
     short = model.encode(ALIKE.x, 2, edges=ALIKE.edge_index)
@@ -110,7 +110,7 @@ def test_nodes_without_features_get_their_code_from_neighbours(model: Eigenmap) 
     how = model.neighbours
     y = unit(propagated(how.propagation.way, how.propagation.restart, smoothing(dense(ALIKE)), own))
     assert how.alignment is not None
-    np.testing.assert_allclose(codes, how.alignment.apply(unit_rows(torch.from_numpy(y))).numpy(), atol=1e-5)
+    np.testing.assert_allclose(codes, how.alignment.apply(unit_rms_rows(torch.from_numpy(y))).numpy(), atol=1e-5)
     plain = fit_graph((ALIKE.x, ALIKE.edge_index), 6, **{**SMALL, "steps": 4}, neighbours="none")
     own = plain.encode(ALIKE.x).astype(np.float64)
     expected = own.copy()

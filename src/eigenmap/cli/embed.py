@@ -14,7 +14,7 @@ from eigenmap.cli.nodes import NodeOptions, embed_nodes
 from eigenmap.cli.options import (
     HOW,
     OUTPUT,
-    SOURCES,
+    SOURCES_HELP,
     BatchOption,
     Device,
     DeviceOption,
@@ -68,7 +68,7 @@ def embed(
         Path,
         typer.Argument(
             metavar="SOURCE",
-            help=f"The images. {SOURCES} For a model of nodes a file of their features.",
+            help=f"The images. {SOURCES_HELP} For a model of nodes a file of their features.",
             show_default=False,
         ),
     ],
@@ -150,7 +150,7 @@ def embed(
     """
     from eigenmap.embedding import embed_images
     from eigenmap.embedding.files import SUFFIXES, names_file
-    from eigenmap.fitting.images import say_left_out
+    from eigenmap.fitting.images import log_left_out
     from eigenmap.model import Eigenmap
 
     require_path(out)
@@ -189,7 +189,7 @@ def embed(
         )
     if quiet or made is None:
         return
-    say_left_out(made.skipped, made.images, note)
+    log_left_out(made.skipped, made.images, note)
     if made.kept:
         note(f"{made.kept:,} shards were there already, from a run that was stopped.")
     inside = {".npy": f"names of the images: {names}", ".npz": "arrays codes and ids", "": f"shards of {shard_size:,}"}

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from zipfile import ZipFile
 
 from eigenmap.cli.console import note, progress_bar
-from eigenmap.cli.outputs import check_file, written
-from eigenmap.cli.work import encode_nodes
+from eigenmap.cli.encoding import encode_nodes
+from eigenmap.cli.outputs import atomic_output, check_file
 from eigenmap.core.errors import EigenmapError
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ def _new(model: Eigenmap, asked: NodeOptions, stored: Path) -> None:
 def _write(asked: NodeOptions, shape: tuple[int, int], codes: Iterable[Codes]) -> None:
     from eigenmap.embedding.files import names_file, remove_names, write_matrix
 
-    with written(asked.out) as file:
+    with atomic_output(asked.out) as file:
         if asked.out.suffix == ".npy":
             write_matrix(file, shape, codes)
         else:

@@ -1,11 +1,12 @@
-"""A model as an ONNX file: pixels in, ordered codes out, for any runtime and any number of images at a time.
+"""Export of a model to ONNX: pixels in, ordered codes out, for any runtime and batch size.
 
     export_onnx("runs/mine", "model.onnx", dim=64)
 
     session = onnxruntime.InferenceSession("model.onnx")
     codes = session.run(None, {"pixels": pixels})[0]      # uint8 (n, channels, size, size) -> float32 (n, 64)
 
-Everything `Eigenmap.encode` does to pixels of the right size is inside: scaling, network, rotation, weights, norm.
+The file contains everything that `Eigenmap.encode` does to pixels of the right size: scaling, network, rotation,
+weights, norm.
 """
 
 from __future__ import annotations
@@ -26,16 +27,16 @@ from torch.nn.functional import normalize
 
 from eigenmap.core.arguments import a_path
 from eigenmap.core.errors import EigenmapError
-from eigenmap.core.files import whole_file
+from eigenmap.core.files import atomic_write
 from eigenmap.model import Eigenmap
-from eigenmap.spectrum import unit_rows
+from eigenmap.spectrum import unit_rms_rows
 
 TOLERANCE = 1e-4
-"""How far a feature of a unit code may be from that of `Eigenmap.encode`; in float32 it is about 1e-6."""
+"""Largest accepted difference to a feature of `Eigenmap.encode`; in float32 it is about 1e-6."""
 
 
 class Pipeline(nn.Module):
-    """pixels -> codes of norm 1, as `Eigenmap.encode` computes them."""
+    """Maps pixels to codes of norm 1, as `Eigenmap.encode` computes them."""
 
     mean: Tensor
     rotation: Tensor
@@ -50,17 +51,17 @@ class Pipeline(nn.Module):
         self.register_buffer("rotation", (alignment.rotation * alignment.weights())[:, :dim].float())
 
     def forward(self, pixels: Tensor) -> Tensor:
-        """Codes (n, dim) of pixels (n, channels, size, size)."""
+        """Return codes (n, dim) of pixels (n, channels, size, size)."""
         features, psi = self.network(self.prepare(pixels))
-        rows = unit_rows(features if self.source == "encoder" else psi)
+        rows = unit_rms_rows(features if self.source == "encoder" else psi)
         return normalize((rows - self.mean) @ self.rotation, dim=1)
 
 
 def export_onnx(run: str | Path, out: str | Path, dim: int | None = None) -> float | None:
-    """Write a model as an ONNX file, with what it is in the file's metadata.
+    """Write a model as an ONNX file, with its description in the file's metadata.
 
     Returns:
-        The largest difference of a feature between ONNX Runtime and `Eigenmap.encode` on random pixels; None if
+        The largest difference of a feature between ONNX Runtime and `Eigenmap.encode` on random pixels, or None if
         onnxruntime is not installed.
 
     """
@@ -74,9 +75,9 @@ def export_onnx(run: str | Path, out: str | Path, dim: int | None = None) -> flo
     difference = _difference(content, model, dim)
     if difference is not None and not difference < TOLERANCE:
         raise EigenmapError(
-            f"ONNX Runtime computes other codes than the model (they differ by {difference:.2g}); nothing was written"
+            f"ONNX Runtime disagrees with the model (features differ by {difference:.2g}); nothing was written"
         )
-    with whole_file(out) as file:
+    with atomic_write(out) as file:
         file.write(content)
     return difference
 
@@ -112,7 +113,7 @@ def _pixels(model: Eigenmap, n: int) -> Tensor:
 
 
 def _difference(content: bytes, model: Eigenmap, dim: int) -> float | None:
-    """Largest difference to the model's own codes, on batches of several sizes."""
+    """Return the largest difference to the model's own codes, on batches of several sizes."""
     if importlib.util.find_spec("onnxruntime") is None:
         return None
     import onnxruntime
@@ -128,7 +129,7 @@ def _difference(content: bytes, model: Eigenmap, dim: int) -> float | None:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """The converter warns of its own innards, and of packages that are not there."""
+    """Silence the converter's warnings about its own internals and missing packages."""
     logger = logging.getLogger("torch.onnx")
     before = logger.level
     logger.setLevel(logging.ERROR)

@@ -39,7 +39,7 @@ from eigenmap.relations.graph import GraphPairs
 from eigenmap.relations.neighbour_codes import NeighbourCodes
 from eigenmap.relations.neighbourhood import Edges
 from eigenmap.relations.propagation import Matrix, Propagation, Smoothing, unit
-from eigenmap.spectrum import Alignment, Moments, best_alignment, unit_rows
+from eigenmap.spectrum import Alignment, Moments, best_alignment, unit_rms_rows
 
 CANDIDATES = (
     Propagation("S"),
@@ -111,7 +111,7 @@ def choose(
         wanted = best_of(scores)
     if wanted.way == "none":
         return Choice(NeighbourCodes(), share, scores)
-    y = unit_rows(torch.from_numpy(wanted.apply(smooth, own)))
+    y = unit_rms_rows(torch.from_numpy(wanted.apply(smooth, own)))
     return Choice(NeighbourCodes(wanted, align(y, sample, pairs, n_components)), share, scores)
 
 

@@ -15,17 +15,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from eigenmap.core.logging import LogFunction
 from eigenmap.fitting import align
 from eigenmap.fitting.neighbours import Choice, Encode
-from eigenmap.fitting.options import RunOptions, Say
+from eigenmap.fitting.options import RunOptions
 from eigenmap.fitting.problem import Problem, Task
 from eigenmap.fitting.run_folder import steps_of_run
-from eigenmap.model import Eigenmap, Source
+from eigenmap.model import CodeSource, Eigenmap
 from eigenmap.recipes.recipe import BaseRecipe
 from eigenmap.spectrum import Alignment
 from eigenmap.training import TrainingConfig, budget_in_words, loop, measure_step, start, steps_for_budget
-from eigenmap.training.environment import history
 from eigenmap.training.loop import TrainingResult
+from eigenmap.training.provenance import training_provenance
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -53,7 +54,9 @@ def fit(task: Task, options: RunOptions) -> Eigenmap:
     problem = trained.problem
     began = time.perf_counter()
     source, alignment = best_code(trained, options.say)
-    record = history(task.recipe, options.seed, trained.result, time.perf_counter() - began, trained.fabric.device)
+    record = training_provenance(
+        task.recipe, options.seed, trained.result, time.perf_counter() - began, trained.fabric.device
+    )
     record |= problem.facts(alignment, options.say)
     model = Eigenmap(problem.stored, alignment, source, problem.input, problem.encoder, record)
     if problem.neighbours is not None:
@@ -63,7 +66,7 @@ def fit(task: Task, options: RunOptions) -> Eigenmap:
     return model
 
 
-def _choose_neighbours(model: Eigenmap, choose: Callable[[Encode], Choice], say: Say) -> None:
+def _choose_neighbours(model: Eigenmap, choose: Callable[[Encode], Choice], say: LogFunction) -> None:
     """Settle how codes use neighbours where there are edges at inference."""
     choice = choose(lambda rows: model.encode(rows, batch_size=4096))
     model.neighbours = choice.codes
@@ -108,7 +111,7 @@ def step_seconds(task: Task, options: RunOptions, steps: int = 20, warmup: int =
     return measure_step(problem.network, problem.relation, problem.objective, config, fabric, steps, warmup)
 
 
-def best_code(trained: Trained, say: Say) -> tuple[Source, Alignment]:
+def best_code(trained: Trained, say: LogFunction) -> tuple[CodeSource, Alignment]:
     """The output of the network that makes the best codes on held-out pairs, and its alignment."""
     problem, result, recipe = trained.problem, trained.result, trained.task.recipe
     # Forward only: about a third of the work of training.
@@ -120,7 +123,7 @@ def best_code(trained: Trained, say: Say) -> tuple[Source, Alignment]:
     return align.best_output(aligned, recipe.n_components, say)
 
 
-def sources_of(recipe: BaseRecipe) -> Sequence[Source]:
+def sources_of(recipe: BaseRecipe) -> Sequence[CodeSource]:
     """The outputs among which the code is chosen."""
     return ("encoder", "projector") if recipe.codes == "auto" else (recipe.codes,)
 

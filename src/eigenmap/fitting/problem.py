@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from torch import nn
 
+from eigenmap.core.logging import LogFunction
 from eigenmap.fitting.align import Evidence
 from eigenmap.fitting.neighbours import Choice, Encode
 from eigenmap.model import EncoderSpec, ImageInput, NodeEncoderSpec, NodeInput
@@ -15,7 +16,7 @@ from eigenmap.networks import Network
 from eigenmap.recipes.recipe import BaseRecipe
 from eigenmap.spectrum import Alignment
 from eigenmap.training.config import Setting, TrainingConfig
-from eigenmap.training.health import HeldOut
+from eigenmap.training.health import HeldOutPairs
 from eigenmap.training.loop import Monitor, Relation
 
 if TYPE_CHECKING:
@@ -47,12 +48,12 @@ class Problem:
     stored: Network
     relation: Relation
     objective: nn.Module
-    held_out: HeldOut
+    held_out: HeldOutPairs
     evidence: Callable[[], Evidence]
     input: ImageInput | NodeInput
     encoder: EncoderSpec | NodeEncoderSpec
     identity: Mapping[str, Setting]
-    facts: Callable[[Alignment, Callable[[str], None]], dict[str, Any]]
+    facts: Callable[[Alignment, LogFunction], dict[str, Any]]
     pairs_to_align: int = 0
     monitor: Monitor | None = None
     neighbours: Callable[[Encode], Choice] | None = None

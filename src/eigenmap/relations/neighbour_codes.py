@@ -17,7 +17,7 @@ from torch.nn.functional import normalize
 from eigenmap.core.errors import EigenmapError
 from eigenmap.relations.neighbourhood import Edges, StoredNodes, filled, missing_nodes, new_nodes, require_known
 from eigenmap.relations.propagation import Matrix, Propagation, Smoothing
-from eigenmap.spectrum import Alignment, unit_rows
+from eigenmap.spectrum import Alignment, unit_rms_rows
 
 
 class Cut(NamedTuple):
@@ -48,7 +48,7 @@ class NeighbourCodes:
             code = rows[:, : cut.dim]
             code = normalize(code, dim=1) if cut.normalize else code
         else:
-            code = self.alignment.apply(unit_rows(rows), cut.dim, cut.t, unit=cut.normalize)
+            code = self.alignment.apply(unit_rms_rows(rows), cut.dim, cut.t, unit=cut.normalize)
         return np.asarray(code.numpy(), np.float32)
 
     def of_graph(self, own: Matrix, edges: object, missing: object, cut: Cut) -> Matrix:

@@ -16,7 +16,7 @@ from benchmarks.graphs.jobs import BASE, FORMS, RELATIONS, RIVALS, Job
 from benchmarks.graphs.rivals import bgrl, gcn, mlp, node2vec
 from benchmarks.graphs.tasks import load_task, make_task
 from eigenmap.data import Graph, load_graph
-from eigenmap.evaluation.nodes import Split
+from eigenmap.evaluation.nodes import NodeSplit
 
 N = 400
 
@@ -129,7 +129,7 @@ def test_withheld_nodes_leave_no_trace_in_training(folder: Path) -> None:
 
 def test_an_official_split_is_kept_and_unseen_nodes_come_from_its_test_part(folder: Path) -> None:
     graph = load_graph(folder / "planetoid_cora.npz")
-    official = Split(torch.arange(40), torch.arange(40, 80), torch.arange(80, N))
+    official = NodeSplit(torch.arange(40), torch.arange(40, 80), torch.arange(80, N))
     task = make_task(graph, "unseen", 0, 2, official)
     assert int(task.unseen.min()) >= 80 and len(task.unseen) == 80
     for split in task.splits:

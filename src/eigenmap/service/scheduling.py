@@ -1,7 +1,8 @@
-"""How much runs at once, and what happens to the rest: it waits in a short queue, or is told to come back.
+"""Concurrency limits: excess work waits in a short queue or is told to come back.
 
-A search reads every code once, whoever asks. So queries that wait together and ask the same way (length, filter,
-number of results) are answered by one scan: the longer the queue, the more queries a scan serves.
+A search reads every code once, no matter how many queries it answers. Queries that wait together and share their
+settings (length, filter, number of results) are therefore answered by one scan: the longer the queue,
+the more each scan serves.
 """
 
 from __future__ import annotations
@@ -16,42 +17,42 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from eigenmap.search import stopping
+from eigenmap.search import cancellation
 
-Ask = TypeVar("Ask", bound=Hashable)
-Query = TypeVar("Query")
-Answer = TypeVar("Answer")
+KeyT = TypeVar("KeyT", bound=Hashable)
+QueryT = TypeVar("QueryT")
+AnswerT = TypeVar("AnswerT")
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What the service takes on."""
+    """Limits of the service."""
 
     searches_waiting: int = 256
     searches_at_once: int = 32
-    """Queries in one scan."""
+    """Maximum number of queries per scan."""
     uploads_waiting: int = 16
     others_waiting: int = 512
-    """Pictures, pages of the gallery, the map."""
+    """Threads for pictures, gallery pages and the map."""
     requests: int = 1024
-    """Requests of all kinds that are being answered; more get 503."""
+    """Maximum number of requests being answered; further ones get 503."""
     upload_bytes: int = 16 * 2**20
     upload_pixels: int = 64_000_000
     upload_seconds: float = 30.0
     body_bytes: int = 2**20
-    """Of a request that is no upload."""
+    """Maximum body size in bytes of requests other than uploads."""
     search_seconds: float = 30.0
-    """From the arrival of a search to its answer; what takes longer is given up."""
+    """Maximum time from the arrival of a search to its answer; longer searches are stopped."""
     filter_conditions: int = 64
     filter_values: int = 1000
-    """In all conditions of a filter together."""
+    """Maximum number of values in all conditions of a filter together."""
     filter_characters: int = 65_536
-    """Of all names and texts of a filter together."""
+    """Maximum number of characters in all names and texts of a filter together."""
 
 
 class BusyError(Exception):
-    """Too much is waiting already; `retry_after` is in seconds."""
+    """Too many requests are waiting; `retry_after` is in seconds."""
 
     def __init__(self, retry_after: int = 1) -> None:
         super().__init__("the server is busy; try again soon")
@@ -59,7 +60,7 @@ class BusyError(Exception):
 
 
 class Slots:
-    """Runs blocking functions on a few threads of its own, and lets few of them wait.
+    """Pool of a few threads for blocking functions, with a short queue.
 
     slots = Slots(threads=1, waiting=16)
     await slots.run(function, argument)
@@ -72,7 +73,7 @@ class Slots:
 
     @asynccontextmanager
     async def taking(self) -> AsyncIterator[None]:
-        """A place among those that run or wait: taken before a body is read, so that few bodies are in memory."""
+        """Reserve a place among those that run or wait, before the body is read, so that few bodies are in memory."""
         if self.taken >= self._most:
             raise BusyError
         self.taken += 1
@@ -82,53 +83,53 @@ class Slots:
             self.taken -= 1
 
     async def run(self, function: Callable[..., T], *arguments: object) -> T:
-        """The result of a function, when its turn comes."""
+        """Run a function when its turn comes and return the result."""
         async with self.taking():
             return await self.run_taken(function, *arguments)
 
     async def run_taken(self, function: Callable[..., T], *arguments: object) -> T:
-        """The same for who has a place already."""
+        """Run a function for a caller that already has a place."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, function, *arguments)
 
     def close(self) -> None:
-        """Begin nothing more; nobody waits for what still runs."""
+        """Start nothing more, and do not wait for what is still running."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
-class Batches(Generic[Ask, Query, Answer]):
-    """Answers queries on one thread, together where they ask the same.
+class QueryBatcher(Generic[KeyT, QueryT, AnswerT]):
+    """Answers queries on one thread, batching those with equal settings.
 
-    `answer(ask, queries)` returns an answer, or an exception to be raised, for each query. It is stopped
-    (`eigenmap.search.stopping`) when nobody waits for any of its answers.
+    `answer(ask, queries)` returns an answer, or an exception to raise, for each query. It is stopped
+    (`eigenmap.search.cancellation`) when nobody waits for any of its answers.
     """
 
     def __init__(
         self,
-        answer: Callable[[Ask, Sequence[Query]], Sequence[Answer | Exception]],
+        answer: Callable[[KeyT, Sequence[QueryT]], Sequence[AnswerT | Exception]],
         waiting: int,
         at_once: int,
     ) -> None:
         self._answer = answer
         self._most = waiting
         self._at_once = at_once
-        self._groups: dict[Ask, deque[tuple[Query, asyncio.Future[Answer]]]] = {}
+        self._groups: dict[KeyT, deque[tuple[QueryT, asyncio.Future[AnswerT]]]] = {}
         self._wake = asyncio.Event()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="search")
         self._task: asyncio.Task[None] | None = None
-        self._running: list[asyncio.Future[Answer]] = []
+        self._running: list[asyncio.Future[AnswerT]] = []
         self.waiting = 0
         self.scans = 0
         self.scan_seconds = 0.0
 
     def start(self) -> None:
-        """Begin to answer; needs a running event loop."""
+        """Start answering; needs a running event loop."""
         self._task = asyncio.get_running_loop().create_task(self._serve())
 
-    async def ask(self, ask: Ask, query: Query) -> Answer:
-        """The answer to one query; `BusyError` if too many are waiting."""
+    async def ask(self, ask: KeyT, query: QueryT) -> AnswerT:
+        """Return the answer to one query; raise `BusyError` if too many are waiting."""
         if self.waiting >= self._most:
             raise BusyError
-        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[AnswerT] = asyncio.get_running_loop().create_future()
         self._groups.setdefault(ask, deque()).append((query, future))
         self.waiting += 1
         self._wake.set()
@@ -160,24 +161,24 @@ class Batches(Generic[Ask, Query, Answer]):
                 else:
                     future.set_result(answer)
 
-    def _run(self, ask: Ask, queries: Sequence[Query], unwanted: threading.Event) -> Sequence[Answer | Exception]:
-        with stopping.when(unwanted.is_set):
+    def _run(self, ask: KeyT, queries: Sequence[QueryT], unwanted: threading.Event) -> Sequence[AnswerT | Exception]:
+        with cancellation.cancel_when(unwanted.is_set):
             return self._answer(ask, queries)
 
-    def _take(self) -> tuple[Ask, list[tuple[Query, asyncio.Future[Answer]]]]:
-        """The group that has waited longest, or as much of it as is answered at once."""
+    def _take(self) -> tuple[KeyT, list[tuple[QueryT, asyncio.Future[AnswerT]]]]:
+        """Return the group that has waited longest, up to the maximum per scan."""
         ask = next(iter(self._groups))
         group = self._groups.pop(ask)
         taken = [group.popleft() for _ in range(min(len(group), self._at_once))]
         if group:
-            self._groups[ask] = group  # behind the others, so that nobody waits for ever
+            self._groups[ask] = group  # behind the others, so that nobody waits forever
         self.waiting -= len(taken)
         if not self._groups:
             self._wake.clear()
         return ask, taken
 
     async def close(self) -> None:
-        """Stop; whoever still waits is told that it is over, and nobody waits for what still runs."""
+        """Stop: tell those still waiting, and do not wait for what is still running."""
         if self._task is not None:
             self._task.cancel()
             with suppress(asyncio.CancelledError):
@@ -188,11 +189,11 @@ class Batches(Generic[Ask, Query, Answer]):
         self._thread.shutdown(wait=False, cancel_futures=True)
 
 
-def _all_done(futures: Sequence[asyncio.Future[Answer]]) -> threading.Event:
-    """An event that is set when all futures have a result or were cancelled."""
+def _all_done(futures: Sequence[asyncio.Future[AnswerT]]) -> threading.Event:
+    """Return an event that is set when all futures are done or cancelled."""
     done, left = threading.Event(), set(futures)
 
-    def forget(future: asyncio.Future[Answer]) -> None:
+    def forget(future: asyncio.Future[AnswerT]) -> None:
         left.discard(future)
         if not left:
             done.set()

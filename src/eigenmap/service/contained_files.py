@@ -1,7 +1,7 @@
-"""Files inside a folder, opened so that nothing leads out of it and nothing that is opened can block.
+"""Safe access to files inside a folder: no path leads out of it, and no file blocks when opened.
 
-A name is resolved first, so that links within the folder work, and then walked from the folder down without following
-any link: whoever changes a component meanwhile gets an error, not another file.
+A name is resolved first, so that links within the folder work. It is then walked from the folder down without following
+any link: if a component changes meanwhile, the caller gets an error, not another file.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _FOLDER = os.O_RDONLY | FOLDER | NO_FOLLOW | PLAIN
 
 @contextmanager
 def opened_inside(folder: Path, name: str) -> Iterator[int]:
-    """A descriptor of the regular file `name` in a folder, read-only; OSError or ValueError if there is none.
+    """Open the regular file `name` in a folder for reading; raise OSError or ValueError if there is none.
 
     with opened_inside(Path("photos"), "holiday/beach.jpg") as descriptor:
         os.fstat(descriptor)

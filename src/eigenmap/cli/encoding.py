@@ -1,11 +1,11 @@
-"""What several verbs do: read images or features for a model, and turn them into codes, with a bar for each."""
+"""Reading and encoding of inputs with progress bars, shared by several verbs."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from eigenmap.cli.console import progress_bar, sayer
+from eigenmap.cli.console import log_function, progress_bar
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -25,27 +25,27 @@ def read_images(
     strict: bool = False,
     quiet: bool = False,
 ) -> ImageSet:
-    """Images as the model takes them; says which files were left out.
+    """Read images in the model's format, reporting skipped files.
 
-    The word `catalogue`, where no file has that name, is the embedded catalogue.
+    The word `catalogue` means the embedded catalogue, unless a file has that name.
     """
     from eigenmap.data import load_images
     from eigenmap.data.images import catalogue
-    from eigenmap.fitting.images import say_skipped
+    from eigenmap.fitting.images import log_skipped
 
-    size, channels = model.image.size, model.image.channels  # refused here if the model is one of nodes
+    size, channels = model.image.size, model.image.channels  # raises if the model takes nodes
     embedded = source == Path("catalogue") and not Path("catalogue").exists()
     with progress_bar("reading", quiet) as tick:
         given = catalogue.load("train") if embedded else source
         images = load_images(given, size, channels, labels, strict, progress=tick)
-    say_skipped(images, sayer(quiet))
+    log_skipped(images, log_function(quiet))
     return images
 
 
 def encode_images(
     model: Eigenmap, images: ImageSet, dim: int, device: str, batch_size: int = 256, quiet: bool = False
 ) -> Codes:
-    """Codes of all images."""
+    """Return the codes of all images."""
     import numpy as np
 
     codes = np.empty((len(images), dim), np.float32)
@@ -61,7 +61,7 @@ def encode_images(
 def encode_nodes(
     model: Eigenmap, rows: Tensor | SparseRows, dim: int, device: str, batch_size: int = 256, quiet: bool = False
 ) -> Iterator[Codes]:
-    """Codes of nodes by their features, a batch at a time: features may stay on disk, and codes may go there."""
+    """Encode nodes by their features, batch by batch; features and codes may stay on disk."""
     with progress_bar("encoding", quiet) as tick:
         for start in range(0, len(rows), batch_size):
             stop = min(start + batch_size, len(rows))

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eigenmap.search.budget import spread, water_filling
+from eigenmap.search.bit_allocation import allocate_bytes, water_filling
 from eigenmap.search.codecs import blocks_of
 
 
@@ -45,7 +45,7 @@ def test_no_other_split_leaves_less(n_bytes):
         stored = sum(water_filling(variance[first:end], 8) for first, end in groups)
         return stored + variance[groups[-1][1] :].sum()
 
-    found = spread(variance, n_bytes, [(0, 7)])
+    found = allocate_bytes(variance, n_bytes, [(0, 7)])
     least = min(error(groups) for m in range(1, n_bytes + 1) for groups in every_split(7, m))
     assert error(found) == pytest.approx(least, rel=1e-12)
 
@@ -53,14 +53,14 @@ def test_no_other_split_leaves_less(n_bytes):
 @given(st.lists(st.floats(0, 1e6), min_size=1, max_size=40).map(np.array), st.integers(1, 12))
 def test_groups_follow_each_other_inside_blocks(variance, n_bytes):
     blocks = blocks_of(len(variance))
-    groups = spread(variance, n_bytes, blocks)
+    groups = allocate_bytes(variance, n_bytes, blocks)
     assert len(groups) <= n_bytes
     assert [first for first, _ in groups] == [0, *(end for _, end in groups)][: len(groups)]
     assert all(any(low <= first < end <= high for low, high in blocks) for first, end in groups)
 
 
 def test_important_features_share_a_byte_with_few_others():
-    groups = spread(np.arange(1, 257) ** -2.0, 16, blocks_of(256))
+    groups = allocate_bytes(np.arange(1, 257) ** -2.0, 16, blocks_of(256))
     sizes = [end - first for first, end in groups]
     assert len(groups) == 16 and sizes[0] == 1 and sizes[-1] > 10
     assert groups[-1][1] < 256 or sizes[-1] > 50

@@ -1,4 +1,4 @@
-"""How the command line says what a search compares: `--dim`, `--shortlist`, `--funnel`, `--rank-by`, `--where`."""
+"""Search options: `--dim`, `--shortlist`, `--funnel`, `--rank-by`, `--where`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Ranking(str, Enum):
-    """By what an index made with --bytes-per-item ranks at full length."""
+    """Ranking at full length of an index made with --bytes-per-item."""
 
     relevance = "relevance"
     cosine = "cosine"
@@ -29,7 +29,7 @@ SearchDimOption = Annotated[
         "--dim",
         "-d",
         metavar="N|auto",
-        help="Compare so many features; auto takes what `eigenmap advise` found best [dim](default: all)[/dim].",
+        help="Number of features to compare; auto uses the advice of `eigenmap advise` [dim](default: all)[/dim].",
         show_default=False,
     ),
 ]
@@ -38,7 +38,7 @@ ShortlistDimOption = Annotated[
     typer.Option(
         "--shortlist-dim",
         metavar="N",
-        help="Rank everything by so many features first, and only the best by --dim.",
+        help="Rank everything by this many features first, and only the best by --dim.",
         show_default=False,
         rich_help_panel=HOW,
     ),
@@ -48,7 +48,7 @@ ShortlistOption = Annotated[
     typer.Option(
         "--shortlist",
         metavar="N",
-        help="How many go on from the shortlist.",
+        help="Number of items kept from the shortlist.",
         show_default=False,
         rich_help_panel=HOW,
     ),
@@ -58,7 +58,7 @@ FunnelOption = Annotated[
     typer.Option(
         "--funnel",
         metavar="N:KEEP,...",
-        help="All stages, as features:items kept, for example 8:2000,32:200,256:10.",
+        help="All stages as features:items kept, for example 8:2000,32:200,256:10.",
         show_default=False,
         rich_help_panel=HOW,
     ),
@@ -67,7 +67,7 @@ RankOption = Annotated[
     Ranking | None,
     typer.Option(
         "--rank-by",
-        help="At full length, of an index made with --bytes-per-item: relevance counts how reliable an item's code is, "
+        help="Ranking at full length with --bytes-per-item: relevance takes the reliability of codes into account, "
         "cosine finds more of what full codes would [dim](default: relevance; other indexes rank by cosine)[/dim].",
         show_default=False,
         rich_help_panel=HOW,
@@ -78,7 +78,7 @@ WhereOption = Annotated[
     typer.Option(
         "--where",
         metavar="CONDITION",
-        help="Only items that meet it: label=cat, year>=2020, camera!=A. May be repeated.",
+        help="Only items that meet this condition: label=cat, year>=2020, camera!=A. May be repeated.",
         show_default=False,
         rich_help_panel=WHAT,
     ),
@@ -86,7 +86,7 @@ WhereOption = Annotated[
 
 
 def parse_dim(dim: str | None) -> int | Literal["auto"] | None:
-    """A number of features, "auto", or None for all."""
+    """Parse a number of features, "auto", or None for all."""
     if dim is None or dim == "auto":
         return dim  # type: ignore[return-value]
     if not re.fullmatch(r"[+-]?\d+", dim):
@@ -95,7 +95,7 @@ def parse_dim(dim: str | None) -> int | Literal["auto"] | None:
 
 
 def parse_funnel(funnel: str | None) -> list[tuple[int, int]] | None:
-    """The stages of a funnel.
+    """Parse the stages of a funnel.
 
     >>> parse_funnel("8:2000, 256:10")
     [(8, 2000), (256, 10)]
@@ -104,12 +104,12 @@ def parse_funnel(funnel: str | None) -> list[tuple[int, int]] | None:
         return None
     stages = [re.fullmatch(r"\s*(\d+):(\d+)\s*", stage) for stage in funnel.split(",")]
     if None in stages:
-        raise EigenmapError(f"a funnel is written as features:items kept, such as 8:2000,32:200,256:10, not {funnel!r}")
+        raise EigenmapError(f"write a funnel as features:items kept, such as 8:2000,32:200,256:10, not {funnel!r}")
     return [(int(stage[1]), int(stage[2])) for stage in stages if stage is not None]
 
 
-class Lengths:
-    """What the options ask for, checked before anything slow is done."""
+class SearchOptions:
+    """Validated search options."""
 
     def __init__(self, top: int | None, dim: str | None, shortlist_dim: int | None, shortlist: int | None) -> None:
         self.top = top
@@ -121,14 +121,14 @@ class Lengths:
         self.ranking: Ranking | None = None
 
     def check(self, index: CodeIndex) -> None:
-        """Raise an error if the index cannot be searched that way."""
+        """Raise an error if the index does not support these options."""
         if self.ranking is Ranking.relevance and not _has_reliability(index):
-            raise EigenmapError("--rank-by relevance needs an index of bits, as --bytes-per-item makes it")
+            raise EigenmapError("--rank-by relevance needs an index made with --bytes-per-item")
         if self.dim != "auto":
             index.stages(self.top, self.dim, self.shortlist_dim, self.shortlist, self.funnel)
 
     def search(self, index: CodeIndex, codes: Any, quiet: bool = False) -> Results:
-        """Results, with the recall of a funnel measured on the index's own items."""
+        """Search, measuring the recall of a funnel on the index's own items."""
         if self.ranking is not None:
             index.rank_by(self.ranking.value)
         staged = self.shortlist is not None or self.funnel is not None
@@ -141,7 +141,7 @@ class Lengths:
         )
 
     def similarity(self, index: CodeIndex, dim: int | None) -> str:
-        """What scores that compare `dim` features are."""
+        """Describe the scores of a comparison of `dim` features."""
         whole = dim == index.n_components
         if not _has_reliability(index) or not whole:
             return "cosine of the first dim features"
@@ -150,7 +150,7 @@ class Lengths:
 
 
 def _ask_for_advice(index: CodeIndex, quiet: bool) -> None:
-    """Measure which length to use, where that has not been done for as many items as there are now."""
+    """Measure which length to use, unless that was done for the current number of items."""
     from eigenmap.search.index import FEWEST_TO_ADVISE
 
     if len(index) >= FEWEST_TO_ADVISE and index.advice is None:
@@ -160,5 +160,5 @@ def _ask_for_advice(index: CodeIndex, quiet: bool) -> None:
 
 
 def _has_reliability(index: CodeIndex) -> bool:
-    """Whether items count by how reliable their codes are; codes of signs all have one length."""
+    """Tell whether items are weighted by the reliability of their codes; sign codes all have the same norm."""
     return index.about.metric == "cosine" and index.about.precision == "bits"

@@ -1,4 +1,4 @@
-"""A folder that is held open: its files are reached through its descriptor, whatever becomes of its name."""
+"""Open folder: its files are accessed through its descriptor, whatever happens to its name."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from eigenmap.core.folders import BusyFolderError
 
 
 def require_folders(path: Path) -> None:
-    """Refuse a system on which folders cannot be held open."""
+    """Refuse a system on which folders cannot be opened."""
     if not FOLDER:
         raise EigenmapError(f"{path} cannot be used: an index on disk needs a Unix-like system, such as Linux")
 
 
 class OpenFolder:
-    """Regular files of one folder, by their names; symbolic links among them are an OSError and never followed.
+    """Regular files of one folder, by name; symbolic links among them raise OSError and are never followed.
 
-    A folder that takes the place of this one does not change what is read here, and a folder that is removed can be
-    read as far as its files are still there.
+    Replacing the folder at its path does not change what is read here, and a removed folder can be read as long as its
+    files exist.
 
     folder = OpenFolder(Path("photos.index"))
     folder.read("index.json")
@@ -38,34 +38,34 @@ class OpenFolder:
         finalize(self, os.close, self.descriptor)
 
     def is_at(self, path: Path) -> bool | None:
-        """Whether the path leads here; None if there is nothing at the path."""
+        """Tell whether the path leads here; None if nothing is at the path."""
         try:
             return os.path.samestat(path.stat(), os.fstat(self.descriptor))
         except (FileNotFoundError, NotADirectoryError):
             return None
 
     def open(self, name: str, flags: int = os.O_RDONLY) -> int:
-        """A descriptor of a file."""
+        """Open a file and return its descriptor."""
         return open_regular(Path(name), flags, folder=self.descriptor)
 
     def stat(self, name: str) -> os.stat_result:
-        """Size and times of a regular file."""
+        """Return size and times of a regular file."""
         found = os.stat(name, dir_fd=self.descriptor, follow_symlinks=False)
         if not stat.S_ISREG(found.st_mode):
             raise OSError(errno.EINVAL, "it is not a regular file", name)
         return found
 
     def read(self, name: str, size: int = -1) -> bytes:
-        """The first bytes of a file, or all of it."""
+        """Read the first `size` bytes of a file, or all of it."""
         with os.fdopen(self.open(name), "rb") as stream:
             return stream.read(size)
 
     def names(self) -> list[str]:
-        """Everything in the folder."""
-        return sorted(os.listdir(self.descriptor))  # noqa: PTH208 - a descriptor is no path
+        """Return the names of everything in the folder."""
+        return sorted(os.listdir(self.descriptor))  # noqa: PTH208 - a descriptor is not a path
 
     def append(self, name: str, size: int, content: bytes | memoryview, durable: bool) -> None:
-        """Write to a file from `size` on, and drop what lies behind; a file that is shorter is an error."""
+        """Write to a file starting at `size`, dropping anything beyond; raise if the file is shorter."""
         descriptor = self.open(name, os.O_WRONLY | os.O_CREAT)
         try:
             there = os.fstat(descriptor).st_size
@@ -83,7 +83,7 @@ class OpenFolder:
             os.close(descriptor)
 
     def truncate(self, name: str, size: int) -> None:
-        """Cut a file off."""
+        """Truncate a file."""
         descriptor = self.open(name, os.O_WRONLY)
         try:
             os.ftruncate(descriptor, size)
@@ -91,9 +91,9 @@ class OpenFolder:
             os.close(descriptor)
 
     def replace(self, name: str, content: bytes, durable: bool = True) -> None:
-        """Write a file that appears whole under its name; only one writer at a time may do this."""
+        """Replace a file atomically; only one writer at a time may do this."""
         partial = f".{name}.partial"
-        self.remove(partial)  # of a writer that was killed; it may even be a link by now
+        self.remove(partial)  # left by a killed writer; it may even be a link
         try:
             self.append(partial, 0, content, durable)
             self.publish(partial, name, durable)
@@ -102,19 +102,19 @@ class OpenFolder:
             raise
 
     def publish(self, partial: str, name: str, durable: bool = True) -> None:
-        """Give a file its final name."""
+        """Rename a file to its final name."""
         os.replace(partial, name, src_dir_fd=self.descriptor, dst_dir_fd=self.descriptor)
         if durable:
             self.sync()
 
     def remove(self, name: str) -> None:
-        """Remove a file if it is there."""
+        """Remove a file if it exists."""
         with suppress(FileNotFoundError):
             os.unlink(name, dir_fd=self.descriptor)
 
     @contextmanager
     def locked(self, wait: bool = True) -> Iterator[None]:
-        """Keep others from changing the folder; without `wait`, `BusyFolderError` if somebody is changing it."""
+        """Keep others from changing the folder; without `wait`, raise `BusyFolderError` if it is in use."""
         try:
             lock = Lock(os.open(".", os.O_RDONLY | FOLDER | PLAIN, dir_fd=self.descriptor), wait)
         except BlockingIOError:
@@ -129,5 +129,5 @@ class OpenFolder:
         try:
             os.fsync(self.descriptor)
         except OSError as error:
-            if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some network file systems cannot
+            if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # unsupported by some network file systems
                 raise

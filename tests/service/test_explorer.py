@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from eigenmap import Eigenmap, EigenmapError
 from eigenmap.search import CodeIndex
-from eigenmap.service.state import Ask, Explorer, Item, id_of, key_of
+from eigenmap.service.explorer import Explorer, Item, SearchParameters, id_of, key_of
 from eigenmap.service.thumbnails import StoredPictures
 from eigenmap.service.uploads import Refused
 from tests.service.pictures import encoded
@@ -43,16 +43,16 @@ def reference(code: np.ndarray, columns: list[int], rows: list[int]) -> list[int
 def test_ordered_and_random_features_rank_as_a_slow_reference_does(dim: int) -> None:
     explorer = made()
     others = [row for row in range(N) if row != 7]
-    (found,) = explorer.answer(Ask("ordered", dim, 10), ["i7"])
+    (found,) = explorer.answer(SearchParameters("ordered", dim, 10), ["i7"])
     assert names(found) == [f"i{row}" for row in reference(CODES[7], list(range(dim)), others)[:10]]
-    (random,) = explorer.answer(Ask("random", dim, 10), ["i7"])
+    (random,) = explorer.answer(SearchParameters("random", dim, 10), ["i7"])
     order = np.random.default_rng(0).permutation(K).tolist()
     assert names(random) == [f"i{row}" for row in reference(CODES[7], order[:dim], others)[:10]]
 
 
 def test_several_queries_are_answered_at_once_and_each_for_itself() -> None:
     explorer = made()
-    asks = Ask("ordered", 4, 5)
+    asks = SearchParameters("ordered", 4, 5)
     together = explorer.answer(asks, ["i1", "gone", tuple(CODES[2].tolist()), "i3", (1.0, 2.0)])
     alone = [explorer.answer(asks, [query])[0] for query in ("i1", tuple(CODES[2].tolist()), "i3")]
     assert [names(together[i]) for i in (0, 2, 3)] == [names(answer) for answer in alone]
@@ -62,10 +62,10 @@ def test_several_queries_are_answered_at_once_and_each_for_itself() -> None:
 
 
 def test_filters_and_metadata() -> None:
-    (found,) = made().answer(Ask("ordered", K, 200, '{"label": "odd"}'), ["i7"])
+    (found,) = made().answer(SearchParameters("ordered", K, 200, '{"label": "odd"}'), ["i7"])
     assert not isinstance(found, Exception)
     assert len(found) == N // 2 - 1 and all(item.metadata == {"label": "odd"} for item in found)
-    (nothing,) = made().answer(Ask("random", K, 5, '{"label": "none"}'), ["i7"])
+    (nothing,) = made().answer(SearchParameters("random", K, 5, '{"label": "none"}'), ["i7"])
     assert nothing == []
 
 
@@ -73,20 +73,20 @@ def test_random_features_are_ready_only_when_prepared() -> None:
     index = CodeIndex(K)
     index.add(CODES, NAMES)
     explorer = Explorer(index, None, "test", StoredPictures(Path("nowhere")))
-    (answer,) = explorer.answer(Ask("random", 2, 3), ["i0"])
+    (answer,) = explorer.answer(SearchParameters("random", 2, 3), ["i0"])
     assert isinstance(answer, Refused) and answer.status == 503
     explorer.prepare()
-    assert len(names(explorer.answer(Ask("random", 2, 3), ["i0"])[0])) == 3
+    assert len(names(explorer.answer(SearchParameters("random", 2, 3), ["i0"])[0])) == 3
     assert explorer.quality_known and explorer.quality is None  # no labels
 
 
 def test_numbers_that_no_code_can_hold() -> None:
     huge = tuple(1e300 * float(value) for value in CODES[5])
-    (cosine,) = made().answer(Ask("ordered", K, 1), [huge])
+    (cosine,) = made().answer(SearchParameters("ordered", K, 1), [huge])
     assert names(cosine) == ["i5"]
-    (inner,) = made("inner").answer(Ask("ordered", K, 1), [huge])
+    (inner,) = made("inner").answer(SearchParameters("ordered", K, 1), [huge])
     assert isinstance(inner, Refused) and inner.status == 422
-    (zero,) = made().answer(Ask("ordered", K, 3), [(0.0,) * K])
+    (zero,) = made().answer(SearchParameters("ordered", K, 3), [(0.0,) * K])
     assert len(names(zero)) == 3
 
 
@@ -144,7 +144,7 @@ def test_an_upload_has_the_code_that_the_model_gives_it(
     (stored,) = explorer.index.codes(["bars/1.png"])
     np.testing.assert_allclose(code, stored, atol=1e-5)
     assert Eigenmap.load(served_index / "model").n_components == len(code)
-    (found,) = explorer.answer(Ask("ordered", 8, 1), [code])
+    (found,) = explorer.answer(SearchParameters("ordered", 8, 1), [code])
     assert names(found) == ["bars/1.png"]
 
 
@@ -157,5 +157,5 @@ def test_an_index_without_a_model_cannot_encode() -> None:
 
 
 def test_an_empty_index_is_refused() -> None:
-    with pytest.raises(EigenmapError, match="the index is empty"):
+    with pytest.raises(EigenmapError, match="empty"):
         Explorer(CodeIndex(3), None, "test", StoredPictures(Path("nowhere")))

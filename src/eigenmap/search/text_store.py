@@ -1,4 +1,4 @@
-"""Texts by row number, on disk or in memory: the ids of the items, and what is known of each."""
+"""Byte strings by row number, on disk or in memory: ids and metadata of the items."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from numpy.typing import NDArray
 
 from eigenmap.core.errors import EigenmapError
 from eigenmap.search.columns import map_file
-from eigenmap.search.described import RESTORE
+from eigenmap.search.index_file import RESTORE
 
 _AT_ONCE = 65_536
 
 
 class Texts:
-    """A list of byte strings; nothing of it ever changes.
+    """Immutable list of byte strings.
 
-    The first ones may be mapped from two files: the strings joined, and where each of them ends (int64). Nothing is
-    read until it is asked for, so that ten million are opened as fast as ten.
+    The first part may be mapped from two files: the joined strings, and the end of each (int64). Nothing is read until
+    it is requested, so ten million are opened as fast as ten.
 
     >>> texts = Texts().grown([b"a", b"bc"])
     >>> texts[1], len(texts)
@@ -31,12 +31,12 @@ class Texts:
         self._file: Path | None = None
         self._ends: NDArray[np.int64] = np.empty(0, np.int64)
         self._joined: NDArray[np.uint8] = np.empty(0, np.uint8)
-        self._recent: list[bytes] = []  # shared with those that grew from this one
-        self._own = 0  # so many of the recent ones are in this list
+        self._recent: list[bytes] = []  # shared with lists grown from this one
+        self._own = 0  # number of recent strings that belong to this list
 
     @classmethod
     def mapped(cls, joined: Path, ends: Path, count: int, size: int, folder: int | None = None) -> Texts:
-        """The first `count` texts of the two files (`map_file`), `size` bytes in all."""
+        """Map the first `count` strings of the two files (`map_file`), `size` bytes in total."""
         texts = cls()
         texts._file = ends
         texts._ends = map_file(ends, count, 8, folder).reshape(-1).view("<i8")
@@ -59,7 +59,7 @@ class Texts:
 
     def __iter__(self) -> Iterator[bytes]:
         start = 0
-        for low in range(0, len(self._ends), _AT_ONCE):  # numpy's numbers one by one are slow
+        for low in range(0, len(self._ends), _AT_ONCE):  # accessing NumPy scalars one by one is slow
             part = self._ends[low : low + _AT_ONCE]
             if part[0] < start or part[-1] > len(self._joined) or (part[1:] < part[:-1]).any():
                 self._refuse()
@@ -71,13 +71,13 @@ class Texts:
         yield from islice(self._recent, self._own)
 
     def _refuse(self) -> None:
-        raise EigenmapError(f"{self._file} is damaged: texts end where they cannot; {RESTORE}")
+        raise EigenmapError(f"{self._file} is damaged: it contains impossible positions; {RESTORE}")
 
     def grown(self, texts: Sequence[bytes]) -> Texts:
-        """These texts and more; only the newest of several lists may grow again."""
+        """Return these strings and more; only the newest of several lists may grow again."""
         more = Texts()
         more._file, more._ends, more._joined = self._file, self._ends, self._joined
-        # What an addition left that was given up half-way is not in any list.
+        # Leftovers of an aborted addition do not belong to any list.
         more._recent = self._recent if len(self._recent) == self._own else self._recent[: self._own]
         more._recent.extend(texts)
         more._own = len(more._recent)
@@ -85,5 +85,5 @@ class Texts:
 
 
 def ends_of(texts: Sequence[bytes], start: int) -> NDArray[np.int64]:
-    """Where each text ends, if the first begins at `start`."""
+    """Return the end of each string if the first begins at `start`."""
     return start + np.cumsum([len(text) for text in texts], dtype="<i8")

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from eigenmap.search import stopping
-from eigenmap.service.work import Batches, BusyError, Slots
+from eigenmap.search import cancellation
+from eigenmap.service.scheduling import BusyError, QueryBatcher, Slots
 
 
 class Recorder:
@@ -28,7 +28,7 @@ class Recorder:
         return [ValueError("odd") if query < 0 else 2 * query for query in queries]
 
 
-async def started(recorder: Recorder, batches: Batches[str, int, int]) -> asyncio.Task[int]:
+async def started(recorder: Recorder, batches: QueryBatcher[str, int, int]) -> asyncio.Task[int]:
     """A first query that is being answered, so that all others wait."""
     batches.start()
     first = asyncio.create_task(batches.ask("first", 1))
@@ -39,7 +39,7 @@ async def started(recorder: Recorder, batches: Batches[str, int, int]) -> asynci
 def test_queries_that_wait_together_and_ask_the_same_are_answered_together() -> None:
     async def main() -> None:
         recorder = Recorder()
-        batches: Batches[str, int, int] = Batches(recorder, waiting=10, at_once=3)
+        batches: QueryBatcher[str, int, int] = QueryBatcher(recorder, waiting=10, at_once=3)
         first = await started(recorder, batches)
         asks = [("a", 1), ("b", 2), ("a", 3), ("a", 4), ("a", 5), ("b", 6)]
         later = [asyncio.create_task(batches.ask(*each)) for each in asks]
@@ -57,7 +57,7 @@ def test_queries_that_wait_together_and_ask_the_same_are_answered_together() -> 
 def test_one_query_too_many_is_told_to_come_back() -> None:
     async def main() -> None:
         recorder = Recorder()
-        batches: Batches[str, int, int] = Batches(recorder, waiting=2, at_once=8)
+        batches: QueryBatcher[str, int, int] = QueryBatcher(recorder, waiting=2, at_once=8)
         first = await started(recorder, batches)
         later = [asyncio.create_task(batches.ask("a", n)) for n in (1, 2)]
         await asyncio.sleep(0)
@@ -76,7 +76,7 @@ def test_an_error_belongs_to_its_query_or_to_the_whole_scan() -> None:
     async def main() -> None:
         recorder = Recorder()
         recorder.go.set()
-        batches: Batches[str, int, int] = Batches(recorder, waiting=9, at_once=8)
+        batches: QueryBatcher[str, int, int] = QueryBatcher(recorder, waiting=9, at_once=8)
         batches.start()
         good, odd, broken = await asyncio.gather(
             batches.ask("a", 1), batches.ask("a", -1), batches.ask("broken", 1), return_exceptions=True
@@ -91,7 +91,7 @@ def test_an_error_belongs_to_its_query_or_to_the_whole_scan() -> None:
 def test_a_query_whose_client_has_gone_is_not_answered() -> None:
     async def main() -> None:
         recorder = Recorder()
-        batches: Batches[str, int, int] = Batches(recorder, waiting=9, at_once=8)
+        batches: QueryBatcher[str, int, int] = QueryBatcher(recorder, waiting=9, at_once=8)
         first = await started(recorder, batches)
         gone, stays = asyncio.create_task(batches.ask("a", 1)), asyncio.create_task(batches.ask("a", 2))
         await asyncio.sleep(0)
@@ -117,9 +117,9 @@ class Endless:
         self.began.set()
         try:
             while True:
-                stopping.check()
+                cancellation.raise_if_cancelled()
                 time.sleep(0.001)
-        except stopping.StoppedError:
+        except cancellation.SearchCancelledError:
             self.stopped.set()
             raise
 
@@ -127,7 +127,7 @@ class Endless:
 def test_what_nobody_waits_for_any_more_is_stopped() -> None:
     async def main() -> None:
         endless = Endless()
-        batches: Batches[str, int, int] = Batches(endless, waiting=9, at_once=8)
+        batches: QueryBatcher[str, int, int] = QueryBatcher(endless, waiting=9, at_once=8)
         batches.start()
         first = asyncio.create_task(batches.ask("short", 0))
         both = [asyncio.create_task(batches.ask("long", n)) for n in (1, 2)]
@@ -147,7 +147,7 @@ def test_what_nobody_waits_for_any_more_is_stopped() -> None:
 def test_closing_stops_what_runs() -> None:
     async def main() -> None:
         endless = Endless()
-        batches: Batches[str, int, int] = Batches(endless, waiting=9, at_once=8)
+        batches: QueryBatcher[str, int, int] = QueryBatcher(endless, waiting=9, at_once=8)
         batches.start()
         runs = asyncio.create_task(batches.ask("long", 1))
         await asyncio.to_thread(endless.began.wait, 60)
@@ -162,7 +162,7 @@ def test_closing_stops_what_runs() -> None:
 def test_closing_ends_what_waits() -> None:
     async def main() -> None:
         recorder = Recorder()
-        batches: Batches[str, int, int] = Batches(recorder, waiting=9, at_once=8)
+        batches: QueryBatcher[str, int, int] = QueryBatcher(recorder, waiting=9, at_once=8)
         await started(recorder, batches)
         waits = asyncio.create_task(batches.ask("a", 1))
         await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""How many steps fit into the time there is, measured on the machine that will take them."""
+"""Number of steps that fit into a given time, measured on this machine."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def steps_for_budget(seconds: float, step_seconds: float, least: int = 1, most: int = 1_000_000) -> int:
-    """The number of steps of `step_seconds` that fit into `seconds`, kept in least..most.
+    """Return the number of steps of `step_seconds` that fit into `seconds`, limited to least..most.
 
     >>> steps_for_budget(60, 0.25, least=100, most=1000)
     240
@@ -31,17 +31,17 @@ def steps_for_budget(seconds: float, step_seconds: float, least: int = 1, most: 
 
 
 def budget_in_words(steps: int, what: str, step_seconds: float, minutes: float) -> str:
-    """What a length of training came to: so many steps, or the fewest that make sense although they take longer.
+    """Describe the length of training: the steps that fit, or the minimum if that takes longer.
 
     >>> budget_in_words(240, "16 images", 0.25, 1.0)
     '240 steps of 16 images fit into 1 min.'
     >>> budget_in_words(20, "16 images", 6.0, 1.0)
-    '20 steps of 16 images, the fewest that make sense, will take about 2 min, not 1.'
+    '20 steps of 16 images, the minimum, will take about 2 min instead of 1.'
     """
     needed = steps * step_seconds / 60
     if needed <= minutes:
         return f"{steps:,} steps of {what} fit into {minutes:g} min."
-    return f"{steps:,} steps of {what}, the fewest that make sense, will take about {needed:.2g} min, not {minutes:g}."
+    return f"{steps:,} steps of {what}, the minimum, will take about {needed:.2g} min instead of {minutes:g}."
 
 
 def measure_step(
@@ -54,11 +54,11 @@ def measure_step(
     warmup: int = 3,
     at_most: float = 5.0,
 ) -> float:
-    """Seconds of the fastest training step, batch included, after `warmup` steps that are not counted.
+    """Return the seconds of the fastest training step, including its batch, after `warmup` uncounted steps.
 
-    The fastest, because whatever else the machine does in these seconds makes steps slower and never faster.
-    Counting ends after `at_most` seconds, so that on a slow machine it does not use up the time it is to divide.
-    It trains copies: network and objective stay as they are.
+    The fastest, because other load on the machine makes steps slower and never faster. Measurement stops after
+    `at_most` seconds, so that a slow machine does not spend its training time on it. Network and objective are copied
+    and stay unchanged.
     """
     fabric = fabric or start(config)
     learner = Learner(fabric, copy.deepcopy(network), copy.deepcopy(objective), config)
@@ -71,7 +71,7 @@ def measure_step(
         learner.step(step, relation.batch(step))
         _finish(fabric.device)
         taken.append(time.perf_counter() - began)
-        # All processes have to stop at the same step.
+        # All processes must stop at the same step.
         if fabric.broadcast(sum(taken) > at_most):
             break
     return fabric.broadcast(min(taken))
