@@ -34,7 +34,7 @@ from eigenmap.embedding.checksums import Checksum
 from eigenmap.relations.neighbourhood import Numbers
 from eigenmap.relations.propagation import Matrix, Propagation
 
-DESCRIPTION = "_nodes.json"
+MANIFEST = "_nodes.json"
 _FORMAT, _VERSION = "eigenmap-nodes", 1
 _MATRICES = ("codes", "own", "state")
 _NAMES = (*_MATRICES, "degrees", "indptr", "indices", "weights")
@@ -83,9 +83,7 @@ class NodeCodes:
         names = [name for name in _NAMES if f"{name}.npy" in about["files"]]
         lacking = {*expected(way), "degrees", "indptr", "indices"} - set(names)
         if lacking:
-            raise EigenmapError(
-                f"{path / DESCRIPTION} is damaged: it names no {min(lacking)}.npy; embed the graph again."
-            )
+            raise EigenmapError(f"{path / MANIFEST} is damaged: it names no {min(lacking)}.npy; embed the graph again.")
         arrays = {name: open_npy(path / f"{name}.npy") for name in names}
         n, k = about["nodes"], about["n_components"]
         for name, array in arrays.items():
@@ -102,7 +100,7 @@ class NodeCodes:
     @staticmethod
     def is_at(path: Path) -> bool:
         """Whether a folder says that it holds codes of nodes."""
-        return (path / DESCRIPTION).is_file()
+        return (path / MANIFEST).is_file()
 
     def __len__(self) -> int:
         return len(self.arrays["codes"])
@@ -135,7 +133,7 @@ class NodeCodes:
 
     def verify(self) -> list[str]:
         """Compare every file with its checksum: one line per file, or an error for the first that is damaged."""
-        lines = [f"{DESCRIPTION}: whole"]
+        lines = [f"{MANIFEST}: whole"]
         for name, wanted in sorted(self.checksums.items()):
             with (self.path / name).open("rb") as file:
                 if Checksum.of(file) != wanted:
@@ -169,28 +167,28 @@ def write_description(folder: Path, fingerprint: str, way: Propagation, loop: fl
                 checksums[f"{name}.npy"] = Checksum.of(file)._asdict()
     about = {"format": _FORMAT, "version": _VERSION, "fingerprint": fingerprint, **asdict(way)}
     about |= {"nodes": shape[0], "n_components": shape[1], "loop": loop, "files": checksums}
-    write_json(folder / DESCRIPTION, about)
+    write_json(folder / MANIFEST, about)
 
 
 def require_nodes(path: Path) -> None:
     """Refuse to replace anything but codes of nodes."""
-    ours = {DESCRIPTION, *(f"{name}.npy" for name in _NAMES)}
+    ours = {MANIFEST, *(f"{name}.npy" for name in _NAMES)}
     if not path.is_dir() or any(file.name not in ours for file in path.iterdir()):
         raise EigenmapError(f"{path} exists and is not a folder of codes of nodes; choose another name.")
 
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        about = read_json(path / DESCRIPTION)
+        about = read_json(path / MANIFEST)
     except (FileNotFoundError, NotADirectoryError):
         raise EigenmapError(
             f"{path} holds no codes of nodes: eigenmap embed RUN GRAPH --neighbours --out FOLDER makes them."
         ) from None
     except (OSError, ValueError) as error:
-        raise EigenmapError(f"{path / DESCRIPTION} is damaged or cannot be read: {error}.") from None
+        raise EigenmapError(f"{path / MANIFEST} is damaged or cannot be read: {error}.") from None
     if not isinstance(about, dict):
-        raise EigenmapError(f"{path / DESCRIPTION} is damaged: it is no description of codes of nodes.")
-    check_values(about, _CHECKS, "", path / DESCRIPTION)
+        raise EigenmapError(f"{path / MANIFEST} is damaged: it is no description of codes of nodes.")
+    check_values(about, _CHECKS, "", path / MANIFEST)
     return about
 
 
@@ -198,6 +196,4 @@ def _checksums(path: Path, files: Mapping[str, Any]) -> dict[str, Checksum]:
     try:
         return {name: Checksum(int(about["size"]), str(about["crc32"])) for name, about in files.items()}
     except (TypeError, KeyError, ValueError):
-        raise EigenmapError(
-            f"{path / DESCRIPTION} is damaged: its checksums are none; embed the graph again."
-        ) from None
+        raise EigenmapError(f"{path / MANIFEST} is damaged: its checksums are none; embed the graph again.") from None

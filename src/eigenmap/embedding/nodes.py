@@ -158,7 +158,7 @@ def ordered_rows(given: GraphRows, folder: Path, cut: Cut) -> Iterator[tuple[sli
     for start in range(0, len(given), ROWS):
         rows = slice(start, min(start + ROWS, len(given)))
         missing = given.missing[rows]
-        state = {name: np.asarray(array[rows]) for name, array in arrays.items() if name in ("own", "state", "last")}
+        state = {name: np.array(array[rows]) for name, array in arrays.items() if name in ("own", "state", "last")}
         if how.propagation.way == "none":
             y = np.where(missing[:, None], unit(state["last"]), state["own"]) if missing.any() else state["own"]
         elif how.propagation.way == "concat":
