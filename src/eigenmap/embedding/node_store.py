@@ -38,6 +38,11 @@ MANIFEST = "_nodes.json"
 _FORMAT, _VERSION = "eigenmap-nodes", 1
 _MATRICES = ("codes", "own", "state")
 _NAMES = (*_MATRICES, "degrees", "indptr", "indices", "weights")
+_TYPES: Mapping[str, tuple[Any, ...]] = {
+    **dict.fromkeys(("degrees", "weights"), (np.float64,)),
+    **dict.fromkeys(("indptr", "indices"), (np.int32, np.int64)),
+}
+"""What the numbers of a file are; float32 elsewhere."""
 _CHECKS: Checks = {
     "format": (_FORMAT, lambda value: value == _FORMAT),
     "version": (str(_VERSION), lambda value: value == _VERSION),
@@ -86,6 +91,9 @@ class NodeCodes:
             raise EigenmapError(f"{path / MANIFEST} is damaged: it names no {min(lacking)}.npy; embed the graph again.")
         arrays = {name: open_npy(path / f"{name}.npy") for name in names}
         n, k = about["nodes"], about["n_components"]
+        for name, array in arrays.items():
+            if array.dtype not in _TYPES.get(name, (np.float32,)):
+                raise EigenmapError(f"{path / name}.npy is damaged: it holds {array.dtype}; embed the graph again.")
         for name, array in arrays.items():
             shape = (n, k) if name in _MATRICES else (n + (name == "indptr"),)
             if name in ("indices", "weights"):

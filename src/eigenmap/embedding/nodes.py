@@ -1,7 +1,6 @@
 """Codes of all nodes of a graph, with their neighbours, in bounded memory.
 
     embed_nodes(model, graph.x, graph.walk(), "codes/")         # a folder that new nodes can have edges into
-    write_codes(model, graph.x, graph.walk(), file, dim=64)     # the codes alone
 
 Features are read and encoded a batch of rows at a time. What is then averaged over neighbours is a few columns of all
 rows at a time (`relations.propagation`): a graph of n nodes needs some n x 24 bytes per column, and as many columns are
@@ -10,7 +9,7 @@ taken together as fit into `memory`. Edges are read in strips. In between everyt
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,10 +20,10 @@ from torch import Tensor
 
 from eigenmap.core.arguments import a_path
 from eigenmap.core.errors import EigenmapError
-from eigenmap.core.files import sync_directory
-from eigenmap.core.folders import staged_folder
+from eigenmap.core.folders import scratch_folder, staged_folder
 from eigenmap.data.graphs.adjacency import Adjacency
-from eigenmap.embedding.node_store import require_nodes, write_description
+from eigenmap.embedding.files import write_matrix
+from eigenmap.embedding.node_store import expected, require_nodes, write_description
 from eigenmap.model import Eigenmap
 from eigenmap.networks import SparseRows
 from eigenmap.relations.neighbour_codes import Cut
@@ -94,23 +93,38 @@ def embed_nodes(
         raise EigenmapError("Stored codes name the model that made them: save the model first.")
     if out.exists():
         require_nodes(out)
-    with staged_folder(out, replace=overwrite, check=require_nodes) as staging:
-        smooth = Smoothing.of(walk)
-        make_states(given, smooth, staging, memory, batch_size, device, progress)
-        codes = _new(staging / "codes.npy", (len(given), model.n_components))
-        for rows, code in ordered_rows(given, staging, Cut(model.n_components)):
-            codes[rows] = code
-        _flushed(codes)
-        (staging / "last.npy").unlink(missing_ok=True)
-        np.save(staging / "degrees.npy", smooth.degrees)
-        np.save(staging / "indptr.npy", walk.indptr.cpu().numpy())
-        np.save(staging / "indices.npy", walk.indices.cpu().numpy())
-        if walk.cumulative is not None:
-            np.save(staging / "weights.npy", walk.cumulative.cpu().numpy())
-        way = model.neighbours.propagation
-        write_description(staging, model.weights_sha256, way, smooth.loop, (len(given), model.n_components))
-        sync_directory(staging)
+    smooth = Smoothing.of(walk)
+    with scratch_folder(out) as scratch:
+        make_states(given, smooth, scratch, memory, batch_size, device, progress)
+        with staged_folder(out, replace=overwrite, check=require_nodes) as staging:
+            _write_store(given, smooth, scratch, staging)
     return out
+
+
+def _write_store(given: GraphRows, smooth: Smoothing, scratch: Path, staging: Path) -> None:
+    """Write the files of a folder of codes from the states of all nodes."""
+    model, walk = given.model, given.walk
+    way, shape = model.neighbours.propagation, (len(given), model.n_components)
+    codes = (code for _, code in ordered_rows(given, scratch, Cut(model.n_components)))
+    write_rows(staging / "codes.npy", shape, codes)
+    for name in expected(way)[1:]:
+        state = np.load(scratch / f"{name}.npy", mmap_mode="r")
+        write_rows(
+            staging / f"{name}.npy", shape, (state[start : start + ROWS] for start in range(0, len(state), ROWS))
+        )
+    np.save(staging / "degrees.npy", smooth.degrees)
+    np.save(staging / "indptr.npy", walk.indptr.cpu().numpy())
+    np.save(staging / "indices.npy", walk.indices.cpu().numpy())
+    if walk.cumulative is not None:
+        np.save(staging / "weights.npy", walk.cumulative.cpu().numpy())
+    assert model.weights_sha256 is not None
+    write_description(staging, model.weights_sha256, way, smooth.loop, shape)
+
+
+def write_rows(path: Path, shape: tuple[int, int], blocks: Iterable[Matrix]) -> None:
+    """Write a matrix, block by block."""
+    with path.open("wb") as file:
+        write_matrix(file, shape, blocks)
 
 
 def make_states(
@@ -142,8 +156,6 @@ def make_states(
                 _set_columns(files[hop], columns, state)
         if progress is not None:
             progress(columns.stop, k)
-    for array in (own, *files.values()):
-        _flushed(array)
 
 
 def _states(way: Propagation, smooth: Smoothing, own: Matrix, hops: int) -> Iterator[Matrix]:
@@ -171,10 +183,6 @@ def ordered_rows(given: GraphRows, folder: Path, cut: Cut) -> Iterator[tuple[sli
 
 def _new(path: Path, shape: tuple[int, int]) -> Any:
     return np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=shape)
-
-
-def _flushed(array: Any) -> None:
-    array.flush()
 
 
 def _columns(array: Any, columns: slice) -> Matrix:
