@@ -17,7 +17,7 @@ from tests.graphs import Blocks, blocks
 from tests.relations.dense_propagation import propagated, smoothing, unit
 
 SMALL: dict[str, Any] = {"width": 16, "blocks": 1, "batch_size": 128, "device": "cpu", "progress": False, "steps": 60}
-ALIKE = blocks(600, noise=1.5, degree=10)
+ALIKE = blocks(600, degree=10)
 
 
 def unrelated() -> Blocks:
@@ -180,15 +180,6 @@ def test_shared_is_1_for_equal_ends_and_0_for_random_ones() -> None:
     own = rng.normal(size=(2000, 16)).astype(np.float32) + 1  # a mean in common says nothing
     assert shared(own, np.stack([np.arange(2000)] * 2)) == pytest.approx(1, abs=1e-6)
     assert abs(shared(own, rng.integers(2000, size=(2, 5000)))) < 0.02
-
-
-def test_what_common_neighbours_explain_is_subtracted() -> None:
-    sample = sample_graph(pairs_of(ALIKE), 0)
-    smooth, rng = Smoothing.of(sample.walk), np.random.default_rng(1)
-    noise = rng.normal(size=(600, 8)).astype(np.float32)
-    told = np.eye(8, dtype=np.float32)[ALIKE.y] + 0.3 * noise
-    assert abs(neighbours.shared_by_averages(smooth, noise, sample.ends, 0)) < 0.1
-    assert neighbours.shared_by_averages(smooth, told, sample.ends, 0) > 0.5
 
 
 def test_margins_and_the_best_way() -> None:

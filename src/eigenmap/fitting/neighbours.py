@@ -1,9 +1,8 @@
 r"""The choice of a way to use neighbours at inference, made at the end of a fit, on held-out edges and without labels.
 
-*Whether*: averaging keeps what neighbours share and cancels the rest. Take the plain average S h over training edges.
-What its two ends share at a held-out edge (mean cosine, in excess of that of random pairs) is partly due to common
-neighbours, so that the same is measured with the codes h dealt out to the nodes at random, and subtracted. Where less
-than 30 % is left, averaging would cancel most of what features say, and is left off.
+*Whether*: averaging keeps what the ends of edges share and cancels the rest. Where the codes of the two ends of a
+held-out edge, made from features alone, share less than a quarter (their mean cosine, in excess of that of random
+pairs), it would cancel most of a code, and is left off.
 
 *How*: every way (`relations.propagation`) is applied over the training edges, and judged by how well the propagated
 code of one end of a held-out edge finds the code, from features alone, of the other among up to 2,000 (mean reciprocal
@@ -50,8 +49,8 @@ CANDIDATES = (
 """What competes with features alone."""
 JUDGED_EDGES, OTHERS = 2_000, 2_000
 """Held-out edges on which ways are judged, and codes among which the right one is to be found."""
-SHARED = 0.3
-"""What the averages at the two ends of a held-out edge must have in common, beyond common neighbours."""
+SHARED = 0.25
+"""Share of their codes that the two ends of a held-out edge must have in common for averaging to be considered."""
 FEWEST_EDGES = 50
 """With fewer held-out edges nothing can be chosen."""
 FANOUT = 32
@@ -105,7 +104,7 @@ def choose(
     if sample.ends.shape[1] < (FEWEST_EDGES if wanted is None else 1):
         return nothing
     own, smooth = encode(x[sample.nodes.to(x.device)]), Smoothing.of(sample.walk)
-    share, scores = shared_by_averages(smooth, own, sample.ends, seed), list[Score]()
+    share, scores = shared(own, sample.ends), list[Score]()
     if wanted is None:
         scores = judge(CANDIDATES, smooth, own, sample.ends, seed) if share >= SHARED else []
         wanted = best_of(scores)
@@ -113,13 +112,6 @@ def choose(
         return Choice(NeighbourCodes(), share, scores)
     y = unit_rms_rows(torch.from_numpy(wanted.apply(smooth, own)))
     return Choice(NeighbourCodes(wanted, align(y, sample, pairs, n_components)), share, scores)
-
-
-def shared_by_averages(smooth: Smoothing, own: Matrix, ends: Numbers, seed: int) -> float:
-    """What averages over neighbours share at the two ends of held-out edges because of the codes they are made of."""
-    random: Any = np.random.default_rng(seed)
-    dealt = own[random.permutation(len(own))]
-    return shared(smooth(own), ends) - shared(smooth(dealt), ends)
 
 
 def shared(own: Matrix, ends: Numbers) -> float:

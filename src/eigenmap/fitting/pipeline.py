@@ -73,7 +73,7 @@ def _choose_neighbours(model: Eigenmap, choose: Callable[[Encode], Choice], say:
     model.training["neighbours"] = choice.record()
     if choice.shared is not None:
         way = choice.codes.propagation.in_words
-        say(f"Averages at the ends of held-out edges share {choice.shared:.0%}; way to use neighbours: {way}.")
+        say(f"The ends of held-out edges share {choice.shared:.0%} of their codes; way to use neighbours: {way}.")
 
 
 def train(task: Task, options: RunOptions) -> Trained:
