@@ -55,12 +55,21 @@ SLOW_FILES = (
 """Tests that need a browser, a database, Ray or ONNX, that kill and race, or that take many seconds."""
 
 
+def is_slow(path: Path) -> bool:
+    """Whether `make check` leaves a file or folder out."""
+    place = path.relative_to(Path(__file__).parent).as_posix()
+    return place in SLOW_FILES or f"{place}/".startswith(tuple(f"{folder}/" for folder in SLOW_FOLDERS))
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not import slow tests that are not asked for: their libraries take seconds to load."""
+    return True if config.option.markexpr == "not slow" and is_slow(collection_path) else None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what `make check` leaves out."""
-    here = Path(__file__).parent
     for item in items:
-        place = item.path.relative_to(here).as_posix()
-        if place in SLOW_FILES or place.startswith(tuple(f"{folder}/" for folder in SLOW_FOLDERS)):
+        if is_slow(item.path):
             item.add_marker("slow")
 
 

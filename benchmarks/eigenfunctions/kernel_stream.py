@@ -24,6 +24,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from benchmarks.common.timing import each_seconds, mean_seconds, wait
 from eigenmap.networks import MLP
 from eigenmap.objectives.moments import l2_normalise
 from eigenmap.objectives.ritz import ritz_quotient
@@ -208,15 +209,13 @@ def nystroem(landmarks: Tensor, k: int) -> Transform:
 
 def transform_rate(transform: Transform, z: Tensor, device: str, rows: int = 65536) -> float:
     """Points a second, the faster of two passes."""
-    seconds = []
+
+    def one_pass() -> None:
+        for part in torch.split(z, rows):
+            transform(part)
+
     with torch.no_grad():
-        for _ in range(2):
-            wait(device)
-            began = time.perf_counter()
-            for part in torch.split(z, rows):
-                transform(part)
-            wait(device)
-            seconds.append(time.perf_counter() - began)
+        seconds = each_seconds(one_pass, device, 2)
     return len(z) / min(seconds)
 
 
@@ -226,12 +225,7 @@ def product_peak(precision: str, device: str, size: int = 8192, seconds: float =
     a, b = (torch.randn(size, size, device=device, dtype=DTYPES[precision]) for _ in range(2))
     best, until = math.inf, time.perf_counter() + seconds
     while best == math.inf or time.perf_counter() < until:
-        wait(device)
-        began = time.perf_counter()
-        for _ in range(10):
-            torch.mm(a, b)
-        wait(device)
-        best = min(best, (time.perf_counter() - began) / 10)
+        best = min(best, mean_seconds(lambda step: torch.mm(a, b), device, 10, warmup=0))
     return 2 * size**3 / best
 
 
@@ -302,9 +296,3 @@ def _say(row: dict[str, Any]) -> None:
         f"card's own {row['product_peak'] / 1e12:.4g}; captured {row['captured']:.4f}",
         flush=True,
     )
-
-
-def wait(device: str) -> None:
-    """Until the device has done all it was told."""
-    if device.startswith("cuda"):
-        torch.cuda.synchronize()

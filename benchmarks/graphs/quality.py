@@ -2,7 +2,6 @@
 
     python -m benchmarks.graphs.quality run --data FOLDER --set planetoid_cora --method gcn --setting unseen --seed 0
     python -m benchmarks.graphs.quality cost --data FOLDER --set planetoid_cora
-    python -m benchmarks.graphs.plan sweep --data FOLDER --seconds 560 --side-by-side 8
 
 FOLDER holds <set>.npz files in the format of docs/graphs.md. Nodes are split 10 / 10 / 80 for training, validation and
 test; 1, 10 or 100 % of the training labels are used, stratified, at least one of each class. Every choice (settings of

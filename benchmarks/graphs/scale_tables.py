@@ -25,7 +25,7 @@ def scale(folder: Path) -> Iterator[str]:
     yield "## A graph of OGBN-Products' size"
     path = folder / FILE
     if not path.is_file():
-        yield f"{NOT_RUN.capitalize()} (`python -m benchmarks.graphs.scale --json benchmarks/graphs/results/{FILE}`)."
+        yield f"{NOT_RUN.capitalize()} (`python -m benchmarks graphs run graphs-scale`)."
         return
     result: Result = json.loads(path.read_text(encoding="utf-8"))
     graph, more = result["graph"], result.get("graph of more edges", {})
