@@ -56,6 +56,18 @@ def test_new_nodes_of_a_stored_graph(place: Path, tmp_path: Path) -> None:
     np.testing.assert_array_equal(np.load(tmp_path / "bare.npy"), expected)
 
 
+def test_nodes_that_arrive_are_appended(place: Path, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    succeed("embed", place / "run", place / "graph.npz", "--neighbours", "-o", store, "--quiet")
+    said = succeed("embed", place / "run", place / "new.npz", "--append", "-o", store).err
+    assert "2 new codes, 1 of neighbours refreshed, 92 in all" in " ".join(said.split())
+    assert len(NodeCodes.open(store)) == 92
+    append = ("embed", place / "run", place / "new.npz", "--append", "-o", store)
+    assert "joins two stored nodes" in refused(*append)  # again
+    assert "full length" in refused(*append, "--dim", 2)
+    assert "leave --stored out" in refused(*append, "--stored", store)
+
+
 def test_what_is_refused(place: Path, tmp_path: Path) -> None:
     store = tmp_path / "store"
     embed = ("embed", place / "run", place / "graph.npz")

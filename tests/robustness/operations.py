@@ -21,6 +21,7 @@ from eigenmap.cli.outputs import write_json_output
 from eigenmap.data.graphs.files import save_graph
 from eigenmap.data.graphs.graph import Graph, load_graph
 from eigenmap.description import MODEL_FORMAT, format_of
+from eigenmap.embedding.append import append_nodes
 from eigenmap.embedding.node_store import NodeCodes
 from eigenmap.embedding.nodes import embed_nodes
 from eigenmap.embedding.shards import Codebook
@@ -145,6 +146,21 @@ class EmbedNodes(Operation):
         stored = NodeCodes.open(folder / "new" / "codes")
         stored.verify()
         return table(range(len(stored)), stored.codes), stored.walk().edges().tolist()
+
+
+class AppendNodes(EmbedNodes):
+    """Nodes that arrive one after another."""
+
+    def prepare(self, folder: Path) -> None:
+        self.embed(folder, seed=0)
+
+    def steps(self) -> list[Step]:
+        return [partial(self.append, number=number) for number in (12, 13)]
+
+    def append(self, folder: Path, number: int) -> None:
+        model, path = Eigenmap.load(self.inputs / "nodes"), folder / "new" / "codes"
+        if len(NodeCodes.open(path)) == number:  # else it had arrived before
+            append_nodes(model, path, np.ones((1, 8), np.float32), [[number, number], [0, number - 1]])
 
 
 class EmbedFile(Operation):

@@ -59,6 +59,8 @@ Examples:
 
 [cyan]  eigenmap embed runs/graph new_nodes.npz --stored nodes/ --out codes.npy[/cyan]
 
+[cyan]  eigenmap embed runs/graph new_nodes.npz --append --out nodes/[/cyan]
+
 [cyan]  torchrun --nproc-per-node 4 --no-python eigenmap embed runs/mine PHOTOS/ --out codes/[/cyan]
 """,
 )
@@ -136,6 +138,14 @@ def embed(
             rich_help_panel=HOW,
         ),
     ] = None,
+    append: Annotated[
+        bool,
+        typer.Option(
+            "--append",
+            help="Add the new nodes of SOURCE to the codes of a graph in --out, and refresh those of their neighbours.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = False,
     batch_size: BatchOption = 256,
     device: DeviceOption = Device.auto,
     strict: StrictOption = False,
@@ -163,14 +173,11 @@ def embed(
     if Eigenmap.is_of_nodes(run):
         if engine is Engine.ray:
             raise EigenmapError("--engine ray is for images; the codes of nodes are made on this machine.")
-        embed_nodes(
-            NodeOptions(
-                run, source, out, dim, place, batch_size, force, quiet, neighbours or stored is not None, stored
-            )
-        )
+        used = neighbours or append or stored is not None
+        embed_nodes(NodeOptions(run, source, out, dim, place, batch_size, force, quiet, used, stored, append))
         return
-    if neighbours or stored is not None:
-        raise EigenmapError(f"--neighbours and --stored are for models of nodes, and {run} is one of images.")
+    if neighbours or append or stored is not None:
+        raise EigenmapError(f"--neighbours, --stored and --append are for models of nodes, and {run} is one of images.")
     with progress_bar("encoding", quiet) as tick:
         made = embed_images(
             run,

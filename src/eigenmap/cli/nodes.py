@@ -33,6 +33,7 @@ class NodeOptions:
     quiet: bool
     neighbours: bool = False
     stored: Path | None = None
+    append: bool = False
 
     @property
     def is_folder(self) -> bool:
@@ -45,6 +46,9 @@ def embed_nodes(asked: NodeOptions) -> None:
     from eigenmap.embedding.files import names_file
     from eigenmap.model import Eigenmap
 
+    if asked.append:
+        _append(Eigenmap.load(asked.run), asked)
+        return
     if not asked.is_folder:
         if asked.out.suffix not in FILES:
             kinds = ", or name a folder" if asked.neighbours and asked.stored is None else ""
@@ -145,6 +149,30 @@ def _new(model: Eigenmap, asked: NodeOptions, stored: Path) -> None:
         batch_size=asked.batch_size,
     )
     _write(asked, codes.shape, [codes])
+
+
+def _append(model: Eigenmap, asked: NodeOptions) -> None:
+    """Add new nodes to a folder of codes."""
+    from eigenmap.data.graphs.files import read_new_nodes
+    from eigenmap.embedding.append import append_nodes
+    from eigenmap.embedding.node_store import NodeCodes
+
+    if asked.dim is not None:
+        raise EigenmapError("A folder of codes of nodes has them at full length; leave --dim out and cut them later.")
+    if asked.stored is not None:
+        raise EigenmapError("--append adds the new nodes to --out; leave --stored out.")
+    new = read_new_nodes(asked.source, len(NodeCodes.open(asked.out)), model.input.n_features)  # type: ignore[union-attr]
+    made = append_nodes(
+        model,
+        asked.out,
+        new.x,
+        new.edges,
+        missing=new.missing,
+        batch_size=asked.batch_size,
+        device=asked.device,
+    )
+    if not asked.quiet:
+        note(f"{made.new:,} new codes, {made.refreshed:,} of neighbours refreshed, {made.nodes:,} in all: {asked.out}")
 
 
 def _write(asked: NodeOptions, shape: tuple[int, int], codes: Iterable[Codes]) -> None:

@@ -208,16 +208,21 @@ class Neighbourhood:
         return np.asarray(self.inside @ h + self.outside @ boundary, np.float32)
 
 
+def require_new(edges: Edges, n_stored: int) -> None:
+    """Refuse edges between two stored nodes."""
+    between = (edges.index < n_stored).all(0)
+    if bool(between.any()):
+        a, b = edges.index[:, int(between.int().argmax())].tolist()
+        raise EigenmapError(
+            f"The edge ({a}, {b}) joins two stored nodes; give edges of new nodes ({n_stored} and above) only."
+        )
+
+
 def new_nodes(edges: Edges, stored: StoredNodes, count: int) -> Neighbourhood:
     """The neighbourhood of `count` new nodes, numbered after the stored ones."""
     n = len(stored)
+    require_new(edges, n)
     index = edges.index
-    between = (index < n).all(0)
-    if bool(between.any()):
-        a, b = index[:, int(between.int().argmax())].tolist()
-        raise EigenmapError(
-            f"The edge ({a}, {b}) joins two stored nodes; give edges of new nodes ({n} and above) only."
-        )
     # Compact numbers: the nodes that occur, stored ones first.
     named = torch.unique(torch.cat([index.flatten(), torch.arange(n, n + count)]))
     walk = Edges(torch.searchsorted(named, index.contiguous()), edges.weights).walk(len(named))
