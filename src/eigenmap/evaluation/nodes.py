@@ -2,13 +2,14 @@
 
 Nodes are split into training, validation and test; a share of the training labels is used (1, 10, 100 %); a probe is
 fitted to the codes of those nodes, whatever it has to choose is chosen on the validation nodes, and the test nodes are
-classified once. Three probes, all of them linear:
+classified once. Four probes, the first three of them linear:
 
 | name       | what it is | chosen on validation |
 | ---------- | --- | --- |
 | `ridge`    | closed form: least squares on one-hot labels | the penalty |
 | `logistic` | BGRL's [1]: rows of norm 1, one logistic regression a class | C = 2^-10 ... 2^10 |
 | `paper`    | Neural Eigenmap's [2]: softmax regression by SGD with label smoothing | the epoch |
+| `few`      | also looks at codes without labels (`few_labels`) | logistic, prototypes or label spreading |
 
     split = random_split(labels, seed=0)                        # 10 % / 10 % / 80 % of the labelled nodes
     rows = evaluate_nodes(codes, labels, [split], shares=(0.01, 0.1, 1.0), dims=[8, 64, 256])
@@ -31,6 +32,7 @@ from torch.nn import functional as F
 
 from eigenmap.core.arguments import whole_number
 from eigenmap.core.errors import EigenmapError
+from eigenmap.evaluation.few_labels import Classifier, Labelled, fit_probe_few
 from eigenmap.evaluation.probe import LAMBDAS, LinearProbe, fit_ridge, fractions
 from eigenmap.evaluation.ranking import CodesLike, codes_as_tensor, device_of
 
@@ -47,13 +49,6 @@ class NodeSplit(NamedTuple):
     train: Tensor
     validation: Tensor
     test: Tensor
-
-
-class Labelled(NamedTuple):
-    """Codes of some nodes and their classes."""
-
-    x: Tensor
-    y: Tensor
 
 
 class UnitRowProbe(LinearProbe):
@@ -214,6 +209,8 @@ FitProbe = Callable[[Labelled, Labelled], LinearProbe]
 
 PROBES: Mapping[str, FitProbe] = {"ridge": fit_probe_ridge, "logistic": fit_probe_logistic, "paper": fit_probe_paper}
 """Probes by name."""
+FEW = "few"
+"""The probe that looks at codes without labels, too (`evaluation.few_labels`)."""
 
 
 def evaluate_nodes(
@@ -238,15 +235,15 @@ def evaluate_nodes(
         splits: one a run, from `random_split` or given with the data.
         shares: of the training labels, in (0, 1].
         dims: code lengths; by default those of `DIMS` that the codes have, and all features.
-        probe: one of `PROBES`.
+        probe: one of `PROBES`, or "few", which looks at the codes of all nodes.
         device: where to compute; by default where the codes are.
 
     Returns:
         One row for each share and length, shares first.
 
     """
-    if probe not in PROBES:
-        raise EigenmapError(f"probe must be one of {', '.join(PROBES)}, not {probe!r}")
+    if probe not in (*PROBES, FEW):
+        raise EigenmapError(f"probe must be one of {', '.join((*PROBES, FEW))}, not {probe!r}")
     x, y = _checked(codes, labels, splits, device)
     width = x.shape[1]
     lengths = [whole_number(dim, "dim", 1, width) for dim in dims] if dims else default_dims(width)
@@ -256,7 +253,7 @@ def evaluate_nodes(
         distinct = splits[:1] if same else splits
         trains = [few_labels(y, split.train, share, seed=run) for run, split in enumerate(distinct)]
         for dim in lengths:
-            scores = list(_scores(x[:, :dim], y, distinct, trains, PROBES[probe]))
+            scores = list(_scores(x[:, :dim], y, distinct, trains, probe))
             accuracies = [accuracy for _, accuracy in scores]
             rows.append(
                 NodeRow(
@@ -283,13 +280,17 @@ def default_dims(n_components: int) -> list[int]:
 
 
 def _scores(
-    x: Tensor, y: Tensor, splits: Sequence[NodeSplit], trains: Sequence[Tensor], fit: FitProbe
+    x: Tensor, y: Tensor, splits: Sequence[NodeSplit], trains: Sequence[Tensor], probe: str
 ) -> Iterator[tuple[float, float]]:
     """Accuracy on validation and test nodes of every run."""
     for split, train in zip(splits, trains, strict=True):
         parts = [Labelled(x[nodes], y[nodes]) for nodes in (train, split.validation, split.test)]
-        probe = fit(parts[0], parts[1])
-        yield probe.accuracy(*parts[1]), probe.accuracy(*parts[2])
+        fitted: Classifier
+        if probe == FEW:
+            fitted = fit_probe_few(parts[0], parts[1], x, fit_probe_logistic(parts[0], parts[1]))
+        else:
+            fitted = PROBES[probe](parts[0], parts[1])
+        yield fitted.accuracy(*parts[1]), fitted.accuracy(*parts[2])
 
 
 def _checked(

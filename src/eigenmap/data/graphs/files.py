@@ -145,7 +145,7 @@ def save_graph(graph: Graph, path: str | Path) -> Path:
         walk = graph.walk()
         arrays |= {"indptr": walk.indptr, "indices": walk.indices, "weights": walk.cumulative}
     else:
-        arrays |= dict(zip(("edge_index", "edge_weight"), _edges(graph), strict=True))
+        arrays |= dict(zip(("edge_index", "edge_weight"), edges_of(graph), strict=True))
     plain = {name: value.cpu().numpy() for name, value in arrays.items() if value is not None}
     try:
         if folder:
@@ -158,7 +158,7 @@ def save_graph(graph: Graph, path: str | Path) -> Path:
     return path
 
 
-def _edges(graph: Graph) -> tuple[Tensor, Tensor | None]:
+def edges_of(graph: Graph) -> tuple[Tensor, Tensor | None]:
     """Return the list of edges and their weights, converting the walk's own form if necessary."""
     if graph.edge_index is not None:
         return graph.edge_index, graph.edge_weight
