@@ -176,7 +176,7 @@ def _shapes(about: Mapping[str, Any], r: int, own_encoder: bool) -> dict[str, tu
         shapes |= {"neighbours.eigenvalues": (r,), "neighbours.power": (r,)}
     if "n_features" in input and not own_encoder:
         width = encoder["width"]
-        shapes["network.encoder.stem.weight"] = (input["n_features"], width)
+        shapes["network.encoder.stem.weight"] = (input["n_features"] * (input.get("hops", 0) + 1), width)
         for block in range(encoder.get("blocks", 5)):
             shapes[f"network.encoder.blocks.{block}.layers.0.weight"] = (width, width)
     return shapes
@@ -270,7 +270,10 @@ _STANDARDISATION: Checks = {
     "mean": ("a list of 1 or 3 finite numbers", _some_numbers(-1e30)),
     "std": ("a list of 1 or 3 positive numbers", _some_numbers(1e-30)),
 }
-_NODES: Checks = {"n_features": ("a whole number of at least 1", SIZE)}
+_NODES: Checks = {
+    "n_features": ("a whole number of at least 1", SIZE),
+    "hops?": ("a whole number from 0 to 10", whole_between(0, 10)),
+}
 _ENCODER: Checks = {
     "name": ("the name of an encoder, or null", optional(is_text)),
     "stem?": (f"one of {', '.join(STEMS)}", lambda value: value in STEMS),

@@ -31,9 +31,10 @@ from eigenmap.description import DESCRIPTION as DESCRIPTION
 from eigenmap.description import MODEL_FORMAT, VERSION, check_tensors, read_description
 from eigenmap.description import WEIGHTS as WEIGHTS
 from eigenmap.networks import Network, ResidualMLP, SparseRows, build_encoder
+from eigenmap.relations.feature_propagation import propagated_features, without_rows
 from eigenmap.relations.neighbour_codes import Cut, NeighbourCodes, require_same
-from eigenmap.relations.neighbourhood import StoredNodes
-from eigenmap.relations.propagation import Propagation
+from eigenmap.relations.neighbourhood import StoredNodes, missing_nodes, smoothing
+from eigenmap.relations.propagation import Propagation, Smoothing
 from eigenmap.saved import WAITING, prefixed, read_model, weights_of, write_model
 from eigenmap.spectrum import Alignment, unit_rms_rows
 
@@ -64,6 +65,13 @@ class NodeInput:
     """What the network of a graph model sees: the features of a node, and nothing of the graph."""
 
     n_features: int
+    hops: int = 0
+    """How often features were averaged over neighbours for the network to see; with 0 it sees a node's own alone."""
+
+    @property
+    def width(self) -> int:
+        """Length of what the network sees."""
+        return self.n_features * (self.hops + 1)
 
     def read(self, x: object) -> Tensor | SparseRows:
         """Checked rows of features, dense or sparse, from whatever matrix a caller has."""
@@ -104,7 +112,7 @@ class NodeEncoderSpec:
 
     def build(self, node: NodeInput, feature_dropout: float = 0.0) -> ResidualMLP:
         """A freshly initialised encoder of this shape."""
-        return ResidualMLP(node.n_features, self.width, self.blocks, feature_dropout)
+        return ResidualMLP(node.width, self.width, self.blocks, feature_dropout)
 
 
 class Eigenmap:
@@ -227,8 +235,15 @@ class Eigenmap:
             return self._with_neighbours(rows, edges, missing, stored, Cut(dim, t, normalize), batch_size)
         if missing is not None or stored is not None:
             raise EigenmapError("missing and stored go with edges: give the edges of the nodes, too.")
-        codes = [self.alignment.apply(psi, dim, t, unit=normalize) for psi in self.raw(rows, batch_size)]
-        return cast(Codes, torch.cat([torch.empty(0, dim), *codes]).numpy())
+        if isinstance(self.input, NodeInput) and self.input.hops:
+            raise EigenmapError("This model was trained to see averages over neighbours: give the edges of the nodes.")
+        return self.codes_of(rows, Cut(dim, t, normalize), batch_size)
+
+    def codes_of(self, rows: Tensor | SparseRows, cut: Cut | None = None, batch_size: int = 4096) -> Codes:
+        """Codes of what the network sees, pixels or features as they are; full length by default."""
+        cut = cut or Cut(self.n_components)
+        codes = [self.alignment.apply(psi, cut.dim, cut.t, unit=cut.normalize) for psi in self.raw(rows, batch_size)]
+        return cast(Codes, torch.cat([torch.empty(0, cut.dim), *codes]).numpy())
 
     def _with_neighbours(
         self,
@@ -242,12 +257,26 @@ class Eigenmap:
         if not isinstance(self.input, NodeInput):
             raise EigenmapError("edges belong to the nodes of a graph, and this is a model of images; leave them out.")
         how = self.neighbours
+        if self.input.hops:
+            if stored is not None:
+                raise EigenmapError(
+                    "This model sees features of neighbours, which are not stored; embed the whole graph again."
+                )
+            rows = self.seen(rows, smoothing(edges, len(rows)), missing)
         # What is propagated is the code itself, at full length: that is also what is stored of a graph.
-        own = self.encode(rows, t=cut.t if how.alignment is None else None, batch_size=batch_size)
+        own = self.codes_of(rows, Cut(self.n_components, cut.t if how.alignment is None else None), batch_size)
         if stored is None:
             return how.of_graph(own, edges, missing, cut)
         require_same(stored, self.weights_sha256, how, self.n_components)
         return how.of_new_nodes(own, edges, missing, stored, cut)
+
+    def seen(self, rows: Tensor | SparseRows, smooth: Smoothing, missing: object = None) -> Tensor | SparseRows:
+        """What the network of a graph model sees: features of the nodes, and their averages if it learned with them."""
+        hops = self.input.hops if isinstance(self.input, NodeInput) else 0
+        if hops == 0:
+            return rows
+        unknown = missing_nodes(missing, len(rows))
+        return propagated_features(without_rows(rows, unknown) if unknown.any() else rows, smooth, hops)
 
     @torch.inference_mode()
     def raw(
@@ -285,7 +314,7 @@ class Eigenmap:
             "format": MODEL_FORMAT,
             "version": VERSION,
             "weights_sha256": digest,
-            "input": asdict(self.input),
+            "input": _input_description(self.input),
             "encoder": asdict(self.encoder),
             "network": {
                 "n_components": self.network.n_components,
@@ -367,6 +396,13 @@ def _alignment(about: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Align
     if about.get("quality") is None:
         numbers["quality"] = float("nan")
     return Alignment(**numbers)
+
+
+def _input_description(input: ImageInput | NodeInput) -> dict[str, Any]:
+    about = asdict(input)
+    if isinstance(input, NodeInput) and input.hops == 0:
+        del about["hops"]  # as earlier versions have it, and can read it
+    return about
 
 
 def _numbers(alignment: Alignment) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from eigenmap.core.errors import EigenmapError
 from eigenmap.core.folders import folder_lock, staged_folder
 from eigenmap.embedding.node_store import NodeCodes, expected, write_description
 from eigenmap.embedding.nodes import ROWS, write_rows
-from eigenmap.model import Eigenmap
+from eigenmap.model import Eigenmap, NodeInput
 from eigenmap.relations.neighbour_codes import Cut, require_same
 from eigenmap.relations.neighbourhood import (
     Edges,
@@ -78,6 +78,10 @@ def append_nodes(
     """
     path = a_path(path, "path").resolve()
     NodeCodes.open(path)  # refused before anything is locked
+    if isinstance(model.input, NodeInput) and model.input.hops:
+        raise EigenmapError(
+            "This model sees features of neighbours, which are not stored; embed the whole graph again."
+        )
     own = model.encode(x, batch_size=batch_size, device=device)
     mask = missing_nodes(missing, len(own))
     own = np.where(mask[:, None], np.float32(0), own)

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
-from eigenmap.core.arguments import a_path
+from eigenmap.core.arguments import a_device, a_path
 from eigenmap.core.errors import EigenmapError
 from eigenmap.core.folders import scratch_folder, staged_folder
 from eigenmap.data.graphs.adjacency import Adjacency
@@ -138,10 +138,13 @@ def make_states(
 ) -> None:
     """Write own.npy, and as far as the way needs them state.npy and last.npy: the states of the last two hops."""
     n, k, way = len(given), given.model.n_components, given.model.neighbours.propagation
+    if device is not None:
+        given.model.network.to(a_device(device))
+    seen = given.model.seen(given.x, smooth, given.missing)
     own = _new(folder / "own.npy", (n, k))
     for start in range(0, n, batch_size):
         stop = min(start + batch_size, n)
-        codes = given.model.encode(given.x[start:stop], batch_size=batch_size, device=device)
+        codes = given.model.codes_of(seen[start:stop], batch_size=batch_size)
         own[start:stop] = np.where(given.missing[start:stop, None], np.float32(0), codes)
         if progress is not None:
             progress(stop, n)

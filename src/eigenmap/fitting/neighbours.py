@@ -34,7 +34,7 @@ from eigenmap.fitting.evidence import (
     all_moments,
 )
 from eigenmap.networks import SparseRows
-from eigenmap.relations.graph import GraphPairs
+from eigenmap.relations.graph import GraphPairs, HeldOutEdges
 from eigenmap.relations.neighbour_codes import NeighbourCodes
 from eigenmap.relations.neighbourhood import Edges
 from eigenmap.relations.propagation import Matrix, Propagation, Smoothing, unit
@@ -214,6 +214,17 @@ def sample_graph(pairs: GraphPairs, seed: int) -> Sample:
     index = torch.stack([rows[kept], columns[kept]])
     local = Edges(index, None if weights is None else weights[kept]).walk(len(nodes))
     return Sample(nodes, local, torch.searchsorted(nodes, ends).numpy())
+
+
+def training_edges(walk: Adjacency, held_out: HeldOutEdges | None) -> Adjacency:
+    """The edges without those that are held out."""
+    if held_out is None:
+        return walk
+    rows, columns, weights = _edges_among(walk.to("cpu"), torch.arange(walk.n_nodes))
+    kept = ~torch.isin(walk.keys(rows, columns), held_out.keys.cpu())
+    return Edges(torch.stack([rows[kept], columns[kept]]), None if weights is None else weights[kept]).walk(
+        walk.n_nodes
+    )
 
 
 def surroundings(walk: Adjacency, seeds: Tensor, seed: int) -> Tensor:

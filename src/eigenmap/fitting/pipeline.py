@@ -68,7 +68,7 @@ def fit(task: Task, options: RunOptions) -> Eigenmap:
 
 def _choose_neighbours(model: Eigenmap, choose: Callable[[Encode], Choice], say: LogFunction) -> None:
     """Settle how codes use neighbours where there are edges at inference."""
-    choice = choose(lambda rows: model.encode(rows, batch_size=4096))
+    choice = choose(model.codes_of)
     model.neighbours = choice.codes
     model.training["neighbours"] = choice.record()
     if choice.shared is not None:

@@ -72,6 +72,15 @@ class Smoothing:
         loop = mean_weight(walk)
         return cls(walk, loop, plain + loop)
 
+    def matrix(self) -> Any:
+        """S as a sparse matrix of scipy, in memory."""
+        from scipy.sparse import csr_matrix, diags
+
+        n, walk = len(self.degrees), self.walk
+        parts = (entry_weights(walk, 0, walk.n_entries), walk.indices.cpu().numpy(), walk.indptr.cpu().numpy())
+        scale = diags(1 / np.sqrt(self.degrees))
+        return (scale @ (csr_matrix(parts, shape=(n, n)) + self.loop * diags(np.ones(n))) @ scale).tocsr()
+
     def __call__(self, h: Matrix) -> Matrix:
         """S h for some columns h (n, c)."""
         from scipy.sparse import csr_matrix
