@@ -31,6 +31,7 @@ from eigenmap.description import DESCRIPTION as DESCRIPTION
 from eigenmap.description import MODEL_FORMAT, VERSION, check_tensors, read_description
 from eigenmap.description import WEIGHTS as WEIGHTS
 from eigenmap.networks import Network, ResidualMLP, SparseRows, build_encoder
+from eigenmap.networks.folding import Folding, Inference
 from eigenmap.relations.feature_propagation import propagated_features, without_rows
 from eigenmap.relations.neighbour_codes import Cut, NeighbourCodes, require_same
 from eigenmap.relations.neighbourhood import StoredNodes, missing_nodes, smoothing
@@ -148,6 +149,8 @@ class Eigenmap:
         self.encoder = encoder
         self.training = dict(training or {})
         self.neighbours = neighbours or NeighbourCodes()
+        self.inference = Inference()
+        self._folding = Folding()
 
     @property
     def image(self) -> ImageInput:
@@ -286,10 +289,16 @@ class Eigenmap:
 
         `rows` are pixels, or features of nodes, as `input.read` makes them; `source` is by default the model's own.
         """
+        output = source or self.source
+        run = self._folding.of(self.network, output, self.inference)
         for start in range(0, len(rows), batch_size):
-            batch = rows[start : start + batch_size].to(self.device)
-            features, psi = self.network(self.input(batch))  # type: ignore[arg-type]
-            yield unit_rms_rows(features if (source or self.source) == "encoder" else psi).cpu()
+            batch = self.input(rows[start : start + batch_size].to(self.device))  # type: ignore[arg-type]
+            if run is None:
+                features, psi = self.network(batch)
+                made = features if output == "encoder" else psi
+            else:
+                made = run(batch)
+            yield unit_rms_rows(made).cpu()
 
     def check_dim(self, dim: object) -> int:
         """`dim` itself if a code can be cut there, all features for None, else an error that says what is allowed."""
