@@ -6,8 +6,8 @@ pairs), it would cancel most of a code, and is left off.
 
 *How*: every way (`relations.propagation`) is applied over the training edges, and judged by how well the propagated
 code of one end of a held-out edge finds the code, from features alone, of the other among up to 2,000 (mean reciprocal
-rank). The target is never averaged: of two averages that share neighbours, the smoothest would win. Features alone stay
-unless a way is better beyond the noise.
+rank). The target is never averaged: of two averages that share neighbours, the smoothest would win. Few held-out edges
+cannot tell averaging from features alone by that rank, so that it decides about the way and not about whether.
 
 docs/graphs.md says what other criteria would have chosen.
 """
@@ -55,20 +55,17 @@ FEWEST_EDGES = 50
 """With fewer held-out edges nothing can be chosen."""
 FANOUT = 32
 """Neighbours of a node that are followed on a graph too large to be propagated whole."""
-BEYOND_NOISE = 1.0
-"""Standard errors by which a way has to be better than features alone."""
 
 Encode = Callable[[Tensor | SparseRows], Matrix]
 Numbers = npt.NDArray[np.int64]
 
 
 class Score(TypedDict):
-    """How one way did: its mean reciprocal rank, and by how many standard errors that beats features alone."""
+    """How one way did: its mean reciprocal rank."""
 
     way: str
     restart: float
     rank: float
-    margin: float
 
 
 @dataclass(frozen=True)
@@ -122,11 +119,11 @@ def shared(own: Matrix, ends: Numbers) -> float:
 
 
 def best_of(scores: list[Score]) -> Propagation:
-    """The best way among those that are better than features alone."""
-    better = [score for score in scores if score["margin"] > BEYOND_NOISE]
-    if not better:
+    """The best of the ways that were judged; features alone if none was."""
+    ways = [score for score in scores if score["way"] != "none"]
+    if not ways:
         return Propagation()
-    best = max(better, key=lambda score: score["rank"])
+    best = max(ways, key=lambda score: score["rank"])
     return Propagation(best["way"], best["restart"])  # type: ignore[arg-type]
 
 
@@ -136,19 +133,11 @@ def judge(ways: Sequence[Propagation], smooth: Smoothing, own: Matrix, ends: Num
     ends = ends[:, random.permutation(ends.shape[1])[:JUDGED_EDGES]]
     query, target = np.concatenate([ends, ends[::-1]], axis=1)
     others = random.permutation(len(own))[:OTHERS]
-    plain = reciprocal_ranks(own[query], own, target, others)
-    scores = [Score(way="none", restart=0.0, rank=float(plain.mean()), margin=0.0)]
-    for way in ways:
-        found = reciprocal_ranks(way.apply(smooth, own)[query], own, target, others)
-        scores.append(Score(way=way.way, restart=way.restart, rank=float(found.mean()), margin=margin(found, plain)))
+    scores = []
+    for way in (Propagation(), *ways):
+        ranks = reciprocal_ranks(way.apply(smooth, own)[query], own, target, others)
+        scores.append(Score(way=way.way, restart=way.restart, rank=float(ranks.mean())))
     return scores
-
-
-def margin(found: npt.NDArray[np.float64], before: npt.NDArray[np.float64]) -> float:
-    """The mean of paired differences in standard errors; 0 where nothing differs."""
-    difference = found - before
-    error = float(difference.std() / np.sqrt(len(difference)))
-    return float(difference.mean()) / error if error > 0 else 0.0
 
 
 def reciprocal_ranks(y: Matrix, own: Matrix, target: Numbers, others: Numbers) -> npt.NDArray[np.float64]:
