@@ -49,8 +49,8 @@ EXPONENTS = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
 FEWEST_PAIRS = 100
 """With fewer held-out pairs there is too little to choose t by, and it is 1."""
 
-TELLING = 2.0
-"""Agreement of less than so many times what chance gives says nothing about alignments."""
+TELLING, LITTLE = 2.0, 0.01
+"""Agreement of less than so many times what chance gives, with a mean eigenvalue below `LITTLE`, says nothing."""
 
 PREFIXES = (1, 2, 4, 8, 16, 32, 64)
 """The lengths at which prefixes are judged."""
@@ -433,9 +433,6 @@ def best_alignment(
     judged = [(candidate, quality_of(candidate)) for candidate in candidates]
     # Python's max keeps the first of equals (but for rounding): the network's own order, then the smaller ridge.
     best, quality = max(judged, key=lambda pair: round(pair[1], 6))
-    if judge == "agreement" and enough and quality < TELLING * _few(10, len(pairs[0])) / len(pairs[0]):
-        # Neighbours agree by chance: what is left is the variance of the features.
-        best, exponents = candidates[-1], (0.0,)
     codes = codes_of(best)  # rotated once: exponents differ in weights alone
 
     def weighted(t: float) -> list[Tensor]:
@@ -443,8 +440,18 @@ def best_alignment(
 
     found = {float(t): agreement(weighted(t), _damped_lengths(best)) for t in exponents} if enough else {}
     t = max(found, key=lambda t: found[t]) if found else 1.0
+    if judge == "agreement" and found and _by_chance(best, found[t], len(codes[0])):
+        # Nothing is shared, whatever the weights: what is left is the variance of the features.
+        best, t = candidates[-1], 0.0
+        codes = codes_of(best)
     recall = _recall_curve(weighted(t), _lengths(best, RECALL_LENGTHS))
     return replace(best, t=t, quality=quality, agreement=found, recall=recall).to("cpu")
+
+
+def _by_chance(alignment: Alignment, agreement: float, pairs: int) -> bool:
+    """Whether neighbours hardly agree more than by chance, and hardly an eigenvalue is positive beyond doubt."""
+    certain = torch.where(alignment.eigenvalues > 2 * alignment.noise, alignment.eigenvalues, 0.0)
+    return agreement < TELLING * _few(10, pairs) / pairs and float(certain.mean()) < LITTLE
 
 
 def _damped_lengths(alignment: Alignment) -> list[int]:
