@@ -14,7 +14,7 @@ FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef
 
 COVERED_BY = {
     "__init__.py": "compatibility/test_recorded.py",
-    "cli/__init__.py": "cli/test_app.py",
+    "cli/__init__.py": "cli/test_streams.py",
     "cli/demo.py": "test_demo.py",
     "cli/evaluate/probing.py": "cli/evaluate/test_classes.py",
     "cli/fit/options.py": "cli/fit/test_images.py",

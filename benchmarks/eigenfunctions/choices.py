@@ -1,4 +1,4 @@
-"""Three choices inside the default estimator, each against its alternative: what the docstrings say is printed here.
+"""Three choices inside the default estimator, each against its alternative.
 
     python -m benchmarks.eigenfunctions.choices                    # run what is missing, print the table
     python -m benchmarks.eigenfunctions.choices --seconds 240      # as much of it as fits

@@ -1,4 +1,4 @@
-"""What eigenfunctions of a kernel cost: time and memory against the number of points, beside KernelPCA and Nystroem.
+"""Cost of eigenfunctions of a kernel: time and memory by number of points, beside KernelPCA and Nystroem.
 
     python -m benchmarks.eigenfunctions.kernel_cost                        # two CPU cores, up to 1,000,000 points
     python -m benchmarks.eigenfunctions.kernel_cost --device cuda         # streams 100 million points at k = 256

@@ -1,4 +1,4 @@
-"""Eigenfunctions from a stream of points made on the card: points a second, and the share of what its products can do.
+"""Eigenfunctions from a stream of points made on the GPU: points per second, and share of its peak throughput.
 
 Called by `kernel_cost.py --device cuda`. A step draws `blocks` x `block` new points from a seed,
 evaluates the network on all of them and the kernel inside each block, and takes one Adam step on the trace of the
@@ -37,7 +37,7 @@ RIDGES = {"bf16": 1e-2, "tf32": 1e-3}
 """Of the Rayleigh quotient in training, above the rounding of its products: with less a run of 100 million points ended
 in nan. The alignment afterwards is in float64 and needs none."""
 DATA_SHEET = {"H200": 989e12, "H100": 989e12, "A100": 312e12}
-"""bf16 operations a second of matrix products without sparsity, as the vendor gives them; those of TF32 are half."""
+"""bf16 operations per second of matrix products without sparsity, as the vendor gives them; those of TF32 are half."""
 WARM_UP, LOOK = 5, 50
 TRANSFORMED = 2**21
 """Points that `transform` is timed on."""
@@ -208,7 +208,7 @@ def nystroem(landmarks: Tensor, k: int) -> Transform:
 
 
 def transform_rate(transform: Transform, z: Tensor, device: str, rows: int = 65536) -> float:
-    """Points a second, the faster of two passes."""
+    """Points per second, the faster of two passes."""
 
     def one_pass() -> None:
         for part in torch.split(z, rows):
@@ -220,7 +220,7 @@ def transform_rate(transform: Transform, z: Tensor, device: str, rows: int = 655
 
 
 def product_peak(precision: str, device: str, size: int = 8192, seconds: float = 0.5) -> float:
-    """Operations a second of the device's own product of two square matrices in this precision."""
+    """Operations per second of the device's own product of two square matrices in this precision."""
     size = size if device.startswith("cuda") else 512
     a, b = (torch.randn(size, size, device=device, dtype=DTYPES[precision]) for _ in range(2))
     best, until = math.inf, time.perf_counter() + seconds

@@ -17,6 +17,7 @@ beyond what it started with. Results are one file per problem; a run that is the
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import math
 import multiprocessing
@@ -153,6 +154,8 @@ def run_missing(
 
 def warm_up() -> None:
     """Load here what every run needs, so that it is not counted as the memory of the first."""
+    if importlib.util.find_spec("grease") is not None:
+        importlib.import_module("grease")
     problem, settings = PROBLEMS["rbf-1d-1"], Settings(n=8, steps=1)
     METHODS["trace"].fit(problem, problem.sample(8, seed=0), 0, 0.01, settings)
 

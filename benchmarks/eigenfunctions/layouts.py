@@ -1,4 +1,4 @@
-"""One shared trunk or k separate networks? The two layouts of the papers, on the intervals of the main table.
+"""Layouts of the network: one shared trunk, or k separate networks, on the intervals of the main table.
 
     python -m benchmarks.eigenfunctions.layouts                    # run what is missing, print the table
     python -m benchmarks.eigenfunctions.layouts --seconds 240      # as much of it as fits

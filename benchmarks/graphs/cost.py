@@ -1,6 +1,6 @@
-"""What it costs to classify nodes: ours from features alone, GCN from the graph, on the same device in the same run.
+"""Cost of classifying nodes: ours from features alone, GCN from the graph, on the same device in the same run.
 
-Three figures a method: all test nodes at once, a node's share of that, and one node by itself (the median of many).
+Three figures per method: all test nodes at once, a node's share of that, and one node by itself (the median of many).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which defaults suit graphs: variants of the recipe, by the validation accuracy of a logistic probe.
+"""Defaults for graphs: variants of the recipe, by the validation accuracy of a logistic probe.
 
     python -m benchmarks.graphs.defaults [--study recipe | width] --data FOLDER [--sets ...] [--seconds 400]
 

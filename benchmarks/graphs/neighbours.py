@@ -12,6 +12,7 @@ a logistic probe that was fitted to other nodes classifies them. No criterion se
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from torch import Tensor
 
 from benchmarks.common import harness
 from benchmarks.graphs import RESULTS
+from benchmarks.graphs.jobs import SETS
 from benchmarks.graphs.tasks import HETEROPHILOUS, Task, make_task
 from eigenmap.data import load_graph
 from eigenmap.evaluation.nodes import STRENGTHS, Labelled, NodeSplit, fit_probe_logistic
@@ -43,6 +45,7 @@ STEPS = {
 """Length of the short fits; 300 elsewhere."""
 HELD_OUT = 0.1
 FITTING: dict[str, Any] = {"n_components": 128, "width": 256, "held_out": HELD_OUT, "device": "cpu"}
+NAMES = {**SETS, "actor": "Actor", "squirrel_filtered": "Squirrel"}
 LENGTHS = (8, 128)
 RESULT = RESULTS / "neighbours.json"
 
@@ -158,6 +161,10 @@ def _choices(run: dict[str, Any]) -> dict[str, dict[str, Any]]:
     }
 
 
+def _short(row: dict[str, Any]) -> str:
+    return f"{row['way']} {row['restart']:g}" if row["restart"] else str(row["way"])
+
+
 def _name(row: dict[str, Any]) -> str:
     return Propagation(row["way"], row["restart"]).in_words
 
@@ -174,8 +181,14 @@ def table(result: dict[str, Any]) -> str:
         for head in heads[1:]:
             picked = [_choices(run)[head] for run in runs]
             cells.append(f"{_percent(picked)} ({', '.join(dict.fromkeys(map(_name, picked)))})")
-        lines.append(f"| {name} ({len(runs)} seeds) | " + " | ".join(cells) + " |")
+        seeds = "1 seed" if len(runs) == 1 else f"{len(runs)} seeds"
+        lines.append(f"| {NAMES.get(name, name)}, {seeds} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
+
+
+def stored_table(path: Path) -> str:
+    """The table of a stored result."""
+    return table({"runs": json.loads(path.read_text(encoding="utf-8"))["rows"]})
 
 
 def _percent(rows: list[dict[str, Any]]) -> str:
@@ -202,9 +215,7 @@ def main() -> None:
             harness.write(asked.result, {**about, "rows": runs})
             print(table({"runs": runs[-1:]}), flush=True)
     if asked.verb == "table":
-        import json
-
-        print(table({"runs": json.loads(asked.result.read_text(encoding="utf-8"))["rows"]}))
+        print(stored_table(asked.result))
 
 
 if __name__ == "__main__":

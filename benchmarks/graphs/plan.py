@@ -1,4 +1,4 @@
-"""Which runs of the study of node codes are missing, highest value first, with the seconds each is likely to take.
+"""The plan of the study of node codes: its stages, highest value first, and the seconds that runs take.
 
 Stages, in the order in which they are worth running:
 

@@ -1,4 +1,4 @@
-"""Train one job of the study of node codes, measure what it is worth, write one JSON file.
+"""One run of the study of node codes: train a job, measure it, write one JSON file.
 
     python -m benchmarks.graphs.quality run --data FOLDER --set planetoid_cora --method gcn --setting unseen --seed 0
     python -m benchmarks.graphs.quality cost --data FOLDER --set planetoid_cora

@@ -1,4 +1,4 @@
-"""Millions of nodes: how long the edge sampler and the paper's node blocks take, and what an embedding costs.
+"""Millions of nodes: time of the edge sampler and of the paper's node blocks, and the cost of an embedding.
 
     python -m benchmarks.graphs.scale --seconds 420 --json FILE          # one GPU, a graph as large as OGBN-Products
     python -m benchmarks.graphs.scale --scale 0.005 --seconds 60         # a small one, also without a GPU
@@ -333,7 +333,7 @@ def main() -> None:
     parser.add_argument("--target", type=float, help="probe accuracy to reach; by default what the paper's blocks do")
     parser.add_argument("--width", type=int, default=Setting.width)
     parser.add_argument("--components", type=int, default=Setting.n_components)
-    parser.add_argument("--edges", type=int, default=Setting.edges, help="edges a step")
+    parser.add_argument("--edges", type=int, default=Setting.edges, help="edges per step")
     parser.add_argument("--block", type=int, default=Setting.block, help="nodes on a side of a block")
     parser.add_argument("--repeat", type=int, default=30)
     parser.add_argument("--seed", type=int, default=0)

@@ -1,4 +1,4 @@
-"""What it costs to classify nodes of a large graph: from features alone, and by a GCN, on one card in one run."""
+"""Cost of classifying nodes of a large graph: from features alone, and by a GCN, on one GPU in one run."""
 
 from __future__ import annotations
 

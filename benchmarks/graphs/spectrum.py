@@ -1,4 +1,4 @@
-"""Are the eigenvalues right? Learned spectra of real graphs against a sparse eigensolver, and two ways to sample them.
+"""Learned spectra of real graphs against a sparse eigensolver, and two ways to sample them.
 
     python -m benchmarks.graphs.spectrum spectrum FILE.npz [FILE.npz ...] [--indefinite] [--steps 1000]
 
@@ -11,7 +11,7 @@ low degree more often, with smaller weights; every expectation stays that of the
 - Relative error of 1 - mu_j for j = 2 ... 32 against ARPACK; mu_1 = 1 is the constant. Goal: below 10 %.
 - Largest principal angle between the learned and the true space, cut at the largest gap between mu_9 and mu_33.
 - Edge sampler against node blocks of the paper's share of the nodes (16,384 of 2,449,029), for the same functions (the
-  true phi_2 ... phi_33) at the same number of network evaluations a draw: relative bias and standard deviation of the
+  true phi_2 ... phi_33) at the same number of network evaluations per draw: relative bias and standard deviation of the
   diagonal of R, over many draws. A block's evaluations are counted twice: all of its rows, and only those that have an
   edge in it, which is enough if rows are dropped before the network sees them.
 """
@@ -309,7 +309,7 @@ def _print(result: dict[str, Any]) -> None:
             f"{found['principal_angle_degrees']:.1f} degrees"
         )
     of = result["samplers"]
-    print(f"  diag R over {of['draws']:,} draws; blocks of {of['nodes_a_side']:,} nodes a side:")
+    print(f"  diag R over {of['draws']:,} draws; blocks of {of['nodes_a_side']:,} nodes per side:")
     for sampler, row in of["rows"].items():
         print(
             f"    {sampler:40s} {row['evaluations']:5,} evaluations  bias {row['relative_bias']:+8.1%}  "

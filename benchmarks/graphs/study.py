@@ -89,13 +89,14 @@ def short_runs(finished: plan.Finished) -> Iterator[Job]:
 
 def pages() -> Iterator[tuple[Path, str]]:
     """docs/graph-benchmarks.md, the tables of docs/graphs.md, and what the README says of graphs."""
-    from benchmarks.graphs import defaults, spectrum, tables, words
+    from benchmarks.graphs import defaults, neighbours, spectrum, tables, words
 
     yield DOCS / "graph-benchmarks.md", tables.page(RESULTS)
     path = DOCS / "graphs.md"
     text = path.read_text(encoding="utf-8")
     for name, study in defaults.STUDIES.items():
         text = renewed(text, f"{name}: {WRITTEN_BY}", defaults.show(study))
+    text = renewed(text, f"neighbours: {WRITTEN_BY}", neighbours.stored_table(RESULTS / "neighbours.json"))
     yield path, renewed(text, f"spectra: {WRITTEN_BY}", spectrum.tables(RESULTS))
     path = ROOT / "README.md"
     yield path, renewed(path.read_text(encoding="utf-8"), f"graphs: {WRITTEN_BY}", words.in_short(plan.Finished()))

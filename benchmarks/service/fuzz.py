@@ -1,4 +1,4 @@
-"""Throw generated requests and mutated pictures at a running service, and count what it answers.
+"""Generated requests and mutated pictures, sent to a running service; counts its answers.
 
 Requests come from the service's own OpenAPI schema (schemathesis: valid and invalid values for every parameter and
 body); every answer must be one that the schema announces, and none may be a 5xx but the announced ones.

@@ -1,9 +1,9 @@
-"""Whether what is compiled for a GPU computes what the plain code does there: views, networks, objectives, whole steps.
+"""Compiled code against plain code on a GPU: views, networks, objectives, whole steps.
 
     python -m benchmarks.vision.gpu_check [--sizes 32 96] [--views cifar ...] [--precisions 32-true bf16-mixed] [--all]
     python -m benchmarks.vision.gpu_check --objectives
 
-Prints one line a case and ends with 1 if any is wrong. Tests run where there is no GPU; this is for where there is.
+Prints one line per case and ends with 1 if any is wrong. Tests run where there is no GPU; this is for where there is.
 Nearly all of its time is compiling, so by default it looks at what most runs use (32 pixels, bf16, the views with and
 without blur); `--all` looks at everything.
 """

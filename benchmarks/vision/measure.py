@@ -1,4 +1,4 @@
-"""What a trained network is worth: retrieval by every kind of code at every length, kNN and linear accuracy.
+"""Measurements of a trained network: retrieval by every kind of code at every length, kNN and linear accuracy.
 
 Codes are made from plain images. Whatever is fitted (PCA, alignment, probe) is fitted on training images, and whatever
 is chosen is chosen on held-out ones.

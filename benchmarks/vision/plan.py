@@ -1,4 +1,4 @@
-"""Which runs of the vision study are missing, highest value first, with the seconds each is likely to take.
+"""The plan of the vision study: its stages, highest value first, and the seconds that runs take.
 
 Stages, in the order in which they are worth running:
 

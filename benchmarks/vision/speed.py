@@ -1,4 +1,4 @@
-"""How close a training step comes to the limit: the network's forward and backward pass alone on resident tensors.
+"""Speed of a training step against its limit: the network's forward and backward pass alone on resident tensors.
 
     python -m benchmarks.vision.speed [--preset cifar | imagenet] [--objectives] [--accumulate 4] [--loader]
 
@@ -153,7 +153,7 @@ def profile(setting: Setting, *, compiled: bool, steps: int = 10) -> str:
     busy, busy_alone = (sum(spent for spent, _ in each.values()) for each in (kernels, of_network))
     return "\n".join(
         [
-            f"{1e3 * took:.2f} ms a step, {1e3 * launching:.2f} ms until the host has launched it, "
+            f"{1e3 * took:.2f} ms per step, {1e3 * launching:.2f} ms until the host has launched it, "
             f"{busy / 1e3:.2f} ms of kernels; the network alone {1e3 * alone:.2f} ms, "
             f"{busy_alone / 1e3:.2f} ms of kernels",
             "beside the network:",

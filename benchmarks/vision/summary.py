@@ -1,4 +1,4 @@
-"""What finished runs of the vision study found, a few lines per run.
+"""Summaries of finished runs of the vision study, a few lines per run.
 
 python -m benchmarks.vision.summary [FOLDER]
 """

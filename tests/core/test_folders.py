@@ -84,7 +84,7 @@ def test_a_folder_is_replaced_only_if_the_check_allows_it(tmp_path: Path) -> Non
 
 
 def test_of_many_that_create_one_folder_exactly_one_succeeds(tmp_path: Path) -> None:
-    for round in range(50):
+    for round in range(20):
         out, made, refused = tmp_path / str(round), [], []
         start = threading.Barrier(8)
 
@@ -104,7 +104,7 @@ def test_of_many_that_create_one_folder_exactly_one_succeeds(tmp_path: Path) -> 
             thread.join()
         assert len(made) == 1 and len(refused) == 7
         assert (out / "file").read_text() == str(made[0])
-    assert len(names(tmp_path)) == 50
+    assert len(names(tmp_path)) == 20
 
 
 _KILLED = """

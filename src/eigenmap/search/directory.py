@@ -137,7 +137,7 @@ class Directory:
         try:
             about, state = read_spec(folder), self.read_log(folder).state
             ids = {self.state.id_type, state.id_type} - {None}
-            if _shape(about) != _shape(self.about) or len(ids) > 1:
+            if not about.can_replace(self.about) or len(ids) > 1:
                 raise ReplacedError(
                     f"{self.path} was replaced by an index of another model or shape; open it again to use it"
                 )
@@ -222,7 +222,7 @@ class Directory:
     def check_rows(self, codec: codecs.Codec) -> None:
         """Refuse files with different numbers of rows."""
         sizes, rows = self.state.sizes, self.state.rows
-        expected = {file: rows * codec.width(b) for b, file in enumerate(feature_files(codec))}
+        expected = {file: rows * codec.width(b) for b, file in enumerate(codecs.feature_files(codec))}
         expected |= {"ids.ends": 8 * rows, "metadata.ends": 8 * rows, "ids.bin": -1, "metadata.bin": -1}
         for name, size in expected.items():
             if name not in sizes or size not in (-1, sizes[name]):
@@ -386,16 +386,6 @@ class Directory:
         except (OSError, ValueError) as error:
             why = error.strerror if isinstance(error, OSError) else error
             raise EigenmapError(f"{self.path / name} cannot be read: {why}; {RESTORE}") from error
-
-
-def feature_files(codec: codecs.Codec) -> list[str]:
-    """Return the file names of the column blocks."""
-    return [f"features-{first}-{end}.bin" for first, end in codec.blocks]
-
-
-def _shape(about: IndexSpec) -> tuple[object, ...]:
-    """Return the properties that cannot change while an index is open."""
-    return about.fingerprint, about.n_components, about.metric, about.approximate is None
 
 
 def require_index(target: Path) -> None:

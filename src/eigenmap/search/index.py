@@ -15,13 +15,10 @@ change; changes take turns.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
-
-import numpy as np
 
 from eigenmap.core.arguments import whole_number
 from eigenmap.core.errors import EigenmapError
@@ -45,6 +42,7 @@ from eigenmap.search.backend import (
 )
 from eigenmap.search.backend_choice import Where, create_backend, new_index_spec, open_backend
 from eigenmap.search.filters import conditions
+from eigenmap.search.stages import measure_recall, search_stages
 
 if TYPE_CHECKING:
     from eigenmap.search.advisor import Advice
@@ -288,7 +286,7 @@ class CodeIndex:
         else:
             stages = self.stages(top, dim, shortlist_dim, shortlist, funnel)
             measured = self._known_recall(stages, exact)
-        rows = self._cut_queries(queries, stages[-1].dim)
+        rows = checks.queries(queries, stages[-1].dim, self.about)
         found = items.search(rows, stages, conditions(where), exact)
         if not found.scores.size and not len(items):  # counted last: a database counts by reading everything
             raise EigenmapError("the index is empty; add codes before searching")
@@ -337,10 +335,7 @@ class CodeIndex:
         advice = self._advice_for(count) if count >= FEWEST_TO_ADVISE else None
         if advice is None:
             return [Stage(self.n_components, top)], True, 1.0
-        chosen = advice.chosen
-        more = max(1.0, top / advice.top)  # longer lists need proportionally more candidates
-        stages = [Stage(dim, math.ceil(keep * more)) for dim, keep in chosen.stages[:-1]]
-        return [*stages, Stage(chosen.dim, top)], chosen.exact, chosen.recall
+        return advice.stages_for(top), advice.chosen.exact, advice.chosen.recall
 
     def recall(
         self,
@@ -359,16 +354,8 @@ class CodeIndex:
         """
         stages = self.stages(top, dim, shortlist_dim, shortlist, funnel)
         items = self._still()
-        measured = self._measured
-        sample = items.sample(whole_number(queries, "queries"), seed)
-        wider = [Stage(stage.dim, stage.keep + 1) for stage in stages]
-        found = items.search(sample.codes, wider, [], False)
-        truth = items.search(sample.codes, wider[-1:], [], True)
-        shares = []
-        for own, got, right in zip(sample.ids, found.ids, truth.ids, strict=True):
-            wanted = {name for name in right if name != own}
-            shares.append(len(wanted & set(got)) / max(1, len(wanted)))
-        share = measured[tuple(stages)] = float(np.mean(shares))
+        measured = self._measured  # of these items, whatever is changed meanwhile
+        share = measured[tuple(stages)] = measure_recall(items, stages, whole_number(queries, "queries"), seed)
         return share
 
     def _known_recall(self, stages: Sequence[Stage], exact: bool) -> float | None:
@@ -417,33 +404,7 @@ class CodeIndex:
         funnel: Sequence[tuple[int, int]] | None,
     ) -> list[Stage]:
         """Return the stages of a search with these arguments; raise if they are invalid."""
-        if top is not None:
-            top = whole_number(top, "top")
-        if funnel is not None:
-            if dim is not None or shortlist_dim is not None or shortlist is not None:
-                raise EigenmapError("funnel lists all stages; leave dim, shortlist_dim and shortlist out")
-            return checks.funnel(funnel, top, self.n_components)
-        top = 10 if top is None else top
-        dim = self.n_components if dim is None else whole_number(dim, "dim", 1, self.n_components)
-        if shortlist_dim is None and shortlist is None:
-            return [Stage(dim, top)]
-        if shortlist_dim is None or shortlist is None:
-            raise EigenmapError("shortlist_dim and shortlist must be given together")
-        shortlist_dim = whole_number(shortlist_dim, "shortlist_dim", 1, dim)
-        return [Stage(shortlist_dim, whole_number(shortlist, "shortlist", top)), Stage(dim, top)]
-
-    def _cut_queries(self, queries: Any, dim: int) -> Floats:
-        rows = checks.matrix(queries, "queries", one_allowed=True)
-        if rows.shape[1] not in (self.n_components, dim):
-            either = "" if dim == self.n_components else f", or already cut at dim = {dim}"
-            raise EigenmapError(
-                f"queries have {rows.shape[1]} features, but this index contains codes of {self.n_components}: "
-                f"give queries of {self.n_components}{either}"
-            )
-        rows = np.ascontiguousarray(rows[:, :dim])
-        if self.metric == "inner":
-            checks.products(rows, "queries")
-        return rows
+        return search_stages(self.n_components, top, dim, shortlist_dim, shortlist, funnel)
 
 
 def _opened_again(

@@ -106,4 +106,4 @@ def test_what_each_criterion_picks(folder: Path, monkeypatch: pytest.MonkeyPatch
     run = neighbours.measure(folder, "planetoid_cora", 0)
     json.dumps(run)
     assert [row["way"] for row in run["rows"]][:4] == ["none", "S", "S2", "concat"]
-    assert "planetoid_cora (1 seeds)" in neighbours.table({"runs": [run]})
+    assert "Cora, 1 seed" in neighbours.table({"runs": [run]})
