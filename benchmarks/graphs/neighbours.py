@@ -180,7 +180,7 @@ def table(result: dict[str, Any]) -> str:
         cells = [f"{_percent([run['rows'][0] for run in runs])}"]
         for head in heads[1:]:
             picked = [_choices(run)[head] for run in runs]
-            cells.append(f"{_percent(picked)} ({', '.join(dict.fromkeys(map(_name, picked)))})")
+            cells.append(f"{_percent(picked)} ({', '.join(dict.fromkeys(map(_short, picked)))})")
         seeds = "1 seed" if len(runs) == 1 else f"{len(runs)} seeds"
         lines.append(f"| {NAMES.get(name, name)}, {seeds} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
