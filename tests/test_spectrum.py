@@ -672,3 +672,25 @@ def test_neighbours_leave_behind_what_only_a_few_items_share() -> None:
     codes = [[found.apply(psi, t=0.0) for psi in held] for found in (by_eigenvalue, by_neighbours)]
     cuts = [agreement(pair, [8, 16]) for pair in codes]
     assert cuts[0] < cuts[1]
+
+
+def test_a_relation_that_shares_nothing_leaves_the_variance_of_features() -> None:
+    """Pairs of unrelated things: no ridge and no t is better than another, so none may throw features away."""
+    generator = torch.Generator().manual_seed(0)
+    scale = torch.linspace(3, 0.1, 32)
+    first, second = (torch.randn(1000, 32, generator=generator) * scale for _ in range(2))
+    fit = Moments(32).update(first[:500], second[:500])
+    held_out = Moments(32).update(first[500:], second[500:])
+    pairs = (first[500:], second[500:])
+    found = best_alignment(
+        fit, held_out, pairs, ridges=(0.0, 100.0), exponents=(0.0, 4.0), judge="agreement", own=False
+    )
+    assert (found.ridge, found.t) == (100.0, 0.0)
+    # Where things are related, t is chosen as ever.
+    shared = torch.randn(1000, 2, generator=generator)
+    first, second = (torch.cat([shared, torch.randn(1000, 30, generator=generator)], dim=1) for _ in range(2))
+    fit = Moments(32).update(first[:500], second[:500])
+    held_out = Moments(32).update(first[500:], second[500:])
+    pairs = (first[500:], second[500:])
+    found = best_alignment(fit, held_out, pairs, ridges=(0.0, 1.0), exponents=(0.0, 4.0), judge="agreement", own=False)
+    assert found.t == 4.0 and found.eigenvalues[1] > 0.8

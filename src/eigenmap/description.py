@@ -35,6 +35,8 @@ CHECKPOINT = "checkpoint.pt"
 
 SEAL = "description_sha256"
 CODE_SOURCES = ("encoder", "projector")
+WAYS = {"none": 1, "S": 1, "S2": 1, "concat": 3, "pagerank": 1}
+"""Ways to use neighbours (`relations.propagation`), and how many times as long as a code what they make is."""
 STEMS = ("auto", "imagenet", "medium", "small")
 
 LARGEST_SIZE = 1 << 31
@@ -61,9 +63,21 @@ def read_description(directory: Path) -> dict[str, Any]:
     check_values(about["encoder"], _NODE_ENCODER if "n_features" in about["input"] else _ENCODER, "encoder.", path)
     check_values(about["network"], _NETWORK, "network.", path)
     check_values(about["alignment"], _ALIGNMENT, "alignment.", path)
+    if "neighbours" in about:
+        _check_neighbours(about["neighbours"], path)
     check_values(about["training"], _TRAINING, "training.", path, open_ended=True)
     check_values(about["training"].get("graph", {}), _GRAPH, "training.graph.", path, open_ended=True)
     return about
+
+
+def _check_neighbours(about: Mapping[str, Any], path: Path) -> None:
+    check_values(about, _NEIGHBOURS, "neighbours.", path)
+    if ("alignment" in about) != (about["way"] != "none"):
+        raise EigenmapError(
+            f"{path} is damaged: neighbours.alignment does not fit neighbours.way; fit the model again."
+        )
+    if "alignment" in about:
+        check_values(about["alignment"], _ALIGNMENT, "neighbours.alignment.", path)
 
 
 def read_sealed(directory: Path, format: str, version: int) -> dict[str, Any]:
@@ -130,11 +144,18 @@ def check_tensors(
                 f"{directory} is damaged: by {DESCRIPTION}, {name} has shape {shape}, but in {WEIGHTS} it is {found}; "
                 "restore the files, or fit the model again."
             )
-    if any(int(length) > r for length in about["alignment"]["recall"]):
-        raise EigenmapError(f"{directory / DESCRIPTION} is damaged: alignment.recall has lengths above {r}.")
+    for name, alignment in {"alignment": about["alignment"], **_of_neighbours(about)}.items():
+        if any(int(length) > r for length in alignment["recall"]):
+            raise EigenmapError(f"{directory / DESCRIPTION} is damaged: {name}.recall has lengths above {r}.")
     for name, tensor in tensors.items():
         if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
             raise EigenmapError(f"{directory / WEIGHTS} holds NaN or infinity in {name}; fit the model again.")
+
+
+def _of_neighbours(about: Mapping[str, Any]) -> dict[str, Any]:
+    """The alignment of codes with neighbours, where there is one."""
+    alignment = about.get("neighbours", {}).get("alignment")
+    return {} if alignment is None else {"neighbours.alignment": alignment}
 
 
 def _shapes(about: Mapping[str, Any], r: int, own_encoder: bool) -> dict[str, tuple[int, ...]]:
@@ -149,9 +170,13 @@ def _shapes(about: Mapping[str, Any], r: int, own_encoder: bool) -> dict[str, tu
         "network.projector.layers.0.weight": (network["hidden"], network["out_features"]),
         "network.projector.layers.3.weight": (network["n_components"], network["hidden"]),
     }
+    if _of_neighbours(about):
+        long = r * WAYS[about["neighbours"]["way"]]
+        shapes |= {"neighbours.rotation": (long, r), "neighbours.mean": (long,)}
+        shapes |= {"neighbours.eigenvalues": (r,), "neighbours.power": (r,)}
     if "n_features" in input and not own_encoder:
         width = encoder["width"]
-        shapes["network.encoder.stem.weight"] = (input["n_features"], width)
+        shapes["network.encoder.stem.weight"] = (input["n_features"] * (input.get("hops", 0) + 1), width)
         for block in range(encoder.get("blocks", 5)):
             shapes[f"network.encoder.blocks.{block}.layers.0.weight"] = (width, width)
     return shapes
@@ -228,7 +253,13 @@ _WHOLE_FILE: Checks = {
     "network": ("an object", is_object),
     "source": ('"encoder" or "projector"', lambda value: value in CODE_SOURCES),
     "alignment": ("an object", is_object),
+    "neighbours?": ("an object", is_object),
     "training": ("an object", is_object),
+}
+_NEIGHBOURS: Checks = {
+    "way": (f"one of {', '.join(WAYS)}", lambda value: is_text(value) and value in WAYS),
+    "restart": ("a probability below 1", number_between(0.0, 1 - 1e-9)),
+    "alignment?": ("an object", is_object),
 }
 _IMAGES: Checks = {
     "size": (f"a whole number from 1 to {_LARGEST_IMAGE}", whole_between(1, _LARGEST_IMAGE)),
@@ -240,7 +271,10 @@ _STANDARDISATION: Checks = {
     "mean": ("a list of 1 or 3 finite numbers", _some_numbers(-1e30)),
     "std": ("a list of 1 or 3 positive numbers", _some_numbers(1e-30)),
 }
-_NODES: Checks = {"n_features": ("a whole number of at least 1", SIZE)}
+_NODES: Checks = {
+    "n_features": ("a whole number of at least 1", SIZE),
+    "hops?": ("a whole number from 0 to 10", whole_between(0, 10)),
+}
 _ENCODER: Checks = {
     "name": ("the name of an encoder, or null", optional(is_text)),
     "stem?": (f"one of {', '.join(STEMS)}", lambda value: value in STEMS),

@@ -31,6 +31,11 @@ from eigenmap.description import DESCRIPTION as DESCRIPTION
 from eigenmap.description import MODEL_FORMAT, VERSION, check_tensors, read_description
 from eigenmap.description import WEIGHTS as WEIGHTS
 from eigenmap.networks import Network, ResidualMLP, SparseRows, build_encoder
+from eigenmap.networks.folding import Folding, Inference
+from eigenmap.relations.feature_propagation import propagated_features, without_rows
+from eigenmap.relations.neighbour_codes import Cut, NeighbourCodes, require_same
+from eigenmap.relations.neighbourhood import StoredNodes, missing_nodes, smoothing
+from eigenmap.relations.propagation import Propagation, Smoothing
 from eigenmap.saved import WAITING, prefixed, read_model, weights_of, write_model
 from eigenmap.spectrum import Alignment, unit_rms_rows
 
@@ -70,6 +75,13 @@ class NodeInput:
     """What the network of a graph model sees: the features of a node, and nothing of the graph."""
 
     n_features: int
+    hops: int = 0
+    """How often features were averaged over neighbours for the network to see; with 0 it sees a node's own alone."""
+
+    @property
+    def width(self) -> int:
+        """Length of what the network sees."""
+        return self.n_features * (self.hops + 1)
 
     def read(self, x: object) -> Tensor | SparseRows:
         """Checked rows of features, dense or sparse, from whatever matrix a caller has."""
@@ -110,7 +122,7 @@ class NodeEncoderSpec:
 
     def build(self, node: NodeInput, feature_dropout: float = 0.0) -> ResidualMLP:
         """A freshly initialised encoder of this shape."""
-        return ResidualMLP(node.n_features, self.width, self.blocks, feature_dropout)
+        return ResidualMLP(node.width, self.width, self.blocks, feature_dropout)
 
 
 class Eigenmap:
@@ -123,6 +135,7 @@ class Eigenmap:
         input: what is done to images, or to the features of nodes, first.
         encoder: how to build the encoder again on load.
         training: what is worth knowing about how it was trained; stored, and otherwise left alone.
+        neighbours: how codes of nodes use their neighbours, where there are edges; by default not at all.
 
     """
 
@@ -136,6 +149,7 @@ class Eigenmap:
         input: ImageInput | NodeInput,
         encoder: EncoderSpec | NodeEncoderSpec,
         training: Mapping[str, Any] | None = None,
+        neighbours: NeighbourCodes | None = None,
     ) -> None:
         self.network = network.eval()
         self.alignment = alignment
@@ -143,6 +157,9 @@ class Eigenmap:
         self.input = input
         self.encoder = encoder
         self.training = dict(training or {})
+        self.neighbours = neighbours or NeighbourCodes()
+        self.inference = Inference()
+        self._folding = Folding()
 
     @property
     def image(self) -> ImageInput:
@@ -183,6 +200,9 @@ class Eigenmap:
         images: object,
         dim: int | None = None,
         *,
+        edges: object = None,
+        missing: object = None,
+        stored: StoredNodes | None = None,
         weighting: Weighting = "diffusion",
         t: float | None = None,
         normalize: bool = True,
@@ -197,6 +217,11 @@ class Eigenmap:
             images: uint8 arrays or tensors (NHWC, NCHW, NHW), floats in [0, 1], a Pillow image, a list of images; for a
                 model of nodes their features, an array (n, d) or a scipy sparse matrix.
             dim: length of the codes, 1 ... `n_components`.
+            edges: between the nodes, for a model of nodes: (2, edges), that and weights, or a sparse adjacency matrix.
+                Codes then use neighbours in the way that the fit chose (`neighbours.propagation`).
+            missing: numbers, or a mask, of nodes whose features are unknown; their code comes from their neighbours.
+            stored: codes of a graph on disk (`embedding.NodeCodes`) into which the edges lead: its nodes keep their
+                numbers, and the rows of `images` are numbered after them.
             weighting: "diffusion" weighs feature j by max(mu_j, 0)^t; "none" leaves features as they are.
             t: the exponent; by default the one chosen on held-out pairs.
             normalize: rows of norm 1, for cosine similarity.
@@ -218,8 +243,52 @@ class Eigenmap:
         rows = self.input.read(images)
         if place is not None:
             self.network.to(place)
-        codes = [self.alignment.apply(psi, dim, t, unit=normalize) for psi in self.raw(rows, batch_size)]
-        return cast(Codes, torch.cat([torch.empty(0, dim), *codes]).numpy())
+        if edges is not None:
+            return self._with_neighbours(rows, edges, missing, stored, Cut(dim, t, normalize), batch_size)
+        if missing is not None or stored is not None:
+            raise EigenmapError("missing and stored go with edges: give the edges of the nodes, too.")
+        if isinstance(self.input, NodeInput) and self.input.hops:
+            raise EigenmapError("This model was trained to see averages over neighbours: give the edges of the nodes.")
+        return self.codes_of(rows, Cut(dim, t, normalize), batch_size)
+
+    def codes_of(self, rows: Tensor | SparseRows, cut: Cut | None = None, batch_size: int = 4096) -> Codes:
+        """Codes of what the network sees, pixels or features as they are; full length by default."""
+        cut = cut or Cut(self.n_components)
+        codes = [self.alignment.apply(psi, cut.dim, cut.t, unit=cut.normalize) for psi in self.raw(rows, batch_size)]
+        return cast(Codes, torch.cat([torch.empty(0, cut.dim), *codes]).numpy())
+
+    def _with_neighbours(
+        self,
+        rows: Tensor | SparseRows,
+        edges: object,
+        missing: object,
+        stored: StoredNodes | None,
+        cut: Cut,
+        batch_size: int,
+    ) -> Codes:
+        if not isinstance(self.input, NodeInput):
+            raise EigenmapError("edges belong to the nodes of a graph, and this is a model of images; leave them out.")
+        how = self.neighbours
+        if self.input.hops:
+            if stored is not None:
+                raise EigenmapError(
+                    "This model sees features of neighbours, which are not stored; embed the whole graph again."
+                )
+            rows = self.seen(rows, smoothing(edges, len(rows)), missing)
+        # What is propagated is the code itself, at full length: that is also what is stored of a graph.
+        own = self.codes_of(rows, Cut(self.n_components, cut.t if how.alignment is None else None), batch_size)
+        if stored is None:
+            return how.of_graph(own, edges, missing, cut)
+        require_same(stored, self.weights_sha256, how, self.n_components)
+        return how.of_new_nodes(own, edges, missing, stored, cut)
+
+    def seen(self, rows: Tensor | SparseRows, smooth: Smoothing, missing: object = None) -> Tensor | SparseRows:
+        """What the network of a graph model sees: features of the nodes, and their averages if it learned with them."""
+        hops = self.input.hops if isinstance(self.input, NodeInput) else 0
+        if hops == 0:
+            return rows
+        unknown = missing_nodes(missing, len(rows))
+        return propagated_features(without_rows(rows, unknown) if unknown.any() else rows, smooth, hops)
 
     @torch.inference_mode()
     def raw(
@@ -229,10 +298,16 @@ class Eigenmap:
 
         `rows` are pixels, or features of nodes, as `input.read` makes them; `source` is by default the model's own.
         """
+        output = source or self.source
+        run = self._folding.of(self.network, output, self.inference)
         for start in range(0, len(rows), batch_size):
-            batch = rows[start : start + batch_size].to(self.device)
-            features, psi = self.network(self.input(batch))  # type: ignore[arg-type]
-            yield unit_rms_rows(features if (source or self.source) == "encoder" else psi).cpu()
+            batch = self.input(rows[start : start + batch_size].to(self.device))  # type: ignore[arg-type]
+            if run is None:
+                features, psi = self.network(batch)
+                made = features if output == "encoder" else psi
+            else:
+                made = run(batch)
+            yield unit_rms_rows(made).cpu()
 
     def check_dim(self, dim: object) -> int:
         """`dim` itself if a code can be cut there, all features for None, else an error that says what is allowed."""
@@ -246,7 +321,9 @@ class Eigenmap:
         """Write the model; it is on disk when this returns, and until then a model that was there stays whole."""
         directory = a_path(directory, "directory")
         tensors = {f"network.{name}": tensor for name, tensor in self.network.state_dict().items()}
-        tensors |= {f"alignment.{name}": value for name, value in vars(self.alignment).items() if _is_tensor(value)}
+        for prefix, alignment in {"alignment": self.alignment, "neighbours": self.neighbours.alignment}.items():
+            values = {} if alignment is None else vars(alignment)
+            tensors |= {f"{prefix}.{name}": value for name, value in values.items() if _is_tensor(value)}
         self._weights_sha256 = write_model(directory, tensors, self._description)
         return directory
 
@@ -255,7 +332,7 @@ class Eigenmap:
             "format": MODEL_FORMAT,
             "version": VERSION,
             "weights_sha256": digest,
-            "input": {name: value for name, value in asdict(self.input).items() if value is not None},
+            "input": _input_description(self.input),
             "encoder": asdict(self.encoder),
             "network": {
                 "n_components": self.network.n_components,
@@ -263,7 +340,8 @@ class Eigenmap:
                 "out_features": self.network.projector.in_features,
             },
             "source": self.source,
-            "alignment": {name: value for name, value in vars(self.alignment).items() if not _is_tensor(value)},
+            "alignment": _numbers(self.alignment),
+            **({} if isinstance(self.input, ImageInput) else {"neighbours": _neighbours_description(self.neighbours)}),
             "training": self.training,
         }
 
@@ -287,7 +365,8 @@ class Eigenmap:
             reason = str(error).splitlines()[-1].strip()
             which = f"that {DESCRIPTION} names" if encoder is None else "passed"
             raise EigenmapError(f"The encoder {which} does not fit the weights in {directory}: {reason}") from error
-        model = cls(network, alignment, about["source"], input, spec, about["training"])
+        neighbours = _neighbours(about.get("neighbours"), prefixed("neighbours.", tensors))
+        model = cls(network, alignment, about["source"], input, spec, about["training"], neighbours)
         model._weights_sha256 = about["weights_sha256"]
         return model
 
@@ -338,6 +417,31 @@ def _alignment(about: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Align
     if about.get("quality") is None:
         numbers["quality"] = float("nan")
     return Alignment(**numbers)
+
+
+def _input_description(input: ImageInput | NodeInput) -> dict[str, Any]:
+    """Return the input's settings without those that earlier versions do not know and that are not used."""
+    about = {name: value for name, value in asdict(input).items() if value is not None}
+    if isinstance(input, NodeInput) and input.hops == 0:
+        del about["hops"]
+    return about
+
+
+def _numbers(alignment: Alignment) -> dict[str, Any]:
+    """What an alignment says in the description; its tensors are in the other file."""
+    return {name: value for name, value in vars(alignment).items() if not _is_tensor(value)}
+
+
+def _neighbours_description(neighbours: NeighbourCodes) -> dict[str, Any]:
+    about: dict[str, Any] = asdict(neighbours.propagation)
+    return about if neighbours.alignment is None else {**about, "alignment": _numbers(neighbours.alignment)}
+
+
+def _neighbours(about: Mapping[str, Any] | None, tensors: Mapping[str, Tensor]) -> NeighbourCodes | None:
+    if about is None:
+        return None
+    alignment = _alignment(about["alignment"], tensors) if "alignment" in about else None
+    return NeighbourCodes(Propagation(about["way"], about["restart"]), alignment)
 
 
 def _is_tensor(value: object) -> bool:

@@ -49,6 +49,9 @@ EXPONENTS = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
 FEWEST_PAIRS = 100
 """With fewer held-out pairs there is too little to choose t by, and it is 1."""
 
+TELLING, LITTLE = 2.0, 0.01
+"""Agreement of less than so many times what chance gives, with a mean eigenvalue below `LITTLE`, says nothing."""
+
 PREFIXES = (1, 2, 4, 8, 16, 32, 64)
 """The lengths at which prefixes are judged."""
 
@@ -403,8 +406,10 @@ def best_alignment(
     Rotations for every ridge compete with the network's own order by `captured`, or by how well the two sides of a
     pair agree about their neighbours (`judge="agreement"`: for graphs, where large eigenvalues may belong to a handful
     of nodes). `own=False` keeps the network's order out, where it has none: `captured` would see that, agreement does
-    not look at the shortest prefixes. The winner's exponent t is the one under which the two sides agree best. A few
-    thousand rows are enough for `held_out_pairs`, raw outputs (psi, psi_plus) of which `held_out` holds the moments.
+    not look at the shortest prefixes. Where the best agreement is hardly more than chance, the relation has nothing to
+    say, and the rotation of the last ridge is taken with t = 0. Elsewhere the winner's exponent t is the one under
+    which the two sides agree best. A few thousand rows are enough for `held_out_pairs`, raw outputs (psi, psi_plus) of
+    which `held_out` holds the moments.
     """
     judging = _judge(held_out, _centre(fit, centre))
     principal = _principal(fit, judging.m)
@@ -435,8 +440,18 @@ def best_alignment(
 
     found = {float(t): agreement(weighted(t), _damped_lengths(best)) for t in exponents} if enough else {}
     t = max(found, key=lambda t: found[t]) if found else 1.0
+    if judge == "agreement" and found and _by_chance(best, found[t], len(codes[0])):
+        # Nothing is shared, whatever the weights: what is left is the variance of the features.
+        best, t = candidates[-1], 0.0
+        codes = codes_of(best)
     recall = _recall_curve(weighted(t), _lengths(best, RECALL_LENGTHS))
     return replace(best, t=t, quality=quality, agreement=found, recall=recall).to("cpu")
+
+
+def _by_chance(alignment: Alignment, agreement: float, pairs: int) -> bool:
+    """Whether neighbours hardly agree more than by chance, and hardly an eigenvalue is positive beyond doubt."""
+    certain = torch.where(alignment.eigenvalues > 2 * alignment.noise, alignment.eigenvalues, 0.0)
+    return agreement < TELLING * _few(10, pairs) / pairs and float(certain.mean()) < LITTLE
 
 
 def _damped_lengths(alignment: Alignment) -> list[int]:

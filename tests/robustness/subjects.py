@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 from collections.abc import Callable, Iterator
@@ -24,11 +25,15 @@ from eigenmap.data.images.labels import labels_from_csv
 from eigenmap.data.images.rows import square
 from eigenmap.data.images.stream import open_stream
 from eigenmap.embedding import embed_images
+from eigenmap.embedding.node_store import NodeCodes
+from eigenmap.embedding.nodes import embed_nodes
 from eigenmap.embedding.shards import Codebook
 from eigenmap.estimators import NeuralEigenmap
 from eigenmap.figures.scores import read_scores
 from eigenmap.model import NodeEncoderSpec, NodeInput
 from eigenmap.networks import Network, SmallCNN, SparseRows, load_encoder_weights
+from eigenmap.relations.neighbour_codes import NeighbourCodes
+from eigenmap.relations.propagation import Propagation
 from eigenmap.spectrum import Alignment
 from eigenmap.training import checkpoint, metrics
 from tests.end_to_end.photos import pictures
@@ -99,12 +104,29 @@ def _write_node_model(folder: Path) -> None:
         torch.zeros(3), torch.eye(3), torch.tensor([0.9, 0.5, 0.1]), torch.ones(3), t=1.0, recall={1: 0.5, 3: 1.0}
     )
     about = {"steps": 3, "seconds": 0.5, "graph": {"nodes": 6, "edges": 8, "components": 1}, "recipe": {"hops": 1}}
-    Eigenmap(network, alignment, "projector", node, spec, about).save(folder)
+    how = NeighbourCodes(Propagation("S2"), copy.deepcopy(alignment))
+    Eigenmap(network, alignment, "projector", node, spec, about, how).save(folder)
     _unseal(folder)
 
 
 def _read_node_model(folder: Path) -> Any:
-    return _codes(Eigenmap.load(folder), FEATURES)
+    model = Eigenmap.load(folder)
+    codes = model.encode(FEATURES, edges=EDGES)
+    assert np.isfinite(codes).all()
+    return _codes(model, FEATURES), codes.tobytes()
+
+
+def _write_nodes(folder: Path) -> None:
+    _write_node_model(folder / "run")
+    graph = load_graph((FEATURES, EDGES))
+    embed_nodes(Eigenmap.load(folder / "run"), graph.x, graph.walk(), folder / "codes")
+
+
+def _read_nodes(folder: Path) -> Any:
+    stored = NodeCodes.open(folder / "codes")
+    stored.verify()
+    codes = Eigenmap.load(folder / "run").encode(FEATURES[:1], edges=[[6, 6], [0, 3]], stored=stored)
+    return codes.tobytes(), np.array(stored.codes).tobytes(), stored.walk().edges().tolist()
 
 
 def _read_forged_weights(folder: Path) -> Any:
@@ -454,6 +476,11 @@ SUBJECTS = [
     Subject("names of a shard", "codes/part-00000.ids.json", _write_shards("npy"), _read_shards, in_json),
     Subject("shards .parquet", "codes/part-00000.parquet", _write_shards("parquet"), _read_shards, in_parquet),
     Subject("_embedding.json", "codes/_embedding.json", _write_shards("npy"), _read_shards, in_json),
+    Subject("_nodes.json", "codes/_nodes.json", _write_nodes, _read_nodes, in_json),
+    *(
+        Subject(f"codes of nodes, {name}", f"codes/{name}.npy", _write_nodes, _read_nodes, in_npy, exact=True)
+        for name in ("own", "state", "indptr")
+    ),
     Subject("metrics.jsonl", "metrics.jsonl", _write_metrics, _read_metrics, _in_lines),
     Subject("scores", "scores.json", _write_scores, _read_scores, in_json),
 ]

@@ -5,13 +5,12 @@ from __future__ import annotations
 from enum import Enum
 from pathlib import Path
 from typing import Annotated
-from zipfile import ZipFile
 
 import typer
 
 from eigenmap.cli.app import USE, app
 from eigenmap.cli.console import note, progress_bar
-from eigenmap.cli.encoding import encode_nodes
+from eigenmap.cli.nodes import NodeOptions, embed_nodes
 from eigenmap.cli.options import (
     HOW,
     OUTPUT,
@@ -26,7 +25,6 @@ from eigenmap.cli.options import (
     StrictOption,
     check_device,
 )
-from eigenmap.cli.outputs import atomic_output, check_file
 from eigenmap.core.addresses import require_path
 from eigenmap.core.errors import EigenmapError
 
@@ -56,6 +54,12 @@ Examples:
 [cyan]  eigenmap embed runs/mine PHOTOS/ --out codes/ --files parquet[/cyan]
 
 [cyan]  eigenmap embed runs/graph new_features.npy --out codes.npy[/cyan]
+
+[cyan]  eigenmap embed runs/graph graph.npz --neighbours --out nodes/[/cyan]
+
+[cyan]  eigenmap embed runs/graph new_nodes.npz --stored nodes/ --out codes.npy[/cyan]
+
+[cyan]  eigenmap embed runs/graph new_nodes.npz --append --out nodes/[/cyan]
 
 [cyan]  torchrun --nproc-per-node 4 --no-python eigenmap embed runs/mine PHOTOS/ --out codes/[/cyan]
 """,
@@ -115,6 +119,33 @@ def embed(
             rich_help_panel=HOW,
         ),
     ] = None,
+    neighbours: Annotated[
+        bool,
+        typer.Option(
+            "--neighbours",
+            help="For a graph with edges: average codes over neighbours in the way that the fit chose. A folder as "
+            "--out can be given to --stored later.",
+            rich_help_panel=HOW,
+        ),
+    ] = False,
+    stored: Annotated[
+        Path | None,
+        typer.Option(
+            "--stored",
+            metavar="FOLDER",
+            help="Codes of a graph: SOURCE has new nodes with edges into it, numbered after its own.",
+            show_default=False,
+            rich_help_panel=HOW,
+        ),
+    ] = None,
+    append: Annotated[
+        bool,
+        typer.Option(
+            "--append",
+            help="Add the new nodes of SOURCE to the codes of a graph in --out, and refresh those of their neighbours.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = False,
     batch_size: BatchOption = 256,
     device: DeviceOption = Device.auto,
     strict: StrictOption = False,
@@ -142,10 +173,11 @@ def embed(
     if Eigenmap.is_of_nodes(run):
         if engine is Engine.ray:
             raise EigenmapError("--engine ray is for images; the codes of nodes are made on this machine.")
-        for path in filter(None, (out, names)):
-            check_file(path, force)
-        _embed_nodes(run, source, out, dim, place, batch_size, quiet)
+        used = neighbours or append or stored is not None
+        embed_nodes(NodeOptions(run, source, out, dim, place, batch_size, force, quiet, used, stored, append))
         return
+    if neighbours or append or stored is not None:
+        raise EigenmapError(f"--neighbours, --stored and --append are for models of nodes, and {run} is one of images.")
     with progress_bar("encoding", quiet) as tick:
         made = embed_images(
             run,
@@ -170,27 +202,3 @@ def embed(
     inside = {".npy": f"names of the images: {names}", ".npz": "arrays codes and ids", "": f"shards of {shard_size:,}"}
     codes = "1 code" if made.images == 1 else f"{made.images:,} codes"
     note(f"{codes} of {made.dim} features: {out} ({inside.get(out.suffix, 'columns id and code')})")
-
-
-def _embed_nodes(
-    run: Path, source: Path, out: Path, dim: int | None, device: str, batch_size: int, quiet: bool
-) -> None:
-    """Write the codes of nodes, in their order, as they are made."""
-    from eigenmap.data.graphs.files import read_features
-    from eigenmap.embedding.files import names_file, remove_names, write_matrix
-    from eigenmap.model import Eigenmap
-
-    if out.suffix not in (".npy", ".npz"):
-        raise EigenmapError(f"{out} must end in .npy or .npz for codes of nodes, for example codes.npy.")
-    model = Eigenmap.load(run)
-    dim, rows = model.check_dim(dim), model.input.read(read_features(source))
-    codes = encode_nodes(model, rows, dim, device, batch_size, quiet)
-    with atomic_output(out) as file:
-        if out.suffix == ".npy":
-            write_matrix(file, (len(rows), dim), codes)
-        else:
-            with ZipFile(file, "w") as archive, archive.open("codes.npy", "w", force_zip64=True) as member:
-                write_matrix(member, (len(rows), dim), codes)
-        remove_names(names_file(out))
-    if not quiet:
-        note(f"{len(rows):,} codes of {dim} features, in the order of the nodes: {out}")

@@ -2,13 +2,14 @@
 
 Nodes are split into training, validation and test; a share of the training labels is used (1, 10, 100 %); a probe is
 fitted to the codes of those nodes, whatever it has to choose is chosen on the validation nodes, and the test nodes are
-classified once. Three probes, all of them linear:
+classified once. Four probes, the first three of them linear:
 
 | name       | what it is | chosen on validation |
 | ---------- | --- | --- |
 | `ridge`    | closed form: least squares on one-hot labels | the penalty |
 | `logistic` | BGRL's [1]: rows of norm 1, one logistic regression a class | C = 2^-10 ... 2^10 |
 | `paper`    | Neural Eigenmap's [2]: softmax regression by SGD with label smoothing | the epoch |
+| `few`      | also looks at codes without labels (`few_labels`) | logistic, prototypes or label spreading |
 
     split = random_split(labels, seed=0)                        # 10 % / 10 % / 80 % of the labelled nodes
     rows = evaluate_nodes(codes, labels, [split], shares=(0.01, 0.1, 1.0), dims=[8, 64, 256])
@@ -31,6 +32,7 @@ from torch.nn import functional as F
 
 from eigenmap.core.arguments import whole_number
 from eigenmap.core.errors import EigenmapError
+from eigenmap.evaluation.few_labels import Classifier, Labelled, drawn, fit_probe_few
 from eigenmap.evaluation.node_codes import StreamedCodes, require_finite
 from eigenmap.evaluation.probe import LAMBDAS, LinearProbe, fit_ridge, fractions
 from eigenmap.evaluation.ranking import CodesLike, codes_as_tensor, device_of
@@ -51,13 +53,6 @@ class NodeSplit(NamedTuple):
     train: Tensor
     validation: Tensor
     test: Tensor
-
-
-class Labelled(NamedTuple):
-    """Codes of some nodes and their classes."""
-
-    x: Tensor
-    y: Tensor
 
 
 class UnitRowProbe(LinearProbe):
@@ -218,6 +213,8 @@ FitProbe = Callable[[Labelled, Labelled], LinearProbe]
 
 PROBES: Mapping[str, FitProbe] = {"ridge": fit_probe_ridge, "logistic": fit_probe_logistic, "paper": fit_probe_paper}
 """Probes by name."""
+FEW = "few"
+"""The probe that looks at codes without labels, too (`evaluation.few_labels`)."""
 
 
 def evaluate_nodes(
@@ -242,15 +239,15 @@ def evaluate_nodes(
         splits: one a run, from `random_split` or given with the data.
         shares: of the training labels, in (0, 1].
         dims: code lengths; by default those of `DIMS` that the codes have, and all features.
-        probe: one of `PROBES`.
+        probe: one of `PROBES`, or "few", which looks at the codes of all nodes.
         device: where to compute; by default where the codes are.
 
     Returns:
         One row for each share and length, shares first.
 
     """
-    if probe not in PROBES:
-        raise EigenmapError(f"probe must be one of {', '.join(PROBES)}, not {probe!r}")
+    if probe not in (*PROBES, FEW):
+        raise EigenmapError(f"probe must be one of {', '.join((*PROBES, FEW))}, not {probe!r}")
     x, y = _checked(codes, labels, splits, device)
     width = x.shape[1]
     lengths = [whole_number(dim, "dim", 1, width) for dim in dims] if dims else default_dims(width)
@@ -260,10 +257,10 @@ def evaluate_nodes(
         distinct = splits[:1] if same else splits
         trains = [few_labels(y, split.train, share, seed=run) for run, split in enumerate(distinct)]
         runs = [
-            _fitted(x, y, train, split.validation, lengths, PROBES[probe])
+            _fitted(x, y, train, split.validation, lengths, probe)
             for split, train in zip(distinct, trains, strict=True)
         ]
-        tested = _tested(x, y, distinct, [[fitted.probe for fitted in run] for run in runs])
+        tested = _tested(x, y, distinct, lengths, [[fitted.probe for fitted in run] for run in runs])
         for place, dim in enumerate(lengths):
             accuracies = [scores[place] for scores in tested]
             rows.append(
@@ -293,36 +290,46 @@ def default_dims(n_components: int) -> list[int]:
 class Fitted(NamedTuple):
     """A probe, and its accuracy on the validation nodes."""
 
-    probe: LinearProbe
+    probe: Classifier
     validation: float
 
 
 def _fitted(
-    x: Tensor | StreamedCodes, y: Tensor, train: Tensor, validation: Tensor, lengths: Sequence[int], fit: FitProbe
+    x: Tensor | StreamedCodes, y: Tensor, train: Tensor, validation: Tensor, lengths: Sequence[int], probe: str
 ) -> list[Fitted]:
-    """One run's probe of every length."""
+    """Fit one run's probe at every length."""
     known, judged = x[train], x[validation]
+    pool = x[drawn(len(x)).to(x.device)] if probe == FEW else None
     found = []
     for dim in lengths:
-        others = Labelled(judged[:, :dim].contiguous(), y[validation])
-        probe = fit(Labelled(known[:, :dim].contiguous(), y[train]), others)
-        found.append(Fitted(probe, probe.accuracy(*others)))
+        labelled, others = (
+            Labelled(part[:, :dim].contiguous(), y[nodes]) for part, nodes in ((known, train), (judged, validation))
+        )
+        fitted: Classifier
+        if pool is None:
+            fitted = PROBES[probe](labelled, others)
+        else:
+            fitted = fit_probe_few(labelled, others, pool[:, :dim], fit_probe_logistic(labelled, others))
+        found.append(Fitted(fitted, fitted.accuracy(*others)))
     return found
 
 
 def _tested(
-    x: Tensor | StreamedCodes, y: Tensor, splits: Sequence[NodeSplit], probes: Sequence[Sequence[LinearProbe]]
+    x: Tensor | StreamedCodes,
+    y: Tensor,
+    splits: Sequence[NodeSplit],
+    lengths: Sequence[int],
+    probes: Sequence[Sequence[Classifier]],
 ) -> list[list[float]]:
-    """Accuracy of each run's probes on its test nodes, whose codes are made block by block, once for equal splits."""
+    """Return the accuracy of each run's probes on its test nodes, with codes made in blocks, once for equal splits."""
     hits = [[0] * len(each) for each in probes]
     for split in {id(split): split for split in splits}.values():
         runs = [run for run, other in enumerate(splits) if other is split]
         for nodes in torch.split(split.test, BLOCK):
             block, classes = x[nodes], y[nodes]
             for run in runs:
-                for place, probe in enumerate(probes[run]):
-                    found = probe.predict(block[:, : probe.weight.shape[1]])
-                    hits[run][place] += int((found == classes).sum())
+                for place, (dim, probe) in enumerate(zip(lengths, probes[run], strict=True)):
+                    hits[run][place] += int((probe.predict(block[:, :dim]) == classes).sum())
     return [[hit / len(split.test) for hit in each] for each, split in zip(hits, splits, strict=True)]
 
 

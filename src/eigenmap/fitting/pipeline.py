@@ -11,12 +11,13 @@ model's code.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from eigenmap.core.logging import LogFunction
 from eigenmap.fitting import align
+from eigenmap.fitting.neighbours import Choice, Encode
 from eigenmap.fitting.options import RunOptions
 from eigenmap.fitting.problem import Problem, Task
 from eigenmap.fitting.run_folder import steps_of_run
@@ -58,9 +59,21 @@ def fit(task: Task, options: RunOptions) -> Eigenmap:
     )
     record |= problem.facts(alignment, options.say)
     model = Eigenmap(problem.stored, alignment, source, problem.input, problem.encoder, record)
+    if problem.neighbours is not None:
+        _choose_neighbours(model, problem.neighbours, options.say)
     if options.folder is not None and trained.fabric.is_global_zero:
         model.save(options.folder)
     return model
+
+
+def _choose_neighbours(model: Eigenmap, choose: Callable[[Encode], Choice], say: LogFunction) -> None:
+    """Settle how codes use neighbours where there are edges at inference."""
+    choice = choose(model.codes_of)
+    model.neighbours = choice.codes
+    model.training["neighbours"] = choice.record()
+    if choice.shared is not None:
+        way = choice.codes.propagation.in_words
+        say(f"The ends of held-out edges share {choice.shared:.0%} of their codes; way to use neighbours: {way}.")
 
 
 def train(task: Task, options: RunOptions) -> Trained:

@@ -10,6 +10,7 @@ from torch import nn
 
 from eigenmap.core.logging import LogFunction
 from eigenmap.fitting.align import Evidence
+from eigenmap.fitting.neighbours import Choice, Encode
 from eigenmap.model import EncoderSpec, ImageInput, NodeEncoderSpec, NodeInput
 from eigenmap.networks import Network
 from eigenmap.recipes.recipe import BaseRecipe
@@ -39,6 +40,7 @@ class Problem:
         facts: what the model remembers of the data, given its alignment; called with `say` for what is worth knowing.
         pairs_to_align: how many pairs `evidence` passes through the network; 0 if that takes no time worth mentioning.
         monitor: measures further values at each check.
+        neighbours: chooses how codes use neighbours, given a function from inputs to codes; None where there are none.
 
     """
 
@@ -54,6 +56,7 @@ class Problem:
     facts: Callable[[Alignment, LogFunction], dict[str, Any]]
     pairs_to_align: int = 0
     monitor: Monitor | None = None
+    neighbours: Callable[[Encode], Choice] | None = None
 
 
 class Task(Protocol):

@@ -39,6 +39,11 @@ class GraphRecipe(BaseRecipe):
         batch_size: edges per step (for node blocks: nodes on each side).
         steps: number of training steps.
         codes: network output that becomes the code; "auto" decides on held-out edges.
+        neighbours: how codes use neighbours where there are edges at inference: "auto" chooses at the end of the fit,
+            without labels; or "none", "S", "S2", "concat" or "pagerank" (`relations.propagation`).
+        restart: of "pagerank".
+        feature_hops: above 0, the network also sees features averaged over 1 ... so many steps (SIGN), and edges are
+            needed at inference.
 
     The other settings are those of `BaseRecipe` and `training.TrainingConfig`.
     """
@@ -68,6 +73,9 @@ class GraphRecipe(BaseRecipe):
     clip_norm: float | None = 1.0
     compile: bool = False
     codes: Literal["auto", "encoder", "projector"] = field(default="encoder", metadata=RESUME_ANYHOW)
+    neighbours: Literal["auto", "none", "S", "S2", "concat", "pagerank"] = field(default="auto", metadata=RESUME_ANYHOW)
+    restart: float = field(default=0.1, metadata=RESUME_ANYHOW)
+    feature_hops: int = field(default=0, metadata=RESUME_ANYHOW)
 
     def but(self, **settings: Any) -> GraphRecipe:
         """Return this recipe with other values; None leaves a value unchanged."""

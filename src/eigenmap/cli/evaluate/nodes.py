@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from eigenmap.data.graphs.graph import Nodes
     from eigenmap.evaluation.node_codes import StreamedCodes
     from eigenmap.evaluation.nodes import NodeRow, NodeSplit
-    from eigenmap.model import Eigenmap
+    from eigenmap.model import Codes, Eigenmap
     from eigenmap.networks import SparseRows
 
 
@@ -57,6 +57,7 @@ class ProbeName(str, Enum):
     logistic = "logistic"
     ridge = "ridge"
     paper = "paper"
+    few = "few"
 
 
 class SplitKind(str, Enum):
@@ -101,11 +102,18 @@ def nodes(
         ProbeName,
         typer.Option(
             "--probe",
-            help="logistic: BGRL's protocol; ridge: closed form; paper: SGD with smoothed labels.",
+            help="logistic: BGRL's protocol; ridge: closed form; paper: SGD with smoothed labels; few: for few labels, "
+            "prototypes or label spreading on the codes of all nodes where validation nodes prefer them.",
             rich_help_panel=HOW,
         ),
     ] = ProbeName.logistic,
     of: CodesOfOption = CodesOf.codes,
+    neighbours: Annotated[
+        bool,
+        typer.Option(
+            "--neighbours", help="Codes use the edges in the file, in the way that the fit chose.", rich_help_panel=HOW
+        ),
+    ] = False,
     split: Annotated[
         SplitKind,
         typer.Option(
@@ -144,6 +152,8 @@ def nodes(
         check_file(json, force)
     shares = shares_of(labels)
     check_uncut(of, dims)
+    if neighbours and of is CodesOf.encoder:
+        raise EigenmapError("--neighbours is for codes, and --of encoder measures outputs of the network; choose one.")
     place = check_device(device)
     model = Eigenmap.load(run)
     if not isinstance(model.input, NodeInput):
@@ -160,7 +170,12 @@ def nodes(
     rows = model.input.read(data.x)
     model.network.to(place)
     lengths = [model.check_dim(dim) for dim in dims] if dims else None
-    codes = _codes(model, rows, of, torch.device(place))
+    codes: Codes | Tensor | StreamedCodes
+    if neighbours:
+        edges, missing = _edges(graph)
+        codes = model.encode(rows, edges=edges, missing=missing, normalize=False, batch_size=ROWS)
+    else:
+        codes = _codes(model, rows, of, torch.device(place))
     if of is CodesOf.encoder:
         lengths = [codes.shape[1]]
     found: list[NodeRow] = []
@@ -178,6 +193,7 @@ def nodes(
             "classes": len(torch.unique(known[known >= 0])),
             "probe": probe.value,
             "of": of.value,
+            "neighbours": model.neighbours.propagation.in_words if neighbours else "not given",
             "split": "file" if _own_split(split, data) else "random 10 / 10 / 80 %",
             "sizes": {name: len(part) for name, part in splits[0]._asdict().items()},
             "runs": runs,
@@ -214,6 +230,14 @@ def _labelled(path: Path) -> tuple[Nodes, Tensor]:
     if data.y is None or not bool((data.y >= 0).any()):
         raise EigenmapError(f"{path} has no labels: it needs an array y with a class number for each node.")
     return data, data.y
+
+
+def _edges(path: Path) -> tuple[tuple[Tensor, Tensor | None], Tensor | None]:
+    """The edges in a file with their weights, and the nodes whose features are unknown."""
+    from eigenmap.data.graphs.files import edges_of, read_missing
+    from eigenmap.data.graphs.graph import load_graph
+
+    return edges_of(load_graph(path)), read_missing(path)
 
 
 def _own_split(kind: SplitKind, data: Nodes) -> bool:
