@@ -30,11 +30,11 @@ from eigenmap.description import CHECKPOINT as CHECKPOINT  # these three are pub
 from eigenmap.description import DESCRIPTION as DESCRIPTION
 from eigenmap.description import MODEL_FORMAT, VERSION, check_tensors, read_description
 from eigenmap.description import WEIGHTS as WEIGHTS
-from eigenmap.networks import Network, ResidualMLP, SparseRows, build_encoder
+from eigenmap.networks import CodeSource as CodeSource
+from eigenmap.networks import Network, ResidualMLP, SparseRows, build_encoder, code_rows
 from eigenmap.saved import WAITING, prefixed, read_model, weights_of, write_model
-from eigenmap.spectrum import Alignment, unit_rms_rows
+from eigenmap.spectrum import Alignment
 
-CodeSource = Literal["encoder", "projector"]
 Weighting = Literal["diffusion", "none"]
 Codes = npt.NDArray[np.float32]
 
@@ -223,7 +223,7 @@ class Eigenmap:
         for start in range(0, len(rows), batch_size):
             batch = rows[start : start + batch_size].to(self.device)
             features, psi = self.network(self.input(batch))  # type: ignore[arg-type]
-            yield unit_rms_rows(features if (source or self.source) == "encoder" else psi).cpu()
+            yield code_rows(features, psi, source or self.source).cpu()
 
     def check_dim(self, dim: object) -> int:
         """`dim` itself if a code can be cut there, all features for None, else an error that says what is allowed."""

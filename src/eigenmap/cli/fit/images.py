@@ -63,7 +63,7 @@ def images(
         typer.Option(
             "--epochs",
             metavar="X",
-            help="Passes over the images [dim](default: the recipe's)[/dim].",
+            help="Passes over the images [dim](default: the recipe's)[/dim]; 0 orders a trained encoder as it is.",
             show_default=False,
             rich_help_panel=LENGTH,
         ),
