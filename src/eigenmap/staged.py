@@ -48,35 +48,37 @@ def staged_alignment(
     *,
     width: int,
     n_components: int | None = None,
+    head: int = HEAD,
+    lift: float = LIFT,
 ) -> Alignment:
     """The staged code of the moments of z = [encoder, projector], whose first `width` features are the encoder's.
 
     The map comes from `fit`; eigenvalues, which here do not descend strictly, and the recall curve come from
-    `held_out` and from `held_out_pairs`, both sides of some of its pairs. There are at most `width` + HEAD features.
+    `held_out` and from `held_out_pairs`, both sides of some of its pairs. There are at most `width` + `head` features.
     """
     m = fit.mean()
     C, A = fit.about(m)
     if not bool(C.diagonal().any()):
         raise EigenmapError(COLLAPSED)
-    head = _head(fit, held_out, C, width)
-    stages = torch.cat([head, _tail(C, head, width)], dim=1)
+    first = lift * _head(fit, held_out, C, width, head)
+    stages = torch.cat([first, _tail(C, first, width)], dim=1)
     rotation = _by_shared_variance(stages, A[:, :width])[:, :n_components]
     C_held, A_held = held_out.about(m)
     mu, power = quotients(*((rotation * (matrix @ rotation)).sum(0) for matrix in (A_held, C_held)))
-    found = Alignment(m, rotation, mu, power, ridge=RIDGE, head=head.shape[1], noise=held_out.noise())
+    found = Alignment(m, rotation, mu, power, ridge=RIDGE, head=first.shape[1], noise=held_out.noise())
     codes = [found.apply(z.to(rotation), unit=False) for z in held_out_pairs]
     lengths = [d for d in RECALL_LENGTHS if d <= found.n_components]
     return replace(found, quality=captured(found, held_out), recall=recall_curve(codes, lengths)).to("cpu")
 
 
-def _head(fit: Moments, held_out: Moments, C: Tensor, width: int) -> Tensor:
-    """The lifted leading Ritz features of the projector, as columns over both outputs; none if it is constant."""
-    columns = C.new_zeros(len(C), HEAD)
+def _head(fit: Moments, held_out: Moments, C: Tensor, width: int, most: int) -> Tensor:
+    """The leading Ritz features of the projector, as columns over both outputs; none if it is constant."""
+    columns = C.new_zeros(len(C), most)
     if not bool(C.diagonal()[width:].any()):
         return columns[:, :0]
     projector = slice(width, len(C))
-    leading = align(fit.part(projector), held_out.part(projector), RIDGE).rotation[:, :HEAD]
-    columns[projector, : leading.shape[1]] = LIFT * leading
+    leading = align(fit.part(projector), held_out.part(projector), RIDGE).rotation[:, :most]
+    columns[projector, : leading.shape[1]] = leading
     return columns[:, : leading.shape[1]]
 
 

@@ -27,7 +27,7 @@ class BaseRecipe(Optimisation):
         warmup: share of the steps over which the learning rate rises, before cosine decay to `final_lr_fraction`.
         clip_norm: maximum gradient norm; 0 or None disables clipping.
         compile: whether to compile network and objective.
-        codes: network output that becomes the code; "auto" makes it of both (images), or decides on held-out edges (graphs).
+        codes: network output that becomes the code; "auto" combines both on images, and chooses one on graphs.
 
     """
 
