@@ -1,4 +1,4 @@
-"""What the study of node codes was to show, and whether it did: computed from the results, misses said plainly."""
+"""Goals of the study of node codes, and whether they are met: computed from the results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The part of docs/graph-benchmarks.md on a graph of OGBN-Products' size, from what `graphs_scale.py` stored."""
+"""The part of docs/graph-benchmarks.md on a graph of OGBN-Products' size, from what `scale.py` stored."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def scale(folder: Path) -> Iterator[str]:
     yield "## A graph of OGBN-Products' size"
     path = folder / FILE
     if not path.is_file():
-        yield f"{NOT_RUN.capitalize()} (`python -m benchmarks.graphs.scale --json benchmarks/graphs/results/{FILE}`)."
+        yield f"{NOT_RUN.capitalize()} (`python -m benchmarks graphs run graphs-scale`)."
         return
     result: Result = json.loads(path.read_text(encoding="utf-8"))
     graph, more = result["graph"], result.get("graph of more edges", {})
@@ -49,7 +49,7 @@ def scale(folder: Path) -> Iterator[str]:
         [f"{each['edges']:,}", f"{1e6 * each['step_seconds_an_edge']:.2f}", f"{1e6 * each['draw_seconds_an_edge']:.3f}"]
         for each in cost.values()
     ]
-    yield table(["edges", "µs an edge of a training step", "µs to draw it"], rows)
+    yield table(["edges", "µs per edge of a training step", "µs to draw it"], rows)
     if more:
         yield f"The larger graph was made in {more['seconds']:.1f} s with {more['peak_gb'] or 0:.0f} GB at most."
     yield "### Test cost"

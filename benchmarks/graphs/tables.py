@@ -1,7 +1,4 @@
-"""Write docs/graph-benchmarks.md from the results, and from nothing else.
-
-python -m benchmarks.graphs.tables
-"""
+"""docs/graph-benchmarks.md, from the results and from nothing else."""
 
 from __future__ import annotations
 
@@ -11,9 +8,7 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from benchmarks import DOCS
 from benchmarks.common.pages import NONE, NOT_RUN, emphasise, figure, made_by, table
-from benchmarks.graphs import RESULTS
 from benchmarks.graphs.goals import goals
 from benchmarks.graphs.jobs import (
     CANDIDATES,
@@ -32,7 +27,6 @@ from benchmarks.graphs.plan import SEEDS, UNSEEN_RIVALS, Finished
 from benchmarks.graphs.scale_tables import scale
 from benchmarks.graphs.words import findings
 
-PAGE = DOCS / "graph-benchmarks.md"
 Result = dict[str, Any]
 
 
@@ -290,8 +284,8 @@ def _three_digits(value: float) -> str:
 HEAD = """
 # Node codes: quality and cost
 
-Generated from `benchmarks/graphs/results/` by `python -m benchmarks.graphs.tables`; do not edit.
-`python -m benchmarks.graphs.plan list` lists what is still to run. Ours is `GraphEigenmap`: it learns from the graph
+Generated from `benchmarks/graphs/results/` by `python -m benchmarks graphs page`; do not edit.
+`python -m benchmarks graphs missing` lists what is still to run. Ours is `GraphEigenmap`: it learns from the graph
 and then sees nothing but the features of a node.
 
 Protocol: labelled nodes are split 10 / 10 / 80 % into training, validation and test nodes (Debian: its own split, of
@@ -309,12 +303,3 @@ def page(folder: Path) -> str:
     parts = (findings, goals, quality, other_forms, lengths, probes, cost, screening)
     blocks = [block for part in parts for block in part(finished)]
     return "\n\n".join([HEAD.strip(), *blocks, *scale(folder)]) + "\n"
-
-
-def main() -> None:
-    PAGE.write_text(page(RESULTS), encoding="utf-8")
-    print(f"{PAGE.name}: {len(PAGE.read_text(encoding='utf-8').splitlines())} lines")
-
-
-if __name__ == "__main__":
-    main()

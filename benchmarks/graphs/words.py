@@ -1,7 +1,8 @@
-"""What the study of node codes found, in sentences: comparisons are computed, so that no word outlives its figures."""
+"""Findings of the study of node codes in sentences: comparisons are computed, so that no word outlives its figures."""
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -50,11 +51,12 @@ def findings(finished: Finished) -> Iterator[str]:
 
 def in_short(finished: Finished) -> str:
     """What the README says of graphs."""
-    return (
+    said = (
         "Nodes of five graphs, classified from a code that is a function of their features alone, with all training "
         f"labels (points of accuracy, means of three seeds): {_against_gcn(finished, 'seen', ALL)}. Nodes that were "
         f"not there in training, whose edges the GCN is given: {_against_gcn(finished, 'unseen', ALL)}."
     )
+    return textwrap.fill(said, 120)
 
 
 def _against_gcn(finished: Finished, setting: Setting, share: float) -> str:

@@ -1,7 +1,4 @@
-"""Write the tables of docs/search.md from the results, and from nothing else.
-
-python -m benchmarks.search.tables
-"""
+"""The tables of docs/search.md, from the results and from nothing else."""
 
 from __future__ import annotations
 
@@ -10,16 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from benchmarks import DOCS
 from benchmarks.common.pages import NONE, NOT_RUN, emphasise, made_by, renewed, table
-from benchmarks.search import RESULTS
 from benchmarks.search.versions import FILE as VERSIONS
 from benchmarks.search.ways import NAMES
 
-PAGE = DOCS / "search.md"
 SETS = {
     "cifar10": "CIFAR-10",
-    "coco": "COCO, several labels an image",
+    "coco": "COCO, several labels per image",
     "tiny": "Tiny-ImageNet-100",
     "catalogue": "the embedded catalogue",
 }
@@ -154,7 +148,7 @@ def _large(found: dict[str, Result]) -> Iterator[str]:
 
 def page(text: str, results: Path) -> str:
     """The page with its tables renewed."""
-    return renewed(text, "tables: written by benchmarks/search/tables.py", tables(results))
+    return renewed(text, "tables: written by python -m benchmarks search page", tables(results))
 
 
 def _versions(results: Path) -> Iterator[str]:
@@ -176,12 +170,3 @@ def _versions(results: Path) -> Iterator[str]:
             for search, row in result["rows"].items()
         ],
     )
-
-
-def main() -> None:
-    PAGE.write_text(page(PAGE.read_text(encoding="utf-8"), RESULTS), encoding="utf-8")
-    print(f"{PAGE.name}: {len(PAGE.read_text(encoding='utf-8').splitlines())} lines")
-
-
-if __name__ == "__main__":
-    main()

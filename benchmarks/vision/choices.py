@@ -43,7 +43,7 @@ def compare(result: dict[str, Any], note: str) -> Comparison:
 
 
 def choices(results: Mapping[str, dict[str, Any]]) -> Iterator[str]:
-    """One row a run that has the study, and the single setting that would serve all of them best."""
+    """One row per run that has the study, and the single setting that would serve all of them best."""
     studied = {name: result for name, result in results.items() if result.get("study")}
     compared = [compare(result, ", repeat" if name.endswith("-repeat") else "") for name, result in studied.items()]
     yield "## Ridge and exponent: chosen without labels, against fixed"

@@ -1,4 +1,4 @@
-"""What it costs to measure retrieval exactly, beside the product of queries and gallery that no exact ranking avoids.
+"""Cost of measuring retrieval exactly, beside the product of queries and gallery that no exact ranking avoids.
 
     python -m benchmarks.vision.evaluation_cost [--device cuda] [--galleries 50000 200000 800000] [--json FILE]
 

@@ -54,7 +54,7 @@ def test_grey_images_a_resnet_and_codes_of_the_encoder(tmp_path: Path) -> None:
 def test_a_file_that_computes_something_else_is_not_written(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(exporting, "unit_rms_rows", lambda psi: psi.abs())
+    monkeypatch.setattr(exporting, "code_rows", lambda features, psi, source: torch.cat([features, psi], 1).abs())
     with pytest.raises(EigenmapError, match="other codes"):
         export_onnx(run, tmp_path / "model.onnx")
     assert not list(tmp_path.iterdir())
