@@ -10,8 +10,8 @@ outputs of encoder and projector, C and A their moments as in `spectrum`:
 gamma is the mean variance of an output's features. The head is small and lifted, so that what was seen stays near; the
 tail is the encoder with its strong directions evened out, which is what full-length codes of unseen things need. Q is
 orthogonal: it leaves full-length codes as they are and moves to the front the directions that share most of the
-encoder's variance with the other view. Its rows are the features; a code is one product. An output that is missing is
-left out: with the encoder alone the head is empty.
+encoder's variance with the other view. Its rows are the features; a code is one product. Where the projector is not
+trained the encoder alone is staged: the head is empty.
 
 HEAD, LIFT and the ridges were chosen on networks trained on CIFAR-10 and COCO, and confirmed on others
 (`benchmarks/vision/transfer.py`). Criteria on held-out views were tried and would have chosen worse: how far views
@@ -58,7 +58,7 @@ def staged_alignment(
     """
     m = fit.mean()
     C, A = fit.about(m)
-    if not bool(C.diagonal().any()):
+    if not bool(C.diagonal()[:width].any()):
         raise EigenmapError(COLLAPSED)
     first = lift * _head(fit, held_out, C, width, head)
     stages = torch.cat([first, _tail(C, first, width)], dim=1)
@@ -72,9 +72,9 @@ def staged_alignment(
 
 
 def _head(fit: Moments, held_out: Moments, C: Tensor, width: int, most: int) -> Tensor:
-    """The leading Ritz features of the projector, as columns over both outputs; none if it is constant."""
+    """The leading Ritz features of the projector, as columns over both outputs; none if there is no projector."""
     columns = C.new_zeros(len(C), most)
-    if not bool(C.diagonal()[width:].any()):
+    if width == len(C):
         return columns[:, :0]
     projector = slice(width, len(C))
     leading = align(fit.part(projector), held_out.part(projector), RIDGE).rotation[:, :most]
