@@ -18,7 +18,7 @@ PACKAGE = "eigenmap"
 # A module imports only from those before it.
 # fmt: off
 ORDER = [
-    "core", "spectrum", "staged", "objectives", "networks", "data", "loading", "augment", "relations", "description",
+    "core", "spectrum", "objectives", "networks", "data", "loading", "augment", "relations", "description",
     "saved", "model", "embedding", "training", "evaluation", "search", "export", "figures", "recipes", "fitting",
     "kernels", "demo", "estimators", "service", "cli",
 ]

@@ -1,15 +1,15 @@
 """Codes on what training saw and on what it never saw: train on one set, search it and every other.
 
-    python -m benchmarks.vision.transfer run --data FOLDER --set tiny80 --seed 0
-    python -m benchmarks.vision.transfer page
+    python -m benchmarks vision run 'transfer-*' --data FOLDER
+    python -m benchmarks.vision.transfer --data FOLDER --set tiny80 --seed 1 --variants
 
 Trained on: CIFAR-10, 80 of the 100 classes of Tiny-ImageNet (`tiny80`; every fifth class is held back), COCO; the
 recipe of each set, 50 epochs. Searched: each of them, the 20 classes held back (`tiny20`), with images resized to what
 the network takes. Gallery: all training images of the set searched; queries: its first 2,000 test images. Alignments,
 PCA and means come from images of the training set alone. One JSON file per training.
 
-HEAD, LIFT and RIDGE of `eigenmap.staged` were chosen by the searches of the networks trained on CIFAR-10 and on COCO
-with seeds 0 and 1. Every search of a network trained on Tiny-ImageNet, and all of seed 2, confirm them.
+HEAD, LIFT and RIDGE of `spectrum.staged` were chosen by searches with the networks trained on CIFAR-10 and on COCO, seeds
+0 and 1. Searches with networks trained on Tiny-ImageNet, and all of seed 2, confirm them.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from eigenmap.model import CodeSource, ImageInput
 from eigenmap.networks import code_rows
 from eigenmap.relations.images import split_held_out
 from eigenmap.spectrum import Alignment
-from eigenmap.staged import staged_alignment
+from eigenmap.spectrum.staged import staged_alignment
 from eigenmap.training import start
 
 EPOCHS, RATE, QUERIES, TOP, DRAWS = 50, 0.75, 2_000, 1_000, 3
@@ -228,21 +228,13 @@ def run(
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    verbs = parser.add_subparsers(dest="verb", required=True)
-    one = verbs.add_parser("run", help="train, search, write one result")
-    one.add_argument("--data", type=Path, required=True, help="folder with <set>.npz")
-    one.add_argument("--set", choices=TRAINED, required=True)
-    one.add_argument("--seed", type=int, default=0)
-    one.add_argument("--weights", type=Path, help="a trained network's state, in place of training")
-    one.add_argument("--variants", action="store_true", help="search by other heads and lifts too")
-    one.add_argument("--results", type=Path, default=RESULTS)
-    verbs.add_parser("page", help="write docs/transfer.md from the results")
+    parser.add_argument("--data", type=Path, required=True, help="folder with <set>.npz")
+    parser.add_argument("--set", choices=TRAINED, required=True)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--weights", type=Path, help="a trained network's state, in place of training")
+    parser.add_argument("--variants", action="store_true", help="search by other heads and lifts too")
+    parser.add_argument("--results", type=Path, default=RESULTS)
     given = parser.parse_args()
-    if given.verb == "page":
-        from benchmarks.vision import transfer_tables
-
-        transfer_tables.main()
-        return
     result = run(given.set, given.seed, given.data, given.weights, others=given.variants)
     harness.write(given.results / f"transfer-{given.set}-s{given.seed}.json", result)
 

@@ -2,7 +2,7 @@
 
     model = Eigenmap.load("runs/mine")
     codes = model.encode(images, dim=16)          # (n, 16) float32, rows of norm 1
-    model.eigenvalues_                            # how much of each feature two views share, sorted
+    model.eigenvalues_                            # how much of each feature two views share
     model.suggest_dim(recall=0.95)                # the shortest code that keeps 95 % of the neighbours
 
 A directory holds `model.json` (what it is) and `model.safetensors` (its numbers): nothing that executes when opened.
@@ -110,7 +110,7 @@ class Eigenmap:
     Args:
         network: the trained encoder and projector.
         alignment: order, eigenvalues and weights, from `spectrum.best_alignment`.
-        source: which of the network's two outputs the alignment belongs to.
+        source: which of the network's two outputs the alignment belongs to, or both side by side.
         input: what is done to images, or to the features of nodes, first.
         encoder: how to build the encoder again on load.
         training: what is worth knowing about how it was trained; stored, and otherwise left alone.
@@ -157,7 +157,10 @@ class Eigenmap:
 
     @property
     def eigenvalues_(self) -> npt.NDArray[np.float64]:
-        """Held-out eigenvalue of each feature, largest first: its correlation between two related things."""
+        """Held-out eigenvalue of each feature: its correlation between two related things.
+
+        They descend if the code is made of one output; in a staged code features are sorted by shared variance.
+        """
         return cast(npt.NDArray[np.float64], self.alignment.eigenvalues.cpu().numpy())
 
     @property

@@ -1,6 +1,6 @@
 """Alignment of a trained network: both outputs are ordered, in stages of one code or, on graphs, the better one alone.
 
-`staged` and `spectrum` do the mathematics. What differs between kinds of data, the moments, comes in as `Evidence`.
+`spectrum` does the mathematics. What differs between kinds of data, the moments, comes in as `Evidence`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from torch import Tensor
 from eigenmap.core.logging import LogFunction
 from eigenmap.model import CodeSource
 from eigenmap.spectrum import EXPONENTS, RIDGES, Alignment, Moments, best_alignment
-from eigenmap.staged import staged_alignment
+from eigenmap.spectrum.staged import staged_alignment
 
 
 @dataclass(frozen=True)

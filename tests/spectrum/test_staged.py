@@ -11,7 +11,7 @@ from torch import Tensor
 
 from eigenmap.core.errors import EigenmapError
 from eigenmap.spectrum import Alignment, Moments
-from eigenmap.staged import HEAD, staged_alignment
+from eigenmap.spectrum.staged import HEAD, staged_alignment
 
 WIDTH, COMPONENTS = 9, 12
 Array = NDArray[np.float64]
