@@ -5,7 +5,7 @@ outputs of encoder and projector, C and A their moments as in `spectrum`:
 
     head    phi = LIFT * V_h^T p,   A_pp v = mu (C_pp + gamma_p I) v,   the h = HEAD largest mu
     tail    chi = (C_rr + gamma_e I)^-1/2 r,   r = e minus its regression on phi
-    order   c = Q^T [phi, chi],   Q from the singular value decomposition of E[[phi, chi](x) e(x+)^T]
+    order   c = Q^T z,   z = [phi, chi],   Q from the singular value decomposition of E[z(x) e(x+)^T]
 
 gamma is the mean variance of an output's features. The head is small and lifted, so that what was seen stays near; the
 tail is the encoder with its strong directions evened out, which is what full-length codes of unseen things need. Q is
