@@ -71,6 +71,17 @@ def batch(kind: str, n: int = 7, k: int = 3, seed: int = 0) -> tuple[Tensor, Ten
     return psi, psi_plus, kernel.to_sparse() if kind == "sparse block" else kernel
 
 
+def test_moments_of_some_features_are_a_part_of_those_of_all() -> None:
+    psi, psi_plus = randn(50, 6, seed=1), randn(50, 6, seed=2)
+    part, expected = Moments(6).update(psi, psi_plus).part(slice(2, 5)), Moments(3)
+    expected.update(psi[:, 2:5], psi_plus[:, 2:5])
+    m = expected.mean()
+    torch.testing.assert_close(part.mean(), m)
+    for found, wanted in zip(part.about(m), expected.about(m), strict=True):
+        torch.testing.assert_close(found, wanted)
+    assert part.noise() == expected.noise()
+
+
 def test_rows_whose_squares_do_not_fit_float32_become_unit_rows() -> None:
     psi = randn(5, 8).float()
     torch.testing.assert_close(unit_rms_rows(psi * 1e30), unit_rms_rows(psi), rtol=1e-5, atol=1e-5)

@@ -34,7 +34,7 @@ CHECKPOINT = "checkpoint.pt"
 """Files of a run: the first two are its model, the last is there as soon as training has saved its state once."""
 
 SEAL = "description_sha256"
-CODE_SOURCES = ("encoder", "projector")
+CODE_SOURCES = ("encoder", "projector", "both")
 WAYS = {"none": 1, "S": 1, "S2": 1, "concat": 3, "pagerank": 1}
 """Ways to use neighbours (`relations.propagation`), and how many times as long as a code what they make is."""
 STEMS = ("auto", "imagenet", "medium", "small")
@@ -161,7 +161,9 @@ def _of_neighbours(about: Mapping[str, Any]) -> dict[str, Any]:
 def _shapes(about: Mapping[str, Any], r: int, own_encoder: bool) -> dict[str, tuple[int, ...]]:
     """The shapes that tensors must have, by their names in the file; `r` is the number of ordered features."""
     network, encoder, input = about["network"], about["encoder"], about["input"]
-    k = network["out_features"] if about["source"] == "encoder" else network["n_components"]
+    k = {"encoder": network["out_features"], "projector": network["n_components"]}.get(
+        about["source"], network["out_features"] + network["n_components"]
+    )
     shapes = {
         "alignment.rotation": (k, r),
         "alignment.mean": (k,),
@@ -251,7 +253,7 @@ _WHOLE_FILE: Checks = {
     "input": ("an object", is_object),
     "encoder": ("an object", is_object),
     "network": ("an object", is_object),
-    "source": ('"encoder" or "projector"', lambda value: value in CODE_SOURCES),
+    "source": ('"encoder", "projector" or "both"', lambda value: value in CODE_SOURCES),
     "alignment": ("an object", is_object),
     "neighbours?": ("an object", is_object),
     "training": ("an object", is_object),
@@ -290,6 +292,7 @@ _ALIGNMENT: Checks = {
     "own_order?": ("true or false", lambda value: isinstance(value, bool)),
     "quality?": ("a number", _is_quality),
     "noise?": ("a number of at least 0", NOT_NEGATIVE),
+    "head?": ("a count", COUNT),
     "recall": ("shares by length", _shares(_is_length)),
     "agreement?": ("shares by exponent", _shares(_is_exponent)),
 }

@@ -2,7 +2,7 @@
 
     model = Eigenmap.load("runs/mine")
     codes = model.encode(images, dim=16)          # (n, 16) float32, rows of norm 1
-    model.eigenvalues_                            # how much of each feature two views share, sorted
+    model.eigenvalues_                            # how much of each feature two views share
     model.suggest_dim(recall=0.95)                # the shortest code that keeps 95 % of the neighbours
 
 A directory holds `model.json` (what it is) and `model.safetensors` (its numbers): nothing that executes when opened.
@@ -30,7 +30,8 @@ from eigenmap.description import CHECKPOINT as CHECKPOINT  # these three are pub
 from eigenmap.description import DESCRIPTION as DESCRIPTION
 from eigenmap.description import MODEL_FORMAT, VERSION, check_tensors, read_description
 from eigenmap.description import WEIGHTS as WEIGHTS
-from eigenmap.networks import Network, ResidualMLP, SparseRows, build_encoder
+from eigenmap.networks import CodeSource as CodeSource
+from eigenmap.networks import Network, ResidualMLP, SparseRows, build_encoder, code_rows
 from eigenmap.networks.folding import Folding, Inference
 from eigenmap.relations.feature_propagation import propagated_features, without_rows
 from eigenmap.relations.neighbour_codes import Cut, NeighbourCodes, require_same
@@ -39,7 +40,6 @@ from eigenmap.relations.propagation import Propagation, Smoothing
 from eigenmap.saved import WAITING, prefixed, read_model, weights_of, write_model
 from eigenmap.spectrum import Alignment, unit_rms_rows
 
-CodeSource = Literal["encoder", "projector"]
 Weighting = Literal["diffusion", "none"]
 Codes = npt.NDArray[np.float32]
 
@@ -131,7 +131,7 @@ class Eigenmap:
     Args:
         network: the trained encoder and projector.
         alignment: order, eigenvalues and weights, from `spectrum.best_alignment`.
-        source: which of the network's two outputs the alignment belongs to.
+        source: which of the network's two outputs the alignment belongs to, or both side by side.
         input: what is done to images, or to the features of nodes, first.
         encoder: how to build the encoder again on load.
         training: what is worth knowing about how it was trained; stored, and otherwise left alone.
@@ -183,7 +183,10 @@ class Eigenmap:
 
     @property
     def eigenvalues_(self) -> npt.NDArray[np.float64]:
-        """Held-out eigenvalue of each feature, largest first: its correlation between two related things."""
+        """Held-out eigenvalue of each feature: its correlation between two related things.
+
+        They descend if the code is made of one output; in a staged code features are sorted by shared variance.
+        """
         return cast(npt.NDArray[np.float64], self.alignment.eigenvalues.cpu().numpy())
 
     @property
@@ -299,15 +302,14 @@ class Eigenmap:
         `rows` are pixels, or features of nodes, as `input.read` makes them; `source` is by default the model's own.
         """
         output = source or self.source
-        run = self._folding.of(self.network, output, self.inference)
+        run = None if output == "both" else self._folding.of(self.network, output, self.inference)
         for start in range(0, len(rows), batch_size):
             batch = self.input(rows[start : start + batch_size].to(self.device))  # type: ignore[arg-type]
             if run is None:
                 features, psi = self.network(batch)
-                made = features if output == "encoder" else psi
+                yield code_rows(features, psi, output).cpu()
             else:
-                made = run(batch)
-            yield unit_rms_rows(made).cpu()
+                yield unit_rms_rows(run(batch)).cpu()
 
     def check_dim(self, dim: object) -> int:
         """`dim` itself if a code can be cut there, all features for None, else an error that says what is allowed."""

@@ -40,7 +40,7 @@ def test_none_leaves_a_setting_as_it_is() -> None:
         ({"n_components": 1.5}, r"n_components.*1\.5"),
         ({"n_components": 0}, "n_components.*0.*0"),
         ({"image_size": -3}, "image_size.*0.*-3"),
-        ({"epochs": 0}, "epochs.*0.*0"),
+        ({"epochs": -1}, "epochs.*0.*-1"),
         ({"epochs": float("nan")}, "epochs.*finite.*nan"),
         ({"lr": float("inf")}, "lr.*finite.*inf"),
         ({"warmup": 2}, "warmup.*0.*1.*2"),

@@ -93,7 +93,8 @@ def _table(*columns: str) -> Table:
 def _facts(model: Eigenmap) -> Table:
     about = model.training
     recipe = about.get("recipe", {})
-    facts = {"features": f"{model.n_components}, from the {model.source}", **_input_facts(model)}
+    made_of = "encoder and projector" if model.source == "both" else model.source
+    facts = {"features": f"{model.n_components}, from the {made_of}", **_input_facts(model)}
     if about:
         facts |= {
             "objective": recipe.get("objective", "?"),

@@ -29,7 +29,7 @@ from eigenmap.core.arguments import a_path
 from eigenmap.core.errors import EigenmapError
 from eigenmap.core.files import atomic_write
 from eigenmap.model import Eigenmap
-from eigenmap.spectrum import unit_rms_rows
+from eigenmap.networks import code_rows
 
 TOLERANCE = 1e-4
 """Largest accepted difference to a feature of `Eigenmap.encode`; in float32 it is about 1e-6."""
@@ -53,7 +53,7 @@ class Pipeline(nn.Module):
     def forward(self, pixels: Tensor) -> Tensor:
         """Return codes (n, dim) of pixels (n, channels, size, size)."""
         features, psi = self.network(self.prepare(pixels))
-        rows = unit_rms_rows(features if self.source == "encoder" else psi)
+        rows = code_rows(features, psi, self.source)
         return normalize((rows - self.mean) @ self.rotation, dim=1)
 
 

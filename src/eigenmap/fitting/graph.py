@@ -20,6 +20,7 @@ from eigenmap.core.logging import LogFunction
 from eigenmap.data.graphs.adjacency import Adjacency
 from eigenmap.data.graphs.graph import load_graph
 from eigenmap.fitting import pipeline
+from eigenmap.fitting.align import sources_of
 from eigenmap.fitting.evidence import node_evidence
 from eigenmap.fitting.neighbours import choose, training_edges
 from eigenmap.fitting.options import RunOptions, check_length
@@ -186,7 +187,7 @@ class GraphTask:
             relation=pairs if recipe.sampler == "edges" else _blocks(recipe, walk, seed, fabric),
             objective=objective,
             held_out=lambda: pairs.held_out_pairs(torch.Generator().manual_seed(seed), 512, 1024),
-            evidence=lambda: node_evidence(nodes, pairs, pipeline.sources_of(recipe), seed, objective.ordered),
+            evidence=lambda: node_evidence(nodes, pairs, sources_of(recipe.codes), seed, objective.ordered),
             input=node,
             encoder=spec,
             identity={

@@ -98,7 +98,8 @@ def fit_images(
         progress: a progress bar (True), nothing (False), or an object of your own.
         reading: called as `reading(done, total)` while images are read.
         say: called with what is worth knowing in between (files skipped, steps chosen, rank found).
-        settings: any setting of the recipe, for example `epochs=100`, `objective="scl"`, `batch_size=512`.
+        settings: any setting of the recipe, for example `epochs=100`, `objective="scl"`, `batch_size=512`. With
+            `epochs=0` nothing is trained: the features of a trained encoder are ordered in one pass.
 
     Example:
         >>> model = fit_images("PHOTOS/", n_components=256, out="runs/mine", minutes=10)  # doctest: +SKIP
@@ -127,6 +128,8 @@ def fit_images(
     _check_kinds(encoder, standardisation)
     _check_names(chosen, encoder_weights)
     _check_batch(chosen)
+    if chosen.epochs == 0:
+        _check_untrained(chosen, encoder, encoder_weights, length=steps or minutes)
     machines(options.config(chosen, steps or 1))
     build(chosen.objective, **chosen.objective_options)
 
@@ -190,7 +193,9 @@ class ImageTask:
 
     @property
     def steps(self) -> int:
-        """As many as the recipe's epochs have."""
+        """As many as the recipe's epochs have; at least one, unless nothing is to be trained."""
+        if self.recipe.epochs == 0:
+            return 0
         steps = self.recipe.epochs * (len(self.train_rows) // self.recipe.batch_size)
         if steps > MOST_STEPS:
             raise EigenmapError(f"{self.recipe.epochs:g} epochs are more steps than can be counted; ask for fewer.")
@@ -231,7 +236,7 @@ class ImageTask:
             relation=pairs,
             objective=build(recipe.objective, **recipe.objective_options),
             held_out=lambda: held_pairs.pairs(torch.Generator().manual_seed(seed), recipe.batch_size),
-            evidence=lambda: image_evidence(network, pairs, held_pairs, seed),
+            evidence=lambda: image_evidence(network, pairs, held_pairs, seed, "both" if self.steps else "encoder"),
             input=self.image,
             encoder=spec,
             identity=self._identity(),
@@ -296,6 +301,18 @@ def _check_names(recipe: Recipe, encoder_weights: str | Path | None) -> None:
         raise EigenmapError(f"read_size is {recipe.read_size}: give an image_size that is no larger.")
     if encoder_weights is not None and not a_path(encoder_weights, "encoder_weights").is_file():
         raise EigenmapError(f"There is no weights file {encoder_weights}.")
+
+
+def _check_untrained(recipe: Recipe, encoder: object, encoder_weights: str | Path | None, length: float | None) -> None:
+    """Refuse to order the features of an encoder that nobody trained, or of a projector that nobody will train."""
+    if length is not None:
+        raise EigenmapError("The recipe has epochs=0, which trains nothing: leave out steps and minutes.")
+    if encoder_weights is None and not isinstance(encoder, nn.Module):
+        raise EigenmapError(
+            "epochs=0 trains nothing: give the weights of a trained encoder (encoder_weights, --encoder-weights)."
+        )
+    if recipe.codes == "projector":
+        raise EigenmapError("epochs=0 leaves the projector untrained: codes cannot come from it.")
 
 
 def _check_batch(recipe: Recipe) -> None:

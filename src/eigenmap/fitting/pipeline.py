@@ -11,7 +11,7 @@ model's code.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -22,7 +22,6 @@ from eigenmap.fitting.options import RunOptions
 from eigenmap.fitting.problem import Problem, Task
 from eigenmap.fitting.run_folder import steps_of_run
 from eigenmap.model import CodeSource, Eigenmap
-from eigenmap.recipes.recipe import BaseRecipe
 from eigenmap.spectrum import Alignment
 from eigenmap.training import TrainingConfig, budget_in_words, loop, measure_step, start, steps_for_budget
 from eigenmap.training.loop import TrainingResult
@@ -79,9 +78,13 @@ def _choose_neighbours(model: Eigenmap, choose: Callable[[Encode], Choice], say:
 def train(task: Task, options: RunOptions) -> Trained:
     """Train the network of a task for as long as the options say, or else its recipe."""
     settled = _settled_steps(options)
-    config = options.config(task.recipe, settled or options.steps or task.steps)
+    asked = settled or options.steps or task.steps
+    config = options.config(task.recipe, max(1, asked))
     fabric = start(config)
     problem = task.problem(fabric, config)
+    if asked == 0:
+        problem.network.to(fabric.device).eval()
+        return Trained(task, problem, config, fabric, TrainingResult(0, 0.0, []))
     if options.minutes is not None and settled is None:
         seconds = measure_step(problem.network, problem.relation, problem.objective, config, fabric)
         steps = steps_for_budget(60 * options.minutes, seconds, least=FEWEST_STEPS)
@@ -115,17 +118,13 @@ def best_code(trained: Trained, say: LogFunction) -> tuple[CodeSource, Alignment
     """The output of the network that makes the best codes on held-out pairs, and its alignment."""
     problem, result, recipe = trained.problem, trained.result, trained.task.recipe
     # Forward only: about a third of the work of training.
-    seconds = problem.pairs_to_align * result.seconds / (result.steps * recipe.batch_size) / 3
+    seconds = problem.pairs_to_align * result.seconds / (max(1, result.steps) * recipe.batch_size) / 3
     if seconds > WORTH_SAYING:
         say(f"Trained; ordering the features takes some {seconds:.0f} s more.")
     problem.network.eval()
-    aligned = align.align_outputs(problem.evidence(), sources_of(recipe), recipe.n_components)
+    evidence = problem.evidence()
+    aligned = align.align_outputs(evidence, align.sources_of(recipe.codes, evidence.staged), recipe.n_components)
     return align.best_output(aligned, recipe.n_components, say)
-
-
-def sources_of(recipe: BaseRecipe) -> Sequence[CodeSource]:
-    """The outputs among which the code is chosen."""
-    return ("encoder", "projector") if recipe.codes == "auto" else (recipe.codes,)
 
 
 def _settled_steps(options: RunOptions) -> int | None:

@@ -28,7 +28,7 @@ class BaseRecipe(Optimisation):
         warmup: share of the steps over which the learning rate rises, before cosine decay to `final_lr_fraction`.
         clip_norm: maximum gradient norm; 0 or None disables clipping.
         compile: whether to compile network and objective.
-        codes: network output that becomes the code; "auto" decides on held-out pairs.
+        codes: network output that becomes the code; "auto" combines both on images, and chooses one on graphs.
 
     """
 
@@ -102,7 +102,7 @@ def identity(recipe: BaseRecipe) -> dict[str, Setting]:
     return {**settings, "objective_options": options}
 
 
-_POSITIVE = ("image_size", "read_size", "n_components", "hidden", "batch_size", "epochs", "width", "steps")
+_POSITIVE = ("image_size", "read_size", "n_components", "hidden", "batch_size", "width", "steps")
 _SHARES = ("warmup", "final_lr_fraction")
 _WORDS = {
     int: "a whole number",
@@ -126,6 +126,8 @@ def changed(recipe: R, settings: Mapping[str, Any]) -> R:
             raise EigenmapError(f"{name} must be {_in_words(kinds[name])}, not {value!r}.")
         if name in _POSITIVE and value <= 0:
             raise EigenmapError(f"{name} must be above 0, not {value}.")
+        if name == "epochs" and value < 0:
+            raise EigenmapError(f"epochs must be at least 0, not {value}; with 0 nothing is trained.")
         if isinstance(value, float) and not math.isfinite(value):
             raise EigenmapError(f"{name} must be a finite number, not {value}.")
         if name in _SHARES and not 0 <= value <= 1:

@@ -71,7 +71,12 @@ def images(
     source: Annotated[Path, argument("SOURCE", f"The images. {SOURCES_HELP}")],
     out: RunOption,
     epochs: Annotated[
-        float | None, option("--epochs X", "Passes over the images [dim](default: the recipe's)[/dim].", LENGTH)
+        float | None,
+        option(
+            "--epochs X",
+            "Passes over the images [dim](default: the recipe's)[/dim]; 0 orders a trained encoder as it is.",
+            LENGTH,
+        ),
     ] = None,
     steps: StepsOption = None,
     minutes: MinutesOption = None,

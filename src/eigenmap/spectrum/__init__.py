@@ -62,6 +62,12 @@ RECALL_LENGTHS = tuple(sorted({1, *(2**i for i in range(1, 16)), *(3 * 2**i for 
 """Those at which a model says how many neighbours a cut code finds: 1, 2, 3, 4, 6, 8, 12, ..."""
 
 
+COLLAPSED = (
+    "Every feature of the network is constant, so there is nothing to order: training has collapsed. "
+    "A smaller rate (lr), gradients clipped (clip_norm) or another objective may help."
+)
+
+
 def unit_rms_rows(psi: Tensor) -> Tensor:
     """Rows of norm sqrt(k): what counts of an output that codes are compared by cosine in.
 
@@ -118,6 +124,17 @@ class Moments:
             mine += theirs.to(mine.device)
         return self
 
+    def part(self, features: slice) -> Moments:
+        """The same sums for some of the features only."""
+        kept = torch.arange(self.n_features, device=self.across.device)[features]
+        rows = torch.cat([kept, kept.new_tensor([self.n_features])])  # the constant stays
+        part = Moments(len(kept), self.across.device)
+        part.within, part.within_plus, part.across = (
+            sums[rows][:, rows] for sums in (self.within, self.within_plus, self.across)
+        )
+        part.squares = self.squares.clone()
+        return part
+
     def reduce(self) -> Moments:
         """Add the sums of all processes, where there are several."""
         if torch.distributed.is_available() and torch.distributed.is_initialized():
@@ -170,6 +187,7 @@ class Alignment:
     own_order: bool = False
     quality: float = float("nan")
     noise: float = 0.0  # one standard error of a held-out eigenvalue that is truly zero
+    head: int = 0  # features of the first stage, if it is made of both outputs (`staged`)
     recall: dict[int, float] = field(default_factory=dict)  # length -> recall@10 of the full-length neighbours
     agreement: dict[float, float] = field(default_factory=dict)  # exponent -> how far two views agree on neighbours
 
@@ -282,10 +300,7 @@ def _principal(fit: Moments, m: Tensor) -> _Principal:
     variance, basis = torch.linalg.eigh(C)
     keep = variance > variance[-1] * 1e-9
     if not bool(keep.any()):
-        raise EigenmapError(
-            "Every feature of the network is constant, so there is nothing to order: training has collapsed. "
-            "A smaller rate (lr), gradients clipped (clip_norm) or another objective may help."
-        )
+        raise EigenmapError(COLLAPSED)
     basis = basis[:, keep]
     return _Principal(basis, variance[keep], basis.T @ A @ basis, C.diagonal().mean())
 
@@ -298,11 +313,11 @@ def _ritz(of: _Principal, judge: _Judge, ridge: float) -> Alignment:
 
 def _own_order(judge: _Judge) -> Alignment:
     m, C, A, noise = judge
-    mu, power = _quotients(A.diagonal(), C.diagonal())
+    mu, power = quotients(A.diagonal(), C.diagonal())
     return Alignment(m, torch.eye(len(m)).to(m), _settled(mu, noise), power, own_order=True, noise=noise)
 
 
-def _quotients(shared: Tensor, power: Tensor) -> tuple[Tensor, Tensor]:
+def quotients(shared: Tensor, power: Tensor) -> tuple[Tensor, Tensor]:
     """Eigenvalue and variance of each feature; one without held-out variance shares nothing."""
     return torch.where(power > 0, shared / power.clamp(min=1e-300), 0.0), power
 
@@ -314,7 +329,7 @@ def _sorted(rotation: Tensor, judge: _Judge, ridge: float) -> Alignment:
     noise in what is held out: sorted, the luckiest of many zeros would come first and look real.
     """
     m, C, A, noise = judge
-    mu, power = _quotients(*((rotation * (matrix @ rotation)).sum(0) for matrix in (A, C)))
+    mu, power = quotients(*((rotation * (matrix @ rotation)).sum(0) for matrix in (A, C)))
     order = mu.masked_fill(_doubtful(mu, noise), 0.0).sort(descending=True, stable=True).indices
     rotation = rotation[:, order]
     # Eigenvectors have no sign; fix one so that equal runs give equal codes.
@@ -444,7 +459,7 @@ def best_alignment(
         # Nothing is shared, whatever the weights: what is left is the variance of the features.
         best, t = candidates[-1], 0.0
         codes = codes_of(best)
-    recall = _recall_curve(weighted(t), _lengths(best, RECALL_LENGTHS))
+    recall = recall_curve(weighted(t), _lengths(best, RECALL_LENGTHS))
     return replace(best, t=t, quality=quality, agreement=found, recall=recall).to("cpu")
 
 
@@ -465,7 +480,7 @@ def _few(top: int, n: int) -> int:
     return max(1, min(top, n // 10))
 
 
-def _recall_curve(codes: Sequence[Tensor], lengths: Sequence[int], top: int = 10) -> dict[int, float]:
+def recall_curve(codes: Sequence[Tensor], lengths: Sequence[int], top: int = 10) -> dict[int, float]:
     """Length -> share of the full-length nearest neighbours that a code cut there finds, among held-out items."""
     query, gallery = codes
     full = query.shape[1]
