@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from eigenmap.estimators.graph import GraphEigenmap
     from eigenmap.fitting.graph import fit_graph
     from eigenmap.fitting.images import fit_images
+    from eigenmap.linear.align_pairs import align_pairs
     from eigenmap.model import Eigenmap
     from eigenmap.search import CodeIndex
     from eigenmap.spectrum import Alignment, Moments, align, best_alignment
@@ -33,6 +34,7 @@ __all__ = [
     "Moments",
     "NeuralEigenmap",
     "align",
+    "align_pairs",
     "best_alignment",
     "embed_images",
     "fit_graph",
@@ -52,6 +54,7 @@ _HOMES = {
     "save_graph": "eigenmap.data.graphs.files",
     **dict.fromkeys(["Graph", "load_graph"], "eigenmap.data.graphs.graph"),
     "Eigenmap": "eigenmap.model",
+    "align_pairs": "eigenmap.linear.align_pairs",
     "NeuralEigenmap": "eigenmap.estimators",
     **dict.fromkeys(["Alignment", "Moments", "align", "best_alignment"], "eigenmap.spectrum"),
 }

@@ -1,0 +1,82 @@
+r"""Partner finding: how well codes, cut at each length, find what belongs together among held-out things.
+
+Every query ranks the gallery by the cosine of the cut codes. With rel_r = 1 if the thing at rank r belongs to it,
+
+    nDCG@10 = sum_{r<=10} rel_r / log2(1 + r)   /   the same sum for the best possible ranking,
+
+averaged over queries. A ranking that puts a single partner first scores 1, at rank 2 it scores .63, beyond 10 nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn.functional import normalize
+
+TOP = 10
+_SHORTEST = 8
+"""Shorter lengths are judged only where codes have fewer features than twice this."""
+
+Project = Callable[[Tensor], Tensor]
+
+
+@dataclass(frozen=True)
+class Judge:
+    """Held-out things to find.
+
+    Attributes:
+        queries: (n, d) rows of the left side.
+        gallery: (m, d') rows of the right side.
+        relevant: (n, m), whether a gallery row belongs to a query.
+        own: whether query i is gallery row i, which is then left out of its own ranking.
+
+    """
+
+    queries: Tensor
+    gallery: Tensor
+    relevant: Tensor
+    own: bool = False
+
+    def scores(self, left: Tensor, right: Tensor, lengths: Sequence[int]) -> dict[int, float]:
+        """nDCG@10 of codes of the queries and the gallery at each length."""
+        return {d: self._score(left[:, :d], right[:, :d]) for d in lengths}
+
+    def of(self, left: Project, right: Project, lengths: Sequence[int]) -> dict[int, float]:
+        """The same for two maps."""
+        return self.scores(left(self.queries), right(self.gallery), lengths)
+
+    def _score(self, left: Tensor, right: Tensor) -> float:
+        similarity = normalize(left, dim=1) @ normalize(right, dim=1).T
+        if self.own:
+            similarity.fill_diagonal_(-torch.inf)
+        return ndcg(similarity, self.relevant)
+
+
+def ndcg(similarity: Tensor, relevant: Tensor, top: int = TOP) -> float:
+    """Mean nDCG@top over queries that have something relevant."""
+    top = min(top, similarity.shape[1])
+    discount = torch.arange(2, top + 2, dtype=torch.float64).log2().reciprocal()
+    listed = similarity.topk(top, dim=1).indices
+    hits = relevant.gather(1, listed).double()
+    wanted = relevant.sum(1).clamp(max=top)
+    ideal = torch.cat([discount.new_zeros(1), discount.cumsum(0)])[wanted]
+    some = wanted > 0
+    gains = (hits @ discount)[some] / ideal[some]
+    return float(gains.mean()) if bool(some.any()) else 0.0
+
+
+def judged_lengths(n_components: int) -> list[int]:
+    """Lengths at which codes are judged: 8, 16, 32, ... and all features; from 1 for short codes.
+
+    >>> judged_lengths(48), judged_lengths(6)
+    ([8, 16, 32, 48], [1, 2, 4, 6])
+    """
+    first = _SHORTEST if n_components >= 2 * _SHORTEST else 1
+    lengths = []
+    while first < n_components:
+        lengths.append(first)
+        first *= 2
+    return [*lengths, n_components]
