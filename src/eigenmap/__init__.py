@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from eigenmap.estimators.graph import GraphEigenmap
     from eigenmap.fitting.graph import fit_graph
     from eigenmap.fitting.images import fit_images
+    from eigenmap.fitting.vectors import fit_vectors
     from eigenmap.linear.align_pairs import align_pairs
     from eigenmap.model import Eigenmap
     from eigenmap.search import CodeIndex
@@ -39,6 +40,7 @@ __all__ = [
     "embed_images",
     "fit_graph",
     "fit_images",
+    "fit_vectors",
     "load_graph",
     "save_graph",
 ]
@@ -50,6 +52,7 @@ _HOMES = {
     "embed_images": "eigenmap.embedding",
     "fit_images": "eigenmap.fitting.images",
     "fit_graph": "eigenmap.fitting.graph",
+    "fit_vectors": "eigenmap.fitting.vectors",
     "GraphEigenmap": "eigenmap.estimators.graph",
     "save_graph": "eigenmap.data.graphs.files",
     **dict.fromkeys(["Graph", "load_graph"], "eigenmap.data.graphs.graph"),

@@ -1,4 +1,4 @@
-"""A trained model: images, or features of nodes, in, ordered codes of any length out; and its directory on disk.
+"""A trained model: images, features of nodes or vectors in, ordered codes of any length out; and its directory on disk.
 
     model = Eigenmap.load("runs/mine")
     codes = model.encode(images, dim=16)          # (n, 16) float32, rows of norm 1
@@ -26,17 +26,24 @@ from eigenmap.core.arguments import a_device, a_path, is_number, whole_number
 from eigenmap.core.errors import EigenmapError
 from eigenmap.data import to_pixels
 from eigenmap.data.graphs.graph import as_features, check_features
+from eigenmap.data.vectors.input import VectorInput
 from eigenmap.description import CHECKPOINT as CHECKPOINT  # these three are public names of this module too
 from eigenmap.description import DESCRIPTION as DESCRIPTION
-from eigenmap.description import FORMAT, VERSION, check_tensors, read_description
+from eigenmap.description import FORMAT, VERSION, check_tensors, kind_of, read_description
 from eigenmap.description import WEIGHTS as WEIGHTS
 from eigenmap.networks import Network, ResidualMLP, SparseRows, build_encoder
+from eigenmap.networks.vectors import VectorEncoderSpec
 from eigenmap.saved import WAITING, prefixed, read_model, weights_of, write_model
 from eigenmap.spectrum import Alignment, unit_rows
 
 Source = Literal["encoder", "projector"]
 Weighting = Literal["diffusion", "none"]
+Kind = Literal["images", "nodes", "vectors"]
+Side = Literal["left", "right"]
 Codes = npt.NDArray[np.float32]
+
+VECTORS_AT_A_TIME = 8_192
+"""Vectors in a forward pass, unless more are asked for: a batch of images is little work for a product of matrices."""
 
 
 @dataclass(frozen=True)
@@ -111,9 +118,10 @@ class Eigenmap:
         network: the trained encoder and projector.
         alignment: order, eigenvalues and weights, from `spectrum.best_alignment`.
         source: which of the network's two outputs the alignment belongs to.
-        input: what is done to images, or to the features of nodes, first.
+        input: what is done to images, to the features of nodes, or to vectors, first.
         encoder: how to build the encoder again on load.
         training: what is worth knowing about how it was trained; stored, and otherwise left alone.
+        right: the model of the other space, where two spaces share their codes.
 
     """
 
@@ -124,9 +132,10 @@ class Eigenmap:
         network: Network,
         alignment: Alignment,
         source: Source,
-        input: ImageInput | NodeInput,
-        encoder: EncoderSpec | NodeEncoderSpec,
+        input: ImageInput | NodeInput | VectorInput,
+        encoder: EncoderSpec | NodeEncoderSpec | VectorEncoderSpec,
         training: Mapping[str, Any] | None = None,
+        right: Eigenmap | None = None,
     ) -> None:
         self.network = network.eval()
         self.alignment = alignment
@@ -134,13 +143,35 @@ class Eigenmap:
         self.input = input
         self.encoder = encoder
         self.training = dict(training or {})
+        self.right = right
 
     @property
     def image(self) -> ImageInput:
-        """What is done to images; an error that says so if the model is one of nodes."""
-        if not isinstance(self.input, ImageInput):
+        """What is done to images; an error that says so if the model takes something else."""
+        if isinstance(self.input, NodeInput):
             raise EigenmapError("This is a model of the nodes of a graph: it takes rows of features, not images.")
+        if isinstance(self.input, VectorInput):
+            raise EigenmapError("This is a model of vectors: it takes rows of numbers, not images.")
         return self.input
+
+    @property
+    def kind(self) -> Kind:
+        """What the model takes."""
+        if isinstance(self.input, VectorInput):
+            return "vectors"
+        return "nodes" if isinstance(self.input, NodeInput) else "images"
+
+    def side(self, side: Side | None = None) -> Eigenmap:
+        """The model of one of two spaces, "left" (this one) or "right"; None is for models of one space."""
+        if side is not None and side not in get_args(Side):
+            raise EigenmapError(f'side must be "left" or "right", not {side!r}.')
+        if self.right is None:
+            if side == "right":
+                raise EigenmapError("This model has one space, and so no right side; leave the side out.")
+            return self
+        if side is None:
+            raise EigenmapError("This model has two spaces, left and right: say which of them is meant.")
+        return self if side == "left" else self.right
 
     @property
     def weights_sha256(self) -> str | None:
@@ -162,8 +193,8 @@ class Eigenmap:
 
     @property
     def device(self) -> torch.device:
-        """Where the network is."""
-        return next(self.network.parameters()).device
+        """Where the network is; one without weights is on the CPU."""
+        return next((weights.device for weights in self.network.parameters()), torch.device("cpu"))
 
     def suggest_dim(self, *, spectrum: float | None = None, recall: float | None = None) -> int:
         """The shortest code that keeps this share of the spectrum, or of the full-length nearest neighbours."""
@@ -180,13 +211,14 @@ class Eigenmap:
         device: torch.device | str | None = None,
         batch_size: int = 256,
     ) -> Codes:
-        """The ordered codes of images, or of nodes by their features, cut at `dim` features (all of them by default).
+        """The ordered codes of images, nodes or vectors, cut at `dim` features (all of them by default).
 
         Cutting a longer code gives the same numbers; only the norm of the rows has to be made 1 again.
 
         Args:
             images: uint8 arrays or tensors (NHWC, NCHW, NHW), floats in [0, 1], a Pillow image, a list of images; for a
-                model of nodes their features, an array (n, d) or a scipy sparse matrix.
+                model of nodes their features, an array (n, d) or a scipy sparse matrix; for one of vectors an array or
+                a file of them.
             dim: length of the codes, 1 ... `n_components`.
             weighting: "diffusion" weighs feature j by max(mu_j, 0)^t; "none" leaves features as they are.
             t: the exponent; by default the one chosen on held-out pairs.
@@ -209,19 +241,25 @@ class Eigenmap:
         rows = self.input.read(images)
         if place is not None:
             self.network.to(place)
-        codes = [self.alignment.apply(psi, dim, t, unit=normalize) for psi in self.raw(rows, batch_size)]
+        codes = [self.alignment.apply(psi, dim, t, unit=normalize).float() for psi in self.raw(rows, batch_size)]
         return cast(Codes, torch.cat([torch.empty(0, dim), *codes]).numpy())
 
     @torch.inference_mode()
     def raw(self, rows: Tensor | SparseRows, batch_size: int = 256, source: Source | None = None) -> Iterator[Tensor]:
         """What the alignment applies to: unit rows of the network's output `source`, batch by batch, on the CPU.
 
-        `rows` are pixels, or features of nodes, as `input.read` makes them; `source` is by default the model's own.
+        `rows` are pixels, features of nodes or vectors, as `input.read` makes them; `source` is by default the model's
+        own. Vectors themselves keep the norm that they are learned with.
         """
+        source = source or self.source
+        plain = isinstance(self.input, VectorInput) and source == "encoder"
+        if isinstance(self.input, VectorInput):
+            batch_size = max(batch_size, VECTORS_AT_A_TIME)
         for start in range(0, len(rows), batch_size):
             batch = rows[start : start + batch_size].to(self.device)
             features, psi = self.network(self.input(batch))  # type: ignore[arg-type]
-            yield unit_rows(features if (source or self.source) == "encoder" else psi).cpu()
+            output = features if source == "encoder" else psi
+            yield (output if plain else unit_rows(output)).cpu()
 
     def check_dim(self, dim: object) -> int:
         """`dim` itself if a code can be cut there, all features for None, else an error that says what is allowed."""
@@ -234,26 +272,50 @@ class Eigenmap:
     def save(self, directory: str | Path) -> Path:
         """Write the model; it is on disk when this returns, and until then a model that was there stays whole."""
         directory = a_path(directory, "directory")
-        tensors = {f"network.{name}": tensor for name, tensor in self.network.state_dict().items()}
-        tensors |= {f"alignment.{name}": value for name, value in vars(self.alignment).items() if _is_tensor(value)}
-        self._weights_sha256 = write_model(directory, tensors, self._description)
+        tensors = self._tensors("")
+        if self.right is not None:
+            tensors |= self.right._tensors("right.")
+        self._know_weights(write_model(directory, tensors, self._description))
         return directory
 
+    def _know_weights(self, digest: str) -> None:
+        self._weights_sha256 = digest
+        if self.right is not None:
+            self.right._weights_sha256 = digest
+
+    def _tensors(self, prefix: str) -> dict[str, Tensor]:
+        tensors = {f"{prefix}network.{name}": tensor for name, tensor in self.network.state_dict().items()}
+        aligned = {name: value for name, value in vars(self.alignment).items() if _is_tensor(value)}
+        return tensors | {f"{prefix}alignment.{name}": value for name, value in aligned.items()}
+
     def _description(self, digest: str) -> dict[str, Any]:
+        right = {} if self.right is None else {"right": self.right._side_description()}
         return {
             "format": FORMAT,
             "version": VERSION,
             "weights_sha256": digest,
+            **self._side_description(),
+            "source": self.source,
+            "training": self.training,
+            **right,
+        }
+
+    def _side_description(self) -> dict[str, Any]:
+        network = self.network
+        sizes = (
+            {"n_components": network.n_components, "out_features": self.input.length}
+            if isinstance(self.input, VectorInput)
+            else {
+                "n_components": network.n_components,
+                "hidden": network.projector.hidden_features,
+                "out_features": network.projector.in_features,
+            }
+        )
+        return {
             "input": asdict(self.input),
             "encoder": asdict(self.encoder),
-            "network": {
-                "n_components": self.network.n_components,
-                "hidden": self.network.projector.hidden_features,
-                "out_features": self.network.projector.in_features,
-            },
-            "source": self.source,
+            "network": sizes,
             "alignment": {name: value for name, value in vars(self.alignment).items() if not _is_tensor(value)},
-            "training": self.training,
         }
 
     @classmethod
@@ -264,11 +326,22 @@ class Eigenmap:
             raise EigenmapError(f"encoder must be the module that the model was trained with, not {encoder!r}.")
         about, tensors = read_model(directory, read_description)
         check_tensors(about, tensors, directory, own_encoder=encoder is not None)
+        model = cls._built(about, tensors, directory, encoder)
+        if "right" in about:
+            other = {**about["right"], "source": about["source"], "training": {}}
+            model.right = cls._built(other, prefixed("right.", tensors), directory, None)
+        model._know_weights(about["weights_sha256"])
+        return model
+
+    @classmethod
+    def _built(
+        cls, about: Mapping[str, Any], tensors: Mapping[str, Tensor], directory: Path, encoder: nn.Module | None
+    ) -> Eigenmap:
+        """The model of one space."""
         try:
-            input, spec, built = _input_and_encoder(about, encoder)
+            input, spec, network = _input_and_network(about, encoder)
         except EigenmapError as error:
             raise EigenmapError(f"{directory}: {error}") from error
-        network = Network(built, **about["network"])
         alignment = _alignment(about["alignment"], prefixed("alignment.", tensors))
         try:
             network.load_state_dict(prefixed("network.", tensors))
@@ -276,9 +349,7 @@ class Eigenmap:
             reason = str(error).splitlines()[-1].strip()
             which = f"that {DESCRIPTION} names" if encoder is None else "passed"
             raise EigenmapError(f"The encoder {which} does not fit the weights in {directory}: {reason}") from error
-        model = cls(network, alignment, about["source"], input, spec, about["training"])
-        model._weights_sha256 = about["weights_sha256"]
-        return model
+        return cls(network, alignment, about["source"], input, spec, about["training"])
 
     @staticmethod
     def fingerprint(directory: str | Path) -> str:
@@ -294,23 +365,31 @@ class Eigenmap:
 
     @staticmethod
     def is_of_nodes(directory: str | Path) -> bool:
-        """Whether a saved model takes features of nodes, not images."""
-        return "n_features" in read_description(a_path(directory, "directory"))["input"]
+        """Whether a saved model takes features of nodes."""
+        return Eigenmap.kind_at(directory) == "nodes"
+
+    @staticmethod
+    def kind_at(directory: str | Path) -> Kind:
+        """What a saved model takes."""
+        return kind_of(read_description(a_path(directory, "directory"))["input"])
 
 
-def _input_and_encoder(
+def _input_and_network(
     about: Mapping[str, Any], encoder: nn.Module | None
-) -> tuple[ImageInput | NodeInput, EncoderSpec | NodeEncoderSpec, nn.Module]:
-    """What a description says of input and encoder; the encoder is built unless it is given."""
-    given = about["input"]
+) -> tuple[ImageInput | NodeInput | VectorInput, EncoderSpec | NodeEncoderSpec | VectorEncoderSpec, Network]:
+    """What a description says of input and network; the encoder is built unless it is given."""
+    given, sizes = about["input"], about["network"]
+    if kind_of(given) == "vectors":
+        vector, head = VectorInput(**given), VectorEncoderSpec(**about["encoder"])
+        return vector, head, head.build(vector.length, vector.unit, sizes["n_components"])
     if "n_features" in given:
         node, shape = NodeInput(**given), NodeEncoderSpec(**about["encoder"])
-        return node, shape, shape.build(node) if encoder is None else encoder
+        return node, shape, Network(shape.build(node) if encoder is None else encoder, **sizes)
     image = ImageInput(given["size"], given["channels"], Standardisation(**given["standardisation"]))
     if image.standardisation.channels not in (None, image.channels):
         raise EigenmapError(f"{DESCRIPTION} has other channels in its standardisation than in its images.")
     spec = EncoderSpec(**about["encoder"])
-    return image, spec, spec.build(image) if encoder is None else encoder
+    return image, spec, Network(spec.build(image) if encoder is None else encoder, **sizes)
 
 
 def _alignment(about: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Alignment:

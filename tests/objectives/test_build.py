@@ -28,6 +28,7 @@ def test_names() -> None:
         "nt-logistic",
         "nested",
         "matryoshka-scl",
+        "matryoshka-simclr",
         "ritz-trace",
         "ritz-logdet",
     }

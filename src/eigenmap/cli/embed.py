@@ -1,10 +1,11 @@
-"""`eigenmap embed`: any number of images, or of nodes, to codes on disk."""
+"""`eigenmap embed`: any number of images, nodes or vectors to codes on disk."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import Enum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 from zipfile import ZipFile
 
 import typer
@@ -26,9 +27,13 @@ from eigenmap.cli.options import (
     check_device,
 )
 from eigenmap.cli.outputs import check_file, written
+from eigenmap.cli.vectors import Side, SideOption, encode_vectors, open_vectors, side_of
 from eigenmap.cli.work import encode_nodes
 from eigenmap.core.addresses import require_path
 from eigenmap.core.errors import EigenmapError
+
+if TYPE_CHECKING:
+    from eigenmap.model import Codes
 
 
 class Files(str, Enum):
@@ -57,6 +62,8 @@ Examples:
 
 [cyan]  eigenmap embed runs/graph new_features.npy --out codes.npy[/cyan]
 
+[cyan]  eigenmap embed runs/text vectors.npy --out codes.npy --dim 32[/cyan]
+
 [cyan]  torchrun --nproc-per-node 4 --no-python eigenmap embed runs/mine PHOTOS/ --out codes/[/cyan]
 """,
 )
@@ -66,7 +73,8 @@ def embed(
         Path,
         typer.Argument(
             metavar="SOURCE",
-            help=f"The images. {SOURCES} For a model of nodes a file of their features.",
+            help=f"The images. {SOURCES} For a model of nodes a file of their features, for one of vectors a "
+            "file of them.",
             show_default=False,
         ),
     ],
@@ -115,17 +123,18 @@ def embed(
             rich_help_panel=HOW,
         ),
     ] = None,
+    side: SideOption = None,
     batch_size: BatchOption = 256,
     device: DeviceOption = Device.auto,
     strict: StrictOption = False,
     force: ForceOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Turn images, or the features of nodes, into ordered codes: one row of norm 1 each.
+    """Turn images, features of nodes, or vectors into ordered codes: one row of norm 1 each.
 
     A longer code holds the shorter ones: cut rows anywhere and divide them by their norm. Memory does not grow with
-    the number of images or nodes, and after a stop or a kill the same command goes on where it was (with nodes, it
-    begins again). One process may write to an output at a time.
+    the number of images or nodes, and after a stop or a kill the same command goes on where it was (with nodes and
+    vectors, it begins again). One process may write to an output at a time.
     """
     from eigenmap.embedding import embed_images
     from eigenmap.embedding.files import SUFFIXES, names_file
@@ -139,13 +148,19 @@ def embed(
     if files is not None and out.suffix in SUFFIXES:
         raise EigenmapError(f"--files goes with a folder, and {out} is one file; leave it out, or name a folder")
     place = check_device(device)
-    if Eigenmap.is_of_nodes(run):
+    kind = Eigenmap.kind_at(run)
+    if kind != "images":
         if engine is Engine.ray:
-            raise EigenmapError("--engine ray is for images; the codes of nodes are made on this machine.")
+            raise EigenmapError(f"--engine ray is for images; the codes of {kind} are made on this machine.")
         for path in filter(None, (out, names)):
             check_file(path, force)
-        _embed_nodes(run, source, out, dim, place, batch_size, quiet)
+        if kind == "nodes":
+            _embed_nodes(run, source, out, dim, place, batch_size, quiet)
+        else:
+            _embed_vectors(run, source, out, dim, place, side, quiet)
         return
+    if side is not None:
+        raise EigenmapError("--side goes with a model of vectors of two spaces; leave it out.")
     with progress_bar("encoding", quiet) as tick:
         made = embed_images(
             run,
@@ -177,20 +192,44 @@ def _embed_nodes(
 ) -> None:
     """Write the codes of nodes, in their order, as they are made."""
     from eigenmap.data.graphs.files import read_features
-    from eigenmap.embedding.files import names_file, remove_names, write_matrix
-    from eigenmap.model import Eigenmap
+    from eigenmap.model import Eigenmap, NodeInput
 
-    if out.suffix not in (".npy", ".npz"):
-        raise EigenmapError(f"{out} must end in .npy or .npz for codes of nodes, for example codes.npy.")
+    _check_rows_output(out, "nodes")
     model = Eigenmap.load(run)
+    assert isinstance(model.input, NodeInput)
     dim, rows = model.check_dim(dim), model.input.read(read_features(source))
-    codes = encode_nodes(model, rows, dim, device, batch_size, quiet)
-    with written(out) as file:
-        if out.suffix == ".npy":
-            write_matrix(file, (len(rows), dim), codes)
-        else:
-            with ZipFile(file, "w") as archive, archive.open("codes.npy", "w", force_zip64=True) as member:
-                write_matrix(member, (len(rows), dim), codes)
-        remove_names(names_file(out))
+    _write_rows(out, (len(rows), dim), encode_nodes(model, rows, dim, device, batch_size, quiet))
     if not quiet:
         note(f"{len(rows):,} codes of {dim} features, in the order of the nodes: {out}")
+
+
+def _embed_vectors(
+    run: Path, source: Path, out: Path, dim: int | None, device: str, side: Side | None, quiet: bool
+) -> None:
+    """Write the codes of vectors, in their order, as they are made."""
+    from eigenmap.model import Eigenmap
+
+    _check_rows_output(out, "vectors")
+    model = side_of(Eigenmap.load(run), side)
+    dim, vectors = model.check_dim(dim), open_vectors(model, source)
+    _write_rows(out, (len(vectors), dim), encode_vectors(model, vectors, dim, device, quiet))
+    if not quiet:
+        note(f"{len(vectors):,} codes of {dim} features, in the order of the vectors: {out}")
+
+
+def _check_rows_output(out: Path, what: str) -> None:
+    if out.suffix not in (".npy", ".npz"):
+        raise EigenmapError(f"{out} must end in .npy or .npz for codes of {what}, for example codes.npy.")
+
+
+def _write_rows(out: Path, shape: tuple[int, int], codes: Iterable[Codes]) -> None:
+    """Write blocks of codes as one matrix; names of other codes that were there go."""
+    from eigenmap.embedding.files import names_file, remove_names, write_matrix
+
+    with written(out) as file:
+        if out.suffix == ".npy":
+            write_matrix(file, shape, codes)
+        else:
+            with ZipFile(file, "w") as archive, archive.open("codes.npy", "w", force_zip64=True) as member:
+                write_matrix(member, shape, codes)
+        remove_names(names_file(out))

@@ -33,7 +33,7 @@ def read_images(
     from eigenmap.data.images import catalogue
     from eigenmap.fitting.images import say_skipped
 
-    size, channels = model.image.size, model.image.channels  # refused here if the model is one of nodes
+    size, channels = model.image.size, model.image.channels  # refused here if the model takes something else
     embedded = source == Path("catalogue") and not Path("catalogue").exists()
     with progress_bar("reading", quiet) as tick:
         given = catalogue.load("train") if embedded else source

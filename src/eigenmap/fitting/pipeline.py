@@ -11,19 +11,19 @@ model's code.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from eigenmap.fitting import align
 from eigenmap.fitting.options import RunOptions, Say
-from eigenmap.fitting.problem import Problem, Task
-from eigenmap.fitting.run_folder import steps_of_run
+from eigenmap.fitting.problem import Code, Problem, Side, Task
+from eigenmap.fitting.run_folder import clear_run, steps_of_run
 from eigenmap.model import Eigenmap, Source
 from eigenmap.recipes.recipe import BaseRecipe
-from eigenmap.spectrum import Alignment
 from eigenmap.training import TrainingConfig, budget_in_words, loop, measure_step, start, steps_for_budget
 from eigenmap.training.environment import history
+from eigenmap.training.launch import alone
 from eigenmap.training.loop import TrainingResult
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ FEWEST_STEPS = 20
 
 @dataclass(frozen=True)
 class Trained:
-    """A problem whose network has been trained."""
+    """A problem whose network has been trained, if there was anything to train."""
 
     task: Task
     problem: Problem
@@ -48,16 +48,23 @@ class Trained:
 
 def fit(task: Task, options: RunOptions) -> Eigenmap:
     """Train, align, and save the model in the folder of the run, if there is one."""
-    trained = train(task, options)
+    trained = train(task, options) if task.steps else without_training(task, options)
     problem = trained.problem
     began = time.perf_counter()
-    source, alignment = best_code(trained, options.say)
+    code = best_code(trained, options.say)
     record = history(task.recipe, options.seed, trained.result, time.perf_counter() - began, trained.fabric.device)
-    record |= problem.facts(alignment, options.say)
-    model = Eigenmap(problem.stored, alignment, source, problem.input, problem.encoder, record)
+    record |= problem.facts(code.left.alignment, options.say)
+    model = as_model(code, record)
     if options.folder is not None and trained.fabric.is_global_zero:
         model.save(options.folder)
     return model
+
+
+def as_model(code: Code, record: Mapping[str, Any]) -> Eigenmap:
+    """The model of a code, that of its right side inside it."""
+    left, right = code.left, code.right
+    other = None if right is None else Eigenmap(right.network, right.alignment, code.source, right.input, right.encoder)
+    return Eigenmap(left.network, left.alignment, code.source, left.input, left.encoder, record, other)
 
 
 def train(task: Task, options: RunOptions) -> Trained:
@@ -66,6 +73,7 @@ def train(task: Task, options: RunOptions) -> Trained:
     config = options.config(task.recipe, settled or options.steps or task.steps)
     fabric = start(config)
     problem = task.problem(fabric, config)
+    assert problem.relation is not None  # a task of some steps has something to train on
     if options.minutes is not None and settled is None:
         seconds = measure_step(problem.network, problem.relation, problem.objective, config, fabric)
         steps = steps_for_budget(60 * options.minutes, seconds, least=FEWEST_STEPS)
@@ -87,24 +95,40 @@ def train(task: Task, options: RunOptions) -> Trained:
     return Trained(task, problem, config, fabric, result)
 
 
+def without_training(task: Task, options: RunOptions) -> Trained:
+    """A task whose code is found in closed form; what an earlier run left in the folder goes."""
+    config = options.config(task.recipe, 1)
+    place = alone()
+    problem = task.problem(place, config)
+    if options.folder is not None:
+        clear_run(options.folder)
+    return Trained(task, problem, config, place, loop.TrainingResult(0, 0.0, []))
+
+
 def step_seconds(task: Task, options: RunOptions, steps: int = 20, warmup: int = 3) -> float:
     """Seconds of the fastest training step of a task on this machine; see `training.measure_step`."""
     config = options.config(task.recipe, options.steps or task.steps)
     fabric = start(config)
     problem = task.problem(fabric, config)
+    assert problem.relation is not None
     return measure_step(problem.network, problem.relation, problem.objective, config, fabric, steps, warmup)
 
 
-def best_code(trained: Trained, say: Say) -> tuple[Source, Alignment]:
+def best_code(trained: Trained, say: Say) -> Code:
     """The output of the network that makes the best codes on held-out pairs, and its alignment."""
     problem, result, recipe = trained.problem, trained.result, trained.task.recipe
+    if problem.code is not None:
+        problem.network.eval()
+        return problem.code(say)
+    assert problem.evidence is not None
     # Forward only: about a third of the work of training.
     seconds = problem.pairs_to_align * result.seconds / (result.steps * recipe.batch_size) / 3
     if seconds > WORTH_SAYING:
         say(f"Trained; ordering the features takes some {seconds:.0f} s more.")
     problem.network.eval()
     aligned = align.align_outputs(problem.evidence(), sources_of(recipe), recipe.n_components)
-    return align.best_output(aligned, recipe.n_components, say)
+    source, alignment = align.best_output(aligned, recipe.n_components, say)
+    return Code(source, Side(problem.stored, alignment, problem.input, problem.encoder))
 
 
 def sources_of(recipe: BaseRecipe) -> Sequence[Source]:

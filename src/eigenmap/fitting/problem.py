@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from torch import nn
 
+from eigenmap.data.vectors.input import VectorInput
 from eigenmap.fitting.align import Evidence
-from eigenmap.model import EncoderSpec, ImageInput, NodeEncoderSpec, NodeInput
+from eigenmap.model import EncoderSpec, ImageInput, NodeEncoderSpec, NodeInput, Source
 from eigenmap.networks import Network
+from eigenmap.networks.vectors import VectorEncoderSpec
 from eigenmap.recipes.recipe import BaseRecipe
 from eigenmap.spectrum import Alignment
 from eigenmap.training.config import Setting, TrainingConfig
@@ -21,6 +23,27 @@ if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
 
+Input = ImageInput | NodeInput | VectorInput
+Encoder = EncoderSpec | NodeEncoderSpec | VectorEncoderSpec
+
+
+class Side(NamedTuple):
+    """All that turns things of one space into codes."""
+
+    network: Network
+    alignment: Alignment
+    input: Input
+    encoder: Encoder
+
+
+class Code(NamedTuple):
+    """What becomes the model: an output of the network, for the one space that there is, or for each of two."""
+
+    source: Source
+    left: Side
+    right: Side | None = None
+
+
 @dataclass(frozen=True)
 class Problem:
     """Things that belong together, a network for them, and an objective: all that `pipeline` needs to know.
@@ -28,31 +51,33 @@ class Problem:
     Attributes:
         network: inputs as the relation yields them -> (features, psi).
         stored: the same network as the model keeps it, for inputs as `input` makes them.
-        relation: batches to train on.
+        relation: batches to train on; None where nothing is trained.
         objective: (psi, psi_plus, kernel) -> loss.
-        held_out: pairs that are not trained on, for the checks during training.
-        evidence: collects the moments of training pairs and held-out pairs, after training.
+        held_out: pairs that are not trained on, for the checks during training; None for no such checks.
+        evidence: collects the moments of training pairs and held-out pairs, after training; None if `code` chooses.
         input: what becomes of a thing before the stored network sees it.
         encoder: how to build the stored network's encoder again.
         identity: what has to be the same for a run to be resumed, beside the training configuration.
         facts: what the model remembers of the data, given its alignment; called with `say` for what is worth knowing.
         pairs_to_align: how many pairs `evidence` passes through the network; 0 if that takes no time worth mentioning.
         monitor: measures further values at each check.
+        code: chooses the code after training, where that is not left to the alignment of `evidence`.
 
     """
 
-    network: Network
+    network: nn.Module
     stored: Network
-    relation: Relation
+    relation: Relation | None
     objective: nn.Module
-    held_out: HeldOut
-    evidence: Callable[[], Evidence]
-    input: ImageInput | NodeInput
-    encoder: EncoderSpec | NodeEncoderSpec
+    held_out: HeldOut | None
+    evidence: Callable[[], Evidence] | None
+    input: Input
+    encoder: Encoder
     identity: Mapping[str, Setting]
     facts: Callable[[Alignment, Callable[[str], None]], dict[str, Any]]
     pairs_to_align: int = 0
     monitor: Monitor | None = None
+    code: Callable[[Callable[[str], None]], Code] | None = None
 
 
 class Task(Protocol):
@@ -64,7 +89,7 @@ class Task(Protocol):
 
     @property
     def steps(self) -> int:
-        """Length of training, unless the caller says otherwise."""
+        """Length of training, unless the caller says otherwise; 0 for a problem that is solved without."""
 
     @property
     def step_in_words(self) -> str:

@@ -11,7 +11,7 @@ from eigenmap.core.arguments import whole_number
 from eigenmap.core.errors import EigenmapError
 from eigenmap.data.vectors.vectors import load_vectors
 from eigenmap.linear.choice import PairAlignment, choose
-from eigenmap.linear.collect import Collected, Progress, collect
+from eigenmap.linear.collect import Both, Collected, Progress, collect
 from eigenmap.linear.solutions import rank
 from eigenmap.relations.pairs import VectorPairs, partners
 
@@ -68,11 +68,13 @@ def solve(
     """The best linear codes of any pairs; see `linear.choice`."""
     check_count(pairs)
     if unit is not None or one_norm(pairs):
-        return aligned(pairs, collect(pairs, unit is not False, progress), unit is not False, n_components, say)
+        way = unit is not False
+        return aligned(pairs, collect(pairs, Both.plain(way), progress), way, n_components, say)
     # Rows of different norms: both ways are tried, and held-out pairs decide.
     notes: dict[bool, list[str]] = {True: [], False: []}
     found = [
-        aligned(pairs, collect(pairs, way, progress), way, n_components, said.append) for way, said in notes.items()
+        aligned(pairs, collect(pairs, Both.plain(way), progress), way, n_components, said.append)
+        for way, said in notes.items()
     ]
     best = max(found, key=lambda one: round(one.quality, 6))
     for line in notes[best.unit]:
@@ -125,7 +127,7 @@ def _longest(pairs: VectorPairs, found: Collected, two_spaces: bool, asked: int 
             raise EigenmapError(f"All rows of {vectors.name} are the same, so that nothing can be told apart.")
         possible.append(rank(C))
         if constant:
-            say(f"{constant:,} of the {vectors.n_features:,} features of {vectors.name} are constant and say nothing.")
+            say(f"Constant features of {vectors.name}, which say nothing: {constant:,} of {vectors.n_features:,}.")
         if possible[-1] + constant < vectors.n_features:
             say(f"{vectors.name} has rank {possible[-1]:,}, below its {vectors.n_features:,} features.")
     most = min(possible)

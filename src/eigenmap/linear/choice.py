@@ -19,7 +19,7 @@ from eigenmap.linear.moments import PairMoments
 from eigenmap.linear.solutions import TwoMaps, canonical, prefix, principal
 from eigenmap.spectrum import Alignment, align
 
-RIDGES = (0.0, 0.001, 0.01, 0.1, 1.0)
+RIDGES = (0.0, 0.001, 0.01, 0.1, 0.3, 1.0, 3.0)
 """Candidates for gamma, in units of the mean variance of a feature."""
 EXPONENTS = (0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0)
 """Candidates for t; 1/2 on both sides is the likelihood ratio of a pair."""
@@ -119,7 +119,11 @@ def choose(
     exponents: Sequence[float] = EXPONENTS,
     centre: Sequence[bool] = (True, False),
 ) -> tuple[Candidate, dict[str, Scores]]:
-    """The best candidate, and the scores of "ours", "pca" and "prefix" by length."""
+    """The best candidate, and the scores of "ours", "pca" and "prefix" by length.
+
+    Two spaces are always centred: the constant, which every pair shares, would come first and find nothing.
+    """
+    centre = [True] if two_spaces else centre
     shared = [_cut(one, n_components) for one in _fitted(fit, held_out, ridges, centre, two_spaces)]
     simple = [] if two_spaces else [_cut(one, n_components) for one in _simple(fit, held_out, centre)]
     lengths = judged_lengths(min(one.maps.left.n_components for one in [*shared, *simple]))
@@ -172,8 +176,9 @@ def _rated(candidate: Candidate, judge: Judge, lengths: Sequence[int], exponents
     for t in exponents:
         weights = maps.left.weights(t).to(left)
         scores = judge.scores(left * weights, right * weights, lengths)
-        weighted = TwoMaps(replace(maps.left, t=t), replace(maps.right, t=t))
-        found.append(replace(candidate, maps=weighted, scores=scores))
+        weighted = replace(maps.left, t=t)
+        other = weighted if maps.right is maps.left else replace(maps.right, t=t)
+        found.append(replace(candidate, maps=TwoMaps(weighted, other), scores=scores))
     return found
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,6 +26,22 @@ Progress = Callable[[int, int], object]
 Rows = npt.NDArray[np.int64]
 
 
+Outputs = Callable[[npt.NDArray[Any]], Tensor]
+"""What becomes of rows before a linear map sees them."""
+
+
+class Both(NamedTuple):
+    """Outputs of the two sides."""
+
+    left: Outputs
+    right: Outputs
+
+    @classmethod
+    def plain(cls, unit: bool) -> Both:
+        """The rows themselves, scaled to one norm if `unit`."""
+        return cls(lambda rows: as_rows(rows, unit), lambda rows: as_rows(rows, unit))
+
+
 class Collected(NamedTuple):
     """What one pass over the pairs finds out."""
 
@@ -34,14 +50,14 @@ class Collected(NamedTuple):
     judge: Judge
 
 
-def collect(pairs: VectorPairs, unit: bool, progress: Progress | None = None) -> Collected:
-    """Moments of both parts of the pairs; rows are scaled to one norm first if `unit`."""
+def collect(pairs: VectorPairs, outputs: Both, progress: Progress | None = None) -> Collected:
+    """Moments of what `outputs` makes of both parts of the pairs."""
     total = pairs.count + sum(map(len, pairs.held_out))
     tick = _Counter(progress, total)
-    fit, held_out = (_moments(pairs, parts, unit, tick) for parts in (pairs.fit, pairs.held_out))
+    fit, held_out = (_moments(parts, outputs, tick) for parts in (pairs.fit, pairs.held_out))
     if pairs.kind == "second model":
         fit, held_out = agreed(fit, held_out)
-    return Collected(fit, held_out, judge_of(pairs, unit))
+    return Collected(fit, held_out, judge_of(pairs, outputs))
 
 
 def agreed(fit: PairMoments, held_out: PairMoments) -> tuple[PairMoments, PairMoments]:
@@ -66,19 +82,14 @@ def agreed(fit: PairMoments, held_out: PairMoments) -> tuple[PairMoments, PairMo
     return made[0], made[1]
 
 
-def judge_of(pairs: VectorPairs, unit: bool) -> Judge:
+def judge_of(pairs: VectorPairs, outputs: Both) -> Judge:
     """What held-out queries are to find."""
     if pairs.kind == "second model":
-        return _by_other_model(pairs.held_out[0], unit)
+        return _by_other_model(pairs.held_out[0], outputs)
     if pairs.labels is not None:
-        return _by_label(pairs, pairs.labels, unit)
+        return _by_label(pairs, pairs.labels, outputs)
     part = _joined(pairs.held_out) if len(pairs.held_out) > 1 else pairs.held_out[0]
-    return _by_pairs(part, unit)
-
-
-def rows_of(vectors: Vectors, rows: Rows, unit: bool) -> Tensor:
-    """These rows as the map sees them."""
-    return as_rows(vectors.take(rows), unit)
+    return _by_pairs(part, outputs)
 
 
 def as_rows(rows: npt.NDArray[Any], unit: bool) -> Tensor:
@@ -87,17 +98,21 @@ def as_rows(rows: npt.NDArray[Any], unit: bool) -> Tensor:
     return unit_rows(made) if unit else made
 
 
-def _moments(pairs: VectorPairs, parts: Any, unit: bool, tick: _Counter) -> PairMoments:
-    moments = PairMoments(pairs.left.n_features, pairs.right.n_features)
+def _moments(parts: Sequence[Part], outputs: Both, tick: _Counter) -> PairMoments:
+    moments: PairMoments | None = None
     for part in parts:
         for block in part.blocks():
             weights = None if block.weights is None else torch.from_numpy(block.weights)
-            moments.update(as_rows(block.left, unit), as_rows(block.right, unit), weights)
-            tick(len(block.left))
+            left, right = outputs.left(block.left), outputs.right(block.right)
+            moments = moments or PairMoments(left.shape[1], right.shape[1])
+            moments.update(left, right, weights)
+            tick(len(left))
+    if moments is None:
+        raise EigenmapError("There are too few pairs to learn from some and to hold others out.")
     return moments
 
 
-def _by_pairs(part: Part, unit: bool) -> Judge:
+def _by_pairs(part: Part, outputs: Both) -> Judge:
     """Queries are left rows, the gallery is all right rows that belong to one of them."""
     things = np.unique(part.i)
     if len(things) > MOST_JUDGED:
@@ -114,21 +129,21 @@ def _by_pairs(part: Part, unit: bool) -> Judge:
         raise EigenmapError(
             "All held-out pairs lead to one row, so that nothing can be judged on them; give more pairs."
         )
-    return Judge(rows_of(part.left, queries, unit), rows_of(part.right, gallery, unit), relevant)
+    return Judge(outputs.left(part.left.take(queries)), outputs.right(part.right.take(gallery)), relevant)
 
 
-def _by_label(pairs: VectorPairs, labels: Rows, unit: bool) -> Judge:
+def _by_label(pairs: VectorPairs, labels: Rows, outputs: Both) -> Judge:
     rows = _spread(np.unique(np.concatenate([part.i for part in pairs.held_out])))
     numbers = torch.from_numpy(labels[rows])
-    found = rows_of(pairs.left, rows, unit)
+    found = outputs.left(pairs.left.take(rows))
     relevant = (numbers[:, None] == numbers).fill_diagonal_(False)
     return Judge(found, found, relevant, own=True)
 
 
-def _by_other_model(part: Part, unit: bool) -> Judge:
+def _by_other_model(part: Part, outputs: Both) -> Judge:
     """A row should have the neighbours that the other model sees."""
     rows = _spread(part.i)
-    found, other = rows_of(part.left, rows, unit), rows_of(part.right, rows, unit=True)
+    found, other = outputs.left(part.left.take(rows)), as_rows(part.right.take(rows), unit=True)
     similarity = other @ other.T
     similarity.fill_diagonal_(-torch.inf)
     nearest = similarity.topk(min(TOP, len(rows) - 1), dim=1).indices
@@ -143,7 +158,7 @@ def _spread(rows: Rows) -> Rows:
     return rows[np.linspace(0, len(rows) - 1, MOST_JUDGED).astype(np.int64)]
 
 
-def _joined(parts: Any) -> Part:
+def _joined(parts: Sequence[Part]) -> Part:
     """Pairs of several views as those of one matrix of rows, which is small: they are held out."""
     left = np.concatenate([part.left.take(part.i) for part in parts])
     right = np.concatenate([part.right.take(part.j) for part in parts])

@@ -49,7 +49,7 @@ class Judge:
         return self.scores(left(self.queries), right(self.gallery), lengths)
 
     def _score(self, left: Tensor, right: Tensor) -> float:
-        similarity = normalize(left, dim=1) @ normalize(right, dim=1).T
+        similarity = normalize(left.float(), dim=1) @ normalize(right.float(), dim=1).T
         if self.own:
             similarity.fill_diagonal_(-torch.inf)
         return ndcg(similarity, self.relevant)

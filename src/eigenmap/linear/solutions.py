@@ -38,7 +38,8 @@ class TwoMaps(NamedTuple):
 
     def cut(self, n_components: int | None) -> TwoMaps:
         """Both with the first features only."""
-        return TwoMaps(self.left.cut(n_components), self.right.cut(n_components))
+        left = self.left.cut(n_components)
+        return TwoMaps(left, left if self.right is self.left else self.right.cut(n_components))
 
 
 def canonical(fit: PairMoments, held_out: PairMoments, ridge: float = 0.0, *, centre: bool = True) -> TwoMaps:
@@ -64,7 +65,7 @@ def judged_maps(of: Sides, left: Tensor, right: Tensor, held_out: PairMoments, r
     noise = held_out.noise()
     return TwoMaps(
         Alignment(of.mean, left * sign, rho, power[order], ridge=ridge, noise=noise),
-        Alignment(of.mean_plus, right * sign, rho, power_plus[order], ridge=ridge, noise=noise),
+        Alignment(of.mean_plus, right * sign, rho.clone(), power_plus[order], ridge=ridge, noise=noise),
     )
 
 

@@ -58,6 +58,12 @@ def _matryoshka_scl(
     return Matryoshka(SpectralContrastive(scale=scale, rows=rows), lengths=lengths, weights=weights)
 
 
+def _matryoshka_simclr(
+    lengths: Sequence[int] | None = None, weights: Sequence[float] | None = None, temperature: float = 0.1
+) -> Matryoshka:
+    return Matryoshka(SimCLR(temperature=temperature), lengths=lengths, weights=weights)
+
+
 OBJECTIVES: dict[str, Callable[..., Objective]] = {
     "neuralef": NeuralEF,
     "neuralef-unordered": partial(NeuralEF, ordered=False),
@@ -73,6 +79,7 @@ OBJECTIVES: dict[str, Callable[..., Objective]] = {
     "nt-logistic": NTLogistic,
     "nested": NestedMoments,
     "matryoshka-scl": _matryoshka_scl,
+    "matryoshka-simclr": _matryoshka_simclr,
     "ritz-trace": RitzTrace,
     "ritz-logdet": RitzLogDet,
 }

@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, NamedTuple
 
 from eigenmap.cli.console import note, progress_bar
+from eigenmap.cli.vectors import Side, open_vectors, side_of, vector_batches
 from eigenmap.core.addresses import is_database, require_database, require_path
 from eigenmap.core.errors import EigenmapError
 from eigenmap.core.redaction import redacted
@@ -72,8 +73,10 @@ class Wanted(NamedTuple):
         return About(dim, "cosine", fingerprint, self.precision, self.bytes_per_item, approximate)
 
 
-def fill(run: Path, source: Path, url: str, table: str, how: Encoding, wanted: Wanted, quiet: bool) -> None:
-    """Load the codes of a source of images, or of a folder that `eigenmap embed` wrote, into a table."""
+def fill(
+    run: Path, source: Path, url: str, table: str, how: Encoding, wanted: Wanted, side: Side | None, quiet: bool
+) -> None:
+    """Load the codes of images, of vectors, or of a folder that `eigenmap embed` wrote, into a table."""
     from eigenmap.embedding.shards import Codebook
     from eigenmap.fitting.images import say_left_out
     from eigenmap.model import Eigenmap, copy_model
@@ -90,8 +93,10 @@ def fill(run: Path, source: Path, url: str, table: str, how: Encoding, wanted: W
             _require_prefix(url, table, about)
         if Codebook.is_at(source):
             blocks = stored_codes(Codebook.open(source), fingerprint, how.dim)
+        elif (model := side_of(Eigenmap.load(kept), side)).kind == "vectors":
+            blocks = vector_batches(model, open_vectors(model, source), how.dim, how.device, quiet)
         else:
-            blocks = _fresh_codes(Eigenmap.load(kept), source, how, skipped, tick)
+            blocks = _fresh_codes(model, source, how, skipped, tick)
         made = load(url, table, about, blocks, replace=wanted.force)
         store_model(url, kept)
     if quiet:

@@ -42,6 +42,7 @@ from eigenmap.cli.search.lengths import (
     parse_funnel,
 )
 from eigenmap.cli.search.results import as_json, show_results
+from eigenmap.cli.vectors import SideOption, open_vectors, query_codes, side_of, vector_batches
 from eigenmap.cli.work import encode_images, read_images
 from eigenmap.core.addresses import is_database, require_path
 from eigenmap.core.errors import EigenmapError
@@ -78,6 +79,8 @@ Example:
 [cyan]  eigenmap index runs/mine PHOTOS/ --out small.index --bytes-per-item 16[/cyan]
 
 [cyan]  eigenmap index runs/mine MORE/ --out photos.index --add[/cyan]
+
+[cyan]  eigenmap index runs/both documents.npy --side right --out documents.index[/cyan]
 
 [cyan]  eigenmap index runs/mine PHOTOS/ --to postgresql://user@host/pictures --table photos[/cyan]
 """,
@@ -167,17 +170,19 @@ def index(
     replace: Annotated[
         bool, typer.Option("--replace", help="With --add: replace images that have the same name.")
     ] = False,
+    side: SideOption = None,
     batch_size: BatchOption = 256,
     device: DeviceOption = Device.auto,
     strict: StrictOption = False,
     force: ForceOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Make images searchable: `eigenmap search` needs nothing but the index.
+    """Make images or vectors searchable: `eigenmap search` needs nothing but the index.
 
     All features are stored unless --dim says otherwise, since a search can cut them at any length. Labels, where they
     are known, can be searched by: `eigenmap search ... --where label=cat`. SOURCE may also be a folder that `eigenmap
-    embed` wrote: its codes are indexed as they are, any number of them in constant memory.
+    embed` wrote: its codes are indexed as they are, any number of them in constant memory. For a model of vectors it
+    is a file of them; items are named by its ids, or else by row number.
     """
     from eigenmap.embedding.shards import Codebook
     from eigenmap.model import Eigenmap
@@ -200,7 +205,7 @@ def index(
         raise EigenmapError("--table and --prefix go with --to, a database; leave them out, or --out")
     stored = _precision(precision, bytes_per_item)
     place = check_device(device)
-    model = Eigenmap.load(run)
+    model = side_of(Eigenmap.load(run), side)
     if out is None:
         from eigenmap.embedding.blocks import Encoding
 
@@ -208,7 +213,7 @@ def index(
             raise EigenmapError("--backend goes with --out; the approximate index of a table is set by --prefix")
         how = Encoding(model.check_dim(dim), place, batch_size, strict)
         what = database.Wanted(stored, bytes_per_item, prefix, force)
-        database.fill(run, source, *database.check_address(to, table), how, what, quiet)
+        database.fill(run, source, *database.check_address(to, table), how, what, side, quiet)
         return
     made_by = model.weights_sha256
     if add:
@@ -231,8 +236,12 @@ def index(
             bytes_per_item=bytes_per_item,
             fingerprint=made_by,
         )
-    if Codebook.is_at(source):
-        batches = database.stored_codes(Codebook.open(source), made_by, dim)
+    if Codebook.is_at(source) or model.kind == "vectors":
+        batches = (
+            vector_batches(model, open_vectors(model, source), dim, place, quiet)
+            if model.kind == "vectors"
+            else database.stored_codes(Codebook.open(source), made_by, dim)
+        )
         said = (
             indexing.add_codes(made, source, batches, replace)
             if add
@@ -271,7 +280,12 @@ def search(
         ),
     ],
     images: Annotated[
-        list[Path], typer.Argument(metavar="IMAGE", help="One or more images to look for.", show_default=False)
+        list[Path],
+        typer.Argument(
+            metavar="IMAGE",
+            help="One or more images to look for; for an index of vectors, files of vectors.",
+            show_default=False,
+        ),
     ],
     dim: SearchDimOption = None,
     top: Annotated[
@@ -294,13 +308,14 @@ def search(
             rich_help_panel=HOW,
         ),
     ] = None,
+    side: SideOption = None,
     device: DeviceOption = Device.auto,
     strict: StrictOption = False,
     json: JsonOption = None,
     force: ForceOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Find the images most like the given ones.
+    """Find the images, or vectors, most like the given ones.
 
     The score is the cosine of the two codes, cut at --dim features: 1 for the same image. Of an index made with
     --bytes-per-item it is an estimate that also counts how reliable an item's code is, unless --rank-by cosine.
@@ -315,19 +330,22 @@ def search(
     asked.funnel, asked.where, asked.ranking = parse_funnel(funnel), parse(where or []), rank_by
     with _opened(index, table, model) as (found_in, made_by):
         asked.check(found_in)
-        encoder = Eigenmap.load(made_by)
+        encoder = side_of(Eigenmap.load(made_by), side)
         assert encoder.weights_sha256 is not None  # since it was loaded
         found_in.require_model(encoder.weights_sha256)
-        queries = read_images(encoder, images[0] if len(images) == 1 else images, strict=strict, quiet=quiet)
-        codes = encode_images(encoder, queries, found_in.n_components, place, quiet=quiet)
+        if encoder.kind == "vectors":
+            names, codes = query_codes(encoder, images, found_in.n_components, place, quiet)
+        else:
+            queries = read_images(encoder, images[0] if len(images) == 1 else images, strict=strict, quiet=quiet)
+            names, codes = queries.ids, encode_images(encoder, queries, found_in.n_components, place, quiet=quiet)
         results = asked.search(found_in, codes, quiet)
         similarity = asked.similarity(found_in, results.dim)
     if json is not None:
-        write_json(json, as_json(database.shown(index), similarity, queries.ids, results))
+        write_json(json, as_json(database.shown(index), similarity, names, results))
     if not any(results.ids):  # an empty index is an error before this
         show("No item meets the conditions of --where.")
         return
-    show_results(queries.ids, results)
+    show_results(names, results)
     if results.recall != 1 and results.recall is not None and not quiet:
         note(f"Such a search finds {100 * results.recall:.1f} % of what comparing every item would.")
 
