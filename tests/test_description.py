@@ -14,7 +14,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from eigenmap import Eigenmap, EigenmapError
-from eigenmap.description import SEAL, as_text, read_description
+from eigenmap.description import SEAL, description_text, read_description
 from tests.end_to_end.photos import pictures
 from tests.test_model import COMPONENTS, SIZE, make_model
 
@@ -37,7 +37,7 @@ def change(directory: Path, edit: Callable[[dict[str, Any]], object], sealed: bo
     about = json.loads(path.read_text())
     about.pop(SEAL, None)
     edit(about)
-    path.write_text(as_text(about) if sealed else json.dumps(about))
+    path.write_text(description_text(about) if sealed else json.dumps(about))
 
 
 def digest(directory: Path) -> str:
@@ -67,9 +67,10 @@ def test_what_is_saved_is_sealed_whatever_it_remembers(tmp_path: Path) -> None:
 
 
 def test_spaces_and_the_order_of_names_do_not_break_the_seal(saved: Path) -> None:
+    before = Eigenmap.load(saved).eigenvalues_
     about = json.loads((saved / "model.json").read_text())
     (saved / "model.json").write_text(json.dumps(dict(reversed(about.items()))))
-    Eigenmap.load(saved)
+    assert np.array_equal(Eigenmap.load(saved).eigenvalues_, before)
 
 
 def test_another_value_breaks_the_seal(saved: Path) -> None:
@@ -83,7 +84,7 @@ def test_another_value_breaks_the_seal(saved: Path) -> None:
     ]:
         path.write_text(json.dumps(about | {section: about[section] | {name: value}}))
         for read in (Eigenmap.load, Eigenmap.fingerprint, Eigenmap.is_of_nodes):
-            with pytest.raises(EigenmapError, match=r"model\.json is damaged: it is not what was written"):
+            with pytest.raises(EigenmapError, match=r"model\.json.*damaged"):
                 read(saved)
 
 
@@ -126,7 +127,7 @@ def test_another_value_breaks_the_seal(saved: Path) -> None:
 )
 def test_a_value_that_cannot_be_is_refused(saved: Path, section: str, name: str, value: Any, sealed: bool) -> None:
     change(saved, lambda about: about[section].update({name: value}), sealed)
-    with pytest.raises(EigenmapError, match=rf"model\.json is damaged.*{section}\.{name}"):
+    with pytest.raises(EigenmapError, match=rf"model\.json.*damaged.*{section}\.{name}"):
         Eigenmap.load(saved)
 
 
@@ -136,28 +137,28 @@ def test_sizes_that_are_not_those_of_the_tensors_are_refused_before_anything_is_
     saved: Path, name: str, value: int
 ) -> None:
     change(saved, lambda about: about["network"].update({name: value}))
-    with pytest.raises(EigenmapError, match=r"is damaged: by model\.json, .* has shape .*, but in model\.safetensors"):
+    with pytest.raises(EigenmapError, match=r"damaged.*model\.json.*model\.safetensors"):
         Eigenmap.load(saved)
 
 
 def test_the_wrong_source_is_refused(saved: Path) -> None:
     change(saved, lambda about: about.update(source="encoder"))
-    with pytest.raises(EigenmapError, match=r"alignment\.rotation has shape \(256, 6\), but .* of shape \(6, 6\)"):
+    with pytest.raises(EigenmapError, match=r"alignment\.rotation.*\(256, 6\).*\(6, 6\)"):
         Eigenmap.load(saved)
 
 
 def test_an_encoder_that_does_not_fit_is_not_said_to_be_the_users(saved: Path) -> None:
     change(saved, lambda about: about["encoder"].update(name="resnet18"))
-    with pytest.raises(EigenmapError, match=r"The encoder that model\.json names does not fit the weights in"):
+    with pytest.raises(EigenmapError, match=r"encoder.*model\.json"):
         Eigenmap.load(saved)
     change(saved, lambda about: about["encoder"].update(name="no-such-network"))
-    with pytest.raises(EigenmapError, match=r"model: Unknown encoder 'no-such-network'"):
+    with pytest.raises(EigenmapError, match="encoder 'no-such-network'"):
         Eigenmap.load(saved)
 
 
 def test_lengths_beyond_the_code_are_refused(saved: Path) -> None:
     change(saved, lambda about: about["alignment"]["recall"].update({str(COMPONENTS + 1): 1.0}))
-    with pytest.raises(EigenmapError, match=r"alignment\.recall has lengths above 6"):
+    with pytest.raises(EigenmapError, match=r"alignment\.recall.*6"):
         Eigenmap.load(saved)
 
 
@@ -167,14 +168,14 @@ def test_weights_that_are_not_finite_are_refused(saved: Path, name: str) -> None
     tensors[name] = torch.full_like(tensors[name], float("nan"))
     save_file(tensors, saved / "model.safetensors")
     change(saved, lambda about: about.update(weights_sha256=digest(saved)), sealed=True)
-    with pytest.raises(EigenmapError, match=rf"model\.safetensors holds NaN or infinity in {name}"):
+    with pytest.raises(EigenmapError, match=rf"model\.safetensors.*NaN.*{name}"):
         Eigenmap.load(saved)
 
 
 def test_weights_that_are_no_safetensors_are_refused_under_a_right_digest(saved: Path) -> None:
     (saved / "model.safetensors").write_bytes(b"\xff" * 100)
     change(saved, lambda about: about.update(weights_sha256=digest(saved)), sealed=True)
-    with pytest.raises(EigenmapError, match=r"model\.safetensors is damaged"):
+    with pytest.raises(EigenmapError, match=r"model\.safetensors.*damaged"):
         Eigenmap.load(saved)
 
 

@@ -46,7 +46,7 @@ __all__ = [
 ]
 __version__ = "0.1.0"
 
-# Found when asked for: torch takes seconds to import, and `eigenmap --help` does not need it.
+# Imported on first use: torch takes seconds to import, and `eigenmap --help` does not need it.
 _HOMES = {
     "CodeIndex": "eigenmap.search",
     "embed_images": "eigenmap.embedding",

@@ -23,10 +23,10 @@ from eigenmap.core.arguments import is_number
 from eigenmap.core.errors import EigenmapError
 from eigenmap.core.files import parse_json, read_regular
 
-FORMAT = "eigenmap-model"
+MODEL_FORMAT = "eigenmap-model"
 KERNEL_FORMAT = "eigenmap-kernel-model"
 VERSION = 1
-LOADERS = {FORMAT: "Eigenmap.load", KERNEL_FORMAT: "NeuralEigenmap.load"}
+LOADERS = {MODEL_FORMAT: "Eigenmap.load", KERNEL_FORMAT: "NeuralEigenmap.load"}
 """Who reads a model, by the format that its description names."""
 DESCRIPTION = "model.json"
 WEIGHTS = "model.safetensors"
@@ -34,7 +34,7 @@ CHECKPOINT = "checkpoint.pt"
 """Files of a run: the first two are its model, the last is there as soon as training has saved its state once."""
 
 SEAL = "description_sha256"
-SOURCES = ("encoder", "projector")
+CODE_SOURCES = ("encoder", "projector")
 STEMS = ("auto", "imagenet", "medium", "small")
 
 LARGEST_SIZE = 1 << 31
@@ -45,7 +45,7 @@ _LARGEST_EXPONENT = 1e6
 Check = Callable[[Any], bool]
 
 
-def as_text(about: Mapping[str, Any]) -> str:
+def description_text(about: Mapping[str, Any]) -> str:
     """The content of `model.json`, with its seal."""
     plain = json.loads(json.dumps(about))  # as it will be read: keys are text, tuples are lists
     return json.dumps({**plain, SEAL: _digest(plain)}, indent=2) + "\n"
@@ -53,7 +53,7 @@ def as_text(about: Mapping[str, Any]) -> str:
 
 def read_description(directory: Path) -> dict[str, Any]:
     """What a model's description says, every value of the type and in the range that it has to be."""
-    about, path = read_sealed(directory, FORMAT, VERSION), directory / DESCRIPTION
+    about, path = read_sealed(directory, MODEL_FORMAT, VERSION), directory / DESCRIPTION
     check_values(about, _WHOLE_FILE, "", path)
     _check_side(about, "", path)
     if "right" in about:
@@ -92,7 +92,7 @@ def read_sealed(directory: Path, format: str, version: int) -> dict[str, Any]:
     found = about.get("version")
     if found != version or isinstance(found, bool | float):
         raise EigenmapError(
-            f"{path} is of format version {shown(found)}, and this eigenmap reads version {version}: "
+            f"{path} is of format version {shortened(found)}, and this eigenmap reads version {version}: "
             "use the eigenmap that wrote it, or fit the model again."
         )
     if SEAL in about and about.pop(SEAL) != _digest(about):
@@ -111,8 +111,8 @@ def format_of(directory: Path) -> str:
     try:
         kind = _parsed(directory).get("format")
     except EigenmapError:
-        return FORMAT
-    return kind if isinstance(kind, str) and kind in LOADERS else FORMAT
+        return MODEL_FORMAT
+    return kind if isinstance(kind, str) and kind in LOADERS else MODEL_FORMAT
 
 
 def _parsed(directory: Path) -> dict[str, Any]:
@@ -266,7 +266,7 @@ _WHOLE_FILE: Checks = {
     "input": ("an object", is_object),
     "encoder": ("an object", is_object),
     "network": ("an object", is_object),
-    "source": ('"encoder" or "projector"', lambda value: value in SOURCES),
+    "source": ('"encoder" or "projector"', lambda value: value in CODE_SOURCES),
     "alignment": ("an object", is_object),
     "training": ("an object", is_object),
     "right?": ("an object", is_object),
@@ -331,7 +331,7 @@ def check_values(values: Mapping[str, Any], checks: Checks, where: str, path: Pa
                 )
         elif not holds(values[key]):
             raise EigenmapError(
-                f"{path} is damaged: {where}{key} must be {wanted}, not {shown(values[key])}; fit the model again."
+                f"{path} is damaged: {where}{key} must be {wanted}, not {shortened(values[key])}; fit the model again."
             )
     unknown = set(values) - {name.removesuffix("?") for name in checks}
     if unknown and not open_ended:
@@ -340,7 +340,7 @@ def check_values(values: Mapping[str, Any], checks: Checks, where: str, path: Pa
         )
 
 
-def shown(value: object) -> str:
+def shortened(value: object) -> str:
     """A value for a sentence: cut where it is long."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:60]} ..."

@@ -21,7 +21,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from eigenmap.augment.views import Standardisation, plain
+from eigenmap.augment.views import Standardisation, plain_view
 from eigenmap.core.arguments import a_device, a_path, is_number, whole_number
 from eigenmap.core.errors import EigenmapError
 from eigenmap.data import to_pixels
@@ -29,14 +29,14 @@ from eigenmap.data.graphs.graph import as_features, check_features
 from eigenmap.data.vectors.input import VectorInput
 from eigenmap.description import CHECKPOINT as CHECKPOINT  # these three are public names of this module too
 from eigenmap.description import DESCRIPTION as DESCRIPTION
-from eigenmap.description import FORMAT, VERSION, check_tensors, kind_of, read_description
+from eigenmap.description import MODEL_FORMAT, VERSION, check_tensors, kind_of, read_description
 from eigenmap.description import WEIGHTS as WEIGHTS
 from eigenmap.networks import Network, ResidualMLP, SparseRows, build_encoder
 from eigenmap.networks.vectors import VectorEncoderSpec
 from eigenmap.saved import WAITING, prefixed, read_model, weights_of, write_model
-from eigenmap.spectrum import Alignment, unit_rows
+from eigenmap.spectrum import Alignment, unit_rms_rows
 
-Source = Literal["encoder", "projector"]
+CodeSource = Literal["encoder", "projector"]
 Weighting = Literal["diffusion", "none"]
 Kind = Literal["images", "nodes", "vectors"]
 Side = Literal["left", "right"]
@@ -60,7 +60,7 @@ class ImageInput:
 
     def __call__(self, pixels: Tensor) -> Tensor:
         """Standardised floats (B, channels, size, size) from uint8 pixels."""
-        return plain(pixels, self.size, self.standardisation)
+        return plain_view(pixels, self.size, self.standardisation)
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ class Eigenmap:
         self,
         network: Network,
         alignment: Alignment,
-        source: Source,
+        source: CodeSource,
         input: ImageInput | NodeInput | VectorInput,
         encoder: EncoderSpec | NodeEncoderSpec | VectorEncoderSpec,
         training: Mapping[str, Any] | None = None,
@@ -139,7 +139,7 @@ class Eigenmap:
     ) -> None:
         self.network = network.eval()
         self.alignment = alignment
-        self.source: Source = source
+        self.source: CodeSource = source
         self.input = input
         self.encoder = encoder
         self.training = dict(training or {})
@@ -245,7 +245,9 @@ class Eigenmap:
         return cast(Codes, torch.cat([torch.empty(0, dim), *codes]).numpy())
 
     @torch.inference_mode()
-    def raw(self, rows: Tensor | SparseRows, batch_size: int = 256, source: Source | None = None) -> Iterator[Tensor]:
+    def raw(
+        self, rows: Tensor | SparseRows, batch_size: int = 256, source: CodeSource | None = None
+    ) -> Iterator[Tensor]:
         """What the alignment applies to: unit rows of the network's output `source`, batch by batch, on the CPU.
 
         `rows` are pixels, features of nodes or vectors, as `input.read` makes them; `source` is by default the model's
@@ -259,7 +261,7 @@ class Eigenmap:
             batch = rows[start : start + batch_size].to(self.device)
             features, psi = self.network(self.input(batch))  # type: ignore[arg-type]
             output = features if source == "encoder" else psi
-            yield (output if plain else unit_rows(output)).cpu()
+            yield (output if plain else unit_rms_rows(output)).cpu()
 
     def check_dim(self, dim: object) -> int:
         """`dim` itself if a code can be cut there, all features for None, else an error that says what is allowed."""
@@ -291,7 +293,7 @@ class Eigenmap:
     def _description(self, digest: str) -> dict[str, Any]:
         right = {} if self.right is None else {"right": self.right._side_description()}
         return {
-            "format": FORMAT,
+            "format": MODEL_FORMAT,
             "version": VERSION,
             "weights_sha256": digest,
             **self._side_description(),

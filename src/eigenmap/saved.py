@@ -1,10 +1,10 @@
-"""The files of a saved model: `model.json` and `model.safetensors`, written atomically and durably, read by digest.
+"""Files of a saved model: `model.json` and `model.safetensors`, written atomically and durably, verified by digest.
 
     write_model(directory, tensors, lambda digest: {"format": ..., "version": 1, "weights_sha256": digest, ...})
     about, tensors = read_model(directory, read_description)
 
-Weights wait under another name until the description that names their digest is in place: that is the moment at which
-the new model replaces the old one. Nothing in either file executes when it is opened.
+New weights wait under another name until the description with their digest is in place: at that moment the new model
+replaces the old one. Nothing in either file is executed when it is opened.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ from torch import Tensor
 
 from eigenmap.core.digests import sha256
 from eigenmap.core.errors import EigenmapError
-from eigenmap.core.files import make_folder, sync_directory, whole
-from eigenmap.description import DESCRIPTION, WEIGHTS, as_text, read_any
+from eigenmap.core.files import atomic_path, make_folder, sync_directory
+from eigenmap.description import DESCRIPTION, WEIGHTS, description_text, read_any
 
 WAITING = f".{WEIGHTS}.next"
 
 
 def write_model(directory: Path, tensors: Mapping[str, Tensor], describe: Callable[[str], Mapping[str, Any]]) -> str:
-    """Write the tensors and what `describe` says of them, given their digest, which is returned.
+    """Write the tensors and the description that `describe` returns for their digest; return the digest.
 
-    A model that was there stays whole until the new one is.
+    An existing model stays intact until the new one is complete.
     """
     from safetensors.torch import save
 
     try:
         make_folder(directory)
         _finish_save(directory)
-        with whole(directory / WAITING) as partial:
-            # Not save_file, which makes a file that only its owner may read.
+        with atomic_path(directory / WAITING) as partial:
+            # Not save_file, which makes a file readable only by its owner.
             content = save({name: t.detach().cpu().contiguous() for name, t in tensors.items()})
             partial.write_bytes(content)
             digest = hashlib.sha256(content).hexdigest()
-        with whole(directory / DESCRIPTION) as partial:
-            partial.write_text(as_text(describe(digest)), encoding="ascii")
+        with atomic_path(directory / DESCRIPTION) as partial:
+            partial.write_text(description_text(describe(digest)), encoding="ascii")
         (directory / WAITING).replace(directory / WEIGHTS)
         sync_directory(directory)
     except OSError as error:
@@ -52,7 +52,7 @@ def write_model(directory: Path, tensors: Mapping[str, Tensor], describe: Callab
 
 
 def read_model(directory: Path, read: Callable[[Path], dict[str, Any]]) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """The description, as `read` has it, and the weights of one model, read again if another takes its place."""
+    """Return the description, read by `read`, and the weights of one model; retry if another model replaces it."""
     while True:
         about = read(directory)
         try:
@@ -63,7 +63,7 @@ def read_model(directory: Path, read: Callable[[Path], dict[str, Any]]) -> tuple
 
 
 def read_weights(directory: Path, digest: str) -> dict[str, Tensor]:
-    """The weights of this digest, from the usual file or from the one that waits beside it."""
+    """Return the weights with this digest, from the usual file or the one waiting beside it."""
     from safetensors import SafetensorError
     from safetensors.torch import load
 
@@ -75,17 +75,17 @@ def read_weights(directory: Path, digest: str) -> dict[str, Tensor]:
 
 
 class Weights(NamedTuple):
-    """A file of weights and its content: what was compared with a digest is what is used, whatever the name gets."""
+    """A weights file and its content: the content verified by digest is used, whatever happens to the file."""
 
     path: Path
     content: bytes
 
 
 def weights_of(directory: Path, digest: str) -> Weights:
-    """The weights of this digest, in the usual file or among those that wait to replace it."""
+    """Find the weights with this digest, in the usual file or among those waiting to replace it."""
     usual, waiting = directory / WEIGHTS, directory / WAITING
     try:
-        for path in (usual, waiting, usual):  # a save that ends meanwhile renames the second to the first
+        for path in (usual, waiting, usual):  # a save that completes meanwhile renames the second to the first
             with suppress(FileNotFoundError):
                 content = path.read_bytes()
                 if hashlib.sha256(content).hexdigest() == digest:
@@ -94,16 +94,16 @@ def weights_of(directory: Path, digest: str) -> Weights:
         raise EigenmapError(f"{path} cannot be read: {error.strerror or error}.") from None
     if not usual.is_file():
         raise EigenmapError(f"{usual} is missing: the model directory is incomplete.")
-    raise EigenmapError(f"{usual} is damaged: it is not the file that {DESCRIPTION} beside it describes.")
+    raise EigenmapError(f"{usual} is damaged: it does not match the {DESCRIPTION} beside it.")
 
 
 def prefixed(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors whose names begin so, by the rest of their names."""
+    """Return the tensors whose names start with `prefix`, under the rest of their names."""
     return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
 
 
 def _finish_save(directory: Path) -> None:
-    """After a save that was cut short: waiting weights that the description names get their place, others go."""
+    """Complete an interrupted save: waiting weights named by the description take their place, others are removed."""
     waiting = directory / WAITING
     if not waiting.is_file():
         return

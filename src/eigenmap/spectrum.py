@@ -59,7 +59,7 @@ RECALL_LENGTHS = tuple(sorted({1, *(2**i for i in range(1, 16)), *(3 * 2**i for 
 """Those at which a model says how many neighbours a cut code finds: 1, 2, 3, 4, 6, 8, 12, ..."""
 
 
-def unit_rows(psi: Tensor) -> Tensor:
+def unit_rms_rows(psi: Tensor) -> Tensor:
     """Rows of norm sqrt(k): what counts of an output that codes are compared by cosine in.
 
     Objectives that normalise rows leave the norm of the raw output free, and it becomes heavy-tailed: a few rows would

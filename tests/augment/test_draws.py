@@ -6,9 +6,9 @@ from collections import Counter
 import pytest
 import torch
 
-from eigenmap.augment.draws import Draws, Steps, draw
+from eigenmap.augment.draws import Draws, Steps, draw_views
 from eigenmap.core.errors import EigenmapError
-from eigenmap.relations import Augmentation, recipe
+from eigenmap.relations import Augmentation, policy
 
 COLOUR = (3, 32, 32)
 COUNT = 20_000
@@ -23,7 +23,7 @@ def share(condition: torch.Tensor) -> float:
 
 
 def test_neutral_settings_draw_neutral_rows() -> None:
-    draws = draw(Augmentation(), 5, COLOUR, generator())
+    draws = draw_views(Augmentation(), 5, COLOUR, generator())
     assert torch.equal(draws.boxes, torch.tensor([0.5, 0.5, 1.0, 1.0]).repeat(5, 1))
     assert draws.steps == Steps("bicubic", 1.0, False, 0, None, False, False, False)
     for values, neutral in ((draws.degrees, 0), (draws.turns, 0), (draws.grey, 0), (draws.sigma, 0)):
@@ -36,7 +36,7 @@ def test_neutral_settings_draw_neutral_rows() -> None:
 @pytest.mark.parametrize("shape", [(3, 32, 32), (1, 30, 60), (3, 100, 10), (1, 1, 20_000)])
 def test_boxes_lie_inside_the_image_and_have_the_area_and_ratio_asked_for(shape: tuple[int, int, int]) -> None:
     settings = Augmentation(scale=(0.2, 0.9), ratio=(0.5, 2.0), flip=0.5)
-    y, x, h, w = draw(settings, COUNT, shape, generator()).boxes.double().unbind(1)
+    y, x, h, w = draw_views(settings, COUNT, shape, generator()).boxes.double().unbind(1)
     w = w.abs()
     for centre, extent in ((y, h), (x, w)):
         assert (centre - extent / 2).min() > -1e-6
@@ -64,7 +64,7 @@ def test_boxes_are_drawn_as_the_definition_says() -> None:
             w, h = 1.0, 1.0
         heights.append(h)
         widths.append(w)
-    boxes = draw(settings, COUNT, COLOUR, generator()).boxes
+    boxes = draw_views(settings, COUNT, COLOUR, generator()).boxes
     quantiles = torch.tensor([0.05, 0.25, 0.5, 0.75, 0.95])
     for found, expected in ((boxes[:, 2], heights), (boxes[:, 3], widths)):
         torch.testing.assert_close(
@@ -77,9 +77,9 @@ def test_boxes_are_drawn_as_the_definition_says() -> None:
 
 def test_a_box_that_never_fits_becomes_the_largest_central_one() -> None:
     settings = Augmentation(scale=(1.0, 1.0), ratio=(0.5, 2.0))
-    tall = draw(settings, 3, (1, 100, 10), generator()).boxes
+    tall = draw_views(settings, 3, (1, 100, 10), generator()).boxes
     torch.testing.assert_close(tall, torch.tensor([0.5, 0.5, 0.2, 1.0]).repeat(3, 1))
-    wide = draw(settings, 3, (1, 10, 100), generator()).boxes
+    wide = draw_views(settings, 3, (1, 10, 100), generator()).boxes
     torch.testing.assert_close(wide, torch.tensor([0.5, 0.5, 1.0, 0.2]).repeat(3, 1))
 
 
@@ -87,7 +87,7 @@ def test_probabilities_and_ranges() -> None:
     settings = Augmentation(
         flip=0.3, rotation=20.0, jitter=0.7, hue=0.2, grey=0.25, blur=0.6, blur_sigma=(1.0, 3.0), solarise=0.15
     )
-    draws = draw(settings, COUNT, COLOUR, generator())
+    draws = draw_views(settings, COUNT, COLOUR, generator())
     tolerance = 0.015
     assert share(draws.boxes[:, 3] < 0) == pytest.approx(0.3, abs=tolerance)
     assert share(draws.turns != 0) == pytest.approx(0.7, abs=tolerance)
@@ -111,7 +111,7 @@ def test_probabilities_and_ranges() -> None:
 
 def test_colour_factors_have_the_range_of_their_own_operation() -> None:
     settings = Augmentation(jitter=0.8, brightness=0.4, contrast=0.1, saturation=1.5)
-    draws = draw(settings, COUNT, COLOUR, generator())
+    draws = draw_views(settings, COUNT, COLOUR, generator())
     unchanged = torch.ones(COUNT, dtype=torch.bool)
     for grey, mean, low, high in ((0, 0, 0.6, 1.4), (0, 1, 0.9, 1.1), (1, 0, 0.0, 2.5)):
         factors = torch.zeros(COUNT)
@@ -130,7 +130,7 @@ def test_every_order_of_the_four_colour_changes_is_equally_frequent() -> None:
     shared = generator()
     orders: Counter[tuple[str, ...]] = Counter()
     for _ in range(400):
-        draws = draw(settings, 30, COLOUR, shared)
+        draws = draw_views(settings, 30, COLOUR, shared)
         assert draws.steps.blends == 3
         assert draws.steps.hue_after is not None
         for row in range(30):
@@ -145,7 +145,7 @@ def test_every_order_of_the_four_colour_changes_is_equally_frequent() -> None:
 
 
 def test_images_of_one_channel_skip_what_needs_colour() -> None:
-    draws = draw(recipe("simclr")[0], 50, (1, 28, 28), generator())
+    draws = draw_views(policy("simclr")[0], 50, (1, 28, 28), generator())
     assert draws.steps.blends == 2
     assert draws.steps.hue_after is None
     assert not draws.steps.grey
@@ -155,26 +155,33 @@ def test_images_of_one_channel_skip_what_needs_colour() -> None:
 
 
 def test_what_cannot_happen_is_not_a_step() -> None:
-    without_jitter = draw(Augmentation(brightness=0.4, hue=0.1), 5, COLOUR, generator())
+    without_jitter = draw_views(Augmentation(brightness=0.4, hue=0.1), 5, COLOUR, generator())
     assert without_jitter.steps.blends == 0
     assert without_jitter.steps.hue_after is None
-    assert draw(recipe("cifar")[0], 5, COLOUR, generator()).steps == Steps(
-        "bicubic", 0.08, False, 3, draw(recipe("cifar")[0], 5, COLOUR, generator()).steps.hue_after, True, False, False
+    assert draw_views(policy("cifar")[0], 5, COLOUR, generator()).steps == Steps(
+        "bicubic",
+        0.08,
+        False,
+        3,
+        draw_views(policy("cifar")[0], 5, COLOUR, generator()).steps.hue_after,
+        True,
+        False,
+        False,
     )
 
 
 def test_samples_differ_and_the_seed_decides() -> None:
-    settings = recipe("barlow_twins")[1]
-    first, again = (draw(settings, 64, COLOUR, generator(3)) for _ in range(2))
+    settings = policy("barlow_twins")[1]
+    first, again = (draw_views(settings, 64, COLOUR, generator(3)) for _ in range(2))
     assert torch.equal(first.table, again.table)
     assert first.steps == again.steps
     assert len(torch.unique(first.boxes, dim=0)) == 64
-    assert not torch.equal(first.table, draw(settings, 64, COLOUR, generator(4)).table)
+    assert not torch.equal(first.table, draw_views(settings, 64, COLOUR, generator(4)).table)
 
 
 def test_slices_and_joins_keep_rows_and_unite_steps() -> None:
-    first = draw(Augmentation(rotation=5.0, scale=(0.5, 1.0)), 6, COLOUR, generator())
-    second = draw(recipe("cifar")[1], 4, COLOUR, generator())
+    first = draw_views(Augmentation(rotation=5.0, scale=(0.5, 1.0)), 6, COLOUR, generator())
+    second = draw_views(policy("cifar")[1], 4, COLOUR, generator())
     joined = first[2:5].join(second)
     assert len(joined) == 7
     assert torch.equal(joined.table, torch.cat([first.table[2:5], second.table]))
@@ -185,6 +192,6 @@ def test_slices_and_joins_keep_rows_and_unite_steps() -> None:
 
 
 def test_views_of_different_interpolation_do_not_join() -> None:
-    first = draw(Augmentation(), 2, COLOUR, generator())
+    first = draw_views(Augmentation(), 2, COLOUR, generator())
     with pytest.raises(EigenmapError, match="interpolation"):
-        first.join(draw(Augmentation(interpolation="bilinear"), 2, COLOUR, generator()))
+        first.join(draw_views(Augmentation(interpolation="bilinear"), 2, COLOUR, generator()))

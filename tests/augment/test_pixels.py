@@ -13,7 +13,7 @@ from PIL import Image, ImageEnhance, ImageOps
 from torch import Tensor
 
 from eigenmap.augment import pixels
-from eigenmap.augment.recipes import Interpolation
+from eigenmap.augment.policies import Interpolation
 
 RESAMPLING = {"bilinear": Image.Resampling.BILINEAR, "bicubic": Image.Resampling.BICUBIC}
 

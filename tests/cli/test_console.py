@@ -7,17 +7,17 @@ from contextlib import redirect_stderr, redirect_stdout
 import pytest
 from rich.table import Table
 
-from eigenmap.cli.console import complain, duration, note, printable, progress_bar, sayer, show
+from eigenmap.cli.console import complain, duration, log_function, note, print_result, printable, progress_bar
 from tests.cli.run import Terminal
 
 
 def test_results_go_to_standard_output_and_notes_to_standard_error() -> None:
     out, err = io.StringIO(), io.StringIO()
     with redirect_stdout(out), redirect_stderr(err):
-        show("a result [bold]as it is[/bold]")
+        print_result("a result [bold]as it is[/bold]")
         note("a note [1, 2]")
-        sayer(quiet=True)("nothing")
-        sayer(quiet=False)("something")
+        log_function(quiet=True)("nothing")
+        log_function(quiet=False)("something")
     assert out.getvalue() == "a result [bold]as it is[/bold]\n"
     assert err.getvalue() == "a note [1, 2]\nsomething\n"
 
@@ -52,7 +52,7 @@ def test_long_names_are_not_cut_in_a_pipe() -> None:
     table.add_row(name)
     out = io.StringIO()
     with redirect_stdout(out):
-        show(table)
+        print_result(table)
     assert name in out.getvalue()
 
 
@@ -65,7 +65,7 @@ def test_names_that_are_no_text_can_be_printed() -> None:
 STEERING = [*map(chr, range(0x20)), *map(chr, range(0x7F, 0xA0)), *"\u202a\u202b\u202c\u202d\u202e", *"\u2066\u2069"]
 
 
-@pytest.mark.parametrize("tell", [show, note, complain])
+@pytest.mark.parametrize("tell", [print_result, note, complain])
 def test_names_cannot_steer_the_terminal(tell: Callable[[str], None]) -> None:
     out = io.StringIO()
     with redirect_stdout(out), redirect_stderr(out):
@@ -82,7 +82,7 @@ def test_cells_of_a_table_cannot_steer_the_terminal() -> None:
         table.add_row(f"a{character}b.jpg")
     out = io.StringIO()
     with redirect_stdout(out):
-        show(table)
+        print_result(table)
     assert not set(out.getvalue()) & (set(STEERING) - {"\n"})
 
 

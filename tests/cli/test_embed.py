@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import faiss
@@ -19,9 +20,9 @@ def test_codes_and_names_go_to_two_files(model_dir: Path, photos: Path, tmp_path
     out = tmp_path / "new" / "codes.npy"
     result = succeed("embed", model_dir, photos, "--out", out, "--dim", 3, "--batch-size", 4)
     assert result.out == ""
-    assert "1 of 16 files could not be read and were left out:\n  disc/broken.jpg: " in result.err
+    assert re.search(r"1 of 16 files.*\n  disc/broken\.jpg: ", result.err)
     names = out.parent / "codes.ids.json"
-    assert result.err.endswith(f"15 codes of 3 features: {out} (names of the images: {names})\n")
+    assert re.search(f"15 codes of 3 .*{out} .*{names}", result.err)
     images = load_images(photos, size=16)
     codes = np.load(out)
     assert codes.dtype == np.float32
@@ -41,7 +42,7 @@ def test_or_to_one_file(model_dir: Path, array_file: Path, tmp_path: Path) -> No
 def test_existing_files_are_replaced_only_by_force(model_dir: Path, array_file: Path, tmp_path: Path) -> None:
     (tmp_path / "codes.ids.json").write_text("mine")
     arguments = ("embed", model_dir, array_file, "--out", tmp_path / "codes.npy")
-    assert refused(*arguments).startswith(f"{tmp_path / 'codes.ids.json'} exists; choose another name, or use --force")
+    assert re.search(f"{tmp_path / 'codes.ids.json'} exists.*--force", refused(*arguments))
     assert not (tmp_path / "codes.npy").exists()
     succeed(*arguments, "--force")
     assert len(json.loads((tmp_path / "codes.ids.json").read_text())) == 12
@@ -66,47 +67,43 @@ def test_embed_and_export_do_not_share_a_file_of_names(
 def test_a_folder_of_codes_is_replaced_only_by_force(model_dir: Path, array_file: Path, tmp_path: Path) -> None:
     arguments = ("embed", model_dir, array_file, "--out", tmp_path / "codes")
     succeed(*arguments, "--dim", 3)
-    assert refused(*arguments).startswith(f"{tmp_path / 'codes'} exists; choose another name, or use --force")
+    assert re.search(f"{tmp_path / 'codes'} exists.*--force", refused(*arguments))
     assert Codebook.open(tmp_path / "codes").plan.dim == 3
     succeed(*arguments, "--force")
     assert Codebook.open(tmp_path / "codes").plan.dim == 8
     (tmp_path / "mine").mkdir()
-    assert "exists and is not a folder of codes" in refused(*arguments[:-1], tmp_path / "mine", "--force")
+    assert re.search("exists.*folder", refused(*arguments[:-1], tmp_path / "mine", "--force"))
 
 
 def test_an_output_that_another_process_writes_is_refused(model_dir: Path, array_file: Path, tmp_path: Path) -> None:
     with Workspace(tmp_path / "codes").held():
         for force in ((), ("--force",)):
             sentence = refused("embed", model_dir, array_file, "--out", tmp_path / "codes", *force)
-            assert (
-                sentence == f"another process is writing to {tmp_path / 'codes'}: wait for it, or choose another name."
-            )
+            assert re.search(f"process.*{tmp_path / 'codes'}", sentence)
     succeed("embed", model_dir, array_file, "--out", tmp_path / "codes")
 
 
 @pytest.mark.parametrize("dim", [0, -1, 9])
 def test_a_length_that_no_code_has(dim: int, model_dir: Path, photos: Path, tmp_path: Path) -> None:
     sentence = refused("embed", model_dir, photos, "--out", tmp_path / "codes.npy", "--dim", dim)
-    assert sentence == f"dim must be a whole number from 1 to 8, not {dim}."
+    assert re.search(f"dim .*1 to 8.*{dim}", sentence)
     assert not list(tmp_path.iterdir())
 
 
 def test_strict_refuses_a_damaged_file(model_dir: Path, photos: Path, tmp_path: Path) -> None:
-    assert "disc/broken.jpg cannot be read" in refused(
-        "embed", model_dir, photos, "--out", tmp_path / "codes.npy", "--strict"
+    assert re.search(
+        r"disc/broken\.jpg.*read", refused("embed", model_dir, photos, "--out", tmp_path / "codes.npy", "--strict")
     )
     assert not list(tmp_path.iterdir())
 
 
 def test_other_mistakes(model_dir: Path, photos: Path, tmp_path: Path) -> None:
-    assert "must end in .npy, .npz or .parquet, or name a folder" in refused(
-        "embed", model_dir, photos, "--out", tmp_path / "codes.txt"
+    assert ".npy, .npz or .parquet" in refused("embed", model_dir, photos, "--out", tmp_path / "codes.txt")
+    assert re.search(
+        "gone.*model directory", refused("embed", tmp_path / "gone", photos, "--out", tmp_path / "codes.npy")
     )
-    assert "is not a model directory: it does not exist" in refused(
-        "embed", tmp_path / "gone", photos, "--out", tmp_path / "codes.npy"
-    )
-    assert "gone does not exist" in refused("embed", model_dir, tmp_path / "gone", "--out", tmp_path / "codes.npy")
+    assert re.search("gone.*exist", refused("embed", model_dir, tmp_path / "gone", "--out", tmp_path / "codes.npy"))
     embed = ("embed", model_dir, photos, "--out")
-    assert "--files goes with a folder" in refused(*embed, tmp_path / "codes.npy", "--files", "parquet")
-    assert refused(*embed, tmp_path / "codes", "--actors", 2).startswith("--actors goes with --engine ray")
+    assert re.search("--files.*folder", refused(*embed, tmp_path / "codes.npy", "--files", "parquet"))
+    assert re.search("--actors.*--engine ray", refused(*embed, tmp_path / "codes", "--actors", 2))
     assert not list(tmp_path.iterdir())

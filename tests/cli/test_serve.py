@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import errno
 import json
+import re
 import shutil
 import socket
 from pathlib import Path
@@ -57,23 +58,23 @@ def test_the_catalogue_can_be_indexed(model_dir: Path, tmp_path: Path, monkeypat
 
 
 def test_mistakes_in_serving(index_dir: Path, model_dir: Path, tmp_path: Path) -> None:
-    assert "--token is needed" in refused("serve", index_dir, "--host", "0.0.0.0")
-    assert "16 characters or more" in refused("serve", index_dir, "--token", "short")
+    assert "--token" in refused("serve", index_dir, "--host", "0.0.0.0")
+    assert "16 characters" in refused("serve", index_dir, "--token", "short")
     for seconds in ("0", "-1", "nan", "1e9"):
-        assert "--timeout is a number of seconds" in refused("serve", index_dir, "--timeout", seconds)
-    assert "is not an index" in refused("serve", model_dir, "--port", 0)
-    assert "there is no such directory" in refused("serve", tmp_path / "gone", "--port", 0)
+        assert "--timeout" in refused("serve", index_dir, "--timeout", seconds)
+    assert "not an index" in refused("serve", model_dir, "--port", 0)
+    assert "directory" in refused("serve", tmp_path / "gone", "--port", 0)
     address = "postgresql://me:secret@host/x"
-    assert refused("serve", address).startswith("The page shows an index in a folder, not a table")
+    assert re.search("folder.*table", refused("serve", address))
     assert "0 to 65535, not 70000" in refused("serve", index_dir, "--port", 70_000)
-    assert "is no folder; --images" in refused("serve", index_dir, "--port", 0, "--images", tmp_path / "gone")
+    assert re.search("folder.*--images", refused("serve", index_dir, "--port", 0, "--images", tmp_path / "gone"))
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        assert f"cannot listen on 127.0.0.1, port {port}" in refused("serve", index_dir, "--port", port)
+        assert f"127.0.0.1, port {port}" in refused("serve", index_dir, "--port", port)
     moved = shutil.copytree(index_dir, tmp_path / "moved")
     about = json.loads((moved / "index.json").read_text())
     (moved / "index.json").write_text(json.dumps(about | {"fingerprint": "0123456789abcdef"}))
-    assert "holds codes of the model 0123456789ab" in refused("serve", moved, "--port", 0)
+    assert "model 0123456789ab" in refused("serve", moved, "--port", 0)
 
 
 @pytest.mark.parametrize(
@@ -81,15 +82,15 @@ def test_mistakes_in_serving(index_dir: Path, model_dir: Path, tmp_path: Path) -
     [
         (
             socket.gaierror(-2, "Name or service not known"),
-            "there is no address of this machine; --host 0.0.0.0 takes all it has.",
+            r"there.*--host 0\.0\.0\.0",
         ),
         (
             OSError(errno.EADDRNOTAVAIL, "Cannot assign (while attempting to bind on address ('there', 8000))"),
-            "cannot listen on there, port 8000: Cannot assign; --host names another.",
+            "there, port 8000.*Cannot assign.*--host",
         ),
         (
             OSError(errno.EACCES, "Permission denied"),
-            "cannot listen on there, port 8000: Permission denied; --port names another.",
+            "there, port 8000.*Permission denied.*--port",
         ),
     ],
 )
@@ -100,4 +101,4 @@ def test_an_address_that_is_not_ours(
         raise error
 
     monkeypatch.setattr(socket, "create_server", create_server)
-    assert refused("serve", index_dir, "--host", "there", "--token", "a-secret-of-some-length") == sentence
+    assert re.search(sentence, refused("serve", index_dir, "--host", "there", "--token", "a-secret-of-some-length"))

@@ -26,7 +26,7 @@ from eigenmap.core.arguments import a_path
 def test_what_reads_like_an_address(text: str) -> None:
     assert is_like_address(text) and is_like_address(Path(text))
     for check in (require_path, lambda place: a_path(place, "out")):
-        with pytest.raises(EigenmapError, match=r"is an address.*eigenmap index --to postgresql://user@host/name"):
+        with pytest.raises(EigenmapError, match=r"address.*eigenmap index --to postgresql://user@host/name"):
             check(text)
 
 
@@ -42,7 +42,5 @@ def test_paths_that_are_none(text: str) -> None:
 def test_what_is_no_address_of_a_database() -> None:
     assert require_database("postgres://host/db") == "postgres://host/db"
     for place, said in {"photos": "photos", "me:a b@host": "this", "mysql://me:x@host": r"mysql://\.\.\."}.items():
-        with pytest.raises(
-            EigenmapError, match=f"^{said} is no address of a database; write postgresql://user@host/name"
-        ):
+        with pytest.raises(EigenmapError, match=f"^{said} .*postgresql://user@host/name"):
             require_database(place)

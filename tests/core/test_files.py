@@ -12,14 +12,22 @@ import pytest
 
 from eigenmap.core import files
 from eigenmap.core.errors import EigenmapError
-from eigenmap.core.files import make_folder, open_regular, parse_json, read_json, require_writable, whole, whole_file
+from eigenmap.core.files import (
+    atomic_path,
+    atomic_write,
+    make_folder,
+    open_regular,
+    parse_json,
+    read_json,
+    require_writable,
+)
 from eigenmap.description import read_description
 
 
 def test_a_file_takes_its_place_when_it_is_whole(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_text("old")
-    with whole(path) as partial:
+    with atomic_path(path) as partial:
         partial.write_text("new")
         assert path.read_text() == "old"
     assert path.read_text() == "new" and list(tmp_path.iterdir()) == [path]
@@ -29,7 +37,7 @@ def test_a_file_takes_its_place_when_it_is_whole(tmp_path: Path) -> None:
 def test_what_fails_leaves_nothing_but_what_was_there(tmp_path: Path, error: type[BaseException]) -> None:
     path = tmp_path / "file"
     path.write_text("old")
-    with pytest.raises(error), whole(path) as partial:
+    with pytest.raises(error), atomic_path(path) as partial:
         partial.write_text("half of")
         raise error
     assert path.read_text() == "old" and list(tmp_path.iterdir()) == [path]
@@ -39,16 +47,16 @@ def test_a_place_is_tried_without_leaving_a_trace(tmp_path: Path) -> None:
     require_writable(tmp_path / "new" / "file")
     assert list(tmp_path.iterdir()) == []
     (tmp_path / "file").write_text("")
-    with pytest.raises(EigenmapError, match="cannot be written"):
+    with pytest.raises(EigenmapError, match=r"below.*written"):
         require_writable(tmp_path / "file" / "below")
 
 
 def test_a_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
-    with pytest.raises(RuntimeError), whole_file(tmp_path / "a") as file:
+    with pytest.raises(RuntimeError), atomic_write(tmp_path / "a") as file:
         file.write(b"half")
         raise RuntimeError
     assert not list(tmp_path.iterdir())
-    with pytest.raises(EigenmapError, match="cannot be written"), whole_file(tmp_path / "gone" / "a"):
+    with pytest.raises(EigenmapError, match=r"gone/a .*written"), atomic_write(tmp_path / "gone" / "a"):
         pass
 
 
@@ -57,7 +65,7 @@ def test_writers_of_one_name_take_turns_and_reuse_what_a_killed_one_left(tmp_pat
     (tmp_path / ".a.partial").write_bytes(b"left behind by a killed process, longer than what follows")
 
     def write(who: int) -> None:
-        with whole_file(path) as file:
+        with atomic_write(path) as file:
             for _ in range(100):
                 file.write(b"%d" % who)
 
@@ -70,7 +78,7 @@ def test_writers_of_one_name_take_turns_and_reuse_what_a_killed_one_left(tmp_pat
 
 
 def test_a_writer_may_replace_the_file_it_was_given(tmp_path: Path) -> None:
-    with whole(tmp_path / "a") as partial:
+    with atomic_path(tmp_path / "a") as partial:
         (tmp_path / "b").write_text("other")
         (tmp_path / "b").replace(partial)
     assert (tmp_path / "a").read_text() == "other"
@@ -105,7 +113,7 @@ def test_only_regular_files_are_opened(tmp_path: Path) -> None:
 def test_a_partial_file_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("mine")
     (tmp_path / ".a.partial").symlink_to("mine")
-    with pytest.raises(EigenmapError, match="cannot be written"), whole_file(tmp_path / "a") as file:
+    with pytest.raises(EigenmapError, match=r"/a .*written"), atomic_write(tmp_path / "a") as file:
         file.write(b"theirs")
     assert (tmp_path / "mine").read_text() == "mine"
 
@@ -135,7 +143,7 @@ def test_a_writer_that_leaves_no_regular_file_is_an_error_and_nothing_is_closed_
     monkeypatch.setattr(os, "close", closing)
     (tmp_path / "mine").touch()
     for spoil in (lambda path: None, os.mkfifo, lambda path: path.symlink_to(tmp_path / "mine")):
-        with pytest.raises(OSError), whole(tmp_path / "a") as partial:
+        with pytest.raises(OSError), atomic_path(tmp_path / "a") as partial:
             partial.unlink()
             spoil(partial)
         assert not closed and list(tmp_path.iterdir()) == [tmp_path / "mine"]
@@ -148,9 +156,9 @@ def test_a_fifo_is_not_read_as_json(tmp_path: Path, through_link: bool) -> None:
     if through_link:
         path = tmp_path / "link"
         path.symlink_to("model.json")
-    with pytest.raises(OSError, match="not a regular file"):
+    with pytest.raises(OSError, match="regular file"):
         read_json(path)
-    with pytest.raises(EigenmapError, match="not a regular file"):
+    with pytest.raises(EigenmapError, match="regular file"):
         read_description(tmp_path)
 
 
@@ -168,9 +176,9 @@ def test_the_command_line_and_files_need_no_unix(tmp_path: Path) -> None:
 from pathlib import Path
 import numpy as np
 from eigenmap.core.errors import EigenmapError
-from eigenmap.core.files import whole_file
+from eigenmap.core.files import atomic_write
 from eigenmap.search import CodeIndex
-with whole_file(Path(sys.argv[1]) / "file") as file:
+with atomic_write(Path(sys.argv[1]) / "file") as file:
     file.write(b"whole")
 try:
     CodeIndex(4, where=Path(sys.argv[1]) / "index")
@@ -183,5 +191,5 @@ eigenmap.cli.main()
     command = [sys.executable, "-c", script, str(tmp_path)]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ended.returncode == 0 and "Usage" in ended.stdout, ended.stderr
-    assert "needs a Unix-like system" in ended.stdout
+    assert "Unix-like" in ended.stdout
     assert (tmp_path / "file").read_bytes() == b"whole" and list(tmp_path.iterdir()) == [tmp_path / "file"]

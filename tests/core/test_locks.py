@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from eigenmap.core import folders
-from eigenmap.core.files import whole, whole_file
+from eigenmap.core.files import atomic_path, atomic_write
 from eigenmap.core.folders import BusyFolderError, folder_lock, staged_folder
-from eigenmap.search.opened import OpenFolder
+from eigenmap.search.open_folder import OpenFolder
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def held(kind: str, path: Path) -> tuple[AbstractContextManager[object], str]:
         return OpenFolder(path / "folder").locked(), "folder"
     if kind == "staging":
         return staged_folder(path / "new"), ".new.*"
-    return (whole_file if kind == "file" else whole)(path / "file"), ".file.partial"
+    return (atomic_write if kind == "file" else atomic_path)(path / "file"), ".file.partial"
 
 
 @pytest.mark.parametrize("kind", ["folder", "open folder", "staging", "file", "whole"])
@@ -120,7 +120,7 @@ def test_writers_of_one_name_do_not_mix_where_there_are_no_locks(tmp_path: Path,
     start = threading.Barrier(8)
 
     def write(who: int) -> None:
-        with whole_file(folder / "a") as file:
+        with atomic_write(folder / "a") as file:
             start.wait()
             for _ in range(100):
                 file.write(b"%d" % who)

@@ -65,29 +65,29 @@ def test_headers_of_every_version_and_of_python_2(version: tuple[int, int], tmp_
         ("(True,)", "its shape"),
         ("(2.0,)", "its shape"),
         ("'abc'", "its shape"),
-        ("(1000000000000000, 3)", "needs 12,000,000,000,000,000 bytes, and there are 24"),
-        (f"({2**62}, {2**62})", "bytes, and there are 24"),
-        ("(7,)", "needs 28 bytes, and there are 24"),
-        ("(3,", "does not describe an array"),
-        ("(3,))", "does not describe an array"),
-        ("__import__('os').getpid()", "does not describe an array"),
+        ("(1000000000000000, 3)", "12,000,000,000,000,000 .*24"),
+        (f"({2**62}, {2**62})", "bytes.*24"),
+        ("(7,)", "28 bytes.*24"),
+        ("(3,", "describe"),
+        ("(3,))", "describe"),
+        ("__import__('os').getpid()", "describe"),
     ],
 )
 def test_shapes_that_cannot_be(shape: str, reason: str, tmp_path: Path) -> None:
     content = npy(f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}", bytes(24))
     (tmp_path / "a.npy").write_bytes(content)
-    with pytest.raises(EigenmapError, match=rf"a\.npy cannot be read as a NumPy file: .*{reason}"):
+    with pytest.raises(EigenmapError, match=rf"a\.npy.*NumPy.*{reason}"):
         open_npy(tmp_path / "a.npy")
     for kind in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         with zipfile.ZipFile(tmp_path / "a.npz", "w", kind) as archive:
             archive.writestr("x.npy", content)
-        with open_npz(tmp_path / "a.npz") as arrays, pytest.raises(EigenmapError, match=rf"a\.npz cannot .*{reason}"):
+        with open_npz(tmp_path / "a.npz") as arrays, pytest.raises(EigenmapError, match=rf"a\.npz.*{reason}"):
             arrays["x"]
 
 
 def test_objects_are_refused_without_advice_to_execute_them(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", np.array([{}], object), allow_pickle=True)
-    with pytest.raises(EigenmapError, match="holds Python objects") as caught:
+    with pytest.raises(EigenmapError, match="Python objects") as caught:
         open_npy(tmp_path / "a.npy")
     assert "allow_pickle" not in str(caught.value)
 
@@ -95,7 +95,7 @@ def test_objects_are_refused_without_advice_to_execute_them(tmp_path: Path) -> N
 def test_characters_that_do_not_exist_are_refused(tmp_path: Path) -> None:
     content = npy("{'descr': '<U1', 'fortran_order': False, 'shape': (2,), }", b"\x7f" * 8)
     (tmp_path / "a.npy").write_bytes(content)
-    with pytest.raises(EigenmapError, match="characters that do not exist"):
+    with pytest.raises(EigenmapError, match="characters"):
         open_npy(tmp_path / "a.npy")
 
 
@@ -103,7 +103,7 @@ def test_characters_that_do_not_exist_are_refused(tmp_path: Path) -> None:
 def test_compression_without_bounds_is_refused(method: int, tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "a.npz", "w", method) as archive:
         archive.writestr("x.npy", npy("{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }", bytes(8)))
-    with open_npz(tmp_path / "a.npz") as arrays, pytest.raises(EigenmapError, match="compressed in a way"):
+    with open_npz(tmp_path / "a.npz") as arrays, pytest.raises(EigenmapError, match="compressed"):
         arrays["x"]
 
 
@@ -118,7 +118,7 @@ def test_a_directory_that_lies(field: int, tmp_path: Path) -> None:
             content[place + 2] = 0xFF
     (tmp_path / "a.npz").write_bytes(content)
     with (
-        pytest.raises(EigenmapError, match=r"a\.npz cannot be read as a NumPy file"),
+        pytest.raises(EigenmapError, match=r"a\.npz.*NumPy"),
         open_npz(tmp_path / "a.npz") as a,
     ):
         a["x"]
@@ -126,5 +126,5 @@ def test_a_directory_that_lies(field: int, tmp_path: Path) -> None:
 
 def test_a_name_that_is_not_there_is_named(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", x=np.zeros(3))
-    with open_npz(tmp_path / "a.npz") as arrays, pytest.raises(EigenmapError, match=r"no array y \(it has: x\)"):
+    with open_npz(tmp_path / "a.npz") as arrays, pytest.raises(EigenmapError, match="array y"):
         arrays["y"]

@@ -40,7 +40,7 @@ def test_two_processes_of_torchrun_share_the_shards(run: Path, photos: Path, tmp
     )
     assert done.returncode == 0, done.stderr
     assert shards(tmp_path / "two") == shards(tmp_path / "one")
-    assert done.stderr.count("30 codes of 8 features") == 1
+    assert done.stderr.count("30 codes") == 1
     assert not list(tmp_path.glob(".*"))
 
 
@@ -58,7 +58,7 @@ def test_of_two_torchruns_with_one_output_one_is_refused(run: Path, photos: Path
             timeout=LIMIT,
         )
     assert done.returncode != 0
-    assert done.stderr.count("Error: another process is writing to") == 1, done.stderr
+    assert done.stderr.count("another process") == 1, done.stderr
     assert "exitcode  : 2" in done.stderr and "eigenmap/embedding/" not in done.stderr, done.stderr
     assert not (tmp_path / "codes").exists()
 
@@ -136,7 +136,7 @@ def test_a_local_cluster_is_always_a_new_one(
 def test_ray_is_an_extra(run: Path, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     monkeypatch.setitem(sys.modules, "ray.data", None)
-    with pytest.raises(EigenmapError, match=r'needs Ray Data: pip install "eigenmap\[ray\]"'):
+    with pytest.raises(EigenmapError, match=r'pip install "eigenmap\[ray\]"'):
         embed_images(run, photos, tmp_path / "codes", engine="ray")
     assert not list(tmp_path.iterdir())
 
@@ -188,10 +188,10 @@ def test_whoever_loaded_another_model_writes_no_shard(run: Path, photos: Path, t
     folder.make()
     other = other_model(run)
     other.save(own)
-    how, sentence = Encoding(8, "cpu", 8, False), "the model was replaced while the images were encoded"
+    how, sentence = Encoding(8, "cpu", 8, False), "model was replaced"
     worker = engines.ShardWorker(own, folder, how)
     shard = next(iter(stream.shards(8)))
-    assert str(worker({"shard": [pickle.dumps(shard)]})["wrong"][0]).startswith(sentence)
+    assert sentence in str(worker({"shard": [pickle.dumps(shard)]})["wrong"][0])
     late = engines.Process(1, 2, 1, 2)
     with pytest.raises(EigenmapError, match=sentence):
         engines.in_this_process(other, stream, folder, how, late, lambda images: None)

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from eigenmap.embedding.blocks import Block
-from eigenmap.embedding.files import join, names_file
+from eigenmap.embedding.files import join_shards, names_file
 from eigenmap.embedding.shards import Codebook, Plan
 from eigenmap.embedding.workspace import ShardFolder
 
@@ -26,14 +26,14 @@ def shards(tmp_path: Path) -> Codebook:
 
 
 def test_one_npy_file(shards: Codebook, tmp_path: Path) -> None:
-    join(shards, ".npy", tmp_path / "codes.npy", tmp_path / "codes.ids.json")
+    join_shards(shards, ".npy", tmp_path / "codes.npy", tmp_path / "codes.ids.json")
     np.testing.assert_array_equal(np.load(tmp_path / "codes.npy"), CODES)
     assert json.loads((tmp_path / "codes.ids.json").read_text()) == IDS
     assert names_file(tmp_path / "codes.npy") == tmp_path / "codes.ids.json"
 
 
 def test_one_npz_file(shards: Codebook, tmp_path: Path) -> None:
-    join(shards, ".npz", tmp_path / "codes.npz", tmp_path / "none")
+    join_shards(shards, ".npz", tmp_path / "codes.npz", tmp_path / "none")
     with np.load(tmp_path / "codes.npz", allow_pickle=False) as archive:
         np.testing.assert_array_equal(archive["codes"], CODES)
         assert archive["ids"].tolist() == IDS
@@ -41,7 +41,7 @@ def test_one_npz_file(shards: Codebook, tmp_path: Path) -> None:
 
 
 def test_one_parquet_file(shards: Codebook, tmp_path: Path) -> None:
-    join(shards, ".parquet", tmp_path / "codes.parquet", tmp_path / "none")
+    join_shards(shards, ".parquet", tmp_path / "codes.parquet", tmp_path / "none")
     table = pq.read_table(tmp_path / "codes.parquet").to_pydict()
     assert table["id"] == ["a", "längerer Name", "c\\xff"]
     np.testing.assert_array_equal(np.array(table["code"], np.float32), CODES)

@@ -204,7 +204,7 @@ def test_an_array_that_is_replaced_while_it_is_read(run: Path, tmp_path: Path, m
         (tmp_path / "b.npy").replace(tmp_path / "a.npy")
 
     at_batch(monkeypatch, 2, change)
-    with pytest.raises(EigenmapError, match=r"a\.npy was changed while it was read; run the same command again"):
+    with pytest.raises(EigenmapError, match=r"a\.npy.*changed"):
         embed_images(run, tmp_path / "a.npy", tmp_path / "codes", shard_size=2)
     made = embed_images(run, tmp_path / "a.npy", tmp_path / "codes", shard_size=2)
     assert made is not None and made.kept == 0
@@ -249,7 +249,8 @@ def test_a_pipe_behind_a_link_is_left_out(run: Path, tmp_path: Path) -> None:
     (tmp_path / "photos" / "c.bmp").symlink_to("/dev/zero")
     made = embed_images(run, tmp_path / "photos", tmp_path / "codes")
     assert made is not None and made.images == 1
-    assert made.skipped == [("b.bmp", "it is not a regular file"), ("c.bmp", "it is not a regular file")]
+    assert [name for name, _ in made.skipped] == ["b.bmp", "c.bmp"]
+    assert all("regular file" in reason for _, reason in made.skipped)
 
 
 def test_all_that_is_published_is_on_disk(
@@ -273,7 +274,7 @@ def test_all_that_is_published_is_on_disk(
 
 def test_what_a_strict_run_finished_is_kept(run: Path, photos: Path, tmp_path: Path) -> None:
     def strict(shard_size: int) -> None:
-        with pytest.raises(EigenmapError, match=r"disc/broken\.jpg cannot be read"):
+        with pytest.raises(EigenmapError, match=r"disc/broken\.jpg.*read"):
             embed_images(run, photos, tmp_path / "codes.npy", shard_size=shard_size, strict=True)
 
     strict(100)
@@ -288,15 +289,15 @@ def test_nothing_that_can_be_read(run: Path, tmp_path: Path) -> None:
     for name in ("a.jpg", "b.jpg"):
         (tmp_path / "photos").mkdir(exist_ok=True)
         (tmp_path / "photos" / name).write_bytes(b"")
-    with pytest.raises(EigenmapError, match=r"none of the 2 images can be read, for example b\.jpg: empty file"):
+    with pytest.raises(EigenmapError, match=r"2 images.*b\.jpg.*empty"):
         embed_images(run, tmp_path / "photos", tmp_path / "codes.npy")
-    with pytest.raises(EigenmapError, match=r"a\.jpg cannot be read: empty file"):
+    with pytest.raises(EigenmapError, match=r"a\.jpg.*empty"):
         embed_images(run, tmp_path / "photos" / "a.jpg", tmp_path / "codes.npy")
     assert [path.name for path in tmp_path.iterdir()] == ["photos"]
 
 
 def test_bad_settings(run: Path, photos: Path, tmp_path: Path) -> None:
-    with pytest.raises(EigenmapError, match="dim must be a whole number from 1 to 8"):
+    with pytest.raises(EigenmapError, match=r"dim.*1.*8"):
         embed_images(run, photos, tmp_path / "codes", 9)
     assert not list(tmp_path.iterdir())
 
@@ -304,19 +305,19 @@ def test_bad_settings(run: Path, photos: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"run": None}, "run must be a path"),
-        ({"source": 3}, "source must be a path"),
-        ({"source": ""}, "source must be a path, not ''"),
-        ({"out": ""}, "out must be a path, not ''"),
-        ({"shard_size": 1.5}, "shard_size must be a whole number"),
-        ({"batch_size": "many"}, "batch_size must be a whole number"),
-        ({"batch_size": 0}, "batch_size must be a whole number"),
-        ({"files": "csv"}, "files must be one of parquet, npy, not 'csv'"),
-        ({"engine": "spark"}, "engine must be one of local, ray, not 'spark'"),
-        ({"device": "gpu"}, "device 'gpu' is not one that torch can use here"),
-        ({"device": "gpu", "engine": "ray"}, "device must be one of cpu, cuda, not 'gpu'"),
-        ({"shard_size": 0}, "shard_size must be a whole number of at least 1, not 0"),
-        ({"engine": "ray", "actors": 0}, "actors must be a whole number of at least 1, not 0"),
+        ({"run": None}, "run.*path"),
+        ({"source": 3}, "source.*path"),
+        ({"source": ""}, "source.*''"),
+        ({"out": ""}, "out.*''"),
+        ({"shard_size": 1.5}, "shard_size"),
+        ({"batch_size": "many"}, "batch_size"),
+        ({"batch_size": 0}, "batch_size"),
+        ({"files": "csv"}, "files .*parquet, npy.*'csv'"),
+        ({"engine": "spark"}, "engine .*local, ray.*'spark'"),
+        ({"device": "gpu"}, "device 'gpu'"),
+        ({"device": "gpu", "engine": "ray"}, "device .*cpu, cuda.*'gpu'"),
+        ({"shard_size": 0}, "shard_size.*1.*0"),
+        ({"engine": "ray", "actors": 0}, "actors.*1.*0"),
     ],
     ids=str,
 )
@@ -334,12 +335,12 @@ def test_what_is_no_output_of_ours_is_never_replaced(run: Path, photos: Path, tm
     mine = tmp_path / "photos"
     shutil.copytree(photos, mine)
     before = sorted(mine.rglob("*"))
-    with pytest.raises(EigenmapError, match="photos exists and is not a folder of codes; choose another name"):
+    with pytest.raises(EigenmapError, match=r"photos exists.*folder"):
         embed_images(run, mine, mine)
-    with pytest.raises(EigenmapError, match=r"codes\.npy is a folder; name a file for the codes"):
+    with pytest.raises(EigenmapError, match=r"codes\.npy.*folder"):
         (tmp_path / "codes.npy").mkdir()
         embed_images(run, mine, tmp_path / "codes.npy")
-    with pytest.raises(EigenmapError, match=r"codes\.csv must end in \.npy, \.npz or \.parquet, or name a folder"):
+    with pytest.raises(EigenmapError, match=r"codes\.csv.*\.npy.*\.npz.*\.parquet"):
         embed_images(run, mine, tmp_path / "codes.csv")
     assert sorted(mine.rglob("*")) == before
     assert sorted(path.name for path in tmp_path.iterdir()) == ["codes.npy", "photos"]

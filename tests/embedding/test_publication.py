@@ -10,7 +10,7 @@ import pytest
 from eigenmap import Eigenmap, EigenmapError
 from eigenmap.core import folders
 from eigenmap.embedding import embed_images, publication
-from eigenmap.embedding.publication import Publication, identity
+from eigenmap.embedding.publication import Publication, path_identity
 from eigenmap.embedding.shards import Codebook
 from eigenmap.embedding.workspace import Workspace
 from tests.end_to_end.photos import pictures
@@ -40,7 +40,7 @@ def a_link(path: Path) -> None:
 
 
 def mine(path: Path) -> object:
-    return [(file.name, file.read_text()) for file in path.iterdir()] if path.is_dir() else identity(path)
+    return [(file.name, file.read_text()) for file in path.iterdir()] if path.is_dir() else path_identity(path)
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def test_what_appears_meanwhile_is_refused_and_the_work_is_kept(
             appears(place)
             before.append(mine(place))
 
-    with pytest.raises(EigenmapError, match=f"{place} appeared or was changed .* nothing is computed again$"):
+    with pytest.raises(EigenmapError, match=f"{place}.*changed"):
         embed(run, source, tmp_path / out, progress=intrude, overwrite=overwrite)
     assert [mine(place)] == before
     assert where == out or not (tmp_path / out).exists()
@@ -99,7 +99,7 @@ def test_what_is_changed_meanwhile_is_refused_too(run: Path, source: Path, tmp_p
             place.replace(tmp_path / "away")
             (a_folder if out == "codes" else a_file)(place)
 
-    with pytest.raises(EigenmapError, match=f"{place} appeared or was changed"):
+    with pytest.raises(EigenmapError, match=f"{place}.*changed"):
         embed(run, source, place, progress=intrude)
     assert "mine" in str(mine(place)) if out == "codes" else place.read_text() == "mine"
 
@@ -131,14 +131,14 @@ def test_what_appears_in_the_last_moment_goes_back(
         folders.exchange(staged, target)
 
     monkeypatch.setattr(publication, "exchange", late)
-    with pytest.raises(EigenmapError, match="appeared or was changed"):
+    with pytest.raises(EigenmapError, match="changed"):
         embed(run, source, place)
     assert (place / "precious.txt").exists() if out == "codes" else place.read_text() == "mine"
 
 
 def test_existing_codes_are_replaced_only_if_that_is_allowed(run: Path, source: Path, tmp_path: Path) -> None:
     embed(run, source, tmp_path / "codes", dim=3)
-    with pytest.raises(EigenmapError, match=r"codes exists; choose another name, or use --force \(overwrite=True\)"):
+    with pytest.raises(EigenmapError, match=r"codes exists.*--force \(overwrite=True\)"):
         embed(run, source, tmp_path / "codes", overwrite=False)
     embed(run, source, tmp_path / "codes", overwrite=True)
     assert Codebook.open(tmp_path / "codes").plan.dim == 8
@@ -171,11 +171,11 @@ def test_what_was_swapped_in_by_mistake_is_swapped_back_after_a_kill(tmp_path: P
 
 def test_what_a_path_leads_to(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("a")
-    before = identity(tmp_path / "file")
-    assert before is not None and before == identity(tmp_path / "file")
+    before = path_identity(tmp_path / "file")
+    assert before is not None and before == path_identity(tmp_path / "file")
     (tmp_path / "file").write_text("ab")
-    assert identity(tmp_path / "file") != before
-    assert identity(tmp_path / "gone") is None and identity(tmp_path / "file" / "below") is None
+    assert path_identity(tmp_path / "file") != before
+    assert path_identity(tmp_path / "gone") is None and path_identity(tmp_path / "file" / "below") is None
 
 
 @pytest.mark.parametrize(
@@ -192,9 +192,7 @@ def test_a_damaged_record_is_named(run: Path, source: Path, tmp_path: Path, cont
     (plan,) = Workspace(tmp_path / "codes").plans()
     (plan / "publishing.json").write_text(content)
     for overwrite in (False, True):
-        with pytest.raises(
-            EigenmapError, match=r"publishing\.json is damaged: .* remove the folder .*/\.codes\.parts/"
-        ):
+        with pytest.raises(EigenmapError, match=r"publishing\.json.*damaged.*/\.codes\.parts/"):
             embed(run, source, tmp_path / "codes", overwrite=overwrite)
     shutil.rmtree(plan)
     embed(run, source, tmp_path / "codes")

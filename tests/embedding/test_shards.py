@@ -75,7 +75,7 @@ def test_names_that_are_no_utf8() -> None:
 
 
 def test_what_is_no_folder_of_codes(tmp_path: Path) -> None:
-    with pytest.raises(EigenmapError, match="is not a finished folder of codes"):
+    with pytest.raises(EigenmapError, match="finished"):
         Codebook.open(tmp_path)
     (tmp_path / "_embedding.json").write_text('{"kind": "eigenmap-codes", "version": 1}')
     with pytest.raises(EigenmapError, match="is damaged"):
@@ -105,13 +105,13 @@ def test_a_damaged_or_missing_shard(tmp_path: Path, files: str) -> None:
     part = made.path / f"part-00001.{files}"
     whole = part.read_bytes()
     part.write_bytes(whole[:20])
-    with pytest.raises(EigenmapError, match=rf"part-00001.{files} in .* damaged: it has 20 bytes and should have "):
+    with pytest.raises(EigenmapError, match=f"part-00001.{files}.*damaged.*20 bytes"):
         list(made)
     part.unlink()
-    with pytest.raises(EigenmapError, match=rf"part-00001.{files} in .* is missing or damaged: No such file"):
+    with pytest.raises(EigenmapError, match=f"part-00001.{files}.*missing"):
         list(made)
     os.mkfifo(part)
-    with pytest.raises(EigenmapError, match=rf"part-00001.{files} in .* damaged: it is not a regular file"):
+    with pytest.raises(EigenmapError, match=f"part-00001.{files}.*regular file"):
         made.verify()
 
 
@@ -120,7 +120,7 @@ def test_files_that_do_not_belong_to_the_folder(tmp_path: Path) -> None:
     (made.path / "notes.txt").write_text("mine")
     assert made.verify()
     (made.path / "part-00003.parquet").write_bytes((made.path / "part-00000.parquet").read_bytes())
-    with pytest.raises(EigenmapError, match=r"part-00003.parquet is not one of the files of"):
+    with pytest.raises(EigenmapError, match=r"part-00003.parquet"):
         made.verify()
 
 
@@ -142,7 +142,7 @@ def test_folders_without_checksums_are_read_and_say_so(tmp_path: Path, files: st
             old.verify()
     part.write_bytes(whole)
     (made.path / "_embedding.json").write_text(json.dumps(about | {"images": 6}))
-    with pytest.raises(EigenmapError, match="holds 5 codes and should hold 6"):
+    with pytest.raises(EigenmapError, match=r"5 codes.*6"):
         Codebook.open(made.path).verify()
 
 
@@ -168,17 +168,17 @@ def test_descriptions_that_make_no_sense(tmp_path: Path, change: dict[str, Any])
     if isinstance(change.get("plan"), dict) and change["plan"] != {"dim": 3}:
         change = {"plan": about["plan"] | change["plan"]}
     (made.path / "_embedding.json").write_text(json.dumps(about | change))
-    with pytest.raises(EigenmapError, match=r"_embedding.json is damaged; embed the images again"):
+    with pytest.raises(EigenmapError, match=r"_embedding.json.*damaged"):
         Codebook.open(made.path)
 
 
 def test_a_description_that_is_a_pipe(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "_embedding.json")
-    with pytest.raises(EigenmapError, match="is not a finished folder of codes"):
+    with pytest.raises(EigenmapError, match="finished"):
         Codebook.open(tmp_path)
 
 
 def test_a_description_nested_without_end(tmp_path: Path) -> None:
     (tmp_path / "_embedding.json").write_text("[" * 100_000)
-    with pytest.raises(EigenmapError, match=r"_embedding.json is damaged"):
+    with pytest.raises(EigenmapError, match=r"_embedding.json.*damaged"):
         Codebook.open(tmp_path)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -27,7 +28,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def fitted(home: Path) -> Path:
     """The same after `eigenmap fit images PHOTOS --out runs/mine`."""
     result = eigenmap("fit", "images", "PHOTOS", "--out", "runs/mine", *FIT, cwd=home)
-    assert "1 of 61 files could not be read and were left out:\n  disc/broken.jpg: " in result.err
+    assert re.search(r"1 of 61 files.*\n  disc/broken\.jpg: ", result.err)
     return home
 
 

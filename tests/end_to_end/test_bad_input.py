@@ -6,6 +6,7 @@ The tests of each verb in `tests/cli` have many more; these run as a user runs t
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -74,36 +75,26 @@ def file_in_the_way(folder: Path) -> None:
 
 FIT, EMBED = "fit images PHOTOS --out out", "embed model PHOTOS --out codes.npy"
 MISTAKES = {
-    "missing folder": Mistake("fit images nowhere --out out", "nowhere does not exist."),
-    "empty folder": Mistake("fit images empty --out out", "the folder empty is empty.", empty_folder),
-    "folder without images": Mistake(
-        "fit images texts --out out", "holds no images, only 1 other file (1 .txt).", folder_without_images
-    ),
-    "batch larger than the data set": Mistake(
-        f"{FIT} --batch-size 500 -q", "A batch of 500 is larger than the data set of 52 training images"
-    ),
-    "more components than samples": Mistake(
-        f"{FIT} -k 53 -q", "53 components cannot be learned from 52 training images"
-    ),
-    "dim out of range": Mistake(f"{EMBED} --dim 17", "dim must be a whole number from 1 to 16, not 17."),
-    "another format version": Mistake(
-        EMBED, "is of format version 99, and this eigenmap reads version 1", another_version
-    ),
-    "truncated weights": Mistake(EMBED, "model.safetensors is damaged", truncated_weights),
+    "missing folder": Mistake("fit images nowhere --out out", "nowhere .*exist"),
+    "empty folder": Mistake("fit images empty --out out", "empty .*empty", empty_folder),
+    "folder without images": Mistake("fit images texts --out out", r"texts .*\(1 \.txt\)", folder_without_images),
+    "batch larger than the data set": Mistake(f"{FIT} --batch-size 500 -q", "batch.*500.*52"),
+    "more components than samples": Mistake(f"{FIT} -k 53 -q", "53 components.*52"),
+    "dim out of range": Mistake(f"{EMBED} --dim 17", "dim .*1 to 16.*17"),
+    "another format version": Mistake(EMBED, "version 99.*version 1", another_version),
+    "truncated weights": Mistake(EMBED, r"model\.safetensors .*damaged", truncated_weights),
     "encoder of one's own": Mistake(
-        "embed own PHOTOS --out codes.npy", "pass it as Eigenmap.load(directory, encoder=...)", own_encoder
+        "embed own PHOTOS --out codes.npy", r"Eigenmap\.load\(directory, encoder=", own_encoder
     ),
     "labels of missing images": Mistake(
         "evaluate retrieval model --gallery PHOTOS --gallery-labels labels.csv --json r.json",
-        "names 1 file (gone.jpg) that is not among the images.",
+        r"labels\.csv .*1 file \(gone\.jpg\)",
         labels_of_a_missing_image,
     ),
     "unwritable output": Mistake(
-        "fit images PHOTOS --out file/out", "file/out/model.json cannot be written", file_in_the_way
+        "fit images PHOTOS --out file/out", r"file/out/model\.json .*written", file_in_the_way
     ),
-    "output that exists": Mistake(
-        "fit images PHOTOS --out model", "exists and is not empty: choose another, or use --force or --resume."
-    ),
+    "output that exists": Mistake("fit images PHOTOS --out model", "model exists.*--force.*--resume"),
 }
 
 
@@ -136,5 +127,5 @@ def answers(fitted: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
 def test_a_mistake_is_answered_by_one_sentence(name: str, answers: dict[str, tuple[Result, bool]]) -> None:
     result, untouched = answers[name]
     assert_refused(result)
-    assert MISTAKES[name].answer in result.err
+    assert re.search(MISTAKES[name].answer, result.err)
     assert untouched

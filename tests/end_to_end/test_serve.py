@@ -17,7 +17,7 @@ import pytest
 from PIL import Image
 
 from eigenmap.search import CodeIndex
-from eigenmap.service.state import key_of
+from eigenmap.service.explorer import key_of
 from tests.end_to_end.process import ENVIRONMENT, LIMIT, eigenmap, finish, serving
 from tests.service.pictures import encoded
 
@@ -67,7 +67,7 @@ Condition.holds = slowly
 """Comparing one item takes 10 ms."""
 STUCK = """
 import ctypes
-from eigenmap.service.state import Explorer
+from eigenmap.service.explorer import Explorer
 
 def stuck(explorer, ask, queries):
     open(MARK, "w").close()

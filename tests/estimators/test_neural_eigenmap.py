@@ -136,7 +136,7 @@ def test_an_indefinite_kernel_keeps_its_signs() -> None:
     def difference(x: Tensor, y: Tensor) -> Tensor:
         return x[:, :1] @ y[:, :1].T - 3 * x[:, 1:] @ y[:, 1:].T
 
-    with pytest.warns(UserWarning, match="rank 2 on this data: there are 2 eigenfunctions, not the 4"):
+    with pytest.warns(UserWarning, match="rank 2.*2 eigenfunctions.*4"):
         model = NeuralEigenmap(4, kernel=difference, random_state=0).fit(X)
     expected = np.linalg.eigvals(np.diag([1, -3]) @ (X.T @ X / len(X)))
     np.testing.assert_allclose(model.eigenvalues_, sorted(expected.real)[::-1], rtol=1e-6)
@@ -333,7 +333,7 @@ def test_held_out_eigenvalues_are_honest() -> None:
 
 def test_a_narrow_network_is_not_taken_for_a_kernel_of_low_rank() -> None:
     options: dict[str, Any] = {"kernel": "laplacian", "max_steps": 0, "random_state": 0}
-    with pytest.warns(UserWarning, match="network holds 9 functions on this data, not more; give it a larger width"):
+    with pytest.warns(UserWarning, match="9 functions.*width"):
         model = NeuralEigenmap(20, network_params={"width": 8}, **options).fit(X)
     assert model.transform(NEW).shape == (50, 9)
     many = np.random.default_rng(1).normal(size=(400, 4))
@@ -368,7 +368,7 @@ def test_other_objectives(objective: str) -> None:
 
 
 def test_a_weak_alpha_is_warned_of_with_the_number_that_would_do() -> None:
-    with pytest.warns(UserWarning, match=r"alpha = 0.5 is too small .* takes alpha > \d+"):
+    with pytest.warns(UserWarning, match=r"alpha = 0\.5 .*alpha > \d+"):
         NeuralEigenmap(4, objective="neuralef", objective_params={"alpha": 0.5}, max_steps=5, random_state=0).fit(X)
 
 
@@ -415,40 +415,40 @@ ENDLESS[3, 1] = np.inf
     [
         (HOLED, {}, "contains NaN"),
         (ENDLESS, {}, "contains infinity"),
-        (X, {"kernel": wrong_shape}, r"must return a torch tensor of shape \(64, 65\), not shape \(64, 64\)"),
-        (X, {"kernel": wrong_shape_of_many}, r"must return a torch tensor of shape .* not shape \(120, 100\)"),
-        (X, {"kernel": lambda x, y: (x - y).square()}, "The kernel fails on 64 and 65 points: .* size of tensor"),
-        (X, {"kernel": undefined_somewhere}, "NaN or infinity for some of the points"),
+        (X, {"kernel": wrong_shape}, r"shape \(64, 65\).*\(64, 64\)"),
+        (X, {"kernel": wrong_shape_of_many}, r"shape .*\(120, 100\)"),
+        (X, {"kernel": lambda x, y: (x - y).square()}, "kernel.*64 and 65 points.*size of tensor"),
+        (X, {"kernel": undefined_somewhere}, "NaN.*points"),
         (X, {"kernel": not_symmetric}, "not symmetric"),
-        (X, {"kernel": rbf_kernel}, "must return a torch tensor of shape .*, not ndarray"),
-        (X, {"kernel": lambda x, y: torch.zeros(len(x), len(y))}, "kernel is zero on this data"),
-        (X, {"kernel_params": 3}, "kernel_params must be a dictionary of options or None, not 3"),
-        (X, {"kernel_params": {"length_scale": "long"}}, "length_scale must be a positive number"),
-        (X, {"kernel": "polynomial", "kernel_params": {"degree": "3"}}, "degree of the polynomial kernel .* number"),
-        (X, {"kernel": "gauss"}, "no kernel 'gauss'; choose one of .*, precomputed, neighbours or give a function"),
-        (X, {"kernel": None}, "no kernel None"),
-        (X, {"t": "a"}, "t must be a number at least 0, not 'a'"),
-        (X, {"t": 10**400}, "t must be a number at least 0"),
-        (X, {"device": "quantum"}, "device 'quantum' cannot be used here"),
-        (X, {"network": nn.Linear(7, 3)}, "network does not take 2 features"),
-        (X, {"network": nn.Linear(2, 3), "network_params": {"width": 9}}, "module takes no network_params"),
-        (X, {"objective": NeuralEF(), "objective_params": {"alpha": 9.0}}, "module takes no objective_params"),
-        (X, {"kernel_params": {"gamma": 1}}, "rbf has no parameter gamma"),
-        (X, {"kernel": "neighbours", "kernel_params": {"radius": 1}}, "neighbours has no radius"),
-        (X, {"kernel": "precomputed"}, "must be 120 x 120, not 120 x 2"),
-        (X[:5], {"n_components": 6}, "n_components = 6 is more than the 5 samples"),
+        (X, {"kernel": rbf_kernel}, "tensor.*ndarray"),
+        (X, {"kernel": lambda x, y: torch.zeros(len(x), len(y))}, "zero"),
+        (X, {"kernel_params": 3}, "kernel_params.*3"),
+        (X, {"kernel_params": {"length_scale": "long"}}, "length_scale"),
+        (X, {"kernel": "polynomial", "kernel_params": {"degree": "3"}}, "degree .*polynomial"),
+        (X, {"kernel": "gauss"}, "'gauss'.*precomputed, neighbours"),
+        (X, {"kernel": None}, "kernel None"),
+        (X, {"t": "a"}, r"\bt .*'a'"),
+        (X, {"t": 10**400}, r"\bt .*0"),
+        (X, {"device": "quantum"}, "device 'quantum'"),
+        (X, {"network": nn.Linear(7, 3)}, "network.*2 features"),
+        (X, {"network": nn.Linear(2, 3), "network_params": {"width": 9}}, "network_params"),
+        (X, {"objective": NeuralEF(), "objective_params": {"alpha": 9.0}}, "objective_params"),
+        (X, {"kernel_params": {"gamma": 1}}, "rbf.*gamma"),
+        (X, {"kernel": "neighbours", "kernel_params": {"radius": 1}}, "neighbours.*radius"),
+        (X, {"kernel": "precomputed"}, "120 x 120.*120 x 2"),
+        (X[:5], {"n_components": 6}, "n_components = 6.*5"),
         (X[:1], {}, "1 sample"),
-        (X, {"n_components": 0}, "n_components must be a whole number of at least 1, not 0"),
-        (X, {"n_components": 2.5}, "n_components must be a whole number"),
-        (X, {"batch_size": 1}, "batch_size must be a whole number of at least 4"),
+        (X, {"n_components": 0}, "n_components.*1.*0"),
+        (X, {"n_components": 2.5}, "n_components"),
+        (X, {"batch_size": 1}, "batch_size.*4"),
         (X, {"max_steps": -1}, "max_steps"),
         (X, {"reference_size": "large"}, "reference_size"),
-        (X, {"tol": -1.0}, "tol must be a number at least 0"),
-        (X, {"learning_rate": 0.0}, "learning_rate must be a number above 0"),
-        (X, {"objective": "magic"}, "no objective 'magic'"),
-        (X, {"network": "transformer"}, "network must be one of auto, shared, separate"),
-        (X, {"network_params": {"height": 3}}, "network_params has no height"),
-        (X @ X.T, {"kernel": "precomputed", "network_params": {"width": "3"}}, "width must be a whole number"),
+        (X, {"tol": -1.0}, "tol.*0"),
+        (X, {"learning_rate": 0.0}, "learning_rate.*0"),
+        (X, {"objective": "magic"}, "objective 'magic'"),
+        (X, {"network": "transformer"}, "network.*auto, shared, separate"),
+        (X, {"network_params": {"height": 3}}, "network_params.*height"),
+        (X @ X.T, {"kernel": "precomputed", "network_params": {"width": "3"}}, "width"),
     ],
 )
 def test_bad_input_is_named(x: Any, options: dict[str, Any], message: str) -> None:
@@ -457,23 +457,23 @@ def test_bad_input_is_named(x: Any, options: dict[str, Any], message: str) -> No
 
 
 def test_bad_combinations_are_named() -> None:
-    with pytest.raises(EigenmapError, match="leave it out for other kernels"):
+    with pytest.raises(EigenmapError, match="kernels"):
         NeuralEigenmap().fit(X, gram=rbf_kernel(X))
-    with pytest.raises(EigenmapError, match="degrees; give no sample_weight"):
+    with pytest.raises(EigenmapError, match=r"degrees.*sample_weight"):
         NeuralEigenmap(kernel="neighbours").fit(X, sample_weight=np.arange(120.0))
-    with pytest.raises(ValueError, match="at least one non-zero"):
+    with pytest.raises(ValueError, match="non-zero"):
         NeuralEigenmap().fit(X, sample_weight=np.zeros(120))
-    with pytest.raises(EigenmapError, match="partial_fit needs a kernel that is a function"):
+    with pytest.raises(EigenmapError, match=r"partial_fit.*function"):
         NeuralEigenmap(kernel="neighbours").partial_fit(X)
-    with pytest.raises(EigenmapError, match="3 points were seen so far, too few for n_components = 4"):
+    with pytest.raises(EigenmapError, match=r"3 points.*n_components = 4"):
         NeuralEigenmap(4).partial_fit(X[:3]).transform(X)
-    with pytest.raises(EigenmapError, match=r"give features of the points: fit\(X, gram=matrix\)"):
+    with pytest.raises(EigenmapError, match=r"fit\(X, gram=matrix\)"):
         NeuralEigenmap(kernel="precomputed").fit(scipy.sparse.eye_array(10_001, format="csr"))
-    with pytest.raises(EigenmapError, match=r"give score\(X, gram=...\) their matrix"):
+    with pytest.raises(EigenmapError, match=r"score\(X, gram="):
         NeuralEigenmap(kernel="precomputed", random_state=0).fit(X, gram=rbf_kernel(X)).score(X)
     with pytest.raises(ValueError, match="minimum of 2 is required"):
         NeuralEigenmap(random_state=0).fit(X).score(X[:1])  # there are no pairs
-    with pytest.raises(EigenmapError, match="kernel is zero on this data"):
+    with pytest.raises(EigenmapError, match="zero"):
         NeuralEigenmap(kernel="precomputed").fit(X, gram=np.zeros((120, 120)))
 
 

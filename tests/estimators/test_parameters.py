@@ -52,7 +52,7 @@ def test_own_parameters_are_the_same_objects_as_at_the_fit() -> None:
         {"kernel": None, "t": 2},
         {"kernel": "kernel"},
     )
-    with pytest.raises(EigenmapError, match="kernel was changed after the fit"):
+    with pytest.raises(EigenmapError, match=r"kernel.*changed"):
         stored_twice({"kernel": "rbf"}, {"kernel": kernel})
 
 
@@ -60,9 +60,9 @@ def test_own_parameters_are_completed_by_what_is_given() -> None:
     values, own = {"kernel": None, "t": 1}, {"kernel": "kernel"}
     assert completed(values, own, {"kernel": kernel}, "here", "load") == {"kernel": kernel, "t": 1}
     for given, message in (
-        ({}, r"here was fitted with kernel=kernel, .*load\(directory, kernel="),
-        ({"kernel": 3}, "kernel must be a function, .*not 3"),
-        ({"kernel": kernel, "t": 2}, "takes no t here"),
+        ({}, r"kernel=kernel.*load\(directory, kernel="),
+        ({"kernel": 3}, "kernel .*3"),
+        ({"kernel": kernel, "t": 2}, r"\bt here"),
     ):
         with pytest.raises(EigenmapError, match=message):
             completed(values, own, given, "here", "load")

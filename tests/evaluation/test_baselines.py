@@ -9,7 +9,7 @@ import torch
 from eigenmap import Eigenmap, EigenmapError, fit_images
 from eigenmap.data import ImageSet
 from eigenmap.data.images import catalogue
-from eigenmap.evaluation.baselines import compare, compare_random, outputs, same_classes, split_queries
+from eigenmap.evaluation.baselines import compare, compare_random, network_outputs, same_classes, split_queries
 from eigenmap.evaluation.retrieval import retrieval
 
 
@@ -50,7 +50,7 @@ def test_random_order_has_a_spread(model: Eigenmap, images: ImageSet) -> None:
 
 
 def test_outputs_are_those_of_the_network(model: Eigenmap, images: ImageSet) -> None:
-    features, psi = outputs(model, images.pixels[:5], batch_size=2)
+    features, psi = network_outputs(model, images.pixels[:5], batch_size=2)
     with torch.no_grad():
         expected = model.network(model.image(images.pixels[:5]))
     torch.testing.assert_close((features, psi), tuple(expected))
@@ -62,7 +62,7 @@ def test_queries_are_taken_out_of_the_gallery(images: ImageSet) -> None:
     assert sorted([*gallery.ids, *queries.ids]) == sorted(images.ids)
     assert split_queries(images, share=0.25, seed=3)[1].ids == queries.ids
     assert len(split_queries(images, most=7)[1]) == 7
-    with pytest.raises(EigenmapError, match="nothing to be searched in"):
+    with pytest.raises(EigenmapError, match="searched"):
         split_queries(images.subset([0]))
 
 
@@ -75,5 +75,5 @@ def test_labels_are_needed_and_have_to_meet(images: ImageSet) -> None:
     from eigenmap.data.images.labels import Labels
 
     named = ImageSet(trousers.pixels, trousers.ids, Labels.from_names(["hat"] * 10))
-    with pytest.raises(EigenmapError, match="share no class"):
+    with pytest.raises(EigenmapError, match="no class"):
         same_classes(named, images)

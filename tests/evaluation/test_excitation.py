@@ -90,5 +90,5 @@ def test_the_model_is_left_as_it_was(model: Eigenmap) -> None:
 
 @pytest.mark.parametrize(("features", "steps"), [([8], 5), ([-1], 5), ([0], 0)])
 def test_what_cannot_be_is_refused(model: Eigenmap, features: list[int], steps: int) -> None:
-    with pytest.raises(EigenmapError, match="must be a whole number"):
+    with pytest.raises(EigenmapError, match=r"(feature|steps).*not (8|-1|0)"):
         excite(model, features, steps=steps)

@@ -50,9 +50,9 @@ def test_a_large_training_set_is_thinned_evenly(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_what_cannot_be_monitored_is_refused() -> None:
-    with pytest.raises(EigenmapError, match="no labels to monitor"):
+    with pytest.raises(EigenmapError, match="monitor"):
         classes_of(ImageSet(images(2), ["a", "b"]))
     assert classes_of(ImageSet(images(2), ["a", "b"], Labels.from_names([["x"], []]))).tolist() == [0, -1]
     rows = torch.arange(2), torch.arange(2, 4)
-    with pytest.raises(EigenmapError, match="Too few images have a label"):
+    with pytest.raises(EigenmapError, match=r"few.*label"):
         knn_monitor(images(4), torch.tensor([0, 1, -1, -1]), *rows, TwoViews("weak", 4), CPU)

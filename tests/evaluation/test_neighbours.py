@@ -62,17 +62,17 @@ def test_equal_votes_go_to_the_lower_class():
 
 @pytest.mark.parametrize("temperature", [0.0, -1.0, float("nan"), float("inf")])
 def test_the_temperature_must_be_a_positive_number(temperature):
-    with pytest.raises(EigenmapError, match="temperature must be a number above 0"):
+    with pytest.raises(EigenmapError, match=r"temperature.*0"):
         knn_predict(codes(2, 3), codes(4, 3), np.zeros(4, dtype=int), temperature=temperature)
 
 
 def test_the_number_of_neighbours_must_be_at_least_one():
-    with pytest.raises(EigenmapError, match="n_neighbours must be a whole number of at least 1"):
+    with pytest.raises(EigenmapError, match=r"n_neighbours.*1"):
         knn_predict(codes(2, 3), codes(4, 3), np.zeros(4, dtype=int), n_neighbours=0)
 
 
 def test_labels_must_fit_the_codes():
-    with pytest.raises(EigenmapError, match="gallery_labels has 3 entries for 4 items"):
+    with pytest.raises(EigenmapError, match=r"gallery_labels.*3 entries.*4"):
         knn_predict(codes(2, 3), codes(4, 3), np.zeros(3, dtype=int))
-    with pytest.raises(EigenmapError, match="query_labels has 3 entries for 2 items"):
+    with pytest.raises(EigenmapError, match=r"query_labels.*3 entries.*2"):
         knn_accuracy(codes(2, 3), np.zeros(3, dtype=int), codes(4, 3), np.zeros(4, dtype=int))

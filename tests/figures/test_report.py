@@ -52,7 +52,7 @@ def page() -> report.Page:
                 "First part!",
                 [
                     report.paragraph("1 < 2"),
-                    report.numbers([("0.5", "half & half")]),
+                    report.key_figures([("0.5", "half & half")]),
                     report.figure(spectrum_figure({"clean": np.array([0.9, 0.1])}), "A caption"),
                     report.table(["method", "2"], [["ours", "0.5"], ["<theirs>", "0.4"]], "Scores", strong=0),
                 ],
@@ -118,7 +118,7 @@ def test_write_is_whole_or_not_at_all(page: report.Page, tmp_path: Path) -> None
     assert path.read_text(encoding="utf-8") == page.html()
     assert [file.name for file in path.parent.iterdir()] == ["report.html"]
     (tmp_path / "file").write_text("")
-    with pytest.raises(EigenmapError, match="cannot be written"):
+    with pytest.raises(EigenmapError, match=r"file/report\.html.*written"):
         report.write(page, tmp_path / "file" / "report.html")
 
 
@@ -131,6 +131,6 @@ def test_a_disk_that_is_full_leaves_the_old_page(
 
     path = report.write(page, tmp_path / "report.html")
     monkeypatch.setattr(Path, "write_text", full)
-    with pytest.raises(EigenmapError, match="cannot be written: No space left on device"):
+    with pytest.raises(EigenmapError, match="No space left"):
         report.write(page, path)
     assert path.read_bytes() == page.html().encode() and list(tmp_path.iterdir()) == [path]

@@ -80,20 +80,20 @@ def test_spreads_of_a_file_belong_to_their_metric(tmp_path: Path) -> None:
 def test_other_files_are_refused(tmp_path: Path, content: str) -> None:
     path = tmp_path / "other.json"
     path.write_text(content)
-    with pytest.raises(EigenmapError, match=r"not a JSON file|holds no scores by length"):
+    with pytest.raises(EigenmapError, match=r"JSON|scores"):
         read_scores(path)
 
 
 def test_what_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(EigenmapError, match=r"missing\.json cannot be read"):
+    with pytest.raises(EigenmapError, match=r"missing\.json.*read"):
         read_scores(tmp_path / "missing.json")
-    with pytest.raises(EigenmapError, match="at least one file"):
+    with pytest.raises(EigenmapError, match="one file"):
         default_metrics([])
     scores = read_scores(file(tmp_path, "mine.json", retrieval_rows(0.5)))
-    with pytest.raises(EigenmapError, match=r"no accuracy in all .* they hold map_over_found@10,"):
+    with pytest.raises(EigenmapError, match=r"accuracy.*map_over_found@10"):
         panels([scores], "accuracy")
     apart = [read_scores(file(tmp_path, f"{d}.json", [{"dim": d, "precision@5": 0.5}]), "x") for d in (2, 4)]
-    with pytest.raises(EigenmapError, match="share no length"):
+    with pytest.raises(EigenmapError, match="length"):
         panels(apart, "precision@5")
 
 

@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from eigenmap import Eigenmap, EigenmapError, fit_images, recipes
-from eigenmap.augment.views import IMAGENET
+from eigenmap.augment.views import IMAGENET_STANDARDISATION
 from eigenmap.data import ImageSet, Labels
 from eigenmap.networks import build_encoder
 from eigenmap.objectives import OBJECTIVES
@@ -126,11 +126,11 @@ def test_the_monitor_classifies_held_out_images(tmp_path: Path, monkeypatch: pyt
 @pytest.mark.parametrize(
     ("images", "message"),
     [
-        (IMAGES, "The images have no labels to monitor"),
-        (labelled([-1] * 40), "Too few images have a label to monitor"),
+        (IMAGES, "monitor"),
+        (labelled([-1] * 40), "few.*label"),
         (
             ImageSet(labelled([0] * 40).pixels, [str(i) for i in range(40)], Labels.from_names([["a", "b"]] * 40)),
-            "some images have several labels",
+            "several labels",
         ),
     ],
     ids=["none", "all missing", "several"],
@@ -154,8 +154,7 @@ def test_the_length_of_training_is_epochs_or_steps_or_minutes() -> None:
     # The least there is, however little time.
     assert fit(steps=None, minutes=1e-6, say=said.append).training["steps"] == 20
     (sentence,) = said
-    assert sentence.startswith("20 steps of 16 images, the fewest that make sense, will take about")
-    assert sentence.endswith("min, not 1e-06.")
+    assert re.search("^20 steps .*16 images.* min.*1e-06", sentence)
 
 
 def test_what_decides_can_be_given_as_a_recipe() -> None:
@@ -188,7 +187,7 @@ def test_an_encoder_of_ones_own(tmp_path: Path) -> None:
     encoder = Flat()
     model = fit(encoder=encoder, out=tmp_path / "run")
     assert model.network.encoder is encoder and model.encoder.name is None
-    with pytest.raises(EigenmapError, match="trained with an encoder of your own"):
+    with pytest.raises(EigenmapError, match=r"encoder.*own"):
         Eigenmap.load(tmp_path / "run")
     again = Eigenmap.load(tmp_path / "run", encoder=Flat())
     assert np.array_equal(again.encode(IMAGES), model.encode(IMAGES))
@@ -247,20 +246,20 @@ class StopAfter:
         {"images": IMAGES[:-1]},
         {"lr": 1e-4},
         {"stem": "medium"},
-        {"standardisation": IMAGENET},
+        {"standardisation": IMAGENET_STANDARDISATION},
     ],
     ids=str,
 )
 def test_a_run_is_not_resumed_with_other_settings(changed: dict[str, Any], tmp_path: Path) -> None:
     fit(out=tmp_path / "run")
     name = next(iter(changed))
-    with pytest.raises(EigenmapError, match=f"cannot be resumed: .*{name} was .* and is now "):
+    with pytest.raises(EigenmapError, match=f"resumed.*{name} "):
         fit(out=tmp_path / "run", resume=True, **changed)
 
 
 def test_a_run_is_not_resumed_with_another_part_frozen(tmp_path: Path) -> None:
     fit(out=tmp_path / "run", encoder="small-cnn", freeze_encoder=True)
-    with pytest.raises(EigenmapError, match="cannot be resumed: frozen was True and is now False"):
+    with pytest.raises(EigenmapError, match=r"resumed.*frozen.*True.*False"):
         fit(out=tmp_path / "run", encoder="small-cnn", resume=True)
 
 
@@ -268,12 +267,12 @@ def test_a_run_is_not_resumed_with_other_weights_of_the_encoder(tmp_path: Path) 
     for name in ("first", "second"):
         save_file(build_encoder("small-cnn").state_dict(), tmp_path / f"{name}.safetensors")
     fit(out=tmp_path / "run", encoder="small-cnn", encoder_weights=tmp_path / "first.safetensors")
-    with pytest.raises(EigenmapError, match="cannot be resumed: encoder weights was"):
+    with pytest.raises(EigenmapError, match=r"resumed.*encoder weights"):
         fit(out=tmp_path / "run", encoder="small-cnn", encoder_weights=tmp_path / "second.safetensors", resume=True)
 
 
 def test_more_epochs_than_can_be_counted_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(EigenmapError, match="more steps than can be counted"):
+    with pytest.raises(EigenmapError, match="counted"):
         fit(out=tmp_path / "run", steps=None, epochs=1e308)
     assert not (tmp_path / "run").exists()
 
@@ -281,7 +280,7 @@ def test_more_epochs_than_can_be_counted_are_refused(tmp_path: Path) -> None:
 def test_freezing_random_weights_is_worth_a_note(tmp_path: Path) -> None:
     said: list[str] = []
     fit(encoder="small-cnn", freeze_encoder=True, say=said.append)
-    assert any("frozen with the random weights" in line for line in said)
+    assert any("random weights" in line for line in said)
     save_file(build_encoder("small-cnn").state_dict(), tmp_path / "weights.safetensors")
     said.clear()
     fit(encoder="small-cnn", encoder_weights=tmp_path / "weights.safetensors", freeze_encoder=True, say=said.append)
@@ -290,11 +289,11 @@ def test_freezing_random_weights_is_worth_a_note(tmp_path: Path) -> None:
 
 def test_a_run_is_not_resumed_on_other_images(tmp_path: Path) -> None:
     fit(out=tmp_path / "run")
-    with pytest.raises(EigenmapError, match="cannot be resumed: digest of the images was"):
+    with pytest.raises(EigenmapError, match=r"resumed.*digest"):
         fit(255 - IMAGES, out=tmp_path / "run", resume=True)
     one_other = IMAGES.copy() if isinstance(IMAGES, np.ndarray) else IMAGES.clone()
     one_other[1] = 255 - one_other[1]
-    with pytest.raises(EigenmapError, match="cannot be resumed: digest of the images was"):
+    with pytest.raises(EigenmapError, match=r"resumed.*digest"):
         fit(one_other, out=tmp_path / "run", resume=True)
 
 
@@ -302,7 +301,7 @@ def test_a_run_of_so_many_minutes_keeps_its_steps_when_resumed(tmp_path: Path) -
     fit(out=tmp_path / "run", steps=5)
     said: list[str] = []
     model = fit(out=tmp_path / "run", steps=None, minutes=60, resume=True, say=said.append)
-    assert model.training["steps"] == 5 and "The run has 5 steps, which was settled when it began." in said
+    assert model.training["steps"] == 5 and any("5 steps" in line for line in said)
 
 
 def test_resuming_nothing_starts_from_the_beginning(tmp_path: Path) -> None:
@@ -314,7 +313,7 @@ def test_resuming_nothing_starts_from_the_beginning(tmp_path: Path) -> None:
 def test_an_output_that_exists_is_refused_unless_forced(tmp_path: Path) -> None:
     fit(out=tmp_path / "run")
     before = (tmp_path / "run" / "model.json").read_bytes()
-    with pytest.raises(EigenmapError, match="exists and is not empty"):
+    with pytest.raises(EigenmapError, match=r"exists.*empty"):
         fit(out=tmp_path / "run", seed=1)
     assert (tmp_path / "run" / "model.json").read_bytes() == before
     fit(out=tmp_path / "run", seed=1, force=True)
@@ -324,57 +323,57 @@ def test_an_output_that_exists_is_refused_unless_forced(tmp_path: Path) -> None:
 def test_an_output_that_cannot_be_written_is_refused_before_anything_is_read(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for out in (tmp_path / "file", tmp_path / "file" / "run"):
-        with pytest.raises(EigenmapError, match=r"is a file; choose a folder|cannot be written"):
+        with pytest.raises(EigenmapError, match=r"file.*folder|written"):
             fit(tmp_path / "no such folder", out=out)
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"learning_rate": 1.0}, "A recipe has no setting 'learning_rate'"),
-        ({"batchsize": 3}, "did you mean batch_size"),
-        ({"recipe": "gourmet"}, "Unknown recipe 'gourmet': choose one of auto, "),
-        ({"objective": "win"}, "there is no objective 'win'; choose one of "),
-        ({"objective_options": {"beta": 1}}, "scl has no option beta"),
-        ({"views": "panorama"}, "Unknown augmentation recipe 'panorama'"),
-        ({"encoder": "resnet17"}, "Unknown encoder 'resnet17'"),
-        ({"encoder_weights": "no.pth"}, r"There is no weights file no.pth"),
-        ({"optimizer": "adam"}, "optimizer must be one of adamw, sgd, lars"),
-        ({"lr": -1.0}, "lr must be above 0"),
-        ({"lr": "fast"}, "lr must be a number"),
-        ({"n_components": 0}, "n_components must be above 0"),
-        ({"batch_size": 0}, "batch_size must be above 0"),
-        ({"batch_size": 1}, "batch_size must be at least 2"),
-        ({"accumulate": 9, "batch_size": 8}, "accumulate is 9, but a batch has only 8 images"),
-        ({"epochs": float("inf")}, "epochs must be a finite number"),
-        ({"warmup": 2}, "warmup is a share"),
-        ({"image_size": 0}, "image_size must be above 0"),
-        ({"steps": 0}, "steps must be a whole number of at least 1, not 0"),
-        ({"steps": 1.5}, "steps must be a whole number of at least 1, not 1.5"),
-        ({"steps": "3"}, "steps must be a whole number of at least 1, not '3'"),
-        ({"steps": None, "minutes": 0}, "minutes must be a number above 0, not 0"),
-        ({"steps": None, "minutes": "10"}, "minutes must be a number above 0, not '10'"),
-        ({"minutes": 1}, "in steps or in minutes, not both"),
-        ({"epochs": 1}, "in epochs, or in steps or minutes, not both"),
-        ({"seed": None}, "seed must be a whole number from 0 to 9223372036854775807, not None"),
-        ({"seed": 0.5}, "seed must be a whole number"),
-        ({"seed": 2**63}, "seed must be a whole number"),
-        ({"recipe": 3}, "Unknown recipe 3"),
-        ({"recipe": None}, "Unknown recipe None"),
-        ({"encoder": 3}, "encoder must be a name, or a module of torch that is made already, not 3"),
-        ({"encoder": nn.Flatten}, "encoder must be a name, or a module of torch that is made already"),
-        ({"encoder_weights": 3}, "encoder_weights must be a path"),
-        ({"standardisation": (0.5, 0.5)}, "standardisation must be Standardisation"),
-        ({"devices": "2"}, "devices must be a whole number"),
-        ({"devices": 1.5}, "devices must be a whole number"),
-        ({"device": "gpu"}, "device must be one of auto, cpu, cuda"),
-        ({"progress": "bar"}, "progress must be True, False or an object"),
+        ({"learning_rate": 1.0}, "setting 'learning_rate'"),
+        ({"batchsize": 3}, "batch_size"),
+        ({"recipe": "gourmet"}, "recipe 'gourmet'.*auto, "),
+        ({"objective": "win"}, "objective 'win'"),
+        ({"objective_options": {"beta": 1}}, "scl.*beta"),
+        ({"views": "panorama"}, "augmentation.*'panorama'"),
+        ({"encoder": "resnet17"}, "encoder 'resnet17'"),
+        ({"encoder_weights": "no.pth"}, "weights.*no.pth"),
+        ({"optimizer": "adam"}, "optimizer.*adamw, sgd, lars"),
+        ({"lr": -1.0}, "lr.*0"),
+        ({"lr": "fast"}, "lr"),
+        ({"n_components": 0}, "n_components.*0"),
+        ({"batch_size": 0}, "batch_size.*0"),
+        ({"batch_size": 1}, "batch_size.*2"),
+        ({"accumulate": 9, "batch_size": 8}, "accumulate.*9.*8"),
+        ({"epochs": float("inf")}, "epochs.*finite"),
+        ({"warmup": 2}, "warmup.*share"),
+        ({"image_size": 0}, "image_size.*0"),
+        ({"steps": 0}, "steps.*1.*0"),
+        ({"steps": 1.5}, "steps.*1.*1.5"),
+        ({"steps": "3"}, "steps.*1.*'3'"),
+        ({"steps": None, "minutes": 0}, "minutes.*0.*0"),
+        ({"steps": None, "minutes": "10"}, "minutes.*0.*'10'"),
+        ({"minutes": 1}, "steps.*minutes"),
+        ({"epochs": 1}, "epochs.*steps.*minutes"),
+        ({"seed": None}, "seed .*None"),
+        ({"seed": 0.5}, "seed"),
+        ({"seed": 2**63}, "seed"),
+        ({"recipe": 3}, "recipe 3"),
+        ({"recipe": None}, "recipe None"),
+        ({"encoder": 3}, "encoder .*3"),
+        ({"encoder": nn.Flatten}, "encoder .*module"),
+        ({"encoder_weights": 3}, "encoder_weights.*path"),
+        ({"standardisation": (0.5, 0.5)}, "standardisation.*Standardisation"),
+        ({"devices": "2"}, "devices"),
+        ({"devices": 1.5}, "devices"),
+        ({"device": "gpu"}, "device .*auto, cpu, cuda"),
+        ({"progress": "bar"}, "progress.*True, False"),
         ({"resume": True, "force": True}, "choose one"),
-        ({"out": ""}, "out must be a path, not ''"),
-        ({"out": 3}, "out must be a path, as text or as a pathlib.Path, not 3"),
-        ({"out": None, "resume": True}, "say which with out="),
-        ({"objective_options": {3: 4}}, "objective_options must be a mapping of names"),
-        ({"n_components": 1}, "n_components must be at least 2"),
+        ({"out": ""}, "out.*''"),
+        ({"out": 3}, "out .*path.*3"),
+        ({"out": None, "resume": True}, "out="),
+        ({"objective_options": {3: 4}}, "objective_options.*mapping"),
+        ({"n_components": 1}, "n_components.*2"),
     ],
     ids=str,
 )
@@ -388,7 +387,7 @@ def test_impossible_settings_are_refused_before_anything_is_read(
 
 def test_lengths_beyond_the_features_are_refused_before_a_folder_is_begun(tmp_path: Path) -> None:
     options = {"objective": "matryoshka-scl", "objective_options": {"lengths": [4, 33]}, "n_components": 8}
-    with pytest.raises(EigenmapError, match="lengths must not exceed the 8 features there are, but 33 does"):
+    with pytest.raises(EigenmapError, match=r"lengths.*8 features.*33"):
         fit(out=tmp_path / "run", **options)
     assert not (tmp_path / "run").exists()
 
@@ -401,14 +400,14 @@ def test_a_seed_of_numpy_is_a_seed() -> None:
 def test_nothing_to_resume_is_said(tmp_path: Path) -> None:
     said: list[str] = []
     fit(out=tmp_path / "run", resume=True, say=said.append)
-    assert said == [f"There is no checkpoint in {tmp_path / 'run'} to go on from: training begins anew."]
+    assert len(said) == 1 and re.search(f"no checkpoint.*{tmp_path / 'run'}", said[0])
     said.clear()
     fit(out=tmp_path / "run", resume=True, say=said.append)
     assert said == []
 
 
 def test_grey_images_get_the_channels_that_a_standardisation_is_for() -> None:
-    model = fit(IMAGES[..., 0], standardisation=IMAGENET)
+    model = fit(IMAGES[..., 0], standardisation=IMAGENET_STANDARDISATION)
     assert model.image.channels == 3
     codes = model.encode(IMAGES[:4, ..., 0])
     np.testing.assert_allclose(codes, model.encode(np.repeat(IMAGES[:4, ..., :1], 3, axis=-1)), atol=1e-6)
@@ -416,7 +415,7 @@ def test_grey_images_get_the_channels_that_a_standardisation_is_for() -> None:
 
 def test_tensorboard_is_missed_before_anything_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(EigenmapError, match="TensorBoard is not installed"):
+    with pytest.raises(EigenmapError, match="TensorBoard"):
         fit(tmp_path / "no such folder", out=tmp_path / "run", tensorboard=True)
     assert not (tmp_path / "run").exists()
 
@@ -424,10 +423,10 @@ def test_tensorboard_is_missed_before_anything_is_read(tmp_path: Path, monkeypat
 @pytest.mark.parametrize(
     ("images", "options", "message"),
     [
-        (IMAGES[:3], {}, "3 images are too few to learn from; give at least 16"),
-        (IMAGES, {"n_components": 33}, "33 components cannot be learned from 32 training images"),
-        (IMAGES, {"batch_size": 33}, "A batch of 33 is larger than the data set of 32 training images"),
-        ("nowhere", {}, "nowhere does not exist"),
+        (IMAGES[:3], {}, "3 images.*16"),
+        (IMAGES, {"n_components": 33}, "33 components.*32"),
+        (IMAGES, {"batch_size": 33}, "batch.*33.*32"),
+        ("nowhere", {}, "nowhere.*exist"),
     ],
     ids=["too few images", "too many components", "too large a batch", "no such folder"],
 )
@@ -443,14 +442,14 @@ def test_what_was_not_asked_for_is_cut_to_the_data() -> None:
     said: list[str] = []
     model = fit(n_components=None, batch_size=None, say=said.append)
     assert (model.training["recipe"]["n_components"], model.training["recipe"]["batch_size"]) == (32, 32)
-    assert said[0] == "32 training images (8 more are held out) allow for 32 components, not 256."
+    assert re.search("32 training.*8.*32 components.*256", said[0])
 
 
 def test_more_components_than_the_rank_succeeds_and_says_so() -> None:
     said: list[str] = []
     model = fit(encoder=Flat(3), n_components=9, codes="encoder", say=said.append)
     assert model.n_components == 3
-    assert said == ["The rank found is 3: the model has so many features, not 9."]
+    assert len(said) == 1 and re.search("rank.* 3.* 9", said[0])
     assert model.encode(IMAGES).shape == (40, 3)
 
 
@@ -459,7 +458,7 @@ def test_a_long_silence_is_said_beforehand(monkeypatch: pytest.MonkeyPatch) -> N
     said: list[str] = []
     fit(say=said.append)
     (sentence,) = said
-    assert re.fullmatch(r"Trained; ordering the features takes some \d+ s more\.", sentence)
+    assert re.fullmatch(r".*order.*\d+ s.*", sentence)
 
 
 def test_unreadable_files_are_left_out_and_listed_or_refused(tmp_path: Path) -> None:
@@ -473,17 +472,17 @@ def test_unreadable_files_are_left_out_and_listed_or_refused(tmp_path: Path) -> 
     counts: list[tuple[int, int]] = []
     model = fit(tmp_path, say=said.append, reading=lambda done, total: counts.append((done, total)))
     assert model.training["skipped"] == 12 and len(said) == 12
-    assert said[0] == "12 of 52 files could not be read and were left out:"
-    assert said[1].startswith("  broken00.png: ") and said[-1] == "  ... and 2 more"
+    assert "12 of 52 files" in said[0]
+    assert said[1].startswith("  broken00.png: ") and "2 more" in said[-1]
     assert counts[-1] == (52, 52)
-    with pytest.raises(EigenmapError, match=r"broken00.png cannot be read"):
+    with pytest.raises(EigenmapError, match=r"broken00.png.*read"):
         fit(tmp_path, strict=True)
 
 
 def test_a_collapse_stops_a_run_of_some_length(tmp_path: Path) -> None:
     black = np.zeros_like(IMAGES)
-    with pytest.raises(CollapseError, match="the network collapsed: at step 30"):
+    with pytest.raises(CollapseError, match=r"collapsed.*step 30"):
         fit(black, steps=31, out=tmp_path / "long")
     assert not (tmp_path / "long" / "model.json").exists()
-    with pytest.raises(EigenmapError, match="Every feature of the network is constant"):
+    with pytest.raises(EigenmapError, match="constant"):
         fit(black, steps=2)

@@ -69,7 +69,7 @@ def test_two_spaces_are_one_model_with_two_sides(tmp_path: Path) -> None:
     assert again.right.weights_sha256 == again.weights_sha256 == em.Eigenmap.fingerprint(tmp_path / "run")
     with pytest.raises(EigenmapError, match="two spaces"):
         again.side()
-    with pytest.raises(EigenmapError, match="20 numbers.* 12"):
+    with pytest.raises(EigenmapError, match=r"20 numbers.* 12"):
         again.encode(y)
 
 

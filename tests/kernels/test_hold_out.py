@@ -3,7 +3,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from eigenmap.kernels.hold_out import RIDGES, HeldOut, Verdict, best
+from eigenmap.kernels.hold_out import RIDGES, HeldOutGram, Verdict, best_verdict
 from eigenmap.kernels.ritz import DISTINCT, solve
 from eigenmap.relations.kernel import rbf
 from eigenmap.relations.operator import MatrixOperator
@@ -29,8 +29,8 @@ def bumps(x: Tensor) -> Tensor:
     return rbf(x, torch.linspace(-1.2, 1.2, 80).double()[:, None], 0.1)
 
 
-def held_out(gram: Tensor, p: Tensor | None = None) -> HeldOut:
-    return HeldOut(MatrixOperator(X, gram, p), generator())
+def held_out(gram: Tensor, p: Tensor | None = None) -> HeldOutGram:
+    return HeldOutGram(MatrixOperator(X, gram, p), generator())
 
 
 def test_verdicts_are_those_of_the_equation() -> None:
@@ -65,10 +65,10 @@ def test_noise_cuts_the_span_and_a_clean_matrix_does_not() -> None:
         mine, true = torch.linalg.qr(bumps(z) @ found.head).Q, torch.linalg.qr(bumps(z) @ exact.head).Q
         return float(torch.linalg.svdvals(mine.T @ true).min())
 
-    chosen = best(held_out(noisy()).judge(bumps, 2)).ridge
+    chosen = best_verdict(held_out(noisy()).judge(bumps, 2)).ridge
     assert chosen > 1e-5
     assert overlap(chosen) > 0.9 > overlap(DISTINCT)
-    assert best(held_out(CLEAN).judge(bumps, 5)).ridge <= 1e-4
+    assert best_verdict(held_out(CLEAN).judge(bumps, 5)).ridge <= 1e-4
 
 
 def test_no_cut_leaves_fewer_functions_than_asked_for() -> None:
@@ -84,6 +84,6 @@ def test_small_eigenvalues_count_down_to_the_noise_and_not_below() -> None:
         return Verdict(0.1, torch.tensor([1.0, small]), torch.tensor([error, error]), 0.0)
 
     lost, found = verdict(1e-4, 1e-9), verdict(1e-3, 1e-9)
-    assert best([lost, found]) is found
+    assert best_verdict([lost, found]) is found
     better = Verdict(0.1, torch.tensor([1.1, 1e-4]), torch.tensor([1e-2, 1e-2]), 0.0)
-    assert best([better, verdict(1e-3, 1e-2)]) is better
+    assert best_verdict([better, verdict(1e-3, 1e-2)]) is better

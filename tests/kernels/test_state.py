@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from eigenmap import EigenmapError
-from eigenmap.kernels.relation import Relation, make_relation
+from eigenmap.kernels.relation import KernelRelation, make_relation
 from eigenmap.kernels.solver import Settings, Solver
 from eigenmap.kernels.state import check_state, found_state, restore, restore_found, solver_state
 
@@ -16,7 +16,7 @@ SETTINGS = Settings(3, "auto", {}, "auto", {"width": 8, "depth": 1}, 16, 4, 0.0,
 PATH, CPU = Path("model/model.json"), torch.device("cpu")
 
 
-def relation(seed: int) -> Relation:
+def relation(seed: int) -> KernelRelation:
     x = torch.randn(50, 2, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
     return make_relation(x, None, "rbf", None, None, seed, 8)
 
@@ -50,7 +50,7 @@ def test_the_state_is_a_copy() -> None:
 
 def test_wrong_numbers_name_the_file() -> None:
     numbers, tensors = solver_state(Solver(SETTINGS, relation(0), seed=1))
-    with pytest.raises(EigenmapError, match=r"model/model.json is damaged: solver.unit must be"):
+    with pytest.raises(EigenmapError, match=r"model/model\.json.*solver\.unit"):
         check_state({**numbers, "unit": -1.0}, None, tensors, 2, PATH)
-    with pytest.raises(EigenmapError, match=r"model/model.safetensors is damaged: standardise.mean must have shape"):
+    with pytest.raises(EigenmapError, match=r"model/model\.safetensors.*standardise\.mean"):
         check_state(numbers, None, tensors, 3, PATH)

@@ -1,4 +1,4 @@
-"""The order of things, with a stream that only takes notes; `benchmarks/gpu_check.py` compares batches on a GPU."""
+"""The order of things, with a stream that only takes notes; on a GPU `benchmarks/vision/gpu_check.py` compares."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from eigenmap.core.batch import Batch
-from eigenmap.loading.prefetch import Ahead
+from eigenmap.loading.prefetch import Prefetcher
 
 
 class Stream:
@@ -41,12 +41,12 @@ def notes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return notes
 
 
-def ahead(notes: list[str]) -> Ahead:
+def ahead(notes: list[str]) -> Prefetcher:
     def make(step: int) -> Batch:
         notes.append(f"{step} on {torch.cuda.current_stream(torch.device('cpu')).name}")  # type: ignore[attr-defined]
         return Batch(torch.tensor([step]), torch.tensor([-step]))
 
-    return Ahead(make, torch.device("cpu"))
+    return Prefetcher(make, torch.device("cpu"))
 
 
 def test_batches_are_those_of_their_step_in_any_order(notes: list[str]) -> None:

@@ -70,9 +70,9 @@ def test_timm_names(monkeypatch: pytest.MonkeyPatch) -> None:
     # A transformer is made for the size of the images.
     build_encoder("vitty", channels=1, image_size=16)
     assert timm.calls[-1] == {"name": "vitty", "pretrained": False, "num_classes": 0, "in_chans": 1, "img_size": 16}
-    with pytest.raises(EigenmapError, match="nor a model of timm"):
+    with pytest.raises(EigenmapError, match=r"'resnet19'.*timm"):
         build_encoder("resnet19")
-    with pytest.raises(EigenmapError, match="cannot take an input of shape"):
+    with pytest.raises(EigenmapError, match=r"input.*\(1, 2, 2\)"):
         build_encoder("convy", channels=1, image_size=2)
 
 
@@ -82,7 +82,7 @@ def test_a_name_is_checked_without_building(monkeypatch: pytest.MonkeyPatch) -> 
     for name in (*ENCODERS, "convy", "timm:resnet18"):
         require_encoder(name)
     assert timm.calls == []
-    with pytest.raises(EigenmapError, match="nor a model of timm"):
+    with pytest.raises(EigenmapError, match=r"'resnet19'.*timm"):
         require_encoder("resnet19")
 
 
@@ -95,5 +95,5 @@ def test_a_timm_that_cannot_be_imported_is_said(monkeypatch: pytest.MonkeyPatch)
         return real(name, *rest, **more)
 
     monkeypatch.setattr(builtins, "__import__", broken)
-    with pytest.raises(EigenmapError, match=r"'convy': .*timm cannot be imported: operator torchvision::nms"):
+    with pytest.raises(EigenmapError, match=r"'convy'.*timm.*torchvision::nms"):
         require_encoder("convy")

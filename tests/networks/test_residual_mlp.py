@@ -93,11 +93,11 @@ def test_feature_dropout_hides_features_in_training_only(sparse: bool) -> None:
 
 
 def test_bad_shapes_are_refused() -> None:
-    with pytest.raises(EigenmapError, match="takes 3 features a row, not 4"):
+    with pytest.raises(EigenmapError, match=r"3 features.*4"):
         ResidualMLP(3)(torch.rand(2, 4))
-    with pytest.raises(EigenmapError, match="width must be a positive whole number, not 0"):
+    with pytest.raises(EigenmapError, match=r"width.*0"):
         ResidualMLP(3, width=0)
-    with pytest.raises(EigenmapError, match="feature_dropout must lie in"):
+    with pytest.raises(EigenmapError, match="feature_dropout"):
         ResidualMLP(3, feature_dropout=1.0)
 
 

@@ -92,28 +92,28 @@ def test_first_mismatching_key_is_named(trained: State) -> None:
     whole = {key: t for key, t in trained.items() if not key.startswith("fc.")}
     encoder = build_encoder("resnet18", image_size=224)
     before = encoder.state_dict()["conv1.weight"].clone()
-    with pytest.raises(EigenmapError, match=r"layer2\.0\.conv1\.weight is missing"):
+    with pytest.raises(EigenmapError, match=r"layer2\.0\.conv1\.weight.*missing"):
         load_state(encoder, {k: t for k, t in whole.items() if k != "layer2.0.conv1.weight"})
-    with pytest.raises(EigenmapError, match=r"there is no neck\.weight in it"):
+    with pytest.raises(EigenmapError, match=r"neck\.weight"):
         load_state(encoder, whole | {"neck.weight": torch.zeros(2)})
     assert torch.equal(encoder.state_dict()["conv1.weight"], before)
-    with pytest.raises(EigenmapError, match=r"conv1\.weight has shape \(64, 3, 7, 7\) instead of \(64, 3, 3, 3\)"):
+    with pytest.raises(EigenmapError, match=r"conv1\.weight.*\(64, 3, 7, 7\).*\(64, 3, 3, 3\)"):
         load_state(build_encoder("resnet18", image_size=32), whole)
 
 
 def test_unreadable_files(tmp_path: Path, trained: State) -> None:
     encoder = build_encoder("small-cnn")
-    with pytest.raises(EigenmapError, match="There is no weights file"):
+    with pytest.raises(EigenmapError, match="weights file"):
         load_encoder_weights(encoder, tmp_path / "absent.pth")
     for suffix in (".pth", ".safetensors"):
         torch.save({"a": torch.zeros(2)}, tmp_path / "whole.pth")
         damaged = tmp_path / f"damaged{suffix}"
         for content in ((tmp_path / "whole.pth").read_bytes()[:40], b"hello"):
             damaged.write_bytes(content)
-            with pytest.raises(EigenmapError, match="not a readable weights file: it is damaged, or no file"):
+            with pytest.raises(EigenmapError, match="damaged"):
                 load_encoder_weights(encoder, damaged)
     torch.save([1, 2], tmp_path / "list.pth")
-    with pytest.raises(EigenmapError, match="dictionary of named tensors"):
+    with pytest.raises(EigenmapError, match="dictionary"):
         load_encoder_weights(encoder, tmp_path / "list.pth")
 
 
@@ -124,11 +124,11 @@ class Malicious:
 
 def test_nothing_in_a_file_is_executed(tmp_path: Path) -> None:
     torch.save({"conv1.weight": Malicious()}, tmp_path / "bad.pth")
-    with pytest.raises(EigenmapError, match=r"bad.pth is not a weights file of torch, or holds more than tensors\.$"):
+    with pytest.raises(EigenmapError, match=r"bad\.pth.*weights file"):
         load_encoder_weights(build_encoder("small-cnn"), tmp_path / "bad.pth")
 
 
 def test_weights_that_are_no_numbers_are_named(trained: State) -> None:
     state = {**trained, "layer1.0.conv1.weight": torch.full_like(trained["layer1.0.conv1.weight"], torch.nan)}
-    with pytest.raises(EigenmapError, match=r"layer1\.0\.conv1\.weight holds NaN or infinity"):
+    with pytest.raises(EigenmapError, match=r"layer1\.0\.conv1\.weight.*NaN"):
         load_state(build_encoder("resnet18", stem="imagenet"), state)

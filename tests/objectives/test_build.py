@@ -54,17 +54,17 @@ def test_options_reach_the_constructor() -> None:
 
 
 def test_unknown_name_lists_the_names() -> None:
-    with pytest.raises(EigenmapError, match=r"no objective 'pca'; choose one of neuralef, .*nested"):
+    with pytest.raises(EigenmapError, match=r"objective 'pca'.*neuralef, .*nested"):
         build("pca")
 
 
 def test_unknown_option_lists_the_options() -> None:
-    with pytest.raises(EigenmapError, match="simclr has no option tau; it takes temperature"):
+    with pytest.raises(EigenmapError, match=r"simclr.*tau.*temperature"):
         build("simclr", tau=0.5)
 
 
 def test_bad_value_is_an_error_of_the_user() -> None:
-    with pytest.raises(EigenmapError, match=r"alpha .* at least 0, not -1"):
+    with pytest.raises(EigenmapError, match=r"alpha.*0.*-1"):
         build("neuralef", alpha=-1)
 
 
@@ -84,5 +84,5 @@ def test_bad_value_is_an_error_of_the_user() -> None:
 @pytest.mark.parametrize("value", ["no", 0, None])
 def test_what_is_neither_true_nor_false_is_refused(name: str, option: str, value: object) -> None:
     """The text "no" from a command line would count as true."""
-    with pytest.raises(EigenmapError, match=f"^{option} must be true or false, not {value!r}$"):
+    with pytest.raises(EigenmapError, match=f"^{option} .*{value!r}$"):
         build(name, **{option: value})

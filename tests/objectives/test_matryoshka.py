@@ -37,14 +37,14 @@ def test_bad_lengths_and_weights_are_named() -> None:
     psi, psi_plus, _ = example("pairs", k=5)
     inner = SpectralContrastive()
     for lengths in ([0], [2.5], [True], ["4"]):
-        with pytest.raises(EigenmapError, match="lengths must be whole numbers"):
+        with pytest.raises(EigenmapError, match="lengths"):
             Matryoshka(inner, lengths=lengths)  # type: ignore[arg-type]
     for options in ({"lengths": 4}, {"lengths": "48"}, {"weights": 1.0}):
-        with pytest.raises(EigenmapError, match=r"(lengths|weights) must be a list"):
+        with pytest.raises(EigenmapError, match=r"(lengths|weights).*list"):
             Matryoshka(inner, **options)  # type: ignore[arg-type]
-    with pytest.raises(EigenmapError, match="must not exceed the 5 features"):
+    with pytest.raises(EigenmapError, match="5 features"):
         Matryoshka(inner, lengths=[8])(psi, psi_plus)
-    with pytest.raises(EigenmapError, match=r"one weight for each of the lengths \[2, 5\], not 1"):
+    with pytest.raises(EigenmapError, match=r"lengths \[2, 5\].*1"):
         Matryoshka(inner, lengths=[2], weights=[1.0])(psi, psi_plus)
     with pytest.raises(EigenmapError, match="every weight"):
         Matryoshka(inner, lengths=[2], weights=[1.0, -1.0])

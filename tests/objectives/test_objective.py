@@ -123,7 +123,7 @@ def test_no_gradient_is_asked_of_evaluation(name: str) -> None:
 
 @pytest.mark.parametrize("name", NO_GRAM)
 def test_objectives_of_pairs_refuse_a_gram_block(name: str) -> None:
-    with pytest.raises(EigenmapError, match="has no meaning for a Gram block"):
+    with pytest.raises(EigenmapError, match="Gram"):
         build(name)(torch.ones(3, 2), torch.ones(3, 2), torch.ones(3, 3))
 
 
@@ -131,11 +131,11 @@ def test_objectives_of_pairs_refuse_a_gram_block(name: str) -> None:
     ("psi", "psi_plus", "kernel", "message"),
     [
         (torch.ones(3), torch.ones(3), None, "two matrices"),
-        (torch.ones(3, 2), torch.ones(3, 4), None, "equally many columns"),
-        (torch.ones(1, 2), torch.ones(1, 2), None, "at least 2 rows"),
-        (torch.ones(3, 2), torch.ones(4, 2), None, "as many rows"),
-        (torch.ones(3, 2), torch.ones(3, 2), torch.ones(4), "one number per pair"),
-        (torch.ones(3, 2), torch.ones(3, 2), torch.ones(3, 3, 1), "one number per pair"),
+        (torch.ones(3, 2), torch.ones(3, 4), None, "columns"),
+        (torch.ones(1, 2), torch.ones(1, 2), None, "2 rows"),
+        (torch.ones(3, 2), torch.ones(4, 2), None, "many rows"),
+        (torch.ones(3, 2), torch.ones(3, 2), torch.ones(4), "per pair"),
+        (torch.ones(3, 2), torch.ones(3, 2), torch.ones(3, 3, 1), "per pair"),
         (torch.ones(3, 2), torch.ones(4, 2), torch.ones(4, 3), "must be 3 x 4"),
     ],
 )

@@ -74,7 +74,7 @@ def test_more_walks_than_fit_into_memory_are_refused(monkeypatch: pytest.MonkeyP
     entries = graph.walk().n_entries
     monkeypatch.setattr(diffusion, "MOST", 3 * entries)
     diffuse(graph, walks=3)
-    with pytest.raises(EigenmapError, match=r"4 walks from each of .* ask for 3 or fewer"):
+    with pytest.raises(EigenmapError, match=r"4 walks.*3"):
         diffuse(graph, walks=4)
 
 

@@ -246,7 +246,7 @@ def test_nothing_can_be_held_out_of_little_or_by_a_share_of_nought() -> None:
     assert hold_out_edges(walk(), 0.0) is None
     assert hold_out_edges(walk(), 0.1) is None
     assert len(hold_out_edges(ring(), 0.5, maximum=3).keys) == 3  # type: ignore[union-attr]
-    with pytest.raises(EigenmapError, match=r"between 0 and 0\.5"):
+    with pytest.raises(EigenmapError, match=r"0\.5"):
         hold_out_edges(walk(), 0.9)
 
 
@@ -272,12 +272,12 @@ def test_a_batch_depends_on_seed_and_step_alone_and_processes_share_it() -> None
     ("options", "message"),
     [
         ({"batch_size": 0}, "batch size"),
-        ({"batch_size": 3, "world_size": 2}, "multiple of the number of processes"),
-        ({"hops": 3}, "hops must be 1 or 2"),
-        ({"start": "hub"}, "start must be"),
-        ({"teleport": 1.0}, "teleport must be a probability"),
-        ({"lazy": -0.1}, "lazy must be a probability"),
-        ({"lazy": 0.6, "teleport": 0.6}, r"together must be below 1, not 1\.2"),
+        ({"batch_size": 3, "world_size": 2}, "processes"),
+        ({"hops": 3}, "hops.*1.*2"),
+        ({"start": "hub"}, "start"),
+        ({"teleport": 1.0}, "teleport.*probability"),
+        ({"lazy": -0.1}, "lazy.*probability"),
+        ({"lazy": 0.6, "teleport": 0.6}, r"together.*1.*1\.2"),
     ],
 )
 def test_bad_settings(options: dict[str, Any], message: str) -> None:
@@ -357,5 +357,5 @@ def test_the_published_loss_is_that_of_alpha_three_and_scale_twenty() -> None:
 def test_blocks_need_a_symmetric_graph_and_two_nodes() -> None:
     with pytest.raises(EigenmapError, match="symmetrise"):
         NodeBlocks(build_adjacency(EDGES, N, directed="bipartite"), 4)
-    with pytest.raises(EigenmapError, match="at least 2 nodes"):
+    with pytest.raises(EigenmapError, match="2 nodes"):
         NodeBlocks(walk(), 1)

@@ -115,11 +115,11 @@ def test_images_of_another_size_than_the_views() -> None:
 
 
 def test_wrong_arguments() -> None:
-    with pytest.raises(EigenmapError, match="batch size 51 is larger than the data set, which has 50"):
+    with pytest.raises(EigenmapError, match=r"batch.*51.*50"):
         make(batch_size=51)
     with pytest.raises(EigenmapError, match="batch size 0"):
         make(batch_size=0)
-    with pytest.raises(EigenmapError, match="multiple of the number of processes, which is 3"):
+    with pytest.raises(EigenmapError, match=r"processes.*3"):
         make(batch_size=8, world_size=3)
     with pytest.raises(EigenmapError, match="uint8"):
         ImagePairs(torch.rand(9, 3, 8, 8), WEAK, batch_size=4)
@@ -151,5 +151,5 @@ def test_split_depends_on_the_seed_only() -> None:
 
 
 def test_split_needs_two() -> None:
-    with pytest.raises(EigenmapError, match="At least 2 samples"):
+    with pytest.raises(EigenmapError, match="2 samples"):
         split_held_out(1)

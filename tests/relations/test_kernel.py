@@ -80,14 +80,14 @@ def test_keywords_reach_a_function() -> None:
 @pytest.mark.parametrize(
     ("kernel", "params", "message"),
     [
-        ("gauss", {}, "no kernel 'gauss'; choose one of rbf, matern, laplacian, polynomial, cosine"),
-        ("rbf", {"gamma": 1.0}, "rbf has no parameter gamma; it takes length_scale"),
-        ("cosine", {"gamma": 1.0}, "cosine has no parameter gamma; it takes none"),
-        ("rbf", {"length_scale": 0.0}, "length_scale must be a positive number"),
-        ("rbf", {"length_scale": [1.0, 2.0]}, "one for each of the 3 features"),
-        ("rbf", {"length_scale": [[1.0]]}, "length_scale must be"),
-        ("laplacian", {"length_scale": math.nan}, "length_scale must be"),
-        ("matern", {"nu": 3.0}, "nu = 0.5, 1.5, 2.5 and inf, not 3.0"),
+        ("gauss", {}, "kernel 'gauss'.*rbf, matern, laplacian, polynomial, cosine"),
+        ("rbf", {"gamma": 1.0}, "rbf.*gamma.*length_scale"),
+        ("cosine", {"gamma": 1.0}, "cosine.*gamma"),
+        ("rbf", {"length_scale": 0.0}, "length_scale"),
+        ("rbf", {"length_scale": [1.0, 2.0]}, "3 features"),
+        ("rbf", {"length_scale": [[1.0]]}, "length_scale"),
+        ("laplacian", {"length_scale": math.nan}, "length_scale"),
+        ("matern", {"nu": 3.0}, r"nu .*0\.5, 1\.5, 2\.5.*3\.0"),
     ],
 )
 def test_bad_kernels_are_named(kernel: str, params: dict[str, Any], message: str) -> None:
@@ -99,9 +99,9 @@ def test_bad_kernels_are_named(kernel: str, params: dict[str, Any], message: str
 @pytest.mark.parametrize("name", KERNELS)
 def test_rounding_in_many_dimensions_is_not_taken_for_asymmetry(name: str, dtype: torch.dtype) -> None:
     """784 numbers of unit size are a long way for a length scale of 1; so are a few of size 10,000 in float64."""
-    KernelBlocks(points(200, 784, dtype=dtype), name)
+    assert len(KernelBlocks(points(200, 784, dtype=dtype), name)) == 200
     if dtype == torch.float64:
-        KernelBlocks(1e4 * points(200, 4), name)
+        assert len(KernelBlocks(1e4 * points(200, 4), name)) == 200
 
 
 # Blocks
@@ -251,39 +251,39 @@ LOPSIDED[0, 1] += 1e-3
 @pytest.mark.parametrize(
     ("x", "kernel", "options", "message"),
     [
-        (NAN, "rbf", {}, "2 of the 7 points hold NaN or infinity, the first of them number 2"),
-        (X[0], "rbf", {}, r"at least 2 points, \(n, d\), not an array of shape \(3,\)"),
-        (X[:1], "rbf", {}, "at least 2 points"),
-        (X.reshape(7, 3, 1), "rbf", {}, r"one of vectors; x must be \(n, d\)"),
+        (NAN, "rbf", {}, "2 of .*7 points.*NaN.*2"),
+        (X[0], "rbf", {}, r"2 points.*\(3,\)"),
+        (X[:1], "rbf", {}, "2 points"),
+        (X.reshape(7, 3, 1), "rbf", {}, r"\(n, d\)"),
         (
             X,
             lambda x, y: x @ x.T,
             {},
-            r"6 and 7 points must return a torch tensor of shape \(6, 7\), not shape \(6, 6\)",
+            r"\(6, 7\).*\(6, 6\)",
         ),
         (X, lambda x, y: (x @ y.T).numpy(), {}, "not ndarray"),
-        (X, lambda x, y: (x @ y.T).sqrt(), {}, "returns NaN or infinity"),
-        (X, lambda x, y: (x - y).square().sum(1), {}, "fails on 6 and 7 points: .* size of tensor a"),
-        (X, "rbf", {"kernel_params": {"length_scale": 1e-200}}, "returns NaN or infinity"),
-        (X, lambda x, y: x @ y.T, {"kernel_params": {"power": 2}}, "fails on .* unexpected keyword argument 'power'"),
-        (X, not_symmetric, {}, "not symmetric: .* differ by up to"),
+        (X, lambda x, y: (x @ y.T).sqrt(), {}, "NaN.*infinity"),
+        (X, lambda x, y: (x - y).square().sum(1), {}, "6 and 7 points.*size of tensor a"),
+        (X, "rbf", {"kernel_params": {"length_scale": 1e-200}}, "NaN.*infinity"),
+        (X, lambda x, y: x @ y.T, {"kernel_params": {"power": 2}}, "'power'"),
+        (X, not_symmetric, {}, "symmetric"),
         (SORTED, symmetric_below_one, {}, "not symmetric"),
-        (X, LOPSIDED, {}, "not symmetric: .* differ by up to 0.001"),
-        (X, LOPSIDED.to_sparse(), {}, "not symmetric: .* differ by up to 0.001"),
-        (X, GRAM[:5], {}, "must be 7 x 7, not 5 x 7"),
-        (X, [["a"]], {}, "Gram matrix cannot be read as a matrix of numbers"),
-        (X, torch.full((7, 7), torch.nan), {}, "Gram matrix holds NaN"),
-        (X, torch.eye(7) + 0j, {}, "must hold real numbers"),
-        (X, "polynomial", {"kernel_params": {"degree": -1}}, "degree .* must be 0 or more, not -1"),
-        (X, torch.full((7, 7), torch.inf).to_sparse(), {}, "Gram matrix holds NaN"),
-        (X, "rbf", {"batch_size": 8}, "larger than the number of points, which is 7"),
-        (X, "rbf", {"batch_size": 1}, "at least 2 points"),
-        (X, "rbf", {"batch_size": 5, "world_size": 2}, "multiple of the number of processes"),
-        (X, "rbf", {"world_size": 2}, "give batch_size"),
-        (X, "rbf", {"weights": torch.ones(7)}, "give batch_size"),
-        (X, "rbf", {"batch_size": 4, "weights": torch.ones(6)}, "The weights must be 7 numbers"),
+        (X, LOPSIDED, {}, r"symmetric.*0\.001"),
+        (X, LOPSIDED.to_sparse(), {}, r"symmetric.*0\.001"),
+        (X, GRAM[:5], {}, "7 x 7.*5 x 7"),
+        (X, [["a"]], {}, "Gram matrix.*read"),
+        (X, torch.full((7, 7), torch.nan), {}, "Gram.*NaN"),
+        (X, torch.eye(7) + 0j, {}, "real"),
+        (X, "polynomial", {"kernel_params": {"degree": -1}}, "degree .*0.*-1"),
+        (X, torch.full((7, 7), torch.inf).to_sparse(), {}, "Gram.*NaN"),
+        (X, "rbf", {"batch_size": 8}, "points.*7"),
+        (X, "rbf", {"batch_size": 1}, "2 points"),
+        (X, "rbf", {"batch_size": 5, "world_size": 2}, "processes"),
+        (X, "rbf", {"world_size": 2}, "batch_size"),
+        (X, "rbf", {"weights": torch.ones(7)}, "batch_size"),
+        (X, "rbf", {"batch_size": 4, "weights": torch.ones(6)}, "weights.*7"),
         (X, "rbf", {"batch_size": 4, "weights": -torch.ones(7)}, "none negative"),
-        (X, "rbf", {"batch_size": 4, "weights": torch.zeros(7)}, "not all zero"),
+        (X, "rbf", {"batch_size": 4, "weights": torch.zeros(7)}, "zero"),
     ],
 )
 def test_bad_input_is_named(x: Tensor, kernel: Any, options: dict[str, Any], message: str) -> None:
@@ -297,5 +297,5 @@ def test_a_shape_that_goes_wrong_later_is_named_too() -> None:
 
     blocks = KernelBlocks(points(8), kernel, batch_size=4)
     blocks.x = points(20)
-    with pytest.raises(EigenmapError, match=r"must return a torch tensor of shape \(4, 12\)"):
+    with pytest.raises(EigenmapError, match=r"\(4, 12\)"):
         blocks.between(torch.arange(4), torch.arange(12))

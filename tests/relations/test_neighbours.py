@@ -110,7 +110,7 @@ def test_far_from_the_origin_neighbours_are_the_same() -> None:
 
 @pytest.mark.parametrize("count", [0, 10, 2.5, True, "five"])
 def test_a_bad_number_is_named(count: object) -> None:
-    with pytest.raises(EigenmapError, match="n_neighbors must be a whole number from 1 to 9"):
+    with pytest.raises(EigenmapError, match=r"n_neighbors.*1.*9"):
         NeighbourGraph(random(10), count)  # type: ignore[arg-type]
 
 

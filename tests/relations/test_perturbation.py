@@ -33,7 +33,7 @@ def test_lifting_keeps_the_order_of_an_indefinite_spectrum_or_refuses() -> None:
     raised = lifted(K, tau=0.3)
     values = ((vectors.T @ raised @ vectors) / len(K)).diagonal()
     assert bool((values[:-1] > values[1:]).all())
-    with pytest.raises(EigenmapError, match="an eigenvalue below -tau"):
+    with pytest.raises(EigenmapError, match=r"eigenvalue.*-tau"):
         lifted(K, tau=0.15)
 
 
@@ -53,15 +53,15 @@ def test_both_are_symmetric_enough_to_be_given_as_kernels() -> None:
 @pytest.mark.parametrize("value", [0.0, -1.0, float("nan")])
 def test_bad_strengths_are_named(value: float) -> None:
     K, _ = matrix([0.9, 0.3])
-    with pytest.raises(EigenmapError, match="tau must be above 0"):
+    with pytest.raises(EigenmapError, match=r"tau.*0"):
         lifted(K, value)
-    with pytest.raises(EigenmapError, match="floor must be above 0"):
+    with pytest.raises(EigenmapError, match=r"floor.*0"):
         truncated(K, value)
 
 
 def test_nothing_left_and_not_square() -> None:
     K, _ = matrix([0.9, 0.3])
-    with pytest.raises(EigenmapError, match="as large as 2; the largest is 0"):
+    with pytest.raises(EigenmapError, match=r"2.*largest.*0"):
         truncated(K, 2.0)
     for perturb in (lifted, truncated):
         with pytest.raises(EigenmapError, match="square"):

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from eigenmap import Eigenmap, EigenmapError, Moments, best_alignment
-from eigenmap.augment.views import IMAGENET
+from eigenmap.augment.views import IMAGENET_STANDARDISATION
 from eigenmap.model import EncoderSpec, ImageInput, NodeEncoderSpec, NodeInput
 from eigenmap.networks import Network, SmallCNN
 from tests.end_to_end.photos import pictures
@@ -84,7 +84,7 @@ def aligned(network: Network, x: torch.Tensor, node: Any, spec: Any) -> Eigenmap
 def make_inputs(folder: Path) -> None:
     """What operations read and never change: a model of images, pictures, an index, two models of nodes."""
     torch.manual_seed(0)
-    image = ImageInput(16, 3, IMAGENET)
+    image = ImageInput(16, 3, IMAGENET_STANDARDISATION)
     x = image(torch.from_numpy(pictures(60)).permute(0, 3, 1, 2)).repeat(3, 1, 1, 1)
     aligned(Network(SmallCNN(3), K, hidden=16).eval(), x, image, EncoderSpec("small-cnn")).save(folder / "images")
     np.save(folder / "pictures.npy", pictures(10))

@@ -17,16 +17,16 @@ import numpy as np
 import torch
 
 from eigenmap import Eigenmap, NeuralEigenmap, embed_images
-from eigenmap.cli.outputs import write_json
+from eigenmap.cli.outputs import write_json_output
 from eigenmap.data.graphs.files import save_graph
 from eigenmap.data.graphs.graph import Graph, load_graph
-from eigenmap.description import FORMAT, format_of
+from eigenmap.description import MODEL_FORMAT, format_of
 from eigenmap.embedding.shards import Codebook
 from eigenmap.export import export_faiss, export_parquet
 from eigenmap.objectives import build
 from eigenmap.search import CodeIndex
 from eigenmap.training import TrainingConfig, checkpoint, train
-from eigenmap.training.metrics import Metrics
+from eigenmap.training.metrics import MetricsFile
 from eigenmap.training.progress import Silent
 from tests.graphs import blocks
 from tests.robustness import index_operations  # noqa: F401 - its operations are among all
@@ -74,7 +74,7 @@ class SaveEstimator(Operation):
         )
 
     def read(self, folder: Path) -> object:
-        if format_of(folder / "mine") == FORMAT:
+        if format_of(folder / "mine") == MODEL_FORMAT:
             return table(range(5), Eigenmap.load(folder / "mine").encode(np.eye(5, 8, dtype=np.float32)))
         return table(range(2), NeuralEigenmap.load(folder / "mine").transform(np.eye(2)))
 
@@ -97,7 +97,7 @@ class Train(Operation):
     def read(self, folder: Path) -> object:
         run = folder / "runs" / "mine"
         saved = checkpoint.load(run / "checkpoint.pt")
-        history = Metrics(run / "metrics.jsonl", resume_step=saved.step).history
+        history = MetricsFile(run / "metrics.jsonl", resume_step=saved.step).history
         weights = {name: round(float(values.double().sum()), 4) for name, values in saved.network.items()}
         return saved.step, [record["step"] for record in history], weights
 
@@ -245,7 +245,7 @@ class WriteResults(Operation):
         return [partial(self.write, n=n) for n in (1, 2)]
 
     def write(self, folder: Path, n: int) -> None:
-        write_json(folder / "a" / "b" / "results.json", {"n": n})
+        write_json_output(folder / "a" / "b" / "results.json", {"n": n})
 
     def read(self, folder: Path) -> object:
         return json.loads(existing(folder / "a" / "b" / "results.json").read_bytes())

@@ -376,7 +376,7 @@ def _write_metrics(folder: Path) -> None:
 
 def _read_metrics(folder: Path) -> Any:
     records = metrics.read(folder / "metrics.jsonl")
-    kept = metrics.Metrics(folder / "metrics.jsonl", resume_step=1).history
+    kept = metrics.MetricsFile(folder / "metrics.jsonl", resume_step=1).history
     assert all(record["step"] <= 1 for record in kept)
     return json.dumps(records)
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from eigenmap import EigenmapError
-from eigenmap.training.environment import peak_memory_mb
+from eigenmap.training.provenance import peak_memory_mb
 from tests.robustness.damage import Damage, blindly
 from tests.robustness.subjects import SUBJECTS, Subject
 

@@ -6,7 +6,7 @@ import pytest
 
 from eigenmap.core.errors import EigenmapError
 from eigenmap.search import CodeIndex
-from eigenmap.search.advisor import Advice, advise, as_text
+from eigenmap.search.advisor import Advice, advise, funnel_text
 from eigenmap.search.backend import Stage
 
 K, N = 32, 1200
@@ -129,17 +129,17 @@ def test_extrapolation_and_json():
     at = advice.at(10 * N)
     assert at["stored_bytes"] == 10 * N * 4 * K
     assert at["queries_per_second_full_length"] == pytest.approx(advice.full.queries_per_second / 10)
-    assert as_text(advice.full.stages) == f"{K}:10"
+    assert funnel_text(advice.full.stages) == f"{K}:10"
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"recall": 0}, "recall must be above 0"),
-        ({"top": 0}, "top must be"),
-        ({"queries": 1}, "queries must be a whole number of at least 2"),
-        ({"top": N}, f"the index has {N} items; it takes {N + 2} at least"),
-        ({"bytes_per_item": 3}, "3 bytes hold no prefix of these codes"),
+        ({"recall": 0}, "recall.*0"),
+        ({"top": 0}, "top"),
+        ({"queries": 1}, "queries.*2"),
+        ({"top": N}, f"{N} items.*{N + 2}"),
+        ({"bytes_per_item": 3}, "3 bytes.*prefix"),
     ],
 )
 def test_what_cannot_be_asked_is_explained(options, message):

@@ -84,11 +84,11 @@ def test_the_approximate_index_is_kept_on_disk_and_made_again_if_damaged(tmp_pat
 @pytest.mark.parametrize(
     ("how", "message"),
     [
-        (Approximate("annoy"), "method must be one of hnsw, ivf, sq8"),
-        (Approximate("hnsw", K + 1), f"dim of the approximate index must be a whole number from 1 to {K}"),
-        (Approximate("hnsw", 8, 0), "shortlist of the approximate index must be"),
-        (Approximate("hnsw", 8, 10, 0), "effort of the approximate index must be"),
-        ("hnsw", "approximate must be an Approximate"),
+        (Approximate("annoy"), "method.*hnsw, ivf, sq8"),
+        (Approximate("hnsw", K + 1), f"dim .*1 to {K}"),
+        (Approximate("hnsw", 8, 0), "shortlist"),
+        (Approximate("hnsw", 8, 10, 0), "effort"),
+        ("hnsw", "approximate.*Approximate"),
     ],
 )
 def test_an_approximate_index_that_cannot_be_made_says_why(how, message):
@@ -97,11 +97,11 @@ def test_an_approximate_index_that_cannot_be_made_says_why(how, message):
 
 
 def test_an_unknown_back_end_or_place_is_explained():
-    with pytest.raises(EigenmapError, match="backend must be one of flat, faiss, postgres, not 'redis'"):
+    with pytest.raises(EigenmapError, match=r"backend.*flat, faiss, postgres.*'redis'"):
         CodeIndex(K, backend="redis")
-    with pytest.raises(EigenmapError, match="the flat back end compares every item; say backend='faiss'"):
+    with pytest.raises(EigenmapError, match="backend='faiss'"):
         CodeIndex(K, approximate=Approximate("hnsw", 8))
-    with pytest.raises(EigenmapError, match="needs where='postgresql://"):
+    with pytest.raises(EigenmapError, match="where='postgresql://"):
         CodeIndex(K, backend="postgres")
-    with pytest.raises(EigenmapError, match="is a database; say backend='postgres'"):
+    with pytest.raises(EigenmapError, match="backend='postgres'"):
         CodeIndex(K, where="postgresql://localhost/x")

@@ -17,14 +17,14 @@ def test_a_funnel_becomes_stages():
 @pytest.mark.parametrize(
     ("stages", "top", "message"),
     [
-        (5, None, "funnel must be a list"),
-        ([(8, 1, 2)], None, "funnel must be a list"),
-        ([], None, "funnel is empty"),
-        ([(16, 20), (8, 10)], None, "features of a stage of the funnel must be a whole number from 16 to 32, not 8"),
-        ([(8, 20), (64, 10)], None, "from 8 to 32, not 64"),
-        ([(8, 20), (32, 30)], None, "items kept by a stage of the funnel must be a whole number from 1 to 20, not 30"),
-        ([(8, 20), (32, 10)], 11, "keeps 10 items at its end, fewer than top = 11"),
-        ([("8", 20)], None, "must be a whole number"),
+        (5, None, "funnel.*list"),
+        ([(8, 1, 2)], None, "funnel.*list"),
+        ([], None, "funnel.*empty"),
+        ([(16, 20), (8, 10)], None, "funnel.*16 to 32.*8"),
+        ([(8, 20), (64, 10)], None, "8 to 32.*64"),
+        ([(8, 20), (32, 30)], None, "funnel.*1 to 20.*30"),
+        ([(8, 20), (32, 10)], 11, "10 items.*top = 11"),
+        ([("8", 20)], None, "funnel.*'8'"),
     ],
 )
 def test_what_is_no_funnel_is_explained(stages, top, message):
@@ -42,11 +42,11 @@ def test_metadata_by_item_and_by_column():
 @pytest.mark.parametrize(
     ("items", "message"),
     [
-        ([{}], "2 items but metadata of 1"),
-        ({"label": ["a"]}, "metadata has 1 values of 'label' for 2 items"),
-        ([{}, "x"], "must be a mapping such as"),
-        ([{}, {1: 2}], "must be a mapping such as"),
-        ([{}, {"a": [1]}], "'a' must be a text, a finite number"),
+        ([{}], "2 items.*metadata.*1"),
+        ({"label": ["a"]}, "metadata.*1.*'label'.*2"),
+        ([{}, "x"], "mapping"),
+        ([{}, {1: 2}], "mapping"),
+        ([{}, {"a": [1]}], "'a'.*finite"),
     ],
 )
 def test_metadata_that_cannot_be_stored_is_explained(items, message):

@@ -15,7 +15,7 @@ from eigenmap.core.errors import EigenmapError
 from eigenmap.search import CodeIndex
 from eigenmap.search.directory import Directory
 from eigenmap.search.log import read_log
-from eigenmap.search.opened import OpenFolder
+from eigenmap.search.open_folder import OpenFolder
 
 K = 20
 MODEL = Path(__file__).parents[1] / "compatibility" / "v0_1" / "graph" / "model"
@@ -71,7 +71,7 @@ def test_a_loaded_index_grows_and_is_saved_over_itself(saved):
     assert again.search(queries, 22).ids == index.search(queries, 22).ids
     index.add(codes(1, seed=3), ["new"])  # the same object goes on with the new directory
     assert "new" in CodeIndex.open(saved).ids
-    with pytest.raises(EigenmapError, match=r"the id '7\.jpg' is there already"):
+    with pytest.raises(EigenmapError, match=r"'7\.jpg'.*already"):
         again.add(codes(1), ["7.jpg"])
     assert [file.name for file in saved.parent.iterdir()] == ["photos.index"]
 
@@ -109,7 +109,7 @@ def test_two_objects_take_turns_in_changing_an_index(saved):
     one.add(codes(1, seed=1), ["one"])
     two.add(codes(1, seed=2), ["two"])
     one.delete(["two"])
-    with pytest.raises(EigenmapError, match="there is no item with the id 'two'"):
+    with pytest.raises(EigenmapError, match=r"no item.*'two'"):
         two.update(codes(1), ["two"])
     assert one.ids == two.ids == [*(f"{i}.jpg" for i in range(20)), "one"]
 
@@ -120,7 +120,7 @@ def test_a_model_is_copied_inside_and_other_files_do_not_disturb(tmp_path):
     index = CodeIndex(K)
     index.add(codes(2), [1, 2])
     path = tmp_path / "new" / "parents" / "index"
-    with pytest.raises(EigenmapError, match=r"run holds no whole model \(model\.safetensors is missing\)"):
+    with pytest.raises(EigenmapError, match=r"run.*model\.safetensors"):
         index.save(path, model_dir=tmp_path / "run")
     assert not path.exists()
     shutil.copy(MODEL / "model.safetensors", tmp_path / "run")
@@ -133,9 +133,9 @@ def test_a_model_is_copied_inside_and_other_files_do_not_disturb(tmp_path):
 def test_an_existing_index_is_replaced_only_when_asked(saved):
     index = CodeIndex(K)
     index.add(codes(1), ["new"])
-    with pytest.raises(EigenmapError, match=r"photos\.index exists already"):
+    with pytest.raises(EigenmapError, match=r"photos\.index exists"):
         index.save(saved)
-    with pytest.raises(EigenmapError, match=r"photos\.index exists already"):
+    with pytest.raises(EigenmapError, match=r"photos\.index exists"):
         CodeIndex(K, where=saved)
     assert len(CodeIndex.open(saved)) == 20
     index.save(saved, overwrite=True)
@@ -149,7 +149,7 @@ def test_what_is_not_an_index_is_never_overwritten(tmp_path):
     index = CodeIndex(K)
     index.add(codes(1), ["new"])
     for name in ("photos", "file"):
-        with pytest.raises(EigenmapError, match="exists and is not an index, so it is not overwritten"):
+        with pytest.raises(EigenmapError, match=r"exists.*index"):
             index.save(tmp_path / name, overwrite=True)
     assert (tmp_path / "photos" / "cat.jpg").read_text() == "a cat"
     assert (tmp_path / "file").read_text() == "text"
@@ -159,7 +159,7 @@ def test_an_unwritable_place_is_named(tmp_path):
     (tmp_path / "file").write_text("text")
     index = CodeIndex(K)
     index.add(codes(1), ["new"])
-    with pytest.raises(EigenmapError, match=r"file/index cannot be written: (Not a directory|File exists)"):
+    with pytest.raises(EigenmapError, match=r"file/index.*(Not a directory|File exists)"):
         index.save(tmp_path / "file" / "index")
 
 
@@ -185,7 +185,7 @@ def test_an_index_without_hashes_gets_them_with_the_next_change(saved):
     (saved / "log").write_bytes(log.compacted()[0])
     (saved / "ids.hash").unlink()
     index = CodeIndex.open(saved)
-    with pytest.raises(EigenmapError, match=r"the id '3\.jpg' is there already"):
+    with pytest.raises(EigenmapError, match=r"'3\.jpg'.*already"):
         index.add(codes(1), ["3.jpg"])
     index.upsert(codes(2, seed=5), ["3.jpg", "new"])
     assert (saved / "ids.hash").stat().st_size == 8 * 22
@@ -206,7 +206,7 @@ def test_a_full_disk_leaves_the_index_as_it_was(saved, monkeypatch, fails_at):
 
     index = CodeIndex.open(saved)
     monkeypatch.setattr(OpenFolder, "append", fail)
-    with pytest.raises(EigenmapError, match="cannot be written: No space left on device"):
+    with pytest.raises(EigenmapError, match="No space left"):
         index.add(codes(2, seed=5), ["a", "b"])
     assert (calls[-1] == "log") == (fails_at == 7)  # the log is the last
     monkeypatch.setattr(OpenFolder, "append", real)
@@ -234,27 +234,27 @@ def test_bytes_that_no_whole_line_of_the_log_counts_are_not_read(saved, lost):
 
 
 def test_a_place_without_an_index_is_named(tmp_path):
-    with pytest.raises(EigenmapError, match=r"nowhere is not an index \(there is no such directory\)"):
+    with pytest.raises(EigenmapError, match=r"nowhere.*directory"):
         CodeIndex.open(tmp_path / "nowhere")
-    with pytest.raises(EigenmapError, match=r"is not an index \(it has no index\.json\); make one with"):
+    with pytest.raises(EigenmapError, match=r"index\.json"):
         CodeIndex.open(tmp_path)
     (tmp_path / "file").write_text("text")
-    with pytest.raises(EigenmapError, match=r"file is not an index \(it is a file\)"):
+    with pytest.raises(EigenmapError, match=r"file.*not an index"):
         CodeIndex.open(tmp_path / "file")
 
 
 def test_another_format_version_is_refused(saved):
     change(saved / "index.json", format_version=1)
-    with pytest.raises(EigenmapError, match="has index format version 1, but this eigenmap reads version 3"):
+    with pytest.raises(EigenmapError, match=r"version 1.*version 3"):
         CodeIndex.open(saved)
 
 
 def test_an_index_json_of_something_else_is_refused(saved):
     change(saved / "index.json", format="cookbook")
-    with pytest.raises(EigenmapError, match="describes something else"):
+    with pytest.raises(EigenmapError, match="something else"):
         CodeIndex.open(saved)
     (saved / "index.json").write_text("[1, 2")
-    with pytest.raises(EigenmapError, match=r"index\.json is missing, truncated or damaged"):
+    with pytest.raises(EigenmapError, match=r"index\.json.*damaged"):
         CodeIndex.open(saved)
 
 
@@ -264,7 +264,7 @@ def test_an_index_json_of_something_else_is_refused(saved):
 )
 def test_a_description_that_makes_no_sense_is_refused(saved, entries):
     change(saved / "index.json", **entries)
-    with pytest.raises(EigenmapError, match=r"index\.json is damaged"):
+    with pytest.raises(EigenmapError, match=r"index\.json.*damaged"):
         CodeIndex.open(saved)
 
 
@@ -276,7 +276,7 @@ def test_a_truncated_or_missing_file_is_named(saved, name):
     file = saved / name
     size = file.stat().st_size
     os.truncate(file, size - 1)
-    with pytest.raises(EigenmapError, match=rf"{name} is truncated: it has {size - 1:,} of {size:,} bytes"):
+    with pytest.raises(EigenmapError, match=f"{name}.*truncated.*{size - 1:,} of {size:,}"):
         CodeIndex.open(saved)
     file.unlink()
     with pytest.raises(EigenmapError, match=rf"{name} is missing"):
@@ -288,7 +288,7 @@ def test_a_damaged_byte_is_found_by_checking(saved, name):
     content = bytearray((saved / name).read_bytes())
     content[7] ^= 64
     (saved / name).write_bytes(content)
-    with pytest.raises(EigenmapError, match=rf"{name} is damaged: its checksum is not that of the log"):
+    with pytest.raises(EigenmapError, match=f"{name}.*checksum"):
         CodeIndex.open(saved).backend.verify()
 
 
@@ -296,7 +296,7 @@ def test_a_damaged_byte_is_found_by_checking(saved, name):
 @pytest.mark.parametrize("damage", [lambda file: file.write_bytes(b"{"), lambda file: file.unlink()])
 def test_a_damaged_log_or_codec_is_named(saved, name, damage):
     damage(saved / name)
-    with pytest.raises(EigenmapError, match=rf"{name} is (missing|damaged|missing, truncated) ?(or damaged)?"):
+    with pytest.raises(EigenmapError, match=f"{name}.*(missing|damaged)"):
         CodeIndex.open(saved)
 
 
@@ -327,7 +327,7 @@ def test_notes_of_a_directory_that_cannot_be_written_are_lost_without_harm(saved
     index = CodeIndex.open(saved)
     monkeypatch.setattr(os, "unlink", refuse)
     monkeypatch.setattr(os, "pwrite", refuse)
-    with pytest.raises(EigenmapError, match=r"advice\.json cannot be written: Read-only file system"):
+    with pytest.raises(EigenmapError, match=r"advice\.json.*Read-only file system"):
         Directory.open(saved).write_note("advice", {"a": 1})
     index.backend.write_note("advice", {"a": 1})
     assert Directory.open(saved).read_note("advice") is None

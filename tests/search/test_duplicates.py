@@ -45,8 +45,8 @@ def test_compact_codes_have_duplicates_too(options):
 
 
 def test_what_cannot_be_asked_is_explained():
-    with pytest.raises(EigenmapError, match="duplicates are found by cosine"):
+    with pytest.raises(EigenmapError, match="cosine"):
         duplicates(made("inner")[0])
     for threshold in (0, 1.1, float("nan")):
-        with pytest.raises(EigenmapError, match="threshold must be a cosine above 0 and at most 1"):
+        with pytest.raises(EigenmapError, match=r"threshold.*0.*1"):
             duplicates(made()[0], threshold)

@@ -48,11 +48,9 @@ def test_a_cosine_does_not_depend_on_the_size_of_codes(size, n_queries, options)
 def test_products_beyond_float32_are_refused():
     index = CodeIndex(K, "inner")
     index.add(1e17 * codes(), range(N))
-    with pytest.raises(EigenmapError, match=r"queries are too large for inner products: row 0 has the norm .*e\+19"):
+    with pytest.raises(EigenmapError, match=r"queries.*row 0.*e\+19"):
         index.search(np.float32(1e19) * codes(1))
-    with pytest.raises(
-        EigenmapError, match=r'codes are too large for inner products: row 1 .* use the metric "cosine"'
-    ):
+    with pytest.raises(EigenmapError, match=r'codes.*row 1.*"cosine"'):
         index.add(codes(2) * np.array([[1], [1e20]]), [N, N + 1])
     assert len(index) == N
     queries = 1e17 * codes(3, seed=1)
@@ -85,7 +83,7 @@ def test_codes_that_the_steps_of_int8_do_not_span_are_refused(metric):
     index.add(codes() * np.where(np.arange(K) == 3, 1e-6, 1), range(N))
     odd = codes(2, seed=1)
     odd[0, 3] = 0
-    with pytest.raises(EigenmapError, match=f"the code of {N + 1} is too large"):
+    with pytest.raises(EigenmapError, match=f"{N + 1}.*too large"):
         index.add(odd, [N, N + 1])
     assert len(index) == N
 
@@ -93,7 +91,7 @@ def test_codes_that_the_steps_of_int8_do_not_span_are_refused(metric):
 def test_inner_products_of_larger_codes_are_refused_in_int8_unless_little_is_lost():
     index = CodeIndex(K, "inner", precision="int8")
     index.add(codes(), range(N))
-    with pytest.raises(EigenmapError, match=f"the code of {N + 1} is too large for the int8 steps of this index"):
+    with pytest.raises(EigenmapError, match=f"{N + 1}.*int8"):
         index.add(codes(2, seed=1) * np.array([[1], [10]]), [N, N + 1])
     row = codes(1, seed=1)
     row[0, 0] = 1.02 * index.backend.codec.steps[0] * 127
@@ -121,9 +119,7 @@ def every_read(index):
 def refused(index, name, which):
     for number, read in enumerate(every_read(index)):
         if number in which:
-            with pytest.raises(
-                EigenmapError, match=rf"{name} is damaged: .*; restore it from a copy, or make the index again"
-            ):
+            with pytest.raises(EigenmapError, match=f"{name}.*damaged"):
                 read()
 
 
@@ -155,7 +151,7 @@ def test_metadata_without_end_is_named(tmp_path):
 @pytest.mark.parametrize("row", [-1, N, 2**62])
 def test_rows_that_are_gone_and_never_were_there_are_named(folder, row):
     overwrite(folder / "deleted.bin", 0, np.int64(row).tobytes())
-    with pytest.raises(EigenmapError, match=r"deleted.bin is damaged: it names rows that are not there"):
+    with pytest.raises(EigenmapError, match=r"deleted\.bin.*damaged"):
         CodeIndex.open(folder)
 
 
@@ -166,7 +162,7 @@ def test_ends_of_texts_that_cannot_be_are_named(folder):
 
 def test_a_codec_of_other_rows_is_named(folder):
     (folder / "codec.json").write_text('{"kind": "float16"}')
-    with pytest.raises(EigenmapError, match=r"codec\.json is missing, truncated or damaged"):
+    with pytest.raises(EigenmapError, match=r"codec\.json.*damaged"):
         CodeIndex.open(folder)
 
 

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eigenmap.core.errors import EigenmapError
-from eigenmap.search import CodeIndex, stopping
+from eigenmap.search import CodeIndex, cancellation
 from eigenmap.search.filters import Condition, NestedError, conditions, meets, parse
 
 ITEM = {"label": "cat", "year": 2021, "sharp": True, "score": 0.5, "owner": None}
@@ -52,13 +52,13 @@ def test_conditions_that_an_item_does_not_meet(where):
 @pytest.mark.parametrize(
     ("where", "message"),
     [
-        ("label=cat", "where must be a mapping"),
-        ({1: "cat"}, "names a field by a text"),
-        ({"label": {}}, "the filter on 'label' is empty"),
-        ({"label": {"like": "c%"}}, "comparisons are ==, !=, <, <=, >, >=, in"),
-        ({"label": {"in": "cat"}}, 'needs a list for "in"'),
-        ({"score": float("nan")}, "must be a text, a finite number"),
-        ({"label": {"==": object()}}, "must be a text"),
+        ("label=cat", "where.*mapping"),
+        ({1: "cat"}, "field"),
+        ({"label": {}}, "'label'.*empty"),
+        ({"label": {"like": "c%"}}, "==, !=, <, <=, >, >=, in"),
+        ({"label": {"in": "cat"}}, 'list.*"in"'),
+        ({"score": float("nan")}, "text.*finite"),
+        ({"label": {"==": object()}}, "text"),
     ],
 )
 def test_what_is_no_filter_is_explained(where, message):
@@ -78,7 +78,7 @@ def test_conditions_as_words():
     }
     assert parse(["label = cat", "year >= 2020"]) == parse(["label=cat", "year>=2020"])
     for word in ("cat", "=cat", ">=3", "", "year=>2020", "year>>2020", "label===cat", "label=!cat"):
-        with pytest.raises(EigenmapError, match="is no condition"):
+        with pytest.raises(EigenmapError, match="condition"):
             parse([word])
 
 
@@ -153,7 +153,7 @@ def test_a_search_by_a_filter_can_be_stopped():
         asked.append(True)
         return len(asked) > 10
 
-    with pytest.raises(stopping.StoppedError), stopping.when(unwanted):
+    with pytest.raises(cancellation.SearchCancelledError), cancellation.cancel_when(unwanted):
         index.search(np.ones(2), where={"n": {">=": 0}})
     assert len(asked) == 11  # it went on for no other item
     assert len(index.search(np.ones(2), where={"n": {">=": 990}}).ids[0]) == 10  # and the next is none the worse

@@ -99,16 +99,16 @@ def test_an_id_may_come_back(index):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda index: index.delete([3, 77]), "there is no item with the id 77"),
-        (lambda index: index.update(codes(2), [3, 77]), "there is no item with the id 77"),
-        (lambda index: index.add(codes(2), [77, 3]), "the id 3 is there already"),
-        (lambda index: index.upsert(codes(2), [77, 77]), "the id 77 is there already"),
-        (lambda index: index.upsert(codes(1), ["x"]), "all strings or all whole numbers"),
-        (lambda index: index.codes([77]), "there is no item with the id 77"),
-        (lambda index: index.update(codes(1), [3], [{"a": {}}]), "must be a text"),
+        (lambda index: index.delete([3, 77]), "no item.*77"),
+        (lambda index: index.update(codes(2), [3, 77]), "no item.*77"),
+        (lambda index: index.add(codes(2), [77, 3]), "id 3.*already"),
+        (lambda index: index.upsert(codes(2), [77, 77]), "id 77.*already"),
+        (lambda index: index.upsert(codes(1), ["x"]), "strings"),
+        (lambda index: index.codes([77]), "no item.*77"),
+        (lambda index: index.update(codes(1), [3], [{"a": {}}]), "text"),
         (lambda index: index.search(codes(1), where={"a": {"~": 1}}), "comparisons are"),
-        (lambda index: index.search(codes(1), dim=4, funnel=[(4, 4)]), "funnel names all stages"),
-        (lambda index: index.search(codes(1), dim="auto", shortlist=4), "chooses all stages"),
+        (lambda index: index.search(codes(1), dim=4, funnel=[(4, 4)]), "funnel.*stages"),
+        (lambda index: index.search(codes(1), dim="auto", shortlist=4), "stages"),
     ],
 )
 def test_a_change_that_cannot_be_made_changes_nothing(index, change, message):
@@ -175,9 +175,9 @@ def test_an_index_of_another_model_is_refused(tmp_path):
     index = CodeIndex(K, where=tmp_path / "a", fingerprint="f" * 64)
     index.add(codes(2), [1, 2])
     assert len(CodeIndex.open(tmp_path / "a", fingerprint="f" * 64)) == 2
-    with pytest.raises(EigenmapError, match="holds codes of the model ffffffffffff, not of the model eeeeeeeeeeee"):
+    with pytest.raises(EigenmapError, match=r"ffffffffffff.*eeeeeeeeeeee"):
         CodeIndex.open(tmp_path / "a", fingerprint="e" * 64)
-    with pytest.raises(EigenmapError, match="holds codes of no known model, not of"):
+    with pytest.raises(EigenmapError, match="no known model"):
         CodeIndex(K).require_model("e" * 64)
 
 
@@ -186,7 +186,7 @@ def test_an_empty_index_on_disk_is_opened_and_filled(tmp_path):
         pass
     index = CodeIndex.open(tmp_path / "a")
     assert len(index) == 0 and index.ids == [] and list(index.batches()) == []
-    with pytest.raises(EigenmapError, match="the index is empty"):
+    with pytest.raises(EigenmapError, match="empty"):
         index.search(codes(1))
     index.add(codes(3), ["a", "b", "c"])
     assert CodeIndex.open(tmp_path / "a").ids == ["a", "b", "c"]

@@ -160,24 +160,24 @@ def test_ids_are_kept_as_they_were_given(ids, kept, tmp_path):
 
 @pytest.mark.parametrize("dim", [0, K + 1, -1, "x", 2.5, True])
 def test_a_dim_out_of_range_says_what_is_allowed(dim):
-    with pytest.raises(EigenmapError, match=rf"^dim must be a whole number from 1 to {K}, not "):
+    with pytest.raises(EigenmapError, match=f"^dim .*1 to {K}"):
         index_of().search(codes(1), dim=dim)
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"top": 0}, "top must be a whole number of at least 1, not 0"),
-        ({"top": "x"}, "top must be a whole number"),
-        ({"queries": codes(2, 5)}, f"queries have 5 features, but this index holds codes of {K}: give queries of {K}$"),
-        ({"queries": codes(2, 5), "dim": 4}, f"give queries of {K}, or already cut at dim = 4$"),
-        ({"queries": np.full((2, K), np.inf)}, "queries hold NaN or infinite values, first in row 0"),
-        ({"queries": np.zeros((2, 2, K))}, "queries must be a matrix with one code per row"),
-        ({"queries": [["a"] * K]}, "queries must be a matrix of numbers"),
-        ({"shortlist": 20}, "shortlist_dim and shortlist go together"),
-        ({"shortlist_dim": 4}, "shortlist_dim and shortlist go together"),
-        ({"shortlist_dim": 6, "shortlist": 20, "dim": 5}, "shortlist_dim must be a whole number from 1 to 5, not 6"),
-        ({"shortlist_dim": 2, "shortlist": 5, "top": 6}, "shortlist must be a whole number of at least 6, not 5"),
+        ({"top": 0}, "top.*1.*0"),
+        ({"top": "x"}, "top"),
+        ({"queries": codes(2, 5)}, f"5 features.*{K}"),
+        ({"queries": codes(2, 5), "dim": 4}, f"{K}.*dim = 4"),
+        ({"queries": np.full((2, K), np.inf)}, "queries.*NaN.*row 0"),
+        ({"queries": np.zeros((2, 2, K))}, "queries.*matrix"),
+        ({"queries": [["a"] * K]}, "queries.*numbers"),
+        ({"shortlist": 20}, "shortlist_dim.*shortlist"),
+        ({"shortlist_dim": 4}, "shortlist_dim.*shortlist"),
+        ({"shortlist_dim": 6, "shortlist": 20, "dim": 5}, "shortlist_dim.*1.*5.*6"),
+        ({"shortlist_dim": 2, "shortlist": 5, "top": 6}, "shortlist.*6.*5"),
     ],
 )
 def test_a_search_that_cannot_be_made_says_why(arguments, message):
@@ -188,20 +188,20 @@ def test_a_search_that_cannot_be_made_says_why(arguments, message):
 @pytest.mark.parametrize(
     ("added", "ids", "message"),
     [
-        (codes(2, 5), ["a", "b"], f"codes have 5 features, but this index holds codes of {K}"),
-        (np.where(np.arange(3)[:, None] == 1, np.nan, codes(3)), list("abc"), "codes hold NaN .* first in row 1"),
+        (codes(2, 5), ["a", "b"], f"codes.*5 features.*{K}"),
+        (np.where(np.arange(3)[:, None] == 1, np.nan, codes(3)), list("abc"), "codes.*NaN.*row 1"),
         (np.full((1, K), 1e300), ["a"], "infinite"),
-        (codes(K)[0], ["a"], "codes must be a matrix"),
-        (codes(2), ["a"], "2 codes but 1 ids"),
-        (codes(2) * 1j, ["a", "b"], "codes must be a matrix of numbers"),
-        (codes(2), "ab", "not a single text"),
-        (codes(2), None, "ids must be a list with one id per code, not None"),
-        (codes(2), ["a", "a"], "the id 'a' is there already"),
-        (codes(2), ["a", "item 3"], "the id 'item 3' is there already"),
-        (codes(2), ["a", 1], "all strings or all whole numbers"),
-        (codes(2), [1, 2], "all strings or all whole numbers .* 'item 0' and 1"),
-        (codes(1), [1.5], "a string or a whole number, not 1.5"),
-        (codes(1), [True], "a string or a whole number, not True"),
+        (codes(K)[0], ["a"], "codes.*matrix"),
+        (codes(2), ["a"], "2 codes.*1 ids"),
+        (codes(2) * 1j, ["a", "b"], "codes.*numbers"),
+        (codes(2), "ab", "text"),
+        (codes(2), None, "ids.*None"),
+        (codes(2), ["a", "a"], "'a'.*already"),
+        (codes(2), ["a", "item 3"], "'item 3'.*already"),
+        (codes(2), ["a", 1], "strings"),
+        (codes(2), [1, 2], "strings.*'item 0' and 1"),
+        (codes(1), [1.5], "string.*1.5"),
+        (codes(1), [True], "string.*True"),
     ],
 )
 def test_codes_that_cannot_be_added_say_why_and_change_nothing(added, ids, message):
@@ -213,18 +213,18 @@ def test_codes_that_cannot_be_added_say_why_and_change_nothing(added, ids, messa
 
 
 def test_no_queries_and_no_rows_are_no_numbers():
-    with pytest.raises(EigenmapError, match="queries must be a whole number of at least 1, not 0"):
+    with pytest.raises(EigenmapError, match=r"queries.*1.*0"):
         index_of().recall(queries=0)
-    with pytest.raises(EigenmapError, match="rows must be a whole number of at least 1, not 0"):
+    with pytest.raises(EigenmapError, match=r"rows.*1.*0"):
         index_of().batches(0)
 
 
 def test_an_empty_index_cannot_be_searched_or_saved(tmp_path):
     empty = CodeIndex(K)
     empty.add(np.zeros((0, K)), [])
-    with pytest.raises(EigenmapError, match="the index is empty; add codes before searching"):
+    with pytest.raises(EigenmapError, match=r"empty.*search"):
         empty.search(codes(1))
-    with pytest.raises(EigenmapError, match="the index is empty; add codes before saving"):
+    with pytest.raises(EigenmapError, match=r"empty.*sav"):
         empty.save(tmp_path / "index")
     assert list(tmp_path.iterdir()) == []
 
@@ -232,9 +232,9 @@ def test_an_empty_index_cannot_be_searched_or_saved(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((0,), "n_components must be a whole number of at least 1"),
-        (("x",), "n_components must be"),
-        ((4, "l2"), "metric must be one of cosine, inner, not 'l2'"),
+        ((0,), "n_components.*1"),
+        (("x",), "n_components"),
+        ((4, "l2"), "metric.*'l2'"),
     ],
 )
 def test_an_index_that_cannot_be_made_says_why(arguments, message):
@@ -258,7 +258,7 @@ def test_a_budget_of_bits_ranks_by_relevance_or_by_cosine():
         np.testing.assert_allclose(results.scores, -np.sort(-scores, axis=1)[:, :10], atol=1e-5)
         found[ranking] = np.mean([len(set(a) & set(b)) for a, b in zip(results.ids, truth, strict=True)])
     assert found["cosine"] > found["relevance"]
-    with pytest.raises(EigenmapError, match="ranking must be one of relevance, cosine, not 'l2'"):
+    with pytest.raises(EigenmapError, match=r"ranking.*relevance, cosine.*'l2'"):
         index.rank_by("l2")
     exact.rank_by("cosine")
     assert exact.search(queries).ids == truth
@@ -268,16 +268,16 @@ def test_levels_that_were_learned_from_few_codes_do_not_describe_many(tmp_path):
     index = CodeIndex(K, where=tmp_path / "few", precision="bits", bytes_per_item=4)
     index.add(codes(5), range(5))
     index.upsert(codes(10, seed=1), range(10))  # twice as many
-    with pytest.raises(EigenmapError, match="learned from the first 5 codes, too few to describe 11"):
+    with pytest.raises(EigenmapError, match=r"5 codes.*11"):
         index.add(codes(1), [10])
     again = CodeIndex.open(tmp_path / "few")
-    with pytest.raises(EigenmapError, match="some thousand codes in the first addition"):
+    with pytest.raises(EigenmapError, match="thousand"):
         again.add(codes(1), [10])
     assert len(again) == 10
     index = CodeIndex(K, precision="bits", bytes_per_item=4)
     index.add(codes(300), range(300))
     index.add(codes(2700), range(300, 3000))
-    with pytest.raises(EigenmapError, match="too few to describe 3,001"):
+    with pytest.raises(EigenmapError, match="3,001"):
         index.add(codes(1), [3000])
 
 

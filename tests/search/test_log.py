@@ -2,10 +2,10 @@
 
 import pytest
 
-from eigenmap.search.log import DamagedLogError, Log, State, read_log
+from eigenmap.search.log import DamagedLogError, IndexState, Log, read_log
 
 STATES = [
-    State("str", {"ids.bin": n, "ids.ends": 8 * n}, {"ids.bin": 7 * n, "ids.ends": n}, {"index.json": 5})
+    IndexState("str", {"ids.bin": n, "ids.ends": 8 * n}, {"ids.bin": 7 * n, "ids.ends": n}, {"index.json": 5})
     for n in range(1, 5)
 ]
 
@@ -54,7 +54,7 @@ def test_no_flipped_bit_loses_a_line_in_silence():
 @pytest.mark.parametrize("order", ["1234", "0234", "01134", "02134", "0124", "00123", "01324"])
 def test_lines_that_are_lost_repeated_or_moved_are_noticed(order):
     lines = written()[0].splitlines(keepends=True)
-    with pytest.raises(DamagedLogError, match="does not follow the one before it"):
+    with pytest.raises(DamagedLogError, match="follow"):
         read_log(b"".join(lines[int(number)] for number in order))
 
 
@@ -70,7 +70,7 @@ def test_a_compacted_log_says_the_same_and_goes_on():
 def test_a_log_of_another_file_is_not_continued():
     content, _ = written()
     _, other = written(STATES[:2])
-    with pytest.raises(DamagedLogError, match="line 6 does not follow"):
+    with pytest.raises(DamagedLogError, match=r"line 6.*follow"):
         read_log(content + other.next(STATES[3])[0])
 
 
@@ -95,5 +95,5 @@ def test_what_is_no_log_is_refused(content):
     ],
 )
 def test_a_line_that_makes_no_sense_is_refused(entries):
-    with pytest.raises(ValueError, match="it describes no index"):
-        State.from_json(entries)
+    with pytest.raises(ValueError, match="no index"):
+        IndexState.from_json(entries)

@@ -106,12 +106,12 @@ def test_what_is_pickled_is_the_place_and_how_it_is_opened(tmp_path, monkeypatch
     other = CodeIndex(K, fingerprint="e" * 64)
     other.add(codes(3), range(3))
     other.save(tmp_path / "index", overwrite=True)
-    with pytest.raises(EigenmapError, match="holds codes of the model eeeeeeeeeeee"):
+    with pytest.raises(EigenmapError, match="model eeeeeeeeeeee"):
         pickle.loads(sent)
 
 
 def test_an_index_in_memory_says_why_it_cannot_be_pickled():
     index = CodeIndex(K)
     index.add(codes(3), range(3))
-    with pytest.raises(EigenmapError, match=r"an index in memory cannot be pickled, .* save it"):
+    with pytest.raises(EigenmapError, match="pickled"):
         pickle.dumps(index)

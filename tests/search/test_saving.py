@@ -8,8 +8,8 @@ import pytest
 from eigenmap import Eigenmap
 from eigenmap.core.errors import EigenmapError
 from eigenmap.search import CodeIndex
-from eigenmap.search.backend import About, Batch
-from eigenmap.search.saving import build, joined
+from eigenmap.search.backend import IndexSpec, ItemBatch
+from eigenmap.search.saving import build_index, joined
 
 K = 12
 MODEL = Path(__file__).parents[1] / "compatibility" / "v0_1" / "graph" / "model"
@@ -19,7 +19,7 @@ def batches(sizes):
     rng, start = np.random.default_rng(0), 0
     for size in sizes:
         ids = list(range(start, start + size))
-        yield Batch(ids, rng.standard_normal((size, K)).astype(np.float32), [{"n": n} for n in ids])
+        yield ItemBatch(ids, rng.standard_normal((size, K)).astype(np.float32), [{"n": n} for n in ids])
         start += size
 
 
@@ -31,7 +31,10 @@ def test_batches_are_joined_until_they_are_large_enough():
 
 @pytest.mark.parametrize("options", [{}, {"precision": "bits", "bytes_per_item": 4}, {"precision": "int8"}])
 def test_a_stream_becomes_what_adding_it_makes(tmp_path, options):
-    assert build(About(K, **options), batches([5, 300, 40]), tmp_path / "a", overwrite=False, model_dir=None) == 345
+    assert (
+        build_index(IndexSpec(K, **options), batches([5, 300, 40]), tmp_path / "a", overwrite=False, model_dir=None)
+        == 345
+    )
     built, added = CodeIndex.open(tmp_path / "a"), CodeIndex(K, **options)
     (whole,) = joined(batches([5, 300, 40]))
     added.add(whole.codes, whole.ids, whole.metadata)
@@ -47,12 +50,12 @@ def test_a_stream_that_breaks_off_leaves_nothing(tmp_path):
         raise EigenmapError("gone")
 
     with pytest.raises(EigenmapError, match="gone"):
-        build(About(K), broken(), tmp_path / "a", overwrite=False, model_dir=None)
-    with pytest.raises(EigenmapError, match="there are no codes to index"):
-        build(About(K), [], tmp_path / "a", overwrite=False, model_dir=None)
+        build_index(IndexSpec(K), broken(), tmp_path / "a", overwrite=False, model_dir=None)
+    with pytest.raises(EigenmapError, match="no codes"):
+        build_index(IndexSpec(K), [], tmp_path / "a", overwrite=False, model_dir=None)
     twice = [*batches([3]), *batches([3])]
-    with pytest.raises(EigenmapError, match="the id 0 is there already"):
-        build(About(K), twice, tmp_path / "a", overwrite=False, model_dir=None)
+    with pytest.raises(EigenmapError, match=r"id 0.*already"):
+        build_index(IndexSpec(K), twice, tmp_path / "a", overwrite=False, model_dir=None)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -62,8 +65,8 @@ def test_a_disk_that_is_full_is_told_in_a_sentence(tmp_path, monkeypatch):
 
     shutil.copytree(MODEL, tmp_path / "model")
     monkeypatch.setattr("shutil.copyfile", full)
-    with pytest.raises(EigenmapError, match=r"/a cannot be written: No space left on device$"):
-        build(About(K), batches([3]), tmp_path / "a", overwrite=False, model_dir=tmp_path / "model")
+    with pytest.raises(EigenmapError, match=r"/a .*No space left"):
+        build_index(IndexSpec(K), batches([3]), tmp_path / "a", overwrite=False, model_dir=tmp_path / "model")
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
 
 
@@ -81,16 +84,14 @@ def test_of_a_run_only_the_model_is_kept(tmp_path):
 def test_a_model_that_did_not_make_the_codes_is_refused(tmp_path):
     """As after a `fit --force` while the images were encoded: codes of one model beside another would find nothing."""
     stream, fingerprint = list(batches([3])), Eigenmap.fingerprint(MODEL)
-    build(About(K, fingerprint=fingerprint), stream, tmp_path / "a", overwrite=False, model_dir=MODEL)
+    build_index(IndexSpec(K, fingerprint=fingerprint), stream, tmp_path / "a", overwrite=False, model_dir=MODEL)
     assert Eigenmap.fingerprint(tmp_path / "a" / "model") == fingerprint
     other = CodeIndex(K, fingerprint="0" * 64)
     other.add(np.ones((1, K)), [0])
     for write in (
-        lambda: build(other.about, stream, tmp_path / "b", overwrite=False, model_dir=MODEL),
+        lambda: build_index(other.about, stream, tmp_path / "b", overwrite=False, model_dir=MODEL),
         lambda: other.save(tmp_path / "b", model_dir=MODEL),
     ):
-        with pytest.raises(
-            EigenmapError, match=f"holds the model {fingerprint[:12]}, and the codes are of .* 0{{12}};"
-        ):
+        with pytest.raises(EigenmapError, match=f"{fingerprint[:12]}.*000000000000"):
             write()
     assert [path.name for path in tmp_path.iterdir()] == ["a"]

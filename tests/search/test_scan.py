@@ -3,10 +3,10 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from eigenmap.search import scan, stopping
+from eigenmap.search import cancellation, scan
 from eigenmap.search.codecs import FloatCodec
 from eigenmap.search.columns import Columns
-from eigenmap.search.scan import Scanner, best, comparable, divisors
+from eigenmap.search.scan import Scanner, comparable, divisors, top_scores
 
 K, N = 20, 300
 
@@ -56,22 +56,22 @@ def test_a_scan_that_nobody_waits_for_ends_between_two_blocks(monkeypatch, n_que
         monkeypatch.setattr(Columns, name, lambda *a, method=method: read.append(a[1:]) or method(*a))
     whole = of.scan(queries, 5, None)[1]
     at_once, read[:] = len(read), []
-    with stopping.when(lambda: len(read) > at_once // 2), pytest.raises(stopping.StoppedError):
+    with cancellation.cancel_when(lambda: len(read) > at_once // 2), pytest.raises(cancellation.SearchCancelledError):
         of.scan(queries, 5, None)
     assert at_once // 2 < len(read) < at_once
-    with stopping.when(lambda: False):
+    with cancellation.cancel_when(lambda: False):
         np.testing.assert_array_equal(of.scan(queries, 5, None)[1], whole)
     candidates, read[:] = np.tile(np.arange(N), (n_queries, 1)), []
-    with stopping.when(lambda: bool(read)):
+    with cancellation.cancel_when(lambda: bool(read)):
         if n_queries == 1:  # one block
             of.rerank(queries, candidates, 5)
         else:
-            with pytest.raises(stopping.StoppedError):
+            with pytest.raises(cancellation.SearchCancelledError):
                 of.rerank(queries, candidates, 5)
     assert len(read) == 1
-    with stopping.when(lambda: True):
+    with cancellation.cancel_when(lambda: True):
         for work in (lambda: of.rerank(queries, candidates, 5), lambda: scanner().scan(queries, 5, None)):
-            with pytest.raises(stopping.StoppedError):
+            with pytest.raises(cancellation.SearchCancelledError):
                 work()
 
 
@@ -90,7 +90,7 @@ def test_what_is_kept_stays_within_the_memory_given():
     for dim in range(2, K + 1):
         of.scan(codes(1)[:, :dim].copy(), 5, None)
         of.scan(codes(20)[:, :dim].copy(), 5, None)
-        kept = sum(lengths.squares.nbytes + lengths.norms.nbytes for lengths in of._lengths.values())
+        kept = sum(norms.squares.nbytes + norms.norms.nbytes for norms in of._norms.values())
         assert 0 < kept <= of.memory_bytes // 2
         assert sum(prefix.nbytes for _, prefix in of._kept.values()) <= of.memory_bytes
 
@@ -136,8 +136,8 @@ def test_rows_beyond_the_range_of_squares():
 def test_the_best_are_sorted_and_ties_go_to_the_first_row():
     scores = np.array([[1, 3, 3, 2, 0, 0, 0, 0, 0]], np.float32)
     rows = np.array([[5, 9, 4, 1, 10, 11, 12, 13, 14]])
-    assert best(scores, rows, 2)[1].tolist() == [[4, 9]]
-    assert best(scores, rows, 4)[1].tolist() == [[4, 9, 1, 5]]
+    assert top_scores(scores, rows, 2)[1].tolist() == [[4, 9]]
+    assert top_scores(scores, rows, 4)[1].tolist() == [[4, 9, 1, 5]]
 
 
 def test_means_of_unit_codes_are_not_divided_by_their_norm_at_full_length():

@@ -155,10 +155,10 @@ def test_a_place_is_a_folder_or_a_file_of_many_images(tmp_path):
 
 def test_a_damaged_note_is_named(index, tmp_path):
     (tmp_path / "an.index" / "sources.json").write_text("[")
-    with pytest.raises(EigenmapError, match=r"an\.index/sources\.json is damaged"):
+    with pytest.raises(EigenmapError, match=r"an\.index/sources\.json.*damaged"):
         put(index, tmp_path / "camera2", FILES, 1)
     assert len(index) == 3
     for note in ({}, {"sources": 3}, {"sources": [[1]]}):
-        with pytest.raises(EigenmapError, match=r"sources\.json of the index is damaged"):
+        with pytest.raises(EigenmapError, match=r"sources\.json.*damaged"):
             Sources.from_json(note)
     assert Sources.from_json(Sources().with_source(Path("a"))[0].as_json()) == Sources().with_source(Path("a"))[0]

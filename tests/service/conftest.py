@@ -9,7 +9,7 @@ import torch
 
 from eigenmap import fit_images
 from eigenmap.service.app import create_app
-from eigenmap.service.state import Explorer
+from eigenmap.service.explorer import Explorer
 from tests.cli.run import succeed
 from tests.end_to_end.photos import pictures, write_photos
 from tests.service.running import serving

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,9 +13,9 @@ import pytest
 from PIL import Image
 
 from eigenmap.service.app import create_app
-from eigenmap.service.state import Explorer
+from eigenmap.service.explorer import Explorer
+from eigenmap.service.scheduling import Limits
 from eigenmap.service.thumbnails import StoredPictures
-from eigenmap.service.work import Limits
 from tests.service.running import serving
 
 STATIC = ("style.css", "app.js", "api.js", "charts.js", "gallery.js", "map.js", "search.js")
@@ -96,21 +97,21 @@ def test_random_features(client: httpx.Client) -> None:
 @pytest.mark.parametrize(
     ("parameters", "status", "reason"),
     [
-        ({}, 422, "give one of them"),
-        ({"id": "a", "key": "b"}, 422, "give one of them"),
-        ({"id": "gone.jpg"}, 404, "no item with this id"),
-        ({"key": "*"}, 404, "no item with this key"),
-        ({"id": "disc/1.png", "dim": 9}, 422, "from 1 to 8, not 9"),
+        ({}, 422, "id.*key"),
+        ({"id": "a", "key": "b"}, 422, "id.*key"),
+        ({"id": "gone.jpg"}, 404, "no item"),
+        ({"key": "*"}, 404, "no item"),
+        ({"id": "disc/1.png", "dim": 9}, 422, "1 to 8.*9"),
         ({"id": "disc/1.png", "dim": 0}, 422, "dim: "),
         ({"id": "disc/1.png", "dim": "x"}, 422, "dim: "),
         ({"id": "disc/1.png", "top": 10_000}, 422, "top: "),
-        ({"id": "disc/1.png", "where": "bars"}, 422, "is no condition"),
+        ({"id": "disc/1.png", "where": "bars"}, 422, "condition"),
         ({"id": "disc/1.png", "features": "best"}, 422, "features: "),
     ],
 )
 def test_mistakes_in_a_search(client: httpx.Client, parameters: dict[str, Any], status: int, reason: str) -> None:
     answer = client.get("/api/search", params=parameters)
-    assert answer.status_code == status and reason in answer.json()["detail"]
+    assert answer.status_code == status and re.search(reason, answer.json()["detail"])
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from PIL import Image
 from eigenmap.core.folders import exchange
 from eigenmap.search import CodeIndex
 from eigenmap.service.app import create_app
-from eigenmap.service.state import Explorer, key_of
+from eigenmap.service.explorer import Explorer, key_of
 from tests.cli.run import succeed
 from tests.service.running import serving
 

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
-from eigenmap.service.metrics import BUCKETS, Metrics
+from eigenmap.service.metrics import BUCKETS, ServiceMetrics
 
 
 def test_requests_are_counted_and_timed() -> None:
-    metrics = Metrics()
+    metrics = ServiceMetrics()
     for status, seconds in ((200, 0.001), (200, 0.03), (429, 7.0)):
         metrics.count("/api/search", status, seconds)
     lines = metrics.text([("eigenmap_items", "gauge", "Items.", 12.0)]).splitlines()

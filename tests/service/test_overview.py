@@ -5,15 +5,15 @@ import base64
 import numpy as np
 
 from eigenmap.search import CodeIndex
-from eigenmap.search.backend import Batch
+from eigenmap.search.backend import ItemBatch
 from eigenmap.service.overview import BINS, OTHER, Overview, sample
 
 
-def items(n: int = 300, k: int = 6) -> Batch:
+def items(n: int = 300, k: int = 6) -> ItemBatch:
     rng = np.random.default_rng(0)
     codes = rng.normal(size=(n, k)).astype(np.float32)
     metadata = [{"label": f"l{i % 3}"} if i % 5 else {} for i in range(n)]
-    return Batch([f"i{j}" for j in range(n)], codes, metadata)
+    return ItemBatch([f"i{j}" for j in range(n)], codes, metadata)
 
 
 def test_each_feature_shows_its_ends_and_its_distribution() -> None:
@@ -53,7 +53,7 @@ def test_the_map_holds_every_place() -> None:
 
 
 def test_a_feature_without_spread_has_a_place_too() -> None:
-    flat = Batch(["a", "b"], np.zeros((2, 2), np.float32), [{}, {}])
+    flat = ItemBatch(["a", "b"], np.zeros((2, 2), np.float32), [{}, {}])
     assert base64.b64decode(Overview(flat).map(1, 2).points) == bytes(8)
     assert Overview(flat).class_codes() is None
 
@@ -63,7 +63,7 @@ def test_items_have_the_class_of_their_label() -> None:
     codes = view.class_codes()
     assert view.classes == ["l0", "l1", "l2"] and codes is not None
     assert list(base64.b64decode(codes)) == [i % 3 if i % 5 else OTHER for i in range(30)]
-    many = Batch(
+    many = ItemBatch(
         [str(i) for i in range(40)], np.zeros((40, 1), np.float32), [{"label": f"{i % 20:02}"} for i in range(40)]
     )
     assert len(Overview(many).classes) == 10

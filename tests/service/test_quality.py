@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from eigenmap.search.backend import Batch
-from eigenmap.service.quality import measure
+from eigenmap.search.backend import ItemBatch
+from eigenmap.service.quality import measure_quality
 
 
 def average_precision(hits: list[bool]) -> float:
@@ -11,17 +11,17 @@ def average_precision(hits: list[bool]) -> float:
     return sum(precisions) / len(precisions) if precisions else 0.0
 
 
-def items(n: int, k: int, labels: list[str]) -> Batch:
+def items(n: int, k: int, labels: list[str]) -> ItemBatch:
     rng = np.random.default_rng(0)
     centres = {label: rng.normal(size=k) * np.linspace(2, 0, k) for label in sorted(set(labels))}
     codes = np.stack([centres[label] + rng.normal(size=k) for label in labels]).astype(np.float32)
-    return Batch([str(i) for i in range(n)], codes, [{"label": label} for label in labels])
+    return ItemBatch([str(i) for i in range(n)], codes, [{"label": label} for label in labels])
 
 
 def test_map_is_that_of_a_slow_loop() -> None:
     labels = [f"class {i % 4}" for i in range(200)]  # a space is part of the name
     given = items(200, 8, labels)
-    found = measure(given, several=False)
+    found = measure_quality(given, several=False)
     assert found is not None
     assert (found.dims, found.queries, found.gallery) == ([1, 2, 4, 8], 50, 150)
     for dim, value in zip(found.dims, found.ordered, strict=True):
@@ -38,13 +38,13 @@ def test_map_is_that_of_a_slow_loop() -> None:
 def test_two_items_belong_together_if_they_share_one_of_several_labels() -> None:
     labels = [["cat", "cat dog", "bird"][i % 3] for i in range(60)]
     given = items(60, 4, labels)
-    apart, together = measure(given, several=False), measure(given, several=True)
+    apart, together = measure_quality(given, several=False), measure_quality(given, several=True)
     assert apart is not None and together is not None
     assert together.ordered[-1] > apart.ordered[-1]
 
 
 def test_without_labels_there_is_nothing_to_measure() -> None:
     given = items(20, 4, ["a"] * 20)
-    assert measure(given, several=False) is None  # one label says nothing
-    assert measure(given._replace(metadata=[{}] * 20), several=False) is None
-    assert measure(Batch(["a"], given.codes[:1], [{"label": "a"}]), several=False) is None
+    assert measure_quality(given, several=False) is None  # one label says nothing
+    assert measure_quality(given._replace(metadata=[{}] * 20), several=False) is None
+    assert measure_quality(ItemBatch(["a"], given.codes[:1], [{"label": "a"}]), several=False) is None

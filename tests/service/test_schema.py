@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import httpx
 
-sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
-
-import serve_fuzz
+from benchmarks.service import fuzz
 from tests.service.pictures import mutants
 
 
 def test_generated_requests_get_announced_answers(client: httpx.Client) -> None:
-    statuses = serve_fuzz.fuzz_schema(str(client.base_url).rstrip("/"), 200)
+    statuses = fuzz.fuzz_schema(str(client.base_url).rstrip("/"), 200)
     assert sum(statuses.values()) >= 200
     assert set(statuses) <= {200, 400, 404, 405, 413, 415, 422}
     assert statuses[200] > 40 and statuses[422] > 20
 
 
 def test_mutated_pictures_do_not_stop_the_service(client: httpx.Client) -> None:
-    statuses = serve_fuzz.fuzz_pictures(str(client.base_url).rstrip("/"), list(mutants(60, seed=1)))
+    statuses = fuzz.fuzz_pictures(str(client.base_url).rstrip("/"), list(mutants(60, seed=1)))
     assert sum(statuses.values()) == 60 and set(statuses) <= {200, 413, 415, 422}
 
 

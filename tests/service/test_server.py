@@ -3,22 +3,22 @@ from __future__ import annotations
 import pytest
 
 from eigenmap import EigenmapError
-from eigenmap.service.server import check_address, listen, url
+from eigenmap.service.server import check_exposure, listen, url
 
 
 def test_only_loopback_is_served_without_a_token() -> None:
-    check_address("127.0.0.1", None)
-    check_address("localhost", None)
-    check_address("0.0.0.0", "0123456789abcdef")
+    check_exposure("127.0.0.1", None)
+    check_exposure("localhost", None)
+    check_exposure("0.0.0.0", "0123456789abcdef")
     for host in ("0.0.0.0", "::", "192.168.1.7", "example.org"):
-        with pytest.raises(EigenmapError, match="--token is needed"):
-            check_address(host, None)
+        with pytest.raises(EigenmapError, match=r"--token.*needed"):
+            check_exposure(host, None)
 
 
 @pytest.mark.parametrize("token", ["", "short", "0123456789abcdé", "0123456789abcdef\n"])
 def test_a_token_that_can_be_guessed_or_not_sent_is_refused(token: str) -> None:
-    with pytest.raises(EigenmapError, match="16 characters or more"):
-        check_address("127.0.0.1", token)
+    with pytest.raises(EigenmapError, match="16 characters"):
+        check_exposure("127.0.0.1", token)
 
 
 def test_a_port_that_is_taken_or_makes_no_sense() -> None:
@@ -26,9 +26,9 @@ def test_a_port_that_is_taken_or_makes_no_sense() -> None:
         port = first.getsockname()[1]
         assert url("127.0.0.1", first, None) == f"http://127.0.0.1:{port}/"
         assert url("0.0.0.0", first, "secret").endswith(f":{port}/?token=secret")
-        with pytest.raises(EigenmapError, match=f"cannot listen on 127.0.0.1, port {port}"):
+        with pytest.raises(EigenmapError, match=f"127.0.0.1, port {port}"):
             listen("127.0.0.1", port)
-    with pytest.raises(EigenmapError, match="0 to 65535, not 70000"):
+    with pytest.raises(EigenmapError, match=r"65535.*70000"):
         listen("127.0.0.1", 70_000)
-    with pytest.raises(EigenmapError, match=r"cannot listen on no\.such.host.invalid"):
+    with pytest.raises(EigenmapError, match=r"no\.such.host.invalid"):
         listen("no.such.host.invalid", 0)

@@ -54,7 +54,7 @@ def test_pictures_are_stored_all_or_none(tmp_path: Path) -> None:
 
 def test_a_damaged_store_is_named(tmp_path: Path) -> None:
     (tmp_path / FILE).write_bytes(b"this is no database" * 100)
-    with pytest.raises(EigenmapError, match=r"thumbnails in .* cannot be read"):
+    with pytest.raises(EigenmapError, match=r"thumbnails.*read"):
         StoredPictures(tmp_path).read("a")
 
 
@@ -68,7 +68,7 @@ def test_pictures_of_a_folder_stay_inside_it(tmp_path: Path) -> None:
     assert opened(folder.read("a.png")).size == (256, 256)
     for name in ("../secret.png", str(tmp_path / "secret.png"), "x/../../secret.png", "gone.png", "words.txt", "a\0b"):
         assert folder.read(name) is None
-    with pytest.raises(EigenmapError, match="is no folder"):
+    with pytest.raises(EigenmapError, match=r"gone.*folder"):
         FolderPictures(tmp_path / "gone")
 
 

@@ -110,5 +110,5 @@ def test_norms_of_a_frozen_encoder_stay_as_they_are() -> None:
 
 
 def test_more_chunks_than_items_is_a_clear_error() -> None:
-    with pytest.raises(EigenmapError, match="accumulate is 33, but a batch has only 32 items"):
+    with pytest.raises(EigenmapError, match=r"accumulate.*33.*32"):
         one_step(ToyNetwork(), ToyRelation().batch(0), 33)

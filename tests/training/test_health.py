@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from eigenmap.core.batch import Batch
 from eigenmap.core.errors import EigenmapError
-from eigenmap.spectrum import unit_rows
+from eigenmap.spectrum import unit_rms_rows
 from eigenmap.training.config import TrainingConfig
 from eigenmap.training.health import (
     PAIRS,
@@ -124,7 +124,7 @@ def test_measure_takes_pairs_or_batches_in_evaluation_mode_and_restores_it() -> 
     health = measure(network, (x, x))
     assert network.training and network.modes == {False} and network.rows == [256, 256, 88] * 2
     assert health.n_components == 12 and health.eigenvalues == pytest.approx([1.0] * 8)
-    assert health.effective_rank == pytest.approx(effective_rank(unit_rows(x)), rel=1e-6)
+    assert health.effective_rank == pytest.approx(effective_rank(unit_rms_rows(x)), rel=1e-6)
     halves = measure(network, lambda: [Batch(x[:300], x[:300]), Batch(x[300:], x[300:])])
     assert halves.effective_rank == pytest.approx(health.effective_rank)
     assert halves.eigenvalues == pytest.approx(health.eigenvalues)
@@ -161,9 +161,9 @@ CONFIG = TrainingConfig(steps=1000, lr=0.3)
 def test_three_low_ranks_in_a_row_are_a_collapse() -> None:
     require_features(history(1.0, 1.0), CONFIG)
     require_features(history(1.0, 1.0, 2.5, 1.0, 1.0), CONFIG)
-    with pytest.raises(CollapseError, match=r"at step 50 .* rank is 1\.00 of 128 features, below 2 for 3 checks"):
+    with pytest.raises(CollapseError, match=r"step 50 .*1\.00 of 128.*3 checks"):
         require_features(history(30.0, 9.0, 1.9, 1.4, 1.0), CONFIG)
-    with pytest.raises(CollapseError, match=r"norm up to 466\).*Try lr=0\.1 or clip_norm=1\."):
+    with pytest.raises(CollapseError, match=r"466.*lr=0\.1.*clip_norm=1\."):
         require_features(history(1.0, 1.0, 1.0), CONFIG)
 
 
@@ -190,9 +190,9 @@ def test_the_limit_is_two_for_many_features_and_less_for_few() -> None:
 
 def test_what_is_not_finite_is_reported_with_two_settings_to_try() -> None:
     require_finite(Record(step=1, loss=1.0, gradient_norm=1.0), CONFIG)
-    with pytest.raises(DivergedError, match=r"before step 1: loss nan.*lr=0\.03\) or clip_norm=1\."):
+    with pytest.raises(DivergedError, match=r"step 1.*nan.*lr=0\.03.*clip_norm=1\."):
         require_finite(Record(step=1, loss=float("nan"), gradient_norm=1.0), CONFIG)
-    with pytest.raises(DivergedError, match=r"or clip_norm=1\."):
+    with pytest.raises(DivergedError, match=r"clip_norm=1\."):
         require_finite(Record(step=1, loss=math.nan, gradient_norm=1.0), TrainingConfig(steps=9, clip_norm=0.0))
     with pytest.raises(DivergedError, match=r"norm inf.*clip_norm=0\.5\."):
         require_finite(Record(step=1, loss=1.0, gradient_norm=math.inf), TrainingConfig(steps=9, clip_norm=5.0))

@@ -89,11 +89,11 @@ def test_two_processes_train_as_one_does(tmp_path: Path) -> None:
 
 def test_a_device_that_is_not_there_is_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(EigenmapError, match="A GPU is asked for, but torch sees none"):
+    with pytest.raises(EigenmapError, match="GPU"):
         start(TrainingConfig(steps=1, accelerator="cuda"))
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-    with pytest.raises(EigenmapError, match="4 devices were asked for, but torch sees 1"):
+    with pytest.raises(EigenmapError, match=r"4 devices.*1"):
         start(TrainingConfig(steps=1, accelerator="cuda", devices=4))
 
 

@@ -8,7 +8,7 @@ from rich.console import Console
 from eigenmap.objectives import build
 from eigenmap.training import TrainingConfig, progress, train
 from eigenmap.training.metrics import Record
-from eigenmap.training.progress import Bar, Lines, Silent, show, summary
+from eigenmap.training.progress import Bar, Lines, Silent, health_summary, progress_display
 from tests.training.toys import ToyNetwork, ToyRelation, held_out
 
 CHECK = Record(
@@ -29,8 +29,8 @@ class Terminal(io.StringIO):
 
 
 def test_the_health_line() -> None:
-    assert summary(CHECK) == "loss -1.235  1,540 pairs/s  held-out rank 37.2 of 128  mu 0.98 0.91 0.50  knn 0.75"
-    assert summary(PLAIN) == "loss -2  900 pairs/s"
+    assert health_summary(CHECK) == "loss -1.235  1,540 pairs/s  held-out rank 37.2 of 128  mu 0.98 0.91 0.50  knn 0.75"
+    assert health_summary(PLAIN) == "loss -2  900 pairs/s"
 
 
 def test_lines_are_printed_at_checks_only() -> None:
@@ -41,7 +41,7 @@ def test_lines_are_printed_at_checks_only() -> None:
     lines.report(CHECK, check=True)
     lines.report(PLAIN, check=False)
     lines.stop()
-    assert file.getvalue() == f"step 50/100  {summary(CHECK)}\n"
+    assert file.getvalue() == f"step 50/100  {health_summary(CHECK)}\n"
 
 
 def test_the_bar_shows_loss_speed_and_the_health_line() -> None:
@@ -58,10 +58,10 @@ def test_the_bar_shows_loss_speed_and_the_health_line() -> None:
 
 
 def test_what_is_shown_suits_the_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert type(show(quiet=True)) is Silent
-    assert type(show(file=io.StringIO())) is Lines
+    assert type(progress_display(quiet=True)) is Silent
+    assert type(progress_display(file=io.StringIO())) is Lines
     monkeypatch.setattr(progress.sys, "stderr", Terminal())
-    assert type(show()) is Bar
+    assert type(progress_display()) is Bar
 
 
 class Spy:
@@ -118,4 +118,4 @@ def test_the_bar_is_put_away_when_a_run_fails() -> None:
 
 def test_where_standard_error_is_closed_nothing_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stderr", None)
-    assert isinstance(show(), Silent)
+    assert isinstance(progress_display(), Silent)

@@ -35,7 +35,7 @@ def test_two_processes_do_not_train_in_one_folder(tmp_path: Path, resume: bool) 
     other = [sys.executable, "-c", HOLD, str(tmp_path)]
     with subprocess.Popen(other, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None and process.stdout.readline() == "held\n"
-        with pytest.raises(EigenmapError, match=r"another process is training in .*: wait for it, or choose another"):
+        with pytest.raises(EigenmapError, match=r"process.*training"):
             run(tmp_path, resume)
         process.kill()  # a process that is killed holds nothing any longer
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
@@ -46,7 +46,7 @@ def test_a_folder_is_free_after_a_run_and_after_one_that_was_refused(tmp_path: P
     run(tmp_path)
     longer = TrainingConfig(**{**vars(CONFIG), "steps": 6})
     for _ in range(2):
-        with pytest.raises(EigenmapError, match="steps was 4 and is now 6"):
+        with pytest.raises(EigenmapError, match=r"steps .*4.*6"):
             train(ToyNetwork(), ToyRelation(), build("nested"), longer, out=tmp_path, resume=True)
     assert run(tmp_path) == 4
 

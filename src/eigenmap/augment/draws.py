@@ -1,7 +1,7 @@
-"""Everything random about a batch of views, drawn in advance on the CPU.
+"""Random parameters of a batch of views, drawn in advance on the CPU.
 
-Drawing is apart from computing for three reasons: a GPU receives one small table a batch and is never waited for; a
-CPU and a GPU given the same seed cut the same crops; and a slice of the table replays the same views for a part of the
+Drawing is separate from computing for three reasons: a GPU receives one small table per batch and is never waited for;
+a CPU and a GPU given the same seed cut the same crops; and a slice of the table reproduces the views of a part of the
 batch (one process's share, one chunk of a large batch).
 """
 
@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from eigenmap.augment.recipes import Augmentation, Interpolation
+from eigenmap.augment.policies import Augmentation, Interpolation
 from eigenmap.core.errors import EigenmapError
 from eigenmap.loading.store import send
 
@@ -27,27 +27,27 @@ _DEGREES = 4
 _BLENDS = slice(5, 14)
 _GREY, _TURNS, _SIGMA, _THRESHOLD = 14, 15, 16, 17
 
-# The row of an image to which nothing happens.
+# Row of an image that stays unchanged.
 _NEUTRAL = np.array([0.5, 0.5, 1.0, 1.0, 0.0, *3 * (1.0, 0.0, 0.0), 0.0, 0.0, 0.0, 2.0], dtype=np.float32)
 
-# Boxes that do not fit into the image are drawn again, this often, as torchvision does.
+# Boxes that do not fit into the image are drawn again, this many times, as in torchvision.
 _ATTEMPTS = 10
 _BLUR_REFERENCE_SIZE = 224
 
-Values = NDArray[np.float32]
+Floats = NDArray[np.float32]
 Flags = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
 class Steps:
-    """What the images of a batch go through; known without looking at a tensor.
+    """Operations applied to the images of a batch; known without looking at a tensor.
 
     Attributes:
         interpolation: of the crop.
-        tightest: the smallest area a crop can have, as a share of the image.
+        tightest: smallest area of a crop, as a share of the image.
         rotate: whether any crop is rotated.
         blends: number of changes of brightness, contrast or saturation.
-        hue_after: after how many of these the hue changes; None if it does not.
+        hue_after: number of these after which the hue changes; None if it does not.
         grey: whether any image becomes grey.
         blur: whether any image is blurred.
         solarise: whether any image is solarised.
@@ -64,7 +64,7 @@ class Steps:
     solarise: bool
 
     def either(self, other: Steps) -> Steps:
-        """Find the steps a batch needs that holds images of both kinds."""
+        """Return the operations needed by a batch that contains images of both kinds."""
         if self.interpolation != other.interpolation:
             raise EigenmapError("Views made together must have the same interpolation.")
         return Steps(
@@ -81,11 +81,11 @@ class Steps:
 
 @dataclass(frozen=True)
 class Draws:
-    """The parameters of B random views.
+    """Parameters of B random views.
 
     Attributes:
-        table: (B, 18) floats, one row an image; read it through the properties.
-        steps: which of the columns matter.
+        table: (B, 18) floats, one row per image; read it through the properties.
+        steps: the operations, which determine the columns that matter.
 
     """
 
@@ -103,7 +103,7 @@ class Draws:
         return Draws(torch.cat([self.table, other.table]), self.steps.either(other.steps))
 
     def to(self, device: torch.device) -> Draws:
-        """Send the table to a device without waiting for it."""
+        """Send the table to a device without waiting."""
         return Draws(send(self.table, device), self.steps)
 
     @property
@@ -117,7 +117,7 @@ class Draws:
         return self.table[:, _DEGREES]
 
     def blend(self, position: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Parameters of the brightness, contrast or saturation change that comes at this position."""
+        """Return the parameters of the brightness, contrast or saturation change at this position."""
         factor, grey, mean = self.table[:, _BLENDS][:, 3 * position : 3 * position + 3].unbind(1)
         return factor, grey, mean
 
@@ -133,24 +133,26 @@ class Draws:
 
     @property
     def sigma(self) -> Tensor:
-        """(B,) standard deviations of the blur, as shares of the side of the view; 0 where there is none."""
+        """(B,) standard deviations of the blur, as shares of the side of the view; 0 for none."""
         return self.table[:, _SIGMA]
 
     @property
     def threshold(self) -> Tensor:
-        """(B,) thresholds of solarisation; above 1 where there is none."""
+        """(B,) thresholds of solarisation; above 1 for none."""
         return self.table[:, _THRESHOLD]
 
 
-def draw(settings: Augmentation, count: int, image_shape: tuple[int, int, int], generator: torch.Generator) -> Draws:
+def draw_views(
+    settings: Augmentation, count: int, image_shape: tuple[int, int, int], generator: torch.Generator
+) -> Draws:
     """Draw the parameters of `count` random views of images of shape (channels, height, width).
 
-    Colour jitter has a random order. Each image has its own order of brightness, contrast and saturation; the place of
-    the hue change among them is random too, but common to the batch, since it alone costs as much as the others
-    together. So every single image sees each of the 24 orders equally often.
+    Colour jitter has a random order. Each image has its own order of brightness, contrast and saturation. The position
+    of the hue change among them is random too but common to the batch, since it costs as much as the other three
+    together. Every image still sees each of the 24 orders equally often.
 
-    The numbers are torch's; what is made of them is NumPy's, whose operations on a few hundred values cost a host
-    less than torch's: a host that is late keeps a GPU waiting.
+    Random numbers come from torch and are processed by NumPy, whose operations on a few hundred values are cheaper for
+    the host; a slow host keeps a GPU waiting.
     """
     channels, height, width = image_shape
     colour = channels == 3
@@ -189,12 +191,12 @@ def draw(settings: Augmentation, count: int, image_shape: tuple[int, int, int], 
     return Draws(torch.from_numpy(table), steps)
 
 
-def _between(low: float, high: float, uniform: Values) -> Values:
+def _between(low: float, high: float, uniform: Floats) -> Floats:
     return low + (high - low) * uniform
 
 
-def _boxes(settings: Augmentation, aspect: float, uniform: Iterator[Values]) -> Values:
-    """Random resized crops: area and log ratio uniform, the first of ten boxes that fits, else the largest central one.
+def _boxes(settings: Augmentation, aspect: float, uniform: Iterator[Floats]) -> Floats:
+    """Random resized crops: uniform area and log ratio; the first of ten boxes that fits, else the largest central one.
 
     Sides are shares of the image, so a box of ratio r (in pixels) has sides w / h = r / aspect.
     """
@@ -216,22 +218,22 @@ def _boxes(settings: Augmentation, aspect: float, uniform: Iterator[Values]) -> 
 
 
 def _blends(settings: Augmentation, colour: bool) -> list[tuple[float, float, float]]:
-    """Strength, weight of grey and weight of mean grey of the changes that can happen."""
+    """Return strength, weight of grey and weight of mean grey of the enabled changes."""
     changes = [(settings.brightness, 0.0, 0.0), (settings.contrast, 0.0, 1.0)]
     if colour:
         changes.append((settings.saturation, 1.0, 0.0))
     return [change for change in changes if change[0] > 0]
 
 
-def _ordered_blends(changes: list[tuple[float, float, float]], jittered: Flags, uniform: Iterator[Values]) -> Values:
+def _ordered_blends(changes: list[tuple[float, float, float]], jittered: Flags, uniform: Iterator[Floats]) -> Floats:
     """(B, 3 n): the n changes of every image, each (factor, grey, mean), in the image's own order."""
     count = len(jittered)
-    blends: Values = np.empty((count, len(changes), 3), dtype=np.float32)
+    blends: Floats = np.empty((count, len(changes), 3), dtype=np.float32)
     for change, (strength, grey, mean) in enumerate(changes):
         factor = _between(max(0.0, 1 - strength), 1 + strength, next(uniform))
         blends[:, change, 0] = np.where(jittered, factor, 1.0)
         blends[:, change, 1:] = grey, mean
     orders = np.array(list(permutations(range(len(changes)))))
     order = orders[(next(uniform) * len(orders)).astype(np.int64)]
-    ordered: Values = np.take_along_axis(blends, order[:, :, None], axis=1)
+    ordered: Floats = np.take_along_axis(blends, order[:, :, None], axis=1)
     return ordered.reshape(count, -1)

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from eigenmap.augment.recipes import Interpolation
+from eigenmap.augment.policies import Interpolation
 
 # Rec. 601 weights: what "grey" means to PIL and torchvision.
 _LUMA = (0.299, 0.587, 0.114)

@@ -3,8 +3,8 @@
     views = TwoViews("cifar", image_size=32)
     x, x_plus = views(pixels, torch.Generator().manual_seed(0))      # uint8 (B, C, H, W) -> floats (B, C, 32, 32)
 
-Views are made from whole batches of uint8 pixels on the device where these lie, with parameters that differ from image
-to image. All randomness comes from one CPU generator, so a batch is the same on a CPU and, up to rounding, on a GPU.
+Views are made from batches of uint8 pixels on the device where these are, with parameters that differ between images.
+All randomness comes from one CPU generator, so a batch is the same on a CPU and, up to rounding, on a GPU.
 """
 
 from __future__ import annotations
@@ -17,39 +17,39 @@ import torch
 from torch import Tensor
 
 from eigenmap.augment import pixels
-from eigenmap.augment.draws import Draws, draw
-from eigenmap.augment.recipes import RECIPES, Augmentation, ViewPair, recipe
+from eigenmap.augment.draws import Draws, draw_views
+from eigenmap.augment.policies import POLICIES, Augmentation, ViewPair, policy
 from eigenmap.core.errors import EigenmapError
 
 __all__ = [
-    "IMAGENET",
-    "RECIPES",
+    "IMAGENET_STANDARDISATION",
+    "POLICIES",
     "Augmentation",
     "Standardisation",
     "TwoViews",
-    "plain",
-    "recipe",
+    "plain_view",
+    "policy",
     "view",
 ]
 
-# A CPU works on this many values at a time (0.5 MB): pieces that stay in its cache, and in memory it already holds,
-# are up to twice as fast as whole batches.
+# A CPU processes this many values at a time (0.5 MB): pieces that stay in its cache are up to twice as fast as
+# whole batches.
 _CACHED_VALUES = 2**17
 
 
 @dataclass(frozen=True)
 class Standardisation:
-    """x -> (x - mean) / std, per channel or, with one number each, for all channels alike.
+    """x -> (x - mean) / std, per channel or, with one number each, equally for all channels.
 
-    The default suits networks trained from scratch, whose BatchNorm does the rest. `dataclasses.asdict` gives what JSON
-    can hold, and `Standardisation(**that)` gives it back.
+    The default suits networks trained from scratch, whose BatchNorm does the rest. `dataclasses.asdict` gives a form
+    for JSON, and `Standardisation(**that)` restores it.
     """
 
     mean: tuple[float, ...] = (0.5,)
     std: tuple[float, ...] = (0.25,)
 
     def __post_init__(self) -> None:
-        """Check the numbers; turn lists, which is what JSON makes of tuples, back into tuples."""
+        """Check the numbers, and turn lists (from JSON) back into tuples."""
         object.__setattr__(self, "mean", tuple(float(value) for value in self.mean))
         object.__setattr__(self, "std", tuple(float(value) for value in self.std))
         if len(self.mean) != len(self.std) or not self.mean or min(self.std) <= 0:
@@ -57,7 +57,7 @@ class Standardisation:
 
     @property
     def channels(self) -> int | None:
-        """What the images have to have; None for any."""
+        """Required number of channels; None for any."""
         return None if len(self.mean) == 1 else len(self.mean)
 
     def __call__(self, images: Tensor, out: Tensor | None = None) -> Tensor:
@@ -67,7 +67,7 @@ class Standardisation:
             raise EigenmapError(f"The standardisation is for {len(self.mean)} channels, the images have {channels}.")
         if out is None:
             out = torch.empty(images.shape, dtype=images.dtype, device=images.device)
-        # Numbers, not tensors: these would have to be copied to a GPU, which waits.
+        # Numbers rather than tensors, which would have to be copied to a GPU.
         if len(self.mean) == 1:
             return torch.sub(images, self.mean[0], out=out).div_(self.std[0])
         for channel, (mean, std) in enumerate(zip(self.mean, self.std, strict=True)):
@@ -75,8 +75,8 @@ class Standardisation:
         return out
 
 
-IMAGENET = Standardisation((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
-"""What encoders pretrained on ImageNet expect."""
+IMAGENET_STANDARDISATION = Standardisation((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+"""Standardisation that encoders pretrained on ImageNet expect."""
 
 
 class TwoViews:
@@ -85,7 +85,7 @@ class TwoViews:
     Args:
         views: the name of a recipe (`weak`, `cifar`, `simclr`, `barlow_twins`) or two `Augmentation`s.
         image_size: side of the views in pixels; the images may have any size.
-        standardisation: applied last, and by `plain`.
+        standardisation: applied last, and by `plain_view`.
 
     Example:
         >>> views = TwoViews("cifar", image_size=32)
@@ -96,7 +96,7 @@ class TwoViews:
     """
 
     def __init__(self, views: str | ViewPair, image_size: int, standardisation: Standardisation | None = None) -> None:
-        self.first, self.second = recipe(views) if isinstance(views, str) else views
+        self.first, self.second = policy(views) if isinstance(views, str) else views
         if self.first.interpolation != self.second.interpolation:
             raise EigenmapError("The two views must have the same interpolation.")
         if image_size < 1:
@@ -106,9 +106,9 @@ class TwoViews:
         self._render = _render
 
     def compiled(self) -> TwoViews:
-        """Make the same views with fused pixel operations, for a GPU that would otherwise wait for its host.
+        """Return the same views with fused pixel operations, for a GPU that would otherwise wait for its host.
 
-        Every size of batch is compiled anew: meant for training, where there is one.
+        Every batch size is compiled separately, so this is meant for training, where there is only one.
         """
         views = copy.copy(self)
         views._render = torch.compile(_render, dynamic=False)
@@ -122,21 +122,21 @@ class TwoViews:
     def draw(self, count: int, image_shape: tuple[int, int, int], generator: torch.Generator) -> tuple[Draws, Draws]:
         """Draw the parameters of both views of `count` images of shape (channels, height, width)."""
         return (
-            draw(self.first, count, image_shape, generator),
-            draw(self.second, count, image_shape, generator),
+            draw_views(self.first, count, image_shape, generator),
+            draw_views(self.second, count, image_shape, generator),
         )
 
     def apply(self, images: Tensor, draws: tuple[Draws, Draws]) -> tuple[Tensor, Tensor]:
         """Make the two views of uint8 images that `draws` describe; the same draws give the same views."""
-        # Both views go through every step together: half the kernel launches.
+        # Both views go through every operation together, which halves the kernel launches.
         both = draws[0].join(draws[1]).to(images.device)
         out = self._render(torch.cat([images, images]), both, self.image_size, self.standardisation)
         x, x_plus = out.chunk(2)
         return x, x_plus
 
     def plain(self, images: Tensor) -> Tensor:
-        """Make the deterministic view that a trained network sees."""
-        return plain(images, self.image_size, self.standardisation)
+        """Make the deterministic view on which a trained network is evaluated."""
+        return plain_view(images, self.image_size, self.standardisation)
 
 
 def view(
@@ -152,11 +152,11 @@ def view(
         >>> view(pixels, Augmentation(scale=(0.2, 1.0), flip=0.5), 32, torch.Generator().manual_seed(0))
 
     """
-    draws = draw(settings, len(images), (images.shape[1], images.shape[2], images.shape[3]), generator)
+    draws = draw_views(settings, len(images), (images.shape[1], images.shape[2], images.shape[3]), generator)
     return _render(images, draws.to(images.device), size, standardisation or Standardisation())
 
 
-def plain(images: Tensor, size: int, standardisation: Standardisation | None = None) -> Tensor:
+def plain_view(images: Tensor, size: int, standardisation: Standardisation | None = None) -> Tensor:
     """Make the deterministic view of uint8 images: the largest central square, resized, standardised."""
     x = _to_unit_range(images)
     height, width = images.shape[2:]
@@ -177,11 +177,11 @@ def _to_unit_range(images: Tensor) -> Tensor:
 
 @torch.no_grad()
 def _render(images: Tensor, draws: Draws, size: int, standardisation: Standardisation) -> Tensor:
-    """Carry out the steps that `draws` describe and standardise: uint8 (B, C, H, W) -> float (B, C, size, size)."""
+    """Apply the operations of `draws` and standardise: uint8 (B, C, H, W) -> float (B, C, size, size)."""
     batch, channels = images.shape[:2]
     out = torch.empty(batch, channels, size, size, device=images.device)
     rows = max(1, _CACHED_VALUES // (channels * size * size)) if images.device.type == "cpu" else max(1, batch)
-    # Half precision would cost visible grey levels.
+    # Half precision would lose visible grey levels.
     with torch.autocast(images.device.type, enabled=False):
         for start in range(0, batch, rows):
             part = slice(start, start + rows)
@@ -196,7 +196,7 @@ def _cut(x: Tensor, draws: Draws, size: int) -> Tensor:
     if not steps.rotate:
         return pixels.crop(x, draws.boxes, (size, size), steps.interpolation)
     height, width = x.shape[2:]
-    # Sampling a rotated box has no low-pass filter: detail that the tightest crop cannot show goes before.
+    # Sampling a rotated box has no low-pass filter: remove detail that the tightest crop cannot show first.
     finest = math.ceil(size / math.sqrt(steps.tightest))
     if min(height, width) > finest:
         shrink = finest / min(height, width)
@@ -206,7 +206,7 @@ def _cut(x: Tensor, draws: Draws, size: int) -> Tensor:
 
 
 def _recolour(x: Tensor, draws: Draws, size: int) -> Tensor:
-    """Jitter, greyscale, blur and solarise, each only if some image of the batch can need it."""
+    """Jitter, greyscale, blur and solarise, each only if some image of the batch may need it."""
     steps = draws.steps
     for position in range(steps.blends + 1):
         if steps.hue_after == position:
@@ -223,7 +223,7 @@ def _recolour(x: Tensor, draws: Draws, size: int) -> Tensor:
 
 
 def _central_boxes(x: Tensor, height: float, width: float) -> Tensor:
-    """One box in the middle of every image, of these shares of its sides; made without a copy from the host."""
+    """Return one central box per image with these shares of its sides, made without a copy from the host."""
     boxes = x.new_full((len(x), 4), 0.5)
     boxes[:, 2] = height
     boxes[:, 3] = width

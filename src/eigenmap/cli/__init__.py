@@ -1,10 +1,10 @@
-"""The command line: one folder per group of verbs, each of which adds its verbs to `app`.
+"""Command-line interface: one folder per group of verbs, each of which registers its verbs with `app`.
 
     eigenmap fit images PHOTOS/ --out runs/mine
     eigenmap index runs/mine PHOTOS/ --out photos.index
     eigenmap search photos.index some.jpg
 
-The modules import no more than the help texts need; what computes is imported when a verb runs.
+The modules import only what the help texts need; everything else is imported when a verb runs.
 """
 
 import sys
@@ -32,5 +32,5 @@ def main() -> None:
 
 
 def _print_redacted(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Print the traceback of a mistake of ours without the passwords of the addresses in it."""
+    """Print the traceback of an internal error with passwords in addresses hidden."""
     sys.stderr.write(redacted("".join(traceback.format_exception(kind, error, trace))))

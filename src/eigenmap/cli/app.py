@@ -1,4 +1,4 @@
-"""The application that the verbs belong to, and what happens when one of them fails."""
+"""Command-line application and its error handling."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from eigenmap.cli.console import complain, show
+from eigenmap.cli.console import complain, print_result
 from eigenmap.core.errors import EigenmapError
 
 LEARN, USE, ABOUT = "Learn", "Use", "Look up"
@@ -40,28 +40,28 @@ _ORDER = (
 
 
 _GO_ON = {
-    "fit": "; the same command with --resume goes on from the last checkpoint",
-    "embed": "; where --out is a folder, the same command goes on after the last finished shard",
+    "fit": "; the same command with --resume continues from the last checkpoint",
+    "embed": "; if --out is a folder, the same command continues after the last finished shard",
 }
 
 
 _UsageError: Any = typer.BadParameter.__bases__[0]
-"""A command that cannot be read; typer has its own copy of click, or uses the installed one."""
+"""Usage errors; typer has its own copy of click, or uses the installed one."""
 
 
 class Verbs(TyperGroup):
-    """The verbs in the order of a first session; the user's mistakes end in one sentence, not in a traceback."""
+    """Verbs in the order of a first session; user errors end in one sentence instead of a traceback."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Verbs in the order in which one needs them."""
+        """Return the verbs in order of use."""
         return sorted(super().list_commands(ctx), key=lambda verb: _ORDER.index(verb) if verb in _ORDER else -1)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Refuse empty words before anything else: as a path, one would mean the folder one happens to be in."""
+        """Refuse empty words before anything else: as a path, one would mean the current folder."""
         for number, word in enumerate(args, start=1):
             if not word or re.fullmatch(r"--[\w-]+=", word):
                 where = f"{word} has no value" if word else f"word {number} of the command is empty"
-                complain(f"{where}; is a variable of the shell not set?")
+                complain(f"{where}; is a shell variable unset?")
                 raise typer.Exit(2)
         with _in_one_sentence():
             return super().parse_args(ctx, args)
@@ -77,21 +77,21 @@ class Verbs(TyperGroup):
 
 
 def _says_no_memory(error: Exception) -> bool:
-    """Whether an error of Python, or of torch on a CPU or a GPU, is about memory."""
+    """Tell whether an error of Python, or of torch on a CPU or GPU, is about memory."""
     return isinstance(error, MemoryError) or bool(re.search(r"can't allocate memory|out of memory", str(error)))
 
 
 _OF_THE_SYSTEM = {
     *(errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EIO, errno.ELOOP, errno.EMFILE, errno.ENFILE),
-    *((errno.EDQUOT,) if hasattr(errno, "EDQUOT") else ()),  # there are no quotas on Windows
+    *((errno.EDQUOT,) if hasattr(errno, "EDQUOT") else ()),  # Windows has no quotas
 }
-"""What is wrong with a disk or a folder, not with us."""
+"""Problems of a disk or folder rather than of the program."""
 
 
 def _about_file(error: OSError) -> str:
-    """What the system says of a file; the error itself is raised again if it may be a mistake of ours."""
+    """Describe a problem with a file; raise the error again if it may be a bug."""
     if error.errno == errno.ENAMETOOLONG:
-        return f"a name is too long for a file: {str(error.filename)[:60]} ..."
+        return f"a file name is too long: {str(error.filename)[:60]} ..."
     if error.errno not in _OF_THE_SYSTEM:
         raise error
     which = "a file" if error.filename is None else str(error.filename)
@@ -100,7 +100,7 @@ def _about_file(error: OSError) -> str:
 
 @contextmanager
 def _in_one_sentence() -> Iterator[None]:
-    """What is wrong with the input or with the command itself."""
+    """Turn errors of input or usage into one sentence."""
     try:
         yield
     except EigenmapError as error:
@@ -113,13 +113,13 @@ def _in_one_sentence() -> Iterator[None]:
         if not _says_no_memory(error):
             raise
         complain(
-            "there is not enough memory for this; a smaller batch, fewer components or a smaller network need less "
-            "(fit images: --set accumulate=4 takes the same batch in four parts)"
+            "not enough memory; use a smaller batch, fewer components or a smaller network "
+            "(fit images: --set accumulate=4 processes the same batch in four parts)"
         )
         raise typer.Exit(2) from None
     except _UsageError as error:
         if type(error).__name__ == "NoArgsIsHelpError":
-            raise  # not wrong: it shows the help
+            raise  # not an error: it shows the help
         sentence = " ".join(error.format_message().replace("Value error, ", "").split())
         more = "" if sentence.endswith("?") else f"; see {error.ctx.command_path if error.ctx else 'eigenmap'} --help"
         complain(sentence.rstrip(".") + more)
@@ -127,10 +127,10 @@ def _in_one_sentence() -> Iterator[None]:
 
 
 class Kinds(TyperGroup):
-    """A verb that wants to know of what: `eigenmap fit images`, `eigenmap evaluate retrieval`."""
+    """A verb with several kinds: `eigenmap fit images`, `eigenmap evaluate retrieval`."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Find the kind; where a file or folder was given in its place, say which word is missing."""
+        """Find the kind; if a file or folder was given in its place, say which word is missing."""
         if args[0] not in self.commands and Path(args[0]).exists():
             kinds = " or ".join(self.commands)
             example = f"{ctx.command_path} {next(iter(self.commands))} {args[0]}"
@@ -161,7 +161,7 @@ def _version(asked: bool) -> None:
     if asked:
         from eigenmap import __version__
 
-        show(f"eigenmap {__version__}")
+        print_result(f"eigenmap {__version__}")
         raise typer.Exit
 
 
@@ -171,4 +171,4 @@ def eigenmap(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and stop.")
     ] = False,
 ) -> None:
-    """Ordered embeddings: codes whose features come sorted by importance, so that you can cut them anywhere."""
+    """Ordered embeddings: codes whose features are sorted by importance, so that you can cut them anywhere."""

@@ -1,4 +1,4 @@
-"""What a person sees: results on standard output, everything else on standard error."""
+"""Command-line output: results on standard output, everything else on standard error."""
 
 from __future__ import annotations
 
@@ -9,46 +9,46 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from eigenmap.core.logging import LogFunction
 from eigenmap.core.redaction import redacted
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions
     from rich.segment import Segment
 
-Say = Callable[[str], None]
 Tick = Callable[[int, int], object]
-"""Told (done, total)."""
+"""Called with (done, total)."""
 
 _BIDIRECTIONAL = (*range(0x202A, 0x202F), *range(0x2066, 0x206A))
 _CONTROLS = (*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029, *_BIDIRECTIONAL)
 _ESCAPES = {code: f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" for code in _CONTROLS}
 _ESCAPES |= {ord("\t"): "\\t", ord("\n"): "\\n", ord("\r"): "\\r"}
-_ESCAPES |= {code: f"\\x{code - 0xDC00:02x}" for code in range(0xDC80, 0xDD00)}  # bytes of names that are no UTF-8
+_ESCAPES |= {code: f"\\x{code - 0xDC00:02x}" for code in range(0xDC80, 0xDD00)}  # bytes that are not UTF-8
 _ESCAPES_IN_LINES = {code: shown for code, shown in _ESCAPES.items() if code != ord("\n")}
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Where to print; a pipe or a file gets lines as long as they need to be, so that no file name is cut."""
+    """Return a console; lines to a pipe or file are not wrapped, so that no file name is broken."""
     from rich.console import Console
 
     stream = sys.stderr if stderr else sys.stdout
-    seen = stream is not None and stream.isatty()  # None: a stream that was closed before Python began
+    seen = stream is not None and stream.isatty()  # None: closed before Python started
     return Console(stderr=stderr, highlight=False, width=None if seen else 1000)
 
 
-def show(content: Any = "") -> None:
-    """Print a result: a line, or a table."""
+def print_result(content: Any = "") -> None:
+    """Print a result, a line or a table."""
     shown = printable(content) if isinstance(content, str) else _Harmless(content)
     console().print(shown, markup=False, soft_wrap=True)
 
 
 def note(line: str) -> None:
-    """Print something worth knowing that is no result."""
+    """Print a note that is not a result."""
     console(stderr=True).print(printable(line), markup=False, soft_wrap=True)
 
 
 def complain(message: str) -> None:
-    """Print one sentence about what went wrong."""
+    """Print one sentence about an error."""
     from rich.text import Text
 
     sentence = printable(message.rstrip()).removesuffix(".")
@@ -57,15 +57,16 @@ def complain(message: str) -> None:
     console(stderr=True).print(Text.assemble(("Error: ", "bold red"), sentence), soft_wrap=True)
 
 
-def sayer(quiet: bool) -> Say:
-    """What to call with notes."""
+def log_function(quiet: bool) -> LogFunction:
+    """Return the function to call with notes."""
     return (lambda line: None) if quiet else note
 
 
 def printable(text: str) -> str:
-    r"""The text on one line, without passwords, and with whatever could steer a terminal escaped.
+    r"""Return the text on one line, without passwords, with anything that could control a terminal escaped.
 
-    That is control characters (C0, DEL and C1), bidirectional overrides, and bytes of a file name that are not UTF-8.
+    Escaped are control characters (C0, DEL and C1), bidirectional overrides, and bytes of a file name that are not
+    UTF-8.
 
     >>> printable("a\x1b[2Jb.jpg")
     'a\\x1b[2Jb.jpg'
@@ -74,13 +75,13 @@ def printable(text: str) -> str:
 
 
 def _encodable(text: str) -> str:
-    """Surrogates that no encoding has, escaped."""
+    """Escape surrogates, which no encoding supports."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 @dataclass(frozen=True)
 class _Harmless:
-    """A table of rich whose cells cannot steer the terminal, whoever wrote them."""
+    """A rich table whose cells cannot control the terminal."""
 
     content: Any
 
@@ -96,7 +97,7 @@ class _Harmless:
 
 @contextmanager
 def progress_bar(what: str, quiet: bool = False) -> Iterator[Tick | None]:
-    """A bar on a terminal, there from the first tick to the last; None elsewhere, or if `quiet`.
+    """Show a progress bar on a terminal, from the first tick to the last; yields None elsewhere, or if `quiet`.
 
     with progress_bar("reading") as tick:
         load_images(source, progress=tick)
@@ -115,7 +116,7 @@ def progress_bar(what: str, quiet: bool = False) -> Iterator[Tick | None]:
         if done < total:
             bar.start()
         else:
-            bar.stop()  # a bar for training may follow, and a terminal has room for one
+            bar.stop()  # a training bar may follow, and a terminal shows one at a time
 
     try:
         yield tick
@@ -124,7 +125,7 @@ def progress_bar(what: str, quiet: bool = False) -> Iterator[Tick | None]:
 
 
 def duration(seconds: float) -> str:
-    """A time as people say it.
+    """Format a duration.
 
     >>> duration(42), duration(200), duration(9000)
     ('42 seconds', '3.3 minutes', '2.5 hours')

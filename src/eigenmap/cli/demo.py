@@ -1,4 +1,4 @@
-"""`eigenmap demo`: train on the embedded catalogue, print how codes of every length search, write the report."""
+"""`eigenmap demo`: train on the embedded catalogue, print retrieval at every length, write the report."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from eigenmap.cli.app import LEARN, app
-from eigenmap.cli.console import sayer, show
+from eigenmap.cli.console import log_function, print_result
 from eigenmap.cli.options import HOW, OUTPUT, ForceOption, QuietOption
 
 if TYPE_CHECKING:
@@ -30,52 +30,52 @@ def demo(
     out: Annotated[
         Path,
         typer.Option(
-            "--out", "-o", metavar="FOLDER", help="Where report.html and the models go.", rich_help_panel=OUTPUT
+            "--out", "-o", metavar="FOLDER", help="Folder for report.html and the models.", rich_help_panel=OUTPUT
         ),
     ] = Path("runs/demo"),
     minutes: Annotated[
         float,
-        typer.Option("--minutes", metavar="M", help="Time for training both models, at most.", rich_help_panel=HOW),
+        typer.Option("--minutes", metavar="M", help="Time limit for training both models.", rich_help_panel=HOW),
     ] = 3.5,
     steps: Annotated[
         int | None,
         typer.Option(
             "--steps",
             metavar="N",
-            help="Exactly so many training steps a model, however long they take.",
+            help="Exact number of training steps per model, however long they take.",
             show_default=False,
             rich_help_panel=HOW,
         ),
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Of everything random.", rich_help_panel=HOW)] = 0,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Random seed.", rich_help_panel=HOW)] = 0,
     force: ForceOption = False,
     quiet: QuietOption = False,
 ) -> None:
     """Try it: train on 10,000 embedded pictures of garments, compare code lengths, write a report.
 
-    Needs no network and no data, about four minutes on two cores, and under 2 GB of memory.
+    Needs no network connection and no data, about four minutes on two cores, and under 2 GB of memory.
     """
     from eigenmap.demo import run
     from eigenmap.demo.methods import where_pixels_are_level
 
-    say = sayer(quiet)
+    say = log_function(quiet)
     result = run(out, minutes=minutes, steps=steps, seed=seed, force=force, progress=not quiet, say=say)
     for scene in result.scenes.values():
-        show(_table(scene))
-        show()
-    show(where_pixels_are_level(result.scenes["clean"].methods))
+        print_result(_table(scene))
+        print_result()
+    print_result(where_pixels_are_level(result.scenes["clean"].methods))
     rival = result.rival
-    show(f"Random features: an SCL model of {rival['steps']:,} steps, measured before by `{rival['command']}`.")
+    print_result(f"Random features: an SCL model of {rival['steps']:,} steps, measured by `{rival['command']}`.")
     seconds = sum(result.seconds.values())
     memory = result.environment["peak_memory_mb"]
-    say(f"{seconds:.0f} seconds in all" + ("." if memory is None else f", {memory:,} MB of memory at most."))
-    show(f"Report: {out / 'report.html'}    All figures: {out / 'demo.json'}    Model: {out / 'clean'}")
+    say(f"{seconds:.0f} seconds in total" + ("." if memory is None else f", {memory:,} MB of memory at most."))
+    print_result(f"Report: {out / 'report.html'}    All figures: {out / 'demo.json'}    Model: {out / 'clean'}")
     model = shlex.quote(str(out / "clean"))
     say(f"To look around: eigenmap index {model} catalogue --out demo.index; eigenmap serve demo.index")
 
 
 def _table(scene: Scene) -> Table:
-    """The main metric: one row a method, one column a length."""
+    """Return a table of the main metric: one row per method, one column per length."""
     from rich import box
     from rich.table import Table
 
@@ -87,6 +87,6 @@ def _table(scene: Scene) -> Table:
     for number, column in enumerate(head):
         table.add_column(column, justify="right" if number else "left", no_wrap=True)
     for number, row in enumerate(rows):
-        # .506 for 0.506, so that the table fits into 80 characters.
+        # .506 for 0.506, so that the table fits into 80 columns.
         table.add_row(*(cell.removeprefix("0") for cell in row), style="" if number else "bold")
     return table

@@ -12,10 +12,11 @@ import typer
 
 from eigenmap.cli.app import USE, app
 from eigenmap.cli.console import note, progress_bar
+from eigenmap.cli.encoding import encode_nodes
 from eigenmap.cli.options import (
     HOW,
     OUTPUT,
-    SOURCES,
+    SOURCES_HELP,
     BatchOption,
     Device,
     DeviceOption,
@@ -26,9 +27,8 @@ from eigenmap.cli.options import (
     StrictOption,
     check_device,
 )
-from eigenmap.cli.outputs import check_file, written
+from eigenmap.cli.outputs import atomic_output, check_file
 from eigenmap.cli.vectors import Side, SideOption, encode_vectors, open_vectors, side_of
-from eigenmap.cli.work import encode_nodes
 from eigenmap.core.addresses import require_path
 from eigenmap.core.errors import EigenmapError
 
@@ -73,7 +73,7 @@ def embed(
         Path,
         typer.Argument(
             metavar="SOURCE",
-            help=f"The images. {SOURCES} For a model of nodes a file of their features, for one of vectors a "
+            help=f"The images. {SOURCES_HELP} For a model of nodes a file of their features, for one of vectors a "
             "file of them.",
             show_default=False,
         ),
@@ -138,7 +138,7 @@ def embed(
     """
     from eigenmap.embedding import embed_images
     from eigenmap.embedding.files import SUFFIXES, names_file
-    from eigenmap.fitting.images import say_left_out
+    from eigenmap.fitting.images import log_left_out
     from eigenmap.model import Eigenmap
 
     require_path(out)
@@ -179,7 +179,7 @@ def embed(
         )
     if quiet or made is None:
         return
-    say_left_out(made.skipped, made.images, note)
+    log_left_out(made.skipped, made.images, note)
     if made.kept:
         note(f"{made.kept:,} shards were there already, from a run that was stopped.")
     inside = {".npy": f"names of the images: {names}", ".npz": "arrays codes and ids", "": f"shards of {shard_size:,}"}
@@ -226,7 +226,7 @@ def _write_rows(out: Path, shape: tuple[int, int], codes: Iterable[Codes]) -> No
     """Write blocks of codes as one matrix; names of other codes that were there go."""
     from eigenmap.embedding.files import names_file, remove_names, write_matrix
 
-    with written(out) as file:
+    with atomic_output(out) as file:
         if out.suffix == ".npy":
             write_matrix(file, shape, codes)
         else:

@@ -1,4 +1,4 @@
-"""`eigenmap export`: models and codes in the files of other programs."""
+"""`eigenmap export`: models and codes in the formats of other programs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def export(
         str,
         typer.Argument(
             metavar="RUN|INDEX",
-            help="A model for .onnx; an index, a folder or postgresql://..., for .parquet and .faiss.",
+            help="A model for .onnx; an index (folder or postgresql://...) for .parquet and .faiss.",
             show_default=False,
         ),
     ],
@@ -55,7 +55,7 @@ def export(
     force: ForceOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Write a model or the codes of an index for other programs.
+    """Write a model, or the codes of an index, for other programs.
 
     ONNX: pixels or vectors in, codes out, any number at a time. Parquet: columns id and code. FAISS: a flat index of
     inner products; ids that are texts go to a JSON file beside it, codes.faiss.ids.json.
@@ -76,8 +76,8 @@ def _export_model(run: str, to: Path, dim: int | None, side: Side | None) -> str
 
     difference = export_onnx(run, to, dim, None if side is None else side.value)
     if difference is None:
-        return "not compared with the model, since onnxruntime is not installed."
-    return f"its codes differ from the model's by {difference:.1g} at most."
+        return "not compared with the model, because onnxruntime is not installed."
+    return f"its codes differ from the model's by at most {difference:.1g}."
 
 
 def _export_codes(index: str, to: Path, dim: int | None, table: str | None, force: bool) -> str:

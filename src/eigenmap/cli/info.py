@@ -1,11 +1,11 @@
-"""`eigenmap info`, `eigenmap recipes`, `eigenmap objectives`: what there is."""
+"""`eigenmap info`, `eigenmap recipes` and `eigenmap objectives`."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from eigenmap.cli.app import ABOUT, app
-from eigenmap.cli.console import duration, show
+from eigenmap.cli.console import duration, print_result
 from eigenmap.cli.options import ModelArgument
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ Example:
 """,
 )
 def info(run: ModelArgument) -> None:
-    """Say what a model is: how it was made, how much its features matter, and how long a code should be."""
+    """Describe a model: how it was made, how important its features are, and which code lengths are sensible."""
     from eigenmap.description import KERNEL_FORMAT, format_of
     from eigenmap.model import Eigenmap
 
@@ -42,15 +42,15 @@ def info(run: ModelArgument) -> None:
         _kernel_model(run)
         return
     model = Eigenmap.load(run)
-    show(_facts(model))
-    show(_spectrum(model.eigenvalues_))
+    print_result(_facts(model))
+    print_result(_spectrum(model.eigenvalues_))
     if model.kind == "vectors":
         from eigenmap.cli.fit.vectors import score_table
         from eigenmap.fitting.vectors import scores_of
 
-        show(score_table(scores_of(model)))
+        print_result(score_table(scores_of(model)))
         return
-    show(_lengths(model))
+    print_result(_lengths(model))
 
 
 @app.command(rich_help_panel=ABOUT)
@@ -71,8 +71,8 @@ def recipes() -> None:
             recipe.optimizer,
             f"{recipe.lr:g}",
         )
-    show(table)
-    show(f"auto, the default, is {get('auto').name} on this machine.")
+    print_result(table)
+    print_result(f"auto, the default, is {get('auto').name} on this machine.")
 
 
 @app.command(rich_help_panel=ABOUT)
@@ -85,7 +85,7 @@ def objectives() -> None:
     table = _table("objective", "what it is", "objective_options")
     for name, constructor in OBJECTIVES.items():
         table.add_row(name, build(name).summary, ", ".join(signature(constructor).parameters))
-    show(table)
+    print_result(table)
 
 
 def _table(*columns: str) -> Table:
@@ -164,7 +164,7 @@ def _vector_facts(model: Eigenmap, input: VectorInput) -> dict[str, str]:
 
 
 def _spectrum(eigenvalues: Sequence[float] | Values, largest: float = 1.0) -> Table:
-    """Eigenvalues at 1, 2, 4, ... as numbers and bars, in units of the largest there may be."""
+    """Return eigenvalues 1, 2, 4, ... as numbers and bars, relative to the largest possible one."""
     table = _table("feature", "eigenvalue", "")
     for j in _places(len(eigenvalues)):
         mu = float(eigenvalues[j - 1])
@@ -173,7 +173,7 @@ def _spectrum(eigenvalues: Sequence[float] | Values, largest: float = 1.0) -> Ta
 
 
 def _kernel_model(place: Path) -> None:
-    """What a saved `NeuralEigenmap` is, without what has to be passed to `load` again."""
+    """Describe a saved `NeuralEigenmap`, without what must be passed to `load` again."""
     from eigenmap.estimators.saved import read_estimator
 
     about, tensors = read_estimator(place)
@@ -187,13 +187,13 @@ def _kernel_model(place: Path) -> None:
         "training": f"{solver['steps']:,} steps, objective {own.get('objective', fitted['objective'])}",
     }
     if own:
-        facts["not stored"] = f"{', '.join(sorted(own))}: to be passed to NeuralEigenmap.load again"
+        facts["not stored"] = f"{', '.join(sorted(own))}: pass to NeuralEigenmap.load again"
     if about["found"] is None:
-        facts["eigenvalues"] = "not solved for since the last partial_fit"
-    show(_grid(facts))
+        facts["eigenvalues"] = "not computed since the last partial_fit"
+    print_result(_grid(facts))
     if about["found"] is not None:
         mu = tensors["found.eigenvalues"].tolist()
-        show(_spectrum(mu, max(1e-300, *mu, 0.0)))
+        print_result(_spectrum(mu, max(1e-300, *mu, 0.0)))
 
 
 def _places(n: int) -> Iterable[int]:
@@ -201,7 +201,7 @@ def _places(n: int) -> Iterable[int]:
 
 
 def _lengths(model: Eigenmap) -> Table:
-    """How many features keep how much."""
+    """Return the number of features needed to keep each share."""
     table = _table("to keep", "of the nearest neighbours", "of the spectrum")
     for share in (0.9, 0.95, 0.99):
         by_recall = str(model.suggest_dim(recall=share)) if model.alignment.recall else "not known"

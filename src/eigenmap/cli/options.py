@@ -1,4 +1,4 @@
-"""Options that several verbs have, and what they mean."""
+"""Options shared by several verbs."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from eigenmap.core.errors import EigenmapError
 WHAT, HOW, DATABASE, OUTPUT = "What", "How", "Database", "Output"
 """Headings of options in the help of a verb."""
 
-SOURCES = "A folder of any depth, an .npy or .npz array, a parquet file, or one image."
+SOURCES_HELP = "A folder of any depth, an .npy or .npz array, a Parquet file, or one image."
 
 
 class Device(str, Enum):
-    """Where to compute."""
+    """Device to compute on."""
 
     auto = "auto"
     cpu = "cpu"
@@ -25,13 +25,13 @@ class Device(str, Enum):
 
 
 ModelArgument = Annotated[
-    Path, typer.Argument(metavar="RUN", help="The model: what `eigenmap fit` wrote.", show_default=False)
+    Path, typer.Argument(metavar="RUN", help="The model written by `eigenmap fit`.", show_default=False)
 ]
 SourceArgument = Annotated[
     Path,
     typer.Argument(
         metavar="SOURCE",
-        help=f"The images. {SOURCES} The word catalogue: the pictures that `eigenmap demo` learns from.",
+        help=f"The images. {SOURCES_HELP} The word catalogue stands for the pictures that `eigenmap demo` learns from.",
         show_default=False,
     ),
 ]
@@ -42,30 +42,28 @@ DimOption = Annotated[
         "--dim",
         "-d",
         metavar="N",
-        help="Cut codes at so many features [dim](default: all)[/dim].",
+        help="Length at which to cut codes [dim](default: all features)[/dim].",
         show_default=False,
     ),
 ]
 BatchOption = Annotated[
-    int, typer.Option("--batch-size", metavar="N", min=1, help="Images at a time.", rich_help_panel=HOW)
+    int, typer.Option("--batch-size", metavar="N", min=1, help="Images per batch.", rich_help_panel=HOW)
 ]
 DeviceOption = Annotated[
-    Device, typer.Option("--device", help="Where to compute; auto takes a GPU if there is one.", rich_help_panel=HOW)
+    Device, typer.Option("--device", help="Device to compute on; auto uses a GPU if there is one.", rich_help_panel=HOW)
 ]
 StrictOption = Annotated[
     bool,
-    typer.Option("--strict", help="Fail on an unreadable image instead of leaving it out.", rich_help_panel=HOW),
+    typer.Option("--strict", help="Fail on an unreadable image instead of skipping it.", rich_help_panel=HOW),
 ]
-QuietOption = Annotated[
-    bool, typer.Option("--quiet", "-q", help="No progress bars and no notes.", rich_help_panel=OUTPUT)
-]
-ForceOption = Annotated[bool, typer.Option("--force", "-f", help="Replace what is there.", rich_help_panel=OUTPUT)]
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bars or notes.", rich_help_panel=OUTPUT)]
+ForceOption = Annotated[bool, typer.Option("--force", "-f", help="Replace existing output.", rich_help_panel=OUTPUT)]
 TableOption = Annotated[
     str | None,
     typer.Option(
         "--table",
         metavar="NAME",
-        help="The table in the database; schema.name for one in another schema.",
+        help="Table in the database; schema.name for one in another schema.",
         show_default=False,
         rich_help_panel=DATABASE,
     ),
@@ -79,9 +77,9 @@ JsonOption = Annotated[
 
 
 def check_device(device: Device) -> str:
-    """`cpu` or `cuda`, if it is there."""
+    """Return `cpu` or `cuda`; raise if it is not available."""
     import torch
 
     if device is Device.cuda and not torch.cuda.is_available():
-        raise EigenmapError("There is no CUDA device here that torch can use; leave --device out, or say --device cpu.")
+        raise EigenmapError("torch finds no CUDA device here; leave --device out, or use --device cpu.")
     return "cuda" if device is not Device.cpu and torch.cuda.is_available() else "cpu"

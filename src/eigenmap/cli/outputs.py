@@ -1,4 +1,4 @@
-"""Files that a verb writes: refused before anything is computed, and written whole or not at all."""
+"""Output files of the verbs: validated before anything is computed, and written atomically."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from typing import IO
 
 from eigenmap.core.addresses import require_path
 from eigenmap.core.errors import EigenmapError
-from eigenmap.core.files import as_json, make_folder, require_writable, whole_file
+from eigenmap.core.files import atomic_write, json_bytes, make_folder, require_writable
 from eigenmap.core.folders import is_empty_folder
 
 
 def check_file(path: Path, force: bool) -> None:
-    """Refuse a file that exists (unless `force`) or that cannot be written; nothing is created."""
+    """Refuse a file that exists (unless `force`) or cannot be written; nothing is created."""
     require_path(path)
     if path.is_dir():
-        raise EigenmapError(f"{path} is a folder; name a file for the output.")
+        raise EigenmapError(f"{path} is a folder; give a file name for the output.")
     if path.exists() and not force:
         raise EigenmapError(f"{path} exists; choose another name, or use --force to replace it.")
     require_writable(path)
 
 
 def check_index(path: Path, force: bool) -> None:
-    """Refuse a folder that exists (unless it is empty, or `force`, and it is an index) or that cannot be written."""
+    """Refuse a folder that exists (unless empty, or an index and `force`) or cannot be written."""
     require_path(path)
     is_there = path.exists() and not is_empty_folder(path)
     if is_there and not (path / "index.json").is_file():
@@ -34,22 +34,22 @@ def check_index(path: Path, force: bool) -> None:
     require_writable(path)
 
 
-def write_json(path: Path, content: object) -> None:
-    """Write a JSON file that people read too."""
-    with written(path) as file:
-        file.write(as_json(content, indent=2))
+def write_json_output(path: Path, content: object) -> None:
+    """Write a readable JSON file."""
+    with atomic_output(path) as file:
+        file.write(json_bytes(content, indent=2))
 
 
 @contextmanager
-def written(path: Path) -> Iterator[IO[bytes]]:
-    """`whole_file`, in a folder that is made if need be.
+def atomic_output(path: Path) -> Iterator[IO[bytes]]:
+    """`atomic_write`, in a folder that is made if need be.
 
-    with written(Path("codes.npy")) as file:
+    with atomic_output(Path("codes.npy")) as file:
         np.save(file, codes)
     """
     try:
         make_folder(path.parent)
     except OSError as error:
         raise EigenmapError(f"{path} cannot be written: {error.strerror or error}.") from error
-    with whole_file(path) as file:
+    with atomic_write(path) as file:
         yield file

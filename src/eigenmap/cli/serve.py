@@ -1,4 +1,4 @@
-"""`eigenmap serve`: look at an index in a browser."""
+"""`eigenmap serve`: explore an index in a browser."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from eigenmap.cli.app import USE, app
-from eigenmap.cli.console import note, show
+from eigenmap.cli.console import note, print_result
 from eigenmap.cli.options import HOW, QuietOption
 from eigenmap.core.addresses import is_database, require_path
 from eigenmap.core.errors import EigenmapError
@@ -29,22 +29,22 @@ Examples:
 )
 def serve(
     index: Annotated[
-        str, typer.Argument(metavar="INDEX", help="What `eigenmap index --out` wrote: a folder.", show_default=False)
+        str, typer.Argument(metavar="INDEX", help="A folder written by `eigenmap index --out`.", show_default=False)
     ],
     images: Annotated[
         Path | None,
         typer.Option(
             "--images",
             metavar="FOLDER",
-            help="The folder that was indexed, for larger pictures than the index holds.",
+            help="The indexed folder, for pictures larger than those in the index.",
             show_default=False,
         ),
     ] = None,
-    port: Annotated[int, typer.Option("--port", "-p", metavar="N", help="0 takes a free one.")] = 8000,
+    port: Annotated[int, typer.Option("--port", "-p", metavar="N", help="Port; 0 takes a free one.")] = 8000,
     host: Annotated[
         str,
         typer.Option(
-            "--host", metavar="ADDRESS", help="0.0.0.0 for all networks, with --token only.", rich_help_panel=HOW
+            "--host", metavar="ADDRESS", help="0.0.0.0 for all networks; requires --token.", rich_help_panel=HOW
         ),
     ] = "127.0.0.1",
     token: Annotated[
@@ -53,34 +53,34 @@ def serve(
             "--token",
             metavar="SECRET",
             envvar="EIGENMAP_TOKEN",
-            help="Who has it may look, 16 characters or more.",
+            help="Secret that grants access, at least 16 characters.",
             show_default=False,
             rich_help_panel=HOW,
         ),
     ] = None,
     timeout: Annotated[
         float,
-        typer.Option("--timeout", metavar="SECONDS", help="Give up a search that takes longer.", rich_help_panel=HOW),
+        typer.Option("--timeout", metavar="SECONDS", help="Stop searches that take longer.", rich_help_panel=HOW),
     ] = 30.0,
     quiet: QuietOption = False,
 ) -> None:
-    """Explore an index in the browser: search by pictures, move the code length, see what each feature is.
+    """Explore an index in the browser: search by picture, change the code length, look at each feature.
 
-    Only this machine can reach the page unless --host says otherwise. Uploads are never written to disk.
+    Only this machine can reach the page unless --host is given. Uploads are never written to disk.
     """
-    from eigenmap.service.server import check_address, listen, url
+    from eigenmap.service.server import check_exposure, listen, url
 
-    check_address(host, token)
+    check_exposure(host, token)
     if not 0 < timeout <= 86_400:
-        raise EigenmapError(f"--timeout is a number of seconds above 0 and up to 86400, not {timeout:g}")
+        raise EigenmapError(f"--timeout must be above 0 and at most 86400 seconds, not {timeout:g}")
     if is_database(index):
-        raise EigenmapError("The page shows an index in a folder, not a table: make one with `eigenmap index --out`.")
+        raise EigenmapError("The page shows an index in a folder, not a table: create one with `eigenmap index --out`.")
     require_path(index)
     with listen(host, port) as listening:
         from eigenmap.service.app import create_app
+        from eigenmap.service.explorer import Explorer
+        from eigenmap.service.scheduling import Limits
         from eigenmap.service.server import serve as answer
-        from eigenmap.service.state import Explorer
-        from eigenmap.service.work import Limits
 
         explorer = Explorer.open(Path(index), images)
         address = url(host, listening, token)
@@ -88,7 +88,7 @@ def serve(
         def announce() -> None:
             if not quiet:
                 note(f"{len(explorer.overview):,} items. Open the page below; Ctrl+C stops.")
-            show(address)
+            print_result(address)
 
         try:
             answer(create_app(explorer, Limits(search_seconds=timeout), token), listening, announce)

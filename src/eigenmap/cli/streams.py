@@ -1,12 +1,12 @@
-"""Standard output and standard error of the command line, whatever they are: any encoding, a full disk, closed.
+"""Robust standard output and error, in any encoding, on a full disk, or closed.
 
     with guarded_streams():
         app()
 
-Characters that a stream cannot encode are shown by others that look alike, or escaped. A result that cannot be written
-ends the command: with `BROKEN_PIPE` and no word where nobody reads any more (`eigenmap search ... | head -1`), and
-else with `UNWRITABLE` and a sentence on standard error. Notes and progress that cannot be written are dropped, and
-the work goes on.
+Characters that a stream cannot encode are replaced by similar ones or escaped. A result that cannot be written ends the
+command: silently with `BROKEN_PIPE` if the reader has gone (`eigenmap search ... | head -1`), otherwise with
+`UNWRITABLE` and a sentence on standard error. Notes and progress that cannot be written are dropped, and the work
+continues.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from contextlib import contextmanager, suppress
 from typing import Any, TextIO, cast
 
 UNWRITABLE = 2
-"""Exit code where standard output cannot be written: the disk is full, or the stream is closed."""
+"""Exit code if standard output cannot be written: the disk is full, or the stream is closed."""
 BROKEN_PIPE = 141
-"""Exit code where the reader of standard output has gone: what a shell reports of any program that SIGPIPE ends."""
+"""Exit code if the reader of standard output has gone, as reported by a shell for a program ended by SIGPIPE."""
 
 _LOOKALIKES = {"█": "#", "…": "...", "–": "-", "—": "-", "‘": "'", "’": "'", "“": '"', "”": '"', "×": "x", "•": "*"}
 _ERRORS = "eigenmap.lookalike"
@@ -31,7 +31,7 @@ _ERRORS = "eigenmap.lookalike"
 
 @contextmanager
 def guarded_streams() -> Iterator[None]:
-    """Standard streams that take any character and fail in one sentence; as they were after the block."""
+    """Make the standard streams accept any character and fail in one sentence; they are restored afterwards."""
     before = sys.stdout, sys.stderr
     closed = _fill_closed_descriptors()
     notes = _Notes(_opened(sys.stderr, 2))
@@ -49,7 +49,7 @@ def guarded_streams() -> Iterator[None]:
 
 
 class _Stream:
-    """A text stream that hears of its own failures."""
+    """A text stream that handles its own failures."""
 
     def __init__(self, stream: TextIO) -> None:
         self.stream = stream
@@ -57,7 +57,7 @@ class _Stream:
             stream.reconfigure(errors=_ERRORS)
 
     def write(self, text: str) -> int:
-        """Write, as far as that is possible."""
+        """Write as much as possible."""
         try:
             return self.stream.write(text)
         except OSError as error:
@@ -65,14 +65,14 @@ class _Stream:
             return len(text)
 
     def flush(self) -> None:
-        """Flush, as far as that is possible."""
+        """Flush as much as possible."""
         try:
             self.stream.flush()
         except OSError as error:
             self.failed(error)
 
     def failed(self, error: OSError) -> None:
-        """What is buffered, and what follows, goes nowhere: else the interpreter would fail once more at its end."""
+        """Discard buffered and further output; otherwise the interpreter would fail again at exit."""
         with suppress(OSError, ValueError):
             null = os.open(os.devnull, os.O_WRONLY)
             os.dup2(null, self.stream.fileno())
@@ -113,10 +113,10 @@ class _Results(_Stream):
 
 
 def _fill_closed_descriptors() -> set[int]:
-    """Open the null device in place of closed standard streams: the next file opened would be taken for one of them."""
+    """Open the null device in place of closed standard streams, or the next opened file would take their number."""
     closed = {descriptor for descriptor in (0, 1, 2) if not _is_open(descriptor)}
     for _ in closed:
-        os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free
+        os.open(os.devnull, os.O_RDWR)  # takes the lowest free number
     return closed
 
 
@@ -129,14 +129,14 @@ def _is_open(descriptor: int) -> bool:
 
 
 def _opened(stream: TextIO | None, descriptor: int) -> TextIO:
-    """The stream, or one over the descriptor where Python found it closed."""
+    """Return the stream, or one over the descriptor if Python found it closed."""
     if stream is not None:
         return stream
     return open(descriptor, "w", encoding="utf-8", closefd=False)
 
 
 def _lookalike(error: UnicodeError) -> tuple[str | bytes, int]:
-    r"""What to write for characters that an encoding lacks: others that look alike, else an escape such as \u0416."""
+    r"""Replace characters that an encoding lacks by similar ones, or by an escape such as \u0416."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     part = error.object[error.start : error.end]

@@ -1,4 +1,4 @@
-"""`eigenmap verify`: every byte of a run, an index or a folder of codes compared with what was written."""
+"""`eigenmap verify`: compare every byte of a run, index or folder of codes with its checksum."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from eigenmap.cli.app import ABOUT, app
-from eigenmap.cli.console import show
+from eigenmap.cli.console import print_result
 from eigenmap.cli.options import QuietOption
 from eigenmap.core.addresses import require_path
 from eigenmap.core.errors import EigenmapError
@@ -30,16 +30,16 @@ def verify(
         Path,
         typer.Argument(
             metavar="PLACE",
-            help="What `eigenmap fit`, `eigenmap index` or `eigenmap embed` wrote: a folder.",
+            help="A folder written by `eigenmap fit`, `eigenmap index` or `eigenmap embed`.",
             show_default=False,
         ),
     ],
     quiet: QuietOption = False,
 ) -> None:
-    """Check that nothing of a run, an index or a folder of codes is damaged or missing.
+    """Check that no part of a run, an index or a folder of codes is damaged or missing.
 
     Everything is read and compared with its checksum. One line is printed per part, and the exit code is 0; or one
-    sentence names the first file that is damaged, and the exit code is 2. Nothing is changed.
+    sentence names the first damaged file, and the exit code is 2. Nothing is changed.
     """
     from eigenmap.description import KERNEL_FORMAT, format_of
     from eigenmap.embedding.shards import Codebook
@@ -55,11 +55,11 @@ def verify(
         kind, lines = "a run", _run(place)
     else:
         what = "is a file" if place.exists() else "does not exist"
-        raise EigenmapError(f"{place} {what}; name the folder of a run, of an index or of codes")
+        raise EigenmapError(f"{place} {what}; give the folder of a run, an index or codes")
     if not quiet:
-        show(f"{place} is {kind}, and nothing of it is damaged:")
+        print_result(f"{place} is {kind} without damage:")
         for line in lines:
-            show(f"  {line}")
+            print_result(f"  {line}")
 
 
 def _index(place: Path) -> list[str]:
@@ -70,11 +70,11 @@ def _index(place: Path) -> list[str]:
 
 
 def _codes(place: Path) -> list[str]:
-    from eigenmap.embedding.shards import DESCRIPTION, Codebook
+    from eigenmap.embedding.shards import MANIFEST, Codebook
 
     codes = Codebook.open(place)
-    how = "checksums agree" if codes.verify() else "all can be read; an earlier version stored no checksums"
-    return [f"{DESCRIPTION}: whole", f"shards: {codes.plan.shards:,} with {len(codes):,} codes, {how}"]
+    how = "checksums match" if codes.verify() else "all readable; an earlier version stored no checksums"
+    return [f"{MANIFEST}: intact", f"shards: {codes.plan.shards:,} with {len(codes):,} codes, {how}"]
 
 
 def _estimator(place: Path) -> list[str]:
@@ -84,20 +84,22 @@ def _estimator(place: Path) -> list[str]:
 
 
 def _run(place: Path) -> list[str]:
-    """The model, if training has ended, its last checkpoint and its metrics, if they were kept."""
+    """Check the model, if training has finished, and the checkpoint and metrics, if they were kept."""
     from eigenmap.model import CHECKPOINT, DESCRIPTION, Eigenmap
     from eigenmap.training import checkpoint, metrics
-    from eigenmap.training.run import METRICS
+    from eigenmap.training.run import METRICS_FILE
 
     lines = []
-    saved, kept = (place / CHECKPOINT).is_file(), (place / METRICS).is_file()
+    saved, kept = (place / CHECKPOINT).is_file(), (place / METRICS_FILE).is_file()
     if (place / DESCRIPTION).exists() or not saved:
         lines += Eigenmap.verify(place)
     if saved:
         lines.append(f"{CHECKPOINT}: after {checkpoint.load(place / CHECKPOINT).step:,} steps")
     if kept:
         try:
-            lines.append(f"{METRICS}: {len(metrics.read(place / METRICS)):,} lines")
+            lines.append(f"{METRICS_FILE}: {len(metrics.read(place / METRICS_FILE)):,} lines")
         except (OSError, UnicodeDecodeError) as error:
-            raise EigenmapError(f"{place / METRICS} is damaged or cannot be read: {error}; move it away") from error
+            raise EigenmapError(
+                f"{place / METRICS_FILE} is damaged or cannot be read: {error}; move it away"
+            ) from error
     return lines

@@ -1,1 +1,1 @@
-"""The core: what every room may use and none owns."""
+"""Core utilities that every other package may use: errors, arguments, files, folders, redaction."""

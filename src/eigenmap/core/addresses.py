@@ -1,7 +1,7 @@
-"""Addresses of databases, and what only looks like one.
+"""Database addresses, and text that only resembles one.
 
-A place is either the address of a database, `postgresql://...`, or a path. Everything else that reads like an address
-is a mistake, such as a scheme that we do not know: as a path it would become a folder of that name, password included.
+A place is either a database address, `postgresql://...`, or a path. Anything else that resembles an address is a
+mistake, such as an unknown scheme: used as a path, it would create a folder of that name, password included.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ SCHEMES = ("postgresql://", "postgres://")
 _SCHEME = re.compile(r"[\s'\"]*([A-Za-z][\w+.-]+):/")
 _KEY = r"(?:host|hostaddr|port|dbname|user|service|sslmode)\s*=\s*"
 _CONNECTION = re.compile(rf"[\s'\"]*(?:(?:{_KEY}\S+\s+)+{_KEY}|(?:{_KEY}\S+\s+)*\w*password\s*=)", re.IGNORECASE)
-"""Names and values as libpq reads them; a folder such as host=a/user=b has no blanks."""
+"""Parameters in libpq's key=value form; a folder such as host=a/user=b contains no spaces."""
 
 
 def is_database(place: object) -> bool:
-    """Whether this is the address of a database."""
+    """Tell whether this is a database address."""
     return isinstance(place, str) and place.startswith(SCHEMES)
 
 
 def is_like_address(place: str | os.PathLike[str]) -> bool:
-    """Whether this reads like an address of any kind; `pathlib` makes one slash of two.
+    """Tell whether this resembles an address of any kind; `pathlib` turns two slashes into one.
 
     >>> is_like_address("mysql://me@host/x"), is_like_address("host=localhost dbname=x"), is_like_address("C:/x")
     (True, True, False)
@@ -35,26 +35,26 @@ def is_like_address(place: str | os.PathLike[str]) -> bool:
 
 
 def require_path(place: str | os.PathLike[str]) -> None:
-    """Refuse an address where a file or folder is wanted; none of it is repeated but for its scheme."""
+    """Refuse an address where a file or folder is expected, repeating only its scheme."""
     if is_like_address(place):
         raise EigenmapError(
-            f"{scheme_of(place)} is an address, and a file or a folder is wanted here; "
-            "to fill a table of a database, write eigenmap index --to postgresql://user@host/name --table photos"
+            f"{scheme_of(place)} is an address, but a file or folder is expected here; "
+            "to fill a database table, use eigenmap index --to postgresql://user@host/name --table photos"
         )
 
 
 def require_database(place: str | None) -> str:
-    """The address of a database, if it is one."""
+    """Return a database address; raise if it is not one."""
     if place is not None and is_database(place):
         return place
     said = "this" if place is None or "@" in place or "=" in place else place
     if place is not None and is_like_address(place):
         said = scheme_of(place)
-    raise EigenmapError(f"{said} is no address of a database; write postgresql://user@host/name")
+    raise EigenmapError(f"{said} is not a database address; write postgresql://user@host/name")
 
 
 def scheme_of(place: str | os.PathLike[str]) -> str:
-    """What an address may be called by: its scheme.
+    """Return the scheme of an address, which is safe to print.
 
     >>> scheme_of("mysql://me:secret@host")
     'mysql://...'

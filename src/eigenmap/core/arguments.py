@@ -1,4 +1,4 @@
-"""What callers pass to public functions, as plain types, or the sentence that says what is wrong with it."""
+"""Validation of arguments to public functions."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     import torch
 
 LARGEST_SEED = 2**63 - 1
-"""torch takes twice that, but some seeds are this one plus a little."""
+"""Largest accepted seed; torch allows twice this, but some seeds are derived by adding to it."""
 
 
 def whole_number(value: object, name: str, low: int = 1, high: int | None = None) -> int:
-    """`value` as an int in [low, high], or an error that says what is allowed.
+    """Return `value` as an int in [low, high]; raise an error that says what is allowed.
 
     >>> whole_number(16, "dim", 1, 256)
     16
@@ -35,12 +35,12 @@ def whole_number(value: object, name: str, low: int = 1, high: int | None = None
 
 
 def seed_number(value: object) -> int:
-    """A seed as one of Python's own numbers: numpy's would overflow."""
+    """Return a seed as a Python int; NumPy integers would overflow."""
     return whole_number(value, "seed", 0, LARGEST_SEED)
 
 
 def is_number(value: object) -> bool:
-    """Whether this is a finite number, Python's or numpy's."""
+    """Tell whether this is a finite number of Python or NumPy."""
     try:
         return not isinstance(value, bool | str | bytes) and math.isfinite(value)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
@@ -48,7 +48,7 @@ def is_number(value: object) -> bool:
 
 
 def a_path(value: object, name: str) -> Path:
-    """A path that a file system can have, and no address.
+    """Return a valid file-system path; refuse addresses.
 
     >>> a_path("runs/mine", "out")
     PosixPath('runs/mine')
@@ -56,14 +56,14 @@ def a_path(value: object, name: str) -> Path:
     if not isinstance(value, str | os.PathLike) or isinstance(os.fspath(value), bytes):
         raise EigenmapError(f"{name} must be a path, as text or as a pathlib.Path, not {value!r}")
     text = os.fspath(value)
-    if not text or "\0" in text:  # "" would mean the folder one happens to be in
+    if not text or "\0" in text:  # "" would mean the current folder
         raise EigenmapError(f"{name} must be a path, not {text!r}")
     require_path(text)
     return Path(text)
 
 
 def a_device(value: object) -> torch.device:
-    """Where torch can compute on this machine.
+    """Return a device on which torch can compute here.
 
     >>> a_device("cpu")
     device(type='cpu')
@@ -72,9 +72,9 @@ def a_device(value: object) -> torch.device:
 
     try:
         device: torch.device = torch.device(value)  # type: ignore[call-overload]
-        # Made there and fetched back: torch knows names of devices that are not here, and one that holds no numbers.
+        # Allocated and read back: torch accepts names of absent devices, and "meta", which holds no values.
         torch.zeros(1, device=device).cpu()
     except (TypeError, ValueError, RuntimeError, AssertionError, NotImplementedError):
-        here = 'use "cpu" or "cuda"' if torch.cuda.is_available() else 'there is only "cpu"'
-        raise EigenmapError(f"device {value!r} is not one that torch can use here; {here}") from None
+        here = 'use "cpu" or "cuda"' if torch.cuda.is_available() else 'only "cpu" is available'
+        raise EigenmapError(f"device {value!r} is not available here; {here}") from None
     return device

@@ -1,4 +1,4 @@
-"""What every relation yields."""
+"""Training batch: the output of every relation."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from torch import Tensor
 
 
 class Batch(NamedTuple):
-    """Things that belong together.
+    """A batch of related inputs.
 
     Attributes:
-        x: (B, ...) inputs of the network.
+        x: (B, ...) network inputs.
         x_plus: (B', ...) their partners.
-        kernel: None if row b of `x_plus` is the partner of row b of `x`; (B,) weights of such pairs; or (B, B') the
-            block of a kernel matrix.
+        kernel: None if row b of `x_plus` is the partner of row b of `x`; (B,) weights of such pairs; or a (B, B') block
+            of a kernel matrix.
 
     """
 

@@ -1,4 +1,4 @@
-"""Digests of files: what tells one content from another."""
+"""Digests of file contents."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ _BLOCK = 2**20
 
 
 def blocks(file: IO[bytes]) -> Iterator[bytes]:
-    """The content of an open file from its beginning, a piece at a time."""
+    """Yield the content of an open file from its beginning, in blocks."""
     file.seek(0)
     while block := file.read(_BLOCK):
         yield block
 
 
 def sha256(file: IO[bytes]) -> str:
-    """The SHA-256 of an open file from its beginning, as 64 hexadecimal digits."""
+    """Return the SHA-256 of an open file, read from its beginning, as 64 hexadecimal digits."""
     digest = hashlib.sha256()
     for block in blocks(file):
         digest.update(block)

@@ -1,13 +1,13 @@
-"""The exceptions a user can cause."""
+"""Exceptions that a user can cause."""
 
 from eigenmap.core.redaction import redacted
 
 
 class EigenmapError(ValueError):
-    """Something the caller can put right; the message is one clear sentence that says how.
+    """An error that the caller can correct; its message is one clear sentence that says how.
 
-    The command line prints it and exits with code 2. A password in the message, as part of an address that was given
-    for a path, say, is hidden.
+    The command line prints the message and exits with code 2. Passwords in the message, for example in an address given
+    in place of a path, are hidden.
     """
 
     def __init__(self, message: object = "") -> None:

@@ -1,4 +1,4 @@
-"""Files: written atomically and durably, read without surprises."""
+"""File access: atomic and durable writes, reads that cannot block."""
 
 from __future__ import annotations
 
@@ -21,41 +21,41 @@ except ImportError:  # on Windows
     fcntl = None  # type: ignore[assignment]
 
 _NO_LOCKS = {errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL}
-"""Errors of `flock` on file systems that know no locks."""
+"""Errors of `flock` on file systems without locks."""
 
 
 def _flag(name: str) -> int:
-    """A flag of `os.open`, or nothing on a system that does not know it."""
+    """Return a flag of `os.open`, or 0 on a system without it."""
     return int(getattr(os, name, 0))
 
 
 NO_FOLLOW, NO_WAIT, FOLDER = _flag("O_NOFOLLOW"), _flag("O_NONBLOCK"), _flag("O_DIRECTORY")
 _SYNCED = os.O_RDONLY if NO_FOLLOW else os.O_RDWR
-"""How a file is opened to put it on disk: Windows wants it writable."""
+"""Flags for opening a file to flush it to disk; Windows requires write access."""
 PLAIN = _flag("O_CLOEXEC") | _flag("O_BINARY")
-"""Not for processes that are started, and bytes as they are."""
+"""Flags for plain binary access that child processes do not inherit."""
 
 
 class Lock:
-    """An open file or folder that others are kept out of until it is closed, or this process ends.
+    """An exclusive lock on an open file or folder, held until it is closed or this process ends.
 
-    Forked processes share the lock: they do not end it, and do not keep it when this process is done with it.
+    Forked processes share the lock: they do not release it, and do not hold it once this process has released it.
     """
 
     def __init__(self, descriptor: int, wait: bool = True) -> None:
-        """Lock a descriptor, which is closed if that fails; BlockingIOError if it is taken and we do not `wait`."""
+        """Lock a descriptor, closing it on failure; raise BlockingIOError if it is taken and `wait` is false."""
         self.descriptor = descriptor
         self._owner = os.getpid()
         try:
-            self.is_real = _flock(descriptor, wait)  # False where there are no locks, so that nobody is kept out
+            self.is_real = _flock(descriptor, wait)  # False without lock support: nobody is kept out
         except BaseException:
             os.close(descriptor)
             raise
 
     def close(self) -> None:
-        """Let others have it."""
+        """Release the lock."""
         try:
-            if self.is_real and self._owner == os.getpid():  # or it would stay locked as long as a forked process lives
+            if self.is_real and self._owner == os.getpid():  # else it would stay locked while a forked process lives
                 fcntl.flock(self.descriptor, fcntl.LOCK_UN)
         finally:
             os.close(self.descriptor)
@@ -76,10 +76,10 @@ def _flock(descriptor: int, wait: bool) -> bool:
 
 
 @contextmanager
-def whole(path: Path) -> Iterator[Path]:
-    """A hidden sibling to write to; it takes its place at `path`, durably, when the block ends without an error.
+def atomic_path(path: Path) -> Iterator[Path]:
+    """Yield a hidden sibling to write to; it replaces `path` atomically and durably if the block succeeds.
 
-    with whole(Path("model.json")) as partial:
+    with atomic_path(Path("model.json")) as partial:
         partial.write_text("{}")
     """
     partial, lock = _claimed(path)
@@ -87,7 +87,7 @@ def whole(path: Path) -> Iterator[Path]:
         yield partial
         if _names(partial, lock.descriptor):
             _publish(lock.descriptor, partial, path)
-        else:  # the writer made a new file under this name
+        else:  # the writer created a new file under this name
             made = open_regular(partial, _SYNCED)
             try:
                 _publish(made, partial, path)
@@ -102,13 +102,13 @@ def whole(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def whole_file(path: Path) -> Iterator[IO[bytes]]:
-    """A file that appears under its name, durably, when the block ends without an error.
+def atomic_write(path: Path) -> Iterator[IO[bytes]]:
+    """Yield a file that appears under its name, atomically and durably, if the block succeeds.
 
-    Writers of the same name take turns, and what a killed one leaves behind, a hidden sibling, is reused by the next.
-    On a file system without locks each has a sibling of its own.
+    Writers of the same name take turns, and the hidden sibling that a killed one leaves behind is reused by the next.
+    On a file system without locks, each writer has its own sibling.
 
-    with whole_file(Path("codes.npy")) as file:
+    with atomic_write(Path("codes.npy")) as file:
         np.save(file, codes)
     """
     try:
@@ -128,7 +128,7 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
 
 
 def _claimed(path: Path) -> tuple[Path, Lock]:
-    """An empty, hidden sibling of a file, and a lock on it that keeps other writers out."""
+    """Return an empty, hidden sibling of a file and a lock that keeps other writers out."""
     partial = path.with_name(f".{path.name}.partial")
     while True:
         descriptor, is_new = _opened_or_made(partial)
@@ -151,11 +151,11 @@ def _claimed(path: Path) -> tuple[Path, Lock]:
 
 
 def _opened_or_made(path: Path) -> tuple[int, bool]:
-    """A descriptor of a file, and whether it is new."""
+    """Open or create a file; return its descriptor and whether it is new."""
     while True:
         with suppress(FileExistsError):
             return open_regular(path, os.O_RDWR | os.O_CREAT | os.O_EXCL), True
-        with suppress(FileNotFoundError):  # removed since
+        with suppress(FileNotFoundError):  # removed meanwhile
             return open_regular(path, os.O_RDWR), False
 
 
@@ -166,7 +166,7 @@ def _publish(descriptor: int, partial: Path, path: Path) -> None:
 
 
 def _names(path: Path, descriptor: int) -> bool:
-    """Whether the path leads to the open file."""
+    """Tell whether the path leads to the open file."""
     try:
         return os.path.samestat(path.stat(follow_symlinks=False), os.fstat(descriptor))
     except FileNotFoundError:
@@ -174,21 +174,21 @@ def _names(path: Path, descriptor: int) -> bool:
 
 
 def sync_directory(folder: Path) -> None:
-    """Make the names in a folder durable: files that were created, renamed or removed."""
+    """Make file creations, renames and removals in a folder durable."""
     if not FOLDER:
-        return  # on Windows folders cannot be opened
+        return  # Windows cannot open folders
     descriptor = os.open(folder, os.O_RDONLY | FOLDER | PLAIN)
     try:
         os.fsync(descriptor)
     except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some network file systems cannot
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # unsupported by some network file systems
             raise
     finally:
         os.close(descriptor)
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder, and those above it that are missing, durably; one that is there already is left as it is."""
+    """Create a folder and its missing parents durably; do nothing if it exists."""
     missing = [each for each in (folder, *folder.parents) if not each.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     for made in missing:
@@ -196,10 +196,10 @@ def make_folder(folder: Path) -> None:
 
 
 def open_regular(path: Path, flags: int = os.O_RDONLY, *, follow: bool = False, folder: int | None = None) -> int:
-    """A descriptor of a regular file; a FIFO, a device, a socket or a folder is an OSError, at once.
+    """Open a regular file; raise OSError at once for a FIFO, device, socket or folder.
 
-    A symbolic link is an error too, unless `follow`. With `folder`, an open folder's descriptor, `path` is relative
-    to it.
+    A symbolic link is an error too, unless `follow`. `folder` is the descriptor of an open folder to which `path` is
+    relative.
     """
     flags |= NO_WAIT | PLAIN | (0 if follow else NO_FOLLOW)
     descriptor = os.open(path, flags, 0o666, dir_fd=folder)
@@ -210,18 +210,18 @@ def open_regular(path: Path, flags: int = os.O_RDONLY, *, follow: bool = False, 
 
 
 def read_regular(path: Path) -> bytes:
-    """The content of a regular file, or of what a link leads to; a FIFO or a device is an OSError and is not read."""
+    """Read a regular file, following links; raise OSError for a FIFO or device without reading it."""
     with os.fdopen(open_regular(path, follow=True), "rb") as file:
         return file.read()
 
 
 def read_json(path: Path) -> Any:
-    """The content of a JSON file; OSError if it cannot be read, ValueError if it is not JSON."""
+    """Parse a JSON file; raise OSError if it cannot be read, ValueError if it is not JSON."""
     return parse_json(read_regular(path))
 
 
 def parse_json(data: bytes | str, *, allow_nan: bool = False) -> Any:
-    """The value of a JSON text; ValueError for anything else, also bottomless nesting, and NaN unless it is allowed.
+    """Parse JSON; raise ValueError for anything else, including excessive nesting and, unless allowed, NaN.
 
     >>> parse_json("[1, 2]")
     [1, 2]
@@ -229,7 +229,7 @@ def parse_json(data: bytes | str, *, allow_nan: bool = False) -> Any:
     try:
         return json.loads(data, parse_constant=None if allow_nan else _refuse_constant)
     except RecursionError:
-        raise ValueError("it is nested too deeply") from None
+        raise ValueError("it is too deeply nested") from None
 
 
 def _refuse_constant(name: str) -> NoReturn:
@@ -237,7 +237,7 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 def require_writable(path: Path) -> None:
-    """Refuse a path at which no file can be made, by making one in the nearest folder there is and removing it."""
+    """Refuse a path where no file can be created, by creating one in the nearest existing folder and removing it."""
     nearest = next(parent for parent in path.absolute().parents if parent.exists())
     try:
         with tempfile.TemporaryFile(dir=nearest):
@@ -246,12 +246,12 @@ def require_writable(path: Path) -> None:
         raise EigenmapError(f"{path} cannot be written: {nearest}: {error.strerror}.") from None
 
 
-def as_json(content: object, indent: int | None = None) -> bytes:
-    """The content of a JSON file; ASCII escapes keep any file name, also one that is not UTF-8."""
+def json_bytes(content: object, indent: int | None = None) -> bytes:
+    """Serialise to JSON; ASCII escapes preserve any file name, even one that is not UTF-8."""
     return (json.dumps(content, indent=indent, allow_nan=False) + "\n").encode("ascii")
 
 
 def write_json(path: Path, content: object) -> None:
-    """Write a JSON file, whole or not at all."""
-    with whole_file(path) as file:
-        file.write(as_json(content))
+    """Write a JSON file atomically."""
+    with atomic_write(path) as file:
+        file.write(json_bytes(content))

@@ -1,4 +1,4 @@
-"""Folders: locked, renamed without replacing, exchanged, and built aside until they are complete."""
+"""Folder operations: locks, renames that never replace, exchanges, and atomic construction."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ _AT_FDCWD = -100
 _NO_LINKS = {errno.EPERM, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP}
 _HOST_DIGITS = 8
 _ABANDONED_S = 7 * 24 * 3600
-"""The age at which what another host has left, or what cannot be locked, is no longer taken for running work."""
+"""Age in seconds after which leftovers of another host, or ones that cannot be locked, count as abandoned."""
 
 
 class BusyFolderError(EigenmapError):
-    """Another process works in the folder."""
+    """Raised when another process works in the folder."""
 
 
 @contextmanager
 def folder_lock(folder: Path, blocking: bool = True) -> Iterator[Lock]:
     """Keep other processes and threads out of a folder. The lock ends with this process.
 
-    A folder that is replaced while we wait is locked anew. Without `blocking`, a folder that is taken is a
+    A folder that is replaced during the wait is locked again. Without `blocking`, a folder that is in use raises
     `BusyFolderError`.
 
     with folder_lock(Path("photos.index")):
@@ -56,7 +56,7 @@ def _locked(folder: Path, blocking: bool) -> Lock:
             lock = Lock(os.open(folder, os.O_RDONLY | FOLDER | PLAIN), blocking)
         except BlockingIOError:
             raise BusyFolderError(
-                f"another process is writing to {folder}: wait for it, or choose another place"
+                f"another process is writing to {folder}: wait for it or choose another folder"
             ) from None
         try:
             if _is_at(folder, lock.descriptor):
@@ -75,10 +75,10 @@ def _is_at(folder: Path, descriptor: int) -> bool:
 
 
 def move_new(source: Path, target: Path) -> None:
-    """Rename atomically and durably, never replacing anything: FileExistsError if there is something at `target`."""
+    """Rename atomically and durably without replacing anything; raise FileExistsError if `target` exists."""
     if not _renameat2(source, target, _NO_REPLACE):
         if source.is_dir():
-            target.mkdir()  # claims the name; a rename replaces an empty folder, and no other
+            target.mkdir()  # claims the name; a rename replaces only an empty folder
             try:
                 source.rename(target)
             except OSError as error:
@@ -105,9 +105,9 @@ def _move_new_file(source: Path, target: Path) -> None:
 
 
 def exchange(source: Path, target: Path) -> None:
-    """Swap two paths durably; at no moment is there nothing at `target`, where the file system can do that.
+    """Swap two paths durably; where the file system supports it, `target` always exists.
 
-    Elsewhere three renames do it; after a kill between them `recover(target)` puts the old one back.
+    Elsewhere it takes three renames; after a kill between them, `recover(target)` restores the old one.
     """
     if not _renameat2(source, target, _EXCHANGE):
         retired = aside(target, "old")
@@ -122,9 +122,9 @@ def exchange(source: Path, target: Path) -> None:
 
 
 def recover(target: Path) -> None:
-    """Put an old folder or file back that a killed `exchange` left aside, if there is nothing at `target`.
+    """Restore a folder or file that a killed `exchange` left aside, if nothing is at `target`.
 
-    Waits for an exchange that is running: whoever exchanges a folder has locked it.
+    Waits for a running exchange, which holds the folder's lock.
     """
     for retired in [] if target.exists() else _siblings(target, "old"):
         with suppress(FileExistsError, FileNotFoundError), folder_lock(retired) if retired.is_dir() else nullcontext():
@@ -136,12 +136,12 @@ def recover(target: Path) -> None:
 def staged_folder(
     path: Path, *, replace: bool = False, check: Callable[[Path], object] | None = None, held: bool = False
 ) -> Iterator[Path]:
-    """An empty, hidden sibling to fill; it takes its place at `path`, durably, when the block ends without an error.
+    """Yield an empty, hidden sibling to fill; it becomes `path` atomically and durably if the block succeeds.
 
-    Something that is at `path` by then is an error, or with `replace` is exchanged for the new folder while its lock
-    is held, and removed. `check` is called with the folder to be replaced, just before, and raises to keep it. `held`
-    says that the caller has locked that folder. An empty folder counts as nothing: a killed process may have left it.
-    What killed processes left beside `path` is removed.
+    If something is at `path` by then, an error is raised, or, with `replace`, it is exchanged for the new folder under
+    its lock and removed. `check` is called with the folder to be replaced just before, and may raise to keep it. `held`
+    means that the caller has already locked that folder. An empty folder counts as absent, since a killed process may
+    have left it. Leftovers of killed processes beside `path` are removed.
 
     with staged_folder(Path("codes"), replace=True) as staging:
         (staging / "part-0.npy").write_bytes(b"...")
@@ -161,7 +161,7 @@ def staged_folder(
     except OSError as error:
         raise _unwritable(target, error) from error
     finally:
-        shutil.rmtree(staging, ignore_errors=True)  # the old folder, after an exchange
+        shutil.rmtree(staging, ignore_errors=True)  # after an exchange this is the old folder
         lock.close()
 
 
@@ -174,7 +174,7 @@ def _take_place(staging: Path, target: Path, replace: bool, check: Callable[[Pat
             if _removed_empty(target):
                 continue
             if not replace:
-                raise EigenmapError(f"{target} exists already; choose another place or ask to overwrite it") from None
+                raise EigenmapError(f"{target} exists; choose another name or allow overwriting") from None
         lock = nullcontext() if held else folder_lock(target)
         with suppress(FileNotFoundError), lock:  # removed meanwhile: try again
             if check is not None:
@@ -184,7 +184,7 @@ def _take_place(staging: Path, target: Path, replace: bool, check: Callable[[Pat
 
 
 def is_empty_folder(path: Path) -> bool:
-    """Whether there is a folder with nothing in it."""
+    """Tell whether the path is an empty folder."""
     try:
         return path.is_dir() and next(path.iterdir(), None) is None
     except OSError:
@@ -192,7 +192,7 @@ def is_empty_folder(path: Path) -> bool:
 
 
 def _removed_empty(folder: Path) -> bool:
-    """Remove a folder if it is empty and nobody works in it."""
+    """Remove a folder if it is empty and not in use."""
     try:
         with folder_lock(folder, blocking=False):
             folder.rmdir()
@@ -202,11 +202,11 @@ def _removed_empty(folder: Path) -> bool:
 
 
 def sync_tree(folder: Path) -> None:
-    """Put every file below a folder, and every name, on disk."""
+    """Flush every file and name below a folder to disk."""
     for parent, _, files in os.walk(folder):
         for file in (Path(parent) / name for name in files):
             if not stat.S_ISREG(file.lstat().st_mode):
-                continue  # a link or a FIFO is no more than its name
+                continue  # a link or FIFO consists of its name only
             descriptor = os.open(file, os.O_RDONLY | NO_FOLLOW | NO_WAIT | PLAIN)
             try:
                 os.fsync(descriptor)
@@ -216,7 +216,7 @@ def sync_tree(folder: Path) -> None:
 
 
 def aside(target: Path, ending: str) -> Path:
-    """A new hidden name beside `target`, which says on which host it was made."""
+    """Return a new hidden name beside `target` that includes the host name."""
     return target.with_name(f".{target.name}.{_host()}{uuid4().hex[_HOST_DIGITS:]}.{ending}")
 
 
@@ -225,11 +225,11 @@ def _host() -> str:
 
 
 def _new_staging(target: Path) -> tuple[Path, Lock]:
-    """A new folder beside `target` with a lock that says it is in use."""
+    """Create a folder beside `target`, with a lock that marks it as in use."""
     while True:
         staging = aside(target, "new")
         staging.mkdir()
-        with suppress(FileNotFoundError):  # taken for a leftover before it was locked
+        with suppress(FileNotFoundError):  # mistaken for a leftover before it was locked
             lock = Lock(os.open(staging, os.O_RDONLY | FOLDER | PLAIN))
             if _is_at(staging, lock.descriptor):
                 return staging, lock
@@ -237,10 +237,10 @@ def _new_staging(target: Path) -> tuple[Path, Lock]:
 
 
 def remove_leftovers(target: Path) -> None:
-    """Remove what killed processes left beside `target`: stagings that nobody holds, and what was replaced.
+    """Remove what killed processes left beside `target`: staging folders without a holder, and replaced folders.
 
-    Locks may not reach other hosts, and some file systems know none: what another host made, or what cannot be locked,
-    is left alone for a week.
+    Locks may not reach other hosts, and some file systems have none: leftovers that another host made, or that cannot
+    be locked, are kept for a week.
     """
     leftovers = [*_siblings(target, "new"), *(_siblings(target, "old") if target.exists() else [])]
     for leftover in leftovers:
@@ -256,7 +256,7 @@ def remove_leftovers(target: Path) -> None:
 
 
 def _is_abandoned(leftover: Path) -> bool:
-    """Whether nothing in it has changed for long."""
+    """Tell whether nothing in a leftover has changed for a long time."""
     there = [leftover, *leftover.rglob("*")] if leftover.is_dir() and not leftover.is_symlink() else [leftover]
     return time.time() - max(path.lstat().st_mtime for path in there) > _ABANDONED_S
 
@@ -281,7 +281,7 @@ def _unwritable(target: Path, error: OSError) -> EigenmapError:
 
 
 def _renameat2(source: Path, target: Path, flags: int) -> bool:
-    """Rename with flags; False where the system or the file system cannot."""
+    """Rename with flags; return False if the system or file system does not support them."""
     if not sys.platform.startswith("linux"):
         return False
     call = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)

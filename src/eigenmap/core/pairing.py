@@ -1,4 +1,4 @@
-"""Pairing: how the rows of psi and of psi_plus are related."""
+"""Pairing: the relation between the rows of psi and those of psi_plus."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ if TYPE_CHECKING:
 
 
 class Pairing(NamedTuple):
-    """The `kernel` of a batch, read: objectives, moments and health checks all take it apart here.
+    """Interpretation of the `kernel` of a batch, shared by objectives, moments and health checks.
 
-    - Neither: row b of psi and row b of psi_plus are a pair, and every pair counts alike.
-    - `weights` (B,): the same, with weights of the pairs.
+    - Neither: row b of psi and row b of psi_plus are a pair, and all pairs have equal weight.
+    - `weights` (B,): the same with one weight per pair.
     - `gram` (B, B'), dense or sparse: a block of a Gram matrix.
     """
 
@@ -21,14 +21,14 @@ class Pairing(NamedTuple):
 
     @classmethod
     def of(cls, kernel: Tensor | None) -> Pairing:
-        """Read a kernel: None, one number per pair, or a matrix."""
+        """Interpret a kernel: None, one number per pair, or a matrix."""
         if kernel is None:
             return cls()
         return cls(gram=kernel) if kernel.ndim == 2 else cls(weights=kernel)
 
     def partner(self, psi_plus: Tensor) -> Tensor:
-        """What each row of psi is paired with: its own partner, or the mean of all under the Gram block.
+        """Return the partner of each row of psi: its own, or the mean of all under the Gram block.
 
-        Weights of pairs are left to the caller, since what they multiply differs.
+        Pair weights are left to the caller, who multiplies different things by them.
         """
         return psi_plus if self.gram is None else self.gram @ psi_plus / len(psi_plus)

@@ -1,8 +1,8 @@
-"""Redaction: text without the passwords of the addresses in it.
+"""Redaction of passwords in text.
 
-Everything that leaves the package as text goes through `redacted`: the sentence of every `EigenmapError`, every line
-that the command line prints, every address that a file records. It hides too much rather than too little: an address
-may be misspelled, and then nobody can say where its password ends.
+All text that leaves the package goes through `redacted`: the message of every `EigenmapError`, every line that the
+command line prints, every address that a file records. It hides too much rather than too little, because the end of a
+password in a misspelled address is unknown.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from urllib.parse import unquote
 HIDDEN = "***"
 
 _EXAMPLE = "postgresql://user@"
-"""How the addresses in our own advice begin; they have no password."""
+"""Beginnings of the addresses in our own messages, which have no password."""
 
 _ADDRESS = re.compile(r"(?<![\w+.-])(?!\d)([\w+.-]{2,}:/+)(\S*)")
 _DRIVE = re.compile(r"\W*[A-Za-z]:[\\/]")
 _PLACE = re.compile(r"(?:[^:\[\]]*|\[[\da-fA-F:.]*\])(?::\d{0,5})?")
-"""A host and perhaps a port."""
+"""A host with an optional port."""
 
 _IMAGE = re.compile(r"@[^@/\\:?#&=,]*\.(?:jpe?g|png|gif|webp|bmp|tiff?|heic|avif)[.,;:)'\"`]*", re.IGNORECASE)
-"""The end of the name of an image; there are no hosts of such names."""
+"""File extensions of images; no host has such a name."""
 
 _NAME = re.compile(r"(?<![\w%.+-])([\w%.+-]+)(?:['\"]\s*:|['\"]?\s*=)\s*")
 _SECRET = re.compile(r"(?:password|passwd|passphrase|passfile|pass|pwd|secret)$")
@@ -31,7 +31,7 @@ _IN_WORDS = re.compile(r"\S*(?:[^\S\n]+(?![\w%.+-]+\s*=)\S*)*")
 
 
 def redacted(text: str) -> str:
-    """The text with `***` in place of users, passwords and parameters that are passwords.
+    """Replace users, passwords and password parameters in the text by `***`.
 
     >>> redacted("postgresql://me:pa/ss@host/db")
     'postgresql://***@host/db'
@@ -43,7 +43,7 @@ def redacted(text: str) -> str:
 
 
 def _without_parameters(text: str) -> str:
-    """Hide the values of `password=...` and its like; one without quotes may contain blanks."""
+    """Hide the values of `password=...` and similar; unquoted values may contain spaces."""
     parts, done = [], 0
     for found in _NAME.finditer(text):
         begin = found.end()
@@ -59,7 +59,7 @@ def _without_parameters(text: str) -> str:
 
 
 def _without_users(line: str) -> str:
-    """Hide users and passwords; an address may contain blanks, so that it ends at the last @ there is."""
+    """Hide users and passwords; an address may contain spaces, so it extends to the last @."""
     if "@" not in line:
         return _ADDRESS.sub(_without_password, line)
     found = _ADDRESS.search(line)
@@ -70,19 +70,19 @@ def _without_users(line: str) -> str:
 
 
 def _word(line: str, place: int) -> int:
-    """Where the word that contains this place begins."""
+    """Return the start of the word that contains this position."""
     while place and not line[place - 1].isspace():
         place -= 1
     return place
 
 
 def _hidden_word(word: str) -> str:
-    """The same of a word that is no address with a scheme, and may be the name of an image: `12:30@2x.jpg`."""
+    """Redact a word without a scheme, which may also be the name of an image such as `12:30@2x.jpg`."""
     return word if _IMAGE.fullmatch(word, max(0, word.rfind("@"))) else _hidden(word)
 
 
 def _hidden(text: str) -> str:
-    """Text with what is between its first colon, with slashes, and its last @ hidden."""
+    """Hide everything between the first colon, with its slashes, and the last @."""
     drive = _DRIVE.match(text)
     colon, at = text.find(":", drive.end() if drive else 0), text.rfind("@")
     if not 0 <= colon < at:
@@ -92,7 +92,7 @@ def _hidden(text: str) -> str:
 
 
 def _without_password(address: re.Match[str]) -> str:
-    """An address without an @ may still be a user and a password, of somebody who forgot the host."""
+    """Redact an address without @, which may be a user and password with the host forgotten."""
     scheme, rest = address.groups()
     places = re.split(r"[/?#]", rest, maxsplit=1)[0].rstrip(".;)'\"`")
     return address[0] if all(_PLACE.fullmatch(place) for place in places.split(",")) else scheme + HIDDEN

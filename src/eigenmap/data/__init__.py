@@ -1,8 +1,8 @@
-"""Images and graphs, their labels, and where they come from.
+"""Images and graphs, their labels, and their sources.
 
-:func:`load_images` reads folders, files and arrays into an :class:`ImageSet`; :func:`to_pixels` takes images that
-are in memory already; :mod:`eigenmap.data.images.catalogue` is a small set that comes with the package.
-:func:`load_graph` reads a :class:`Graph` from files and from the objects of other libraries.
+:func:`load_images` reads folders, files and arrays into an :class:`ImageSet`; :func:`to_pixels` converts images in
+memory; :mod:`eigenmap.data.images.catalogue` is a small set included in the package. :func:`load_graph` reads a
+:class:`Graph` from files and from the objects of other libraries.
 """
 
 from eigenmap.data.graphs.adjacency import Adjacency, build_adjacency

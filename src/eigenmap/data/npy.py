@@ -1,11 +1,11 @@
-"""NumPy's files, .npy and .npz, read without surprises: one reader of their headers for all that we read.
+"""Safe reading of NumPy's .npy and .npz files.
 
     rows = open_npy(Path("x.npy"))                  # a memory map
     with open_npz(Path("graph.npz")) as arrays:
         arrays.names, arrays["x"]
 
-Nothing is unpickled, and nothing is allocated that the file itself is not large enough to hold: a header is compared
-with the bytes behind it first. Whatever is wrong with a file is one sentence that names it.
+Nothing is unpickled, and nothing is allocated that the file is not large enough to hold: a header is compared with the
+bytes that follow it first. Any problem with a file becomes one sentence that names it.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from eigenmap.core.errors import EigenmapError
 
 Array: TypeAlias = npt.NDArray[Any]
 
-_LONGEST_HEADER = 10_000  # as in NumPy itself: parsing a longer one could exhaust the stack
+_LONGEST_HEADER = 10_000  # as in NumPy: parsing a longer one could exhaust the stack
 _MOST_AXES = 32
 _DESCR = re.compile(r"[<>|=]?(?:[biufcSU][0-9]{1,9}|\?)")
 _AT_A_TIME = 1 << 20
 _DEFLATE_AT_BEST = 1032
-"""Bytes that one byte of a deflated file can stand for, at most."""
+"""Maximum expansion factor of deflate."""
 
 
 class _Header(NamedTuple):
@@ -48,7 +48,7 @@ class _Header(NamedTuple):
 
 
 def open_npy(path: Path, mode: Literal["r", "c"] = "r") -> Array:
-    """The array of an .npy file as a memory map, read only or ("c") with changes that never reach the file."""
+    """Map the array of an .npy file, read-only or ("c") with changes that never reach the file."""
     with _readable(path):
         with path.open("rb") as stream:
             header = _read_header(stream)
@@ -56,13 +56,13 @@ def open_npy(path: Path, mode: Literal["r", "c"] = "r") -> Array:
             left = stream.seek(0, 2) - offset
         _require(header, left)
         order: Literal["F", "C"] = "F" if header.fortran_order else "C"
-        if header.nbytes == 0:  # nothing can be mapped
+        if header.nbytes == 0:  # an empty file cannot be mapped
             return np.empty(header.shape, header.dtype, order)
         return _text_checked(np.memmap(path, header.dtype, mode, offset, header.shape, order))
 
 
 def read_npy(stream: IO[bytes]) -> Array:
-    """The array of an open .npy file, in memory; ValueError, without the file's name, if there is none."""
+    """Read the array of an open .npy file; raise ValueError, without the file's name, if there is none."""
     header = _read_header(stream)
     offset = stream.tell()
     _require(header, stream.seek(0, 2) - offset)
@@ -71,7 +71,7 @@ def read_npy(stream: IO[bytes]) -> Array:
 
 
 class Npz:
-    """The arrays of an open .npz file; made by `open_npz`."""
+    """Arrays of an open .npz file; made by `open_npz`."""
 
     def __init__(self, archive: zipfile.ZipFile, path: Path) -> None:
         self._archive, self.path = archive, path
@@ -79,11 +79,11 @@ class Npz:
 
     @property
     def names(self) -> list[str]:
-        """Names of the arrays, as they come in the file."""
+        """Names of the arrays, in file order."""
         return list(self._members)
 
     def shape(self, name: str) -> tuple[int, ...]:
-        """The shape of an array, which is not read."""
+        """Return the shape of an array without reading it."""
         with _readable(self.path), self._archive.open(self._member(name)) as stream:
             return _read_header(stream).shape
 
@@ -100,25 +100,25 @@ class Npz:
         info = self._members[name]
         with _readable(self.path):
             if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-                raise ValueError(f"its array {name} is compressed in a way that NumPy does not know")
+                raise ValueError(f"its array {name} is compressed in a way that NumPy does not support")
             if info.file_size > _DEFLATE_AT_BEST * self.path.stat().st_size:
-                raise ValueError(f"its array {name} is said to be larger than the file can hold")
+                raise ValueError(f"its array {name} claims to be larger than the file can hold")
         return info
 
 
 @contextmanager
 def open_npz(path: Path) -> Iterator[Npz]:
-    """An open .npz file."""
+    """Open an .npz file."""
     with _readable(path):
         if not zipfile.is_zipfile(path):
-            raise ValueError("it does not begin as one, or its end is missing")
+            raise ValueError("it is not one, or its end is missing")
         archive = zipfile.ZipFile(path)
     with archive:
         yield Npz(archive, path)
 
 
 def _read_array(stream: IO[bytes], header: _Header) -> Array:
-    """The array that follows its header in a stream that cannot be mapped."""
+    """Read the array after its header from a stream that cannot be mapped."""
     order: Literal["F", "C"] = "F" if header.fortran_order else "C"
     content = np.empty(header.nbytes, np.uint8)
     filled = 0
@@ -128,30 +128,30 @@ def _read_array(stream: IO[bytes], header: _Header) -> Array:
             raise ValueError("one of its arrays ends too early")
         content[filled : filled + len(part)] = np.frombuffer(part, np.uint8)
         filled += len(part)
-    if stream.read(1):  # to the end, where the checksum is compared
-        raise ValueError("one of its arrays is followed by something else")
+    if stream.read(1):  # up to the end, where the checksum is verified
+        raise ValueError("one of its arrays is followed by other data")
     if not len(content):
         return np.empty(header.shape, header.dtype, order)
     return _text_checked(content.view(header.dtype)).reshape(header.shape, order=order)
 
 
 def _text_checked(array: Array) -> Array:
-    """The array, numbers or texts of characters that exist: NumPy itself fails at others when it is asked for one."""
+    """Return the array if its text contains only valid characters; NumPy fails later on others."""
     if array.dtype.kind == "U":
         codes = np.ravel(array, order="K").view(np.dtype(np.uint32).newbyteorder(array.dtype.byteorder))
         if codes.max() > 0x10FFFF:
-            raise ValueError("its texts hold characters that do not exist")
+            raise ValueError("its text contains invalid characters")
     return array
 
 
 def _read_header(stream: IO[bytes]) -> _Header:
-    """What an .npy file says of its array; ValueError if that makes no sense."""
+    """Parse the header of an .npy file; raise ValueError if it is malformed."""
     magic = stream.read(len(MAGIC_PREFIX) + 2)
     if magic[:-2] != MAGIC_PREFIX or len(magic) < len(MAGIC_PREFIX) + 2:
-        raise ValueError("it does not begin as one")
+        raise ValueError("it does not begin like one")
     version = tuple(magic[-2:])
     if version not in ((1, 0), (2, 0), (3, 0)):
-        raise ValueError(f"it is of format version {version[0]}.{version[1]}, which is not known")
+        raise ValueError(f"its format version {version[0]}.{version[1]} is unknown")
     size = 2 if version == (1, 0) else 4
     length = int.from_bytes(stream.read(size), "little")
     if length > _LONGEST_HEADER:
@@ -168,7 +168,7 @@ def _read_header(stream: IO[bytes]) -> _Header:
 
 
 def _literal(text: str) -> object:
-    """The value of a Python literal; numbers may be those of Python 2, such as 10L."""
+    """Parse a Python literal; numbers may be those of Python 2, such as 10L."""
     try:
         return ast.literal_eval(re.sub(r"(?<=[0-9])L\b", "", text).strip())
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
@@ -178,31 +178,31 @@ def _literal(text: str) -> object:
 def _shape(shape: object) -> tuple[int, ...]:
     whole = isinstance(shape, tuple) and all(type(size) is int and size >= 0 for size in shape)
     if not whole or len(shape) > _MOST_AXES:  # type: ignore[arg-type]
-        raise ValueError(f"its shape {str(shape)[:60]} is none")
+        raise ValueError(f"its shape {str(shape)[:60]} is invalid")
     return shape  # type: ignore[return-value]
 
 
 def _dtype(descr: object) -> np.dtype[Any]:
     if descr in ("|O", "O"):
-        raise ValueError("it holds Python objects, which would have to be executed; store numbers or texts")
+        raise ValueError("it contains Python objects, which would have to be executed; store numbers or text")
     if not isinstance(descr, str) or not _DESCR.fullmatch(descr):
-        raise ValueError(f"it holds {str(descr)[:60]}, and not numbers or texts")
+        raise ValueError(f"it contains {str(descr)[:60]} instead of numbers or text")
     try:
         return np.dtype(descr)
     except (TypeError, ValueError, OverflowError):
-        raise ValueError(f"it holds {descr}, and not numbers or texts") from None
+        raise ValueError(f"it contains {descr} instead of numbers or text") from None
 
 
 def _require(header: _Header, nbytes: int) -> None:
-    """Refuse an array that is larger than what follows its header."""
+    """Refuse an array larger than the data after its header."""
     if header.nbytes > nbytes:
         found = f"there are {max(nbytes, 0):,}"
-        raise ValueError(f"an array of shape {str(header.shape)[:100]} needs {header.nbytes:,} bytes, and {found}")
+        raise ValueError(f"an array of shape {str(header.shape)[:100]} needs {header.nbytes:,} bytes, but {found}")
 
 
 @contextmanager
 def _readable(path: Path) -> Iterator[None]:
-    """Whatever NumPy, zip or zlib say of a damaged file, as one sentence."""
+    """Turn errors of NumPy, zip or zlib about a damaged file into one sentence."""
     try:
         yield
     except EigenmapError:

@@ -1,12 +1,12 @@
-"""The demo: two models trained in minutes on the embedded catalogue, and everything they are measured against.
+"""Demo: two models trained in minutes on the embedded catalogue, compared with their rivals.
 
     demo = run(Path("runs/demo"))
     demo.scenes["clean"].methods["ours"].value("map_over_found@1000", dim=8)
 
-`study` trains and measures, `methods` holds what is compared, `page` makes the figures, the report and demo.json.
+`study` trains and measures, `methods` defines what is compared, `page` makes the figures, the report and demo.json.
 """
 
-from eigenmap.demo.methods import METRICS, Method
+from eigenmap.demo.methods import METRIC_NAMES, Method
 from eigenmap.demo.study import Demo, Scene, run
 
-__all__ = ["METRICS", "Demo", "Method", "Scene", "run"]
+__all__ = ["METRIC_NAMES", "Demo", "Method", "Scene", "run"]

@@ -1,4 +1,4 @@
-"""What the demo compares: our ordered code and four rivals, each scored at every length it has.
+"""Methods compared in the demo: our ordered code and four rivals, each scored at every length.
 
     methods = compare(model, gallery=load("train"), queries=load("query"))
     methods["ours"].value("map_over_found@1000", dim=8)
@@ -6,7 +6,7 @@
 - ours: the ordered code of the model.
 - random: features of an *unordered* model (spectral contrastive loss, same network, views and steps) in random
   order, mean and spread over ten draws. Training it would double the time of the demo, so its figures come from a
-  file that `benchmarks/catalogue.py` wrote, together with how it was made.
+  file that `benchmarks/catalogue/runs.py` wrote, together with how it was made.
 - encoder-pca: principal components of our encoder's output, centred.
 - pixel-pca: principal components of the pixels, centred.
 - pixels: the pixels as they are.
@@ -22,17 +22,17 @@ from typing import Any
 
 from eigenmap.data import ImageSet
 from eigenmap.evaluation import baselines
-from eigenmap.evaluation.retrieval import Row
+from eigenmap.evaluation.retrieval import ScoreRow
 from eigenmap.model import Eigenmap
 
-METRICS = {
+METRIC_NAMES = {
     "map_over_found@1000": "mAP over what was found in the top 1,000",
     "map_over_relevant@1000": "mAP over all that is relevant, top 1,000",
     "map_over_found@100": "mAP over what was found in the top 100",
     "map_over_relevant@100": "mAP over all that is relevant, top 100",
     "precision@100": "precision of the top 100",
 }
-"""Keys of a row, and what they are called; the first is the main one."""
+"""Metric keys of a row and their labels; the first is the main metric."""
 
 NAMES = {
     "ours": "ordered code (ours)",
@@ -44,59 +44,59 @@ NAMES = {
 TOP = (100, 1000)
 DRAWS = 10
 LEVEL = 0.01
-"""Two methods whose mAP differ by no more than this count as level."""
+"""Two methods count as level if their mAP differs by no more than this."""
 
 
 @dataclass(frozen=True)
 class Method:
-    """One way to make codes, with its scores: a row a length, as `evaluation.retrieval` returns them."""
+    """One way to make codes, with its scores: one row per length, as `evaluation.retrieval` returns them."""
 
     key: str
-    rows: Sequence[Row]
+    rows: Sequence[ScoreRow]
 
     @property
     def name(self) -> str:
-        """What tables call it."""
+        """Name used in tables."""
         return NAMES[self.key]
 
     @property
     def full(self) -> int:
-        """Its full length."""
+        """Full length of the code."""
         return int(self.rows[-1]["dim"])
 
     def values(self, metric: str) -> dict[int, float]:
-        """The metric by length."""
+        """Return the metric by length."""
         return {int(row["dim"]): row[metric] for row in self.rows}
 
     def spread(self, metric: str) -> dict[int, float]:
-        """Its standard deviation over draws by length; empty where nothing was drawn."""
+        """Return the standard deviation over draws by length; empty without draws."""
         name = f"{metric}_spread"
         return {int(row["dim"]): row[name] for row in self.rows if name in row}
 
     def value(self, metric: str, dim: int) -> float | None:
-        """The metric at one length, None where it was not measured."""
+        """Return the metric at one length, or None if it was not measured."""
         return self.values(metric).get(dim)
 
 
 def compare(model: Eigenmap, gallery: ImageSet, queries: ImageSet) -> dict[str, Method]:
-    """Score our code and the rivals that can be made here."""
+    """Score our code and the rivals that can be computed here."""
     return {key: Method(key, rows) for key, rows in baselines.compare(model, gallery, queries, TOP).items()}
 
 
 def compare_random(model: Eigenmap, gallery: ImageSet, queries: ImageSet, draws: int = DRAWS, seed: int = 0) -> Method:
-    """Score the projector's raw outputs in random order: the rival, given an unordered model."""
+    """Score the projector's raw outputs in random order, the rival made from an unordered model."""
     return Method("random", baselines.compare_random(model, gallery, queries, TOP, draws, seed))
 
 
 def stored_rival() -> dict[str, Any]:
-    """The unordered rival as `benchmarks/catalogue.py` measured it: how it was made, and its rows by scene."""
+    """Return the unordered rival as `benchmarks/catalogue/runs.py` measured it: settings, and rows by scene."""
     text = resources.files("eigenmap.demo").joinpath("rival.json").read_text(encoding="utf-8")
     rival: dict[str, Any] = json.loads(text)
     return rival
 
 
 def where_pixels_are_level(methods: Mapping[str, Method]) -> str:
-    """One sentence about mAP over the top 100, where aligned pictures leave a network little to win."""
+    """Return one sentence about mAP over the top 100, where aligned pictures leave a network little to gain."""
     metric = "map_over_found@100"
     ours, pixels = methods["ours"].values(metric), methods["pixel-pca"].values(metric)
     shared = [dim for dim in ours if dim in pixels]

@@ -1,4 +1,4 @@
-"""What the demo leaves behind: figures, report.html and demo.json."""
+"""Output of the demo: figures, report.html and demo.json."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from eigenmap.core.errors import EigenmapError
-from eigenmap.core.files import whole
-from eigenmap.demo.methods import METRICS, NAMES, Method, where_pixels_are_level
+from eigenmap.core.files import atomic_path
+from eigenmap.demo.methods import METRIC_NAMES, NAMES, Method, where_pixels_are_level
 from eigenmap.figures import report
 from eigenmap.figures.curves import Curve, retrieval_curves
 from eigenmap.figures.excitation import exciting_figure
@@ -33,34 +33,34 @@ if TYPE_CHECKING:
 
 MAIN, STRICT = "map_over_found@1000", "map_over_found@100"
 LENGTHS = (2, 4, 8, 16, 32, 64, 128)
-"""Columns of the tables, before the full length of each method."""
+"""Lengths shown in the tables, before the full length of each method."""
 LONGEST_DRAWN = 256
 
 _TITLES = {"clean": "The catalogue as it is", "posed": "The catalogue posed"}
 
 
 def write_all(demo: Demo, out: Path) -> None:
-    """Write the figures (SVG and PNG), demo.json, and the report last."""
-    figures = draw(demo, out)
+    """Write the figures (SVG and PNG), demo.json and, last, the report."""
+    figures = draw_demo(demo, out)
     for name, figure in figures.items():
         save(figure, out / "figures" / name)
     try:
-        with whole(out / "demo.json") as partial:
-            partial.write_text(json.dumps(as_json(demo), indent=1) + "\n", encoding="utf-8")
+        with atomic_path(out / "demo.json") as partial:
+            partial.write_text(json.dumps(demo_as_json(demo), indent=1) + "\n", encoding="utf-8")
     except OSError as error:
         raise EigenmapError(f"{out / 'demo.json'} cannot be written: {error.strerror}.") from error
     report.write(page(demo, figures, out), out / "report.html")
 
 
 def runs_of(demo: Demo, out: Path) -> list[TrainedRun]:
-    """The two runs, as the report of any run takes them."""
+    """Return the two runs in the form that run reports take."""
     return [
         TrainedRun(scene.model, scene.history, out / name, name, _TITLES[name]) for name, scene in demo.scenes.items()
     ]
 
 
-def draw(demo: Demo, out: Path) -> dict[str, Figure]:
-    """All figures, by the name of their files."""
+def draw_demo(demo: Demo, out: Path) -> dict[str, Figure]:
+    """Return all figures by file name."""
     scenes, runs = demo.scenes, runs_of(demo, out)
     drawn = {
         "retrieval": retrieval_curves(_curves(scenes, MAIN), "mAP, found in the top 1,000", LONGEST_DRAWN),
@@ -74,8 +74,8 @@ def draw(demo: Demo, out: Path) -> dict[str, Figure]:
     return {name: figure for name, figure in drawn.items() if figure is not None}
 
 
-def as_json(demo: Demo) -> dict[str, Any]:
-    """Everything measured, as JSON holds it."""
+def demo_as_json(demo: Demo) -> dict[str, Any]:
+    """Return all measurements in JSON form."""
     return {
         "seed": demo.seed,
         "steps": demo.steps,
@@ -101,18 +101,19 @@ def as_json(demo: Demo) -> dict[str, Any]:
 
 
 def protocol(demo: Demo) -> str:
-    """One paragraph: what was ranked against what, and who chose the settings."""
+    """Return one paragraph on how retrieval was measured and how the settings were chosen."""
     return (
         "Queries are the catalogue's 1,000 query images, the gallery its 10,000 training images; both are encoded "
-        "without their labels, and an item is relevant if it is of the query's class. Items are ranked by the cosine "
-        "of codes cut at the given length. mAP over what was found divides by the relevant items among the top ones, "
+        "without their labels, and an item is relevant if it has the query's class. Items are ranked by the cosine "
+        "similarity of codes cut at the given length. mAP over what was found divides by the relevant items among the "
+        "top ones, "
         "mAP over all that is relevant by all of them. Settings were chosen on 1,000 validation images, never on the "
         f"queries. One seed ({demo.seed}); docs/catalogue.md has three."
     )
 
 
 def score_rows(methods: Mapping[str, Method], metric: str) -> tuple[list[str], list[list[str]]]:
-    """Head and rows of a table: one row a method (and one for its spread), one column a length, the full one last."""
+    """Return header and rows of a table: one row per method (and one for its spread), one column per length."""
     dims = [dim for dim in LENGTHS if any(dim in method.values(metric) for method in methods.values())]
     rows = []
     for key in NAMES:
@@ -126,7 +127,7 @@ def score_rows(methods: Mapping[str, Method], metric: str) -> tuple[list[str], l
 
 
 def page(demo: Demo, figures: Mapping[str, Figure], out: Path) -> Page:
-    """The report."""
+    """Return the report."""
     runs = runs_of(demo, out)
     return Page(
         title="One code, cut at any length",
@@ -151,7 +152,7 @@ def page(demo: Demo, figures: Mapping[str, Figure], out: Path) -> Page:
 def _retrieval(demo: Demo, figures: Mapping[str, Figure]) -> list[Html]:
     clean, posed = demo.scenes["clean"].methods, demo.scenes["posed"].methods
     return [
-        report.numbers(
+        report.key_figures(
             [
                 (_score(clean["ours"], MAIN, 8), "mAP of our first 8 features"),
                 (_score(clean["random"], MAIN, 32), "mAP of 32 random features of an unordered model (SCL)"),
@@ -170,7 +171,7 @@ def _retrieval(demo: Demo, figures: Mapping[str, Figure]) -> list[Html]:
             "band around random features is one standard deviation over ten draws.",
         ),
         *(
-            report.table(*score_rows(scene.methods, MAIN), f"{_TITLES[name]}: {METRICS[MAIN]}", strong=0)
+            report.table(*score_rows(scene.methods, MAIN), f"{_TITLES[name]}: {METRIC_NAMES[MAIN]}", strong=0)
             for name, scene in demo.scenes.items()
         ),
         report.paragraph(where_pixels_are_level(clean)),
@@ -200,14 +201,14 @@ def _gallery(demo: Demo) -> list[Html]:
 
 
 def _speed(demo: Demo) -> list[tuple[str, str]]:
-    """What training cost."""
+    """Return the cost of training."""
     seconds = sum(scene.model.training["seconds"] for scene in demo.scenes.values())
     speed = max(scene.history[-1]["images_per_second"] for scene in demo.scenes.values())
     memory = demo.environment["peak_memory_mb"]
     return [
         (f"{demo.steps:,}", "steps for each of the two models"),
         (f"{seconds:.0f} s", "of training"),
-        (f"{speed:,.0f}", "pictures a second, two views each"),
+        (f"{speed:,.0f}", "pictures per second, two views each"),
         ("unknown" if memory is None else f"{memory:,} MB", "of memory at most"),
     ]
 
@@ -224,7 +225,7 @@ def _tables(demo: Demo) -> list[Html]:
                     for name, scene in demo.scenes.items()
                 ],
             )
-            for metric, title in METRICS.items()
+            for metric, title in METRIC_NAMES.items()
             if metric != MAIN
         ),
         report.folded(

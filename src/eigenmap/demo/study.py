@@ -1,7 +1,7 @@
-"""Train on the catalogue as it is and posed, then measure: what `eigenmap demo` does.
+"""Training and measurements of `eigenmap demo`, on the catalogue as it is and posed.
 
-The number of steps is that of the stored rival, so that both had the same budget, or as many of them as fit into the
-time there is. Settings were chosen on the catalogue's validation images; the queries are only ever measured on.
+Our models take as many steps as the stored rival did, so that both had the same budget, or fewer if the time limit
+requires it. Settings were chosen on the catalogue's validation images; the queries are used for measurement only.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from eigenmap import recipes
 from eigenmap.core.addresses import require_path
 from eigenmap.core.errors import EigenmapError
 from eigenmap.core.files import require_writable
+from eigenmap.core.logging import LogFunction
 from eigenmap.data import ImageSet
 from eigenmap.data.images import catalogue
-from eigenmap.data.images.catalogue import Split
+from eigenmap.data.images.catalogue import SplitName
 from eigenmap.demo.methods import Method, compare, stored_rival
 from eigenmap.evaluation.baselines import labels_of
 from eigenmap.figures.answers import find_answers
@@ -31,29 +32,28 @@ from eigenmap.fitting.images import ImageTask, fit_images
 from eigenmap.fitting.options import RunOptions
 from eigenmap.model import Eigenmap, ImageInput
 from eigenmap.training import steps_for_budget
-from eigenmap.training.environment import environment
 from eigenmap.training.metrics import Record, read
-from eigenmap.training.run import METRICS as METRICS_FILE
+from eigenmap.training.provenance import environment
+from eigenmap.training.run import METRICS_FILE as METRICS_FILE
 
 SCENES = ("clean", "posed")
 STEPS = 450
-"""Training steps of each model, and of the rival: the same budget."""
+"""Training steps of each model and of the rival."""
 SHOWN_LENGTHS = (2, 4, 8, 16, 32)
 SHOWN_CLASSES = ("t-shirt", "coat", "sandal", "bag")
 FEWEST_STEPS = 200
-"""A slow machine takes longer rather than fewer steps than this: with less there is nothing to see."""
+"""Minimum number of steps, however slow the machine: with fewer there is nothing to see."""
 RECIPE = recipes.get("catalogue")
-"""How all models are trained, the rival included (with another objective)."""
+"""Training settings of all models, including the rival (which has another objective)."""
 
-Load = Callable[[Split, bool], ImageSet]
-Say = Callable[[str], None]
+Load = Callable[[SplitName, bool], ImageSet]
 
 
 @dataclass(frozen=True)
 class Scene:
-    """The catalogue as it is ("clean") or posed: its model, how training went, every method's scores, examples.
+    """The catalogue as it is ("clean") or posed: model, training log, scores of every method, examples.
 
-    `exciting` are the pictures of the gallery that excite the first features most and least.
+    `exciting` are the gallery pictures with the largest and smallest values of the first features.
     """
 
     name: str
@@ -66,7 +66,7 @@ class Scene:
 
 @dataclass(frozen=True)
 class Demo:
-    """Everything the demo found out."""
+    """All results of the demo."""
 
     scenes: dict[str, Scene]
     rival: dict[str, Any]
@@ -84,20 +84,20 @@ def run(
     seed: int = 0,
     force: bool = False,
     progress: bool = True,
-    say: Say | None = None,
+    say: LogFunction | None = None,
     load: Load = catalogue.load,
 ) -> Demo:
-    """Train two models, measure them and their rivals, write everything into `out`.
+    """Train two models, measure them and their rivals, and write everything to `out`.
 
     Args:
         out: folder for report.html, demo.json, figures/ and the models in clean/ and posed/.
-        minutes: time for training both; fewer than `STEPS` steps are taken where these do not fit.
-        steps: exactly this many steps for each model, however long they take.
-        seed: of everything random.
-        force: write into `out` although there is something in it.
-        progress: show a bar while training.
-        say: called with what is going on.
-        load: where images come from, `catalogue.load` or something like it.
+        minutes: time for training both models; if `STEPS` steps do not fit, fewer are taken.
+        steps: exact number of steps per model, however long they take.
+        seed: seed of everything random.
+        force: write to `out` even if it is not empty.
+        progress: show a progress bar while training.
+        say: called with status messages.
+        load: source of the images, `catalogue.load` or similar.
 
     """
     from eigenmap.demo.page import write_all
@@ -109,7 +109,7 @@ def run(
     galleries = {name: load("train", name == "posed") for name in SCENES}
     if steps is None:
         steps = affordable_steps(galleries["clean"], 60 * minutes / len(SCENES), most=STEPS)
-        say(f"{steps:,} of {STEPS:,} steps a model fit into {minutes:g} minutes of training on this machine.")
+        say(f"{steps:,} of {STEPS:,} steps per model fit into {minutes:g} minutes of training on this machine.")
     models = {}
     for number, name in enumerate(SCENES, start=1):
         say(f"Training on the {name} catalogue ({number} of {len(SCENES)}) ...")
@@ -128,7 +128,7 @@ def run(
     scenes = {}
     for name, model in models.items():
         queries, history = load("query", name == "posed"), read(out / name / METRICS_FILE)
-        scenes[name] = measure(name, model, galleries[name], queries, rival, history)
+        scenes[name] = score_model(name, model, galleries[name], queries, rival, history)
     seconds = {"training": trained - began, "measuring": time.perf_counter() - trained}
     demo = Demo(scenes, rival, seed, steps, seconds, environment())
     say("Drawing the report ...")
@@ -136,39 +136,39 @@ def run(
     return demo
 
 
-def measure(
+def score_model(
     name: str, model: Eigenmap, gallery: ImageSet, queries: ImageSet, rival: Mapping[str, Any], history: list[Record]
 ) -> Scene:
-    """Score a model and its rivals on the queries, and look up a few examples."""
+    """Score a model and its rivals on the queries, and collect a few examples."""
     methods = compare(model, gallery, queries)
     methods["random"] = Method("random", rival["scenes"][name])
     return Scene(name, model, history, methods, examples(model, gallery, queries), excited_by(model, gallery))
 
 
 def examples(model: Eigenmap, gallery: ImageSet, queries: ImageSet) -> list[Answers]:
-    """What the first query of some classes finds, at several lengths; chosen by class, not by result."""
+    """Return what the first query of some classes finds at several lengths; chosen by class, not by result."""
     asked, names = labels_of(queries).matrix.int().argmax(1).tolist(), labels_of(queries).names
     chosen = [asked.index(names.index(label)) for label in SHOWN_CLASSES if names.index(label) in asked]
     return find_answers(model, gallery, queries.subset(chosen), SHOWN_LENGTHS)
 
 
 def affordable_steps(images: ImageSet, seconds: float, most: int) -> int:
-    """The number of training steps that fit into `seconds` on this machine, at most `most`."""
+    """Return the number of training steps that fit into `seconds` on this machine, at most `most`."""
     rows = torch.arange(len(images))
     recipe = RECIPE.but(batch_size=min(RECIPE.batch_size, len(images)), compile=False)
     task = ImageTask(recipe, images.pixels, rows, rows, ImageInput(images.size, images.channels))
-    # The fastest of three: something else that happens to run for a second would cost most of the training.
+    # The fastest of three: a brief disturbance would otherwise cost most of the training.
     step_seconds = min(pipeline.step_seconds(task, RunOptions(steps=most), steps=6, warmup=2) for _ in range(3))
     return steps_for_budget(seconds, step_seconds, least=min(FEWEST_STEPS, most), most=most)
 
 
 def _check(out: Path, force: bool, minutes: float, steps: int | None) -> None:
-    """Refuse what cannot work before anything is computed."""
+    """Refuse invalid arguments before anything is computed."""
     require_path(out)
     if out.exists() and not out.is_dir():
         raise EigenmapError(f"{out} is a file; choose a folder for the output.")
     if out.is_dir() and any(out.iterdir()) and not force:
-        raise EigenmapError(f"{out} exists and is not empty: choose another, or use --force.")
+        raise EigenmapError(f"{out} exists and is not empty: choose another folder, or use --force.")
     if not minutes > 0:
         raise EigenmapError(f"minutes must be above 0, not {minutes}.")
     if steps is not None and steps < 1:

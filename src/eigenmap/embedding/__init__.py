@@ -2,8 +2,8 @@
 
     embed_images("runs/mine", "PHOTOS/", "codes/", dim=64)
 
-Images are read, decoded on threads and encoded block by block; codes are written in shards. A shard that is finished is
-never computed again: after a kill the same call goes on where it stopped. See :mod:`eigenmap.embedding.engines` for
+Images are read, decoded on threads and encoded block by block; codes are written in shards. A finished shard is never
+computed again: after a kill, the same call continues where it stopped. See :mod:`eigenmap.embedding.engines` for
 several processes, GPUs and machines.
 """
 

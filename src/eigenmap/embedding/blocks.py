@@ -1,4 +1,4 @@
-"""Images in, codes out, a block at a time: what every engine runs."""
+"""Encoding of images in blocks, shared by all engines."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import torch
 
 from eigenmap.data.images.decode import Pixels, UnreadableImageError, quiet_pillow
 from eigenmap.data.images.sources import strict_error
-from eigenmap.data.images.stream import Picture, square
+from eigenmap.data.images.stream import RawImage, square
 from eigenmap.data.images.workers import decode_in_order, processors
 from eigenmap.model import Codes, Eigenmap
 
 
 @dataclass
 class Block:
-    """Some images: their names, their codes, and those among them that could not be read, with the reason."""
+    """A block of images: names, codes, and the images that could not be read with the reason."""
 
     ids: list[str]
     codes: Codes
@@ -28,7 +28,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Encoding:
-    """How images become codes."""
+    """Settings for turning images into codes."""
 
     dim: int
     device: str = "cpu"
@@ -37,14 +37,14 @@ class Encoding:
     workers: int | None = None
 
 
-def encode_blocks(model: Eigenmap, rows: Iterable[tuple[str, Picture]], how: Encoding) -> Iterator[Block]:
+def encode_blocks(model: Eigenmap, rows: Iterable[tuple[str, RawImage]], how: Encoding) -> Iterator[Block]:
     """Encode (name, picture) pairs, `batch_size` at a time.
 
     While one batch is encoded, threads decode the next: at most two batches of small pictures are in memory.
     """
     names: deque[str] = deque()
 
-    def pictures() -> Iterator[Picture]:
+    def pictures() -> Iterator[RawImage]:
         for name, picture in rows:
             names.append(name)
             yield picture

@@ -1,4 +1,4 @@
-"""Sizes and checksums of files: what tells a whole file from a damaged one."""
+"""Sizes and checksums of files, to detect damage."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from eigenmap.core.files import open_regular
 
 
 class Checksum(NamedTuple):
-    """The size of a file and the CRC-32 of its bytes."""
+    """Size of a file and CRC-32 of its bytes."""
 
     size: int
     crc32: str
 
     @classmethod
     def of(cls, file: IO[bytes]) -> Checksum:
-        """Read a file from its beginning; leaves it there."""
+        """Read a file from its beginning and rewind it."""
         size = crc = 0
         for block in blocks(file):
             size, crc = size + len(block), zlib.crc32(block, crc)
@@ -28,7 +28,7 @@ class Checksum(NamedTuple):
 
 
 def content_digest(path: Path) -> str | None:
-    """The SHA-256 of a file, following no link; None if there is none."""
+    """Return the SHA-256 of a file without following links, or None if it does not exist."""
     try:
         descriptor = open_regular(path)
     except OSError:

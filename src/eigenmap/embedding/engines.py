@@ -1,7 +1,7 @@
-"""Who computes the shards: this process, the processes that `torchrun` started, or the actors of a Ray cluster.
+"""Engines that compute shards: this process, the processes of `torchrun`, or the actors of a Ray cluster.
 
-Each takes whole shards and writes them itself, so that nothing but names travels between processes. On several
-machines the images, the model and the output have to be on a file system that all of them see.
+Each worker takes entire shards and writes them itself, so that only names travel between processes. On several
+machines, images, model and output must be on a file system that all of them see.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from eigenmap.embedding.workspace import ShardFolder
 from eigenmap.model import Eigenmap
 
 _ATTEMPTS = 3
-"""How often a shard is read whose images are replaced meanwhile."""
+"""Maximum number of attempts at a shard whose images change while they are read."""
 
 Made = TypeVar("Made")
 Advance = Callable[[int], object]
-"""Told how many images more are done."""
+"""Called with the number of images just finished."""
 
 
 class Process(NamedTuple):
-    """Which of the processes of `torchrun` this is; the only one if there are none."""
+    """Rank of this process among those of `torchrun`; a single process otherwise."""
 
     rank: int
     world_size: int
@@ -43,12 +43,12 @@ class Process(NamedTuple):
 
     @property
     def is_first(self) -> bool:
-        """Whether it is this process that speaks and sums up."""
+        """True in the process that prints and summarises."""
         return self.rank == 0
 
 
 def this_process() -> Process:
-    """Where `torchrun` put this process."""
+    """Return the rank that `torchrun` gave this process."""
     if not torch.distributed.is_torchelastic_launched():
         return Process(0, 1, 0, 1)
     names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
@@ -57,13 +57,13 @@ def this_process() -> Process:
 
 @dataclass
 class Together:
-    """Processes that wait for each other; nothing to wait for if there is one."""
+    """Processes that wait for each other; a single process waits for nothing."""
 
     process: Process
 
     def __enter__(self) -> Together:
         if self.process.world_size > 1:
-            # Shards take as long as they take: the wait for the slowest process is no failure.
+            # Shards take as long as they take: waiting for the slowest process is not a failure.
             torch.distributed.init_process_group("gloo", timeout=timedelta(days=30))
         return self
 
@@ -72,7 +72,7 @@ class Together:
             torch.distributed.destroy_process_group()
 
     def from_first(self, make: Callable[[], Made]) -> Made | None:
-        """What the first process makes, in every process; None in the others if it fails, which is its to say."""
+        """Return what the first process makes, in every process; None in the others if it fails."""
         if self.process.world_size == 1:
             return make()
         made: list[Made | None] = [None]
@@ -84,7 +84,7 @@ class Together:
         return made[0]
 
     def wait(self) -> None:
-        """Return when every process has come here."""
+        """Return when every process has arrived here."""
         if self.process.world_size > 1:
             torch.distributed.barrier()
 
@@ -92,7 +92,7 @@ class Together:
 def in_this_process(
     model: Eigenmap, stream: ImageStream, folder: ShardFolder, how: Encoding, process: Process, advance: Advance
 ) -> None:
-    """Compute the shards that fall to this process, every `world_size`-th."""
+    """Compute every `world_size`-th shard, starting with the rank of this process."""
     if how.device == "cuda" and process.world_size > 1:
         how = replace(how, device=f"cuda:{process.local_rank}")
     if how.workers is None:
@@ -103,10 +103,10 @@ def in_this_process(
 
 
 def compute(model: Eigenmap, shard: Shard, folder: ShardFolder, how: Encoding, advance: Advance) -> None:
-    """Encode one shard and write it; again if images were replaced while they were read.
+    """Encode and write one shard; try again if images were replaced while they were read.
 
-    The stamp is that of before: where images never rest, what is made counts for this run and for no later one.
-    Processes and actors load the model at different times, so what they loaded is compared with the plan.
+    The stamp is taken before reading: if images keep changing, the shard counts for this run but not for a later one.
+    Processes and actors load the model at different times, so its weights are compared with the plan.
     """
     if model.weights_sha256 != folder.plan.fingerprint:
         raise EigenmapError("the model was replaced while the images were encoded; run the same command again")
@@ -132,7 +132,7 @@ def _encoded(model: Eigenmap, shard: Shard, how: Encoding, advance: Advance) -> 
 
 
 class ShardWorker:
-    """An actor of a Ray cluster: loads the model once, then computes shards."""
+    """Ray actor that loads the model once and then computes shards."""
 
     def __init__(self, run: Path, folder: ShardFolder, how: Encoding) -> None:
         self.model = Eigenmap.load(run)
@@ -140,24 +140,24 @@ class ShardWorker:
         self.how = how
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
-        """Compute the one shard of a batch; returns how many images it has, and what is wrong with it."""
+        """Compute the one shard of a batch; return its number of images and the error message, if any."""
         shard, wrong = pickle.loads(batch["shard"][0]), ""
         try:
             compute(self.model, shard, self.folder, self.how, advance=lambda images: None)
         except EigenmapError as error:
-            wrong = str(error)  # as a value, since Ray would wrap an error and print its traceback
+            wrong = str(error)  # returned as a value, because Ray would wrap an exception and print its traceback
         return {"images": np.array([len(shard.rows)]), "wrong": np.array([wrong])}
 
 
 def on_ray(
     run: Path, stream: ImageStream, folder: ShardFolder, how: Encoding, actors: int | None, advance: Advance
 ) -> None:
-    """Compute the missing shards with Ray Data, on the cluster RAY_ADDRESS names, else on a local one.
+    """Compute the missing shards with Ray Data, on the cluster named by RAY_ADDRESS or on a local one.
 
-    There are as many actors as the cluster has GPUs, or processors, unless `actors` says otherwise.
+    Uses one actor per GPU, or per processor without GPUs, unless `actors` is given.
     """
     ray = ray_module()
-    # Bytes, since only the actors need to know what a shard is.
+    # As bytes, since only the actors need the definition of a shard.
     missing = [
         {"shard": pickle.dumps(shard)}
         for shard in stream.shards(folder.plan.shard_size)
@@ -167,7 +167,7 @@ def on_ray(
         return
     if not ray.is_initialized():
         os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
-        # Without an address Ray would join a cluster that happens to run on this machine.
+        # Without an address, Ray would join any cluster that happens to run on this machine.
         where: dict[str, Any] = {} if os.environ.get("RAY_ADDRESS") else {"address": "local", "num_cpus": actors}
         ray.init(**where, log_to_driver=False, logging_level="ERROR")
     logging.getLogger("ray.data").setLevel(logging.ERROR)
@@ -192,7 +192,7 @@ def on_ray(
 
 
 def ray_module() -> Any:
-    """Ray with Ray Data, or a sentence that says how to get it."""
+    """Import Ray with Ray Data, or raise an error that says how to install it."""
     try:
         import ray.data
     except ImportError:

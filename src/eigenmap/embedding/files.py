@@ -1,4 +1,4 @@
-"""All shards in one file: codes.npy with names beside it, codes.npz, or codes.parquet."""
+"""Output as one file: codes.npy with names beside it, codes.npz, or codes.parquet."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import IO
 
 import numpy as np
 
-from eigenmap.core.files import sync_directory, whole_file, write_json
+from eigenmap.core.files import atomic_write, sync_directory, write_json
 from eigenmap.embedding.shards import Codebook, code_table, parquet_module
 from eigenmap.model import Codes
 
@@ -17,29 +17,29 @@ SUFFIXES = (".npy", ".npz", ".parquet")
 
 
 def names_file(out: Path) -> Path | None:
-    """Where the names of the images go: beside an .npy file, inside the others (None)."""
+    """Return the file for image names: beside an .npy file, None for formats that contain them."""
     return out.with_suffix(".ids.json") if out.suffix == ".npy" else None
 
 
 def remove_names(names: Path | None) -> None:
-    """Remove the names of codes that are about to be replaced, so that they are never beside others."""
+    """Remove the names of codes that are about to be replaced, so that names never stand beside other codes."""
     if names is not None and names.exists():
         names.unlink()
         sync_directory(names.parent)
 
 
-def join(shards: Codebook, suffix: str, out: Path, names: Path) -> None:
-    """Write one file from all shards, which are read one after the other; the names of an .npy file go to `names`."""
+def join_shards(shards: Codebook, suffix: str, out: Path, names: Path) -> None:
+    """Write one file from all shards, reading one at a time; the names of an .npy file go to `names`."""
     if suffix == ".parquet":
         _join_parquet(shards, out)
     elif suffix == ".npz":
-        with whole_file(out) as file, zipfile.ZipFile(file, "w", allowZip64=True) as archive:
+        with atomic_write(out) as file, zipfile.ZipFile(file, "w", allowZip64=True) as archive:
             with archive.open("codes.npy", "w", force_zip64=True) as member:
                 _write_codes(member, shards)
             with archive.open("ids.npy", "w", force_zip64=True) as member:
                 np.lib.format.write_array(member, np.array(_names(shards), dtype=np.str_), allow_pickle=False)
     else:
-        with whole_file(out) as file:
+        with atomic_write(out) as file:
             _write_codes(file, shards)
         write_json(names, _names(shards))
 
@@ -49,7 +49,7 @@ def _names(shards: Codebook) -> list[str]:
 
 
 def write_matrix(file: IO[bytes], shape: tuple[int, int], blocks: Iterable[Codes]) -> None:
-    """Write blocks of rows as the .npy file that they would make together, which need never be in memory."""
+    """Write blocks of rows as one .npy file without holding all of them in memory."""
     np.lib.format.write_array_header_1_0(file, {"descr": "<f4", "fortran_order": False, "shape": shape})
     for block in blocks:
         file.write(block.astype("<f4", copy=False).tobytes())
@@ -63,6 +63,6 @@ def _join_parquet(shards: Codebook, out: Path) -> None:
     pq = parquet_module()
     metadata = {"eigenmap_fingerprint": shards.plan.fingerprint}
     schema = code_table([], np.empty((0, shards.plan.dim), np.float32), metadata).schema
-    with whole_file(out) as file, pq.ParquetWriter(file, schema) as writer:
+    with atomic_write(out) as file, pq.ParquetWriter(file, schema) as writer:
         for ids, codes in shards:
             writer.write_table(code_table(ids, codes, metadata))

@@ -1,4 +1,4 @@
-"""`embed_images`: from a source of images to codes on disk."""
+"""Embedding job: from a source of images to codes on disk."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from eigenmap.data.images.sources import strict_error
 from eigenmap.data.images.stream import ImageStream, open_stream
 from eigenmap.embedding import engines
 from eigenmap.embedding.blocks import Encoding
-from eigenmap.embedding.files import SUFFIXES, join
+from eigenmap.embedding.files import SUFFIXES, join_shards
 from eigenmap.embedding.publication import Publication, Replaced
 from eigenmap.embedding.shards import Codebook, Plan, parquet_module
 from eigenmap.embedding.workspace import ShardFolder, Workspace
@@ -29,13 +29,13 @@ SHARD_SIZE = 8192
 
 
 class Embedded(NamedTuple):
-    """What was made.
+    """Result of an embedding job.
 
     Attributes:
-        images: how many codes there are.
-        dim: how long they are.
-        skipped: (name, reason) of what could not be read.
-        kept: the number of shards that were there from an earlier run.
+        images: number of codes.
+        dim: length of the codes.
+        skipped: (name, reason) of images that could not be read.
+        kept: number of shards reused from an earlier run.
 
     """
 
@@ -61,29 +61,29 @@ def embed_images(
     overwrite: bool = True,
     progress: Callable[[int, int], object] | None = None,
 ) -> Embedded | None:
-    """Write the codes of all images of a source, in constant memory.
+    """Write the codes of all images in a source, in constant memory.
 
     Args:
-        run: the directory of the model.
-        source: a folder of any depth, an .npy, .npz or parquet file, a folder of parquet files, one image.
-        out: a file ending in .npy, .npz or .parquet, or else a folder of shards. Such a file, and a folder of codes,
-            is replaced if it exists; anything else that is there, or appears meanwhile, is refused.
-        dim: length of the codes; all features by default.
-        files: what the shards of a folder are.
-        shard_size: images a shard: what a kill can cost, and what is held in memory as codes.
-        batch_size: images encoded at a time.
-        device: "cpu" or "cuda"; under `torchrun` each process has a GPU of its own.
-        strict: raise on the first unreadable image instead of leaving it out.
+        run: directory of the model.
+        source: a folder of any depth, an .npy, .npz or Parquet file, a folder of Parquet files, or one image.
+        out: a file ending in .npy, .npz or .parquet, or else a folder of shards. An existing file of that kind or
+            folder of codes is replaced; anything else that exists, or appears meanwhile, is refused.
+        dim: length of the codes; default all features.
+        files: format of the shards in a folder.
+        shard_size: images per shard, which is the most that a kill can cost and that is held in memory as codes.
+        batch_size: number of images encoded at a time.
+        device: "cpu" or "cuda"; under `torchrun` each process uses its own GPU.
+        strict: raise on the first unreadable image instead of skipping it.
         engine: "local", or "ray" for a Ray cluster.
-        actors: how many actors on Ray; one a GPU or processor by default.
-        overwrite: whether codes that are there may be replaced.
+        actors: number of Ray actors; default one per GPU or processor.
+        overwrite: whether existing codes may be replaced.
         progress: called as progress(done, total).
 
     Returns:
-        What was made; None in all but the first process of `torchrun`.
+        The result; None in all but the first process of `torchrun`.
 
-    Unfinished work is in a hidden folder beside `out`, and the same call goes on with it. One process (with those of
-    its `torchrun`, or its actors) may write to `out` at a time; another is refused.
+    Unfinished work is kept in a hidden folder beside `out`, and the same call continues it. Only one process (with the
+    others of its `torchrun`, or its actors) may write to `out` at a time; a second one is refused.
 
     """
     out, run, source = a_path(out, "out"), a_path(run, "run"), a_path(source, "source")
@@ -94,7 +94,7 @@ def embed_images(
     if engine == "local":
         a_device(device)
     else:
-        _check_choices(device=(device, ActorDevice))  # those of the actors, who may be on other machines
+        _check_choices(device=(device, ActorDevice))  # devices of the actors, which may run on other machines
     process = engines.this_process()
     whole = out.suffix in SUFFIXES
     out = out.absolute() if whole else out.resolve()
@@ -106,7 +106,7 @@ def embed_images(
     if out.suffix == ".parquet" or (not whole and files == "parquet"):
         parquet_module()
     model = Eigenmap.load(run)
-    assert model.weights_sha256 is not None  # since it was loaded
+    assert model.weights_sha256 is not None  # set when the model was loaded
     wanted = _Wanted(model.weights_sha256, model.check_dim(dim), shard_size, "npy" if whole else files)
     stream = open_stream(source, workspace.listing)
     how = Encoding(wanted.dim, device, batch_size, strict)
@@ -128,7 +128,7 @@ def embed_images(
 
 
 class _Wanted(NamedTuple):
-    """What is asked for, of whatever images."""
+    """Requested output, independent of the images."""
 
     fingerprint: str
     dim: int
@@ -138,7 +138,7 @@ class _Wanted(NamedTuple):
 
 @dataclass(frozen=True)
 class _Begun:
-    """Work that may be done: where, how much of it is done already, and what the result may replace."""
+    """Job in progress: workspace, shards already finished, and what the result may replace."""
 
     folder: ShardFolder
     kept: int
@@ -151,7 +151,7 @@ class _Begun:
 def _begun(
     workspace: Workspace, stream: ImageStream, wanted: _Wanted, strict: bool, overwrite: bool
 ) -> Iterator[_Begun]:
-    """Hold the workspace; it is removed in the end if nothing in it is worth keeping."""
+    """Hold the workspace, and remove it at the end if nothing in it is worth keeping."""
     with ExitStack() as held:
         with _writing(workspace.out):
             held.enter_context(workspace.held())
@@ -166,14 +166,14 @@ def _begun(
 
 
 def _begin(workspace: Workspace, stream: ImageStream, wanted: _Wanted, strict: bool, overwrite: bool) -> _Begun:
-    """Find out what there is to do, and clear up what killed processes left."""
+    """Determine what is left to do, and clean up after killed processes."""
     recover(workspace.out)
     remove_leftovers(workspace.out)
-    if workspace.is_fruitless():  # then no other process can have made what is there for us
+    if workspace.is_fruitless():  # no other process can have prepared these results for us
         Publication(workspace.path, workspace.out).replaceable(overwrite)
     survey = stream.survey()
     if survey.count == 0:
-        raise EigenmapError("the images are gone: there are none any more where they were found")
+        raise EigenmapError("the images found at the start no longer exist")
     if strict and survey.skipped:
         raise strict_error(*survey.skipped[0])
     plan = Plan(wanted.fingerprint, wanted.dim, survey.count, survey.digest, wanted.shard_size, wanted.files)
@@ -194,14 +194,14 @@ def _begin(workspace: Workspace, stream: ImageStream, wanted: _Wanted, strict: b
 
 
 def _finish(workspace: Workspace, begun: _Begun) -> Embedded:
-    """Give the codes their name; with that the workspace has served."""
+    """Publish the codes under their name and remove the workspace."""
     codes = begun.folder.complete()
     if not codes.images:
         workspace.discard()
         raise _nothing_readable(codes)
     publication = Publication(begun.folder.path, workspace.out)
     if publication.staged != codes.path:
-        join(codes, workspace.out.suffix, publication.staged, publication.staged_names)
+        join_shards(codes, workspace.out.suffix, publication.staged, publication.staged_names)
     publication.publish(begun.replaced)
     workspace.discard()
     return Embedded(codes.images, codes.plan.dim, begun.skipped + codes.skipped, begun.kept)
@@ -216,11 +216,11 @@ def _writing(out: Path) -> Iterator[None]:
 
 
 def _check_output(workspace: Workspace) -> None:
-    """Refuse what can never be written, before anything is loaded."""
+    """Refuse an output that can never be written, before anything is loaded."""
     out = workspace.out
     if out.suffix and out.suffix not in SUFFIXES:
-        raise EigenmapError(f"{out} must end in .npy, .npz or .parquet, or name a folder, for example codes.npy")
-    if not workspace.path.exists():  # else a killed process may have left its name half made
+        raise EigenmapError(f"{out} must end in .npy, .npz or .parquet, or be a folder, for example codes.npy")
+    if not workspace.path.exists():  # otherwise a killed process may have left it half published
         Publication(workspace.path, out).require_ours()
     require_writable(out)
 
@@ -232,7 +232,7 @@ def _check_choices(**asked: tuple[str, Any]) -> None:
 
 
 class _Counter:
-    """Adds up what is done and passes it on."""
+    """Sums finished images and reports progress."""
 
     def __init__(self, progress: Callable[[int, int], object] | None, done: int, total: int) -> None:
         self.progress = progress

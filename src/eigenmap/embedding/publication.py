@@ -1,8 +1,8 @@
-"""From the workspace to its name: finished codes replace what they may replace, and nothing else.
+"""Publication of finished codes: they move from the workspace to their name and replace only what they may.
 
-What may be replaced is what was there when the work began. What appears meanwhile is refused, and the finished codes
-stay where they are. A record of what is about to happen is written first, so that the next process can tell, whenever
-this one is killed, whether it happened.
+Only what existed when the job began may be replaced. If something else appears meanwhile, it is refused and the
+finished codes stay in the workspace. An intent record is written first, so that after a kill the next process can tell
+whether the move happened.
 """
 
 from __future__ import annotations
@@ -18,31 +18,31 @@ from eigenmap.core.files import read_json, sync_directory, write_json
 from eigenmap.core.folders import exchange, move_new
 from eigenmap.embedding.checksums import content_digest
 from eigenmap.embedding.files import SUFFIXES, names_file
-from eigenmap.embedding.shards import DESCRIPTION, Codebook
+from eigenmap.embedding.shards import MANIFEST, Codebook
 
 Identity = list[int] | None
-"""What a path leads to: the number of its inode, and for a file its size and time; None if it leads nowhere."""
+"""Identity of a path: inode number, plus size and time for a file; None if nothing is there."""
 
-State = Literal["waiting", "published", "lost"]
-"""Codes are not in their place yet, are there, or were there and are gone."""
+PublicationState = Literal["waiting", "published", "lost"]
+"""State of the codes: not published yet, published, or published and since removed."""
 
 
 class Replaced(NamedTuple):
-    """What was there when the work began, and may be replaced."""
+    """What existed when the job began and may be replaced."""
 
     out: Identity
     names: Identity
 
 
 class AppearedError(EigenmapError):
-    """Something is in the way that was not there before."""
+    """Raised when something is in the way that was not there before."""
 
 
 @dataclass(frozen=True)
 class Publication:
-    """Codes, a folder or a file, and perhaps a file of names that belongs beside them.
+    """Codes (a folder or a file), with a file of names beside them if needed.
 
-    The names of other codes are never beside the codes, not even for a moment: old names go first, new names come last.
+    Codes never stand beside the names of other codes, not even briefly: old names go first, new names come last.
     """
 
     workspace: Path
@@ -50,17 +50,17 @@ class Publication:
 
     @property
     def names(self) -> Path | None:
-        """Where the names go."""
+        """Path of the names."""
         return names_file(self.out)
 
     @property
     def staged(self) -> Path:
-        """Where the codes wait."""
+        """Path of the finished codes in the workspace."""
         return self.workspace / ("codes" if self._is_folder else "joined")
 
     @property
     def staged_names(self) -> Path:
-        """Where the names wait."""
+        """Path of the finished names in the workspace."""
         return self.workspace / "names.json"
 
     @property
@@ -76,19 +76,19 @@ class Publication:
         return self.out.suffix not in SUFFIXES
 
     def require_ours(self) -> None:
-        """Refuse to replace what is not codes: a folder of photos, say."""
+        """Refuse to replace anything that is not codes, such as a folder of photos."""
         if self._is_folder:
-            if identity(self.out) is not None and not Codebook.is_at(self.out):
+            if path_identity(self.out) is not None and not Codebook.is_at(self.out):
                 raise EigenmapError(f"{self.out} exists and is not a folder of codes; choose another name")
             return
         for path in filter(None, (self.out, self.names)):
             if path.is_dir():
-                raise EigenmapError(f"{path} is a folder; name a file for the codes")
+                raise EigenmapError(f"{path} is a folder; give a file name for the codes")
 
     def replaceable(self, overwrite: bool) -> Replaced:
-        """What is there now, if it may be replaced."""
+        """Return what exists now, if it may be replaced."""
         self.require_ours()
-        found = Replaced(identity(self.out), None if self.names is None else identity(self.names))
+        found = Replaced(path_identity(self.out), None if self.names is None else path_identity(self.names))
         for path, there in ((self.out, found.out), (self.names, found.names)):
             if there is not None and not overwrite:
                 raise EigenmapError(
@@ -97,7 +97,7 @@ class Publication:
         return found
 
     def publish(self, replaced: Replaced) -> None:
-        """Put the codes in their place; `AppearedError` if something else is there by now."""
+        """Move the codes to their name; raise `AppearedError` if something else is there by now."""
         write_json(self._record, _Record(_digest(self.staged), replaced.out)._asdict())
         if self.names is not None and replaced.names is not None:
             self._retire_names(self.names, replaced.names)
@@ -110,20 +110,20 @@ class Publication:
             self._record.unlink()
             raise
 
-    def settle(self) -> State:
-        """Finish or take back what a killed process began, and say where the codes are now."""
+    def settle(self) -> PublicationState:
+        """Complete or undo what a killed process began, and return where the codes are now."""
         try:
             record = _Record.read(self._record)
         except FileNotFoundError:
             return "waiting"
         digest, replaces = record
         _finish_move(self.staged, self.out)
-        state: State = "lost"
+        state: PublicationState = "lost"
         if _digest(self.staged) == digest:
             state = "waiting"
-            if identity(self.out) == replaces:
+            if path_identity(self.out) == replaces:
                 self._restore_names()
-        elif identity(self.staged) not in (None, replaces):  # it had appeared, and was to go back
+        elif path_identity(self.staged) not in (None, replaces):  # it had appeared meanwhile and was to be moved back
             if _digest(self.out) != digest:
                 raise EigenmapError(f"{self.staged} was found at {self.out} and is not ours; move it away")
             exchange(self.staged, self.out)
@@ -137,10 +137,10 @@ class Publication:
         return state
 
     def _place(self, replaces: Identity) -> None:
-        if replaces is not None and identity(self.out) == replaces:
-            with suppress(FileNotFoundError):  # gone in this moment: nothing is replaced
+        if replaces is not None and path_identity(self.out) == replaces:
+            with suppress(FileNotFoundError):  # removed just now: nothing is replaced
                 exchange(self.staged, self.out)
-                if identity(self.staged) == replaces and (not self._is_folder or Codebook.is_at(self.staged)):
+                if path_identity(self.staged) == replaces and (not self._is_folder or Codebook.is_at(self.staged)):
                     return
                 exchange(self.staged, self.out)
                 raise self._appeared(self.out)
@@ -166,7 +166,7 @@ class Publication:
         self._retired_names.unlink(missing_ok=True)
         with suppress(FileNotFoundError):
             move_new(names, self._retired_names)
-            if identity(self._retired_names) != replaces:
+            if path_identity(self._retired_names) != replaces:
                 self._restore_names()
                 self._record.unlink()
                 raise self._appeared(names)
@@ -178,44 +178,44 @@ class Publication:
 
     def _appeared(self, path: Path) -> AppearedError:
         return AppearedError(
-            f"{path} appeared or was changed while the images were encoded, and is not replaced; move it away and run "
-            f"the same command again: the finished codes are kept in {self.workspace.parent}, and nothing is computed "
-            "again"
+            f"{path} appeared or changed while the images were encoded and was not replaced; move it away and run "
+            f"the same command again: the finished codes are kept in {self.workspace.parent} and are not "
+            "computed again"
         )
 
 
 class _Record(NamedTuple):
-    """What was about to happen: the digest of the codes, and what they were to replace."""
+    """Intent record: digest of the codes, and what they were to replace."""
 
     digest: str | None
     replaces: Identity
 
     @classmethod
     def read(cls, path: Path) -> _Record:
-        """The record in a file; OSError if it cannot be read."""
+        """Read a record; raise OSError if it cannot be read."""
         try:
             record = cls(**read_json(path))
             if not isinstance(record.digest, str | None) or not isinstance(record.replaces, list | None):
-                raise TypeError("its entries are of another kind")
+                raise TypeError("its entries have the wrong type")
         except (ValueError, TypeError) as error:
             raise EigenmapError(
-                f"{path} is damaged: it says whether codes that were computed before are in their place; "
-                f"look there, then remove the folder {path.parent} and run the same command again"
+                f"{path} is damaged, so it is unknown whether finished codes were published; "
+                f"check the output, then remove the folder {path.parent} and run the same command again"
             ) from error
         return record
 
 
 def _finish_move(source: Path, target: Path) -> None:
-    """Finish a `move_new` that was killed where renaming takes two steps."""
-    there = identity(source)
-    if there is not None and there == identity(target):
+    """Complete a `move_new` that was killed between its two renames."""
+    there = path_identity(source)
+    if there is not None and there == path_identity(target):
         source.unlink()
     elif there is not None and source.is_dir() and target.is_dir() and not any(target.iterdir()):
         target.rmdir()
 
 
-def identity(path: Path) -> Identity:
-    """What is at a path, following no link."""
+def path_identity(path: Path) -> Identity:
+    """Identify what is at a path, without following links."""
     try:
         status = path.lstat()
     except (FileNotFoundError, NotADirectoryError):
@@ -226,5 +226,5 @@ def identity(path: Path) -> Identity:
 
 
 def _digest(path: Path) -> str | None:
-    """What tells codes from others: of a folder its description, which has the checksums of all shards."""
-    return content_digest(path / DESCRIPTION if path.is_dir() else path)
+    """Return a digest that identifies codes; for a folder, that of its description, which has all checksums."""
+    return content_digest(path / MANIFEST if path.is_dir() else path)

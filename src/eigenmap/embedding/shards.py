@@ -1,11 +1,11 @@
-"""Codes on disk, in shards.
+"""Sharded codes on disk.
 
-    _embedding.json        what the codes are (model, length, number), which images were left out, and the size and
+    _embedding.json        model, length and number of codes, skipped images, and the size and
                           checksum of every other file
     part-00000.parquet    columns id (text) and code (a list of `dim` float32)
     part-00001.parquet    ...
 
-or, as NumPy's files, `part-00000.npy` and `part-00000.ids.json`.
+or, in NumPy format, `part-00000.npy` and `part-00000.ids.json`.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ import numpy as np
 
 from eigenmap.core.arguments import a_path
 from eigenmap.core.errors import EigenmapError
-from eigenmap.core.files import as_json, open_regular, parse_json, read_json, whole_file, write_json
+from eigenmap.core.files import atomic_write, json_bytes, open_regular, parse_json, read_json, write_json
 from eigenmap.data.npy import read_npy
 from eigenmap.embedding.blocks import Block
 from eigenmap.embedding.checksums import Checksum
 from eigenmap.model import Codes
 
-DESCRIPTION = "_embedding.json"  # with an underscore, so that readers of Parquet folders pass it over
+MANIFEST = "_embedding.json"  # readers of Parquet folders skip names that start with an underscore
 _KIND, _VERSION = "eigenmap-codes", 1
 _PART = re.compile(r"part-\d+\.(parquet|npy|ids\.json)")
 
 Checksums = dict[str, Checksum]
-"""The checksum of every file, by its name."""
+"""Checksum of every file, by name."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be made. Two runs with the same plan make the same shards."""
+    """Specification of an embedding. Two runs with the same plan make the same shards."""
 
     fingerprint: str
     dim: int
@@ -51,36 +51,36 @@ class Plan:
 
     @property
     def shards(self) -> int:
-        """How many shards there will be."""
+        """Number of shards."""
         return -(-self.images // self.shard_size)
 
 
 def shard_files(plan: Plan, number: int) -> list[str]:
-    """The names of the files of a shard."""
+    """Return the file names of a shard."""
     return [
         f"part-{number:05d}.{ending}" for ending in (("parquet",) if plan.files == "parquet" else ("npy", "ids.json"))
     ]
 
 
 def write_shard(folder: Path, plan: Plan, number: int, block: Block) -> Checksums:
-    """Write the files of a shard durably, each whole or not at all."""
+    """Write the files of a shard durably, each one atomically."""
     checksums = {}
     for name in shard_files(plan, number):
-        with whole_file(folder / name) as file:
+        with atomic_write(folder / name) as file:
             if name.endswith(".parquet"):
                 metadata = {"eigenmap_fingerprint": plan.fingerprint}
                 parquet_module().write_table(code_table(block.ids, block.codes, metadata), file)
             elif name.endswith(".npy"):
                 np.save(file, block.codes)
             else:
-                file.write(as_json(block.ids))
+                file.write(json_bytes(block.ids))
             checksums[name] = Checksum.of(file)
     return checksums
 
 
 @dataclass(frozen=True)
 class Codebook:
-    """A finished folder of codes, read shard by shard; every file is compared with its checksum as it is read.
+    """A finished folder of codes, read shard by shard; every file is verified against its checksum.
 
     >>> for ids, codes in Codebook.open("codes/"): ...  # doctest: +SKIP
     """
@@ -90,33 +90,33 @@ class Codebook:
     images: int
     skipped: list[tuple[str, str]]
     checksums: Checksums | None = None
-    """None in folders that were written before there were checksums."""
+    """None in folders written by versions without checksums."""
 
     @classmethod
     def open(cls, path: str | Path) -> Codebook:
-        """Read what `_embedding.json` says."""
+        """Open a folder of codes by its `_embedding.json`."""
         path = a_path(path, "path")
         try:
-            about = read_json(path / DESCRIPTION) if cls.is_at(path) else None
+            about = read_json(path / MANIFEST) if cls.is_at(path) else None
         except (OSError, ValueError) as error:
-            raise EigenmapError(f"{path / DESCRIPTION} is damaged or cannot be read: {error}") from error
+            raise EigenmapError(f"{path / MANIFEST} is damaged or cannot be read: {error}") from error
         if not isinstance(about, dict) or about.get("kind") != _KIND or about.get("version") != _VERSION:
             raise EigenmapError(f"{path} is not a finished folder of codes; `eigenmap embed` writes one")
         try:
             if {"checksum", "files"} & about.keys() and about.pop("checksum") != _own_checksum(about):
-                raise ValueError("its checksum is another")
+                raise ValueError("its checksum does not match")
             return cls(
                 path,
                 _checked_plan(Plan(**about["plan"])),
-                whole(about["images"], 0),
+                json_integer(about["images"], 0),
                 [(str(name), str(reason)) for name, reason in about["skipped"]],
                 checksums_from_json(about["files"]) if "files" in about else None,
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise EigenmapError(f"{path / DESCRIPTION} is damaged; embed the images again") from error
+            raise EigenmapError(f"{path / MANIFEST} is damaged; embed the images again") from error
 
     def write_description(self) -> None:
-        """Write `_embedding.json`, which makes the folder a folder of codes."""
+        """Write `_embedding.json`, which marks the folder as complete."""
         about = {
             "kind": _KIND,
             "version": _VERSION,
@@ -125,39 +125,39 @@ class Codebook:
             "skipped": [list(pair) for pair in self.skipped],
             "files": {name: checksum._asdict() for name, checksum in (self.checksums or {}).items()},
         }
-        write_json(self.path / DESCRIPTION, about | {"checksum": _own_checksum(about)})
+        write_json(self.path / MANIFEST, about | {"checksum": _own_checksum(about)})
 
     @staticmethod
     def is_at(path: Path) -> bool:
-        """Whether a folder holds finished codes."""
-        return (path / DESCRIPTION).is_file()
+        """Tell whether a folder contains finished codes."""
+        return (path / MANIFEST).is_file()
 
     def verify(self) -> bool:
-        """Read every file and compare it with its size and checksum; an EigenmapError names the first damaged one.
+        """Compare every file with its size and checksum; raise an EigenmapError naming the first damaged one.
 
         Returns:
-            False if the folder carries no checksums, since an earlier version wrote it: then it is only known that
-            every shard can be read, and that all images are there.
+            False if the folder has no checksums because an earlier version wrote it. In that case only readability and
+            the number of images were checked.
 
         """
         rows = 0
         for number, (ids, codes) in enumerate(self):
             if not np.isfinite(codes).all():
-                raise self._damaged(shard_files(self.plan, number)[0], "it holds values that are not finite")
+                raise self._damaged(shard_files(self.plan, number)[0], "it contains values that are not finite")
             rows += len(ids)
         if rows != self.images:
-            raise EigenmapError(f"{self.path} holds {rows:,} codes and should hold {self.images:,}; embed them again")
+            raise EigenmapError(f"{self.path} has {rows:,} codes instead of {self.images:,}; embed the images again")
         known = {name for number in range(self.plan.shards) for name in shard_files(self.plan, number)}
         for path in sorted(self.path.iterdir()):
             if _PART.fullmatch(path.name) and path.name not in known:
-                raise EigenmapError(f"{path} is not one of the files of {self.path}; remove it")
+                raise EigenmapError(f"{path} does not belong to {self.path}; remove it")
         return self.checksums is not None
 
     def __len__(self) -> int:
         return self.images
 
     def __iter__(self) -> Iterator[tuple[list[str], Codes]]:
-        """Yield (names, codes) of every shard."""
+        """Yield (names, codes) for every shard."""
         for number in range(self.plan.shards):
             yield self._shard(*shard_files(self.plan, number))
 
@@ -171,14 +171,14 @@ class Codebook:
             with self._file(names) as file:
                 ids = parse_json(file.read())
         if not (isinstance(ids, list) and all(isinstance(ident, str) for ident in ids)):
-            raise self._damaged(names or name, "its names are not texts")
+            raise self._damaged(names or name, "its names are not text")
         if codes.dtype != np.float32 or codes.shape != (len(ids), self.plan.dim):
             raise self._damaged(name, f"it should hold {len(ids):,} codes of {self.plan.dim} features")
         return ids, codes
 
     @contextmanager
     def _file(self, name: str) -> Iterator[IO[bytes]]:
-        """An open file that has its size and checksum; whatever goes wrong with reading it is one sentence."""
+        """Open a file whose size and checksum match; any failure to read it becomes one clear error."""
         try:
             with os.fdopen(open_regular(self.path / name, follow=True), "rb") as file:
                 if self.checksums is not None:
@@ -186,7 +186,7 @@ class Codebook:
                 yield file
         except EigenmapError:
             raise
-        except Exception as error:  # on a damaged file NumPy and Arrow raise almost anything
+        except Exception as error:  # NumPy and Arrow raise almost anything on a damaged file
             reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
             raise self._damaged(name, reason) from error
 
@@ -197,12 +197,12 @@ class Codebook:
 
 def _compare(file: IO[bytes], expected: Checksum | None) -> None:
     if expected is None:
-        raise ValueError(f"{DESCRIPTION} does not know it")
+        raise ValueError(f"{MANIFEST} does not list it")
     size = os.fstat(file.fileno()).st_size
     if size != expected.size:
-        raise ValueError(f"it has {size:,} bytes and should have {expected.size:,}")
+        raise ValueError(f"it has {size:,} bytes instead of {expected.size:,}")
     if Checksum.of(file) != expected:
-        raise ValueError("its checksum is another")
+        raise ValueError("its checksum does not match")
 
 
 def _from_parquet(file: IO[bytes], dim: int) -> tuple[list[str], Codes]:
@@ -213,19 +213,19 @@ def _from_parquet(file: IO[bytes], dim: int) -> tuple[list[str], Codes]:
 
 def _checked_plan(plan: Plan) -> Plan:
     for number in (plan.dim, plan.images, plan.shard_size):
-        whole(number, 1)
+        json_integer(number, 1)
     if plan.files not in ("parquet", "npy"):
-        raise ValueError(f"files cannot be {plan.files!r}")
+        raise ValueError(f"unknown file format {plan.files!r}")
     return plan
 
 
 def checksums_from_json(files: Mapping[str, Mapping[str, Any]]) -> Checksums:
-    """The checksums that a JSON file has; ValueError, KeyError, TypeError or AttributeError if it has none."""
-    return {name: Checksum(whole(entry["size"], 0), str(entry["crc32"])) for name, entry in files.items()}
+    """Parse checksums from JSON; raise ValueError, KeyError, TypeError or AttributeError if they are malformed."""
+    return {name: Checksum(json_integer(entry["size"], 0), str(entry["crc32"])) for name, entry in files.items()}
 
 
-def whole(number: object, least: int) -> int:
-    """A whole number that a JSON file has; ValueError if it is none, or less than `least`."""
+def json_integer(number: object, least: int) -> int:
+    """Return a whole number read from JSON; raise ValueError if it is not one or is less than `least`."""
     if not isinstance(number, int) or isinstance(number, bool) or number < least:
         raise ValueError(f"{number!r} is not a whole number of at least {least}")
     return number
@@ -236,16 +236,16 @@ def _own_checksum(about: Mapping[str, Any]) -> str:
 
 
 def parquet_module() -> Any:
-    """pyarrow.parquet, or a sentence that says how to get it."""
+    """Import pyarrow.parquet, or raise an error that says how to install it."""
     try:
         import pyarrow.parquet
     except ImportError:
-        raise EigenmapError('parquet files need pyarrow: pip install "eigenmap[parquet]"') from None
+        raise EigenmapError('Parquet files need pyarrow: pip install "eigenmap[parquet]"') from None
     return pyarrow.parquet
 
 
 def code_table(ids: Sequence[str | int], codes: Codes, metadata: dict[str, str]) -> Any:
-    """An Arrow table of the columns id and code, a list of fixed length of float32."""
+    """Return an Arrow table with the columns id and code, a fixed-size list of float32."""
     import pyarrow as pa
 
     names = [utf8_name(name) if isinstance(name, str) else name for name in ids]
@@ -257,5 +257,5 @@ def code_table(ids: Sequence[str | int], codes: Codes, metadata: dict[str, str])
 
 
 def utf8_name(name: str) -> str:
-    r"""The name of a file as text that any program takes: bytes that are no UTF-8 are written as \xff."""
+    r"""Return a file name as text that any program accepts: bytes that are not UTF-8 become \xff."""
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")

@@ -1,14 +1,14 @@
-"""Unfinished work: a hidden folder beside the output, locked by whoever works there.
+"""Workspace: a hidden folder beside the output that holds unfinished work and is locked by its owner.
 
     .codes.parts/
-        names                    the images of a folder, as the survey found them
-        3f0c.../                 one plan: its name is a digest of all that decides what is made
-            finished/00000.json  a shard that is there for good: its files, and what its images looked like
+        names                    the images of a folder, as first listed
+        3f0c.../                 one plan, named by a digest of everything that determines the result
+            finished/00000.json  a durable shard: its files, and the state of its images
             codes/               the shards
-            publishing.json      the codes are complete and on their way to their name
+            publishing.json      the codes are complete and being moved to their name
 
-A process may be killed at any moment. Nothing is deleted under its name: folders are renamed first, so that one that is
-half gone is never taken for one that is half made.
+A process may be killed at any moment. Folders are renamed before they are deleted, so that a half-deleted folder is
+never mistaken for a half-built one.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ from eigenmap.data.images.stream import ImageStream
 from eigenmap.embedding.blocks import Block
 from eigenmap.embedding.checksums import Checksum
 from eigenmap.embedding.shards import (
-    DESCRIPTION,
+    MANIFEST,
     Checksums,
     Codebook,
     Plan,
     checksums_from_json,
+    json_integer,
     shard_files,
-    whole,
     write_shard,
 )
 
 _VERSION = 2
-"""Work of earlier versions, which did not look at the content of the images, is not continued."""
+"""Version of the workspace; work of earlier versions, which did not check image contents, is not continued."""
 
 _PLAN = re.compile("[0-9a-f]{32}")
 
 
 class Workspace:
-    """The hidden folder beside an output."""
+    """Hidden folder beside an output."""
 
     def __init__(self, out: Path) -> None:
         self.out = out
@@ -58,48 +58,48 @@ class Workspace:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Make the folder, and keep other processes out of it."""
+        """Create the folder and keep other processes out of it."""
         with ExitStack() as lock:
             while True:
                 make_folder(self.path)
-                with suppress(FileNotFoundError):  # discarded by the one who had it: make it anew
+                with suppress(FileNotFoundError):  # its previous owner discarded it: create it again
                     try:
                         lock.enter_context(folder_lock(self.path, blocking=False))
                     except BusyFolderError:
                         raise BusyFolderError(
-                            f"another process is writing to {self.out}: wait for it, or choose another name"
+                            f"another process is writing to {self.out}: wait for it or choose another name"
                         ) from None
                     break
             yield
 
     def folder(self, plan: Plan) -> ShardFolder:
-        """Where the shards of a plan are made."""
+        """Return the folder in which the shards of a plan are made."""
         text = json.dumps({"version": _VERSION, **asdict(plan)}, sort_keys=True)
         return ShardFolder(self.path / hashlib.sha256(text.encode()).hexdigest()[:32], plan)
 
     def plans(self) -> list[Path]:
-        """The folders of all plans that were begun."""
+        """Return the folders of all plans that were begun."""
         return [path for path in self.path.iterdir() if _PLAN.fullmatch(path.name) and path.is_dir()]
 
     def keep_only(self, folder: ShardFolder) -> None:
-        """Remove the work of other plans, and of earlier versions."""
+        """Remove the work of other plans and of earlier versions."""
         for path in self.path.iterdir():
             if path not in (folder.path, self.listing):
                 _remove(path, self.path / f"{uuid4().hex}.trash")
 
     def is_fruitless(self) -> bool:
-        """Whether no shard of any plan is finished."""
+        """True if no shard of any plan is finished."""
         return next(self.path.glob("*/finished/*.json"), None) is None
 
     def discard(self) -> None:
-        """Remove the folder, once: what is there later is another's. From the moment this begins, the work is over."""
+        """Remove the folder, once: a folder that appears later belongs to another process."""
         if not self._discarded:
             self._discarded = True
             _remove(self.path, aside(self.out, "new"))
 
 
 class _Finished(NamedTuple):
-    """What is known of a finished shard."""
+    """Record of a finished shard."""
 
     images: int
     skipped: list[tuple[str, str]]
@@ -108,20 +108,20 @@ class _Finished(NamedTuple):
 
     @classmethod
     def from_json(cls, about: Any) -> _Finished:
-        """The inverse of `as_json`; ValueError, KeyError, TypeError or AttributeError where it makes no sense."""
+        """Parse the output of `as_json`; raise ValueError, KeyError, TypeError or AttributeError if it is malformed."""
         skipped = [(str(name), str(reason)) for name, reason in about["skipped"]]
-        return cls(whole(about["images"], 0), skipped, about["source"], checksums_from_json(about["files"]))
+        return cls(json_integer(about["images"], 0), skipped, about["source"], checksums_from_json(about["files"]))
 
     def as_json(self) -> dict[str, Any]:
-        """What is written to disk."""
+        """Return the record as written to disk."""
         files = {name: checksum._asdict() for name, checksum in self.checksums.items()}
         return {"images": self.images, "skipped": self.skipped, "source": self.source, "files": files}
 
 
 class ShardFolder:
-    """The shards of one plan, which several processes may write, each with shards of its own.
+    """Shards of one plan, which several processes may write, each its own.
 
-    A shard counts when its file in `finished` is there, and that is written last.
+    A shard counts once its file in `finished` exists, which is written last.
     """
 
     def __init__(self, path: Path, plan: Plan) -> None:
@@ -131,22 +131,22 @@ class ShardFolder:
         self._finished = path / "finished"
 
     def make(self) -> None:
-        """Make the folders."""
+        """Create the folders."""
         make_folder(self.codes)
         make_folder(self._finished)
 
     def is_finished(self, number: int) -> bool:
-        """Whether a shard is there, whole."""
+        """Tell whether a shard is complete."""
         return self._marker(number).is_file()
 
     def write(self, number: int, block: Block, source: str = "") -> None:
-        """Write a shard; it is there for good when this returns. `source` is the stamp of its images."""
+        """Write a shard durably. `source` is the stamp of its images."""
         checksums = write_shard(self.codes, self.plan, number, block)
         about = _Finished(len(block.ids), block.skipped, source, checksums)
         write_json(self._marker(number), about.as_json())
 
     def keep_current(self, stream: ImageStream) -> int:
-        """Keep the shards that are whole and whose images are what they were: how many these are."""
+        """Keep the shards that are intact and whose images have not changed, and return their number."""
         kept = 0
         for shard in stream.shards(self.plan.shard_size):
             if self.is_finished(shard.number):
@@ -158,12 +158,12 @@ class ShardFolder:
         return kept
 
     def is_of(self, stream: ImageStream) -> bool:
-        """Whether all shards were made, of images that are what they were."""
+        """Tell whether all shards exist and their images have not changed."""
         shards = stream.shards(self.plan.shard_size)
         return sum(self._is_of(shard.number, shard.rows.stamp()) for shard in shards) == self.plan.shards
 
     def summary(self) -> tuple[int, list[tuple[str, str]], Checksums]:
-        """The number of codes, (name, reason) of what could not be read, and the checksums of all files."""
+        """Return the number of codes, (name, reason) of unreadable images, and the checksums of all files."""
         images = 0
         skipped: list[tuple[str, str]] = []
         checksums: Checksums = {}
@@ -177,10 +177,10 @@ class ShardFolder:
         return images, skipped, checksums
 
     def complete(self) -> Codebook:
-        """Sum up the shards in _embedding.json."""
+        """Summarise the shards in _embedding.json."""
         images, skipped, checksums = self.summary()
-        for path in self.codes.iterdir():  # what a killed process left half written
-            if path.name not in checksums and path.name != DESCRIPTION:
+        for path in self.codes.iterdir():  # remove what a killed process left half written
+            if path.name not in checksums and path.name != MANIFEST:
                 path.unlink()
         made = Codebook(self.codes, self.plan, images, skipped, checksums)
         made.write_description()
@@ -208,7 +208,7 @@ class ShardFolder:
         return True
 
     def _about(self, number: int) -> _Finished | None:
-        """What is known of a finished shard; None if it is not there, or damaged: then it is made again."""
+        """Return the record of a finished shard, or None if it is missing or damaged and has to be made again."""
         try:
             return _Finished.from_json(read_json(self._marker(number)))
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
@@ -219,7 +219,7 @@ class ShardFolder:
 
 
 def _remove(path: Path, aside: Path) -> None:
-    """Rename, then delete: what is half deleted is never found under its name."""
+    """Rename, then delete, so that a half-deleted folder is never found under its name."""
     path.rename(aside)
     sync_directory(path.parent)
     if aside.is_dir() and not aside.is_symlink():

@@ -1,4 +1,4 @@
-"""Front doors in the manner of scikit-learn.
+"""Estimators with the interface of scikit-learn.
 
 from eigenmap.estimators import GraphEigenmap, NeuralEigenmap
 

@@ -1,4 +1,4 @@
-"""Ordered codes of the nodes of a graph, in the manner of scikit-learn."""
+"""Scikit-learn estimator for ordered codes of graph nodes."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from eigenmap.core.errors import EigenmapError
 from eigenmap.data.graphs.graph import load_graph
 from eigenmap.description import (
     DESCRIPTION,
-    FORMAT,
     LOADERS,
+    MODEL_FORMAT,
     Checks,
     check_values,
     format_of,
@@ -34,7 +34,7 @@ from eigenmap.recipes.graph import GraphRecipe
 from eigenmap.recipes.recipe import require_settings
 
 _NAME, _ESTIMATOR = "GraphEigenmap", "estimator"
-"""The parameters are in the description of the model, at training.estimator: both files change at one moment."""
+"""Key of the parameters in the model's description: both are written in one file, at one moment."""
 _ABOUT: Checks = {
     "name": (_NAME, lambda value: value == _NAME),
     "parameters": ("an object", is_object),
@@ -44,26 +44,26 @@ _ABOUT: Checks = {
 
 
 class GraphEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Learn from a graph, then turn the features of nodes, seen or not, into ordered codes without it.
+    """Learn from a graph, then turn the features of seen or new nodes into ordered codes without it.
 
     Args:
-        n_components: features of a code, which can be cut anywhere below; None for the recipe's (128), or as many as
-            the nodes allow for.
-        steps: length of training; None for the recipe's.
-        objective: name of the objective; None for the recipe's.
+        n_components: length of a code, which can be cut anywhere below; None means the recipe's (128), or as many as
+            the nodes allow.
+        steps: number of training steps; None means the recipe's.
+        objective: name of the objective; None means the recipe's.
         recipe: "auto" or "paper".
         settings: further settings of the recipe, such as {"width": 512, "go_on": 0.7}; see docs/graphs.md.
         weighting: "diffusion" or "none", see `Eigenmap.encode`.
-        normalize: codes of norm 1.
+        normalize: whether codes have norm 1.
         device: "auto", "cpu" or "cuda".
-        random_state: the seed; None for a new one each time, or a `numpy.random.RandomState`.
-        verbose: show progress, and say what was found in the graph.
+        random_state: seed, a `numpy.random.RandomState`, or None for a new seed each time.
+        verbose: show progress and a description of the graph.
 
     Attributes:
         model_: the `Eigenmap`.
-        eigenvalues_: held-out eigenvalue of each feature, largest first.
-        n_features_in_: features of a node.
-        graph_: what was found in the graph: nodes, edges, components, positive eigenvalues.
+        eigenvalues_: held-out eigenvalue of each feature, in descending order.
+        n_features_in_: number of features per node.
+        graph_: description of the graph: nodes, edges, components, positive eigenvalues.
 
     Example:
         >>> estimator = GraphEigenmap(n_components=32, steps=500).fit(data)  # doctest: +SKIP
@@ -100,18 +100,18 @@ class GraphEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         """Learn from a graph.
 
         Args:
-            X: anything `fit_graph` takes; or features, with `edge_index`.
+            X: anything that `fit_graph` accepts; or features, with `edge_index`.
             y: not used.
             edge_index: (2, edges), or a sparse adjacency matrix, if X are features.
-            x: features, if X is a graph without them (scipy, networkx).
+            x: features, if X is a graph without any (scipy, networkx).
 
         """
         if not (self.settings is None or isinstance(self.settings, Mapping)):
             raise EigenmapError(f"settings must be a dictionary of settings or None, not {self.settings!r}.")
         settings = {"steps": self.steps, "objective": self.objective, **(self.settings or {})}
         if "n_components" in settings:
-            raise EigenmapError("n_components is a parameter of its own; leave it out of settings.")
-        require_settings(GraphRecipe, settings)  # settings set no other keyword of fit_graph
+            raise EigenmapError("n_components is a separate parameter; leave it out of settings.")
+        require_settings(GraphRecipe, settings)  # settings cannot set other keywords of fit_graph
         model = fit_graph(
             _graph(X, edge_index),
             self.n_components,
@@ -127,19 +127,19 @@ class GraphEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         return self
 
     def transform(self, X: Any) -> Codes:
-        """Codes (n, n_components) of nodes by their features: an array or a scipy sparse matrix."""
+        """Return codes (n, n_components) of nodes by their features, an array or a scipy sparse matrix."""
         return self._fitted().encode(X, weighting=self.weighting, normalize=self.normalize)  # type: ignore[arg-type]
 
     def fit_transform(self, X: Any, y: Any = None, edge_index: Any = None, x: Any = None) -> Codes:
-        """Learn from a graph, given as to `fit`, and return the codes of its nodes."""
+        """Learn from a graph, given as for `fit`, and return the codes of its nodes."""
         graph = load_graph(_graph(X, edge_index), x)
         return self.fit(graph).transform(graph.x)
 
     def save(self, directory: str | Path) -> Path:
-        """Write the model, as `Eigenmap.save` does, and the parameters beside it; both are on disk when this returns.
+        """Write the model, as `Eigenmap.save` does, with the parameters beside it; durable when this returns.
 
-        `Eigenmap.load` and the command line read the directory too. A `random_state` that is a `RandomState` is not
-        stored: give it to `load` again.
+        `Eigenmap.load` and the command line read the directory too. A `RandomState` is not stored: pass it to `load`
+        again.
         """
         model = self._fitted()
         self._check_codes()
@@ -153,21 +153,21 @@ class GraphEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 
     @classmethod
     def load(cls, directory: str | Path, **own: Any) -> Self:
-        """Read what `save` wrote; `own` are the parameters that were not stored, such as `random_state`."""
+        """Read what `save` wrote; `own` are parameters that were not stored, such as `random_state`."""
         directory = a_path(directory, "directory")
         path = directory / DESCRIPTION
         kind = format_of(directory)
-        if kind != FORMAT:
-            raise EigenmapError(f"{directory} holds a model that {LOADERS[kind]} reads, not {_NAME}.load.")
+        if kind != MODEL_FORMAT:
+            raise EigenmapError(f"{directory} contains a model for {LOADERS[kind]}, not for {_NAME}.load.")
         model = Eigenmap.load(directory)
         about = model.training.pop(_ESTIMATOR, None)
         if about is None or not isinstance(model.input, NodeInput):
-            raise EigenmapError(f"{directory} holds a model that Eigenmap.load reads; it is none of a {_NAME}.")
+            raise EigenmapError(f"{directory} contains a model for Eigenmap.load, not one of {_NAME}.")
         check_values(about, _ABOUT, f"training.{_ESTIMATOR}.", path)
         parameters = completed(about["parameters"], about["own"], own, str(directory), f"{_NAME}.load")
         unknown = sorted(set(parameters) - set(cls._get_param_names()))
         if unknown:
-            raise EigenmapError(f"{path} is damaged, or of a later version: {_NAME} has no {unknown[0][:40]}.")
+            raise EigenmapError(f"{path} is damaged or from a later version: unknown parameter {unknown[0][:40]}.")
         made = cls(**parameters)
         try:
             made._check_codes()
@@ -179,7 +179,7 @@ class GraphEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         return made
 
     def _check_codes(self) -> None:
-        """Refuse parameters with which `transform` would fail."""
+        """Refuse parameters that would make `transform` fail."""
         if self.weighting not in get_args(Weighting):
             raise EigenmapError(f'weighting must be "diffusion" or "none", not {self.weighting!r}.')
         if not isinstance(self.normalize, bool | np.bool_ | int):
@@ -192,7 +192,7 @@ class GraphEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 
     @property
     def eigenvalues_(self) -> npt.NDArray[np.float64]:
-        """Held-out eigenvalues."""
+        """Held-out eigenvalues in descending order."""
         return self._fitted().eigenvalues_
 
     def _seed(self) -> int:
@@ -211,7 +211,7 @@ class GraphEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 
 
 class _NotFitted(EigenmapError, NotFittedError):  # type: ignore[misc]
-    """An error of ours that scikit-learn's tools, and `hasattr`, know too."""
+    """An EigenmapError that scikit-learn's tools and `hasattr` recognise."""
 
 
 def _graph(X: Any, edge_index: Any) -> Any:

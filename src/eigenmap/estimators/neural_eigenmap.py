@@ -1,4 +1,4 @@
-"""The scikit-learn estimator of a kernel's eigenfunctions."""
+"""Scikit-learn estimator for the eigenfunctions of a kernel."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from eigenmap.core.errors import EigenmapError
 from eigenmap.estimators.saved import load_estimator, save_estimator
 from eigenmap.kernels import report
 from eigenmap.kernels.relation import NEIGHBOURS, PRECOMPUTED, make_relation, one_row_each
-from eigenmap.kernels.solver import Found, Settings, Solver
+from eigenmap.kernels.solver import FitReport, Settings, Solver
 from eigenmap.objectives.objective import number
 
 Array = np.ndarray[Any, Any]
 
 SCORED = 4096
-"""Points on which `score` measures, at most."""
+"""Maximum number of points on which `score` measures."""
 DENSE_ROWS = 10_000
-"""A sparse Gram matrix of more points than this needs features of them."""
+"""Number of points above which a sparse Gram matrix needs node features."""
 
 
 class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -37,13 +37,12 @@ class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
         E_{x' ~ p} kappa(x, x') phi_j(x') = mu_j phi_j(x),     E_p[phi_i phi_j] = delta_ij,     mu_1 >= mu_2 >= ...
 
-    `fit` learns phi_1 ... phi_k, `transform` evaluates them. It gives what `KernelPCA` and `Nystroem` give without
-    keeping the training points, and what `SpectralEmbedding` gives with a `transform`.
+    `fit` learns phi_1 ... phi_k, `transform` evaluates them. It does what `KernelPCA` and `Nystroem` do without keeping
+    the training points, and what `SpectralEmbedding` does, with a `transform`.
 
-    How. The hidden layers are trained on the log-determinant of the Rayleigh quotient. The last layer is solved for, in
-    float64, on one joint block of reference points (`eigenmap.kernels.ritz`). Data of up to `batch_size` points is
-    one batch: then training is exact, in float64, and does not happen at all if the first guess leaves a residual
-    below `tol`.
+    The hidden layers are trained on the log-determinant of the Rayleigh quotient. The last layer is solved in float64
+    on one joint block of reference points (`eigenmap.kernels.ritz`). Data of up to `batch_size` points form one batch:
+    training is then exact, in float64, and is skipped if the initial residual is below `tol`.
 
     Args:
         n_components: number k of functions.
@@ -55,31 +54,31 @@ class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         objective: "auto", a name of `eigenmap.objectives.OBJECTIVES`, or a module.
         objective_params: options of the objective. {"shift": "auto"} for NeuralEF takes the shift from a bound on the
             smallest eigenvalue.
-        network: "auto" or "shared" for one trunk, "separate" for one network a function, or a module that returns
+        network: "auto" or "shared" for one trunk, "separate" for one network per function, or a module that returns
             features or (features, psi).
-        network_params: width, depth and activation of the network. The width is 256, or 2 n_components where that is
-            more; 32 for each of separate networks.
+        network_params: width, depth and activation of the network. The default width is 256, or 2 n_components if that
+            is larger; 32 for each separate network.
         t: function j is multiplied by max(mu_j, 0)^t. With t = 1/2 inner products of codes approximate the kernel.
-        batch_size: points in a training batch.
-        max_steps: steps of training at most; "auto" is 300, or one pass over the data where that is more.
-        tol: training on all points stops when phi_j and T phi_j / mu_j differ by less, relatively.
-        learning_rate: of Adam.
-        reference_size: points in the joint block; "auto" is 4,096 to 8,192, growing with k.
-        device: where to compute.
+        batch_size: number of points per training batch.
+        max_steps: maximum number of training steps; "auto" is 300, or one pass over the data if that is more.
+        tol: training on all points stops once the relative distance of phi_j and T phi_j / mu_j is below this.
+        learning_rate: learning rate of Adam.
+        reference_size: number of points in the joint block; "auto" is 4,096 to 8,192, growing with k.
+        device: device to compute on.
         random_state: seed of the network, the draws and the probes.
 
     Attributes:
-        eigenvalues_: (r,) signed, largest first. Judged on points disjoint from the reference block where there are as
-            many of them; on the reference block itself where that is (nearly) all the data.
+        eigenvalues_: (r,) signed, in descending order. Judged on points outside the reference block if there are as
+            many of them; on the reference block itself if that is (nearly) all the data.
         held_out_eigenvalues_: (r,) always judged on points that had no part in solving the last layer; for little data
-            they come from two halves and are cautious.
-        groups_: lists of components whose eigenvalues cannot be told apart; only their space is determined.
+            they come from two halves and are conservative.
+        groups_: lists of components whose eigenvalues cannot be separated; only their space is determined.
         residual_: (r,) relative distance between phi_j and T phi_j / mu_j near the data.
-        rank_: number of non-zero eigenvalues found, at most as many as the network holds functions; below n_components,
-            `transform` has so many columns.
-        n_steps_: steps of training taken.
-        network_: the trained network; `psi` evaluates it without the alignment.
-        n_features_in_, feature_names_in_: as everywhere in scikit-learn.
+        rank_: number of non-zero eigenvalues found, at most the number of functions that the network can represent; if
+            it is below n_components, `transform` has that many columns.
+        n_steps_: number of training steps taken.
+        network_: trained network; `psi` evaluates it without alignment.
+        n_features_in_, feature_names_in_: as in scikit-learn.
 
     Example:
         >>> X = np.random.default_rng(0).normal(size=(500, 2))
@@ -130,10 +129,10 @@ class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         """Learn the eigenfunctions of the kernel under the measure of the rows of X.
 
         Args:
-            X: (n, d) points. With kernel="precomputed" and no `gram`, the (n, n) Gram matrix itself, as scikit-learn
-                has it; a point is then described by its similarities to these n.
+            X: (n, d) points. With kernel="precomputed" and no `gram`, the (n, n) Gram matrix itself, as in
+                scikit-learn; a point is then described by its similarities to these n.
             y: ignored.
-            sample_weight: (n,) the measure p up to a factor; a weight of two is a point that comes twice.
+            sample_weight: (n,) measure p up to a factor; weight two equals a repeated point.
             gram: (n, n) Gram matrix, dense or sparse, of a precomputed kernel; X are then features of its nodes.
 
         """
@@ -143,7 +142,7 @@ class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         settings = self._settings()
         if settings.n_components > X.shape[0]:
             raise EigenmapError(
-                f"n_components = {settings.n_components} is more than the {X.shape[0]} samples can have; "
+                f"n_components = {settings.n_components} exceeds the number of samples, {X.shape[0]}; "
                 "lower it or give more samples."
             )
         x, weights = self._points(X), self._weights(sample_weight, X)
@@ -154,17 +153,17 @@ class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         relation = make_relation(x, weights, self.kernel, self.kernel_params, matrix, seed, settings.batch_size // 2)
         self._solver = Solver(settings, relation, seed)
         self._kernel_function, self._fitted_with = relation.kernel, self.get_params(deep=False)
-        if self._is(PRECOMPUTED):  # what `score` needs to know of the training points
+        if self._is(PRECOMPUTED):  # needed by `score`
             self._known, self._known_p, self._size = x, relation.p, report.size(relation.operator())
         self._say(self._solver.fit(relation))
         return self
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> NeuralEigenmap:
-        """One pass of training steps over the rows of X, beside random points seen before.
+        """Take one pass of training steps over the rows of X, mixed with random earlier points.
 
-        Inputs are standardised as the first batch says. A random sample of all points ever seen is kept as reference,
-        and stands for their weights; the last layer is solved on it when it is next asked for. Continues a model that
-        was fitted, with the parameters it was begun with.
+        Inputs are standardised by the first batch. A random sample of all points ever seen is kept as reference and
+        represents their weights; the last layer is solved on it when it is next needed. A fitted model is continued
+        with the parameters it was begun with.
         """
         if self._is(PRECOMPUTED) or self._is(NEIGHBOURS):
             raise EigenmapError(f"partial_fit needs a kernel that is a function of two points, not {self.kernel!r}.")
@@ -182,7 +181,7 @@ class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         self._stale = True
         return self
 
-    def _say(self, found: Found) -> None:
+    def _say(self, found: FitReport) -> None:
         self._found, self._stale, k = found, False, self._solver.settings.n_components
         if len(found.eigenvalues) < k:
             why = (
@@ -196,8 +195,8 @@ class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
                 stacklevel=3,
             )
 
-    def _aligned(self) -> Found:
-        """What was found, brought up to date after `partial_fit`."""
+    def _aligned(self) -> FitReport:
+        """Return the result of the fit, updated after `partial_fit`."""
         check_is_fitted(self)
         if self._stale:
             seen, k = len(self._solver.reservoir), self._solver.settings.n_components
@@ -211,9 +210,9 @@ class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     # Use
 
     def transform(self, X: Any) -> Array:
-        """Evaluate the eigenfunctions: (n, r), the columns in order, each of unit second moment on the data (if t = 0).
+        """Evaluate the eigenfunctions: (n, r), columns in order, each of unit second moment on the data (if t = 0).
 
-        float32 in, float32 out; the arithmetic is float64.
+        float32 input gives float32 output; the arithmetic is float64.
         """
         check_is_fitted(self)
         X = self._validated(X, reset=False)
@@ -226,7 +225,7 @@ class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         return result
 
     def psi(self, X: Any) -> Array:
-        """What the network itself says, before alignment: (n, outputs)."""
+        """Return the (n, outputs) outputs of the network before alignment."""
         check_is_fitted(self)
         X = self._validated(X, reset=False)
         self._aligned()
@@ -234,13 +233,13 @@ class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         return result
 
     def score(self, X: Any, y: Any = None, gram: Any = None) -> float:
-        """Share of the kernel's spectrum on X that the functions capture, from pairs of different points.
+        """Return the share of the kernel's spectrum on X captured by the functions, from pairs of different points.
 
             sum_j mu_j(X) / E[kappa(x, x)],    mu_j(X) the Rayleigh quotient of phi_j on X
 
-        Higher is better; at most about the share of the k largest eigenvalues for a positive kernel. Where kappa(x, x)
-        is zero, as in a graph without loops, E[kappa(x, x')^2]^1/2 takes the place of its mean. For a precomputed
-        kernel give `gram`, the matrix between the rows of X, or (X being similarities to the training points) nothing.
+        Higher is better; for a positive kernel it is at most about the share of the k largest eigenvalues. If kappa(x,
+        x) is zero, as in a graph without loops, E[kappa(x, x')^2]^1/2 replaces its mean. For a precomputed kernel give
+        `gram`, the matrix between the rows of X, or nothing if X are similarities to the training points.
         """
         check_is_fitted(self)
         alone = self._is(PRECOMPUTED) and gram is None
@@ -250,8 +249,8 @@ class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         x = self._points(X)
         if alone:
             if x.shape[1] != len(self._known):
-                raise EigenmapError("This model was fitted to features of nodes: give score(X, gram=...) their matrix.")
-            # Rows are the kernel between new points and the training points, whose functions are known there.
+                raise EigenmapError("This model was fitted to node features: call score(X, gram=...).")
+            # Rows are the kernel between new points and the training points, where the functions are known.
             phi, known = functions(x), functions(self._known)
             image = x.double() @ (self._known_p[:, None] * known)
             mu = (phi * image).mean(0) / phi.square().mean(0).clamp_min(1e-300)
@@ -268,7 +267,7 @@ class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
     @property
     def eigenvalues_(self) -> Array:
-        """Signed eigenvalues, largest first; 1 - mu, smallest first, in the Laplacian convention."""
+        """Signed eigenvalues in descending order; in the Laplacian convention 1 - mu in ascending order."""
         mu: Array = self._aligned().eigenvalues.cpu().numpy()
         return 1 - mu if self._laplacian() else mu
 
@@ -286,7 +285,7 @@ class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
     @property
     def groups_(self) -> list[list[int]]:
-        """Components whose eigenvalues cannot be told apart."""
+        """Components whose eigenvalues cannot be separated."""
         return self._aligned().groups
 
     @property
@@ -296,7 +295,7 @@ class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
     @property
     def n_steps_(self) -> int:
-        """Steps of training taken."""
+        """Number of training steps taken."""
         check_is_fitted(self)
         return int(self._solver.trainer.steps)
 

@@ -1,7 +1,7 @@
-"""Parameters of an estimator in a file: as JSON has them, or to be passed again where they are the caller's own.
+"""Storage of estimator parameters as JSON; objects of the caller's own must be passed again at load.
 
-Numbers and arrays of NumPy or torch are stored as plain numbers and lists. A function, a module or a
-`numpy.random.RandomState` is the caller's own: the file has its name only.
+NumPy or torch numbers and arrays are stored as plain numbers and lists. A function, a module or a
+`numpy.random.RandomState` is the caller's own: only its name is stored.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from eigenmap.core.errors import EigenmapError
 
 Parameters = dict[str, Any]
 OUTPUTS = ("default", "pandas", "polars")
-"""What `set_output` may have been told."""
+"""Values that `set_output` accepts."""
 
 _KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "kernel": ("a function", callable),
@@ -37,19 +37,19 @@ _OPTIONS: tuple[str, Callable[[Any], bool]] = (
 
 
 def stored(parameters: Mapping[str, Any]) -> tuple[Parameters, dict[str, str]]:
-    """Parameters for JSON, null for those of the caller's own; and the names of these, with what they are."""
+    """Return parameters for JSON, null for the caller's own, and the names and descriptions of those."""
     own = {name: _called(value) for name, value in parameters.items() if not _is_plain(value)}
     return {name: None if name in own else _plain(value) for name, value in parameters.items()}, own
 
 
 def stored_twice(now: Mapping[str, Any], fitted: Mapping[str, Any]) -> tuple[Parameters, Parameters, dict[str, str]]:
-    """Parameters as they are and as they were at the fit; those of the caller's own must be the same objects."""
+    """Return current parameters and those at the fit; the caller's own must be the same objects."""
     values, own = stored(now)
     fitted_values, fitted_own = stored(fitted)
     for name in sorted(own.keys() | fitted_own.keys()):
         if now[name] is not fitted[name]:
             raise EigenmapError(
-                f"{name} was changed after the fit, and a {name} of your own is not stored: set it back, or fit again."
+                f"{name} was changed after the fit, and your own {name} is not stored: restore it or fit again."
             )
     return values, fitted_values, own
 
@@ -57,7 +57,7 @@ def stored_twice(now: Mapping[str, Any], fitted: Mapping[str, Any]) -> tuple[Par
 def completed(
     values: Mapping[str, Any], own: Mapping[str, str], given: Mapping[str, Any], where: str, loader: str
 ) -> Parameters:
-    """Stored parameters together with those that are passed again; an error for each too many or too few."""
+    """Combine stored parameters with those passed again; raise if one is missing or unexpected."""
     for name, called in own.items():
         if name not in given:
             raise EigenmapError(
@@ -66,15 +66,15 @@ def completed(
             )
     for name, value in given.items():
         if name not in own:
-            raise EigenmapError(f"{loader} takes no {name} here: what the model in {where} needs of it is stored.")
+            raise EigenmapError(f"{loader} does not take {name} here: the model in {where} has it stored.")
         wanted, holds = _KINDS.get(name, _OPTIONS)
         if not holds(value):
-            raise EigenmapError(f"{name} must be {wanted}, as it was when {where} was fitted, not {value!r}.")
+            raise EigenmapError(f"{name} must be {wanted}, as when {where} was fitted, not {value!r}.")
     return {**values, **given}
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON has it; TypeError if it is none."""
+    """Convert a value for JSON; raise TypeError if that is impossible."""
     if value is None or isinstance(value, bool | str):
         return value
     if isinstance(value, np.bool_):

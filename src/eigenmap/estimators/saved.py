@@ -1,4 +1,4 @@
-"""A fitted `NeuralEigenmap` in a directory: `model.json` says what it is, `model.safetensors` holds its numbers."""
+"""Saved `NeuralEigenmap`: a directory with `model.json` (description) and `model.safetensors` (tensors)."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 LOADER = "NeuralEigenmap.load"
 PROBED = 8
-"""Points at which a function of the caller's own must have the values that it had at the fit."""
+"""Number of points at which a function passed again must reproduce its stored values."""
 
 _WHOLE_FILE: Checks = {
     **HEADER,
@@ -70,10 +70,10 @@ _PARAMETERS: Checks = {
 
 
 def save_estimator(estimator: NeuralEigenmap, directory: str | Path) -> Path:
-    """See `NeuralEigenmap.save`."""
+    """Save an estimator; see `NeuralEigenmap.save`."""
     check_is_fitted(estimator)
     directory = a_path(directory, "directory")
-    estimator._settings()  # what could not be read again is not written
+    estimator._settings()  # refuses to write what could not be read again
     parameters, fitted, own = stored_twice(estimator.get_params(deep=False), estimator._fitted_with)
     solver = estimator._solver
     numbers, tensors = solver_state(solver)
@@ -108,7 +108,7 @@ def save_estimator(estimator: NeuralEigenmap, directory: str | Path) -> Path:
 def load_estimator(
     kind: type[Estimator], directory: str | Path, device: str | None, given: Mapping[str, Any]
 ) -> Estimator:
-    """See `NeuralEigenmap.load`."""
+    """Load an estimator; see `NeuralEigenmap.load`."""
     directory = a_path(directory, "directory")
     about, tensors = read_estimator(directory)
     path = directory / DESCRIPTION
@@ -140,14 +140,14 @@ def load_estimator(
 
 
 def read_estimator(directory: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """The description and the tensors, checked as far as they can be without what the caller has to pass again."""
+    """Read description and tensors, validated as far as possible without what the caller must pass again."""
     about, path = read_sealed(directory, KERNEL_FORMAT, VERSION), directory / DESCRIPTION
     check_values(about, _WHOLE_FILE, "", path)
     parameters, fitted = about["parameters"], about["fitted_with"]
     for name in ("parameters", "fitted_with"):
         check_values(about[name], _PARAMETERS, f"{name}.", path, open_ended=True)
     if parameters.keys() != fitted.keys() or not about["own"].keys() <= fitted.keys():
-        raise EigenmapError(f"{path} is damaged: parameters, fitted_with and own do not fit; fit the model again.")
+        raise EigenmapError(f"{path} is damaged: parameters, fitted_with and own do not match; fit the model again.")
     names, d = about["feature_names"], about["n_features"]
     if names is not None and len(names) != d:
         raise EigenmapError(f"{path} is damaged: feature_names must be {d} texts; fit the model again.")
@@ -169,14 +169,14 @@ def read_estimator(directory: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
 
 
 def verify_estimator(directory: Path) -> list[str]:
-    """Read a saved estimator whole: one line per file, or an error for the first that is damaged."""
+    """Read a saved estimator completely; return one line per file, or raise at the first damaged one."""
     from eigenmap.estimators.neural_eigenmap import NeuralEigenmap
 
     about, tensors = read_estimator(directory)
-    lines = [f"{DESCRIPTION}: whole", f"{WEIGHTS}: {len(tensors):,} tensors"]
+    lines = [f"{DESCRIPTION}: intact", f"{WEIGHTS}: {len(tensors):,} tensors"]
     if about["own"]:
         own = ", ".join(f"{name}={called[:60]}" for name, called in sorted(about["own"].items()))
-        return [*lines, f"not stored, to be passed to {LOADER} again: {own}"]
+        return [*lines, f"not stored, pass to {LOADER} again: {own}"]
     load_estimator(NeuralEigenmap, directory, "cpu", {})
     return lines
 
@@ -184,12 +184,12 @@ def verify_estimator(directory: Path) -> list[str]:
 def _made(kind: type[Estimator], parameters: dict[str, Any], device: str | None) -> Estimator:
     unknown = sorted(set(parameters) - set(kind._get_param_names()))
     if unknown:
-        raise EigenmapError(f"this eigenmap knows no parameter {unknown[0][:40]}; it may be of a later version.")
+        raise EigenmapError(f"unknown parameter {unknown[0][:40]}; the model may come from a later version.")
     return kind(**{**parameters, **({} if device is None else {"device": device})})
 
 
 def _kernel(fitted: NeuralEigenmap, points: Tensor, tensors: Mapping[str, Tensor]) -> Kernel | None:
-    """The kernel as a function of points, None where it is not one; one that is passed again must be the same."""
+    """Return the kernel as a function of points, or None if it is not one; a kernel passed again must be the same."""
     if fitted._is(PRECOMPUTED):
         return None
     if fitted._is(NEIGHBOURS):
@@ -206,9 +206,7 @@ def _kernel(fitted: NeuralEigenmap, points: Tensor, tensors: Mapping[str, Tensor
         values = _probe(function, points)
         same = known.shape == values.shape and float((values - known).abs().max()) <= 1e-6 * float(known.abs().max())
         if not same:
-            raise EigenmapError(
-                "the kernel is not the one it was fitted with: it has other values at points that were stored."
-            )
+            raise EigenmapError("the kernel is not the one used for the fit: its values at stored points differ.")
     return function
 
 

@@ -1,4 +1,4 @@
-"""A model's ordered code beside what else one could cut: four baselines, each scored at every length it has.
+"""Comparison of a model's ordered code with four baselines, each scored at every length.
 
     scores = compare(model, gallery, queries, draws=10)
     scores["ours"][0]    # {"dim": 2, "map_over_found@100": ..., ...}, a row of `retrieval`
@@ -20,15 +20,15 @@ from torch import Tensor
 from eigenmap.core.errors import EigenmapError
 from eigenmap.data import ImageSet
 from eigenmap.data.images.labels import Labels
-from eigenmap.evaluation.ranking import Codes
-from eigenmap.evaluation.retrieval import Row, lengths, pca, project, random_features, retrieval
+from eigenmap.evaluation.ranking import CodesLike
+from eigenmap.evaluation.retrieval import ScoreRow, lengths, pca, project, random_features, retrieval
 from eigenmap.model import Eigenmap
-from eigenmap.spectrum import unit_rows
+from eigenmap.spectrum import unit_rms_rows
 
 TOP = (100, 1000)
 DRAWS = 10
 MOST_PIXELS = 4096
-"""Values of an image up to which its principal components are computed: the matrix has this many rows."""
+"""Maximum number of values per image for which principal components of pixels are computed."""
 
 
 def compare(
@@ -40,23 +40,26 @@ def compare(
     pixels: bool = True,
     draws: int = 0,
     seed: int = 0,
-) -> dict[str, list[Row]]:
+) -> dict[str, list[ScoreRow]]:
     """Score the ordered code and the baselines; the network sees every image once.
 
     Args:
         model: a model of images.
         gallery: labelled images to search in.
         queries: labelled images to search for.
-        top: how many results count.
-        pixels: whether to score pixels and their principal components, which large images make slow.
+        top: number of results that are scored.
+        pixels: whether to score pixels and their principal components, which is slow for large images.
         draws: random orders of the projector's outputs to average over; 0 leaves this baseline out.
-        seed: of the draws.
+        seed: seed of the draws.
 
     """
     truth = same_classes(queries, gallery)
-    (query_features, query_psi), (features, psi) = outputs(model, queries.pixels), outputs(model, gallery.pixels)
+    (query_features, query_psi), (features, psi) = (
+        network_outputs(model, queries.pixels),
+        network_outputs(model, gallery.pixels),
+    )
     axes = pca(features)
-    codes: dict[str, tuple[Codes, Codes]] = {
+    codes: dict[str, tuple[CodesLike, CodesLike]] = {
         "ours": (_ordered(model, query_features, query_psi), _ordered(model, features, psi)),
         "encoder-pca": (project(query_features, axes), project(features, axes)),
     }
@@ -79,57 +82,57 @@ def compare_random(
     top: Sequence[int] = TOP,
     draws: int = DRAWS,
     seed: int = 0,
-) -> list[Row]:
-    """Score the projector's raw outputs in random order alone, with the spread over draws."""
-    (_, psi), (_, query_psi) = outputs(model, gallery.pixels), outputs(model, queries.pixels)
+) -> list[ScoreRow]:
+    """Score only the projector's raw outputs in random order, with the spread over draws."""
+    (_, psi), (_, query_psi) = network_outputs(model, gallery.pixels), network_outputs(model, queries.pixels)
     truth = same_classes(queries, gallery)
     return random_features(query_psi, psi, *truth, lengths(psi.shape[1]), top, draws=draws, seed=seed)
 
 
 @torch.inference_mode()
-def outputs(model: Eigenmap, pixels: Tensor, batch_size: int = 256) -> tuple[Tensor, Tensor]:
-    """What the encoder and the projector return for images, on the CPU."""
+def network_outputs(model: Eigenmap, pixels: Tensor, batch_size: int = 256) -> tuple[Tensor, Tensor]:
+    """Return the outputs of encoder and projector for images, on the CPU."""
     parts = [model.network(model.image(batch.to(model.device))) for batch in torch.split(pixels, batch_size)]
     features, psi = (torch.cat(side).float().cpu() for side in zip(*parts, strict=True))
     return features, psi
 
 
 def _ordered(model: Eigenmap, features: Tensor, psi: Tensor, batch_size: int = 256) -> Tensor:
-    """The codes that `model.encode` makes of the images with these outputs."""
+    """Return the codes that `model.encode` makes from these outputs."""
     raw = features if model.source == "encoder" else psi
-    return torch.cat([model.alignment.apply(unit_rows(part)) for part in torch.split(raw, batch_size)])
+    return torch.cat([model.alignment.apply(unit_rms_rows(part)) for part in torch.split(raw, batch_size)])
 
 
 def split_queries(images: ImageSet, most: int = 1000, share: float = 0.2, seed: int = 0) -> tuple[ImageSet, ImageSet]:
-    """Gallery and queries from one set: a random fifth of it asks, at most 1,000 images, and the others are searched.
+    """Split one set into gallery and queries: a random fifth, at most 1,000 images, becomes the queries.
 
     >>> images = ImageSet(torch.zeros(10, 1, 8, 8, dtype=torch.uint8), [str(i) for i in range(10)])
     >>> [len(part) for part in split_queries(images)]
     [8, 2]
     """
     if len(images) < 2:
-        raise EigenmapError("One image has nothing to be searched in: give more images.")
+        raise EigenmapError("A single image cannot be split into gallery and queries: give more images.")
     asking = min(most, max(1, round(share * len(images))))
     order = torch.randperm(len(images), generator=torch.Generator().manual_seed(seed))
     return images.subset(order[asking:].sort().values), images.subset(order[:asking].sort().values)
 
 
 def same_classes(queries: ImageSet, gallery: ImageSet) -> tuple[Tensor, Tensor]:
-    """The labels of both as matrices with the columns of the gallery."""
+    """Return the labels of both sets as matrices with the columns of the gallery."""
     asked, offered = labels_of(queries), labels_of(gallery)
     theirs = asked.in_classes(offered.names).matrix
     if not bool(theirs.any()):
-        raise EigenmapError("Queries and gallery share no class, so retrieval cannot be scored.")
+        raise EigenmapError("Queries and gallery have no class in common, so retrieval cannot be scored.")
     return theirs, offered.matrix
 
 
 def labels_of(images: ImageSet) -> Labels:
-    """The labels that scoring needs."""
+    """Return the labels, which scoring requires."""
     if images.labels is None:
         raise EigenmapError("These images have no labels, so retrieval cannot be scored.")
     return images.labels
 
 
 def affordable_pixels(images: ImageSet) -> bool:
-    """Whether principal components of pixels are worth their time: up to 64 x 64 pixels, or 36 x 36 in colour."""
+    """Tell whether principal components of pixels are affordable: up to 64 x 64 pixels, or 36 x 36 in colour."""
     return images.pixels[0].numel() <= MOST_PIXELS

@@ -1,4 +1,4 @@
-"""Checks of what callers pass, with the sentence they read when it is wrong."""
+"""Validation of labels."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
 
 def class_numbers(labels: object, n: int, name: str) -> Tensor:
-    """Labels as an int64 vector of `n` class numbers on the CPU, or an error that names what does not fit."""
-    import torch  # here: an index checks numbers and needs no torch
+    """Return labels as an int64 vector of `n` class numbers on the CPU, or raise an error that names the problem."""
+    import torch  # imported here because an index uses this module without torch
 
     numbers = torch.as_tensor(labels)
     if numbers.ndim != 1 or numbers.is_floating_point() or numbers.dtype == torch.bool:
@@ -20,5 +20,5 @@ def class_numbers(labels: object, n: int, name: str) -> Tensor:
     if len(numbers) != n:
         raise EigenmapError(f"{name} has {len(numbers)} entries for {n} items; give one per item")
     if n and int(numbers.min()) < 0:
-        raise EigenmapError(f"{name} holds {int(numbers.min())}; class numbers start at 0")
+        raise EigenmapError(f"{name} contains {int(numbers.min())}; class numbers start at 0")
     return numbers.to("cpu", torch.int64)

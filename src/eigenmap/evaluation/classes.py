@@ -1,6 +1,6 @@
-"""How well the classes of images can be read from their codes, at every length, with few labels or all.
+"""Classification from codes at every length, with few labels or all.
 
-Two classifiers, neither of which changes the codes: the weighted vote of the nearest neighbours (`neighbours`) and a
+Two classifiers, neither of which changes the codes: weighted votes of the nearest neighbours (`neighbours`) and a
 linear probe (`probe`), in closed form or by the paper's SGD recipe on standardised features.
 
     rows = evaluate_classes(train_codes, train_labels, test_codes, test_labels, shares=(0.01, 1.0))
@@ -20,14 +20,14 @@ from eigenmap.core.errors import EigenmapError
 from eigenmap.evaluation.checks import class_numbers
 from eigenmap.evaluation.neighbours import knn_accuracy
 from eigenmap.evaluation.probe import LinearProbe, fit_ridge, fit_sgd, fractions
-from eigenmap.evaluation.ranking import Codes, as_tensor, check_codes, device_of
+from eigenmap.evaluation.ranking import CodesLike, check_codes, codes_as_tensor, device_of
 from eigenmap.evaluation.retrieval import lengths
 
-Probe = Literal["ridge", "sgd"]
+ProbeKind = Literal["ridge", "sgd"]
 
 
 class ClassRow(TypedDict):
-    """Accuracies on the test items with codes of one length and one share of the training labels."""
+    """Accuracies on the test items for one code length and one share of the training labels."""
 
     dim: int
     share: float
@@ -37,30 +37,30 @@ class ClassRow(TypedDict):
 
 
 def evaluate_classes(
-    train: Codes,
-    train_labels: Codes,
-    test: Codes,
-    test_labels: Codes,
+    train: CodesLike,
+    train_labels: CodesLike,
+    test: CodesLike,
+    test_labels: CodesLike,
     *,
     dims: Sequence[int] | None = None,
     shares: Sequence[float] = (0.01, 0.1, 1.0),
-    probe: Probe = "ridge",
+    probe: ProbeKind = "ridge",
     n_neighbours: int = 200,
     seed: int = 0,
     device: torch.device | str | None = None,
 ) -> list[ClassRow]:
     """Classify test items by the codes and labels of training items, for each share of labels and each length.
 
-    Labels are class numbers; a test item of a class that no training item has counts as an error. Of each class the
-    rounded share of its items is used, at least one, drawn by `seed`; smaller shares lie inside larger ones.
+    Labels are class numbers; a test item whose class no training item has counts as an error. The rounded share of each
+    class, at least one item, is drawn by `seed`; smaller shares are subsets of larger ones.
     """
     width = check_codes(test, train)
     at = lengths(width) if dims is None else [whole_number(dim, "dim", 1, width) for dim in dims]
-    if probe not in get_args(Probe):
-        raise EigenmapError(f"probe must be one of {', '.join(get_args(Probe))}, not {probe!r}")
+    if probe not in get_args(ProbeKind):
+        raise EigenmapError(f"probe must be one of {', '.join(get_args(ProbeKind))}, not {probe!r}")
     fit = fit_ridge if probe == "ridge" else fit_standardised_sgd
     place = torch.device(device) if device is not None else device_of(train)
-    known, asked = as_tensor(train, place), as_tensor(test, place)
+    known, asked = codes_as_tensor(train, place), codes_as_tensor(test, place)
     labels = class_numbers(train_labels, len(train), "train_labels")
     truth = class_numbers(test_labels, len(test), "test_labels")
     rows = []
@@ -81,12 +81,12 @@ def evaluate_classes(
 
 
 @torch.no_grad()
-def fit_standardised_sgd(features: Tensor, labels: Codes) -> LinearProbe:
-    """`fit_sgd` on features of mean 0 and variance 1, as a probe of the features as they are.
+def fit_standardised_sgd(features: Tensor, labels: CodesLike) -> LinearProbe:
+    """Apply `fit_sgd` to features of mean 0 and variance 1, and return a probe of the original features.
 
         W (x - m) / s + b = (W / s) x + (b - W m / s)
 
-    A feature that is constant on the training items is left out.
+    A feature that is constant on the training items is ignored.
     """
     mean, deviation = features.mean(0), features.std(0, correction=0)
     scale = torch.where(deviation > 1e-6 * deviation.max(), 1 / deviation, 0.0)

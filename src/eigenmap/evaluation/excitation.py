@@ -1,4 +1,4 @@
-r"""What excites a feature: the items with its largest and smallest values, and images made to excite it.
+r"""Images that excite a feature: items with its largest and smallest values, and images synthesised for it.
 
     values = model.encode(images, weighting="none", normalize=False)
     extremes(values, top=10)                          # rows of the most and the least exciting items, by feature
@@ -9,7 +9,7 @@ image, G_sigma a Gaussian blur of 7 x 7 pixels and s = +1 or -1 (the sign of an 
 
     max_z  s f_j(G_sigma(sigmoid(z))),    Adam, rate 0.1 along a cosine to 0, sigma from 4 to 2
 
-The blur keeps out the fine noise that networks also answer to; that it weakens lets details come late.
+The blur suppresses the fine noise to which networks also respond; decreasing it lets details appear late.
 
 [1] Neural Eigenfunctions Are Structured Representation Learners, https://arxiv.org/abs/2210.12637
 """
@@ -29,30 +29,30 @@ from torch.nn import functional
 from eigenmap.core.arguments import whole_number
 from eigenmap.core.errors import EigenmapError
 from eigenmap.model import Eigenmap
-from eigenmap.spectrum import unit_rows
+from eigenmap.spectrum import unit_rms_rows
 
 STEPS = 5000
 RATE = 0.1
 SIGMAS = (4.0, 2.0)
 WINDOW = 7
-"""Pixels on a side of the blur."""
+"""Side of the blur window in pixels."""
 
 
 class Extremes(NamedTuple):
-    """Rows of items, one line a feature, the most extreme first."""
+    """Rows of items, one line per feature, most extreme first."""
 
     most: npt.NDArray[np.int64]
     least: npt.NDArray[np.int64]
 
 
 def extremes(values: npt.NDArray[Any], top: int = 10) -> Extremes:
-    """The `top` items with the largest and with the smallest value of each column; equal values by row.
+    """Return the `top` items with the largest and smallest value of each column; equal values by row.
 
     >>> extremes(np.array([[0.1], [0.7], [0.3]]), top=2)
     Extremes(most=array([[1, 2]]), least=array([[0, 2]]))
     """
     if values.ndim != 2 or len(values) == 0:
-        raise EigenmapError("There are no items to look through: give a matrix of values with at least one row.")
+        raise EigenmapError("There are no items to search: give a matrix of values with at least one row.")
     top = whole_number(top, "top")
     most, least = (np.argsort(sign * values, axis=0, kind="stable")[:top].T for sign in (-1, 1))
     return Extremes(most, least)
@@ -60,12 +60,12 @@ def extremes(values: npt.NDArray[Any], top: int = 10) -> Extremes:
 
 @dataclass(frozen=True)
 class Excited:
-    """Images made to excite features, and the value of its feature that each reached."""
+    """Synthesised images, and the value of its feature that each reached."""
 
     pixels: Tensor
     """(n, channels, size, size) uint8."""
     values: Tensor
-    """(n,) measured on the images as they are shown, after rounding to 8 bits."""
+    """(n,) values measured on the images after rounding to 8 bits."""
 
 
 def excite(
@@ -79,16 +79,16 @@ def excite(
     seed: int = 0,
     progress: Callable[[int, int], object] | None = None,
 ) -> Excited:
-    """Images from noise that excite ordered features (counted from 0), one each, all at once.
+    """Synthesise images from noise that excite ordered features (counted from 0), one each, all at once.
 
     Args:
         model: a model of images.
-        features: which features, each below `model.n_components`.
+        features: feature numbers, each below `model.n_components`.
         sign: 1 for the largest value, -1 for the smallest.
-        steps: of Adam; the schedules of rate and blur stretch over them, so fewer give a rougher picture of the same.
-        rate: the first rate.
-        sigmas: standard deviation of the blur in pixels, first and last; in between it falls linearly.
-        seed: of the noise; a feature's image does not depend on the other features asked for.
+        steps: steps of Adam; the schedules of rate and blur cover all of them, so fewer give a rougher picture.
+        rate: initial learning rate.
+        sigmas: first and last standard deviation of the blur in pixels; it decreases linearly.
+        seed: seed of the noise; the image of a feature does not depend on the other features.
         progress: called as `progress(done, total)` after every step.
 
     """
@@ -98,7 +98,7 @@ def excite(
     optimizer = torch.optim.Adam([z], lr=rate)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
     frozen = [parameter for parameter in model.network.parameters() if parameter.requires_grad]
-    for parameter in frozen:  # only the image learns
+    for parameter in frozen:  # only the image is optimised
         parameter.requires_grad_(False)
     try:
         for step in range(steps):
@@ -120,20 +120,20 @@ def excite(
 
 
 def ordered_features(model: Eigenmap, images: Tensor, features: Sequence[int]) -> Tensor:
-    """f_j of the j-th of `features` for the j-th image with values in [0, 1], differentiable; no weights, no norm."""
+    """Return f_j of the j-th of `features` for the j-th image in [0, 1], differentiable, unweighted, not normalised."""
     settings = model.image.standardisation
     mean, std = (
         torch.tensor(numbers, device=images.device)[:, None, None] for numbers in (settings.mean, settings.std)
     )
     outputs, psi = model.network((images - mean) / std)
-    raw = unit_rows(outputs if model.source == "encoder" else psi)
+    raw = unit_rms_rows(outputs if model.source == "encoder" else psi)
     alignment = model.alignment
     rotation = alignment.rotation[:, list(features)].to(raw)
     return ((raw - alignment.mean.to(raw)) * rotation.T).sum(1)
 
 
 def blurred(images: Tensor, sigma: float) -> Tensor:
-    """Images (B, C, H, W) under a Gaussian window of 7 x 7 pixels; beyond the rim the image is mirrored."""
+    """Blur images (B, C, H, W) with a Gaussian window of 7 x 7 pixels, mirrored at the border."""
     place = torch.arange(WINDOW, device=images.device, dtype=images.dtype) - WINDOW // 2
     window = torch.exp(-(place**2) / (2 * sigma**2))
     window = (window / window.sum()).expand(images.shape[1], 1, 1, WINDOW)
@@ -144,7 +144,7 @@ def blurred(images: Tensor, sigma: float) -> Tensor:
 
 
 def _noise(model: Eigenmap, feature: int, seed: int) -> Tensor:
-    """The image to begin with, normal noise of its own for each feature."""
+    """Return the initial image, normal noise that depends on the feature."""
     generator = torch.Generator().manual_seed(seed * 1_000_003 + feature)
     image = model.image
     return torch.randn(image.channels, image.size, image.size, generator=generator)

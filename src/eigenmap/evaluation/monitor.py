@@ -1,4 +1,4 @@
-"""What can be watched while a network trains, where images have labels; nothing learns from them."""
+"""Monitoring of kNN accuracy during training on labelled images; training does not use the labels."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from eigenmap.data import ImageSet
 from eigenmap.evaluation.neighbours import knn_accuracy
 
 MONITORED_IMAGES = 5_000
-"""Training images among which neighbours are looked for."""
+"""Number of training images among which neighbours are searched."""
 
 
 def classes_of(data: ImageSet) -> Tensor:
-    """The class number of every image, -1 where it has none."""
+    """Return the class number of every image, or -1 without a label."""
     if data.labels is None:
-        raise EigenmapError("The images have no labels to monitor: put them into class folders, or do without.")
+        raise EigenmapError("The images have no labels to monitor: use class folders, or leave monitoring off.")
     return data.labels.to_integers()
 
 
 def knn_monitor(
     pixels: Tensor, classes: Tensor, train_rows: Tensor, held_rows: Tensor, views: TwoViews, device: torch.device
 ) -> Callable[[nn.Module, int], dict[str, float]]:
-    """Classify held-out images by their nearest training images, on encoder features of plain views."""
+    """Classify held-out images by their nearest training images, by encoder features of plain views."""
     train_rows, held_rows = (rows[classes[rows] >= 0] for rows in (train_rows, held_rows))
     if len(train_rows) == 0 or len(held_rows) == 0:
-        raise EigenmapError("Too few images have a label to monitor: label more of them, or do without.")
+        raise EigenmapError("Too few images have a label to monitor: label more of them, or leave monitoring off.")
     train_rows = train_rows[torch.linspace(0, len(train_rows) - 1, min(len(train_rows), MONITORED_IMAGES)).long()]
 
     def features(network: nn.Module, rows: Tensor) -> Tensor:

@@ -1,9 +1,9 @@
-"""Classification by the nearest neighbours of frozen codes, voting with weights that grow with their cosines.
+"""Classification by nearest neighbours of frozen codes, with votes weighted by cosine similarity.
 
     score(c) = sum over the `n_neighbours` nearest i with label c of exp(cos_i / temperature)
 
-The protocol of instance discrimination [1] that most self-supervised work reports, with its usual 200
-neighbours and temperature 0.1.
+This is the protocol of instance discrimination [1] reported by most self-supervised work, with its usual 200 neighbours
+and temperature 0.1.
 
 [1] Wu et al., Unsupervised Feature Learning via Non-Parametric Instance Discrimination,
     https://arxiv.org/abs/1805.01978
@@ -21,14 +21,14 @@ from torch import Tensor
 from eigenmap.core.arguments import whole_number
 from eigenmap.core.errors import EigenmapError
 from eigenmap.evaluation.checks import class_numbers
-from eigenmap.evaluation.ranking import Codes, nearest
+from eigenmap.evaluation.ranking import CodesLike, nearest
 
 
 @torch.no_grad()
 def knn_predict(
-    queries: Codes,
-    gallery: Codes,
-    gallery_labels: Codes,
+    queries: CodesLike,
+    gallery: CodesLike,
+    gallery_labels: CodesLike,
     *,
     n_neighbours: int = 200,
     temperature: float = 0.1,
@@ -41,8 +41,8 @@ def knn_predict(
 ) -> Tensor:
     """Classify each query by weighted vote: (n_queries,) int64; equal votes go to the lower class number.
 
-    `dim` cuts the codes first; a gallery of fewer than `n_neighbours` items votes as a whole. The other
-    arguments are those of `ranking.nearest`.
+    `dim` cuts the codes first; in a gallery of fewer than `n_neighbours` items, all vote. The other arguments are those
+    of `ranking.nearest`.
     """
     if not (math.isfinite(temperature) and temperature > 0):
         raise EigenmapError(f"temperature must be a number above 0, not {temperature!r}")
@@ -64,8 +64,8 @@ def knn_predict(
     predicted = []
     for start in range(0, len(ranked.indices), rows):
         indices, cosines = ranked.indices[start : start + rows], ranked.scores[start : start + rows]
-        # Relative to the nearest neighbour, so that no temperature overflows; float64, so that the order of
-        # summation, which a GPU does not fix, decides nothing.
+        # Relative to the nearest neighbour, so that no temperature overflows; in float64, so that the order of
+        # summation, which a GPU does not fix, makes no difference.
         weights = ((cosines.double() - cosines[:, :1].double()) / temperature).exp()
         votes = torch.zeros(len(indices), n_classes, dtype=torch.float64, device=labels.device)
         predicted.append(votes.scatter_add_(1, labels[indices], weights).argmax(1))
@@ -73,10 +73,10 @@ def knn_predict(
 
 
 def knn_accuracy(
-    queries: Codes,
-    query_labels: Codes,
-    gallery: Codes,
-    gallery_labels: Codes,
+    queries: CodesLike,
+    query_labels: CodesLike,
+    gallery: CodesLike,
+    gallery_labels: CodesLike,
     *,
     n_neighbours: int = 200,
     temperature: float = 0.1,
@@ -87,7 +87,7 @@ def knn_accuracy(
     device: torch.device | str | None = None,
     tf32: bool = False,
 ) -> float:
-    """Share of queries whose class `knn_predict` gets right."""
+    """Return the share of queries that `knn_predict` classifies correctly."""
     truth = class_numbers(query_labels, len(queries), "query_labels")
     predicted = knn_predict(
         queries,

@@ -32,7 +32,7 @@ from torch.nn import functional as F
 from eigenmap.core.arguments import whole_number
 from eigenmap.core.errors import EigenmapError
 from eigenmap.evaluation.probe import LAMBDAS, LinearProbe, fit_ridge, fractions
-from eigenmap.evaluation.ranking import Codes, as_tensor, device_of
+from eigenmap.evaluation.ranking import CodesLike, codes_as_tensor, device_of
 
 STRENGTHS = tuple(2.0**power for power in range(-10, 11))
 """Candidates for C of the logistic probe, as BGRL has them."""
@@ -41,7 +41,7 @@ DIMS = (8, 16, 32, 64, 128, 256, 512, 1024)
 """Code lengths to measure, as far as a code has them; its full length always is."""
 
 
-class Split(NamedTuple):
+class NodeSplit(NamedTuple):
     """Node numbers for training, for choosing, and for the final score."""
 
     train: Tensor
@@ -59,9 +59,9 @@ class Labelled(NamedTuple):
 class UnitRowProbe(LinearProbe):
     """A linear classifier of rows scaled to norm 1."""
 
-    def predict(self, features: Codes, block: int = 16_384) -> Tensor:
+    def predict(self, features: CodesLike, block: int = 16_384) -> Tensor:
         """Class number of each row; rows of any norm are taken."""
-        x = as_tensor(features, self.weight.device, self.weight.dtype)
+        x = codes_as_tensor(features, self.weight.device, self.weight.dtype)
         return super().predict(F.normalize(x, dim=1), block)
 
 
@@ -78,7 +78,7 @@ class NodeRow(TypedDict):
     spread: float
 
 
-def random_split(labels: Codes, seed: int, train: float = 0.1, validation: float = 0.1) -> Split:
+def random_split(labels: CodesLike, seed: int, train: float = 0.1, validation: float = 0.1) -> NodeSplit:
     """Split the labelled nodes (class number 0 or above) at random; what is left after two parts is for testing.
 
     >>> [len(part) for part in random_split(torch.arange(200) % 2, seed=0)]
@@ -93,10 +93,10 @@ def random_split(labels: Codes, seed: int, train: float = 0.1, validation: float
     nodes = nodes[torch.randperm(len(nodes), generator=torch.Generator().manual_seed(seed))]
     first, second = max(1, round(train * len(nodes))), max(1, round(validation * len(nodes)))
     parts = torch.split(nodes, [first, second, len(nodes) - first - second])
-    return Split(*(part.sort().values for part in parts))
+    return NodeSplit(*(part.sort().values for part in parts))
 
 
-def few_labels(labels: Codes, train: Tensor, share: float, seed: int = 0) -> Tensor:
+def few_labels(labels: CodesLike, train: Tensor, share: float, seed: int = 0) -> Tensor:
     """The training nodes whose labels may be used: a stratified share, at least one of each class."""
     numbers = torch.as_tensor(labels).cpu()
     return train[fractions(numbers[train], (share,), seed)[share]]
@@ -210,16 +210,16 @@ def _warm_cosine(epoch: int, epochs: int, warmup: int) -> float:
     return (1 + math.cos(math.pi * (epoch - warmup) / max(1, epochs - warmup))) / 2
 
 
-Probe = Callable[[Labelled, Labelled], LinearProbe]
+FitProbe = Callable[[Labelled, Labelled], LinearProbe]
 
-PROBES: Mapping[str, Probe] = {"ridge": fit_probe_ridge, "logistic": fit_probe_logistic, "paper": fit_probe_paper}
+PROBES: Mapping[str, FitProbe] = {"ridge": fit_probe_ridge, "logistic": fit_probe_logistic, "paper": fit_probe_paper}
 """Probes by name."""
 
 
 def evaluate_nodes(
-    codes: Codes,
-    labels: Codes,
-    splits: Sequence[Split],
+    codes: CodesLike,
+    labels: CodesLike,
+    splits: Sequence[NodeSplit],
     *,
     shares: Sequence[float] = (0.01, 0.1, 1.0),
     dims: Sequence[int] | None = None,
@@ -283,7 +283,7 @@ def default_dims(n_components: int) -> list[int]:
 
 
 def _scores(
-    x: Tensor, y: Tensor, splits: Sequence[Split], trains: Sequence[Tensor], fit: Probe
+    x: Tensor, y: Tensor, splits: Sequence[NodeSplit], trains: Sequence[Tensor], fit: FitProbe
 ) -> Iterator[tuple[float, float]]:
     """Accuracy on validation and test nodes of every run."""
     for split, train in zip(splits, trains, strict=True):
@@ -293,12 +293,12 @@ def _scores(
 
 
 def _checked(
-    codes: Codes, labels: Codes, splits: Sequence[Split], device: torch.device | str | None
+    codes: CodesLike, labels: CodesLike, splits: Sequence[NodeSplit], device: torch.device | str | None
 ) -> tuple[Tensor, Tensor]:
     place = torch.device(device) if device is not None else device_of(codes)
     if codes.ndim != 2 or len(codes) == 0:
         raise EigenmapError("codes must be a matrix with one row per node")
-    x = as_tensor(codes, place, torch.float32)
+    x = codes_as_tensor(codes, place, torch.float32)
     if not bool(torch.isfinite(x).all()):
         raise EigenmapError("codes hold NaN or infinite values; every feature must be a finite number")
     y = torch.as_tensor(labels)
@@ -337,7 +337,7 @@ def _check_part(name: str, nodes: Tensor, y: Tensor) -> None:
         raise EigenmapError(f"the {name} part of a split holds {unknown} nodes without a label; leave them out of it")
 
 
-def _check_apart(split: Split) -> None:
+def _check_apart(split: NodeSplit) -> None:
     for (name, nodes), (other, others) in combinations(split._asdict().items(), 2):
         shared = int(torch.isin(nodes, others).sum())
         if shared:

@@ -1,14 +1,14 @@
-"""Linear probes of frozen features: what a linear classifier reads from them.
+"""Linear probes of frozen features.
 
-Two ways to fit one. `fit_sgd` is the recipe most self-supervised work reports: softmax regression by SGD 0.1
-with momentum 0.9, weight decay 1e-6, batches of 256, 100 epochs, cosine schedule; everything stays on one
-device, without a data loader. `fit_ridge` is its fast stand-in: with X and one-hot labels Y both centred,
+`fit_sgd` is the recipe reported by most self-supervised work: softmax regression by SGD 0.1 with momentum 0.9, weight
+decay 1e-6, batches of 256, 100 epochs and a cosine schedule; everything stays on one device, without a data loader.
+`fit_ridge` is a fast substitute: with X and one-hot labels Y both centred,
 
     W = argmin |X W - Y|^2 / n + lambda s |W|^2
       = (X^T X / n + lambda s I)^-1 X^T Y / n,        s = tr(X^T X) / (n d)
 
-in float64 from the normal equations. The mean variance s makes lambda free of the features' scale; lambda is
-the one that classifies best on a part of the *training* data held out for the choice.
+in float64 from the normal equations. The mean variance s makes lambda independent of the features' scale; lambda is
+chosen on a held-out part of the *training* data.
 
     few = fractions(train_labels, shares=(0.01, 0.1, 1.0), seed=0)[0.01]
     probe = fit_ridge(train_features[few], train_labels[few])
@@ -28,7 +28,7 @@ from torch.nn import functional as F
 from eigenmap.core.arguments import whole_number
 from eigenmap.core.errors import EigenmapError
 from eigenmap.evaluation.checks import class_numbers
-from eigenmap.evaluation.ranking import Codes, as_tensor, device_of
+from eigenmap.evaluation.ranking import CodesLike, codes_as_tensor, device_of
 
 LAMBDAS = tuple(10.0**power for power in range(-8, 3))
 
@@ -42,28 +42,28 @@ class LinearProbe(NamedTuple):
     """(n_classes,)"""
 
     @torch.no_grad()
-    def predict(self, features: Codes, block: int = 16_384) -> Tensor:
-        """Class number of each row, (n,) int64 on the probe's device."""
+    def predict(self, features: CodesLike, block: int = 16_384) -> Tensor:
+        """Return the class number of each row, (n,) int64 on the probe's device."""
         if features.ndim != 2 or features.shape[1] != self.weight.shape[1]:
             raise EigenmapError(
                 f"features of shape {tuple(features.shape)} do not fit a probe of {self.weight.shape[1]} features"
             )
         parts = [torch.empty(0, dtype=torch.int64, device=self.weight.device)]
         for start in range(0, len(features), block):
-            x = as_tensor(features[start : start + block], self.weight.device, self.weight.dtype)
+            x = codes_as_tensor(features[start : start + block], self.weight.device, self.weight.dtype)
             parts.append(F.linear(x, self.weight, self.bias).argmax(1))
         return torch.cat(parts)
 
-    def accuracy(self, features: Codes, labels: Codes) -> float:
-        """Share of rows classified correctly."""
+    def accuracy(self, features: CodesLike, labels: CodesLike) -> float:
+        """Return the share of rows classified correctly."""
         truth = class_numbers(labels, len(features), "labels")
         return float((self.predict(features).cpu() == truth).double().mean())
 
 
 @torch.no_grad()
 def fit_sgd(
-    features: Codes,
-    labels: Codes,
+    features: CodesLike,
+    labels: CodesLike,
     *,
     epochs: int = 100,
     batch_size: int = 256,
@@ -73,10 +73,10 @@ def fit_sgd(
     seed: int = 0,
     device: torch.device | str | None = None,
 ) -> LinearProbe:
-    """Softmax regression by SGD on features as they are; the last, smaller batch of an epoch is used too.
+    """Fit softmax regression by SGD on the given features; the last, smaller batch of an epoch is used too.
 
-    The learning rate follows a cosine to 0, set once an epoch. It suits features of about unit scale:
-    standardise others first. Weights start at zero (the problem is convex): `seed` only orders the batches.
+    The learning rate follows a cosine to 0, updated once per epoch. It suits features of about unit scale; standardise
+    others first. Weights start at zero (the problem is convex), and `seed` only orders the batches.
     """
     place = torch.device(device) if device is not None else device_of(features)
     x, y, n_classes = _training_data(features, labels, place, torch.float32)
@@ -101,8 +101,8 @@ def fit_sgd(
 
 @torch.no_grad()
 def fit_ridge(
-    features: Codes,
-    labels: Codes,
+    features: CodesLike,
+    labels: CodesLike,
     *,
     lambdas: Sequence[float] = LAMBDAS,
     held_out: float = 0.2,
@@ -110,11 +110,11 @@ def fit_ridge(
     device: torch.device | str | None = None,
     block: int = 8192,
 ) -> LinearProbe:
-    """Ridge regression on one-hot labels, float64; the bias is not penalised.
+    """Fit ridge regression on one-hot labels in float64; the bias is not penalised.
 
-    Each of `lambdas` is tried on a stratified share `held_out` of the data, the largest of the best is kept,
-    and the probe is fitted again on all of it. Where no class has two items nothing can be held out, and the
-    middle one of `lambdas` is taken.
+    Each of `lambdas` is tried on a stratified share `held_out` of the data, the largest of the best is kept, and the
+    probe is fitted again on all data. If no class has two items, nothing can be held out, and the middle one of
+    `lambdas` is used.
     """
     place = torch.device(device) if device is not None else device_of(features)
     x, y, n_classes = _training_data(features, labels, place, None)
@@ -124,7 +124,7 @@ def fit_ridge(
     if not 0 < held_out < 1:
         raise EigenmapError(f"held_out must be a share between 0 and 1, not {held_out!r}")
 
-    # One common shift keeps the sums of squares small; it is undone in the bias.
+    # A common shift keeps the sums of squares small; it is undone in the bias.
     shift = torch.stack([part.double().sum(0) for part in torch.split(x, block)]).sum(0) / len(x)
     kept, tried = _split(y.cpu(), held_out, seed)
     moments = _moments(x[kept.to(place)], y[kept.to(place)], shift, n_classes, block)
@@ -139,10 +139,10 @@ def fit_ridge(
     return _solve(moments, shift, [choice])[0]
 
 
-def fractions(labels: Codes, shares: Sequence[float] = (0.01, 0.1, 1.0), seed: int = 0) -> dict[float, Tensor]:
-    """Stratified subsets of the data for few-label evaluation: share -> indices in increasing order.
+def fractions(labels: CodesLike, shares: Sequence[float] = (0.01, 0.1, 1.0), seed: int = 0) -> dict[float, Tensor]:
+    """Return stratified subsets of the data for few-label evaluation: share -> indices in increasing order.
 
-    Of each class the rounded share is taken, at least one item; smaller subsets lie inside larger ones.
+    The rounded share of each class is taken, at least one item; smaller subsets are contained in larger ones.
 
     >>> {share: len(few) for share, few in fractions(torch.arange(200) % 2).items()}
     {0.01: 2, 0.1: 20, 1.0: 200}
@@ -159,7 +159,7 @@ def fractions(labels: Codes, shares: Sequence[float] = (0.01, 0.1, 1.0), seed: i
 
 
 class _Moments(NamedTuple):
-    """Sums over rows x and one-hot labels y: what ridge regression needs of the data."""
+    """Sums over rows x and one-hot labels y that ridge regression needs."""
 
     n: int
     x: Tensor
@@ -184,12 +184,12 @@ def _moments(x: Tensor, y: Tensor, shift: Tensor, n_classes: int, block: int) ->
 
 
 def _solve(moments: _Moments, shift: Tensor, lambdas: Sequence[float]) -> list[LinearProbe]:
-    """Solve the ridge problem for each lambda, all from one eigendecomposition."""
+    """Solve the ridge problem for each lambda from one eigendecomposition."""
     n, x, y, xx, xy = moments
     covariance = xx / n - torch.outer(x, x) / n**2
     values, vectors = torch.linalg.eigh(covariance)
     target = vectors.T @ (xy / n - torch.outer(x, y) / n**2)
-    # Constant features (all variances 0) leave s = 0; any positive number then gives W = 0.
+    # Constant features (all variances 0) give s = 0; any positive number then gives W = 0.
     s = max(float(values.mean()), torch.finfo(torch.float64).tiny)
     probes = []
     for strength in lambdas:
@@ -199,19 +199,19 @@ def _solve(moments: _Moments, shift: Tensor, lambdas: Sequence[float]) -> list[L
 
 
 def _training_data(
-    features: Codes, labels: Codes, device: torch.device, dtype: torch.dtype | None
+    features: CodesLike, labels: CodesLike, device: torch.device, dtype: torch.dtype | None
 ) -> tuple[Tensor, Tensor, int]:
     if features.ndim != 2 or len(features) == 0:
         raise EigenmapError("features must be a matrix with at least one row")
     y = class_numbers(labels, len(features), "labels").to(device)
-    x = as_tensor(features, device, dtype)
+    x = codes_as_tensor(features, device, dtype)
     if not bool(torch.isfinite(x).all()):
-        raise EigenmapError("features hold NaN or infinite values; every feature must be a finite number")
+        raise EigenmapError("features contain NaN or infinite values; every feature must be a finite number")
     return x, y, int(y.max()) + 1
 
 
 def _split(y: Tensor, held_out: float, seed: int) -> tuple[Tensor, Tensor]:
-    """Stratified (kept, held out) indices; a class of two items or more is on both sides."""
+    """Return stratified (kept, held out) indices; a class of two or more items is on both sides."""
     kept, tried = [], []
     for members in _shuffled_classes(y, seed):
         n = min(max(1, round(held_out * len(members))), len(members) - 1)
@@ -221,7 +221,7 @@ def _split(y: Tensor, held_out: float, seed: int) -> tuple[Tensor, Tensor]:
 
 
 def _shuffled_classes(numbers: Tensor, seed: int) -> list[Tensor]:
-    """List the items of each class that occurs, in seeded random order."""
+    """Return the items of each existing class in seeded random order."""
     order = torch.randperm(len(numbers), generator=torch.Generator().manual_seed(seed))
     by_class = order[numbers[order].argsort(stable=True)]
     return list(torch.split(by_class, torch.unique(numbers, return_counts=True)[1].tolist()))

@@ -1,13 +1,13 @@
 """Exact cosine ranking of a gallery for every query, at any code length, in blocks.
 
-A code is cut first and normalised afterwards: the cosine of the *prefixes*. Equal cosines are ranked by
-gallery index, lower first, on every device. `torch.topk` promises no order among equal values, so we select
-on int64 keys that are never equal, and read the item back from its key:
+A code is cut first and normalised afterwards: the score is the cosine of the *prefixes*. Equal cosines are ranked by
+gallery index, lower first, on every device. `torch.topk` guarantees no order among equal values, so the selection uses
+distinct int64 keys from which the item can be recovered:
 
     key = int(2^30 cos) * 2^32 + (2^32 - 1 - index)
 
-Cosines are float32, whose last bit near 1 is 64 times coarser than the 2^-30 kept here. So at very short
-lengths items within about 3e-4 radians of each other may count as equal.
+Cosines are float32, whose last bit near 1 is 64 times coarser than the 2^-30 kept here. At very short lengths, items
+within about 3e-4 radians of each other may therefore count as equal.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from torch import Tensor
 from eigenmap.core.arguments import whole_number
 from eigenmap.core.errors import EigenmapError
 
-Codes: TypeAlias = "Tensor | NDArray[Any]"
+CodesLike: TypeAlias = "Tensor | NDArray[Any]"
 
 _ONE = 2.0**30  # cosine 1 in fixed point; a power of two, so scaling by it is exact
 _SHIFT = 2**32
 _EXCLUDED = torch.iinfo(torch.int64).min
 
 
-class Ranking(NamedTuple):
+class RankedGallery(NamedTuple):
     """The `top` nearest gallery items of every query, nearest first."""
 
     indices: Tensor
@@ -42,8 +42,8 @@ class Ranking(NamedTuple):
 
 @torch.no_grad()
 def nearest(
-    queries: Codes,
-    gallery: Codes,
+    queries: CodesLike,
+    gallery: CodesLike,
     top: int,
     dim: int | None = None,
     *,
@@ -53,14 +53,14 @@ def nearest(
     gallery_block: int = 65_536,
     device: torch.device | str | None = None,
     tf32: bool = False,
-) -> Ranking:
+) -> RankedGallery:
     """Rank the gallery for every query by the cosine of the first `dim` features, or the first of `order`.
 
-    `block` queries (default 128 on a CPU, 1,024 on a GPU) meet `gallery_block` gallery rows at a time, so
-    memory is bounded for any gallery, a memory-mapped one too; what grows is the result, n_queries * top
-    numbers. With `drop_self` query i *is* gallery row i, which is left out of its own ranking. At most as
-    many items are returned as there are. Computed in float32 on `device` (default: where the queries are),
-    whatever autocast says; `tf32` allows TensorFloat-32.
+    `block` queries (default 128 on a CPU, 1,024 on a GPU) are compared with `gallery_block` gallery rows at a time, so
+    memory is bounded for any gallery, including memory-mapped ones; only the result of n_queries * top numbers grows.
+    With `drop_self`, query i *is* gallery row i and is left out of its own ranking. At most as many items are returned
+    as exist. Computed in float32 on `device` (default: that of the queries), even under autocast; `tf32` allows
+    TensorFloat-32.
 
     >>> nearest(torch.eye(2), torch.tensor([[1.0, 1.0], [0.0, 2.0]]), top=1).indices.flatten().tolist()
     [0, 1]
@@ -90,46 +90,46 @@ def nearest(
                     keys = both.topk(min(top, both.shape[1]), dim=1).values
                 merged.append(keys)
             best = torch.cat(merged)
-    return Ranking(_SHIFT - 1 - best % _SHIFT, (best >> 32).float() / _ONE)
+    return RankedGallery(_SHIFT - 1 - best % _SHIFT, (best >> 32).float() / _ONE)
 
 
-def _prefix(codes: Codes, dim: int, order: Tensor | None) -> Codes:
-    """Cut codes at `dim` features, those numbered in `order` if it is given."""
+def _prefix(codes: CodesLike, dim: int, order: Tensor | None) -> CodesLike:
+    """Cut codes at `dim` features, taken in the given `order` if there is one."""
     if order is None:
         return codes[:, :dim]
     chosen = order[:dim]
     return codes[:, chosen.to(codes.device)] if isinstance(codes, Tensor) else codes[:, chosen.numpy()]
 
 
-def unit_rows(codes: Codes, device: torch.device) -> Tensor:
+def unit_rows(codes: CodesLike, device: torch.device) -> Tensor:
     """Divide rows by their Euclidean norm, in float32; a zero row stays zero (its cosines are 0)."""
-    rows = as_tensor(codes, device)
-    # Norms in float64: squares of very large or small float32 numbers would leave its range.
+    rows = codes_as_tensor(codes, device)
+    # Norms in float64: squares of very large or small float32 numbers would overflow or underflow.
     norm = torch.linalg.vector_norm(rows, dim=1, keepdim=True, dtype=torch.float64).float()
     if not bool(torch.isfinite(norm).all()):
-        raise EigenmapError("the codes hold NaN or infinite values; every feature must be a finite number")
+        raise EigenmapError("the codes contain NaN or infinite values; every feature must be a finite number")
     return rows.div(norm.masked_fill_(norm == 0, 1.0))
 
 
-def as_tensor(codes: Codes, device: torch.device, dtype: torch.dtype | None = torch.float32) -> Tensor:
-    """Codes as a tensor; numpy rows are copied, as torch warns about read-only (memory-mapped) arrays."""
+def codes_as_tensor(codes: CodesLike, device: torch.device, dtype: torch.dtype | None = torch.float32) -> Tensor:
+    """Convert codes to a tensor; NumPy rows are copied, as torch warns about read-only (memory-mapped) arrays."""
     if isinstance(codes, Tensor):
         return codes.detach().to(device, dtype)
     return torch.from_numpy(np.array(codes)).to(device, dtype)
 
 
-def device_of(codes: Codes) -> torch.device:
-    """Where the codes are; numpy arrays are on the CPU."""
+def device_of(codes: CodesLike) -> torch.device:
+    """Return the device of the codes; NumPy arrays are on the CPU."""
     return codes.device if isinstance(codes, Tensor) else torch.device("cpu")
 
 
-def check_codes(queries: Codes, gallery: Codes, drop_self: bool = False) -> int:
-    """Return the width queries and gallery share, or say why they cannot be compared."""
+def check_codes(queries: CodesLike, gallery: CodesLike, drop_self: bool = False) -> int:
+    """Return the common width of queries and gallery, or raise if they cannot be compared."""
     for codes, name in ((queries, "queries"), (gallery, "gallery")):
         if codes.ndim != 2:
             raise EigenmapError(f"{name} must be a matrix with one code per row, not of shape {tuple(codes.shape)}")
         if len(codes) == 0:
-            raise EigenmapError(f"{name} holds no codes; there is nothing to compare")
+            raise EigenmapError(f"{name} contains no codes; there is nothing to compare")
     if queries.shape[1] != gallery.shape[1]:
         raise EigenmapError(
             f"queries have {queries.shape[1]} features and the gallery {gallery.shape[1]}; both need the same number"
@@ -145,14 +145,14 @@ def check_codes(queries: Codes, gallery: Codes, drop_self: bool = False) -> int:
 
 
 def _keys(scores: Tensor, first: int) -> Tensor:
-    """Sortable keys of (b, n) cosines in fixed point; column j is gallery item `first` + j."""
+    """Return sortable keys of (b, n) cosines in fixed point; column j is gallery item `first` + j."""
     n = scores.shape[1]
     low = torch.arange(_SHIFT - 1 - first, _SHIFT - 1 - first - n, -1, device=scores.device)
     return scores.to(torch.int64).mul_(_SHIFT).add_(low)
 
 
 def _exclude_diagonal(keys: Tensor, start: int, first: int) -> None:
-    """Put each query (rows from `start`) behind everything in its own ranking (columns from `first`)."""
+    """Rank each query (rows from `start`) last in its own ranking (columns from `first`)."""
     low, high = max(start, first), min(start + keys.shape[0], first + keys.shape[1])
     own = torch.arange(low, max(low, high), device=keys.device)
     keys[own - start, own - first] = _EXCLUDED
@@ -160,7 +160,7 @@ def _exclude_diagonal(keys: Tensor, start: int, first: int) -> None:
 
 @contextmanager
 def _float32_matmul(device: torch.device, tf32: bool) -> Iterator[None]:
-    """Products in float32 proper, or in TensorFloat-32 where allowed, whatever the process had set."""
+    """Compute products in true float32, or in TensorFloat-32 if allowed, whatever the process has set."""
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("high" if tf32 else "highest")
     try:

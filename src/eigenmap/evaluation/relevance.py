@@ -1,4 +1,4 @@
-"""Which gallery items are relevant to which queries: those that share at least one label."""
+"""Relevance of gallery items to queries: those that share at least one label."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ import torch
 from torch import Tensor
 
 from eigenmap.core.errors import EigenmapError
-from eigenmap.evaluation.ranking import Codes
+from eigenmap.evaluation.ranking import CodesLike
 
 
 class Relevance:
-    """Relevance by shared labels, without ever holding the whole (queries, gallery) matrix.
+    """Relevance by shared labels, without storing the entire (queries, gallery) matrix.
 
-    Labels are a vector of class numbers, or a yes/no matrix with one column per class. The matrix is packed
-    63 labels to an int64 word, so that "shares a label" is one bitwise `and` per word.
+    Labels are a vector of class numbers, or a bool matrix with one column per class. The matrix is packed 63 labels to
+    an int64 word, so that "shares a label" is one bitwise `and` per word.
 
     >>> relevance = Relevance(torch.tensor([0, 1]), torch.tensor([1, 1, 0]), torch.device("cpu"))
     >>> relevance.totals().tolist()
     [1, 2]
     """
 
-    def __init__(self, query_labels: Codes, gallery_labels: Codes, device: torch.device) -> None:
+    def __init__(self, query_labels: CodesLike, gallery_labels: CodesLike, device: torch.device) -> None:
         asked, offered = _checked(query_labels, "query_labels"), _checked(gallery_labels, "gallery_labels")
         if asked.shape[1:] != offered.shape[1:]:
             raise EigenmapError(
@@ -32,11 +32,11 @@ class Relevance:
         self._offered = _words(offered.to(device))
 
     def hits(self, first: int, items: Tensor) -> Tensor:
-        """Whether gallery `items` (b, m) are relevant to the b queries from number `first` on: (b, m)."""
+        """Return (b, m): whether gallery `items` (b, m) are relevant to the b queries starting at `first`."""
         return self._share(self._asked[first : first + len(items), None], self._offered[items])
 
     def totals(self, drop_self: bool = False, block: int = 128, gallery_block: int = 65_536) -> Tensor:
-        """Count each query's relevant items in the gallery, with `drop_self` all but the query itself."""
+        """Count each query's relevant items in the gallery, with `drop_self` without the query itself."""
         total = torch.zeros(len(self._asked), dtype=torch.int64, device=self._asked.device)
         for offered in torch.split(self._offered, gallery_block):
             total += torch.cat(
@@ -45,11 +45,11 @@ class Relevance:
         return total - self._share(self._asked, self._offered).long() if drop_self else total
 
     def _share(self, a: Tensor, b: Tensor) -> Tensor:
-        """Shapes broadcast; the last axis holds the words, or the one class number."""
+        """Compare labels; shapes broadcast, and the last axis contains the words or the class number."""
         return (a & b).ne(0).any(-1) if self._packed else (a == b).squeeze(-1)
 
 
-def _checked(labels: Codes, name: str) -> Tensor:
+def _checked(labels: CodesLike, name: str) -> Tensor:
     tensor = torch.as_tensor(labels)
     numbers = not (tensor.is_floating_point() or tensor.dtype == torch.bool)
     if tensor.ndim == 2 and tensor.shape[1] > 0:
@@ -60,7 +60,7 @@ def _checked(labels: Codes, name: str) -> Tensor:
 
 
 def _words(labels: Tensor) -> Tensor:
-    """Labels as (n, words) int64: the class number itself, or 63 labels to a word (its sign bit is free)."""
+    """Return labels as (n, words) int64: the class number itself, or 63 labels per word (the sign bit is unused)."""
     if labels.ndim == 1:
         return labels.long()[:, None]
     bits = torch.arange(63, device=labels.device)

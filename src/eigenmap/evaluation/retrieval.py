@@ -1,4 +1,4 @@
-"""Retrieval at every code length: mean average precision and precision, and the baselines to set beside them.
+"""Retrieval at every code length: mean average precision, precision, and baselines.
 
 A gallery item is relevant to a query if they share at least one label. With rel_r = 1 if the item at rank r
 is relevant and P_r = (rel_1 + ... + rel_r) / r, the ranking cut at M gives, averaged over all queries,
@@ -7,9 +7,8 @@ is relevant and P_r = (rel_1 + ... + rel_r) / r, the ranking cut at M gives, ave
     map_over_relevant@M  sum_{r<=M} P_r rel_r / (relevant items in the whole gallery) 0 if there are none
     precision@M          (relevant items among the first M) / M
 
-The first is the definition of Deng et al. [1] and forgives what was missed; the second does not (it cannot
-reach 1 where more than M items are relevant). A gallery shorter than M is ranked whole; precision@M still
-divides by M.
+The first is the definition of Deng et al. [1] and ignores what was missed; the second does not (it cannot reach 1 if
+more than M items are relevant). A gallery shorter than M is ranked completely; precision@M still divides by M.
 
 [1] Neural Eigenfunctions Are Structured Representation Learners, https://arxiv.org/abs/2210.12637
 
@@ -28,15 +27,15 @@ from torch import Tensor
 
 from eigenmap.core.arguments import whole_number
 from eigenmap.core.errors import EigenmapError
-from eigenmap.evaluation.ranking import Codes, as_tensor, check_codes, device_of, nearest
+from eigenmap.evaluation.ranking import CodesLike, check_codes, codes_as_tensor, device_of, nearest
 from eigenmap.evaluation.relevance import Relevance
 
-Row: TypeAlias = dict[str, float]
-"""One length: "dim" and one entry per metric. A list of rows is a table, and is JSON as it stands."""
+ScoreRow: TypeAlias = dict[str, float]
+"""One length: "dim" and one entry per metric. A list of rows is a table and can be written as JSON."""
 
 
 def lengths(n_components: int, first: int = 2) -> list[int]:
-    """Code lengths to report: first, 2 first, 4 first, ... and the full length.
+    """Return the code lengths to report: first, 2 first, 4 first, ... and the full length.
 
     >>> lengths(48)
     [2, 4, 8, 16, 32, 48]
@@ -51,10 +50,10 @@ def lengths(n_components: int, first: int = 2) -> list[int]:
 
 @torch.no_grad()
 def retrieval(
-    queries: Codes,
-    gallery: Codes,
-    query_labels: Codes,
-    gallery_labels: Codes,
+    queries: CodesLike,
+    gallery: CodesLike,
+    query_labels: CodesLike,
+    gallery_labels: CodesLike,
     dims: Sequence[int],
     top: Sequence[int] = (100, 1000),
     *,
@@ -64,13 +63,13 @@ def retrieval(
     gallery_block: int = 65_536,
     device: torch.device | str | None = None,
     tf32: bool = False,
-) -> list[Row]:
+) -> list[ScoreRow]:
     """Score the ranking of the gallery by the cosine of code prefixes, at each length of `dims`.
 
-    Codes are (n, k) of any scale, numpy or torch. Labels are a bool matrix (n, n_classes), where an item may
-    carry any number of labels, or a vector of class numbers. Equal cosines rank by gallery index. The other
-    arguments are those of `ranking.nearest`; with `drop_self` an item is neither ranked for itself nor
-    counted as relevant to itself.
+    Codes are (n, k) of any scale, NumPy or torch. Labels are a bool matrix (n, n_classes), in which an item may have
+    any number of labels, or a vector of class numbers. Equal cosines rank by gallery index. The other arguments are
+    those of `ranking.nearest`; with `drop_self`, an item is neither ranked for itself nor counted as relevant to
+    itself.
     """
     width = check_codes(queries, gallery, drop_self)
     dims = [whole_number(dim, "dim", 1, width) for dim in dims]
@@ -106,15 +105,17 @@ def retrieval(
             _query_scores(relevance.hits(i, ranked[i : i + rows_at_once]), totals[i : i + rows_at_once], cuts)
             for i in range(0, len(ranked), rows_at_once)
         ]
-        table.append(Row(dim=dim) | {name: float(torch.cat([s[name] for s in scores]).mean()) for name in scores[0]})
+        table.append(
+            ScoreRow(dim=dim) | {name: float(torch.cat([s[name] for s in scores]).mean()) for name in scores[0]}
+        )
     return table
 
 
 def random_features(
-    queries: Codes,
-    gallery: Codes,
-    query_labels: Codes,
-    gallery_labels: Codes,
+    queries: CodesLike,
+    gallery: CodesLike,
+    query_labels: CodesLike,
+    gallery_labels: CodesLike,
     dims: Sequence[int],
     top: Sequence[int] = (100, 1000),
     *,
@@ -125,16 +126,16 @@ def random_features(
     gallery_block: int = 65_536,
     device: torch.device | str | None = None,
     tf32: bool = False,
-) -> list[Row]:
-    """Score codes whose features come in no order: the mean over `draws` random subsets of each length.
+) -> list[ScoreRow]:
+    """Score codes with randomly ordered features: the mean over `draws` random subsets of each length.
 
-    Each draw permutes the features once and cuts the result at every length. Beside each metric stands its
-    `<metric>_spread`, the sample standard deviation over draws (0 at full length, where there is one subset).
+    Each draw permutes the features once and cuts the result at every length. Each metric has a `<metric>_spread`, the
+    sample standard deviation over draws (0 at full length, where there is only one subset).
     """
     width = check_codes(queries, gallery, drop_self)
     dims = [whole_number(dim, "dim", 1, width) for dim in dims]
     generator = torch.Generator().manual_seed(seed)
-    drawn: dict[int, list[Row]] = {dim: [] for dim in dims}
+    drawn: dict[int, list[ScoreRow]] = {dim: [] for dim in dims}
     for draw in range(whole_number(draws, "draws")):
         order = torch.randperm(width, generator=generator)
         cut = [dim for dim in drawn if draw == 0 or dim < width]
@@ -168,8 +169,8 @@ class PCA(NamedTuple):
 
 
 @torch.no_grad()
-def pca(train_features: Codes, centred: bool = True, block: int = 8192) -> PCA:
-    """Principal axes: eigenvectors of E[(x - m)(x - m)^T], m the mean, or 0 if not `centred`; all in float64.
+def pca(train_features: CodesLike, centred: bool = True, block: int = 8192) -> PCA:
+    """Return principal axes: eigenvectors of E[(x - m)(x - m)^T], m the mean, or 0 if not `centred`; in float64.
 
     >>> basis = pca(torch.tensor([[0.0, 1.0], [0.0, 3.0]]))
     >>> project(torch.tensor([[5.0, 2.0]]), basis, dim=1).abs().tolist()
@@ -182,26 +183,26 @@ def pca(train_features: Codes, centred: bool = True, block: int = 8192) -> PCA:
     m = torch.zeros(d, dtype=torch.float64, device=place)
     if centred:
         for start in range(0, n, block):
-            m += as_tensor(train_features[start : start + block], place, torch.float64).sum(0) / n
+            m += codes_as_tensor(train_features[start : start + block], place, torch.float64).sum(0) / n
     second = torch.zeros(d, d, dtype=torch.float64, device=place)
     for start in range(0, n, block):
-        x = as_tensor(train_features[start : start + block], place, torch.float64) - m
+        x = codes_as_tensor(train_features[start : start + block], place, torch.float64) - m
         second += x.T @ x / n
     if not bool(torch.isfinite(second).all()):
-        raise EigenmapError("train_features hold NaN or infinite values; every feature must be a finite number")
+        raise EigenmapError("train_features contain NaN or infinite values; every feature must be a finite number")
     return PCA(m, torch.linalg.eigh(second).eigenvectors.flip(1))
 
 
 @torch.no_grad()
-def project(features: Codes, basis: PCA, dim: int | None = None, block: int = 8192) -> Tensor:
-    """Coordinates of the features along the first `dim` principal axes (default all), float32."""
+def project(features: CodesLike, basis: PCA, dim: int | None = None, block: int = 8192) -> Tensor:
+    """Return coordinates of the features along the first `dim` principal axes (default all), float32."""
     d = len(basis.mean)
     dim = d if dim is None else whole_number(dim, "dim", 1, d)
     if features.ndim != 2 or features.shape[1] != d:
-        raise EigenmapError(f"features of shape {tuple(features.shape)} do not fit principal axes of {d} features")
+        raise EigenmapError(f"features of shape {tuple(features.shape)} do not match principal axes of {d} features")
     axes, place = basis.components[:, :dim], basis.mean.device
     parts = [
-        ((as_tensor(features[start : start + block], place, torch.float64) - basis.mean) @ axes).float()
+        ((codes_as_tensor(features[start : start + block], place, torch.float64) - basis.mean) @ axes).float()
         for start in range(0, len(features), block)
     ]
     return torch.cat(parts) if parts else torch.empty(0, dim, device=place)
@@ -222,9 +223,9 @@ def _query_scores(hits: Tensor, n_relevant: Tensor, cuts: Sequence[int]) -> dict
     return scores
 
 
-def _mean_and_spread(rows: Sequence[Row]) -> Row:
-    """One row from those of several draws."""
-    summary = Row(dim=rows[0]["dim"])
+def _mean_and_spread(rows: Sequence[ScoreRow]) -> ScoreRow:
+    """Combine the rows of several draws."""
+    summary = ScoreRow(dim=rows[0]["dim"])
     for name in [name for name in rows[0] if name != "dim"]:
         values = [row[name] for row in rows]
         summary[name] = mean(values)

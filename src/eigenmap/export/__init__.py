@@ -1,4 +1,4 @@
-"""Models and codes in the files of other programs: ONNX, Parquet, FAISS."""
+"""Export of models and codes to ONNX, Parquet and FAISS."""
 
 from eigenmap.export.codes import export_faiss, export_parquet
 from eigenmap.export.onnx import export_onnx

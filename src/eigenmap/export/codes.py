@@ -1,4 +1,4 @@
-"""The codes of an index in files that other programs read."""
+"""Export of the codes of an index."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from eigenmap.core.arguments import a_path, whole_number
-from eigenmap.core.files import as_json, whole_file
+from eigenmap.core.files import atomic_write, json_bytes
 from eigenmap.embedding.files import remove_names
 from eigenmap.embedding.shards import code_table, parquet_module
 from eigenmap.search import CodeIndex, forking
@@ -20,18 +20,18 @@ _ROWS_AT_ONCE = 16_384
 
 
 def export_parquet(index: CodeIndex, out: str | Path, dim: int | None = None) -> int:
-    """Write the columns id and code (a list of `dim` float32), and return the number of rows.
+    """Write the columns id and code (a list of `dim` float32) and return the number of rows.
 
-    Codes are cut at `dim`; those compared by cosine have norm 1.
+    Codes are cut at `dim` and have norm 1 if the index compares by cosine.
     """
     pq = parquet_module()
     about = {"eigenmap_fingerprint": index.fingerprint or "", "eigenmap_metric": index.metric}
     rows = 0
-    with whole_file(a_path(out, "out")) as file:
+    with atomic_write(a_path(out, "out")) as file:
         writer: Any = None
         for ids, codes in _batches(index, dim):
             table = code_table(ids, codes, about)
-            if writer is None:  # the first ids decide the type of all
+            if writer is None:  # the first ids determine the column type
                 writer = pq.ParquetWriter(file, table.schema)
             writer.write_table(table)
             rows += len(ids)
@@ -41,16 +41,16 @@ def export_parquet(index: CodeIndex, out: str | Path, dim: int | None = None) ->
 
 
 def faiss_names_file(out: Path) -> Path:
-    """Where the ids of a FAISS index go that are texts; with its full name, since codes.ids.json is of codes.npy."""
+    """Return the file for text ids of a FAISS index; codes.ids.json would belong to codes.npy."""
     return out.with_name(f"{out.name}.ids.json")
 
 
 def export_faiss(index: CodeIndex, out: str | Path, dim: int | None = None) -> Path | None:
-    """Write a flat FAISS index of inner products, which are cosines if the index compares by cosine.
+    """Write a flat FAISS index of inner products, which are cosine similarities if the index compares by cosine.
 
-    Whole numbers are its ids. Texts cannot be: then its ids count from 0, and a JSON file beside it lists the texts in
-    that order (codes.faiss.ids.json for codes.faiss). Returns that file. It is never of another index, not even after
-    a kill: the old one is removed before the index is replaced, and the new one appears after it.
+    Integer ids are kept. Text ids cannot be: then FAISS ids count from 0, and a JSON file beside the index lists the
+    texts in that order (codes.faiss.ids.json for codes.faiss). Returns that file. It always belongs to the index beside
+    it, even after a kill: the old one is removed before the index is replaced, and the new one is written after it.
 
         found = faiss.read_index("codes.faiss")
         scores, ids = found.search(queries, 10)
@@ -72,8 +72,8 @@ def export_faiss(index: CodeIndex, out: str | Path, dim: int | None = None) -> P
     names = faiss_names_file(out)
     with ExitStack() as files:
         if texts:
-            files.enter_context(whole_file(names)).write(as_json(texts))
-        faiss.write_index(made, faiss.PyCallbackIOWriter(files.enter_context(whole_file(out)).write))
+            files.enter_context(atomic_write(names)).write(json_bytes(texts))
+        faiss.write_index(made, faiss.PyCallbackIOWriter(files.enter_context(atomic_write(out)).write))
         remove_names(names)
     return names if texts else None
 
@@ -89,7 +89,7 @@ def _length(index: CodeIndex, dim: int | None) -> int:
 
 
 def _comparable(codes: Floats, metric: str) -> Floats:
-    """Rows whose inner products are scores."""
+    """Return rows whose inner products are the scores."""
     if metric == "inner":
         return codes
     norm = np.linalg.norm(codes, axis=1, keepdims=True)

@@ -27,13 +27,13 @@ from torch.nn.functional import normalize
 
 from eigenmap.core.arguments import a_path
 from eigenmap.core.errors import EigenmapError
-from eigenmap.core.files import whole_file
+from eigenmap.core.files import atomic_write
 from eigenmap.data.vectors.input import VectorInput
 from eigenmap.model import Eigenmap, Side
-from eigenmap.spectrum import unit_rows
+from eigenmap.spectrum import unit_rms_rows
 
 TOLERANCE = 1e-4
-"""How far a feature of a unit code may be from that of `Eigenmap.encode`; in float32 it is about 1e-6."""
+"""Largest accepted difference to a feature of `Eigenmap.encode`; in float32 it is about 1e-6."""
 
 
 class Pipeline(nn.Module):
@@ -56,7 +56,7 @@ class Pipeline(nn.Module):
         """Codes (n, dim) of pixels (n, channels, size, size), or of vectors (n, length)."""
         features, psi = self.network(self.prepare(pixels))
         output = features if self.source == "encoder" else psi
-        rows = output if self.plain else unit_rows(output)
+        rows = output if self.plain else unit_rms_rows(output)
         return normalize((rows - self.mean) @ self.rotation, dim=1)
 
 
@@ -78,9 +78,9 @@ def export_onnx(run: str | Path, out: str | Path, dim: int | None = None, side: 
     difference = _difference(content, model, dim)
     if difference is not None and not difference < TOLERANCE:
         raise EigenmapError(
-            f"ONNX Runtime computes other codes than the model (they differ by {difference:.2g}); nothing was written"
+            f"ONNX Runtime disagrees with the model (features differ by {difference:.2g}); nothing was written"
         )
-    with whole_file(out) as file:
+    with atomic_write(out) as file:
         file.write(content)
     return difference
 
@@ -125,7 +125,7 @@ def _example(model: Eigenmap, n: int) -> Tensor:
 
 
 def _difference(content: bytes, model: Eigenmap, dim: int) -> float | None:
-    """Largest difference to the model's own codes, on batches of several sizes."""
+    """Return the largest difference to the model's own codes, on batches of several sizes."""
     if importlib.util.find_spec("onnxruntime") is None:
         return None
     import onnxruntime
@@ -141,7 +141,7 @@ def _difference(content: bytes, model: Eigenmap, dim: int) -> float | None:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """The converter warns of its own innards, and of packages that are not there."""
+    """Silence the converter's warnings about its own internals and missing packages."""
     logger = logging.getLogger("torch.onnx")
     before = logger.level
     logger.setLevel(logging.ERROR)

@@ -1,4 +1,4 @@
-"""Look up what some queries find at several code lengths, for `gallery.answer_grid` and the report.
+"""Query results at several code lengths, for `gallery.answer_grid` and the report.
 
 chosen = first_of_each_class(queries, most=4)
 answers = find_answers(model, gallery, queries.subset(chosen), dims=(4, 8, 16, 32, 64))
@@ -14,14 +14,14 @@ from eigenmap.figures.gallery import Answers, Hit, picture_of
 from eigenmap.model import Eigenmap
 
 LENGTHS = (4, 8, 16, 32, 64)
-"""Where codes are cut in the paper's figure 1."""
+"""Code lengths of the paper's figure 1."""
 RESULTS = 10
 
 
 def find_answers(
     model: Eigenmap, gallery: ImageSet, queries: ImageSet, dims: Sequence[int] = LENGTHS, top: int = RESULTS
 ) -> list[Answers]:
-    """The nearest of the gallery for every query, by codes cut at each length that the model has."""
+    """Return the nearest gallery items for every query, at each length that the model has."""
     codes, gallery_codes = model.encode(queries.pixels), model.encode(gallery.pixels)
     dims = [dim for dim in dims if dim <= model.n_components] or [model.n_components]
     ranked = {dim: nearest(codes, gallery_codes, top, dim).indices.tolist() for dim in dims}
@@ -36,9 +36,9 @@ def find_answers(
 
 
 def first_of_each_class(images: ImageSet, most: int) -> list[int]:
-    """The first image of up to `most` classes, spread over them; without labels images spread over the set.
+    """Return the first image of up to `most` evenly spread classes; without labels, evenly spread images.
 
-    Chosen by class and place, never by what they find.
+    Chosen by class and position, never by the results.
     """
     if images.labels is None:
         return _spread(len(images), most)
@@ -49,7 +49,7 @@ def first_of_each_class(images: ImageSet, most: int) -> list[int]:
 
 
 def name_of(images: ImageSet, row: int) -> str:
-    """The classes of an image, or where these are not known the name of its file."""
+    """Return the classes of an image, or its file name if they are unknown."""
     if images.labels is None or not bool(images.labels.matrix[row].any()):
         return images.ids[row]
     return ", ".join(images.labels.names[c] for c in images.labels.matrix[row].nonzero().flatten().tolist())
@@ -65,7 +65,7 @@ def _hit(gallery: ImageSet, item: int, queries: ImageSet, query: int) -> Hit:
 
 
 def _spread(n: int, most: int) -> list[int]:
-    """At most `most` places of n, evenly spread.
+    """Return at most `most` evenly spread positions out of n.
 
     >>> _spread(10, 4), _spread(2, 4)
     ([0, 3, 6, 9], [0, 1])

@@ -1,11 +1,11 @@
-"""Quality against code length, for one or several rankings and their rivals.
+"""Curves of quality by code length, for one or several codes.
 
     ours = Curve("ours", "ordered code", {2: 0.49, 8: 0.65, 128: 0.66})
     pixels = Curve("pixels", "raw pixels", {784: 0.62})
     figure = length_curves([Panel("clean", "mAP, found in the top 1,000", [ours, pixels])])
     save(figure, Path("figures/retrieval"))
 
-Whatever is measured at several lengths can be drawn: mAP, precision, the accuracy of a probe, recall.
+Anything measured at several lengths can be drawn: mAP, precision, probe accuracy, recall.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from eigenmap.core.errors import EigenmapError
-from eigenmap.figures.style import add_axes, add_legend, legend_label, look, new_figure
+from eigenmap.figures.style import add_axes, add_legend, legend_label, new_figure, series_style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Curve:
-    """One series: `values` by length, with a `spread` (a standard deviation) where there is one.
+    """One series: `values` by length, with an optional `spread` (standard deviation).
 
-    `key` picks its look from `style.LOOKS`; a series with a single length is drawn as a level line, and one without a
-    name is left out of the legend.
+    `key` selects its look from `style.LOOKS`. A series with a single length is drawn as a horizontal line, and one
+    without a name is left out of the legend.
     """
 
     key: str
@@ -38,7 +38,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Panel:
-    """One part of a figure: its title, what is measured, and the curves."""
+    """One panel of a figure: title, metric, and curves."""
 
     title: str
     metric: str
@@ -46,9 +46,9 @@ class Panel:
 
 
 def length_curves(panels: Sequence[Panel], longest: int | None = None) -> Figure:
-    """Panels side by side; those of one metric share the vertical axis. Lengths beyond `longest` are left out."""
+    """Draw panels side by side; those of one metric share the vertical axis. Lengths beyond `longest` are omitted."""
     if not panels or not any(curve.values for panel in panels for curve in panel.curves):
-        raise EigenmapError("There is nothing to draw: give at least one curve with a value.")
+        raise EigenmapError("Nothing to draw: give at least one curve with a value.")
     figure = new_figure(max(7.0, 4.7 * len(panels) + 0.5), 4.2)
     leaders: dict[str, Axes] = {}
     for number, panel in enumerate(panels, start=1):
@@ -72,18 +72,18 @@ def length_curves(panels: Sequence[Panel], longest: int | None = None) -> Figure
 
 
 def retrieval_curves(panels: Mapping[str, Sequence[Curve]], metric: str, longest: int | None = None) -> Figure:
-    """The same metric in every panel, each with a title."""
+    """Draw the same metric in every panel."""
     return length_curves([Panel(title, metric, curves) for title, curves in panels.items()], longest)
 
 
 def _columns(names: Sequence[str], inches: float) -> int:
-    """As many columns as a legend of these names has room for, three at most."""
+    """Return the number of legend columns that fit, at most three."""
     widest = 0.066 * max(map(len, names)) + 0.6
     return max(1, min(3, len(names), int(inches / widest)))
 
 
 def _length_axis(axes: Axes, curves: Sequence[Curve], longest: int | None) -> None:
-    """Lengths on a logarithmic axis, with a tick at every power of two."""
+    """Set up a logarithmic length axis with a tick at every power of two."""
     lengths = sorted({dim for curve in curves if len(curve.values) > 1 for dim in _kept(curve, longest)}) or [1]
     axes.set_xscale("log", base=2)
     ticks = [dim for dim in lengths if dim & (dim - 1) == 0] or lengths
@@ -93,7 +93,7 @@ def _length_axis(axes: Axes, curves: Sequence[Curve], longest: int | None) -> No
 
 
 def _draw(axes: Axes, curve: Curve, number: int, longest: int | None) -> None:
-    style = look(curve.key, number)
+    style = series_style(curve.key, number)
     if len(curve.values) == 1:
         (level,) = curve.values.values()
         del style["marker"], style["markeredgecolor"], style["markeredgewidth"]

@@ -1,4 +1,4 @@
-"""Learned eigenfunctions against the true ones, their inner products, and their eigenvalues: one feature a line.
+"""Learned and true eigenfunctions, their inner products and eigenvalues.
 
 found = Eigenfunctions(x, learned, true, eigenvalues, true_eigenvalues)
 save(eigenfunction_figure(found), Path("figures/rbf"))
@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from eigenmap.core.errors import EigenmapError
-from eigenmap.figures.style import INK, MUTED, OKABE_ITO, PAPER, add_axes, look, new_figure, styled, write_text
+from eigenmap.figures.style import INK, MUTED, OKABE_ITO, PAPER, add_axes, new_figure, series_style, styled, write_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
 Values = npt.NDArray[np.floating[Any]]
 
 SPACING = 3.4
-"""Between the zero lines of two functions, in units of their root mean square."""
+"""Distance between the zero lines of two functions, in units of their root mean square."""
 
 
 @dataclass(frozen=True)
 class Eigenfunctions:
-    """Functions on points spread evenly over the range they were learned on, in descending order of eigenvalue.
+    """Functions on evenly spaced points of their domain, in descending order of eigenvalue.
 
     Attributes:
-        x: (m,) the points, ascending.
-        learned: (m, k) values of the learned functions, of any scale and sign.
-        true: (m, k) those of the true ones.
-        eigenvalues: (k,) of the learned functions.
-        true_eigenvalues: (k,) of the true ones.
+        x: (m,) points in ascending order.
+        learned: (m, k) values of the learned functions, with arbitrary scale and sign.
+        true: (m, k) values of the true functions.
+        eigenvalues: (k,) eigenvalues of the learned functions.
+        true_eigenvalues: (k,) eigenvalues of the true functions.
 
     """
 
@@ -53,14 +53,14 @@ class Eigenfunctions:
 
     @cached_property
     def pairs(self) -> tuple[Values, Values]:
-        """Both sets with mean square 1, the learned ones with the sign of the true ones."""
+        """Return both sets with mean square 1, the learned ones with the sign of the true ones."""
         learned, true = (values / np.sqrt(np.mean(values**2, axis=0)) for values in (self.learned, self.true))
         signs = np.where(np.sum(learned * true, axis=0) < 0, -1.0, 1.0)
         return learned * signs, true
 
     @property
     def alignment(self) -> Values:
-        """|<psi_j, phi_j>| of every j."""
+        """|<psi_j, phi_j>| for every j."""
         learned, true = self.pairs
         return np.asarray(np.abs(np.mean(learned * true, axis=0)))
 
@@ -72,17 +72,17 @@ class Eigenfunctions:
 
     @property
     def off_diagonal(self) -> float:
-        """The largest inner product of two different learned functions."""
+        """Largest inner product of two different learned functions."""
         return float(np.abs(self.inner_products - np.diag(np.diag(self.inner_products))).max())
 
     @property
     def eigenvalue_errors(self) -> Values:
-        """|mu - true| / true of every j."""
+        """|mu - true| / true for every j."""
         return np.abs(self.eigenvalues - self.true_eigenvalues) / np.abs(self.true_eigenvalues)
 
 
 def eigenfunction_figure(found: Eigenfunctions) -> Figure:
-    """Functions on the left, the true ones dashed; inner products and eigenvalues on the right."""
+    """Draw functions on the left, the true ones dashed; inner products and eigenvalues on the right."""
     k = len(found.eigenvalues)
     height = max(4.6, 0.52 * k + 1.0)
     figure = new_figure(10.4, height)
@@ -123,7 +123,7 @@ def _inner_products(axes: Axes, found: Eigenfunctions) -> None:
     size = len(found.eigenvalues)
     edges = np.arange(size + 1) + 0.5
     colours = LinearSegmentedColormap.from_list("inner products", [PAPER, OKABE_ITO["blue"]])
-    # Squares as shapes, not as a picture: an SVG stays sharp.
+    # Squares as shapes rather than an image, so that the SVG stays sharp.
     mesh = axes.pcolormesh(edges, edges, np.abs(found.inner_products), cmap=colours, vmin=0, vmax=1, linewidth=0)
     axes.invert_yaxis()
     axes.set_aspect("equal")
@@ -142,7 +142,7 @@ def _eigenvalues(axes: Axes, found: Eigenfunctions) -> None:
     place = np.arange(1, len(found.eigenvalues) + 1)
     true: dict[str, Any] = {"color": INK, "linewidth": 1.1, "linestyle": (0, (4.0, 2.4)), "label": "true"}
     axes.plot(place, found.true_eigenvalues, **true)
-    axes.plot(place, found.eigenvalues, label="learned", **(look("ours") | {"linestyle": ""}))
+    axes.plot(place, found.eigenvalues, label="learned", **(series_style("ours") | {"linestyle": ""}))
     if float(min(found.eigenvalues.min(), found.true_eigenvalues.min())) > 0:
         axes.set_yscale("log")
     ticks = [int(tick) for tick in place if tick == 1 or tick % 2 == 0]

@@ -1,4 +1,4 @@
-"""What the first features answer to: the pictures that excite each most and least, and pictures made to do so.
+"""Figures of what excites the leading features: pictures found in a set, and pictures synthesised for it.
 
 found = excited_by(model, images)
 save(exciting_figure(found), Path("figures/exciting"))
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from eigenmap.core.errors import EigenmapError
 from eigenmap.data import ImageSet
 from eigenmap.evaluation.excitation import STEPS, excite, extremes
-from eigenmap.figures.gallery import Hit, Picture, Row, feature_grid, picture_of
+from eigenmap.figures.gallery import FeatureRow, Hit, Picture, feature_grid, picture_of
 from eigenmap.figures.style import MUTED, add_axes, new_figure
 from eigenmap.model import Eigenmap
 
@@ -37,7 +37,7 @@ class ExcitedFeature:
 
 @dataclass(frozen=True)
 class MadeFeature:
-    """A feature, and the pictures made for its largest and its smallest value, with the values they reach."""
+    """A feature, pictures synthesised for its largest and smallest value, and the values they reach."""
 
     number: int
     pictures: tuple[Picture, Picture]
@@ -45,7 +45,7 @@ class MadeFeature:
 
 
 def excited_by(model: Eigenmap, images: ImageSet, features: int = FEATURES, top: int = SAMPLES) -> list[ExcitedFeature]:
-    """Look through images for those with the largest and smallest values of the first features."""
+    """Find the images with the largest and smallest values of the leading features."""
     features = min(features, model.n_components)
     values = model.encode(images.pixels, features, weighting="none", normalize=False)
     found = extremes(values, top)
@@ -66,7 +66,7 @@ def make_exciting(
     seed: int = 0,
     progress: Callable[[int, int], object] | None = None,
 ) -> list[MadeFeature]:
-    """Make pictures from noise for the first features, see `evaluation.excitation.excite`."""
+    """Synthesise pictures from noise for the leading features; see `evaluation.excitation.excite`."""
     features = min(features, model.n_components)
     ends = []
     for number, sign in enumerate((1, -1)):
@@ -84,9 +84,9 @@ def make_exciting(
 
 
 def exciting_figure(features: Sequence[ExcitedFeature]) -> Figure:
-    """One row a feature: the items with the largest values, and those with the smallest."""
+    """Draw one row per feature: items with the largest values, then those with the smallest."""
     rows = [
-        Row(
+        FeatureRow(
             str(feature.number),
             f"{feature.eigenvalue:.2f}",
             [[hit.picture for hit in feature.most], [hit.picture for hit in feature.least]],
@@ -97,9 +97,9 @@ def exciting_figure(features: Sequence[ExcitedFeature]) -> Figure:
 
 
 def made_figure(features: Sequence[MadeFeature]) -> Figure:
-    """One column a feature; above the picture made for its largest value, below that for its smallest."""
+    """Draw one column per feature: the picture for its largest value above the one for its smallest."""
     if not features:
-        raise EigenmapError("There is nothing to draw: give at least one feature with pictures.")
+        raise EigenmapError("Nothing to draw: give at least one feature with pictures.")
     figure = new_figure(1.15 * len(features) + 0.6, 2.9)
     for column, feature in enumerate(features):
         for row, end in enumerate(("largest", "smallest")):
@@ -117,5 +117,5 @@ def made_figure(features: Sequence[MadeFeature]) -> Figure:
 
 
 def _half(progress: Callable[[int, int], object], number: int) -> Callable[[int, int], object]:
-    """Progress of the first or the second of two equal parts, as that of the whole."""
+    """Map the progress of the first or second of two equal parts to that of the whole."""
     return lambda done, total: progress(number * total + done, 2 * total)

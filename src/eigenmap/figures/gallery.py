@@ -1,10 +1,10 @@
-"""What a query finds at different code lengths, and what excites a feature, as grids of pictures.
+"""Grids of pictures: query results at several code lengths, and items that excite a feature.
 
     answers = Answers(image, "coat", {2: [Hit(picture, "coat", True), ...], 8: [...]})
     save(answer_grid([answers]), Path("figures/gallery"))
-    save(feature_grid([Row("1", "0.93", [most, least])], ["largest", "smallest"]), Path("figures/exciting"))
+    save(feature_grid([FeatureRow("1", "0.93", [most, least])], ["largest", "smallest"]), Path("figures/exciting"))
 
-Right and wrong differ in colour, in the line of the frame and in a mark, so that the grid can be read in grey.
+Right and wrong results differ in colour, frame style and a mark, so that the grid can be read in grey.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ RIGHT, WRONG = OKABE_ITO["blue"], OKABE_ITO["vermillion"]
 _INCHES = 0.42
 """Side of a picture."""
 _GAP, _MARGIN = 0.12, 1.9
-"""Room between pictures, and at the left for the query and the lengths, in sides of a picture."""
+"""Space between pictures, and on the left for the query and the lengths, in sides of a picture."""
 LARGEST = 96
-"""Side of a picture in pixels, at most: more would not be seen, and would make pages of many megabytes."""
+"""Maximum side of a picture in pixels: more would not be visible and would make pages of many megabytes."""
 
 
 @dataclass(frozen=True)
 class Hit:
-    """One result: its picture, what it shows, and whether that is what was asked for (None: not known)."""
+    """One result: picture, label, and whether it is correct (None: unknown)."""
 
     picture: Picture
     label: str
@@ -46,7 +46,7 @@ class Hit:
 
 @dataclass(frozen=True)
 class Answers:
-    """A query, and the results at each code length, nearest first."""
+    """A query and its results at each code length, nearest first."""
 
     picture: Picture
     label: str
@@ -54,8 +54,8 @@ class Answers:
 
 
 @dataclass(frozen=True)
-class Row:
-    """One feature: its name, a remark under it, and groups of pictures (largest values, smallest values)."""
+class FeatureRow:
+    """One feature: name, remark below it, and groups of pictures (largest values, smallest values)."""
 
     name: str
     remark: str
@@ -63,12 +63,12 @@ class Row:
 
 
 def answer_grid(queries: Sequence[Answers], columns: int = 2) -> Figure:
-    """One block a query: the query at the left, below each other the results at each length.
+    """Draw one block per query: the query on the left, the results at each length below each other.
 
-    All pictures have one size.
+    All pictures have the same size.
     """
     if not queries or not all(query.hits for query in queries):
-        raise EigenmapError("There is nothing to draw: give at least one query with results.")
+        raise EigenmapError("Nothing to draw: give at least one query with results.")
     columns = min(columns, len(queries))
     rows = -(-len(queries) // columns)
     lengths = max(len(query.hits) for query in queries)
@@ -84,7 +84,7 @@ def answer_grid(queries: Sequence[Answers], columns: int = 2) -> Figure:
 
 
 def _block(axes: Axes, query: Answers, lengths: int, results: int) -> None:
-    """Draw all pictures as one image, which is many times as fast, and frames and lengths over it."""
+    """Draw all pictures as one image, which is many times faster, with frames and lengths on top."""
     side = len(query.picture)
     pitch = round(side * (1 + _GAP))
     left = round(side * _MARGIN)
@@ -102,10 +102,10 @@ def _block(axes: Axes, query: Answers, lengths: int, results: int) -> None:
     axes.set_ylim(sheet.shape[0], -2)
 
 
-def feature_grid(rows: Sequence[Row], titles: Sequence[str]) -> Figure:
-    """One row a feature, one panel a group of pictures, with titles."""
+def feature_grid(rows: Sequence[FeatureRow], titles: Sequence[str]) -> Figure:
+    """Draw one row per feature and one titled panel per group of pictures."""
     if not rows or not all(pictures for row in rows for pictures in row.groups):
-        raise EigenmapError("There is nothing to draw: give at least one feature with pictures.")
+        raise EigenmapError("Nothing to draw: give at least one feature with pictures.")
     widths = [max(len(row.groups[group]) for row in rows) for group in range(len(titles))]
     inches = [_INCHES * (width * (1 + _GAP) + (_MARGIN if group == 0 else 0.4)) for group, width in enumerate(widths)]
     figure = new_figure(sum(inches) + 0.3, _INCHES * len(rows) * (1 + _GAP) + 0.5)
@@ -118,7 +118,7 @@ def feature_grid(rows: Sequence[Row], titles: Sequence[str]) -> Figure:
     return figure
 
 
-def _feature_block(axes: Axes, rows: Sequence[Row], group: int, width: int, *, named: bool) -> None:
+def _feature_block(axes: Axes, rows: Sequence[FeatureRow], group: int, width: int, *, named: bool) -> None:
     side = len(rows[0].groups[0][0])
     pitch = round(side * (1 + _GAP))
     left = round(side * (_MARGIN if named else 0.4))
@@ -138,7 +138,7 @@ def _feature_block(axes: Axes, rows: Sequence[Row], group: int, width: int, *, n
 
 
 def picture_of(pixels: Picture) -> Picture:
-    """A picture from pixels (channels, height, width), as large as figures need it.
+    """Convert pixels (channels, height, width) to a picture, no larger than figures need.
 
     >>> picture_of(np.zeros((1, 8, 8), np.uint8)).shape, picture_of(np.zeros((3, 224, 224), np.uint8)).shape
     ((8, 8), (96, 96, 3))

@@ -1,28 +1,28 @@
-"""Which figures there are; apart from what draws them, since the command line's help needs no more than the names."""
+"""Names and descriptions of the figures, separate from the drawing code so that help texts load quickly."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 
-class About(NamedTuple):
-    """What a figure shows, and what it needs."""
+class FigureInfo(NamedTuple):
+    """Content and requirements of a figure."""
 
     shows: str
     needs: str
 
 
 FIGURES = {
-    "spectrum": About("the eigenvalue of every feature", "RUN"),
-    "lengths": About("neighbours that a cut code keeps", "RUN"),
-    "training": About("loss and health at every step", "RUN, its metrics.jsonl"),
-    "exciting": About("images that excite the first features", "RUN, --data"),
-    "queries": About("what some images find at 4 ... 64 features", "RUN, --data"),
-    "retrieval": About("mAP and precision by length, with baselines", "RUN, labelled --data"),
-    "scores": About("quality by length, from files", "--scores"),
-    "optimised": About("images made to excite features, slowly", "RUN, --only optimised"),
+    "spectrum": FigureInfo("the eigenvalue of every feature", "RUN"),
+    "lengths": FigureInfo("neighbours that a cut code keeps", "RUN"),
+    "training": FigureInfo("loss and health by step", "RUN, its metrics.jsonl"),
+    "exciting": FigureInfo("images that excite the first features", "RUN, --data"),
+    "queries": FigureInfo("query results at 4 ... 64 features", "RUN, --data"),
+    "retrieval": FigureInfo("mAP and precision by length, with baselines", "RUN, labelled --data"),
+    "scores": FigureInfo("quality by length, from files", "--scores"),
+    "optimised": FigureInfo("images synthesised to excite features (slow)", "RUN, --only optimised"),
 }
-"""By the name of the file, in the order in which they are drawn."""
+"""Figures by file name, in drawing order."""
 
 DATA_FIGURES = ("exciting", "queries", "retrieval")
-"""Those that need images."""
+"""Figures that need images."""

@@ -1,11 +1,11 @@
-"""One self-contained HTML page: no request leaves it, so it opens offline and can be mailed.
+"""Self-contained HTML reports, which make no requests and can be opened offline or mailed.
 
     page = Page("Demo", "What was learned", [
         Section("Retrieval", [figure(curve, "mAP against code length"), table(["features", "mAP"], rows)]),
     ])
     write(page, Path("runs/demo/report.html"))
 
-Blocks are functions that return HTML; whatever they are given as text is escaped here and nowhere else.
+Blocks are functions that return HTML. They escape the text they are given; nothing else does.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from eigenmap.core.errors import EigenmapError
-from eigenmap.core.files import make_folder, whole
+from eigenmap.core.files import atomic_path, make_folder
 from eigenmap.figures.gallery import Answers, Hit, Picture
 from eigenmap.figures.style import css_variables, inline
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 Html = str
 _REM_PER_INCH = 6.1
-"""Size of figures on the page: one of 9.4 inches fills it."""
+"""Scale of figures on the page: 9.4 inches fill its width."""
 
 
 @dataclass(frozen=True)
@@ -42,13 +42,13 @@ class Section:
 
     @property
     def anchor(self) -> str:
-        """The id that links lead to."""
+        """Id that links refer to."""
         return re.sub(r"[^a-z0-9]+", "-", self.title.lower()).strip("-")
 
 
 @dataclass(frozen=True)
 class Page:
-    """A page: its title, one sentence under it, and sections that the contents list."""
+    """A page: title, one sentence below it, and sections listed in the contents."""
 
     title: str
     lead: str
@@ -56,7 +56,7 @@ class Page:
     footer: str = ""
 
     def html(self) -> Html:
-        """The whole document."""
+        """Return the complete document."""
         links = "".join(f'<a href="#{s.anchor}">{escape(s.title)}</a>' for s in self.sections)
         body = "".join(
             f'<section id="{s.anchor}"><h2>{escape(s.title)}</h2>{"".join(s.blocks)}</section>' for s in self.sections
@@ -73,11 +73,11 @@ class Page:
 
 
 def write(page: Page, path: Path) -> Path:
-    """Write the page, whole or not at all."""
+    """Write the page atomically."""
     try:
         make_folder(path.parent)
-        with whole(path) as partial:
-            partial.write_text(page.html(), encoding="utf-8", errors="replace")  # odd bytes of file names
+        with atomic_path(path) as partial:
+            partial.write_text(page.html(), encoding="utf-8", errors="replace")  # file names may contain invalid bytes
     except OSError as error:
         raise EigenmapError(f"The report {path} cannot be written: {error.strerror}.") from error
     return path
@@ -88,14 +88,14 @@ def paragraph(text: str) -> Html:
     return f"<p>{escape(text)}</p>"
 
 
-def numbers(items: Iterable[tuple[str, str]]) -> Html:
-    """The few numbers to remember, large: (number, what it is)."""
+def key_figures(items: Iterable[tuple[str, str]]) -> Html:
+    """Return a few key numbers in large type: (number, description)."""
     cells = "".join(f"<div><b>{escape(number)}</b><span>{escape(what)}</span></div>" for number, what in items)
     return f'<div class="numbers">{cells}</div>'
 
 
 def figure(content: Figure, caption: str, label: str | None = None) -> Html:
-    """A figure drawn with the colours of the page; wide ones scroll sideways on a phone."""
+    """Return a figure in the colours of the page; wide ones scroll sideways on a phone."""
     drawing = inline(content, label or caption)
     widest = f"--widest:{_REM_PER_INCH * content.get_figwidth():.1f}rem"  # or the text of a small one would be huge
     return (
@@ -105,38 +105,38 @@ def figure(content: Figure, caption: str, label: str | None = None) -> Html:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], caption: str = "", strong: int | None = None) -> Html:
-    """A table; the first column names the row, row number `strong` is set off."""
+    """Return a table whose first column names the row; row number `strong` is emphasised."""
     header = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in head)
     body = ""
     for number, (name, *cells) in enumerate(rows):
         kind = ' class="strong"' if number == strong else ""
         values = "".join(f"<td>{escape(cell)}</td>" for cell in cells)
         body += f'<tr{kind}><th scope="row">{escape(name)}</th>{values}</tr>'
-    # Not a <caption>: it would be as wide as the table, and run out of a phone's screen with it.
+    # Not a <caption>, which would be as wide as the table and overflow a phone's screen.
     title = f"<figcaption>{escape(caption)}</figcaption>" if caption else ""
     grid = f"<table><thead><tr>{header}</tr></thead><tbody>{body}</tbody></table>"
     return f'<figure class="table">{title}<div class="scroll">{grid}</div></figure>'
 
 
 def facts(items: Mapping[str, object]) -> Html:
-    """Names and what they stand for."""
+    """Return a list of names and values."""
     rows = "".join(f"<dt>{escape(name)}</dt><dd>{escape(str(value))}</dd>" for name, value in items.items())
     return f"<dl>{rows}</dl>"
 
 
 def code(text: str) -> Html:
-    """Lines of a program."""
+    """Return a block of program code."""
     return f'<pre class="scroll"><code>{escape(text)}</code></pre>'
 
 
 def folded(title: str, blocks: Sequence[Html], *, opened: bool = False) -> Html:
-    """Blocks behind a title that opens them."""
+    """Return blocks that fold under a title."""
     state = " open" if opened else ""
     return f"<details{state}><summary>{escape(title)}</summary>{''.join(blocks)}</details>"
 
 
 def gallery(queries: Sequence[Answers]) -> Html:
-    """Queries and what each finds at every length, as many beside each other as there is room for."""
+    """Return queries with their results at every length, side by side as far as there is space."""
     return f'<div class="gallery">{"".join(map(_answers, queries))}</div>'
 
 

@@ -1,9 +1,9 @@
-"""The report of a training run: its sections, and the page that `eigenmap report` writes.
+"""Report of a training run: its sections, and the page written by `eigenmap report`.
 
     study = Study(read_run(Path("runs/mine")))
     write(run_page(study, draw(study)), Path("runs/mine/report.html"))
 
-The demo builds its page from the same sections, about two runs.
+The demo builds its page about two runs from the same sections.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from eigenmap.core.errors import EigenmapError
-from eigenmap.evaluation.retrieval import Row
+from eigenmap.evaluation.retrieval import ScoreRow
 from eigenmap.figures import report
 from eigenmap.figures.report import Html, Page, Section
 from eigenmap.figures.scores import default_metrics, panels, words_for
@@ -28,14 +28,14 @@ Figures = Mapping[str, "Figure"]
 
 
 def run_page(study: Study, figures: Figures) -> Page:
-    """The whole page about one run; parts that were not looked at are left out."""
+    """Return the page about one run; parts that were not measured are left out."""
     run = study.run
     if run is None:
-        raise EigenmapError("A report is about a run: give the folder that `eigenmap fit` wrote.")
+        raise EigenmapError("A report needs a run: give the folder that `eigenmap fit` wrote.")
     about = run.model.training
     recipe = about.get("recipe", {})
     sections = [
-        Section("At a glance", [report.numbers(_glance(run, study.comparison))]),
+        Section("At a glance", [report.key_figures(_glance(run, study.comparison))]),
         retrieval_section(study, figures),
         scores_section(study, figures),
         queries_section(study),
@@ -59,7 +59,7 @@ def run_page(study: Study, figures: Figures) -> Page:
 
 
 def retrieval_section(study: Study, figures: Figures) -> Section | None:
-    """Quality of the code at every length, beside what else one could cut."""
+    """Quality of the code at every length, beside its baselines."""
     if "retrieval" not in figures:
         return None
     blocks = [
@@ -78,7 +78,7 @@ def retrieval_section(study: Study, figures: Figures) -> Section | None:
 
 
 def scores_section(study: Study, figures: Figures) -> Section | None:
-    """Curves from files of `eigenmap evaluate`."""
+    """Curves from files written by `eigenmap evaluate`."""
     if "scores" not in figures:
         return None
     metrics = study.metrics or default_metrics(study.scores)
@@ -89,7 +89,7 @@ def scores_section(study: Study, figures: Figures) -> Section | None:
         [
             report.figure(
                 figures["scores"],
-                "Measured before and read from files. " + ("Bands are one standard deviation. " if bands else ""),
+                "Measured earlier and read from files. " + ("Bands are one standard deviation. " if bands else ""),
             ),
             report.folded("Files", [report.facts(files)]),
         ],
@@ -97,7 +97,7 @@ def scores_section(study: Study, figures: Figures) -> Section | None:
 
 
 def queries_section(study: Study) -> Section | None:
-    """What some images find at several lengths."""
+    """Results of some queries at several lengths."""
     if not study.answers:
         return None
     known = any(hit.right is not None for answer in study.answers for hits in answer.hits.values() for hit in hits)
@@ -108,29 +108,29 @@ def queries_section(study: Study) -> Section | None:
 
 
 def features_section(figures: Figures) -> Section | None:
-    """What the first features answer to."""
+    """Pictures that excite the leading features."""
     blocks = []
     if "exciting" in figures:
         blocks.append(
             report.figure(
                 figures["exciting"],
-                "The images with the largest and the smallest values of each of the first features; under the number "
-                "of a feature stands its eigenvalue. Which of the two ends is positive is arbitrary.",
+                "The images with the largest and smallest values of each leading feature; below the number of a "
+                "feature is its eigenvalue. Which of the two ends is positive is arbitrary.",
             )
         )
     if "optimised" in figures:
         blocks.append(
             report.figure(
                 figures["optimised"],
-                "Images made from noise, by gradient ascent under a blur that weakens, for the largest and the "
-                "smallest value of each feature; below each the value it reaches.",
+                "Images synthesised from noise, by gradient ascent under a decreasing blur, for the largest and "
+                "smallest value of each feature; the value reached is shown below each.",
             )
         )
     return Section("Eigenfunctions", blocks) if blocks else None
 
 
 def spectrum_section(runs: Sequence[TrainedRun], figures: Figures) -> Section:
-    """Eigenvalues, and where to cut."""
+    """Eigenvalues and suggested lengths."""
     kinds = (_SPECTRUM, _NEIGHBOURS)
     rows = [
         [
@@ -144,21 +144,21 @@ def spectrum_section(runs: Sequence[TrainedRun], figures: Figures) -> Section:
         report.figure(
             figures["spectrum"],
             "The eigenvalue of a feature is its correlation between the two sides of a pair, such as two random views "
-            "of one picture: 1 if both agree in it, 0 if they share nothing. Measured on pairs held out of training.",
+            "of one picture: 1 if both agree, 0 if they share nothing. Measured on pairs held out of training.",
         ),
         report.table(["suggested length", *kinds, "all"], rows, "Where to cut"),
     ]
     if "lengths" in figures:
-        text = "Of the ten nearest neighbours by the full code, the share that a code cut at each length finds too."
+        text = "The share of the ten nearest neighbours under the full code that a code cut at each length also finds."
         blocks.append(report.folded("Neighbours kept at every length", [report.figure(figures["lengths"], text)]))
     return Section("Spectrum", blocks)
 
 
 def training_section(runs: Sequence[TrainedRun], figures: Figures, numbers: Sequence[tuple[str, str]] = ()) -> Section:
-    """Curves, and the health of the features."""
-    blocks: list[Html] = [report.numbers(numbers)] if numbers else []
+    """Training curves and the health of the features."""
+    blocks: list[Html] = [report.key_figures(numbers)] if numbers else []
     if "training" not in figures:
-        blocks.append(report.paragraph("There is no metrics.jsonl beside the model, so the curves are not known."))
+        blocks.append(report.paragraph("Training curves are unavailable: there is no metrics.jsonl beside the model."))
     else:
         blocks.append(
             report.figure(
@@ -175,7 +175,7 @@ def training_section(runs: Sequence[TrainedRun], figures: Figures, numbers: Sequ
 
 
 def usage_section(run: TrainedRun) -> Section:
-    """How to load the model, in Python and on the command line."""
+    """Instructions for loading the model, in Python and on the command line."""
     folder, dim = run.folder.as_posix(), min(8, run.model.n_components)
     lengths = suggestions(run.model)
     share = "recall" if _NEIGHBOURS in lengths else "spectrum"
@@ -183,8 +183,8 @@ def usage_section(run: TrainedRun) -> Section:
     images = takes_images(run.model)
     items, source = ("images", "PHOTOS/") if images else ("x", "FEATURES.npy")
     lines = {
-        f"codes = model.encode({items}, dim={dim})": f"one row of {dim} numbers an item",
-        f"model.eigenvalues_[:{dim}]": "how much of each feature the two sides of a pair share",
+        f"codes = model.encode({items}, dim={dim})": f"one row of {dim} numbers per item",
+        f"model.eigenvalues_[:{dim}]": "the share of each feature on which the two sides of a pair agree",
         f"model.suggest_dim({share}=0.95)": str(keep),
     }
     widest = max(map(len, lines))
@@ -199,7 +199,7 @@ def usage_section(run: TrainedRun) -> Section:
 
 
 def configuration_section(runs: Sequence[TrainedRun], machine: Mapping[str, object] | None = None) -> Section:
-    """Settings of every run, and the machine and software they were made with."""
+    """Settings of every run, and the machine and software used."""
     blocks = [
         report.folded(f"Recipe: {run.title.lower()}" if run.title else "Recipe", [report.facts(configuration(run))])
         for run in runs
@@ -209,7 +209,7 @@ def configuration_section(runs: Sequence[TrainedRun], machine: Mapping[str, obje
 
 
 def takes_images(model: Eigenmap) -> bool:
-    """Whether a model is one of images; another kind has no size of images, and says so."""
+    """Tell whether a model takes images; models of other kinds have no image size."""
     try:
         return model.image.size > 0
     except EigenmapError:
@@ -220,13 +220,13 @@ _SPECTRUM, _NEIGHBOURS = "95 % of the spectrum", "95 % of the neighbours"
 
 
 def suggestions(model: Eigenmap) -> dict[str, int]:
-    """The lengths that the model itself suggests; the second only where it knows its recall."""
+    """Return the lengths that the model suggests; by neighbours only if it has measured recall."""
     lengths = {_SPECTRUM: model.suggest_dim(spectrum=0.95)}
     return lengths | ({_NEIGHBOURS: model.suggest_dim(recall=0.95)} if model.alignment.recall else {})
 
 
 def health_row(run: TrainedRun) -> list[str]:
-    """Cells about the last check of a run; none where it made no check."""
+    """Return cells about the last check of a run; empty if it made none."""
     checks = [record for record in run.history if "effective_rank" in record]
     if not checks:
         return []
@@ -243,9 +243,9 @@ def health_row(run: TrainedRun) -> list[str]:
 
 
 def configuration(run: TrainedRun) -> dict[str, Any]:
-    """Every setting that the model knows, flat."""
+    """Return all settings recorded in the model, flattened."""
     about, alignment = run.model.training, run.model.alignment
-    # How long it trained is in the steps; the recipe's epochs may not have been used.
+    # The steps say how long it trained; the recipe's epochs may not have been used.
     recipe = {k: v for k, v in about.get("recipe", {}).items() if v not in (None, {}) and k != "epochs"}
     known = {
         "steps": about.get("steps"),
@@ -261,8 +261,8 @@ def configuration(run: TrainedRun) -> dict[str, Any]:
     return recipe | {name: value for name, value in known.items() if value is not None}
 
 
-def comparison_rows(comparison: Mapping[str, Sequence[Row]], metric: str) -> tuple[list[str], list[list[str]]]:
-    """Head and rows of a table: one row a code, one column a length of ours, and the full length of each last."""
+def comparison_rows(comparison: Mapping[str, Sequence[ScoreRow]], metric: str) -> tuple[list[str], list[list[str]]]:
+    """Return header and rows of a table: one row per code, one column per length, full length last."""
     dims = [int(row["dim"]) for row in comparison["ours"]][:-1][:8]
     rows = []
     for key, name in BASELINES.items():
@@ -275,8 +275,8 @@ def comparison_rows(comparison: Mapping[str, Sequence[Row]], metric: str) -> tup
     return ["features", *map(str, dims), "full (of)"], rows
 
 
-def _glance(run: TrainedRun, comparison: Mapping[str, Sequence[Row]]) -> list[tuple[str, str]]:
-    """The few numbers to remember."""
+def _glance(run: TrainedRun, comparison: Mapping[str, Sequence[ScoreRow]]) -> list[tuple[str, str]]:
+    """Return a few key numbers."""
     about = run.model.training
     numbers = [(str(run.model.n_components), "ordered features")]
     if run.model.alignment.recall:
@@ -297,7 +297,7 @@ def _known(length: int | None) -> str:
 
 
 def _environment(about: Mapping[str, Any]) -> dict[str, Any]:
-    """What the model says about the machine it was made on; models of earlier versions say less."""
+    """Return the machine recorded in the model; earlier versions recorded less."""
     known = {name: about[name] for name in ("finished", "device", "torch") if name in about}
     return {
         name.replace("_", " "): value

@@ -1,12 +1,12 @@
-"""Curves from the files that `eigenmap evaluate ... --json FILE` writes, one or several seeds a series.
+"""Curves from the files of `eigenmap evaluate ... --json FILE`, with one or several seeds per series.
 
     series = [read_scores(Path(file), "ordered") for file in ("seed-0.json", "seed-1.json", "seed-2.json")]
     save(length_curves(panels(series, "map_over_found@1000")), Path("figures/scores"))
 
-Any JSON file with a list `rows` of objects that hold a whole number `dim` and measured numbers can be drawn. Files of
+Any JSON file with a list `rows` of objects that contain an integer `dim` and measured numbers can be drawn. Files of
 one name are runs of one method: their mean is drawn, with the standard deviation over them as a band. A single file
-shows the spread it holds itself (`<metric>_spread`, or `spread` beside `accuracy`). Rows that differ in `share`, the
-part of the labels a probe was fitted to, become a panel each.
+shows its own spread (`<metric>_spread`, or `spread` beside `accuracy`). Rows that differ in `share`, the part of the
+labels used to fit a probe, get one panel each.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from eigenmap.figures.style import numbered_key
 
 NOT_METRICS = {"dim", "share", "labels", "spread", "runs", "seed"}
 PREFERRED = ("map_over_found@", "precision@", "accuracy")
-"""What is drawn where nothing was asked for, each where it was measured; of several tops the largest."""
+"""Default metrics, as far as they were measured; of several cut-offs the largest is used."""
 
 
 @dataclass(frozen=True)
 class Scores:
-    """One file: the name of its series, and its rows, one a length."""
+    """One file: name of its series, and one row per length."""
 
     name: str
     rows: Sequence[Mapping[str, float]]
@@ -38,27 +38,27 @@ class Scores:
 
     @property
     def metrics(self) -> list[str]:
-        """What was measured."""
+        """Names of the metrics."""
         names = dict.fromkeys(name for row in self.rows for name in row)
         return [name for name in names if name not in NOT_METRICS and not name.endswith("_spread")]
 
     @property
     def shares(self) -> list[float | None]:
-        """The parts of the labels that probes were fitted to; [None] where rows do not say."""
+        """Shares of the labels used to fit probes; [None] if rows do not record it."""
         return list(dict.fromkeys(row.get("share") for row in self.rows))
 
     def values(self, metric: str, share: float | None) -> dict[int, float]:
-        """The metric by length."""
+        """Return the metric by length."""
         return {int(row["dim"]): row[metric] for row in self.rows if row.get("share") == share and metric in row}
 
     def spread(self, metric: str, share: float | None) -> dict[int, float]:
-        """Its spread by length, where the file has one."""
+        """Return the spread of the metric by length, if the file has one."""
         name = "spread" if metric == "accuracy" else f"{metric}_spread"
         return self.values(name, share)
 
 
 def read_scores(path: Path, name: str | None = None) -> Scores:
-    """Read one file; its series is called `name`, or like the file."""
+    """Read one file; its series is called `name`, or else by the file's name."""
     try:
         content = read_json(path)
     except OSError as error:
@@ -70,24 +70,24 @@ def read_scores(path: Path, name: str | None = None) -> Scores:
     rows = content.get("rows") if isinstance(content, dict) else None
     if not isinstance(rows, list) or not rows or not all(map(_is_row, rows)):
         raise EigenmapError(
-            f"{path} holds no scores by length: it needs a list `rows` whose objects each have a `dim`, "
-            "as `eigenmap evaluate ... --json FILE` writes it."
+            f"{path} contains no scores by length: it needs a list `rows` whose objects each have a `dim`, "
+            "as written by `eigenmap evaluate ... --json FILE`."
         )
     return Scores(name or path.stem, [_numbers(row) for row in rows], path)
 
 
 def default_metrics(series: Sequence[Scores]) -> list[str]:
-    """What to draw where nothing was asked for: mAP and precision, or accuracy; else the first metric there is."""
+    """Return the metrics drawn by default: mAP and precision, or accuracy; else the first one."""
     known = _common_metrics(series)
     chosen = [max(found, key=_top) for prefix in PREFERRED if (found := [m for m in known if m.startswith(prefix)])]
     return chosen or known[:1]
 
 
 def panels(series: Sequence[Scores], metric: str, words: str | None = None) -> list[Panel]:
-    """The curves of one metric, a panel for each share of the labels; `words` is what the axis says."""
+    """Return the curves of one metric, one panel per share of the labels; `words` labels the axis."""
     known = _common_metrics(series)
     if metric not in known:
-        raise EigenmapError(f"There is no {metric} in all of these files; they hold {', '.join(known) or 'nothing'}.")
+        raise EigenmapError(f"{metric} is not in all of these files; they contain {', '.join(known) or 'nothing'}.")
     named: dict[str, list[Scores]] = {}
     for scores in series:
         named.setdefault(scores.name, []).append(scores)
@@ -107,7 +107,7 @@ def panels(series: Sequence[Scores], metric: str, words: str | None = None) -> l
 
 
 def words_for(metric: str) -> str:
-    """What an axis calls a metric; the denominator stays in its name.
+    """Return the axis label of a metric, including its denominator.
 
     >>> words_for("map_over_found@1000"), words_for("precision@100"), words_for("accuracy")
     ('mAP, over found in the top 1,000', 'precision of the top 100', 'accuracy')
@@ -125,14 +125,14 @@ def words_for(metric: str) -> str:
 
 
 def _curve(key: str, name: str, files: Sequence[Scores], metric: str, share: float | None) -> Curve:
-    """One series: a file as it is, or the mean of several."""
+    """Return one series: a single file, or the mean of several."""
     if len(files) == 1:
         return Curve(key, name, files[0].values(metric, share), files[0].spread(metric, share))
     measured = [scores.values(metric, share) for scores in files]
-    # A length that one file lacks would be the mean of other runs than its neighbours.
+    # A length missing in one file would be averaged over other runs than its neighbours.
     dims = [dim for dim in measured[0] if all(dim in values for values in measured)]
     if not dims:
-        raise EigenmapError(f"The files of {name} share no length, so that they cannot be averaged.")
+        raise EigenmapError(f"The files of {name} have no length in common and cannot be averaged.")
     drawn = {dim: [values[dim] for values in measured] for dim in dims}
     return Curve(
         key,
@@ -144,7 +144,7 @@ def _curve(key: str, name: str, files: Sequence[Scores], metric: str, share: flo
 
 def _common_metrics(series: Sequence[Scores]) -> list[str]:
     if not series:
-        raise EigenmapError("There is nothing to draw: give at least one file of scores.")
+        raise EigenmapError("Nothing to draw: give at least one file of scores.")
     return [metric for metric in series[0].metrics if all(metric in scores.metrics for scores in series)]
 
 
@@ -161,5 +161,5 @@ def _is_row(row: object) -> bool:
 
 
 def _numbers(row: Mapping[str, Any]) -> dict[str, float]:
-    """The numbers of a row; words beside them are left out."""
+    """Return the numbers of a row, without text."""
     return {name: value for name, value in row.items() if isinstance(value, (int, float)) and is_number(value)}

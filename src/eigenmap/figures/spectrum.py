@@ -1,4 +1,4 @@
-"""The spectrum: how much of each ordered feature two views of one thing share, on pairs held out of training.
+"""Spectrum figure: agreement of two views in each ordered feature, on pairs held out of training.
 
 figure = spectrum_figure({"clean": model.eigenvalues_}, noise=model.alignment.noise)
 """
@@ -21,9 +21,9 @@ Values = npt.NDArray[np.floating[Any]]
 
 
 def spectrum_figure(spectra: Mapping[str, Values], noise: float = 0.0) -> Figure:
-    """Eigenvalues by place in the order; below the band of two standard errors nothing is known to be shared."""
+    """Draw eigenvalues in order; below the band of two standard errors, no agreement is detectable."""
     if not spectra or not all(len(values) for values in spectra.values()):
-        raise EigenmapError("There is nothing to draw: give at least one spectrum with a value.")
+        raise EigenmapError("Nothing to draw: give at least one spectrum with a value.")
     figure = new_figure(9.4, 3.4)
     axes = add_axes(figure, xlabel="feature, most important first", ylabel="held-out eigenvalue")
     longest = max(map(len, spectra.values()))
@@ -33,7 +33,7 @@ def spectrum_figure(spectra: Mapping[str, Values], noise: float = 0.0) -> Figure
         axes.plot(range(1, len(values) + 1), values, label=legend_label(name), markevery=marks, **numbered_look(number))
     if noise > 0:
         axes.axhspan(-2 * noise, 2 * noise, color=GRID, alpha=0.9, linewidth=0, zorder=1)
-        write_text(axes, 1, 2.4 * noise, "noise: two standard errors of a feature that shares nothing", va="bottom")
+        write_text(axes, 1, 2.4 * noise, "noise: two standard errors of a feature without agreement", va="bottom")
     axes.set_xscale("log", base=2)
     axes.set_xticks(ticks, [str(tick) for tick in ticks])
     axes.minorticks_off()

@@ -1,7 +1,7 @@
-"""Everything known about a run, and all figures that can be drawn from it.
+"""All data about a run and all figures that can be drawn from it.
 
 run = read_run(Path("runs/mine"))
-figures = draw(Study(run, exciting=excited_by(run.model, images)))
+figures = draw_figures(Study(run, exciting=excited_by(run.model, images)))
 save(figures["exciting"], Path("figures/exciting"))
 """
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from eigenmap.core.errors import EigenmapError
-from eigenmap.evaluation.retrieval import Row
+from eigenmap.evaluation.retrieval import ScoreRow
 from eigenmap.figures.curves import Curve, Panel, length_curves
 from eigenmap.figures.excitation import ExcitedFeature, MadeFeature, exciting_figure, made_figure
 from eigenmap.figures.gallery import Answers, answer_grid
@@ -24,7 +24,7 @@ from eigenmap.figures.style import numbered_key
 from eigenmap.figures.training import training_figure
 from eigenmap.model import DESCRIPTION, Eigenmap
 from eigenmap.training.metrics import Record, read
-from eigenmap.training.run import METRICS
+from eigenmap.training.run import METRICS_FILE
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -37,12 +37,12 @@ BASELINES = {
     "pixel-pca": "PCA of pixels",
     "pixels": "raw pixels",
 }
-"""What figures call the codes of `evaluation.baselines`."""
+"""Labels of the codes of `evaluation.baselines`."""
 
 
 @dataclass(frozen=True)
 class TrainedRun:
-    """What `eigenmap fit` left: the model, its metrics, and where it is; `name` stands in legends."""
+    """Output of `eigenmap fit`: model, metrics and folder; `name` is used in legends."""
 
     model: Eigenmap
     history: Sequence[Record]
@@ -53,38 +53,38 @@ class TrainedRun:
 
 @dataclass(frozen=True)
 class Study:
-    """What figures and the report are made from; whatever was not looked at is empty."""
+    """Data for figures and the report; anything not measured is empty."""
 
     run: TrainedRun | None
-    comparison: Mapping[str, Sequence[Row]] = field(default_factory=dict)
+    comparison: Mapping[str, Sequence[ScoreRow]] = field(default_factory=dict)
     answers: Sequence[Answers] = ()
     exciting: Sequence[ExcitedFeature] = ()
     made: Sequence[MadeFeature] = ()
     scores: Sequence[Scores] = ()
     metrics: Sequence[str] = ()
-    """What to draw of the scores; nothing means mAP and precision, or accuracy."""
+    """Metrics to draw; empty means mAP and precision, or accuracy."""
     protocol: str = ""
 
 
 def read_run(folder: Path, name: str = "run", title: str = "") -> TrainedRun:
     """Read a run; without metrics its history is empty."""
-    metrics = folder / METRICS
+    metrics = folder / METRICS_FILE
     if metrics.is_file() and not (folder / DESCRIPTION).is_file():
         raise EigenmapError(
-            f"{folder} has metrics but no model: its training has not ended. Go on with `eigenmap fit ... --resume`."
+            f"{folder} has metrics but no model: its training has not finished. Use `eigenmap fit ... --resume`."
         )
     model = Eigenmap.load(folder)
     return TrainedRun(model, read(metrics) if metrics.is_file() else [], folder, name, title)
 
 
-def draw(study: Study, wanted: Collection[str] = FIGURES) -> dict[str, Figure]:
-    """Those of the wanted figures there is something to draw for, by their names in `FIGURES`."""
+def draw_figures(study: Study, wanted: Collection[str] = FIGURES) -> dict[str, Figure]:
+    """Draw those of the wanted figures for which there are data, by their names in `FIGURES`."""
     drawn = {name: _DRAWERS[name](study) for name in FIGURES if name in wanted}
     return {name: figure for name, figure in drawn.items() if figure is not None}
 
 
-def numbers(study: Study) -> dict[str, Any]:
-    """What the figures show that was measured for them, as JSON holds it."""
+def figure_data(study: Study) -> dict[str, Any]:
+    """Return the measurements behind the figures, for JSON."""
     return {
         "run": None if study.run is None else str(study.run.folder),
         "protocol": study.protocol,
@@ -105,14 +105,14 @@ def numbers(study: Study) -> dict[str, Any]:
 
 
 def runs_spectrum(runs: Sequence[TrainedRun]) -> Figure:
-    """The spectra of runs in one figure."""
+    """Draw the spectra of several runs in one figure."""
     return spectrum_figure(
         {run.name: run.model.eigenvalues_ for run in runs}, noise=max(run.model.alignment.noise for run in runs)
     )
 
 
 def runs_lengths(runs: Sequence[TrainedRun]) -> Figure | None:
-    """Recall of the full-length neighbours against length; None where no run knows it."""
+    """Draw recall of the full-length neighbours by length; None if no run has measured it."""
     known = [run for run in runs if run.model.alignment.recall]
     if not known:
         return None
@@ -124,13 +124,13 @@ def runs_lengths(runs: Sequence[TrainedRun]) -> Figure | None:
 
 
 def runs_training(runs: Sequence[TrainedRun]) -> Figure | None:
-    """Loss and health of runs; None where no run has metrics."""
+    """Draw loss and health of several runs; None if no run has metrics."""
     known = {run.name: run.history for run in runs if run.history}
     return training_figure(known) if known else None
 
 
-def comparison_panels(comparison: Mapping[str, Sequence[Row]]) -> list[Panel]:
-    """MAP and precision of the ordered code and its baselines, each at the longest ranking that was scored."""
+def comparison_panels(comparison: Mapping[str, Sequence[ScoreRow]]) -> list[Panel]:
+    """Return mAP and precision of the ordered code and its baselines, each at the largest cut-off scored."""
     return [
         Panel(
             "",
@@ -150,8 +150,8 @@ def comparison_panels(comparison: Mapping[str, Sequence[Row]]) -> list[Panel]:
     ]
 
 
-def comparison_metrics(comparison: Mapping[str, Sequence[Row]]) -> list[str]:
-    """What figures and tables show of a comparison."""
+def comparison_metrics(comparison: Mapping[str, Sequence[ScoreRow]]) -> list[str]:
+    """Return the metrics of a comparison that are shown in figures and tables."""
     return default_metrics([Scores("ours", comparison["ours"], Path())])
 
 

@@ -1,13 +1,13 @@
-"""One look for every figure: colours that colour-blind readers can tell apart, quiet axes, the same file formats.
+"""Common style of all figures: colour-blind-safe colours, light axes, consistent file formats.
 
     figure = new_figure(6.4, 3.6)
     axes = add_axes(figure, xlabel="features", ylabel="mAP")
-    axes.plot(x, y, **look("ours"))
+    axes.plot(x, y, **series_style("ours"))
     save(figure, Path("figures/curve"))          # curve.svg and curve.png
     inline(figure, "mAP against code length")    # for a page: its colours follow the page's light or dark scheme
 
-Colours are those of Okabe and Ito [1], and every series also has its own marker and dash: no figure depends on
-colour alone. Figures are made without pyplot, so there is no state to clean up and threads do not meet.
+Colours are those of Okabe and Ito [1], and every series also has its own marker and dash pattern, so that no figure
+depends on colour alone. Figures are made without pyplot, so there is no global state, and threads do not interfere.
 
 [1] M. Okabe, K. Ito: Color universal design. 2008. https://jfly.uni-koeln.de/color/
 """
@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from eigenmap.core.errors import EigenmapError
-from eigenmap.core.files import make_folder, whole
+from eigenmap.core.files import atomic_path, make_folder
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -54,12 +54,12 @@ DARK = {
     OKABE_ITO["sky"]: "#8fd0f5",
     OKABE_ITO["orange"]: "#f0b73a",
 }
-"""What each colour becomes on a dark page: the same hue, light enough to read."""
+"""Dark-mode equivalent of each colour: the same hue, light enough to read."""
 
 
 @dataclass(frozen=True)
 class Look:
-    """How one series is drawn; `z` above others where it is the one to look at."""
+    """Appearance of one series; a larger `z` draws it above others."""
 
     color: str
     marker: str
@@ -75,7 +75,7 @@ LOOKS = {
     "pixel-pca": Look(OKABE_ITO["purple"], "D", (0, (1.2, 1.2))),
     "pixels": Look(MUTED, "", (0, (8.0, 3.0)), linewidth=1.2, z=2.0),
 }
-"""The series that come back from figure to figure, by name."""
+"""Series that recur in several figures, by name."""
 
 _SPARE = (
     Look(OKABE_ITO["orange"], "v"),
@@ -86,8 +86,8 @@ _SPARE = (
 _SETTINGS: dict[str, Any] = {
     "font.family": "sans-serif",
     "font.size": 10,
-    "svg.fonttype": "none",  # text stays text: it can be read out, searched and scaled
-    "svg.hashsalt": "eigenmap",  # the same figure gives the same file
+    "svg.fonttype": "none",  # text stays text: searchable, scalable, accessible
+    "svg.hashsalt": "eigenmap",  # equal figures give equal files
     "text.color": INK,
     "axes.edgecolor": MUTED,
     "axes.labelcolor": INK,
@@ -116,14 +116,14 @@ _SETTINGS: dict[str, Any] = {
 
 
 def styled() -> AbstractContextManager[None]:
-    """The settings of all figures, for as long as something is drawn or saved."""
+    """Apply the settings of all figures while drawing or saving."""
     import matplotlib
 
-    return matplotlib.rc_context(cast(Any, _SETTINGS))  # matplotlib's type spells out all 300 keys
+    return matplotlib.rc_context(cast(Any, _SETTINGS))  # matplotlib's type lists all 300 keys
 
 
 def new_figure(width: float = 6.4, height: float = 3.6) -> Figure:
-    """An empty figure of this many inches, laid out so that nothing overlaps."""
+    """Return an empty figure of this size in inches, with a layout that prevents overlaps."""
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained", facecolor="none")
@@ -138,7 +138,7 @@ def add_axes(
     ylabel: str = "",
     share_y: Axes | None = None,
 ) -> Axes:
-    """Styled axes at (rows, columns, number) of the figure, or at a place of a grid."""
+    """Add styled axes at (rows, columns, number) of the figure, or at a position of a grid."""
     with styled():
         place = position if isinstance(position, tuple) else (position,)
         axes = figure.add_subplot(*place, sharey=share_y, facecolor="none")
@@ -150,29 +150,29 @@ def add_axes(
 
 
 def add_legend(figure: Figure, axes: Axes, columns: int) -> None:
-    """One legend for the whole figure, above it."""
+    """Add one legend for the whole figure, above it."""
     with styled():
         figure.legend(*axes.get_legend_handles_labels(), loc="outside upper left", ncols=columns, handlelength=3.2)
 
 
 def write_text(axes: Axes, x: float, y: float, text: str, **options: Any) -> None:
-    """A quiet remark inside the axes."""
+    """Write a muted remark inside the axes."""
     with styled():
         axes.text(x, y, literal(text), **{"color": MUTED, "fontsize": 9, **options})
 
 
 def literal(text: str) -> str:
-    """The text as it is to be read: no formula between two dollar signs, no odd bytes of a file name."""
+    """Escape text for display: no formulas between dollar signs, no invalid bytes of a file name."""
     return text.encode("utf-8", "replace").decode("utf-8").replace("$", r"\$")
 
 
 def legend_label(name: str) -> str:
-    """The name of a series, also of one that begins with an underscore, which matplotlib would keep to itself."""
+    """Return the label of a series; matplotlib would hide one that begins with an underscore."""
     return literal(f" {name}" if name.startswith("_") else name)
 
 
-def look(name: str, number: int = 0) -> dict[str, Any]:
-    """Keyword arguments for `Axes.plot`; an unknown series gets one of the spare looks, by its number."""
+def series_style(name: str, number: int = 0) -> dict[str, Any]:
+    """Return keyword arguments for `Axes.plot`; an unknown series gets one of the spare looks, by its number."""
     chosen = LOOKS.get(name, _SPARE[number % len(_SPARE)])
     return {
         "color": chosen.color,
@@ -186,35 +186,35 @@ def look(name: str, number: int = 0) -> dict[str, Any]:
 
 
 def numbered_look(number: int) -> dict[str, Any]:
-    """The same for series that have no names of their own, such as several runs of one method."""
-    return look(numbered_key(number), number)
+    """Return keyword arguments for a series without a name, such as one of several runs of one method."""
+    return series_style(numbered_key(number), number)
 
 
 def numbered_key(number: int) -> str:
-    """The name of a look for the series with this number: seven that differ, then from the spare ones again."""
+    """Return the name of a look by series number: seven distinct ones, then the spare ones repeat."""
     names = [name for name, each in LOOKS.items() if each.marker]
     return names[number] if number < len(names) else f"series {number}"
 
 
 def svg(figure: Figure) -> str:
-    """The figure as an SVG document."""
+    """Render the figure as an SVG document."""
     return _render(figure, "svg", metadata={"Date": None, "Creator": None}).decode("utf-8")
 
 
 def png(figure: Figure, dpi: int = 160) -> bytes:
-    """The figure as a PNG on white."""
+    """Render the figure as a PNG on white."""
     return _render(figure, "png", dpi=dpi, facecolor=PAPER, metadata={"Software": None})
 
 
 def save(figure: Figure, stem: Path) -> list[Path]:
-    """Write `stem`.svg and `stem`.png; returns both paths."""
-    files = [stem.with_name(f"{stem.name}.{kind}") for kind in ("svg", "png")]  # a stem may hold a dot: rbf-0.3
+    """Write `stem`.svg and `stem`.png and return both paths."""
+    files = [stem.with_name(f"{stem.name}.{kind}") for kind in ("svg", "png")]  # a stem may contain a dot: rbf-0.3
     try:
         make_folder(stem.parent)
-        # On white: a viewer in dark mode would show dark text on nothing.
+        # On white: a viewer in dark mode would show dark text on a dark background.
         svg = _render(figure, "svg", facecolor=PAPER, metadata={"Date": None, "Creator": None})
         for file, content in zip(files, (svg, png(figure)), strict=True):
-            with whole(file) as partial:
+            with atomic_path(file) as partial:
                 partial.write_bytes(content)
     except OSError as error:
         raise EigenmapError(f"The figure {stem} cannot be written: {error.strerror}.") from error
@@ -222,9 +222,9 @@ def save(figure: Figure, stem: Path) -> list[Path]:
 
 
 def inline(figure: Figure, label: str) -> str:
-    """The figure as an <svg> element for a page that defines the variables of `css_variables`.
+    """Render the figure as an <svg> element for a page that defines the variables of `css_variables`.
 
-    `label` is what a screen reader says. Ids get a prefix, since two figures on a page must not share them.
+    `label` is read by screen readers. Ids get a prefix, since two figures on a page must not share them.
     """
     text = svg(figure)
     text = text[text.index("<svg") :]
@@ -235,14 +235,14 @@ def inline(figure: Figure, label: str) -> str:
     text = re.sub(r"url\(#", f"url(#{prefix}", text)
     for color in DARK:
         text = text.replace(color, f"var({_variable(color)})")
-    # Scale with the page; the view box keeps the proportions.
+    # Scale with the page; the view box preserves the proportions.
     head, rest = text.split(">", 1)
     head = re.sub(r'\s(?:width|height)="[^"]*"', "", head)
     return f'{head} role="img" aria-label="{html.escape(label)}">{rest}'
 
 
 def css_variables(dark: bool = False) -> str:
-    """Declarations of the colours that `inline` refers to."""
+    """Return declarations of the colours used by `inline`."""
     return "".join(f"{_variable(color)}:{shade if dark else color};" for color, shade in DARK.items())
 
 
@@ -253,7 +253,7 @@ def _variable(color: str) -> str:
 def _render(figure: Figure, kind: str, **options: Any) -> bytes:
     buffer = io.BytesIO()
     with styled(), warnings.catch_warnings():
-        # An SVG keeps the text, whatever script it is in; in a PNG a box stands for what the font lacks.
+        # An SVG keeps text in any script; in a PNG, characters missing from the font become boxes.
         warnings.filterwarnings("ignore", message=r"Glyph .* missing from")
         figure.savefig(buffer, format=kind, **options)
     return buffer.getvalue()

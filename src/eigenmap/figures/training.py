@@ -1,4 +1,4 @@
-"""How training went: the objective, and the health of the features on held-out pairs.
+"""Training figure: objective, and health of the features on held-out pairs.
 
 figure = training_figure({"clean": records})     # records: the lines of metrics.jsonl
 """
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 
 def training_figure(runs: Mapping[str, Sequence[Record]]) -> Figure:
-    """Loss and held-out effective rank against steps, and what monitors reported; one line a run."""
+    """Draw loss, held-out effective rank and monitored values by step, one line per run."""
     if not runs or not all(runs.values()):
-        raise EigenmapError("There is nothing to draw: give at least one run with a line of metrics.")
+        raise EigenmapError("Nothing to draw: give at least one run with a line of metrics.")
     monitors = sorted({name for records in runs.values() for record in records for name in record.get("monitor", {})})
     columns = 2 + len(monitors)
     figure = new_figure(9.4 if columns == 2 else 3.5 * columns, 3.4)
@@ -50,7 +50,7 @@ def training_figure(runs: Mapping[str, Sequence[Record]]) -> Figure:
 
 
 def _limit(axes: Axes, runs: Mapping[str, Sequence[Record]]) -> None:
-    """The rank under which features count as copies of each other."""
+    """Draw the rank below which features count as copies of each other."""
     axes.set_ylim(bottom=0)
     sizes = [r["n_components"] for records in runs.values() for r in records if "n_components" in r]
     if not sizes:

@@ -5,14 +5,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import torch
 from torch import Tensor
 
-from eigenmap.model import Source
+from eigenmap.core.logging import LogFunction
+from eigenmap.model import CodeSource
 from eigenmap.spectrum import EXPONENTS, RIDGES, Alignment, Moments, best_alignment
 
 
@@ -26,7 +27,7 @@ class Criteria:
     ridges: Sequence[float] = RIDGES
     exponents: Sequence[float] = EXPONENTS
     judge: Literal["captured", "agreement"] = "captured"
-    own: Sequence[Source] = ("encoder", "projector")
+    own: Sequence[CodeSource] = ("encoder", "projector")
 
 
 @dataclass(frozen=True)
@@ -42,15 +43,15 @@ class Evidence:
 
     """
 
-    fit: Mapping[Source, Moments]
-    held_out: Mapping[Source, Moments]
-    codes: Mapping[Source, tuple[Tensor, Tensor]]
-    mean: Mapping[Source, Tensor] | None = None
+    fit: Mapping[CodeSource, Moments]
+    held_out: Mapping[CodeSource, Moments]
+    codes: Mapping[CodeSource, tuple[Tensor, Tensor]]
+    mean: Mapping[CodeSource, Tensor] | None = None
     criteria: Criteria = field(default_factory=Criteria)
 
 
 @torch.no_grad()
-def align_outputs(evidence: Evidence, sources: Sequence[Source], n_components: int) -> dict[Source, Alignment]:
+def align_outputs(evidence: Evidence, sources: Sequence[CodeSource], n_components: int) -> dict[CodeSource, Alignment]:
     """The alignment of each output: rotated on training pairs, judged on held-out pairs."""
     how, aligned = evidence.criteria, {}
     for source in sources:
@@ -71,8 +72,8 @@ def align_outputs(evidence: Evidence, sources: Sequence[Source], n_components: i
 
 
 def best_output(
-    aligned: Mapping[Source, Alignment], n_components: int, say: Callable[[str], None]
-) -> tuple[Source, Alignment]:
+    aligned: Mapping[CodeSource, Alignment], n_components: int, say: LogFunction
+) -> tuple[CodeSource, Alignment]:
     """The output that makes the best codes on held-out pairs, and its alignment; a low rank is reported."""
     source = max(aligned, key=lambda name: aligned[name].quality)
     alignment = aligned[source]

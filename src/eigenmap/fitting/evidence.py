@@ -10,11 +10,11 @@ from torch.nn.functional import pad
 
 from eigenmap.core.batch import Batch
 from eigenmap.fitting.align import Criteria, Evidence
-from eigenmap.model import Source
+from eigenmap.model import CodeSource
 from eigenmap.networks import Network
 from eigenmap.relations.graph import GraphPairs, first_of_each
 from eigenmap.relations.images import ImagePairs
-from eigenmap.spectrum import Moments, unit_rows
+from eigenmap.spectrum import Moments, unit_rms_rows
 
 Outputs = Callable[[Tensor], tuple[Tensor, Tensor]]
 """What a network is here: inputs -> (features, psi)."""
@@ -63,7 +63,9 @@ def pairs_to_align(images: int, held_images: int) -> int:
 
 
 @torch.no_grad()
-def node_evidence(network: Network, pairs: GraphPairs, sources: Sequence[Source], seed: int, ordered: bool) -> Evidence:
+def node_evidence(
+    network: Network, pairs: GraphPairs, sources: Sequence[CodeSource], seed: int, ordered: bool
+) -> Evidence:
     """Moments over walks on training edges and on held-out edges.
 
     On a small graph every node is evaluated once, and the moments are those of all walks. Every process sees the same.
@@ -75,8 +77,8 @@ def node_evidence(network: Network, pairs: GraphPairs, sources: Sequence[Source]
     if small:
         table = _table(network, pairs.walk.n_nodes, pairs.device)
         outputs: Outputs = lambda rows: (table[0][rows], table[1][rows])  # noqa: E731
-        tables: dict[Source, Tensor] = {"encoder": table[0], "projector": table[1]}
-        fit: Mapping[Source, Moments] = {source: all_moments(tables[source], pairs) for source in sources}
+        tables: dict[CodeSource, Tensor] = {"encoder": table[0], "projector": table[1]}
+        fit: Mapping[CodeSource, Moments] = {source: all_moments(tables[source], pairs) for source in sources}
     else:
         outputs = network
         fit, _ = pair_moments(outputs, pairs.pairs(_generator(seed + 2), BATCH, count))
@@ -86,7 +88,7 @@ def node_evidence(network: Network, pairs: GraphPairs, sources: Sequence[Source]
         # Drawn walks come to the same nodes again and again, and copies that are all equally near are no neighbours.
         _, once = first_of_each(torch.cat([batch.x_plus for batch in judging])[:AGREEMENT_PAIRS])
         codes = {source: (first[once], second[once]) for source, (first, second) in codes.items()}
-    own: tuple[Source, ...] = ("projector",) if ordered else ()
+    own: tuple[CodeSource, ...] = ("projector",) if ordered else ()
     return Evidence(fit, held_out, codes, criteria=Criteria(WALK_RIDGES, WALK_EXPONENTS, "agreement", own))
 
 
@@ -99,7 +101,7 @@ def all_moments(psi: Tensor, pairs: GraphPairs) -> Moments:
     walks would need many and stay noisy.
     """
     m, P = pairs.transitions()
-    rows = pad(unit_rows(psi).double(), (0, 1), value=1.0)
+    rows = pad(unit_rms_rows(psi).double(), (0, 1), value=1.0)
     ahead = P @ rows
     arrived = P.transpose(0, 1) @ m[:, None]  # the measure of the steps
 
@@ -123,15 +125,15 @@ def _table(network: Network, nodes: int, device: torch.device) -> tuple[Tensor, 
 
 def pair_moments(
     network: Outputs, batches: Iterable[Batch], keep: int = 1
-) -> tuple[dict[Source, Moments], dict[Source, tuple[Tensor, Tensor]]]:
+) -> tuple[dict[CodeSource, Moments], dict[CodeSource, tuple[Tensor, Tensor]]]:
     """Moments of both outputs over all pairs, and the codes of the first `keep`."""
-    moments: dict[Source, Moments] = {}
-    kept: dict[Source, list[tuple[Tensor, Tensor]]] = {"encoder": [], "projector": []}
+    moments: dict[CodeSource, Moments] = {}
+    kept: dict[CodeSource, list[tuple[Tensor, Tensor]]] = {"encoder": [], "projector": []}
     for batch in batches:
         (features, psi), (features_plus, psi_plus) = network(batch.x), network(batch.x_plus)
-        outputs: dict[Source, tuple[Tensor, Tensor]] = {
-            "encoder": (unit_rows(features), unit_rows(features_plus)),
-            "projector": (unit_rows(psi), unit_rows(psi_plus)),
+        outputs: dict[CodeSource, tuple[Tensor, Tensor]] = {
+            "encoder": (unit_rms_rows(features), unit_rms_rows(features_plus)),
+            "projector": (unit_rms_rows(psi), unit_rms_rows(psi_plus)),
         }
         for source, (first, second) in outputs.items():
             if source not in moments:
@@ -151,12 +153,12 @@ def _joined(parts: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
     return first, second
 
 
-def _plain_means(network: Network, pairs: ImagePairs, at_most: int = 10_000) -> dict[Source, Tensor]:
+def _plain_means(network: Network, pairs: ImagePairs, at_most: int = 10_000) -> dict[CodeSource, Tensor]:
     """Mean of both outputs over plain training images, up to `at_most` of them spread over the set."""
     rows = torch.linspace(0, len(pairs) - 1, min(len(pairs), at_most), device=pairs.store.index_device).long()
-    totals: dict[Source, list[Tensor]] = {"encoder": [], "projector": []}
+    totals: dict[CodeSource, list[Tensor]] = {"encoder": [], "projector": []}
     for chunk in torch.split(rows, 512):
         features, psi = network(pairs.views.plain(pairs.store.take(chunk)))
-        totals["encoder"].append(unit_rows(features).double().sum(0))
-        totals["projector"].append(unit_rows(psi).double().sum(0))
+        totals["encoder"].append(unit_rms_rows(features).double().sum(0))
+        totals["projector"].append(unit_rms_rows(psi).double().sum(0))
     return {source: torch.stack(parts).sum(0) / len(rows) for source, parts in totals.items()}

@@ -15,11 +15,12 @@ import torch
 from torch import Tensor
 
 from eigenmap.core.errors import EigenmapError
+from eigenmap.core.logging import LogFunction
 from eigenmap.data.graphs.adjacency import Adjacency
 from eigenmap.data.graphs.graph import load_graph
 from eigenmap.fitting import pipeline
 from eigenmap.fitting.evidence import node_evidence
-from eigenmap.fitting.options import RunOptions, Say, check_length
+from eigenmap.fitting.options import RunOptions, check_length
 from eigenmap.fitting.problem import Problem
 from eigenmap.model import Eigenmap, NodeEncoderSpec, NodeInput
 from eigenmap.networks import Network, NodeFeatures, NodeNetwork, ResidualMLP, SparseRows
@@ -184,7 +185,7 @@ class GraphTask:
             facts=lambda alignment, say: self._facts(pairs, alignment, say),
         )
 
-    def _facts(self, pairs: GraphPairs, alignment: Alignment, say: Say) -> dict[str, Any]:
+    def _facts(self, pairs: GraphPairs, alignment: Alignment, say: LogFunction) -> dict[str, Any]:
         """What the graph is, and how many of the eigenvalues are positive beyond doubt."""
         positive = int((alignment.eigenvalues > 2 * alignment.noise).sum())
         where = _judged_on(self.recipe, pairs)
@@ -309,7 +310,7 @@ def describe(walk: Adjacency) -> dict[str, int]:
     }
 
 
-def _report(about: dict[str, int], weighted: bool, say: Say) -> None:
+def _report(about: dict[str, int], weighted: bool, say: LogFunction) -> None:
     say(
         f"{about['nodes']:,} nodes, {about['edges']:,} edges, {about['components']:,} connected components, "
         f"largest degree {about['largest_degree']:,}."
@@ -323,7 +324,7 @@ def _report(about: dict[str, int], weighted: bool, say: Say) -> None:
         say(f"{about['self_loops_left_out']:,} self-loops are left out.")
 
 
-def _fitted(recipe: GraphRecipe, nodes: int, asked: bool, say: Say) -> GraphRecipe:
+def _fitted(recipe: GraphRecipe, nodes: int, asked: bool, say: LogFunction) -> GraphRecipe:
     """The recipe for so many nodes: as many components as there are nodes make no sense."""
     if nodes < FEWEST_NODES:
         raise EigenmapError(f"{nodes} nodes are too few to learn from; give at least {FEWEST_NODES}.")

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from eigenmap.core.batch import Batch
+from eigenmap.core.logging import LogFunction
 from eigenmap.data.vectors.input import VectorInput
-from eigenmap.fitting.options import Say
 from eigenmap.fitting.problem import Side
 from eigenmap.linear.choice import PairAlignment, choose
 from eigenmap.linear.collect import Both, collect
@@ -21,7 +21,7 @@ from eigenmap.networks.vectors import PairNetwork, ResidualHead, VectorEncoderSp
 from eigenmap.recipes.vectors import VectorRecipe
 from eigenmap.relations.pair_batches import PairBatches, PairRows
 from eigenmap.relations.pairs import Part, VectorPairs
-from eigenmap.spectrum import Alignment, unit_rows
+from eigenmap.spectrum import Alignment, unit_rms_rows
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -73,7 +73,7 @@ class Heads:
         return network
 
     @torch.no_grad()
-    def best(self, linear: PairAlignment, say: Say) -> Neural | None:
+    def best(self, linear: PairAlignment, say: LogFunction) -> Neural | None:
         """The trained heads with their alignment, if they find more on held-out pairs than the linear codes."""
         self.network.eval()
         found = collect(_thinned(self.pairs), Both(_output(self.left), _output(self.right)))
@@ -122,7 +122,7 @@ def _output(network: VectorNetwork) -> Any:
     device = next(network.parameters()).device
 
     def output(rows: npt.NDArray[Any]) -> Tensor:
-        parts = [network(part.to(device))[1] for part in torch.from_numpy(rows).split(BATCH)]
-        return unit_rows(torch.cat(parts)).cpu()
+        parts = [network(part.to(device))[1] for part in torch.split(torch.from_numpy(rows), BATCH)]
+        return unit_rms_rows(torch.cat(parts)).cpu()
 
     return output

@@ -18,14 +18,15 @@ from torch import Tensor, nn
 
 from eigenmap import recipes
 from eigenmap.augment.views import Standardisation, TwoViews
-from eigenmap.augment.views import recipe as two_views
+from eigenmap.augment.views import policy as two_views
 from eigenmap.core.arguments import a_path
 from eigenmap.core.errors import EigenmapError
+from eigenmap.core.logging import LogFunction
 from eigenmap.data import ImageSet, load_images
 from eigenmap.evaluation.monitor import classes_of, knn_monitor
 from eigenmap.fitting import pipeline
 from eigenmap.fitting.evidence import image_evidence, pairs_to_align
-from eigenmap.fitting.options import RunOptions, Say, check_length
+from eigenmap.fitting.options import RunOptions, check_length
 from eigenmap.fitting.problem import Problem
 from eigenmap.model import Eigenmap, EncoderSpec, ImageInput
 from eigenmap.networks import Network, freeze, load_encoder_weights, require_encoder
@@ -292,21 +293,21 @@ def _load(
     channels: int | None,
     strict: bool,
     reading: Callable[[int, int], object] | None,
-    say: Say,
+    say: LogFunction,
 ) -> ImageSet:
     if isinstance(images, ImageSet) and channels in (None, images.channels):
         return images
     data = load_images(images, size, channels, strict=strict, progress=reading)  # type: ignore[arg-type]
-    say_skipped(data, say)
+    log_skipped(data, say)
     return data
 
 
-def say_skipped(data: ImageSet, say: Say) -> None:
+def log_skipped(data: ImageSet, say: LogFunction) -> None:
     """Say which files could not be read, and why."""
-    say_left_out(data.skipped, len(data), say)
+    log_left_out(data.skipped, len(data), say)
 
 
-def say_left_out(skipped: Sequence[tuple[str, str]], images: int, say: Say, at_most: int = 10) -> None:
+def log_left_out(skipped: Sequence[tuple[str, str]], images: int, say: LogFunction, at_most: int = 10) -> None:
     """Say which files were left out and why, beside so many images that were not."""
     if not skipped:
         return
@@ -325,7 +326,7 @@ def _split(data: ImageSet, seed: int) -> tuple[Tensor, Tensor]:
     return split_held_out(len(data), fraction=0.1, seed=seed, minimum=8, maximum=5_000)
 
 
-def _fitted(recipe: Recipe, asked: Mapping[str, Any], train: int, held_out: int, say: Say) -> Recipe:
+def _fitted(recipe: Recipe, asked: Mapping[str, Any], train: int, held_out: int, say: LogFunction) -> Recipe:
     """The recipe for so many training images: what was asked for is refused if it is too much, the rest is cut."""
     images = f"{train:,} training images ({held_out:,} more are held out)"
     if recipe.n_components > train and "n_components" in asked:

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import importlib.util
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, get_args
 
 from eigenmap.core.arguments import is_number, seed_number, whole_number
 from eigenmap.core.errors import EigenmapError
+from eigenmap.core.logging import LogFunction
 from eigenmap.fitting.run_folder import prepare
 from eigenmap.model import CHECKPOINT
 from eigenmap.recipes.recipe import BaseRecipe
-from eigenmap.training import TrainingConfig, show
+from eigenmap.training import TrainingConfig, progress_display
 from eigenmap.training.config import Accelerator
 from eigenmap.training.launch import pays_to_compile
 from eigenmap.training.progress import Progress
-
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -35,7 +33,7 @@ class RunOptions:
     devices: int = 1
     tensorboard: bool = False
     progress: Progress | None = None
-    say: Say = lambda line: None
+    say: LogFunction = lambda line: None
 
     @classmethod
     def checked(
@@ -49,7 +47,7 @@ class RunOptions:
         devices: int,
         tensorboard: bool,
         progress: bool | Progress,
-        say: Say | None,
+        say: LogFunction | None,
         minutes: float | None,
         steps: int | None = None,
     ) -> RunOptions:
@@ -67,7 +65,7 @@ class RunOptions:
             )
         if tensorboard and importlib.util.find_spec("tensorboard") is None:
             raise EigenmapError("TensorBoard is not installed: pip install 'eigenmap[tensorboard]', or leave it out.")
-        shown = show() if progress is True else progress or None
+        shown = progress_display() if progress is True else progress or None
         return cls(folder, resume, steps, minutes, seed, device, devices, tensorboard, shown, say)
 
     def config(self, recipe: BaseRecipe, steps: int) -> TrainingConfig:

@@ -15,16 +15,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from eigenmap.core.logging import LogFunction
 from eigenmap.fitting import align
-from eigenmap.fitting.options import RunOptions, Say
+from eigenmap.fitting.options import RunOptions
 from eigenmap.fitting.problem import Code, Problem, Side, Task
 from eigenmap.fitting.run_folder import clear_run, steps_of_run
-from eigenmap.model import Eigenmap, Source
+from eigenmap.model import CodeSource, Eigenmap
 from eigenmap.recipes.recipe import BaseRecipe
 from eigenmap.training import TrainingConfig, budget_in_words, loop, measure_step, start, steps_for_budget
-from eigenmap.training.environment import history
 from eigenmap.training.launch import alone
 from eigenmap.training.loop import TrainingResult
+from eigenmap.training.provenance import training_provenance
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -52,7 +53,9 @@ def fit(task: Task, options: RunOptions) -> Eigenmap:
     problem = trained.problem
     began = time.perf_counter()
     code = best_code(trained, options.say)
-    record = history(task.recipe, options.seed, trained.result, time.perf_counter() - began, trained.fabric.device)
+    record = training_provenance(
+        task.recipe, options.seed, trained.result, time.perf_counter() - began, trained.fabric.device
+    )
     record |= problem.facts(code.left.alignment, options.say)
     model = as_model(code, record)
     if options.folder is not None and trained.fabric.is_global_zero:
@@ -114,7 +117,7 @@ def step_seconds(task: Task, options: RunOptions, steps: int = 20, warmup: int =
     return measure_step(problem.network, problem.relation, problem.objective, config, fabric, steps, warmup)
 
 
-def best_code(trained: Trained, say: Say) -> Code:
+def best_code(trained: Trained, say: LogFunction) -> Code:
     """The output of the network that makes the best codes on held-out pairs, and its alignment."""
     problem, result, recipe = trained.problem, trained.result, trained.task.recipe
     if problem.code is not None:
@@ -131,7 +134,7 @@ def best_code(trained: Trained, say: Say) -> Code:
     return Code(source, Side(problem.stored, alignment, problem.input, problem.encoder))
 
 
-def sources_of(recipe: BaseRecipe) -> Sequence[Source]:
+def sources_of(recipe: BaseRecipe) -> Sequence[CodeSource]:
     """The outputs among which the code is chosen."""
     return ("encoder", "projector") if recipe.codes == "auto" else (recipe.codes,)
 

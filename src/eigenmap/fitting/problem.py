@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from torch import nn
 
+from eigenmap.core.logging import LogFunction
 from eigenmap.data.vectors.input import VectorInput
 from eigenmap.fitting.align import Evidence
-from eigenmap.model import EncoderSpec, ImageInput, NodeEncoderSpec, NodeInput, Source
+from eigenmap.model import CodeSource, EncoderSpec, ImageInput, NodeEncoderSpec, NodeInput
 from eigenmap.networks import Network
 from eigenmap.networks.vectors import VectorEncoderSpec
 from eigenmap.recipes.recipe import BaseRecipe
 from eigenmap.spectrum import Alignment
 from eigenmap.training.config import Setting, TrainingConfig
-from eigenmap.training.health import HeldOut
+from eigenmap.training.health import HeldOutPairs
 from eigenmap.training.loop import Monitor, Relation
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ class Side(NamedTuple):
 class Code(NamedTuple):
     """What becomes the model: an output of the network, for the one space that there is, or for each of two."""
 
-    source: Source
+    source: CodeSource
     left: Side
     right: Side | None = None
 
@@ -69,15 +70,15 @@ class Problem:
     stored: Network
     relation: Relation | None
     objective: nn.Module
-    held_out: HeldOut | None
+    held_out: HeldOutPairs | None
     evidence: Callable[[], Evidence] | None
     input: Input
     encoder: Encoder
     identity: Mapping[str, Setting]
-    facts: Callable[[Alignment, Callable[[str], None]], dict[str, Any]]
+    facts: Callable[[Alignment, LogFunction], dict[str, Any]]
     pairs_to_align: int = 0
     monitor: Monitor | None = None
-    code: Callable[[Callable[[str], None]], Code] | None = None
+    code: Callable[[LogFunction], Code] | None = None
 
 
 class Task(Protocol):

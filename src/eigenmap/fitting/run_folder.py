@@ -9,7 +9,7 @@ from eigenmap.core.errors import EigenmapError
 from eigenmap.core.files import make_folder, require_writable, sync_directory
 from eigenmap.model import CHECKPOINT, DESCRIPTION
 from eigenmap.training import checkpoint
-from eigenmap.training.run import METRICS
+from eigenmap.training.run import METRICS_FILE
 
 
 def prepare(out: str | Path | None, *, resume: bool, force: bool) -> Path | None:
@@ -33,7 +33,7 @@ def clear_run(folder: Path) -> None:
     """Make the folder, and remove the checkpoint and the metrics of a run that was there: they are not of this one."""
     try:
         make_folder(folder)
-        for name in (CHECKPOINT, METRICS):
+        for name in (CHECKPOINT, METRICS_FILE):
             (folder / name).unlink(missing_ok=True)
         sync_directory(folder)
     except OSError as error:

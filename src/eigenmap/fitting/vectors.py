@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from eigenmap.core.errors import EigenmapError
+from eigenmap.core.logging import LogFunction
 from eigenmap.data.vectors.input import VectorInput
 from eigenmap.data.vectors.pairs import load_labels, load_pairs, load_weights
 from eigenmap.data.vectors.vectors import Vectors, load_vectors
 from eigenmap.fitting import pipeline
 from eigenmap.fitting.heads import Heads
-from eigenmap.fitting.options import RunOptions, Say, check_length
+from eigenmap.fitting.options import RunOptions, check_length
 from eigenmap.fitting.problem import Code, Problem, Side
 from eigenmap.linear.align_pairs import check_count, solve
 from eigenmap.linear.choice import PairAlignment, shortest
@@ -246,7 +247,7 @@ class VectorTask:
         heads = Heads(self.pairs, self.linear, recipe, config.seed, fabric) if self.steps else None
         found: dict[str, PairAlignment] = {}
 
-        def code(say: Say) -> Code:
+        def code(say: LogFunction) -> Code:
             best = None if heads is None else heads.best(self.linear, say)
             found["best"] = self.linear if best is None else best.alignment
             if best is None:

@@ -1,1 +1,1 @@
-"""Kernels: exact eigenfunctions, the engine behind `estimators.NeuralEigenmap`."""
+"""Exact eigenfunctions of kernels, the engine behind `estimators.NeuralEigenmap`."""

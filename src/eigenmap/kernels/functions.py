@@ -1,4 +1,4 @@
-"""A network with a closed-form last layer: the functions an estimator has learned, ready to be evaluated."""
+"""Learned functions: a network with a closed-form last layer, ready for evaluation."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ import torch
 from torch import Tensor, nn
 
 from eigenmap.core.errors import EigenmapError
-from eigenmap.kernels.train import outputs
+from eigenmap.kernels.train import hidden_and_psi
 from eigenmap.networks import MLP
 from eigenmap.relations.operator import uniform
 
-ROWS = 8192
-"""Points that pass through the network at a time."""
+ROWS_AT_ONCE = 8192
+"""Number of points passed through the network at a time."""
 LAYOUTS = ("auto", "shared", "separate")
 SEPARATE_WIDTH = 32
-"""Units in a hidden layer of each of several networks."""
+"""Units per hidden layer of each separate network."""
 
 
 class Standardise:
-    """x -> (x - mean) / scale, one of each per coordinate; coordinates that do not vary keep their scale."""
+    """x -> (x - mean) / scale per coordinate; constant coordinates keep their scale."""
 
     def __init__(self, x: Tensor, p: Tensor | None = None) -> None:
         x = x.double()
@@ -32,21 +32,21 @@ class Standardise:
 
     @classmethod
     def by(cls, mean: Tensor, scale: Tensor) -> Standardise:
-        """With these numbers."""
+        """Build from given mean and scale."""
         made = cls.__new__(cls)
         made.mean, made.scale = mean, scale
         return made
 
     def __call__(self, x: Tensor) -> Tensor:
-        """Coordinates of about unit size, in the precision of x."""
+        """Return coordinates of about unit size, in the precision of x."""
         return ((x - self.mean.to(x.device)) / self.scale.to(x.device)).to(x.dtype)
 
 
 class Functions:
     """span(x) = (hidden layer, 1), and the functions span(x) @ head.
 
-    `span_psi` takes the network's own k outputs in the place of the hidden layer: where that is too wide, as with
-    separate networks.
+    `span_psi` uses the network's k outputs in place of the hidden layer, if that is too wide, as with separate
+    networks.
     """
 
     def __init__(self, network: nn.Module, standardise: Standardise, span_psi: bool) -> None:
@@ -54,39 +54,39 @@ class Functions:
         self.head = torch.empty(0, 0)
 
     def span(self, x: Tensor) -> Tensor:
-        """(B, m) the functions that are combined, in float64; the constant is the last of them."""
+        """Return (B, m) functions to be combined, in float64; the last one is the constant."""
         with torch.no_grad():
-            parts = [self._outputs(part)[1 if self.span_psi else 0] for part in torch.split(x, ROWS)]
+            parts = [self._outputs(part)[1 if self.span_psi else 0] for part in torch.split(x, ROWS_AT_ONCE)]
         h = torch.cat(parts)
         return torch.cat([h, torch.ones_like(h[:, :1])], 1)
 
     def psi(self, x: Tensor) -> Tensor:
-        """(B, k) what the network itself says, before alignment."""
+        """Return (B, k) outputs of the network before alignment."""
         with torch.no_grad():
-            return torch.cat([self._outputs(part)[1] for part in torch.split(x, ROWS)])
+            return torch.cat([self._outputs(part)[1] for part in torch.split(x, ROWS_AT_ONCE)])
 
     def __call__(self, x: Tensor) -> Tensor:
-        """(B, r) the ordered functions."""
-        return torch.cat([self.span(part) @ self.head for part in torch.split(x, ROWS)])
+        """Return (B, r) ordered functions."""
+        return torch.cat([self.span(part) @ self.head for part in torch.split(x, ROWS_AT_ONCE)])
 
     def _outputs(self, x: Tensor) -> tuple[Tensor, Tensor]:
         dtype = next(self.network.parameters()).dtype
-        features, psi = outputs(self.network, self.standardise(x.double()).to(dtype))
+        features, psi = hidden_and_psi(self.network, self.standardise(x.double()).to(dtype))
         return features.double(), psi.double()
 
 
 def shared_width(n_components: int) -> int:
-    """Units of a shared hidden layer unless told: more than there are functions, which are combinations of them."""
+    """Return the default width of a shared hidden layer, larger than the number of functions it must span."""
     return max(256, 2 * n_components)
 
 
 def make_network(
     network: Any, params: dict[str, Any], in_features: int, n_components: int, n_outputs: int, gain: float
 ) -> nn.Module:
-    """An MLP by layout, its first layer `gain` times as steep as usual; a module is taken as it is."""
+    """Build an MLP by layout, its first layer `gain` times as steep as usual; a module is used unchanged."""
     if isinstance(network, nn.Module):
         if params:
-            raise EigenmapError("A network that is given as a module takes no network_params; leave them out.")
+            raise EigenmapError("network_params cannot be combined with a network module; leave them out.")
         return network
     if network not in LAYOUTS:
         raise EigenmapError(f"The network must be one of {', '.join(LAYOUTS)} or a torch module, not {network!r}.")

@@ -1,20 +1,20 @@
-r"""How much of the span of a network may be trusted with a Gram matrix: decided by points that were held out.
+r"""Regularisation of a Gram matrix's span by held-out points.
 
-A kernel that is a function can be asked anywhere, and probes keep the last layer smooth (`eigenmap.kernels.ritz`). A
-Gram matrix cannot; and its entries may be noise, as the edges of a random graph are. Rayleigh-Ritz in a wide span then
-fits the noise: in-sample eigenvalues look better, and the functions are worthless at other points.
+A kernel function can be evaluated anywhere, and probes keep the last layer smooth (`eigenmap.kernels.ritz`). A Gram
+matrix cannot, and its entries may be noisy, like the edges of a random graph. Rayleigh-Ritz in a wide span then fits
+the noise: in-sample eigenvalues look better, and the functions are worthless at other points.
 
-So some points h are kept out of training, and functions fitted to the others, t, are asked how well they fit the
-entries between the two groups, whose noise they have not seen:
+Some points h are therefore kept out of training, and functions fitted to the others, t, are scored on the entries
+between the two groups, whose noise they have not seen:
 
     mu_j = E_h[ phi_j(h) (T_t phi_j)(h) ] / E_h[phi_j^2]^1/2,     (T_t f)(h) = sum_t p_t K_ht f(t)
 
-Candidates are spans cut at different singular values, after any number of rounds of training; the best has the largest
+Candidates are spans cut at different singular values, after any number of training rounds; the best one maximises
 
     sum_j log( max(mu_j, 0) + MARGIN * noise )
 
-so that small eigenvalues count as much as large ones, down to the noise of the matrix: the smallest standard error that
-any candidate has in any mu_j. Without noise in the matrix it is tiny, and a wide span wins.
+so that small eigenvalues count as much as large ones, down to the noise of the matrix: the smallest standard error of
+any mu_j of any candidate. Without noise in the matrix it is tiny, and a wide span wins.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ from eigenmap.kernels.ritz import DISTINCT, Span, orthonormal
 from eigenmap.relations.operator import MatrixOperator
 
 SHARE = 0.2
-"""Of the points that are held out."""
+"""Share of the points that is held out."""
 FEWEST = 20
-"""Points of which some can be held out."""
+"""Minimum number of points for holding some out."""
 RIDGES = (DISTINCT, 1e-6, 1e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2)
-"""Where the span is cut: singular values that count, in shares of the largest."""
+"""Candidate cuts of the span: smallest singular values that count, relative to the largest."""
 MARGIN = 10.0
-"""Eigenvalues within so many standard errors of zero hardly count."""
+"""Number of standard errors from zero below which eigenvalues hardly count."""
 
 
 @dataclass(frozen=True, eq=False)
 class Verdict:
-    """What held-out points say about one candidate.
+    """Score of one candidate on held-out points.
 
     Attributes:
-        ridge: where the span was cut.
+        ridge: cut of the span.
         eigenvalues: (k,) mu_j, zero for functions that the span does not have.
-        errors: (k,) their standard errors, infinite for those.
+        errors: (k,) standard errors of the eigenvalues, infinite for missing functions.
         residual: mean relative distance of phi_j and T phi_j / mu_j at the held-out points.
 
     """
@@ -56,24 +56,24 @@ class Verdict:
     residual: float
 
 
-class HeldOut:
-    """A Gram matrix whose points are in two groups, those to fit and those to judge by.
+class HeldOutGram:
+    """A Gram matrix whose points are split into a fitting group and a judging group.
 
-    Nothing of the matrix is copied: points that are held out have probability zero.
+    The matrix is not copied: held-out points get probability zero.
 
     Args:
-        operator: of the matrix.
-        generator: draws the points that are held out, of those with any weight.
+        operator: operator of the matrix.
+        generator: draws the held-out points from those with non-zero weight.
 
     Attributes:
-        rows: numbers of the points that judge.
-        p: (n,) the measure of the others.
+        rows: indices of the judging points.
+        p: (n,) measure of the others.
 
     Example::
 
-        held_out = HeldOut(operator, torch.Generator().manual_seed(0))
+        held_out = HeldOutGram(operator, torch.Generator().manual_seed(0))
         verdicts = held_out.judge(span, k=4)
-        solve(span, operator, 4, scale, seed=0, ridge=best(verdicts).ridge)
+        solve(span, operator, 4, scale, seed=0, ridge=best_verdict(verdicts).ridge)
 
     """
 
@@ -87,7 +87,7 @@ class HeldOut:
         self.operator = MatrixOperator(operator.x, operator.gram, self.p)
 
     def judge(self, span: Span, k: int) -> list[Verdict]:
-        """One verdict for every cut of the span that leaves as many functions as there can be, up to k."""
+        """Return one verdict per cut of the span that leaves as many functions as possible, up to k."""
         H = span(self.operator.x)
         basis, singular = orthonormal(H, self.p, DISTINCT)
         values = H @ basis
@@ -104,7 +104,7 @@ class HeldOut:
         return verdicts
 
     def training(self) -> MatrixOperator:
-        """The matrix between the points that are not held out."""
+        """Return the matrix between the points that are not held out."""
         return self.operator.restrict(self.p.nonzero().flatten())
 
     def _verdict(self, ridge: float, phi: Tensor, image: Tensor, k: int) -> Verdict:
@@ -120,8 +120,8 @@ class HeldOut:
         return Verdict(ridge, eigenvalues, errors, float(residual))
 
 
-def best(verdicts: Sequence[Verdict]) -> Verdict:
-    """The first verdict with the largest score."""
+def best_verdict(verdicts: Sequence[Verdict]) -> Verdict:
+    """Return the first verdict with the largest score."""
     noise = min(float(verdict.errors.min()) for verdict in verdicts)
     offset = max(MARGIN * noise, 1e-300)
     return max(verdicts, key=lambda verdict: float((verdict.eigenvalues.clamp_min(0) + offset).log().sum()))

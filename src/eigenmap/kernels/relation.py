@@ -1,4 +1,4 @@
-"""What an estimator's `kernel` parameter means: operators for alignment and batches for training, from one place."""
+"""Interpretation of an estimator's `kernel` parameter: operators for alignment and batches for training."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from torch import Tensor
 
 from eigenmap.core.batch import Batch
 from eigenmap.core.errors import EigenmapError
-from eigenmap.kernels.train import Batches
 from eigenmap.relations.kernel import KERNELS, PROBE, Kernel, KernelBlocks, evenly, gram_matrix, kernel_function
 from eigenmap.relations.neighbours import NeighbourGraph
 from eigenmap.relations.operator import KernelOperator, MatrixOperator, Operator
+from eigenmap.training.loop import Relation
 
 NEIGHBOURS = "neighbours"
 PRECOMPUTED = "precomputed"
 
 
 @dataclass(frozen=True)
-class Relation:
-    """Points, their measure, and how they are related: exactly one of `kernel`, `gram` and `graph`.
+class KernelRelation:
+    """Points, their measure and their relation: exactly one of `kernel`, `gram` and `graph`.
 
     Attributes:
-        x: (n, d) points, as the user gave them.
+        x: (n, d) points, as given by the user.
         p: (n,) probabilities.
-        weighted: whether those are unequal.
-        total: the sum of the weights that became probabilities; n where there were none.
-        kernel: a function of two batches of points.
-        gram: a matrix between all points.
-        graph: of nearest neighbours.
+        weighted: whether the probabilities are unequal.
+        total: sum of the weights that became probabilities; n without weights.
+        kernel: function of two batches of points.
+        gram: matrix between all points.
+        graph: graph of nearest neighbours.
 
     """
 
@@ -44,11 +44,11 @@ class Relation:
     graph: NeighbourGraph | None = None
 
     def __len__(self) -> int:
-        """Count the points."""
+        """Return the number of points."""
         return len(self.x)
 
     def operator(self, rows: Tensor | None = None) -> Operator:
-        """T in float64 over all points, or over those with the numbers `rows` where the kernel is a function."""
+        """Return T in float64 over all points, or over the points `rows` if the kernel is a function."""
         if self.graph is not None:
             return self.graph.operator()
         if self.gram is not None:
@@ -58,14 +58,14 @@ class Relation:
             return KernelOperator(self.x.double(), self.kernel, self.p)
         return KernelOperator(self.x[rows].double(), self.kernel, self.p[rows] / self.p[rows].sum())
 
-    def batches(self, rows: Tensor | None, batch_size: int, seed: int, dtype: torch.dtype) -> Batches:
-        """Small random blocks of the points with the numbers `rows` (all for None); edges for a graph."""
+    def batches(self, rows: Tensor | None, batch_size: int, seed: int, dtype: torch.dtype) -> Relation:
+        """Return small random blocks of the points `rows` (None: all); edges for a graph."""
         if self.graph is not None:
             return self.graph
         x, p = (self.x, self.p) if rows is None else (self.x[rows], self.p[rows])
         kernel: Any = self.kernel
         weighted = self.weighted
-        if self.gram is not None:  # stays as it is: points that are not among the rows are never drawn
+        if self.gram is not None:  # not copied: points outside the rows are never drawn
             x, kernel, weighted = self.x, self.gram, weighted or rows is not None
             p = p if rows is None else torch.zeros_like(self.p).index_copy(0, rows, p)
         weights = p if weighted else None
@@ -75,17 +75,17 @@ class Relation:
 
 
 class Blocks:
-    """Blocks of a kernel between random points and themselves: all pairs of a batch count, and signs stay.
+    """Blocks of a kernel between random points and themselves: all pairs of a batch count, and signs are kept.
 
-    A block between two independent draws has no bias, but a quarter of the pairs for as many points; the pairs of a
-    point with itself only add a multiple of the identity, which changes no eigenfunction.
+    A block between two independent draws is unbiased but has a quarter of the pairs for the same number of points; the
+    pairs of a point with itself only add a multiple of the identity, which changes no eigenfunction.
     """
 
     def __init__(self, blocks: KernelBlocks) -> None:
         self.blocks = blocks
 
     def batch(self, step: int) -> Batch:
-        """The block of this step; a function of the seed and the step."""
+        """Return the block of this step, a function of the seed and the step."""
         rows, _ = self.blocks.draw(step)
         x, _, kernel = self.blocks.between(rows, rows)
         return Batch(x, x, kernel)
@@ -99,38 +99,38 @@ def make_relation(
     gram: Any,
     seed: int,
     edges: int,
-) -> Relation:
-    """Read the parameters of an estimator; `gram` is the matrix of a precomputed kernel."""
+) -> KernelRelation:
+    """Build a relation from the parameters of an estimator; `gram` is the matrix of a precomputed kernel."""
     n = len(x)
     p = torch.full((n,), 1 / n, dtype=torch.float64) if weights is None else (weights / weights.sum()).double()
     p = p.to(x.device)
     weighted = weights is not None and bool((weights != weights[0]).any())
     total = float(n if weights is None else weights.sum())
     if isinstance(kernel, str) and kernel == PRECOMPUTED:
-        return Relation(x, p, weighted, total, gram=gram_matrix(gram, n).to(x.device))
+        return KernelRelation(x, p, weighted, total, gram=gram_matrix(gram, n).to(x.device))
     if isinstance(kernel, str) and kernel == NEIGHBOURS:
         if weighted:
-            raise EigenmapError('kernel="neighbours" has a measure of its own, the degrees; give no sample_weight.')
+            raise EigenmapError('kernel="neighbours" is measured by node degree; it does not take sample_weight.')
         params = neighbour_params(kernel_params)
         count = params.get("n_neighbors", min(15, n - 1))
         graph = NeighbourGraph(x.double(), count, seed=seed, batch_size=edges)
-        return Relation(x, graph.operator().p, True, total, graph=graph)
+        return KernelRelation(x, graph.operator().p, True, total, graph=graph)
     if not callable(kernel) and kernel not in KERNELS:
         known = ", ".join([*KERNELS, PRECOMPUTED, NEIGHBOURS])
-        raise EigenmapError(f"There is no kernel {kernel!r}; choose one of {known} or give a function.")
-    return Relation(x, p, weighted, total, kernel=tried_kernel(x, kernel, kernel_params))
+        raise EigenmapError(f"Unknown kernel {kernel!r}; choose one of {known} or give a function.")
+    return KernelRelation(x, p, weighted, total, kernel=tried_kernel(x, kernel, kernel_params))
 
 
 def tried_kernel(x: Tensor, kernel: Any, kernel_params: Mapping[str, Any] | None) -> Kernel:
-    """The kernel as a function, tried on some of the points; an error says what is wrong with it."""
+    """Return the kernel as a function, tested on some of the points; raise an error that explains a failure."""
     function = kernel_function(kernel, kernel_params)
-    # Twice the first point, for there may be no other.
+    # The first point twice, since there may be no other.
     KernelBlocks(torch.cat([x[:1], evenly(x, PROBE)]).double(), kernel, kernel_params=kernel_params)
     return function
 
 
 def neighbour_params(kernel_params: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Parameters of the graph of neighbours, by names that it knows."""
+    """Validate the parameters of the neighbour graph."""
     params = dict(kernel_params or {})
     unknown = sorted(set(params) - {"n_neighbors", "laplacian"})
     if unknown:
@@ -139,9 +139,9 @@ def neighbour_params(kernel_params: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def one_row_each(x: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Different points in sorted order, each with the sum of its weights; none of weight zero.
+    """Return distinct points in sorted order with their summed weights, without points of weight zero.
 
-    So a fit to few points depends neither on their order nor on whether a point came twice or with weight two.
+    A fit to few points then depends neither on their order nor on whether a point is repeated or has weight two.
     """
     weights = torch.ones(len(x), dtype=torch.float64) if weights is None else weights.double().cpu()
     kept = weights > 0

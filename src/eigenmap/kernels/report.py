@@ -1,4 +1,4 @@
-"""What is said about the eigenvalues that were found: judged on other points, grouped, compared with the strength."""
+"""Assessment of eigenvalues: on other points, by degenerate group, relative to the objective's strength."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from eigenmap.objectives import NeuralEF
 from eigenmap.relations.operator import Operator
 
 FEWEST_POINTS = 4
-"""Points for each function that it takes to judge all functions together."""
+"""Points per function required to judge all functions together."""
 
 
 def judge(functions: Callable[[Tensor], Tensor], operator: Operator) -> Tensor:
-    """Eigenvalues of given functions on points that had no part in choosing them.
+    """Return eigenvalues of given functions on points that had no part in choosing them.
 
     With C = E[phi phi^T] and A = E[phi T phi^T] on those points,
 
         mu_j = (C^-1 A C^-1)_jj C_jj
 
-    For true eigenfunctions A = C diag(mu) C + (the modes that are missing). So the ones that are there do not disturb
-    each other, though on n points they are orthogonal only up to n^-1/2: a plain Rayleigh quotient A_jj / C_jj adds
-    mu_1 / n to all of them. The missing modes add E[residual kernel(x, x)] / n, which is subtracted: pairs of a point
-    with itself. A graph of neighbours has T phi_j = mu_j phi_j whatever points there are, and no such pairs: there
-    the plain quotient is the eigenvalue.
+    For true eigenfunctions A = C diag(mu) C + (missing modes). The functions therefore do not disturb each other,
+    although on n points they are orthogonal only up to n^-1/2: a plain Rayleigh quotient A_jj / C_jj adds mu_1 / n to
+    all of them. The missing modes add E[residual kernel(x, x)] / n from pairs of a point with itself, which is
+    subtracted. A graph of neighbours satisfies T phi_j = mu_j phi_j on any points and has no such pairs: there the
+    plain quotient is the eigenvalue.
     """
     phi, p = functions(operator.x), operator.p[:, None]
     C, A = (p * phi).T @ phi, (p * phi).T @ operator.apply(phi)
@@ -38,7 +38,7 @@ def judge(functions: Callable[[Tensor], Tensor], operator: Operator) -> Tensor:
         plain: Tensor = A.diagonal() / C.diagonal().clamp_min(1e-300)
         return plain
     diagonal = operator.diagonal()
-    if len(phi) < FEWEST_POINTS * phi.shape[1]:  # too few to tell the functions apart: each by itself
+    if len(phi) < FEWEST_POINTS * phi.shape[1]:  # too few to separate the functions: judge each by itself
         own = (p.square() * phi.square() * diagonal[:, None]).sum(0)
         across = (A.diagonal() - own) / (1 - p.square().sum()).clamp_min(1e-12)
         quotients: Tensor = across / C.diagonal().clamp_min(1e-300)
@@ -58,7 +58,7 @@ def judge(functions: Callable[[Tensor], Tensor], operator: Operator) -> Tensor:
 
 
 def judge_by_halves(span: Span, operator: Operator, k: int, scale: Tensor, seed: int, ridge: float) -> Tensor:
-    """Eigenvalues of a last layer solved on one half of the points and judged on the other, both ways, averaged."""
+    """Return eigenvalues of a last layer solved on one half of the points, judged on the other, averaged both ways."""
     order = torch.randperm(len(operator.x), generator=torch.Generator().manual_seed(seed)).to(operator.x.device)
     halves = [operator.restrict(rows) for rows in order.tensor_split(2)]
     total = torch.zeros(k, dtype=torch.float64)
@@ -70,9 +70,9 @@ def judge_by_halves(span: Span, operator: Operator, k: int, scale: Tensor, seed:
 
 
 def size(operator: Operator) -> float:
-    """The sum of all eigenvalues, E|kappa(x, x)|; the root of that of their squares where kappa(x, x) is zero.
+    """Return the sum of all eigenvalues, E|kappa(x, x)|; the root of the sum of squares if kappa(x, x) is zero.
 
-    The adjacency of a graph without loops has zeros there, and the sum of its signed eigenvalues is zero.
+    The adjacency of a graph without loops has zeros there, and its signed eigenvalues sum to zero.
     """
     total = float(operator.p @ operator.diagonal().abs())
     if total == 0:
@@ -83,21 +83,21 @@ def size(operator: Operator) -> float:
 
 
 def _entries(K: Tensor, p: Tensor) -> tuple[Tensor, Tensor]:
-    """The entries of a sparse matrix and the probability of each."""
+    """Return the entries of a sparse matrix and the probability of each."""
     K = K.coalesce()
     i, j = K.indices()
     return K.values(), p[i] * p[j]
 
 
 def noise_floor(operator: Operator) -> float:
-    """About the standard error of a judged eigenvalue that is truly zero: the size of the kernel over n."""
+    """Return roughly the standard error of a judged eigenvalue that is zero: the size of the kernel over n."""
     return float(operator.p.square() @ operator.diagonal().abs())
 
 
 def smallest_eigenvalue(operator: Operator) -> float:
-    """A bound from below on the eigenvalues of T, as far as its points know: what the shift is chosen by.
+    """Return a lower bound on the eigenvalues of T estimated from its points, used to choose the shift.
 
-    The smallest eigenvalue of T over the points, less the noise floor: among more points there may be a smaller one.
+    It is the smallest eigenvalue of T over the points minus the noise floor: more points may have a smaller one.
     """
     from scipy.sparse.linalg import LinearOperator, eigsh
 
@@ -112,22 +112,22 @@ def smallest_eigenvalue(operator: Operator) -> float:
         lowest = float(torch.linalg.eigvalsh((matrix + matrix.T) / 2)[0])
     else:
         symmetric = LinearOperator((n, n), matvec=apply, matmat=apply, dtype=np.float64)
-        # An upper bound that converges from above, to the tolerance: subtract it.
+        # The estimate converges from above, up to the tolerance, which is subtracted.
         value = float(eigsh(symmetric, k=1, which="SA", tol=1e-3, return_eigenvectors=False, v0=np.ones(n))[0])
         lowest = value - 1e-3 * abs(value)
-    # Rounding makes the zeros of a positive kernel negative; they are no reason for a shift.
+    # Rounding makes the zeros of a positive kernel negative; that requires no shift.
     return lowest - noise_floor(operator) if lowest < -1e-9 * float(operator.diagonal().abs().max()) else 0.0
 
 
 def groups(eigenvalues: Tensor, n: int, components: int = 0) -> list[list[int]]:
-    """Numbers of the components whose eigenvalues n points cannot tell apart, a list for each group.
+    """Return groups of components whose eigenvalues n points cannot separate.
 
-    Neighbours in the spectrum belong together if they differ by less than 2 / sqrt(n) of the larger one (the standard
-    error of an eigenvalue is of the order of sqrt(2 / n)), and by 1 % at least. Inside a group only the space is
-    determined: its functions may come in any rotation.
+    Adjacent eigenvalues belong together if they differ by less than 2 / sqrt(n) of the larger one (the standard error
+    of an eigenvalue is of the order of sqrt(2 / n)), but at least 1 %. Within a group only the space is determined: its
+    functions may come in any rotation.
 
-    A graph of neighbours has its eigenvalues just below 1, where all are near to each other: those of the Laplacian,
-    1 - mu, are compared. It has the eigenvalue 1 once for each of its components.
+    A graph of neighbours has its eigenvalues close together just below 1, so those of the Laplacian, 1 - mu, are
+    compared. The eigenvalue 1 occurs once per connected component.
     """
     tolerance = max(0.01, 2 / math.sqrt(n))
     found: list[list[int]] = []
@@ -142,7 +142,7 @@ def groups(eigenvalues: Tensor, n: int, components: int = 0) -> list[list[int]]:
 
 
 def warn_of_weak_alpha(objective: nn.Module, eigenvalues: Tensor, floor: float, unit: float) -> None:
-    """Warn if a fixed alpha cannot order the modes that stand out of the noise, and say which number would."""
+    """Warn if a fixed alpha cannot order the modes above the noise, and say which value could."""
     if not isinstance(objective, NeuralEF) or not objective.ordered:
         return
     real = eigenvalues[eigenvalues.abs() > floor] / unit

@@ -1,4 +1,4 @@
-"""A random sample, of fixed size, of all points that ever came by."""
+"""Reservoir: a random sample of fixed size from a stream of points."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from torch import Tensor
 
 
 class Reservoir:
-    """Every point seen so far is in the sample with equal probability, or the likelier the more it weighs.
+    """A sample in which every point seen so far is equally likely, or likelier the larger its weight.
 
     Each point gets the key log(u) / w with u uniform in (0, 1), and the points with the largest keys stay [1]. Given
-    the largest key c that was dropped, a point stays with probability 1 - exp(w c); so those that did stay stand for
+    the largest dropped key c, a point stays with probability 1 - exp(w c), so that each remaining point represents
 
         w / (1 - exp(w c))
 
-    each, an unbiased estimate of the measure of all points [2]; w itself while nothing was dropped.
+    an unbiased estimate of the measure of all points [2]; it is w itself while nothing has been dropped.
 
     [1] Efraimidis, Spirakis: Weighted random sampling with a reservoir, 2006.
     [2] Cohen, Kaplan: Summarizing data using bottom-k sketches, 2007.
@@ -38,14 +38,14 @@ class Reservoir:
         self.dropped = -math.inf
 
     def __len__(self) -> int:
-        """Count the points in the sample."""
+        """Return the number of points in the sample."""
         return len(self.points)
 
     def add(self, x: Tensor, weights: Tensor, generator: torch.Generator) -> None:
-        """Let more points come by; those of weight zero never enter."""
+        """Add more points of the stream; those of weight zero never enter."""
         w = weights.double().cpu()
         present = w > 0
-        if not bool(present.all()):  # a copy of all points is not made for nothing
+        if not bool(present.all()):  # avoids copying all points needlessly
             w, x = w[present], x[present.to(x.device)]
         keys = torch.cat([self.keys, torch.rand(len(w), generator=generator, dtype=torch.float64).log() / w])
         self.seen += len(x)
@@ -58,5 +58,5 @@ class Reservoir:
         self.points = points[kept.to(x.device)].clone()
 
     def measure(self) -> Tensor:
-        """How much of the weight of all points ever seen each of the kept ones stands for."""
+        """Return the share of the total weight ever seen that each kept point represents."""
         return self.weights / -torch.expm1(self.weights * self.dropped)

@@ -1,18 +1,18 @@
-r"""From the hidden layer of a network to ordered eigenfunctions: Rayleigh-Ritz, then least squares where it is free.
+r"""Rayleigh-Ritz: from the hidden layer of a network to ordered eigenfunctions.
 
-The last layer of a network is linear, so it need not be trained: among all functions h(x) W of the hidden layer h the
+The last layer of a network is linear and need not be trained: among all functions h(x) W of the hidden layer h, the
 best approximations of the eigenfunctions of T have a closed form. Two steps, in float64, on one joint block of points:
 
 1. Rayleigh-Ritz. With an orthonormal basis Q of the hidden layer in L2(p), the eigenvectors of Q^T T Q give functions
    u_1, u_2, ... with signed eigenvalues mu_1 >= mu_2 >= ...
-2. An eigenfunction equals its own image: phi = T phi / mu, *everywhere*, also between the points and beyond them. So
-   the last layer is the least-squares fit of h(z) W to (T u_j)(z) / mu_j over the points and over probes z scattered
-   around them. Without the probes the fit is perfect at the points and wild where there are few of them
-   (`benchmarks/eigen_choices.py` compares the two).
+2. An eigenfunction equals its own image: phi = T phi / mu, *everywhere*, also between the points and beyond them. The
+last layer is therefore the least-squares fit of h(z) W to (T u_j)(z) / mu_j over the points and over probes z
+scattered around them. Without the probes, the fit is perfect at the points and erratic where there are few of them
+(`benchmarks/eigenfunctions/choices.py` compares the two).
 
 A k x k Rayleigh-Ritz step makes the fitted functions orthonormal and sorted again. They replace those of the first step
-if they leave a smaller residual as far from the points as new points fall. Where that is far (few points for their
-dimension), probes nearer to the points are tried too: a small span that has to reach everywhere is good nowhere.
+if they leave a smaller residual at the typical distance of new points. If that is large (few points for their
+dimension), probes nearer to the points are tried too: a small span that must reach everywhere is good nowhere.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ from eigenmap.core.errors import EigenmapError
 from eigenmap.relations.operator import Operator, uniform
 
 Span = Callable[[Tensor], Tensor]
-"""x (B, d) -> (B, m) functions, of which linear combinations are taken."""
+"""x (B, d) -> (B, m) functions to be combined linearly."""
 
 DISTINCT = 1e-8
-"""Directions of the hidden layer below this share of the largest are rounding."""
+"""Relative size below which directions of the hidden layer are rounding errors."""
 NEGLIGIBLE = 1e-12
-"""Eigenvalues below this share of the largest are zero."""
+"""Relative size below which eigenvalues are zero."""
 FITTED = 1e-8
-"""Singular values of the least-squares problem that count, in shares of the largest."""
+"""Relative size below which singular values of the least-squares problem are ignored."""
 NEAR = 0.25
-"""How far from the points the residual is measured, in standard deviations."""
+"""Distance from the points at which the residual is measured, in standard deviations."""
 SPREADS = (1.0, 0.5)
-"""How far probes are scattered, in standard deviations of each coordinate; beyond the first where points are sparse."""
+"""Spread of the probes in standard deviations per coordinate; those after the first apply where points are sparse."""
 PROBE_WEIGHT = 0.4
-"""Weight of all probes together; that of all points is 1."""
+"""Total weight of all probes; that of all points is 1."""
 FEWEST_PROBES, MOST_PROBES = 1024, 16_384
-"""Four for each point, within these bounds."""
+"""Limits on the number of probes, which is four per point."""
 
 
 @dataclass(frozen=True)
@@ -51,11 +51,11 @@ class Solution:
 
     Attributes:
         head: (m, r) coefficients.
-        eigenvalues: (r,) signed, largest first, on the points of the operator.
+        eigenvalues: (r,) signed, in descending order, on the points of the operator.
         residual: (r,) relative distance between phi_j and T phi_j / mu_j at probes near the points.
-        outside: (r,) the same as far from the points as new points fall; equal where those are near.
-        rank: number of eigenvalues that are not zero, of all that the span has.
-        spanned: number of functions of the span that the points can tell apart; the rank cannot be more.
+        outside: (r,) the same at the typical distance of new points; equal if that is small.
+        rank: number of non-zero eigenvalues in the span.
+        spanned: number of functions of the span that the points can separate, an upper bound on the rank.
 
     """
 
@@ -68,15 +68,15 @@ class Solution:
 
 
 def solve(span: Span, operator: Operator, k: int, scale: Tensor, seed: int, ridge: float = DISTINCT) -> Solution:
-    """The k leading eigenfunctions of `operator` inside `span`.
+    """Return the k leading eigenfunctions of `operator` inside `span`.
 
     Args:
-        span: functions of the points of the operator, as the network sees them.
+        span: functions of the points of the operator, as seen by the network.
         operator: T, in float64.
-        k: how many.
-        scale: (d,) spread of each coordinate: probes are scattered by so much.
-        seed: of the probes.
-        ridge: singular values of the span, in shares of the largest, that count; larger is smoother.
+        k: number of eigenfunctions.
+        scale: (d,) spread of each coordinate, by which probes are scattered.
+        seed: seed of the probes.
+        ridge: relative size below which singular values of the span are ignored; larger is smoother.
 
     """
     H = span(operator.x)
@@ -95,7 +95,7 @@ def solve(span: Span, operator: Operator, k: int, scale: Tensor, seed: int, ridg
         values, rotation, _ = rayleigh_ritz(H @ fitted, operator, ridge)
         fitted = fitted @ rotation
         remaining = _residual(span, fitted, values, operator, distance * scale, seed + 1)
-        # A span of few functions may not reach the probes, and would pay for them at the points.
+        # A span of few functions may not reach the probes, and fitting them would cost accuracy at the points.
         if len(values) == len(mu) and float(remaining.mean()) < float(outside.mean()):
             mu, head, outside = values, fitted, remaining
     residual = outside if distance == NEAR else _residual(span, head, mu, operator, NEAR * scale, seed + 1)
@@ -109,7 +109,7 @@ def _spreads(operator: Operator, distance: float) -> tuple[float, ...]:
 
 
 def rayleigh_ritz(H: Tensor, operator: Operator, ridge: float = DISTINCT) -> tuple[Tensor, Tensor, int]:
-    """Signed eigenvalues of T in the span of the columns of H, coefficients of the functions, dimension of the span.
+    """Return signed eigenvalues of T in the span of the columns of H, coefficients of the functions, span dimension.
 
     The functions are orthonormal in L2(p). Functions that T maps to zero are left out.
     """
@@ -125,13 +125,13 @@ def rayleigh_ritz(H: Tensor, operator: Operator, ridge: float = DISTINCT) -> tup
 
 
 def orthonormal(H: Tensor, p: Tensor, ridge: float = DISTINCT) -> tuple[Tensor, Tensor]:
-    """Coefficients (m, r) of an orthonormal basis of the columns of H in L2(p), and the singular values, falling.
+    """Return coefficients (m, r) of an orthonormal basis of the columns of H in L2(p), and the singular values.
 
-    Columns count alike, whatever their size. Directions below `ridge` of the largest singular value are left out.
+    Columns are normalised first. Directions below `ridge` times the largest singular value are left out.
     """
     rows = p.sqrt()[:, None] * H
     size = rows.norm(dim=0).clamp_min(torch.finfo(H.dtype).tiny)
-    # Singular values of the rows themselves: those of C = H^T P H would be squared, and half their digits lost.
+    # Singular values of the rows: those of C = H^T P H would be squared, losing half of their digits.
     R = torch.linalg.qr(rows / size, mode="r").R
     _, singular, Wt = torch.linalg.svd(R, full_matrices=False)
     keep = singular > ridge * singular[0]
@@ -141,19 +141,19 @@ def orthonormal(H: Tensor, p: Tensor, ridge: float = DISTINCT) -> tuple[Tensor, 
 def _fit_everywhere(
     span: Span, H: Tensor, operator: Operator, u: Tensor, mu: Tensor, scale: Tensor, seed: int
 ) -> Tensor:
-    """Least squares of span(z) W against (T u)(z) / mu over the points and over probes around them."""
+    """Fit span(z) W to (T u)(z) / mu by least squares over the points and over probes around them."""
     n = len(H)
     z = probes(operator, min(max(4 * n, FEWEST_PROBES), MOST_PROBES), scale, seed)
     targets = torch.cat([operator.apply(u), operator.at(z, u)]) / mu
     rows = torch.cat([H, span(z)])
     weight = torch.cat([operator.p, PROBE_WEIGHT * uniform(len(z)).to(operator.p)]).sqrt()[:, None]
-    # A user's kernel may not be defined off the data; such probes do not count.
+    # A user's kernel may be undefined away from the data; such probes are ignored.
     valid = targets.isfinite().all(1)
     return least_squares(rows[valid] * weight[valid], targets[valid] * weight[valid])
 
 
 def least_squares(rows: Tensor, targets: Tensor) -> Tensor:
-    """The smallest W that minimises |rows W - targets|, without the directions in which rows are rounding."""
+    """Return the smallest W that minimises |rows W - targets|, ignoring directions that are rounding errors."""
     size = rows.norm(dim=0).clamp_min(torch.finfo(rows.dtype).tiny)
     Q, R = torch.linalg.qr(rows / size)
     U, singular, Wt = torch.linalg.svd(R, full_matrices=False)
@@ -163,9 +163,9 @@ def least_squares(rows: Tensor, targets: Tensor) -> Tensor:
 
 
 def probes(operator: Operator, count: int, scale: Tensor, seed: int) -> Tensor:
-    """Points of the measure p, each moved by normal noise of size `scale`."""
+    """Draw points from p and move each by normal noise of size `scale`."""
     generator = torch.Generator().manual_seed(seed % 2**63)
-    # By the cumulated probabilities: torch.multinomial takes 2^24 points at most.
+    # By cumulative probabilities: torch.multinomial is limited to 2^24 points.
     at = torch.rand(count, generator=generator, dtype=torch.float64)
     cumulated = operator.p.cumsum(0).cpu()
     drawn = torch.searchsorted(cumulated / cumulated[-1], at).clamp_max_(len(cumulated) - 1)
@@ -174,7 +174,7 @@ def probes(operator: Operator, count: int, scale: Tensor, seed: int) -> Tensor:
 
 
 def spacing(operator: Operator, scale: Tensor) -> float:
-    """Mean distance from a point to the nearest other one, in units of `scale`: so far off do new points fall."""
+    """Return the mean distance from a point to its nearest neighbour, in units of `scale`: typical for new points."""
     x = operator.x / scale
     if len(x) < 2:
         return 0.0
@@ -183,7 +183,7 @@ def spacing(operator: Operator, scale: Tensor) -> float:
 
 
 def _residual(span: Span, head: Tensor, mu: Tensor, operator: Operator, distance: Tensor, seed: int) -> Tensor:
-    # So far away in whatever direction: in many dimensions noise adds up.
+    # The total distance is fixed: in many dimensions the noise of the coordinates adds up.
     near = distance / operator.x.shape[1] ** 0.5
     z = probes(operator, 1024, near, seed) if operator.extends else operator.x
     phi = span(operator.x) @ head
@@ -196,6 +196,6 @@ def _residual(span: Span, head: Tensor, mu: Tensor, operator: Operator, distance
 
 
 def _signs(values: Tensor) -> Tensor:
-    """Eigenfunctions have no sign: make each positive where it is largest, so that equal fits give equal codes."""
+    """Return signs that make each function positive where it is largest, so that equal fits give equal codes."""
     largest = values.gather(0, values.abs().argmax(0, keepdim=True))
     return torch.where(largest < 0, -1.0, 1.0).to(values)

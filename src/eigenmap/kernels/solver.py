@@ -1,4 +1,4 @@
-"""The solver behind `NeuralEigenmap`: training of the hidden layers, then the last layer in closed form."""
+"""Solver behind `NeuralEigenmap`: training of the hidden layers, then a closed-form last layer."""
 
 from __future__ import annotations
 
@@ -13,27 +13,28 @@ from eigenmap.core.batch import Batch
 from eigenmap.core.errors import EigenmapError
 from eigenmap.kernels import report
 from eigenmap.kernels.functions import Functions, Standardise, make_network, shared_width
-from eigenmap.kernels.hold_out import FEWEST, HeldOut, Verdict, best
-from eigenmap.kernels.relation import Relation
+from eigenmap.kernels.hold_out import FEWEST, HeldOutGram, Verdict, best_verdict
+from eigenmap.kernels.relation import KernelRelation
 from eigenmap.kernels.reservoir import Reservoir
 from eigenmap.kernels.ritz import DISTINCT, Solution, solve
-from eigenmap.kernels.train import Batches, Trainer, WholeBatch, make_objective, takes_weights
+from eigenmap.kernels.train import Trainer, WholeBatch, make_objective, takes_weights
 from eigenmap.objectives import shift_for
 from eigenmap.relations.kernel import PROBE, evenly
 from eigenmap.relations.operator import KernelOperator, MatrixOperator, Operator
+from eigenmap.training.loop import Relation
 
 GAINS = (1.0, 3.0)
-"""Steepness of the first layer: both are tried before training, the better one stays. Few coordinates need more."""
+"""Steepness of the first layer: each is tried before training and the better one kept. Few coordinates need more."""
 ROUND = 100
-"""Steps between two looks at the residual, where every step sees all points."""
+"""Steps between two measurements of the residual, if every step uses all points."""
 STEPS = 300
-"""Steps of training unless told otherwise."""
+"""Default number of training steps."""
 TRIAL = 1024
-"""Points on which the first layer is chosen."""
+"""Number of points on which the first layer is chosen."""
 SINGLE = 5e-4
-"""Error of the kernel in float32, in shares of its largest value, with which blocks may be made in it."""
+"""Relative float32 error of the kernel up to which blocks are computed in float32."""
 WIDEST_SPAN = 2**25
-"""Numbers in the span over all points of a Gram matrix (256 MB); beyond, psi stands in for the hidden layer."""
+"""Maximum size of the span over all points of a Gram matrix (256 MB); beyond it, psi replaces the hidden layer."""
 
 
 @dataclass(frozen=True)
@@ -53,8 +54,8 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Found:
-    """What a fit reports: see the attributes of `NeuralEigenmap`; `narrow` if the network limits the rank."""
+class FitReport:
+    """Result of a fit: see the attributes of `NeuralEigenmap`; `narrow` if the network limits the rank."""
 
     eigenvalues: Tensor
     held_out_eigenvalues: Tensor
@@ -65,18 +66,18 @@ class Found:
 
 
 def n_outputs(n_components: int, span_psi: bool) -> int:
-    """Outputs of the network: more than the functions asked for, as the last ones of a span are always the worst."""
+    """Return the number of network outputs, larger than requested because the last ones of a span are the worst."""
     return n_components + (0 if span_psi else max(8, n_components // 2))
 
 
 class Solver:
-    """One fit: begin, train, align; or begin, and then steps on batches as they come."""
+    """One fit: begin, train, align; or begin, and then take steps on incoming batches."""
 
-    def __init__(self, settings: Settings, relation: Relation, seed: int) -> None:
+    def __init__(self, settings: Settings, relation: KernelRelation, seed: int) -> None:
         self.settings, self.seed = settings, seed
         self.generator = torch.Generator().manual_seed(seed)
         standardise = Standardise(relation.x, relation.p)
-        # Probes of a graph stay as near to the points as its edges are long; else as far as the points are apart.
+        # Probes of a graph stay within the length of its edges; otherwise within the distance between points.
         spacing = None if relation.graph is None else relation.graph.spacing / relation.x.shape[1] ** 0.5
         self.scale = standardise.scale if spacing is None else torch.full_like(standardise.scale, spacing)
         some = relation.kernel is not None and len(relation) > TRIAL
@@ -95,7 +96,7 @@ class Solver:
         else:
             self.functions, first, self.verdict = self._choose(self.held_out, candidates)
             self.ridge, self.good_enough = self.verdict.ridge, self._is_good(self.verdict.residual)
-        self.first = None if some else first  # already the solution on all points, unless there is training
+        self.first = None if some else first  # already the solution on all points, unless training follows
         self.dtype = _training_dtype(relation, standardise, settings.batch_size)
         self.reservoir = Reservoir(2 * settings.reference_size)
         unit = float(first.eigenvalues.abs().max())
@@ -105,7 +106,7 @@ class Solver:
         self.trainer = self._make_trainer(self.functions)
         self.others = [functions for functions, _ in candidates if functions is not self.functions]
 
-    def fit(self, relation: Relation) -> Found:
+    def fit(self, relation: KernelRelation) -> FitReport:
         """Train on a relation and align."""
         n, capacity = len(relation), self.settings.reference_size
         order = torch.randperm(n, generator=self.generator).to(relation.x.device)
@@ -125,13 +126,13 @@ class Solver:
             training = training if self.held_out is None else self.held_out.p.nonzero().flatten()
             self._train_on_blocks(relation.batches(training, self.settings.batch_size, self.seed, self.dtype), n)
             if self.held_out is not None:
-                self.ridge = best(self.held_out.judge(self.functions.span, self.settings.n_components)).ridge
+                self.ridge = best_verdict(self.held_out.judge(self.functions.span, self.settings.n_components)).ridge
         if relation.kernel is not None:
             self.reservoir.add(relation.x, relation.p * relation.total, self.generator)
         return self.align(operator, None if judging is None else relation.operator(judging), solution)
 
-    def partial(self, relation: Relation) -> None:
-        """One pass of steps over new points, each together with as many old ones as fill a batch."""
+    def partial(self, relation: KernelRelation) -> None:
+        """Take one pass of steps over new points, filling each batch with old ones."""
         n, size = len(relation), self.settings.batch_size
         assert relation.kernel is not None
         kept = self.reservoir.measure()
@@ -147,8 +148,8 @@ class Solver:
                 self.trainer.step(whole.batch(0), self.functions.standardise, root)
         self.reservoir.add(relation.x, relation.p * relation.total, self.generator)
 
-    def align_reservoir(self, kernel: Any) -> Found:
-        """Align on the points kept of all that came by; those beyond the reference block judge."""
+    def align_reservoir(self, kernel: Any) -> FitReport:
+        """Align on the points kept from the stream; those beyond the reference block judge."""
         points, measure = self.reservoir.points.double(), self.reservoir.measure()
         order = torch.randperm(len(points), generator=torch.Generator().manual_seed(self.seed))
         reference, rest = order[: self.settings.reference_size], order[self.settings.reference_size :]
@@ -159,14 +160,14 @@ class Solver:
 
         return self.align(operator(reference), operator(rest) if len(rest) > 1 else None)
 
-    def align(self, operator: Operator, judging: Operator | None, solution: Solution | None = None) -> Found:
-        """Solve the last layer on the reference block, unless that was done; judge it elsewhere."""
+    def align(self, operator: Operator, judging: Operator | None, solution: Solution | None = None) -> FitReport:
+        """Solve the last layer on the reference block, unless it is solved already; judge it elsewhere."""
         k, functions = self.settings.n_components, self.functions
         solution = solution or self._solve(operator)
         functions.head, mu = solution.head, solution.eigenvalues
         if judging is not None:
             held_out = report.judge(functions, judging)
-            # As many points judge as solved: now they say more than those that were fitted.
+            # As many points judge as solved: their estimate is now better than that of the fitted points.
             mu = held_out if len(judging.x) >= len(operator.x) else mu
         elif len(operator.x) >= 4:
             held_out = report.judge_by_halves(functions.span, operator, k, self.scale, self.seed, self.ridge)
@@ -178,7 +179,7 @@ class Solver:
         report.warn_of_weak_alpha(self.trainer.objective, mu, report.noise_floor(operator), self.trainer.unit)
         groups = report.groups(mu, len(operator.x), operator.components)
         narrow = solution.rank == solution.spanned < len(operator.x)
-        return Found(mu, held_out.to(mu)[order], solution.residual[order], groups, solution.rank, narrow)
+        return FitReport(mu, held_out.to(mu)[order], solution.residual[order], groups, solution.rank, narrow)
 
     def _solve(self, operator: Operator) -> Solution:
         return solve(self.functions.span, operator, self.settings.n_components, self.scale, self.seed, self.ridge)
@@ -202,16 +203,16 @@ class Solver:
         return int(self.settings.network_params.get("width", shared_width(self.settings.n_components)))
 
     def _badness(self, solution: Solution) -> float:
-        """Mean residual over the functions asked for; one that is missing counts 1."""
+        """Return the mean residual over the requested functions; a missing one counts 1."""
         missing = self.settings.n_components - len(solution.outside)
         return float(solution.outside.clamp_max(1.0).sum()) + missing
 
     def _choose(
-        self, held_out: HeldOut, candidates: list[tuple[Functions, Solution]]
+        self, held_out: HeldOutGram, candidates: list[tuple[Functions, Solution]]
     ) -> tuple[Functions, Solution, Verdict]:
-        """The candidate that held-out points of a Gram matrix find best, and what they say."""
+        """Return the candidate that held-out points of a Gram matrix score best, and its verdict."""
         verdicts = [held_out.judge(functions.span, self.settings.n_components) for functions, _ in candidates]
-        winner = best([verdict for found in verdicts for verdict in found])
+        winner = best_verdict([verdict for found in verdicts for verdict in found])
         number = next(i for i, found in enumerate(verdicts) if winner in found)
         return *candidates[number], winner
 
@@ -220,7 +221,7 @@ class Solver:
         return isinstance(self.settings.objective, str) and self.settings.objective == "auto"
 
     def _is_good(self, residual: float) -> bool:
-        """Whether there is nothing left to train for; an objective of the user's choice is always trained."""
+        """Tell whether training can stop; an objective of the user's choice is always trained."""
         return self._auto and residual < self.settings.tol
 
     def _objective_options(self, trial: Operator, unit: float) -> dict[str, Any]:
@@ -230,9 +231,9 @@ class Solver:
         return options
 
     def _train_on_all(self, operator: Operator) -> Solution:
-        """Exact steps in float64, in rounds, until the residual is small; the best round stays and is solved.
+        """Take exact steps in float64, in rounds, until the residual is small; keep and solve the best round.
 
-        With an objective of the user's choice all steps are taken, and the last ones stay.
+        With an objective of the user's choice, all steps are taken and the last state is kept.
         """
         best, limit = self.first or self._solve(operator), self._limit
         if limit == 0 or self._is_good(float(best.outside.mean())):
@@ -249,7 +250,7 @@ class Solver:
         return best
 
     def _first_round(self, whole: WholeBatch, operator: Operator) -> Solution:
-        """A round from every first layer, and the best after it stays: before training one cannot tell."""
+        """Take one round from every first layer and keep the best, which cannot be predicted before training."""
         tried = []
         for functions in (self.functions, *(self.others if self._auto else ())):
             self.functions, self.trainer = functions, self._make_trainer(functions)
@@ -265,8 +266,8 @@ class Solver:
         network = copy.deepcopy(functions.network).to(self.dtype)
         return Trainer(network, self.objective, self.settings.learning_rate, self.unit)
 
-    def _train_held_out(self, held_out: HeldOut, verdict: Verdict) -> None:
-        """Exact steps on the points that are not held out, in rounds, as long as those that are find it better."""
+    def _train_held_out(self, held_out: HeldOutGram, verdict: Verdict) -> None:
+        """Take exact steps on the points that are not held out, in rounds, while the held-out ones improve."""
         verdicts, limit = [verdict], self._limit
         if limit == 0 or self._is_good(verdict.residual):
             return
@@ -275,7 +276,7 @@ class Solver:
             self._round(whole, limit)
             found = held_out.judge(self.functions.span, self.settings.n_components)
             verdicts = [*verdicts, *found] if self._auto else found
-            verdict = best(verdicts)
+            verdict = best_verdict(verdicts)
             if verdict not in found:
                 break
             self.ridge, kept = verdict.ridge, self._weights()
@@ -291,14 +292,14 @@ class Solver:
         return copy.deepcopy(self.functions.network.state_dict())
 
     def _round(self, whole: WholeBatch, limit: int) -> None:
-        """Some steps along one cosine; all there may be, for an objective of the user's choice."""
+        """Take some steps along one cosine schedule, or all of them for an objective of the user's choice."""
         steps = min(ROUND if self._auto else limit, limit - self.trainer.steps)
         for step in range(steps):
             self.trainer.anneal(step / steps)
             self.trainer.step(whole.batch(step), self.functions.standardise, whole.root)
         self._copy_trained()
 
-    def _train_on_blocks(self, batches: Batches, n: int) -> None:
+    def _train_on_blocks(self, batches: Relation, n: int) -> None:
         limit = self.settings.max_steps
         steps = max(STEPS, -(-n // self.settings.batch_size)) if limit is None else limit
         for step in range(steps):
@@ -314,20 +315,20 @@ class Solver:
         self.functions.network.load_state_dict(self.trainer.network.state_dict())
 
 
-def _training_dtype(relation: Relation, standardise: Standardise, batch_size: int) -> torch.dtype:
-    """float64 where all points are one batch, or where float32 would round away how they differ; else float32."""
+def _training_dtype(relation: KernelRelation, standardise: Standardise, batch_size: int) -> torch.dtype:
+    """Return float64 if all points are one batch or float32 would lose their differences; else float32."""
     rounding = standardise.mean.abs() / standardise.scale * torch.finfo(torch.float32).eps
     if len(relation) <= batch_size or bool((rounding > 1e-4).any()) or _kernel_rounds(relation):
         return torch.float64
     return torch.float32
 
 
-def _kernel_rounds(relation: Relation) -> bool:
-    """Whether the kernel is another one in float32: points far apart for it, or a function that takes float64 only."""
+def _kernel_rounds(relation: KernelRelation) -> bool:
+    """Tell whether float32 changes the kernel: distant points, or a function that accepts only float64."""
     if relation.kernel is None:
         return False
     x = evenly(relation.x, PROBE)
-    y = x[1:]  # of a point and itself rounding may cancel, where both sides are the same matrix
+    y = x[1:]  # for a point and itself, rounding may cancel if both sides are the same matrix
     exact = relation.kernel(x.double(), y.double())
     try:
         single = relation.kernel(x.float(), y.float())
@@ -336,7 +337,7 @@ def _kernel_rounds(relation: Relation) -> bool:
     return not float((single - exact).abs().max()) < SINGLE * float(exact.abs().max())
 
 
-def _held_out(operator: Operator, relation: Relation, generator: torch.Generator) -> HeldOut | None:
-    """Some points of a Gram matrix, if they are enough."""
+def _held_out(operator: Operator, relation: KernelRelation, generator: torch.Generator) -> HeldOutGram | None:
+    """Hold out some points of a Gram matrix, if there are enough."""
     few = relation.gram is None or int((relation.p > 0).sum()) < FEWEST
-    return None if few or not isinstance(operator, MatrixOperator) else HeldOut(operator, generator)
+    return None if few or not isinstance(operator, MatrixOperator) else HeldOutGram(operator, generator)

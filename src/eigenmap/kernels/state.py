@@ -1,10 +1,10 @@
-"""The state of a solver after a fit, as numbers and tensors, and the solver made from them again.
+"""Serialisation of a fitted solver as numbers and tensors.
 
     numbers, tensors = solver_state(solver)
-    again = restore(solver.settings, numbers, tensors, path)       # evaluates, and trains on, as `solver` does
+    again = restore(solver.settings, numbers, tensors, path)       # evaluates and continues training like `solver`
 
-What only a running fit needs (the Gram matrix, candidates that lost) is left out. An objective or a network that is a
-module of the caller's own is in the settings; of a network the weights are here.
+What only a running fit needs (Gram matrix, rejected candidates) is left out. An objective or network that is the
+caller's own module is part of the settings; the weights of a network are stored here.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from eigenmap.description import (
 )
 from eigenmap.kernels.functions import Functions, Standardise, make_network
 from eigenmap.kernels.reservoir import Reservoir
-from eigenmap.kernels.solver import Found, Settings, Solver, n_outputs
+from eigenmap.kernels.solver import FitReport, Settings, Solver, n_outputs
 from eigenmap.kernels.train import Trainer, make_objective
 from eigenmap.saved import prefixed
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 DEEPEST = 1000
-"""Hidden layers of a network that is read, at most."""
+"""Maximum number of hidden layers of a network that is read."""
 
 _FLAG = ("true or false", lambda value: isinstance(value, bool))
 _NUMBERS: Checks = {
@@ -65,7 +65,7 @@ _FOUND: Checks = {
 
 
 def solver_state(solver: Solver) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """All that evaluating, judging and going on with training need."""
+    """Return everything needed to evaluate, judge and continue training."""
     trainer, reservoir, functions = solver.trainer, solver.reservoir, solver.functions
     numbers = {
         "seed": solver.seed,
@@ -96,8 +96,8 @@ def solver_state(solver: Solver) -> tuple[dict[str, Any], dict[str, Tensor]]:
     return numbers, {name: tensor.detach().cpu().clone() for name, tensor in tensors.items()}
 
 
-def found_state(found: Found, head: Tensor) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """The functions of the last layer, and what is said of them."""
+def found_state(found: FitReport, head: Tensor) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Return the functions of the last layer and their assessment."""
     numbers = {"rank": found.rank, "narrow": found.narrow, "groups": found.groups}
     tensors = {name: getattr(found, name) for name in ("eigenvalues", "held_out_eigenvalues", "residual")}
     return numbers, {
@@ -108,7 +108,7 @@ def found_state(found: Found, head: Tensor) -> tuple[dict[str, Any], dict[str, T
 def check_state(
     numbers: Mapping[str, Any], found: Mapping[str, Any] | None, tensors: Mapping[str, Tensor], d: int, path: Path
 ) -> None:
-    """Refuse numbers and tensors that no solver of points of d features has; weights of networks are not looked at."""
+    """Refuse numbers and tensors that no solver on d features has; network weights are not checked."""
     check_values(numbers, _NUMBERS, "solver.", path)
     shapes: dict[str, tuple[int, ...]] = dict.fromkeys(("standardise.mean", "standardise.scale", "scale"), (d,))
     n = len(tensors["reservoir.keys"]) if tensors.get("reservoir.keys", torch.tensor(0)).ndim == 1 else 0
@@ -118,7 +118,7 @@ def check_state(
         check_values(found, _FOUND, "found.", path)
         r = sum(len(group) for group in found["groups"])
         if [j for group in found["groups"] for j in group] != list(range(r)) or not r <= found["rank"]:
-            raise EigenmapError(f"{path} is damaged: found.groups and found.rank do not fit; fit the model again.")
+            raise EigenmapError(f"{path} is damaged: found.groups and found.rank do not match; fit the model again.")
         head = tensors.get("found.head", torch.tensor(0))
         shapes |= dict.fromkeys(("found.eigenvalues", "found.held_out_eigenvalues", "found.residual"), (r,))
         shapes["found.head"] = (head.shape[0] if head.ndim == 2 else 0, r)
@@ -126,10 +126,10 @@ def check_state(
     known = set(shapes) | {"generator", "kernel_probe", "known.x", "known.p"}
     for name, tensor in tensors.items():
         if name not in known and name.partition(".")[0] not in ("network", "trainer", "optimizer"):
-            raise EigenmapError(f"{weights} is damaged, or of a later version: this eigenmap knows no {name[:40]}.")
+            raise EigenmapError(f"{weights} is damaged or from a later version: unknown tensor {name[:40]}.")
         bad = tensor.isnan() if name == "reservoir.keys" else ~tensor.isfinite()
         if tensor.is_floating_point() and bool(bad.any()):
-            raise EigenmapError(f"{weights} holds NaN or infinity in {name}; fit the model again.")
+            raise EigenmapError(f"{weights} contains NaN or infinity in {name}; fit the model again.")
     for name, shape in shapes.items():
         require_shape(tensors, name, shape, weights)
     for name in ("standardise.scale", "scale", "reservoir.weights"):
@@ -140,7 +140,7 @@ def check_state(
 def require_shape(
     tensors: Mapping[str, Tensor], name: str, shape: tuple[int, ...], weights: Path, dtype: torch.dtype | None = None
 ) -> None:
-    """Refuse a tensor that is missing, of another shape, or not of real numbers (of `dtype`)."""
+    """Refuse a tensor that is missing, has another shape, or is not of real numbers (of `dtype`)."""
     tensor = tensors.get(name)
     right = tensor is not None and tuple(tensor.shape) == shape
     real = tensor is not None and (tensor.dtype in DTYPES.values() if dtype is None else tensor.dtype == dtype)
@@ -152,7 +152,7 @@ def require_shape(
 def restore(
     settings: Settings, numbers: Mapping[str, Any], tensors: Mapping[str, Tensor], path: Path, device: torch.device
 ) -> Solver:
-    """A solver from its state, which `check_state` has seen."""
+    """Restore a solver from a state accepted by `check_state`."""
     weights, dtype = path.with_name(WEIGHTS), DTYPES[numbers["dtype"]]
     network = _network(settings, numbers, tensors, "network.", torch.float64, weights, device)
     trained = _network(settings, numbers, tensors, "trainer.", dtype, weights, device)
@@ -169,15 +169,15 @@ def restore(
     solver.trainer = Trainer(trained, solver.objective, settings.learning_rate, solver.unit)
     _restore_optimizer(solver.trainer, numbers, prefixed("optimizer.", tensors), weights)
     solver.reservoir = _reservoir(settings, numbers, prefixed("reservoir.", tensors), path, device)
-    # Of use only while a fit goes on.
+    # Needed only during a fit.
     solver.held_out, solver.verdict, solver.first, solver.others, solver.good_enough = None, None, None, [], False
     return solver
 
 
 def restore_found(
     solver: Solver, numbers: Mapping[str, Any], tensors: Mapping[str, Tensor], path: Path, device: torch.device
-) -> Found:
-    """What was found, with the last layer in its place."""
+) -> FitReport:
+    """Restore the result of a fit, including the last layer."""
     try:
         width = solver.functions.span(solver.functions.standardise.mean[None]).shape[1]
     except RuntimeError as error:
@@ -185,7 +185,7 @@ def restore_found(
     require_shape(tensors, "found.head", (width, tensors["found.head"].shape[1]), path.with_name(WEIGHTS))
     found = {name: tensor.to(device) for name, tensor in prefixed("found.", tensors).items()}
     solver.functions.head = found.pop("head")
-    return Found(**found, groups=numbers["groups"], rank=numbers["rank"], narrow=numbers["narrow"])
+    return FitReport(**found, groups=numbers["groups"], rank=numbers["rank"], narrow=numbers["narrow"])
 
 
 def _network(
@@ -197,7 +197,7 @@ def _network(
     weights: Path,
     device: torch.device,
 ) -> nn.Module:
-    """The network with its weights; one by name has no size of its own before they are known to fit."""
+    """Build the network with its weights; a named network is allocated only once its weights are known to fit."""
     values, k = prefixed(prefix, tensors), settings.n_components
     own = isinstance(settings.network, nn.Module)
     if own:
@@ -231,7 +231,7 @@ def _generator(tensors: Mapping[str, Tensor], weights: Path) -> torch.Generator:
     try:
         return torch.Generator().set_state(tensors["generator"])
     except (KeyError, RuntimeError, TypeError) as error:
-        raise EigenmapError(f"{weights} is damaged: generator is no state of random numbers; fit again.") from error
+        raise EigenmapError(f"{weights} is damaged: generator is not a valid random state; fit again.") from error
 
 
 def _restore_optimizer(
@@ -249,7 +249,7 @@ def _restore_optimizer(
             if key != "exp_avg" and not bool((values[f"{name}.{key}"] >= 0).all()):
                 raise EigenmapError(f"{weights} is damaged: optimizer.{name}.{key} is negative; fit again.")
         state = {key: values[f"{name}.{key}"].clone() for key in _moments(parameter)}
-        # Adam keeps its count of steps on the CPU.
+        # Adam keeps its step count on the CPU.
         trainer.optimizer.state[parameter] = {
             key: value if key == "step" else value.to(parameter.device) for key, value in state.items()
         }
@@ -259,7 +259,7 @@ def _restore_optimizer(
 
 
 def _moments(parameter: Tensor) -> dict[str, tuple[tuple[int, ...], torch.dtype | None]]:
-    """What Adam keeps for a parameter: names, shapes and precisions, None for any."""
+    """Return names, shapes and precisions (None: any) of what Adam stores per parameter."""
     shape, dtype = tuple(parameter.shape), parameter.dtype
     return {"step": ((), None), "exp_avg": (shape, dtype), "exp_avg_sq": (shape, dtype)}
 
@@ -274,5 +274,5 @@ def _reservoir(
         reservoir.points = values["points"].to(device)
         reservoir.weights, reservoir.keys = values["weights"].double(), values["keys"].double()
     if not len(reservoir) <= min(reservoir.capacity, reservoir.seen):
-        raise EigenmapError(f"{path} is damaged: solver.seen is less than the points that were kept; fit again.")
+        raise EigenmapError(f"{path} is damaged: solver.seen is less than the number of kept points; fit again.")
     return reservoir

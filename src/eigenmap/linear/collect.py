@@ -15,7 +15,7 @@ from eigenmap.data.vectors.vectors import Vectors
 from eigenmap.linear.finding import TOP, Judge
 from eigenmap.linear.moments import PairMoments
 from eigenmap.relations.pairs import Part, VectorPairs
-from eigenmap.spectrum import unit_rows
+from eigenmap.spectrum import unit_rms_rows
 
 MOST_JUDGED = 2_000
 """Queries, and things among which they are looked for."""
@@ -95,7 +95,7 @@ def judge_of(pairs: VectorPairs, outputs: Both) -> Judge:
 def as_rows(rows: npt.NDArray[Any], unit: bool) -> Tensor:
     """Rows as a tensor, of one norm if `unit`."""
     made = torch.from_numpy(rows)
-    return unit_rows(made) if unit else made
+    return unit_rms_rows(made) if unit else made
 
 
 def _moments(parts: Sequence[Part], outputs: Both, tick: _Counter) -> PairMoments:

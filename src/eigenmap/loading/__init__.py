@@ -1,1 +1,1 @@
-"""Loading: pixels where the device finds them, and batches made one step ahead."""
+"""Data loading: pixel storage and prefetching."""

@@ -1,4 +1,4 @@
-"""The next batch is made on a second CUDA stream while the device works on this one."""
+"""Prefetching: the next batch is made on a second CUDA stream while the device works on the current one."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import torch
 from eigenmap.core.batch import Batch
 
 
-class Ahead:
-    """`make(step)`, begun one step early: what training asks for next is usually the following step.
+class Prefetcher:
+    """Starts `make(step)` one step early, since training usually asks for the following step next.
 
-    Making views is many small operations that leave most of a GPU idle; they find room beside a network's large ones.
-    The batches are those of `make`, whatever order they are asked for in.
+    Making views consists of many small operations that leave most of a GPU idle and can run beside those of the
+    network. The batches are those of `make`, in whatever order they are requested.
 
-        batches = Ahead(make, torch.device("cuda"))
+        batches = Prefetcher(make, torch.device("cuda"))
         batches(0), batches(1), batches(2)              # 1 and 2 were begun when 0 and 1 were handed out
     """
 
@@ -25,7 +25,7 @@ class Ahead:
         self._coming: tuple[int, Batch] | None = None
 
     def __call__(self, step: int) -> Batch:
-        """The batch of a step; begins the next one."""
+        """Return the batch of a step and start the next one."""
         batch = self._take(step)
         with torch.cuda.stream(self._stream):
             self._coming = step + 1, self.make(step + 1)
@@ -36,11 +36,11 @@ class Ahead:
         using = torch.cuda.current_stream(self._stream.device)
         using.wait_stream(self._stream)
         if coming is None or coming[0] != step:
-            # What `make` keeps for itself (the order of an epoch) is ready on both streams, whichever made it.
+            # State that `make` keeps (the order of an epoch) must be ready on both streams, whichever made it.
             batch = self.make(step)
             self._stream.wait_stream(using)
             return batch
         for tensor in coming[1]:
             if tensor is not None:
-                tensor.record_stream(using)  # its memory is not used again before `using` is done with it
+                tensor.record_stream(using)  # its memory is not reused before `using` has finished with it
         return coming[1]

@@ -1,7 +1,7 @@
-"""Where the pixels of a training set lie, and how some of them come to the device.
+"""Pixel storage of a training set and transfer to the device.
 
-Pixels that fit lie on the device. Others stay where they are, in memory or in a file that is mapped into it, and travel
-a batch at a time: gathered in a thread while the device works on the batch before, then copied without waiting.
+Pixels that fit are kept on the device. Otherwise they stay in memory or in a memory-mapped file and are transferred
+batch by batch: a thread gathers the next batch while the device works on the current one, and the copy is asynchronous.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ import torch
 from torch import Tensor
 
 SHARE_OF_DEVICE = 0.4
-"""Of the free memory of a GPU that resident pixels may take; the rest is for the network."""
+"""Share of a GPU's free memory that pixels may occupy; the rest is for the network."""
 
 
 class PixelStore:
-    """Some images (`rows`) of uint8 `pixels` (N, C, H, W), to be taken by number.
+    """A selection (`rows`) of uint8 `pixels` (N, C, H, W), indexed by number.
 
     >>> store = PixelStore(torch.arange(6, dtype=torch.uint8).view(6, 1, 1, 1), torch.tensor([1, 3, 5]))
     >>> store.take(torch.tensor([2, 0])).flatten().tolist()
     [5, 1]
 
-    `streamed` settles whether the pixels stay on the host; None lets their size decide.
+    `streamed` decides whether the pixels stay on the host; None lets their size decide.
     """
 
     def __init__(
@@ -48,22 +48,22 @@ class PixelStore:
 
     @property
     def index_device(self) -> torch.device:
-        """Where the numbers given to `take` should lie."""
+        """Device on which the numbers passed to `take` should be."""
         return self.rows.device
 
     def take(self, numbers: Tensor) -> Tensor:
-        """Images by their numbers 0 ... len - 1, on the device."""
+        """Return images by number, 0 ... len - 1, on the device."""
         if not self.streamed:
             return self.pixels.index_select(0, self.rows[numbers])
         return send(self._gather(numbers), self.device)
 
     def prefetch(self, key: int, numbers: Tensor) -> None:
-        """Begin to gather the images that `take_prefetched(key)` will ask for."""
+        """Start gathering the images that `take_prefetched(key)` will return."""
         if self._reader is not None and key not in self._coming:
             self._coming[key] = self._reader.submit(self._gather, numbers)
 
     def take_prefetched(self, key: int, numbers: Tensor) -> Tensor:
-        """Images gathered under `key`; the numbers are for those that were not."""
+        """Return the images gathered under `key`, or gather `numbers` now."""
         coming = self._coming.pop(key, None)
         for stale in [other for other in self._coming if other < key]:
             self._coming.pop(stale).cancel()
@@ -76,14 +76,14 @@ class PixelStore:
 
 
 def send(values: Tensor, device: torch.device) -> Tensor:
-    """Copy values to a device without waiting for it."""
+    """Copy values to a device without waiting."""
     if device.type != "cuda" or values.is_cuda:
         return values.to(device)
     return values.pin_memory().to(device, non_blocking=True)
 
 
 def _fits(size: int, device: torch.device) -> bool:
-    """Whether so many bytes may lie on the device; on a CPU they are in its memory, or mapped into it, already."""
+    """Tell whether pixels of this size may be kept on the device; on a CPU they are in memory or mapped already."""
     if device.type != "cuda":
         return True
     free, _ = torch.cuda.mem_get_info(device)

@@ -1,10 +1,10 @@
-"""Networks: encoders, the paper's projector, and the two together.
+"""Networks: encoders, the paper's projector, and both combined.
 
     encoder = build_encoder("resnet18", channels=3, image_size=32)
     network = Network(encoder, n_components=128)
     features, psi = network(images)
 
-Any `nn.Module` that returns (batch, features) can stand in for the encoder.
+Any `nn.Module` that returns (batch, features) can be used as the encoder.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ _RESNETS: dict[str, Callable[[int, Stem], ResNet]] = {
 }
 
 ENCODERS: tuple[str, ...] = ("small-cnn", *_RESNETS)
-"""The names `build_encoder` knows by itself."""
+"""Encoder names built into `build_encoder`."""
 
-# Up to this image size the stride-4 stem of ImageNet networks throws away more than it saves.
+# Up to this image size, the stride-4 stem of ImageNet networks loses more than it saves.
 _LARGEST_SMALL_IMAGE = 64
 
 
@@ -65,10 +65,10 @@ def build_encoder(
     """Build a randomly initialised encoder with an integer attribute `out_features`.
 
     Args:
-        name: one of `ENCODERS`, or the name of a model of timm where that is installed ("timm:NAME" to prefer
-            timm's version of a name known here).
-        channels: channels of the images.
-        image_size: their side in pixels.
+        name: one of `ENCODERS`, or the name of a timm model if timm is installed ("timm:NAME" to prefer timm's version
+            of a built-in name).
+        channels: number of image channels.
+        image_size: side of the images in pixels.
         stem: first layers of a ResNet: "small" (3x3, stride 1, no pooling), "medium" (the same, stride 2),
             "imagenet" (7x7 and max-pool, stride 4) or "auto": small up to 64 pixels, then imagenet.
 
@@ -97,14 +97,14 @@ def require_encoder(name: str) -> None:
         import timm
     except ImportError as error:
         raise EigenmapError(
-            f"Unknown encoder {name!r}: choose one of {known}, or install timm to use the names it knows."
+            f"Unknown encoder {name!r}: choose one of {known}, or install timm to use its models."
         ) from error
-    except Exception as error:  # a torchvision that does not fit torch ends in a RuntimeError
+    except Exception as error:  # a torchvision that does not match torch raises a RuntimeError
         raise EigenmapError(
-            f"Unknown encoder {name!r}: it is none of {known}, and timm cannot be imported: {error}."
+            f"Unknown encoder {name!r}: it is not one of {known}, and timm cannot be imported: {error}."
         ) from error
     if not timm.is_model(name.removeprefix("timm:")):
-        raise EigenmapError(f"Unknown encoder {name!r}: it is neither one of {known} nor a model of timm.")
+        raise EigenmapError(f"Unknown encoder {name!r}: it is neither one of {known} nor a timm model.")
 
 
 def _timm_encoder(name: str, channels: int, image_size: int) -> nn.Module:
@@ -113,9 +113,9 @@ def _timm_encoder(name: str, channels: int, image_size: int) -> nn.Module:
 
     create = partial(timm.create_model, name.removeprefix("timm:"), pretrained=False, num_classes=0, in_chans=channels)
     try:
-        encoder: nn.Module = create(img_size=image_size)  # transformers are made for one size
-    except TypeError:  # convolutional networks take any, and no such argument
+        encoder: nn.Module = create(img_size=image_size)  # transformers have a fixed input size
+    except TypeError:  # convolutional networks do not take the argument
         encoder = create()
-    # timm's own `num_features` is not the output width of every model, so the width is measured.
+    # timm's `num_features` is not always the output width, so the width is measured.
     encoder.out_features = encoder_width(encoder, (channels, image_size, image_size))  # type: ignore[assignment]
     return encoder

@@ -1,4 +1,4 @@
-"""Multilayer perceptrons for vectors: smooth functions of a few numbers, for the eigenfunctions of kernels."""
+"""Multilayer perceptrons for vectors, used for the eigenfunctions of kernels."""
 
 from __future__ import annotations
 
@@ -18,27 +18,26 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "sine": torch.sin,
     "tanh": torch.tanh,
 }
-"""Smooth nonlinearities by name. Eigenfunctions of smooth kernels are smooth; the kinks of ReLU are not in them."""
+"""Smooth nonlinearities by name. Eigenfunctions of smooth kernels are smooth, which ReLU is not."""
 
 
 class MLP(nn.Module):
     """x -> (features, psi): `depth` hidden layers, psi a linear function of the last one.
 
-    No normalisation between the layers: the value at a point depends on that point alone, as that of a function does.
+    There is no normalisation between the layers: the value at a point depends on that point alone, as for any function.
     Inputs should have about unit size.
 
-    Two layouts. One trunk with k outputs, or (`separate=True`) k networks that share nothing, each a trunk of `width`
-    with one output: the layout of NeuralEF (Deng, Shi, Zhu; ICML 2022). Separate networks cannot disturb each other
-    and cost k times as much; they are computed as one batched product a layer. Their `features` are the last hidden
-    layers of all of them, one after the other.
+    Two layouts: one trunk with k outputs, or (`separate=True`) k independent networks, each a trunk of `width` with one
+    output, as in NeuralEF (Deng, Shi, Zhu; ICML 2022). Separate networks cannot disturb each other and cost k times as
+    much; they are computed as one batched product per layer. Their `features` are the concatenated last hidden layers.
 
     Args:
         in_features: length of x.
         n_components: number k of functions.
-        width: units in a hidden layer.
+        width: units per hidden layer.
         depth: number of hidden layers.
         activation: one of `ACTIVATIONS`.
-        separate: k networks instead of one.
+        separate: whether to use k networks instead of one.
 
     Example:
         >>> features, psi = MLP(in_features=2, n_components=10)(torch.rand(64, 2))
@@ -61,7 +60,7 @@ class MLP(nn.Module):
         for name, size in sizes.items():
             if not isinstance(size, Integral) or isinstance(size, bool) or size < 1:
                 raise EigenmapError(f"{name} must be a whole number of at least 1, not {size!r}.")
-        in_features, n_components, width, depth = (int(size) for size in sizes.values())  # of numpy, maybe
+        in_features, n_components, width, depth = (int(size) for size in sizes.values())  # may be NumPy integers
         if activation not in ACTIVATIONS:
             raise EigenmapError(f"The activation must be one of {', '.join(ACTIVATIONS)}, not {activation!r}.")
         networks = n_components if separate else 1
@@ -81,16 +80,16 @@ class MLP(nn.Module):
 
 
 class ParallelLinear(nn.Module):
-    """Several affine maps of equal shape side by side: h (networks, B, in) -> h W + b (networks, B, out).
+    """Several affine maps of equal shape in parallel: h (networks, B, in) -> h W + b (networks, B, out).
 
-    Each starts as torch's `nn.Linear` does: uniform in +- in_features^-1/2.
+    Initialised like torch's `nn.Linear`: uniform in +- in_features^-1/2.
     """
 
     def __init__(self, networks: int, in_features: int, out_features: int) -> None:
         super().__init__()
         bound = 1 / math.sqrt(in_features)
         self.weight = nn.Parameter(torch.empty(networks, in_features, out_features).uniform_(-bound, bound))
-        # A vector, so that optimizers which spare biases (parameters with one dimension) know it for one.
+        # One-dimensional, so that optimizers which treat biases separately recognise it.
         self.bias = nn.Parameter(torch.empty(networks * out_features).uniform_(-bound, bound))
 
     def forward(self, h: Tensor) -> Tensor:

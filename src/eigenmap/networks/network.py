@@ -1,4 +1,4 @@
-"""Encoder and projector together: the network that is trained."""
+"""Encoder and projector combined: the network that is trained."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from eigenmap.networks.projector import Projector
 class Network(nn.Module):
     """x -> (features, psi) = (encoder(x), projector(encoder(x))).
 
-    With BatchNorm one pass over both views joined is not the same as two separate passes, and it trains
-    better: join the views before the call and split psi after it.
+    With BatchNorm, one pass over both views joined differs from two separate passes and trains better: join the views
+    before the call and split psi afterwards.
 
     Args:
         encoder: any module that maps a batch to features (B, out_features).
         n_components: length of psi.
-        hidden: width of the projector's hidden layer; by default `n_components`.
-        out_features: length of the encoder's output; by default the encoder's own attribute `out_features`,
-            else found by a dry run on an input of `example_shape`.
-        example_shape: shape of one input without the batch, e.g. (3, 32, 32); needed only for that dry run.
+        hidden: width of the projector's hidden layer; default `n_components`.
+        out_features: length of the encoder's output; default the encoder's attribute `out_features`, or else determined
+            by a dry run on an input of `example_shape`.
+        example_shape: shape of one input without the batch, e.g. (3, 32, 32); needed only for the dry run.
 
     Example:
         >>> network = Network(build_encoder("resnet18"), n_components=128)
@@ -53,7 +53,7 @@ class Network(nn.Module):
         return features, self.projector(features)
 
     def train(self, mode: bool = True) -> Network:
-        """Switch the mode, but leave a frozen encoder in evaluation mode: its BN statistics stay."""
+        """Switch the mode, keeping a frozen encoder in evaluation mode so that its BN statistics do not change."""
         super().train(mode)
         if is_frozen(self.encoder):
             self.encoder.eval()
@@ -66,19 +66,19 @@ def freeze(encoder: nn.Module) -> nn.Module:
 
 
 def is_frozen(encoder: nn.Module) -> bool:
-    """Whether the encoder has parameters and none of them is trained."""
+    """Tell whether the encoder has parameters and none of them is trained."""
     parameters = list(encoder.parameters())
     return bool(parameters) and not any(parameter.requires_grad for parameter in parameters)
 
 
 def encoder_width(encoder: nn.Module, example_shape: tuple[int, ...] | None = None) -> int:
-    """Length of the encoder's output: its attribute `out_features`, else what a dry run returns."""
+    """Return the length of the encoder's output: its attribute `out_features`, or that of a dry run."""
     declared = getattr(encoder, "out_features", None)
     if isinstance(declared, int):
         return declared
     if example_shape is None:
         raise EigenmapError(
-            f"The encoder {type(encoder).__name__} does not say how many features it returns; give it an "
+            f"The encoder {type(encoder).__name__} does not state how many features it returns; give it an "
             "integer attribute out_features, or pass out_features."
         )
     return _dry_run_width(encoder, example_shape)
@@ -93,7 +93,7 @@ def _dry_run_width(encoder: nn.Module, example_shape: tuple[int, ...]) -> int:
         with torch.no_grad():
             features = encoder(example)
     except Exception as error:
-        # Whatever a stranger's module raises on this input, the cause is the pairing of the two.
+        # Any exception of a user's module on this input means that module and shape do not match.
         raise EigenmapError(
             f"The encoder {type(encoder).__name__} cannot take an input of shape {example_shape}: {error}"
         ) from error

@@ -1,4 +1,4 @@
-"""A network whose inputs are the numbers of nodes."""
+"""Network whose inputs are node numbers."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from eigenmap.networks.sparse import SparseRows
 
 
 class NodeFeatures:
-    """The features of all nodes; `rows(nodes)` gathers some of them onto the device the numbers are on.
+    """Features of all nodes; `rows(nodes)` gathers some of them on the device of the numbers.
 
-    They stay where they are: on the GPU if they were put there, in memory, or in a memory-mapped file. They are no part
-    of a network's state.
+    The features stay where they are: on the GPU, in memory, or in a memory-mapped file. They are not part of a
+    network's state.
     """
 
     def __init__(self, x: Tensor | SparseRows) -> None:
         self.x = x
 
     def rows(self, nodes: Tensor) -> Tensor | SparseRows:
-        """The features of these nodes."""
+        """Return the features of these nodes."""
         return self.x[nodes.to(self.x.device)].to(nodes.device)
 
     def __deepcopy__(self, memo: object) -> NodeFeatures:
-        return self  # a copy of a network reads the same features
+        return self  # a copy of a network shares the features
 
 
 class NodeNetwork(Network):
     """Node numbers (B,) -> (features, psi) of a network, applied to the features of these nodes.
 
-    Training draws node numbers; the rows behind them, dense or sparse, are only gathered here.
+    Training draws node numbers; their feature rows, dense or sparse, are gathered only here.
 
     Example:
         >>> network = NodeNetwork(Network(ResidualMLP(100), n_components=32), NodeFeatures(x))

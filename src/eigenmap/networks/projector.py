@@ -1,4 +1,4 @@
-"""The head that turns encoder features into psi, the n_components functions the objectives see."""
+"""Projector: the head that maps encoder features to psi, the n_components functions seen by the objectives."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from torch import Tensor, nn
 class Projector(nn.Module):
     """psi = W2 relu(BN(W1 h)) + b2, the projector of Neural Eigenmaps (Deng, Shi, Zhu; ICLR 2024).
 
-    W1 has no bias (BN would cancel it). The hidden BN is not optional: without it the ordered objective does
-    not converge.
+    W1 has no bias, which BN would cancel. The hidden BN is required: without it, the ordered objective does not
+    converge.
 
     Args:
         in_features: length of h, the encoder's output.
         out_features: length of psi.
-        hidden_features: width in between; by default that of psi.
+        hidden_features: width of the hidden layer; default `out_features`.
 
     Example:
         >>> Projector(512, 128)(torch.rand(8, 512)).shape

@@ -1,4 +1,4 @@
-"""The residual perceptron of the paper's graph experiments, for feature vectors, dense or sparse."""
+"""Residual MLP of the paper's graph experiments, for dense or sparse feature vectors."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from eigenmap.networks.sparse import LONG, SparseRows
 class ResidualMLP(nn.Module):
     """h = relu(BN(W x)), then `blocks` times h = relu(h + BN(W2 relu(BN(W1 h)))): 1 + 2 * blocks linear layers.
 
-    The encoder of Neural Eigenmaps for graphs (Deng et al., ICLR 2024), which has 5 blocks of width 2048. Sparse rows
-    go through the first layer as a sum of the weights of their columns: nothing of the size of the input is made.
+    This is the encoder of Neural Eigenmaps for graphs (Deng et al., ICLR 2024), which has 5 blocks of width 2048. For
+    sparse rows the first layer sums the weights of their columns: nothing of the size of the input is allocated.
 
     Args:
         in_features: length of x.
-        width: units of every layer.
+        width: units per layer.
         blocks: residual blocks of two layers each.
-        feature_dropout: probability with which an input feature is hidden in training, each node and feature by itself.
+        feature_dropout: probability of hiding an input feature in training, independently per node and feature.
 
     Example:
         >>> ResidualMLP(100, width=64)(torch.rand(8, 100)).shape
@@ -50,9 +50,9 @@ class ResidualMLP(nn.Module):
         self.blocks = nn.ModuleList(ResidualBlock(width) for _ in range(blocks))
 
     def standardise(self, mean: Tensor, deviation: Tensor) -> None:
-        """From now on a dense x is (x - mean) / deviation to the first layer; stored with the weights.
+        """Standardise dense inputs as (x - mean) / deviation before the first layer; stored with the weights.
 
-        A feature whose deviation is 0 is constant, and left out.
+        A feature with deviation 0 is constant and is ignored.
         """
         self.shift.copy_(mean)
         self.scale.copy_(torch.where(deviation > 0, 1 / deviation.clamp(min=1e-30), 0.0))
@@ -61,11 +61,11 @@ class ResidualMLP(nn.Module):
     def forward(self, x: Tensor | SparseRows) -> Tensor:
         """Feature vectors (B, in_features) -> (B, width)."""
         if x.shape[1] != self.in_features:
-            raise EigenmapError(f"The network takes {self.in_features} features a row, not {x.shape[1]}.")
+            raise EigenmapError(f"The network takes {self.in_features} features per row, not {x.shape[1]}.")
         if isinstance(x, SparseRows) and self.standardised:
-            x = x.dense()  # trained on dense rows, whose zeros are numbers like any other
+            x = x.dense()  # trained on dense rows, whose zeros are ordinary numbers
         if not isinstance(x, SparseRows):
-            # Of a date in seconds, or an amount in cents, float32 would round away what the mean leaves.
+            # In float64: for dates in seconds or amounts in cents, float32 would lose what the mean leaves.
             wide = x.double() if x.dtype in LONG else x.to(self.shift.dtype)
             x = ((wide - self.shift) * self.scale).to(self.shift.dtype)
         h = F.relu(self.norm(self.stem(self._hide(x))))
@@ -74,7 +74,7 @@ class ResidualMLP(nn.Module):
         return h
 
     def _hide(self, x: Tensor | SparseRows) -> Tensor | SparseRows:
-        """Dropout of inputs; only the entries of a sparse row can be hidden, and only they matter."""
+        """Drop inputs at random; in a sparse row, only its entries."""
         if not self.training or self.feature_dropout == 0:
             return x
         if isinstance(x, Tensor):
@@ -84,7 +84,7 @@ class ResidualMLP(nn.Module):
 
 
 def _notice(network: ResidualMLP, _: object = None) -> None:
-    """Keep as a flag whether x is standardised: to look in every pass would make the host wait for the device."""
+    """Remember whether x is standardised; checking in every pass would make the host wait for the device."""
     network.standardised = bool((network.shift != 0).any() or (network.scale != 1).any())
 
 
@@ -102,12 +102,12 @@ class ResidualBlock(nn.Module):
         )
 
     def forward(self, h: Tensor) -> Tensor:
-        """Features of the same width."""
+        """Return features of the same width."""
         return F.relu(h + self.layers(h))
 
 
 class InputLayer(nn.Module):
-    """x W for dense rows or sparse ones; it starts as `nn.Linear` does, uniform in +- in_features^-1/2."""
+    """x W for dense or sparse rows, initialised like `nn.Linear`: uniform in +- in_features^-1/2."""
 
     def __init__(self, in_features: int, out_features: int) -> None:
         super().__init__()

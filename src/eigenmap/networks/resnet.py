@@ -1,7 +1,7 @@
 """Residual networks for images, with the parameter names of torchvision.
 
-The names (`conv1.weight`, `layer3.1.bn2.running_var`, ...) are an interface: a checkpoint published for
-torchvision's ResNet-18, 34 or 50 loads here with `strict=True` once its classifier `fc.*` is left out.
+The names (`conv1.weight`, `layer3.1.bn2.running_var`, ...) are an interface: a checkpoint published for torchvision's
+ResNet-18, 34 or 50 loads here with `strict=True` once its classifier `fc.*` is removed.
 
 References:
     [1] He, Zhang, Ren, Sun. Deep residual learning for image recognition. CVPR 2016.
@@ -24,7 +24,7 @@ def _conv(in_channels: int, out_channels: int, kernel: int, stride: int = 1) -> 
 
 
 def _shortcut(in_channels: int, out_channels: int, stride: int) -> nn.Sequential | None:
-    """Build a projection where the shape changes, else None: the identity has no parameters and no name."""
+    """Build a projection if the shape changes, else None: the identity has no parameters and no name."""
     if stride == 1 and in_channels == out_channels:
         return None
     return nn.Sequential(_conv(in_channels, out_channels, 1, stride), nn.BatchNorm2d(out_channels))
@@ -85,8 +85,8 @@ class ResNet(nn.Module):
 
     Args:
         block: `BasicBlock` or `Bottleneck`.
-        depths: blocks in each stage, e.g. (2, 2, 2, 2) for ResNet-18.
-        channels: channels of the image.
+        depths: number of blocks per stage, e.g. (2, 2, 2, 2) for ResNet-18.
+        channels: number of image channels.
         stem: "imagenet" is the 7x7 convolution of stride 2 and the max-pool of [1]; "small" is a 3x3
             convolution of stride 1 without pooling, for images of a few dozen pixels; "medium" is that with
             stride 2: a quarter of the cost, for images of 64 pixels or so.
@@ -136,7 +136,7 @@ def _stage(
 
 
 def _initialise(network: nn.Module) -> None:
-    """Initialise as He et al. do; residual branches start at zero, so a block starts as its shortcut [2]."""
+    """Initialise as in He et al.; residual branches start at zero, so that a block starts as its shortcut [2]."""
     for module in network.modules():
         if isinstance(module, nn.Conv2d):
             nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")

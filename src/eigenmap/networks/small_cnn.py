@@ -1,4 +1,4 @@
-"""A small convolutional network that trains in minutes on a CPU."""
+"""Small convolutional network that trains in minutes on a CPU."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from torch import Tensor, nn
 class SmallCNN(nn.Module):
     """Four 3x3 convolutions (32, 64, 128, 256 channels; strides 2, 2, 1, 2) and global average pooling.
 
-    Each convolution is followed by BN and ReLU. Takes images of any size, down to one pixel; returns 256
-    features.
+    Each convolution is followed by BN and ReLU. Accepts images of any size, down to one pixel; returns 256 features.
 
     Example:
         >>> SmallCNN(channels=1)(torch.rand(8, 1, 28, 28)).shape

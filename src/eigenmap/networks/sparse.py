@@ -1,4 +1,4 @@
-"""Rows of a sparse matrix as input of a network, never made dense."""
+"""Sparse matrix rows as network input, never converted to dense."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ import torch
 from torch import Tensor
 
 LONG = (torch.float64, torch.int64, torch.int32)
-"""Types of numbers that float32 does not hold."""
+"""Number types that do not fit into float32."""
 
 
 @dataclass(frozen=True)
 class SparseRows:
-    """The rows of a sparse matrix in CSR form: row i has `values` at `columns` in the range offsets[i:i+2].
+    """Rows of a sparse matrix in CSR form: row i has `values` at `columns` in the range offsets[i:i+2].
 
-    It behaves like a tensor where a network's caller needs it to: `len`, slices, rows by number, `to`. The tensors may
-    lie over memory-mapped files: taking rows reads no more than these rows.
+    Supports what callers of a network need from a tensor: `len`, slices, rows by number, `to`. The tensors may be views
+    of memory-mapped files: taking rows reads only those rows.
 
     Attributes:
         offsets: (n + 1,) int64.
-        columns: (nonzeros,) whole numbers below `width`.
+        columns: (nonzeros,) integers below `width`.
         values: (nonzeros,), or None if all of them are 1.
         width: number of columns.
 
@@ -39,7 +39,7 @@ class SparseRows:
 
     @classmethod
     def of(cls, matrix: Any) -> SparseRows:
-        """The rows of a scipy sparse matrix of any format."""
+        """Convert a scipy sparse matrix of any format."""
         csr = matrix.tocsr()
         return cls(
             torch.from_numpy(csr.indptr).long(), torch.from_numpy(csr.indices), torch.as_tensor(csr.data), csr.shape[1]
@@ -47,7 +47,7 @@ class SparseRows:
 
     @classmethod
     def of_tensor(cls, matrix: Tensor) -> SparseRows:
-        """The rows of a sparse tensor of torch, of any layout."""
+        """Convert a sparse torch tensor of any layout."""
         coo = matrix.detach().to_sparse().coalesce()
         rows, columns = coo.indices()
         counts = torch.bincount(rows, minlength=matrix.shape[0])
@@ -58,28 +58,28 @@ class SparseRows:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows and columns."""
+        """Number of rows and columns."""
         return len(self), self.width
 
     @property
     def device(self) -> torch.device:
-        """Where the columns are."""
+        """Device of the columns."""
         return self.columns.device
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all tensors."""
+        """Total size of the tensors in bytes."""
         return sum(part.nbytes for part in (self.offsets, self.columns, self.values) if part is not None)
 
     def __getitem__(self, rows: slice | Tensor) -> SparseRows:
-        """Some rows, by slice or by number; each copy costs as much as these rows hold."""
+        """Return some rows, by slice or by number; the cost is proportional to their content."""
         if isinstance(rows, slice):
             rows = torch.arange(*rows.indices(len(self)), device=self.offsets.device)
         starts = self.offsets[rows]
         lengths = self.offsets[rows + 1] - starts
         offsets = torch.cat([lengths.new_zeros(1), lengths.cumsum(0)])
-        # Entry number p of the result, in row r, is entry starts[r] + (p - offsets[r]) of the whole.
-        total = int(offsets[-1])  # the one time that the host has to wait for the device
+        # Entry p of the result, in row r, is entry starts[r] + (p - offsets[r]) of the original.
+        total = int(offsets[-1])  # the only point at which the host waits for the device
         places = torch.arange(total, device=offsets.device)
         places += torch.repeat_interleave(starts - offsets[:-1], lengths, output_size=total)
         return SparseRows(
@@ -87,12 +87,12 @@ class SparseRows:
         )
 
     def to(self, device: torch.device | str) -> SparseRows:
-        """The same on another device."""
+        """Move to another device."""
         values = None if self.values is None else self.values.to(device)
         return SparseRows(self.offsets.to(device), self.columns.to(device), values, self.width)
 
     def dense(self) -> Tensor:
-        """An ordinary matrix, for small ones; numbers that float32 would round stay float64."""
+        """Return an ordinary matrix, for small ones; numbers that float32 would round stay float64."""
         values = torch.ones(len(self.columns)) if self.values is None else self.values
         values = values.double() if values.dtype in LONG else values.float()
         rows = torch.repeat_interleave(torch.arange(len(self), device=self.device), self.offsets.diff())

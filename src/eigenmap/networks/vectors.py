@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from eigenmap.core.errors import EigenmapError
 from eigenmap.networks.network import Network
-from eigenmap.spectrum import unit_rows
+from eigenmap.spectrum import unit_rms_rows
 
 
 class Rows(nn.Module):
@@ -24,7 +24,7 @@ class Rows(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Rows of norm sqrt(n_features), or as they are."""
-        return unit_rows(x) if self.unit else x
+        return unit_rms_rows(x) if self.unit else x
 
 
 class ResidualHead(nn.Module):

@@ -1,4 +1,4 @@
-"""Loading a pretrained encoder from a file, whoever wrote it."""
+"""Loading of pretrained encoder weights from files of various origins."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from torch import Tensor, nn
 
 from eigenmap.core.errors import EigenmapError
 
-# Wrappers under which checkpoints keep the weights themselves.
+# Keys under which checkpoints wrap the weights.
 _CONTAINERS = ("state_dict", "model", "model_state_dict")
-# What classifiers are called in torchvision and timm.
+# Names of classifiers in torchvision and timm.
 _CLASSIFIERS = ("fc.", "head.", "heads.", "head_dist.", "classifier.")
 
 
 def load_encoder_weights(encoder: nn.Module, file: str | Path) -> None:
     """Load a `.safetensors` file or a torch checkpoint into the encoder, in place.
 
-    A torch file is opened with `weights_only=True`: nothing in it is executed. The keys are understood as
-    `load_state` says.
+    A torch file is opened with `weights_only=True`, so nothing in it is executed. Keys are interpreted as in
+    `load_state`.
 
     Example:
         >>> load_encoder_weights(build_encoder("resnet50", image_size=224), "resnet50-11ad3fa6.pth")
@@ -32,11 +32,11 @@ def load_encoder_weights(encoder: nn.Module, file: str | Path) -> None:
 
 
 def load_state(encoder: nn.Module, state: Mapping[str, Tensor], source: str = "The state dict") -> None:
-    """Load named tensors into the encoder, in place, and say which key is wrong if one is.
+    """Load named tensors into the encoder, in place; raise an error that names the first mismatch.
 
-    Tolerated: the prefixes `module.`, `network.` and `encoder.` (a whole saved network, also a model of ours: its other
-    parts are left out), a classifier (`fc.*`, `head.*`, `classifier.*` ...) that the encoder does not have, and missing
-    `num_batches_tracked` counters.
+    Tolerated are the prefixes `module.`, `network.` and `encoder.` (an entire saved network, such as one of our models,
+    whose other parts are ignored), a classifier (`fc.*`, `head.*`, `classifier.*` ...) that the encoder does not have,
+    and missing `num_batches_tracked` counters.
     """
     own = encoder.state_dict()
     given = _encoder_part(state, own)
@@ -50,22 +50,22 @@ def load_state(encoder: nn.Module, state: Mapping[str, Tensor], source: str = "T
 
 
 def _first_fault(given: Mapping[str, Tensor], own: Mapping[str, Tensor]) -> str | None:
-    """Name the first key, in the encoder's order, that is missing, of another shape, or unknown."""
+    """Describe the first key, in the encoder's order, that is missing, has another shape, or is unknown."""
     for key, tensor in own.items():
         if key not in given:
             return f"{key} is missing"
         found, wanted = tuple(given[key].shape), tuple(tensor.shape)
         if found != wanted:
-            hint = "do the channels match, and the stem? ImageNet's networks have the stem imagenet"
+            hint = "do channels and stem match? ImageNet networks have the stem imagenet"
             return f"{key} has shape {found} instead of {wanted} ({hint})"
         if given[key].is_floating_point() and not bool(given[key].isfinite().all()):
-            return f"{key} holds NaN or infinity"
+            return f"{key} contains NaN or infinity"
     unknown = next((key for key in given if key not in own), None)
-    return None if unknown is None else f"there is no {unknown} in it"
+    return None if unknown is None else f"it has no {unknown}"
 
 
 def _encoder_part(state: Mapping[str, Tensor], own: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Pick the entries of `state` meant for the encoder, under the encoder's own names."""
+    """Select the entries of `state` for the encoder, under the encoder's names."""
     given = dict(state)
     for prefix in ("module.", "network.", "encoder."):
         inside = {key.removeprefix(prefix): t for key, t in given.items() if key.startswith(prefix)}
@@ -76,17 +76,17 @@ def _encoder_part(state: Mapping[str, Tensor], own: Mapping[str, Tensor]) -> dic
 
 def _read(file: Path) -> dict[str, Tensor]:
     if not file.is_file():
-        raise EigenmapError(f"There is no weights file {file}.")
+        raise EigenmapError(f"No weights file at {file}.")
     try:
         if file.suffix == ".safetensors":
             return load_file(file)
         content = torch.load(file, map_location="cpu", weights_only=True)
     except UnpicklingError as error:
-        # torch's own advice is to open the file again in a way that can execute it.
-        raise EigenmapError(f"{file} is not a weights file of torch, or holds more than tensors.") from error
+        # torch's own message suggests opening the file in a way that can execute code.
+        raise EigenmapError(f"{file} is not a torch weights file, or contains more than tensors.") from error
     except Exception as error:
         # A damaged file can fail in any way: as a zip, as a pickle, as text.
-        reason = (isinstance(error, OSError) and error.strerror) or "it is damaged, or no file of torch or safetensors"
+        reason = (isinstance(error, OSError) and error.strerror) or "it is damaged, or not a torch or safetensors file"
         raise EigenmapError(f"{file} is not a readable weights file: {reason}.") from error
     return _unwrap(content, file)
 
@@ -98,7 +98,7 @@ def _unwrap(content: object, file: Path) -> dict[str, Tensor]:
             break
         content = inner
     if not isinstance(content, Mapping) or not all(map(_is_named_tensor, content.items())):
-        raise EigenmapError(f"{file} does not hold a dictionary of named tensors.")
+        raise EigenmapError(f"{file} does not contain a dictionary of named tensors.")
     return dict(content)
 
 

@@ -1,7 +1,7 @@
-"""Objectives: what training asks of the codes of related things.
+"""Objectives: losses on the codes of related inputs.
 
-Every objective is an `nn.Module` called as `loss = objective(psi, psi_plus, kernel=None)`; see `Objective`
-for what the arguments mean and what is promised on several processes. `build` makes one by name.
+Every objective is an `nn.Module` called as `loss = objective(psi, psi_plus, kernel=None)`; `Objective` documents the
+arguments and the behaviour on several processes. `build` makes one by name.
 
 Example::
 
@@ -87,12 +87,12 @@ OBJECTIVES: dict[str, Callable[..., Objective]] = {
 
 
 def build(name: str, **options: Any) -> Objective:
-    """Make the objective called `name`, with `options` passed to its constructor.
+    """Build the objective called `name`, passing `options` to its constructor.
 
-    Raises `EigenmapError` for a name or an option that does not exist and for a value that is not allowed.
+    Raises `EigenmapError` for an unknown name or option, and for an invalid value.
     """
     if name not in OBJECTIVES:
-        raise EigenmapError(f"there is no objective {name!r}; choose one of {', '.join(OBJECTIVES)}")
+        raise EigenmapError(f"unknown objective {name!r}; choose one of {', '.join(OBJECTIVES)}")
     allowed = signature(OBJECTIVES[name]).parameters
     unknown = sorted(set(options) - set(allowed))
     if unknown:

@@ -1,4 +1,4 @@
-"""Matryoshka: any objective, asked of several prefixes of the code at once."""
+"""Matryoshka: any objective, applied to several prefixes of the code at once."""
 
 from __future__ import annotations
 
@@ -16,9 +16,8 @@ class Matryoshka(Objective):
 
         loss = sum over d in lengths of weight_d * objective(psi[:, :d], psi_plus[:, :d])
 
-    Default lengths are 4, 8, 16, ... below k, and k. The full length k is always among them: without it the
-    features after the last cut would never be trained. Default weights are one; given weights count the
-    full length too.
+    Default lengths are 4, 8, 16, ... below k, and k. The full length k is always included: without it, the features
+    after the last cut would never be trained. Default weights are one; given weights include one for the full length.
 
     [1] Kusupati et al.: Matryoshka Representation Learning, 2022.
 
@@ -65,11 +64,11 @@ class Matryoshka(Objective):
         self.prefixes(k)
 
     def prefixes(self, k: int) -> list[int]:
-        """List the lengths in use for k features, ascending, k last; refuse lengths and weights that do not fit k."""
+        """Return the lengths used for k features, ascending, k last; refuse lengths and weights that do not fit k."""
         if self.lengths is None:
             used = [2**power for power in range(2, k.bit_length()) if 2**power < k] + [k]
         elif self.lengths and self.lengths[-1] > k:
-            raise EigenmapError(f"lengths must not exceed the {k} features there are, but {self.lengths[-1]} does")
+            raise EigenmapError(f"lengths must not exceed the {k} features, but {self.lengths[-1]} does")
         else:
             used = sorted({*self.lengths, k})
         if self.weights is not None and len(self.weights) != len(used):

@@ -1,14 +1,14 @@
-r"""The pieces objectives are made of: global batches, normalisations, moments and squared moments.
+r"""Building blocks of objectives: global batches, normalisations, moments and squared moments.
 
 Notation: E is the mean over the pairs of the global batch (all processes; weighted when pairs have weights).
 
     R = E[psi psi_plus^T]                      cross moment of the two views
     C = E[psi psi^T], C+ = E[psi_plus psi_plus^T], G = their mean (pooled over both views)
 
-Distribution. A loss is computed in full, and equally, by every process, from rows joined by `gather` and
-statistics joined by `average`. Averaging parameter gradients over the processes then gives the gradient of
-the global loss: `gather` hands each process W times the gradient of its own rows (W processes: the average
-divides it again), `average` hands each process the mean of all gradients.
+Distribution. Every process computes the full loss, from rows joined by `gather` and statistics joined by `average`.
+Averaging parameter gradients over the processes then gives the gradient of the global loss: `gather` returns to each of
+W processes W times the gradient of its own rows (the average divides by W again), and `average` returns to each process
+the mean of all gradients.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
 VARIANCE_FLOOR = 1e-8
-"""A feature whose standard deviation is below 1e-4 is dead: scaling it to one would only amplify rounding."""
+"""Standard deviation below which a feature is dead: scaling it to one would only amplify rounding errors."""
 NORM_FLOOR = 1e-6
-"""Likewise for the norm of a row."""
+"""Norm below which a row is dead."""
 
 
 def world_size() -> int:
-    """Count the processes that share the batch; 1 without torch.distributed."""
+    """Return the number of processes that share the batch; 1 without torch.distributed."""
     return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
 
 
@@ -58,7 +58,7 @@ class _Average(Function):
 
 
 def gather(x: Tensor) -> Tensor:
-    """Rows of all processes in rank order, with gradient; every process brings equally many.
+    """Return the rows of all processes in rank order, with gradient; every process must have equally many.
 
     `rows = gather(psi)` has shape (world size * B, k).
     """
@@ -66,18 +66,18 @@ def gather(x: Tensor) -> Tensor:
 
 
 def average(x: Tensor) -> Tensor:
-    """Mean of `x` over the processes, with gradient."""
+    """Return the mean of `x` over the processes, with gradient."""
     return x if world_size() == 1 else _Average.apply(x)  # type: ignore[no-untyped-call]
 
 
 def mean(*views: Tensor, weights: Tensor | None = None) -> Tensor:
-    """E over the rows of all views and all processes; `weights` (B,), of global mean one, apply to each view."""
+    """Return E over the rows of all views and processes; `weights` (B,), of global mean one, apply to each view."""
     totals = [view.sum(0) if weights is None else weights @ view for view in views]
     return average(torch.stack(totals).sum(0) / sum(len(view) for view in views))
 
 
 def l2_normalise(*views: Tensor, weights: Tensor | None = None) -> tuple[Tensor, ...]:
-    """L2 batch normalisation: every feature scaled to E[psi_j^2] = 1, pooled over views, nothing subtracted.
+    """Scale every feature to E[psi_j^2] = 1, pooled over the views, without centring (L2 batch normalisation).
 
     The gradient flows through the statistics (Deng et al., NeuralEF, ICML 2022).
     """
@@ -87,18 +87,18 @@ def l2_normalise(*views: Tensor, weights: Tensor | None = None) -> tuple[Tensor,
 
 
 def centre(*views: Tensor, weights: Tensor | None = None) -> tuple[Tensor, ...]:
-    """Every feature shifted to E[psi_j] = 0, pooled over the views, with gradient."""
+    """Shift every feature to E[psi_j] = 0, pooled over the views, with gradient."""
     m = mean(*views, weights=weights)
     return tuple(view - m for view in views)
 
 
 def standardise(*views: Tensor, weights: Tensor | None = None) -> tuple[Tensor, ...]:
-    """Every feature shifted and scaled to mean 0 and variance 1, pooled over the views, with gradient."""
+    """Shift and scale every feature to mean 0 and variance 1, pooled over the views, with gradient."""
     return l2_normalise(*centre(*views, weights=weights), weights=weights)
 
 
 def scale_rows(psi: Tensor, how: str, scale: float) -> Tensor:
-    """Rows "normalised" to norm sqrt(scale), "clipped" to at most that norm, or "raw" as they are."""
+    """Scale rows: "normalised" to norm sqrt(scale), "clipped" to at most that norm, or "raw" unchanged."""
     if how == "raw":
         return psi
     norm: Tensor = torch.linalg.vector_norm(psi, dim=1, keepdim=True).clamp_min(NORM_FLOOR)
@@ -106,7 +106,7 @@ def scale_rows(psi: Tensor, how: str, scale: float) -> Tensor:
     return psi * (factor.clamp(max=1.0) if how == "clipped" else factor)
 
 
-class Rows(NamedTuple):
+class GlobalBatch(NamedTuple):
     """The global batch, its rows scaled by the root of their probability, so that moments are plain products.
 
     R = psi^T partner,  C = psi^T psi,  C+ = psi_plus^T psi_plus. For pairs `partner` is `psi_plus`; for a
@@ -124,23 +124,23 @@ class Rows(NamedTuple):
         return (self.psi * self.partner).sum(0)
 
     def pooled(self) -> Tensor:
-        """Rows h with G = h^T h, the Gram matrix of the features over the rows of both views."""
+        """Return rows h with G = h^T h, the Gram matrix of the features over the rows of both views."""
         n, n_plus = len(self.psi), len(self.psi_plus)
         share = n / (n + n_plus)
         return torch.cat([self.psi * math.sqrt(share), self.psi_plus * math.sqrt(1 - share)])
 
 
-def join(psi: Tensor, psi_plus: Tensor, weights: Tensor | None, gram: Tensor | None) -> Rows:
+def join(psi: Tensor, psi_plus: Tensor, weights: Tensor | None, gram: Tensor | None) -> GlobalBatch:
     """Join the normalised rows of all processes into the global batch.
 
     Example: `rows = join(*l2_normalise(psi, psi_plus), None, None)`, then `R = rows.psi.T @ rows.partner`.
     """
     if gram is not None:
-        # Each process applies its own block; the global R is the average of theirs.
+        # Each process applies its own block; the global R is the average over processes.
         partner = gram @ psi_plus / len(psi_plus)
         psi, partner, psi_plus = gather(psi), gather(partner), gather(psi_plus)
         n, n_plus = len(psi), len(psi_plus)
-        return Rows(psi / math.sqrt(n), partner / math.sqrt(n), psi_plus / math.sqrt(n_plus), collision=0.0)
+        return GlobalBatch(psi / math.sqrt(n), partner / math.sqrt(n), psi_plus / math.sqrt(n_plus), collision=0.0)
     n = len(psi) * world_size()
     collision: Tensor | float = 1 / n
     if weights is not None:
@@ -148,16 +148,16 @@ def join(psi: Tensor, psi_plus: Tensor, weights: Tensor | None, gram: Tensor | N
         psi, psi_plus = psi * root, psi_plus * root
         collision = average(weights.square().mean()) / n
     psi, psi_plus = gather(psi) / math.sqrt(n), gather(psi_plus) / math.sqrt(n)
-    return Rows(psi, psi_plus, psi_plus, collision)
+    return GlobalBatch(psi, psi_plus, psi_plus, collision)
 
 
 class _SquaredMoments(Function):
-    """See `squared_moments`: the gradient has a closed form and is taken while a block of M is at hand."""
+    """Implements `squared_moments`: the gradient has a closed form and is computed with each block of M."""
 
     @staticmethod
     def forward(ctx: Any, a: Tensor, b: Tensor, earlier: Tensor | None, later: Tensor | None, block: int) -> Tensor:
         needs_a, needs_b = ctx.needs_input_grad[:2]
-        half_a = torch.zeros_like(a) if needs_a else None  # half of the gradients
+        half_a = torch.zeros_like(a) if needs_a else None  # half of the gradient
         half_b = torch.empty_like(b) if needs_b else None
         norms = []
         rows, columns = (None if weights is None else weights.sqrt() for weights in (earlier, later))
@@ -165,8 +165,8 @@ class _SquaredMoments(Function):
             stop = min(start + block, b.shape[1])
             M = a[:, :stop].T @ b[:, start:stop]
             M.triu_(1 - start)  # the pairs i < j of these columns j
-            # One buffer for all: by the roots of the weights its squares are the terms of the sum, by the roots once
-            # more it is half of the derivative by M.
+            # One buffer for both: multiplied by the roots of the weights, its squares are the terms of the sum;
+            # multiplied once more, it is half of the derivative with respect to M.
             _scale(M, rows, columns, start)
             norms.append(torch.linalg.vector_norm(M))
             _scale(M, rows, columns, start)
@@ -175,7 +175,7 @@ class _SquaredMoments(Function):
             if half_a is not None:
                 half_a[:, :stop].addmm_(b[:, start:stop], M.T)
         ctx.save_for_backward(half_a, half_b)
-        # Not summed in place: torch.compile of torch 2.11 forgets the gradient of an output that was written to.
+        # Not summed in place: torch.compile of torch 2.11 drops the gradient of an output that was written to.
         return torch.stack(norms).square().sum()
 
     @staticmethod
@@ -199,17 +199,17 @@ def squared_moments(
 ) -> Tensor:
     r"""sum_{i<j} earlier_i later_j M_ij^2 with M = a^T b, for two matrices of equal shape (n, k).
 
-    Column blocks of M are formed, used and forgotten: memory k x block instead of the several k x k of
-    autograd, and only the half i < j that is needed is multiplied. The gradient goes to whichever of `a` and
-    `b` asks for it, so a stop-gradient is written as in mathematics: `squared_moments(psi.detach(), psi_plus)`.
-    `earlier` and `later` (k,) are constants, not negative, one by default.
+    Column blocks of M are formed, used and discarded: memory is k x block instead of the several k x k of autograd, and
+    only the half i < j is multiplied. The gradient goes to whichever of `a` and `b` requires it, so a stop-gradient is
+    written as in mathematics: `squared_moments(psi.detach(), psi_plus)`. `earlier` and `later` (k,) are non-negative
+    constants, one by default.
     """
     if b is a:
-        b = a.view_as(a)  # torch.compile of torch 2.11 forgets one of two gradients of the same tensor
+        b = a.view_as(a)  # torch.compile of torch 2.11 drops one of two gradients of the same tensor
     return _SquaredMoments.apply(a, b, earlier, later, block)  # type: ignore[no-any-return, no-untyped-call]
 
 
 def harmonic(k: int, like: Tensor) -> Tensor:
-    """Weights w_j ~ 1/j, j = 1 ... k, that sum to one: as much for features 10-99 as for 100-999."""
+    """Return weights w_j ~ 1/j, j = 1 ... k, that sum to one: as much for features 10-99 as for 100-999."""
     w = 1 / torch.arange(1, k + 1, dtype=like.dtype, device=like.device)
     return w / w.sum()

@@ -66,7 +66,7 @@ class NestedMoments(Objective):
 
 
 class _NestedProduct(Function):
-    """See `nested_product`: the gradient has a closed form and is taken while a block of C and C+ is at hand."""
+    """Implements `nested_product`: the gradient has a closed form and is computed with each block of C and C+."""
 
     @staticmethod
     def forward(ctx: Any, a: Tensor, b: Tensor, s: Tensor, block: int) -> Tensor:
@@ -87,7 +87,7 @@ class _NestedProduct(Function):
 
 
 def _nested_columns(a: Tensor, b: Tensor, s: Tensor, columns: slice) -> tuple[Tensor, Tensor, Tensor]:
-    """Some columns of the sum, and its gradients by these columns of a and b; every buffer is gone at the end."""
+    """Return some columns of the sum and its gradients with respect to these columns of a and b."""
     C, C_plus = a.T @ a[:, columns], b.T @ b[:, columns]
     S = torch.minimum(s[:, None], s[columns])  # s decreases: s_max(i,j) is the smaller of the two
     C_plus *= S

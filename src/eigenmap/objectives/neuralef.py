@@ -1,4 +1,4 @@
-r"""NeuralEF: features that are the eigenfunctions of the relation, in order; and its Gram-penalty form."""
+r"""NeuralEF: ordered eigenfunctions of the relation; and its Gram-penalty form."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from itertools import product
 import torch
 from torch import Tensor
 
-from eigenmap.objectives.moments import Rows, harmonic, join, l2_normalise, squared_moments, standardise
+from eigenmap.objectives.moments import GlobalBatch, harmonic, join, l2_normalise, squared_moments, standardise
 from eigenmap.objectives.objective import Objective, number, switch
 
 PAPER_STRENGTH = 204.8
@@ -24,25 +24,25 @@ class NeuralEF(Objective):
 
         R_jj = E[psi_j psi_plus_j],   R_ij = E[sg(psi_i) psi_plus_j]
 
-    averaged with the same expression for the two views exchanged. sg(psi_i) is held constant: feature j gives
-    way to the features before it and never the other way round. `ordered=False` lets the gradient through.
+    averaged with the same expression for the two views exchanged. sg(psi_i) is held constant: feature j yields to the
+    features before it, never the other way round. `ordered=False` lets the gradient through.
 
-    Strength. The eigenfunctions phi_1, phi_2, ... with eigenvalues mu_1 >= mu_2 >= ... are the solution
-    only if alpha > max_{i<j<=k} (mu_i - mu_j) / mu_i^2; below it features repeat eigenfunctions. Two cures:
+    Strength. The eigenfunctions phi_1, phi_2, ... with eigenvalues mu_1 >= mu_2 >= ... are the solution only if alpha >
+    max_{i<j<=k} (mu_i - mu_j) / mu_i^2; below it, features repeat eigenfunctions. Two remedies:
 
-    - `ratio=True` penalises R_ij^2 / max(R_ii, small), R_ii held constant. Now alpha > 1 - mu_j / mu_i is
-      enough, so alpha = 1 serves every positive spectrum.
-    - `shift=c` puts (1-c) R + c G in the place of R, G = E[psi psi^T] pooled over both views. Eigenfunctions
-      stay, eigenvalues become (1-c) mu + c, and alpha > 1/(4c) serves every spectrum in [0, 1] (c <= 1/2).
+    - `ratio=True` penalises R_ij^2 / max(R_ii, small), R_ii held constant. Then alpha > 1 - mu_j / mu_i suffices, so
+    alpha = 1 serves every positive spectrum.
+    - `shift=c` replaces R by (1-c) R + c G, G = E[psi psi^T] pooled over both views. Eigenfunctions stay the same,
+    eigenvalues become (1-c) mu + c, and alpha > 1/(4c) serves every spectrum in [0, 1] (c <= 1/2).
 
     Scale. The published code scales psi so that its products are t R with t = 10, adds the two halves instead
     of averaging them and divides by k:
 
         loss_paper = 2 t / k * { - sum_j R_jj + t alpha_paper * sum_{i<j} R_ij^2 }
 
-    Hence alpha = 10 alpha_paper, and the published alpha_paper = 0.005 * 4096 / k is alpha = 204.8 / k here
-    (0.1 / 0.05 / 0.025 at k = 2048 / 4096 / 8192): that is `alpha="paper"`. With `scale=20` the losses are
-    equal too, which matters to an optimiser that is not blind to the size of gradients.
+    Hence alpha = 10 alpha_paper, and the published alpha_paper = 0.005 * 4096 / k is alpha = 204.8 / k here (0.1 /
+    0.05 / 0.025 at k = 2048 / 4096 / 8192): that is `alpha="paper"`. With `scale=20` the losses are equal too, which
+    matters for optimisers that are not invariant to the size of gradients.
 
     [1] Deng, Shi, Zhang, Cui, Lu, Zhu: Neural Eigenfunctions Are Structured Representation Learners, 2024.
     [2] Deng, Shi, Zhu: NeuralEF: Deconstructing Kernels by Deep Neural Networks, ICML 2022.
@@ -95,13 +95,13 @@ class NeuralEF(Objective):
         return self.scale / k * (alpha / 2 * penalty - R_diagonal.sum())
 
     def strength(self, k: int) -> float:
-        """The number alpha for k features."""
+        """Return alpha for k features."""
         return PAPER_STRENGTH / k if isinstance(self.alpha, str) else self.alpha
 
     def ordering_threshold(self, mu: Tensor) -> float:
-        """The alpha above which features with these eigenvalues are the solution, in order: see "Strength".
+        """Return the alpha above which features with these eigenvalues are the ordered solution: see "Strength".
 
-        Infinite where an eigenvalue (after the shift) is zero and others come after it.
+        It is infinite if an eigenvalue (after the shift) is zero and others follow it.
         """
         m = ((1 - self.shift) * mu.double() + self.shift).sort(descending=True).values
         earlier, later = m[:, None], m[None, :]
@@ -109,8 +109,8 @@ class NeuralEF(Objective):
         needed = torch.where(earlier > later, (earlier - later) / divisor, 0.0)
         return float(needed.max()) if len(m) else 0.0
 
-    def _factors(self, rows: Rows) -> list[tuple[Tensor, Tensor]]:
-        """Factors (a, b) of R = a^T b, and those with the views exchanged; the shift's G comes as more rows."""
+    def _factors(self, rows: GlobalBatch) -> list[tuple[Tensor, Tensor]]:
+        """Return factors (a, b) of R = a^T b, also with the views exchanged; the G of the shift is appended as rows."""
         psi, partner = rows.psi, rows.partner
         if self.shift == 0:
             return [(psi, partner), (partner, psi)]
@@ -121,12 +121,12 @@ class NeuralEF(Objective):
 
 
 def shift_for(smallest: float, margin: float = 0.5) -> float:
-    """The shift c that lifts a spectrum in [smallest, 1] to [margin, 1], so that no eigenvalue is near zero.
+    """Return the shift c that lifts a spectrum in [smallest, 1] to [margin, 1], so that no eigenvalue is near zero.
 
         (1 - c) mu + c >= margin   for mu >= -b,   b = max(-smallest, 0):      c = (margin + b) / (1 + b)
 
-    Then alpha > 1 / (4 margin) orders every mode; alpha = 1 is twice that at margin = 1/2. A shift that only brings a
-    negative eigenvalue close to zero makes ordering harder, which is why c has to follow from a bound.
+    Then alpha > 1 / (4 margin) orders every mode; alpha = 1 is twice that at margin = 1/2. A shift that only moves a
+    negative eigenvalue close to zero makes ordering harder, which is why c must follow from a bound.
 
     Example:
         >>> shift_for(0.0), shift_for(-1.0)
@@ -146,7 +146,7 @@ class GramNeuralEF(Objective):
 
         G_ij = E[sg(psi_i) psi_j] pooled over both views,   w_j ~ 1/j, sum_j w_j = 1
 
-    Strength. Behind phi_1 ... phi_{j-1}, a feature psi_j = sum_l c_l phi_l earns
+    Strength. After phi_1 ... phi_{j-1}, a feature psi_j = sum_l c_l phi_l earns
 
         sum_{i<j} (mu_i - b) c_i^2 + sum_{l>=j} mu_l c_l^2
 
@@ -154,16 +154,15 @@ class GramNeuralEF(Objective):
     and b = 2 every one in (-1, 1], at any k. The penalty cannot be lowered by destroying the agreement of the
     two views, as NeuralEF's penalty on R can. The positive w_j leave the optimum of each feature alone.
 
-    G is pooled over the rows of both views rather than penalised view by view: the features are normalised
-    in that measure (G_jj = 1), alignment diagonalises that matrix, two views with different augmentations
-    need not be orthogonal each, and twice the rows halve the noise that squaring turns into bias.
-    `unbiased=True` removes the rest of that bias by the U-statistic: products of a pair with itself are
-    left out,
+    G is pooled over the rows of both views rather than penalised per view: the features are normalised in that measure
+    (G_jj = 1), alignment diagonalises that matrix, two views with different augmentations need not each be orthogonal,
+    and twice the rows halve the noise that squaring turns into bias. `unbiased=True` removes the remaining bias by the
+    U-statistic, which leaves out products of a pair with itself,
 
         G_ij^2 ~ { (sum_b t_b)^2 - sum_b t_b^2 } / (B (B - 1)),   t_b = mean of psi_i psi_j over the views of b
 
-    `centre=False` subtracts nothing from the features (they keep their second moment 1): for kernels whose leading
-    eigenfunctions have a mean, such as the Gaussian kernel.
+    `centre=False` does not centre the features (they keep second moment 1), for kernels whose leading eigenfunctions
+    have a non-zero mean, such as the Gaussian kernel.
 
     Example::
 
@@ -192,14 +191,14 @@ class GramNeuralEF(Objective):
         h = rows.pooled()
         penalty = squared_moments(h.detach(), h, later=w)
         if self.unbiased:
-            # In a Gram block every row is a draw; in a batch of pairs the two views of one thing are one draw.
+            # In a Gram block every row is a draw; in a batch of pairs, the two views of one input are one draw.
             views, collision = (h.chunk(2), rows.collision) if gram is None else ((h,), 1 / len(h))
             penalty = (penalty - _own_squares(views, w)) / (1 - collision)
         return self.b * penalty - (w * rows.diagonal()).sum()
 
 
 def _own_squares(views: tuple[Tensor, ...], later: Tensor) -> Tensor:
-    """Sum later_j t_bij^2 over b and i < j, t_bij = sum over views of sg(h_bi) h_bj: the b = b' part of G_ij^2."""
+    """Return the sum of later_j t_bij^2 over b and i < j, t_bij = sum over views of sg(h_bi) h_bj: the b = b' terms."""
     total = later.new_zeros(())
     for u, v in product(views, views):
         held = (u * v).detach()

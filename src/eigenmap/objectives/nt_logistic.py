@@ -1,4 +1,4 @@
-"""NT-Logistic: tell pairs from non-pairs by logistic regression on the cosine."""
+"""NT-Logistic: logistic regression of pairs against non-pairs on the cosine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every objective shares: its signature, its precision and its checks."""
+"""Base class of all objectives: signature, precision and argument checks."""
 
 from __future__ import annotations
 
@@ -17,32 +17,31 @@ from eigenmap.objectives.moments import average, world_size
 
 
 class Objective(nn.Module, ABC):
-    """A loss on the codes of related things: `loss = objective(psi, psi_plus, kernel=None)`.
+    """A loss on the codes of related inputs: `loss = objective(psi, psi_plus, kernel=None)`.
 
-    `psi` (B, k) and `psi_plus` (B', k) are the raw outputs of the network; the objective normalises them
-    itself. `kernel` says how their rows are related:
+    `psi` (B, k) and `psi_plus` (B', k) are the raw outputs of the network; the objective normalises them itself.
+    `kernel` states how their rows are related:
 
-    - None: row b of `psi` and row b of `psi_plus` are a pair, every pair counts alike;
-    - (B,): the same with pair weights >= 0, of any scale; every expectation becomes the weighted one;
+    - None: row b of `psi` and row b of `psi_plus` are a pair, and all pairs have equal weight;
+    - (B,): the same with non-negative pair weights of any scale; every expectation becomes a weighted one;
     - (B, B'), dense or sparse: a block K of a Gram matrix, R = psi^T K psi_plus / (B B').
 
-    The value is that of the *global batch*: with torch.distributed initialised the rows of all processes
-    are one batch (each process brings equally many), and parameter gradients averaged over the processes,
-    as DistributedDataParallel does, are those of one process with the joined batch.
+    The value is that of the *global batch*: with torch.distributed initialised, the rows of all processes form one
+    batch (each process has equally many), and parameter gradients averaged over the processes, as in
+    DistributedDataParallel, equal those of one process with the joined batch.
 
-    The arithmetic is float32 (float64 for float64 input) whatever autocast says, and never waits for the
-    device.
+    The arithmetic is float32 (float64 for float64 input) even under autocast, and never waits for the device.
     """
 
     summary: str
-    """One line for lists; the docstring says it exactly."""
+    """One-line summary for lists; the docstring has the exact definition."""
     ordered: bool = False
-    """Whether features come in an order of their own; else they lie as they happen to fall."""
+    """Whether the features have an inherent order."""
     takes_gram: bool = True
     """Whether the kernel may be a Gram block."""
     fusible: bool = False
-    """Whether training may compile it: only if it consists of plain operations. Where the gradient is written out, as
-    in `squared_moments`, it may not: torch 2.11 compiled such a loss to the right value and a gradient of zero."""
+    """Whether training may compile it, which requires plain operations. An explicit gradient, as in `squared_moments`,
+    rules it out: torch 2.11 compiled such a loss to the right value and a gradient of zero."""
 
     def forward(self, psi: Tensor, psi_plus: Tensor, kernel: Tensor | None = None) -> Tensor:
         """Return the loss of the global batch, a scalar."""
@@ -52,7 +51,7 @@ class Objective(nn.Module, ABC):
             psi, psi_plus = psi.to(dtype), psi_plus.to(dtype)
             weights, gram = Pairing.of(None if kernel is None else kernel.detach().to(device=psi.device, dtype=dtype))
             if weights is not None:
-                # Of mean one over all processes; the floor only keeps an all-zero batch from becoming NaN.
+                # Of mean one over all processes; the floor only prevents NaN for an all-zero batch.
                 weights = weights / average(weights.mean()).clamp_min(torch.finfo(dtype).tiny)
             return self.loss(psi, psi_plus, weights, gram)
 
@@ -61,7 +60,7 @@ class Objective(nn.Module, ABC):
 
     @abstractmethod
     def loss(self, psi: Tensor, psi_plus: Tensor, weights: Tensor | None, gram: Tensor | None) -> Tensor:
-        """Return the value of the equation; `weights` (B,) are of global mean one, `gram` is (B, B')."""
+        """Return the loss; `weights` (B,) have global mean one, `gram` is (B, B')."""
 
     def _check_shapes(self, psi: Tensor, psi_plus: Tensor, kernel: Tensor | None) -> None:
         name = type(self).__name__
@@ -95,14 +94,14 @@ class Objective(nn.Module, ABC):
 
 
 def switch(name: str, value: Any) -> bool:
-    """Return `value` if it is true or false; a text such as "no" would count as true."""
+    """Return `value` if it is a bool; a text such as "no" would count as true."""
     if not isinstance(value, bool):
         raise EigenmapError(f"{name} must be true or false, not {value!r}")
     return value
 
 
 def number(name: str, value: Any, *, zero: bool = True, most: float = math.inf) -> float:
-    """Return `value` if it is a finite number in [0, most], or (0, most] without `zero`; else a clear error."""
+    """Return `value` if it is a finite number in [0, most], or (0, most] without `zero`; else raise."""
     valid = isinstance(value, Real) and is_number(value)
     if not valid or not 0 <= value <= most or (value == 0 and not zero):
         limit = "" if most == math.inf else f" and at most {most:g}"

@@ -1,8 +1,8 @@
-r"""The Rayleigh quotient of the span: every basis of the same space of functions has the same loss.
+r"""Rayleigh quotient of the span: every basis of the same function space has the same loss.
 
-The penalties of NeuralEF ask each feature to be an eigenfunction by itself. Here only the space that the features span
-is judged, by the Ritz values of the relation inside it; the rotation to ordered eigenfunctions is left to alignment
-(`eigenmap.spectrum`), which does it exactly. On kernels this finds small eigenvalues that the penalties miss.
+The penalties of NeuralEF require each feature to be an eigenfunction by itself. Here only the space spanned by the
+features is judged, by the Ritz values of the relation inside it; alignment (`eigenmap.spectrum`) then computes the
+exact rotation to ordered eigenfunctions. On kernels this finds small eigenvalues that the penalties miss.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from eigenmap.objectives.objective import Objective, number, switch
 
 
 class RitzTrace(Objective):
-    r"""The sum of the Ritz values.
+    r"""Sum of the Ritz values.
 
         loss = - trace{ (C + ridge I)^-1 A } = - sum_j mu_j
 
@@ -25,9 +25,9 @@ class RitzTrace(Objective):
     loss is - sum_j mu_j of the generalised eigenproblem A v = mu C v, whose minimum over all psi is minus the sum of
     the k largest eigenvalues, signed, reached by every basis of the leading eigenfunctions.
 
-    `ridge` damps directions of little variance. From a batch of B pairs C and A are noisy, and the best of k noisy
-    directions looks like signal: keep the default there, and B several times k. With exact or full-batch moments take
-    a small one, 1e-6. It is never taken below the rounding of C.
+    `ridge` damps directions of small variance. From a batch of B pairs, C and A are noisy, and the best of k noisy
+    directions looks like signal: keep the default there, and B several times k. With exact or full-batch moments use a
+    small ridge, 1e-6. It is never below the rounding error of C.
 
     `centre=False` subtracts nothing from the features (they keep their second moment 1): for kernels whose leading
     eigenfunctions have a mean, such as the Gaussian kernel. The relations of augmentation have the constant as their
@@ -54,7 +54,7 @@ class RitzTrace(Objective):
         return -self.quotient(psi, psi_plus, weights, gram).trace().to(psi.dtype)
 
     def quotient(self, psi: Tensor, psi_plus: Tensor, weights: Tensor | None, gram: Tensor | None) -> Tensor:
-        """L^-1 A L^-T with C + ridge I = L L^T: symmetric, float64, and its eigenvalues are the Ritz values."""
+        """Return L^-1 A L^-T with C + ridge I = L L^T, symmetric in float64, whose eigenvalues are the Ritz values."""
         normalise = standardise if self.centre else l2_normalise
         psi, psi_plus = normalise(psi, psi_plus, weights=weights)
         rows = join(psi, psi_plus, weights, gram)
@@ -63,9 +63,9 @@ class RitzTrace(Objective):
 
 
 def ritz_quotient(C: Tensor, R: Tensor, ridge: float) -> Tensor:
-    """L^-1 A L^-T with C + ridge I = L L^T and A = sym R, from the moments of any number of blocks.
+    """Return L^-1 A L^-T with C + ridge I = L L^T and A = sym R, from the moments of any number of blocks.
 
-    The ridge is never below the rounding of C.
+    The ridge is never below the rounding error of C.
     """
     k = len(C)
     ridge = max(ridge, k * torch.finfo(C.dtype).eps)
@@ -78,17 +78,18 @@ def ritz_quotient(C: Tensor, R: Tensor, ridge: float) -> Tensor:
 
 
 class RitzLogDet(RitzTrace):
-    r"""The sum of the logarithms of the Ritz values: small eigenvalues count as much as large ones.
+    r"""Sum of the logarithms of the Ritz values: small eigenvalues count as much as large ones.
 
         loss = - sum_j log(mu_j + tau),   mu_j the eigenvalues of (C + ridge I)^-1 A
 
     For mu_j < 0 the logarithm continues as its tangent at 0, log(tau) + mu_j / tau: the sum stays increasing and
-    concave in every mu_j, defined for indefinite kernels and noisy batches, and its minimum is the space of the k
-    largest eigenvalues, as for `RitzTrace`. Where the trace is content once the large eigenvalues are right, a gain
-    here is relative to mu_j + tau: eigenvalues well above tau are learned at the same pace, those below it hardly.
+    concave in every mu_j and is defined for indefinite kernels and noisy batches, and its minimum is the space of the k
+    largest eigenvalues, as for `RitzTrace`. While the trace is satisfied once the large eigenvalues are right, a gain
+    here is relative to mu_j + tau: eigenvalues well above tau are learned at the same pace, those below it hardly at
+    all.
 
-    `ridge` and `centre` are those of `RitzTrace`. The Ritz values are computed by a symmetric eigenvalue solver,
-    k^3 operations that a GPU does not do well and the host waits for: meant for k up to some hundreds.
+    `ridge` and `centre` are as in `RitzTrace`. The Ritz values are computed by a symmetric eigenvalue solver with k^3
+    operations, which are slow on a GPU and make the host wait: meant for k up to a few hundred.
 
     Example::
 
@@ -106,7 +107,7 @@ class RitzLogDet(RitzTrace):
     def loss(self, psi: Tensor, psi_plus: Tensor, weights: Tensor | None, gram: Tensor | None) -> Tensor:
         """Return the value of the equation of the class."""
         M = self.quotient(psi, psi_plus, weights, gram)
-        # The solver raises on NaN; a network that diverged should give the loss NaN, as it does everywhere else.
+        # The solver raises on NaN; a diverged network should give a NaN loss, as with other objectives.
         finite = M.isfinite().all()
         mu = torch.linalg.eigvalsh(torch.where(finite, M, 0.0))
         logarithms = (mu.clamp_min(0) + self.tau).log() + mu.clamp_max(0) / self.tau

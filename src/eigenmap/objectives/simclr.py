@@ -1,4 +1,4 @@
-"""SimCLR's NT-Xent: find the other view of a thing among all views of the batch."""
+"""SimCLR's NT-Xent: identify the other view of an input among all views of the batch."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class SimCLR(Objective):
 
 
 def similarities(psi: Tensor, psi_plus: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Cosines of all views of the global batch: with the partner (2B,), with all (2B, 2B), and who is negative."""
+    """Return cosines of all views in the global batch with the partner (2B,), with all (2B, 2B), and the negatives."""
     z = torch.cat([gather(scale_rows(view, "normalised", 1.0)) for view in (psi, psi_plus)])
     partner = z.roll(len(z) // 2, dims=0)
     pair = torch.arange(len(z), device=z.device) % (len(z) // 2)

@@ -1,4 +1,4 @@
-"""The spectral contrastive loss (SCL): the span of the leading eigenfunctions, in no order."""
+"""Spectral contrastive loss (SCL): the span of the leading eigenfunctions, without order."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from eigenmap.core.errors import EigenmapError
 from eigenmap.objectives.moments import join, scale_rows
 from eigenmap.objectives.objective import Objective, number
 
-ROWS = ("normalised", "clipped", "raw")
+ROW_SCALINGS = ("normalised", "clipped", "raw")
 
 
 class SpectralContrastive(Objective):
@@ -54,14 +54,14 @@ class SpectralContrastive(Objective):
 
 
 def check_rows(rows: Any) -> str:
-    """Return `rows` if it names a way to scale rows; else a clear error."""
-    if rows not in ROWS:
-        raise EigenmapError(f"rows must be one of {', '.join(ROWS)}, not {rows!r}")
+    """Return `rows` if it names a way to scale rows; else raise."""
+    if rows not in ROW_SCALINGS:
+        raise EigenmapError(f"rows must be one of {', '.join(ROW_SCALINGS)}, not {rows!r}")
     return str(rows)
 
 
 def _all_squares(a: Tensor, b: Tensor) -> Tensor:
-    """Sum over all pairs of rows of (a_b . b_b')^2, through the smaller of the two square matrices that give it."""
+    """Return the sum of (a_b . b_b')^2 over all pairs of rows, via the smaller of two equivalent square matrices."""
     if max(len(a), len(b)) <= a.shape[1]:
         return (a @ b.T).square().sum()
     return ((a.T @ a) * (b.T @ b)).sum()

@@ -1,8 +1,8 @@
-"""Named settings for training on images, one small file for each family.
+"""Named training settings, one file per family.
 
     recipe = get("cifar10-resnet18").but(epochs=200)
 
-`auto` is `laptop` on a CPU and `gpu` where there is a GPU.
+`auto` is `laptop` on a CPU and `gpu` on a machine with a GPU.
 """
 
 from __future__ import annotations

@@ -13,33 +13,33 @@ from eigenmap.training.config import RESUME_ANYHOW
 
 NARROW, WIDE = 256, 1024
 MANY_NODES = 10_000
-"""From so many nodes on a network of dense features is wide by default (docs/graphs.md has the figures)."""
+"""Number of nodes from which networks on dense features are wide by default (docs/graphs.md has the figures)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class GraphRecipe(BaseRecipe):
-    """All settings of a fit on a graph; change any with `recipe.but(width=512, hops=2)`.
+    """All settings of a fit on a graph; change some with `recipe.but(width=512, hops=2)`.
 
     Attributes:
-        width: units of every layer of the residual perceptron; `blocks` of two layers each after the first. None for
-            1,024 where features are no words (next line) and there are 10,000 nodes or more, else 256.
-        feature_dropout: probability with which an input feature is hidden in training; None for 0.5 where features are
-            words (fewer than one in ten is not zero), else 0.
+        width: units per layer of the residual MLP, which has `blocks` of two layers each after the first. None means
+            1,024 for dense features and at least 10,000 nodes, else 256.
+        feature_dropout: probability of hiding an input feature in training; None means 0.5 for word-like features
+            (fewer than one in ten is non-zero), else 0.
         sampler: "edges", or the paper's "node-blocks".
         hops: 1 or 2 steps of the walk between the two nodes of a pair.
-        start: measure of the first node, "degree" or "uniform"; "balanced" is "degree" drawn with less noise.
+        start: distribution of the first node, "degree" or "uniform"; "balanced" is "degree" sampled with less variance.
         go_on: probability of a further step after each step of the walk; above 0, pairs are the ends of longer walks
             (`relations.diffusion`), `walks` of them from each edge in each direction.
-        teleport: probability that the second node is any node.
-        lazy: probability that the second node is the first.
-        directed: "symmetrise", or "bipartite": two nodes belong together that point to the same node.
+        teleport: probability that the second node is a random node.
+        lazy: probability that the second node is the first one.
+        directed: "symmetrise", or "bipartite": two nodes are related if they point to the same node.
         self_loops: "remove" or "keep".
-        held_out: share of the edges that is kept from training to judge the codes on, at most 10,000 edges.
-        batch_size: edges in a step (for node blocks: nodes on either side).
-        steps: length of training.
-        codes: which output of the network becomes the code; "auto" decides on held-out edges.
+        held_out: share of the edges withheld from training to evaluate the codes, at most 10,000 edges.
+        batch_size: edges per step (for node blocks: nodes on each side).
+        steps: number of training steps.
+        codes: network output that becomes the code; "auto" decides on held-out edges.
 
-    The others are those of `BaseRecipe` and `training.TrainingConfig`.
+    The other settings are those of `BaseRecipe` and `training.TrainingConfig`.
     """
 
     fewest_steps_to_a_check: ClassVar[int] = 100
@@ -67,12 +67,12 @@ class GraphRecipe(BaseRecipe):
     codes: Literal["auto", "encoder", "projector"] = field(default="encoder", metadata=RESUME_ANYHOW)
 
     def but(self, **settings: Any) -> GraphRecipe:
-        """This recipe with other values; those that are None stay as they are."""
+        """Return this recipe with other values; None leaves a value unchanged."""
         return changed(self, settings)
 
 
 GRAPH = GraphRecipe()
-"""Edges in the degree measure, spectral contrastive loss, order by alignment."""
+"""Edges under the degree distribution, spectral contrastive loss, order by alignment."""
 
 PAPER = GraphRecipe(
     name="paper",
@@ -112,7 +112,7 @@ def get_graph_recipe(name: str) -> GraphRecipe:
 
 
 def objective_options(recipe: GraphRecipe) -> dict[str, Any]:
-    """The options of the objective; `alpha="paper"` for node blocks is that of the paper's graph runs."""
+    """Return the options of the objective; `alpha="paper"` for node blocks is that of the paper's graph runs."""
     options = dict(recipe.objective_options)
     usual = "paper" if recipe.objective in ("neuralef", "neuralef-unordered") else None
     if recipe.sampler == "node-blocks" and options.get("alpha", usual) == "paper":

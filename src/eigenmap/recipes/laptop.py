@@ -3,10 +3,10 @@
 from eigenmap.recipes.recipe import Recipe
 
 LAPTOP = Recipe(name="laptop", objective="scl", clip_norm=1.0, epochs=30)
-"""Photos on two or more CPU cores: minutes for some thousand images."""
+"""Photos on two or more CPU cores: minutes for a few thousand images."""
 
 CATALOGUE = Recipe(name="catalogue", n_components=128, views="catalogue", epochs=13, lr=0.006, channels_last=True)
-"""The embedded catalogue: small, centred, upright pictures, where strong crops would destroy what matters.
+"""The embedded catalogue of small, centred, upright pictures, for which strong crops would destroy what matters.
 
-Views and rate were chosen on its validation images; `benchmarks/catalogue.py search` tries some of the alternatives.
+Views and learning rate were chosen on its validation images; `benchmarks/catalogue/runs.py` tries some alternatives.
 """

@@ -1,4 +1,4 @@
-"""Recipes: every choice that a fit needs, with a name."""
+"""Recipes: named collections of all settings of a fit."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from eigenmap.training.config import RESUME_ANYHOW, Optimisation, Setting, Train
 
 @dataclass(frozen=True, kw_only=True)
 class BaseRecipe(Optimisation):
-    """Settings that every kind of data has; those of `Optimisation` among them.
+    """Settings common to every kind of data, including those of `Optimisation`.
 
     Attributes:
-        n_components: width of psi, and the most features a code can have.
+        n_components: width of psi, which is the maximum length of a code.
         hidden: width of the projector's hidden layer; None means `n_components`.
-        objective: name of the objective, with `objective_options` for its constructor.
-        warmup: share of the steps over which the rate rises; then a cosine down to `final_lr_fraction`.
-        clip_norm: largest norm of the gradient; 0 or None does not clip.
+        objective: name of the objective; `objective_options` are passed to its constructor.
+        warmup: share of the steps over which the learning rate rises, before cosine decay to `final_lr_fraction`.
+        clip_norm: maximum gradient norm; 0 or None disables clipping.
         compile: whether to compile network and objective.
-        codes: which output of the network becomes the code; "auto" decides on held-out pairs.
+        codes: network output that becomes the code; "auto" decides on held-out pairs.
 
     """
 
     fewest_steps_to_a_check: ClassVar[int]
-    """Three bad checks stop a run, and in a handful of steps no network gets far from where it began."""
+    """Minimum number of checks: three bad ones stop a run, and no network gets far in a handful of steps."""
 
     name: str = field(kw_only=False, metadata=RESUME_ANYHOW)
     n_components: int
@@ -40,23 +40,23 @@ class BaseRecipe(Optimisation):
     objective: str
     objective_options: Mapping[str, Any] = field(default_factory=dict)
     batch_size: int
-    warmup: float = field(default=0.05, metadata=RESUME_ANYHOW)  # as a number of steps it is part of TrainingConfig
+    warmup: float = field(default=0.05, metadata=RESUME_ANYHOW)  # TrainingConfig has it as a number of steps
     compile: bool | Literal["auto"] = False
     codes: Literal["auto", "encoder", "projector"] = field(default="auto", metadata=RESUME_ANYHOW)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe(BaseRecipe):
-    """All settings of a fit on images; change any with `recipe.but(lr=0.1, epochs=50)`.
+    """All settings of a fit on images; change some with `recipe.but(lr=0.1, epochs=50)`.
 
     Attributes:
-        encoder: name of the encoder, see `networks.build_encoder`; `stem` is that of its ResNets.
-        image_size: side of the views in pixels; None keeps what `data.load_images` finds best.
+        encoder: name of the encoder (see `networks.build_encoder`); `stem` applies to its ResNets.
+        image_size: side of the views in pixels; None keeps the choice of `data.load_images`.
         views: name of the augmentation recipe.
         epochs: passes over the training images; `batch_size` images per step (two views each).
-        compile: whether to compile network, objective and views; "auto" does it where a GPU has enough steps to take.
+        compile: whether to compile network, objective and views; "auto" does so on a GPU with enough steps.
 
-    The others are those of `BaseRecipe` and `training.TrainingConfig`.
+    The other settings are those of `BaseRecipe` and `training.TrainingConfig`.
     """
 
     fewest_steps_to_a_check: ClassVar[int] = 10
@@ -74,16 +74,16 @@ class Recipe(BaseRecipe):
     accumulate: int = 1
 
     def but(self, **settings: Any) -> Recipe:
-        """This recipe with other values; those that are None stay as they are."""
+        """Return this recipe with other values; None leaves a value unchanged."""
         return changed(self, settings)
 
     def named(self, name: str) -> Recipe:
-        """This recipe under another name."""
+        """Return this recipe under another name."""
         return replace(self, name=name)
 
 
 def identity(recipe: BaseRecipe) -> dict[str, Setting]:
-    """What has to be the same for a run to be resumed, beside the training configuration."""
+    """Return what must be equal for a run to be resumed, besides the training configuration."""
     elsewhere = {each.name for each in fields(TrainingConfig)}
     settings = {
         each.name: getattr(recipe, each.name)
@@ -109,7 +109,7 @@ R = TypeVar("R", bound=BaseRecipe)
 
 
 def changed(recipe: R, settings: Mapping[str, Any]) -> R:
-    """A recipe of any kind with other values, checked against its declared types; None leaves a value as it is."""
+    """Return a recipe of any kind with other values, checked against the declared types; None leaves one unchanged."""
     kinds = get_type_hints(type(recipe))
     require_settings(type(recipe), settings)
     given = {name: _plain(value) for name, value in settings.items() if value is not None}
@@ -128,7 +128,7 @@ def changed(recipe: R, settings: Mapping[str, Any]) -> R:
 
 
 def require_settings(kind: type[BaseRecipe], names: Iterable[str]) -> None:
-    """Refuse a name that is no setting of this kind of recipe."""
+    """Refuse a name that is not a setting of this kind of recipe."""
     known = [each.name for each in fields(kind) if each.name != "name"]
     for name in names:
         if name not in known:
@@ -138,12 +138,12 @@ def require_settings(kind: type[BaseRecipe], names: Iterable[str]) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """A number of Python for one of numpy, which loops over settings often have."""
+    """Convert a NumPy number to Python's."""
     return value.item() if isinstance(value, np.generic) else value
 
 
 def _fits(value: object, kind: Any) -> bool:
-    """Whether a setting of this declared type may have this value."""
+    """Tell whether a value fits the declared type of a setting."""
     origin, parts = get_origin(kind), get_args(kind)
     if origin is Literal:
         return value in parts

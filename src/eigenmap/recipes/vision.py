@@ -1,6 +1,6 @@
-"""Recipes for one GPU or more, trained from scratch with the spectral contrastive objective.
+"""Recipes for GPUs, trained from scratch with the spectral contrastive objective.
 
-They follow what `docs/objective-study.md` found on CIFAR-10: SGD with the norm of the gradient clipped at 1, and codes
+They follow the results of `docs/objective-study.md` on CIFAR-10: SGD with the gradient norm clipped at 1, and codes
 ordered after training by held-out alignment.
 """
 
@@ -23,15 +23,15 @@ CIFAR10_RESNET18 = Recipe(
     precision="bf16-mixed",
     channels_last=True,
 )
-"""Small pictures, 32 pixels. Its crops, of a fifth of the image and more, were the best of those tried there."""
+"""Small pictures of 32 pixels. Crops of at least a fifth of the image were the best of those tried."""
 
 TINY_RESNET18 = CIFAR10_RESNET18.but(image_size=64, views="cifar", stem="medium").named("tiny-resnet18")
-"""Tiny-ImageNet: 64 pixels; the 3x3 stem with stride 2 makes a step as cheap as at 32 pixels."""
+"""Tiny-ImageNet, 64 pixels; the 3x3 stem with stride 2 makes a step as cheap as at 32 pixels."""
 
 COCO_RESNET18 = CIFAR10_RESNET18.but(image_size=96, views="barlow_twins", stem="imagenet").named("coco-resnet18")
 """Scenes at 96 pixels."""
 
 GPU = COCO_RESNET18.but(n_components=512, views="cifar", epochs=100, lr=0.3).named("gpu")
-"""A folder of photos where there is a GPU: what `auto` means there."""
+"""A folder of photos on a machine with a GPU, the meaning of `auto` there."""
 
 VISION = (CIFAR10_RESNET18, TINY_RESNET18, COCO_RESNET18, GPU)

@@ -1,15 +1,24 @@
-"""Relations: where the pairs (x, x+) come from that a model learns to agree on."""
+"""Relations: sources of the pairs (x, x+) on which a model learns to agree."""
 
-from eigenmap.augment.views import IMAGENET, RECIPES, Augmentation, Standardisation, TwoViews, plain, recipe, view
+from eigenmap.augment.views import (
+    IMAGENET_STANDARDISATION,
+    POLICIES,
+    Augmentation,
+    Standardisation,
+    TwoViews,
+    plain_view,
+    policy,
+    view,
+)
 from eigenmap.core.batch import Batch
 from eigenmap.relations.graph import GraphPairs, NodeBlocks, hold_out_edges
 from eigenmap.relations.images import ImagePairs, split_held_out
 from eigenmap.relations.kernel import KERNELS, KernelBlocks, kernel_function
 
 __all__ = [
-    "IMAGENET",
+    "IMAGENET_STANDARDISATION",
     "KERNELS",
-    "RECIPES",
+    "POLICIES",
     "Augmentation",
     "Batch",
     "GraphPairs",
@@ -20,8 +29,8 @@ __all__ = [
     "TwoViews",
     "hold_out_edges",
     "kernel_function",
-    "plain",
-    "recipe",
+    "plain_view",
+    "policy",
     "split_held_out",
     "view",
 ]

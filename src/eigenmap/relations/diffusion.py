@@ -1,18 +1,18 @@
-r"""A graph of longer walks: two nodes belong together if a random walk leads from one to the other.
+r"""Graph of longer walks: two nodes are related if a random walk leads from one to the other.
 
-A walk takes one step, and after each step goes on with probability a. Its ends are related by
+A walk takes one step, and after each step continues with probability a. Its ends are related by
 
     P_a = (1 - a) sum_{h>=0} a^h P^{h+1},      eigenvalues  mu (1 - a) / (1 - a mu)
 
 with the eigenfunctions and the degree measure of P: personalised PageRank without its first visit [1]. Large
-eigenvalues stay near 1, small and negative ones shrink, so that what a network learns of is less the single edge and
-more the neighbourhood. Where edges are few, or noisy, codes get better; and what a fit holds out is no longer lost.
+eigenvalues stay near 1, small and negative ones shrink, so that a network learns less from single edges and more from
+neighbourhoods. If edges are few or noisy, codes improve; and held-out edges are no longer lost.
 
-Walks that end where they began are left out, as self-loops are, so that the graph that is learned from is P_a without
-its diagonal: its eigenvalues are lower, by little in large graphs and by more where walks often return (0.47 in place
-of 0.56 for the seventh below the constant's, of a ring of 40 nodes at a = 0.7).
+Walks that end where they began are left out, like self-loops, so the graph is P_a without its diagonal: its eigenvalues
+are lower, by little in large graphs and by more where walks often return (0.47 instead of 0.56 for the seventh below
+the constant's, for a ring of 40 nodes at a = 0.7).
 
-P_a itself is dense. `diffuse` draws walks instead and returns their ends as the weighted edges of an ordinary graph:
+P_a itself is dense. `diffuse` samples walks instead and returns their ends as the weighted edges of an ordinary graph:
 `walks` from every edge in both directions, so that memory is that of the graph times `walks`.
 
     model = em.fit_graph("cora.npz", n_components=64, go_on=0.7)         # the same as
@@ -31,10 +31,10 @@ from eigenmap.core.errors import EigenmapError
 from eigenmap.data.graphs.graph import Graph
 
 _LONGEST = 100
-"""Steps after which a walk ends in any case; at a = 0.9 one in 40,000 gets there."""
+"""Maximum number of steps of a walk; at a = 0.9 one in 40,000 reaches it."""
 
 MOST = 500_000_000
-"""Walks in all; a walk takes about 80 bytes while the new edges are counted."""
+"""Maximum number of walks; each takes about 80 bytes while the new edges are counted."""
 
 
 def check_walks(go_on: object, walks: object) -> None:
@@ -46,15 +46,15 @@ def check_walks(go_on: object, walks: object) -> None:
 
 
 def diffuse(graph: Graph, go_on: float = 0.7, walks: int = 16, seed: int = 0) -> Graph:
-    """The same nodes with weighted edges between the ends of random walks.
+    """Return the same nodes with weighted edges between the ends of random walks.
 
     Directions are ignored.
 
     Args:
         graph: nodes with features and edges.
         go_on: probability a of a further step; 0 gives the graph itself, up to weights.
-        walks: so many start at each edge, in each of its directions.
-        seed: of the walks; the same graph and seed give the same edges on every device.
+        walks: number of walks from each edge, in each of its directions.
+        seed: seed of the walks; the same graph and seed give the same edges on every device.
 
     Example:
         >>> ring = load_graph((np.eye(5), [[0, 1, 2, 3, 4], [1, 2, 3, 4, 0]]))
@@ -72,7 +72,7 @@ def diffuse(graph: Graph, go_on: float = 0.7, walks: int = 16, seed: int = 0) ->
         )
     start, end = (nodes.repeat(walks) for nodes in walk.edges())
     if walk.cumulative is not None:
-        # Entries of a weighted graph are not equally likely: draw them.
+        # Entries of a weighted graph have unequal probabilities: draw them.
         generator = torch.Generator().manual_seed(seed + 1)
         uniform = torch.rand(2, len(start), generator=generator, dtype=torch.float64).to(walk.device)
         start = walk.centre(uniform[0])

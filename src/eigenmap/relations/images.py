@@ -10,31 +10,31 @@ from torch import Tensor
 from eigenmap.augment.views import TwoViews
 from eigenmap.core.batch import Batch
 from eigenmap.core.errors import EigenmapError
-from eigenmap.loading.prefetch import Ahead
+from eigenmap.loading.prefetch import Prefetcher
 from eigenmap.loading.store import PixelStore, send
 from eigenmap.relations.seeds import stream
 
-# What a stream of random numbers is for; part of its seed.
+# Purposes of random streams; part of their seeds.
 _ORDER, _VIEWS, _SPLIT = 0, 1, 2
 
 
 class ImagePairs:
     """Two random views of every image, as a function of the step.
 
-    `batch(step)` depends on the seed and the step and on nothing that happened before, so a run that was killed goes on
-    exactly where it was, and N processes together see exactly the batch that one would: each takes its rows of it.
-    An epoch visits every image once, in a new order, and drops the last incomplete batch.
+    `batch(step)` depends only on the seed and the step, so a killed run continues exactly where it was, and N processes
+    together see exactly the batch that one would: each takes its rows of it. An epoch visits every image once, in a new
+    order, and drops the last incomplete batch.
 
     Args:
-        pixels: uint8 (N, C, H, W); moved to `device` once if they fit there, else sent batch by batch.
+        pixels: uint8 (N, C, H, W); moved to `device` once if they fit there, else transferred batch by batch.
         views: how to make the two views.
-        batch_size: images in a batch, over all processes together.
-        seed: of the order and of the views.
-        device: where batches are made.
+        batch_size: images per batch, over all processes together.
+        seed: seed of the order and of the views.
+        device: device on which batches are made.
         rank: number of this process.
         world_size: number of processes.
-        compile: whether to fuse the pixel operations of training batches; pays on a GPU.
-        rows: which of the images to use; all of them if not given.
+        compile: whether to fuse the pixel operations of training batches, which pays off on a GPU.
+        rows: images to use; default all.
         streamed: whether pixels stay on the host; None lets their size decide.
 
     Example:
@@ -80,19 +80,19 @@ class ImagePairs:
         self.rank = rank
         self.world_size = world_size
         self._order: tuple[int, Tensor] | None = None
-        self._ahead = Ahead(self._make, self.device) if self.device.type == "cuda" else None
+        self._prefetcher = Prefetcher(self._make, self.device) if self.device.type == "cuda" else None
 
     def __len__(self) -> int:
-        """Count the images."""
+        """Return the number of images."""
         return len(self.store)
 
     @property
     def steps_per_epoch(self) -> int:
-        """Number of whole batches in the data set."""
+        """Number of complete batches in the data set."""
         return len(self) // self.batch_size
 
     def indices(self, step: int) -> Tensor:
-        """Which images are in this process's part of the batch, in order; where the store wants to be asked."""
+        """Return the images in this process's part of the batch, in order, on the store's index device."""
         epoch, place = divmod(step, self.steps_per_epoch)
         if self._order is None or self._order[0] != epoch:
             generator = stream(self.seed, _ORDER, epoch)
@@ -103,12 +103,14 @@ class ImagePairs:
         return self._order[1][start + mine.start : start + mine.stop]
 
     def batch(self, step: int, rows: slice = slice(None)) -> Batch:
-        """Make this process's part of batch number `step`, or only some rows of that part.
+        """Make this process's part of batch number `step`, or only some rows of it.
 
-        Taken in pieces the batch is the same as at once, which lets a large batch be replayed chunk by chunk. A whole
-        batch on a GPU is made one step ahead.
+        A batch made in pieces equals one made at once, so a large batch can be replayed in chunks. On a GPU, complete
+        batches are made one step ahead.
         """
-        return self._ahead(step) if self._ahead is not None and rows == slice(None) else self._make(step, rows)
+        return (
+            self._prefetcher(step) if self._prefetcher is not None and rows == slice(None) else self._make(step, rows)
+        )
 
     def _make(self, step: int, rows: slice = slice(None)) -> Batch:
         mine = range(self.batch_size)[self._share(self.batch_size)][rows]
@@ -123,9 +125,9 @@ class ImagePairs:
         return Batch(*self._batch_views.apply(images, (first, second)))
 
     def pairs(self, generator: torch.Generator, batch_size: int, passes: int = 1) -> Iterator[Batch]:
-        """Go through all images in order, `passes` times with new views, the last incomplete batch included.
+        """Iterate over all images in order, `passes` times with new views, including the last incomplete batch.
 
-        The processes divide the images between them: moments merged over processes count each once a pass.
+        The processes divide the images among themselves: moments merged over processes count each once per pass.
         """
         share = self._share(len(self))
         for _ in range(passes):
@@ -134,7 +136,7 @@ class ImagePairs:
                 yield Batch(*self.views(self.store.take(numbers), generator))
 
     def _share(self, count: int) -> slice:
-        """Cut the range of `count` into equal parts and take this process's."""
+        """Divide the range of `count` into equal parts and return this process's."""
         return slice(count * self.rank // self.world_size, count * (self.rank + 1) // self.world_size)
 
 
@@ -150,7 +152,7 @@ def split_held_out(
 
     """
     if count < 2:
-        raise EigenmapError(f"At least 2 samples are needed to hold some out, and there are only {count}.")
+        raise EigenmapError(f"Holding out needs at least 2 samples, but there are only {count}.")
     held = max(round(count * fraction), minimum, 1)
     held = min(held, count // 2, count if maximum is None else maximum)
     order = torch.randperm(count, generator=stream(seed, _SPLIT, 0))

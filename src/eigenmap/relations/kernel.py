@@ -1,11 +1,11 @@
-r"""Kernels as relations: blocks of a Gram matrix, evaluated when they are needed.
+r"""Kernels as relations: blocks of a Gram matrix, evaluated on demand.
 
 A kernel kappa(x, x') and a measure p have eigenfunctions
 
     E_{x' ~ p} kappa(x, x') phi_j(x') = mu_j phi_j(x),        E_p[phi_i phi_j] = delta_ij,
 
 and the objectives find them from blocks K_bb' = kappa(x_b, x'_b') between two independent draws from p. A block is made
-for one step and forgotten; nothing of the size n x n is stored.
+for one step and discarded; nothing of size n x n is stored.
 
     blocks = KernelBlocks(x, "rbf", batch_size=1024, kernel_params={"length_scale": 0.3})
     x, x_plus, K = blocks.batch(step=0)
@@ -28,27 +28,27 @@ from eigenmap.core.batch import Batch
 from eigenmap.core.errors import EigenmapError
 
 Kernel = Callable[[Tensor, Tensor], Tensor]
-"""kappa of all pairs of rows: (B, ...), (B', ...) -> (B, B')."""
+"""Kernel of all pairs of rows: (B, ...), (B', ...) -> (B, B')."""
 
 Matrix = Any
-"""A Gram matrix: a torch tensor (dense or sparse), a numpy array or a scipy sparse matrix."""
+"""A Gram matrix: a torch tensor (dense or sparse), a NumPy array or a scipy sparse matrix."""
 
 LengthScale = float | Sequence[float]
-"""One for all features or one for each."""
+"""One number for all features, or one per feature."""
 
 PROBE = 64
-"""A kernel is tried on this many points before it is used."""
+"""Number of points on which a kernel is tested before use."""
 ROUNDING = {torch.float64: 1e-5}
-"""kappa(x, y) and kappa(y, x) may differ by this share of the largest entry; by 10,000 roundings in other precisions.
+"""Tolerated asymmetry of kappa relative to its largest entry; 10,000 roundings in other precisions.
 
-Distances by matrix product lose digits where points are far from each other for their length scale.
+Distances by matrix product lose digits if points are far apart relative to the length scale.
 """
 
 
 def rbf(x: Tensor, y: Tensor, length_scale: LengthScale = 1.0) -> Tensor:
     """exp(-|x - y|^2 / (2 length_scale^2)), the Gaussian kernel."""
     x, y = _scaled(x, y, length_scale)
-    # |x|^2 + |y|^2 - 2 x.y loses digits far from the origin, which the kernel does not depend on.
+    # |x|^2 + |y|^2 - 2 x.y loses digits far from the origin, so the points are centred first.
     origin = y.mean(0)
     x, y = x - origin, y - origin
     squares = x.square().sum(1)[:, None] + y.square().sum(1)
@@ -56,13 +56,13 @@ def rbf(x: Tensor, y: Tensor, length_scale: LengthScale = 1.0) -> Tensor:
 
 
 def matern(x: Tensor, y: Tensor, length_scale: LengthScale = 1.0, nu: float = 1.5) -> Tensor:
-    """The Matern kernel of smoothness nu = 0.5, 1.5, 2.5 or infinity (the Gaussian kernel)."""
+    """Matern kernel of smoothness nu = 0.5, 1.5, 2.5 or infinity (the Gaussian kernel)."""
     if nu == math.inf:
         return rbf(x, y, length_scale)
     if nu not in (0.5, 1.5, 2.5):
         raise EigenmapError(f"The Matern kernel is available for nu = 0.5, 1.5, 2.5 and inf, not {nu!r}.")
     x, y = _scaled(x, y, length_scale)
-    # Not by matrix product: the root would make 3e-4 out of the rounding of a zero distance.
+    # Not by matrix product: the square root would turn the rounding of a zero distance into 3e-4.
     r = torch.cdist(x, y, compute_mode="donot_use_mm_for_euclid_dist") * math.sqrt(2 * nu)
     polynomial = {0.5: torch.ones_like(r), 1.5: 1 + r, 2.5: 1 + r + r.square() / 3}[nu]
     return polynomial * torch.exp(-r)
@@ -74,7 +74,7 @@ def laplacian(x: Tensor, y: Tensor, length_scale: LengthScale = 1.0) -> Tensor:
 
 
 def polynomial(x: Tensor, y: Tensor, degree: int = 3, gamma: float | None = None, coef0: float = 1.0) -> Tensor:
-    """(gamma x.y + coef0)^degree; gamma is 1 / number of features unless given."""
+    """(gamma x.y + coef0)^degree; default gamma is 1 / number of features."""
     for name, value in {"degree": degree, "gamma": 1.0 if gamma is None else gamma, "coef0": coef0}.items():
         if isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
             raise EigenmapError(f"{name} of the polynomial kernel must be a number, not {value!r}.")
@@ -84,12 +84,12 @@ def polynomial(x: Tensor, y: Tensor, degree: int = 3, gamma: float | None = None
 
 
 def cosine(x: Tensor, y: Tensor) -> Tensor:
-    """x.y / (|x| |y|), and 0 where a point is the origin."""
+    """x.y / (|x| |y|), and 0 if a point is the origin."""
     return torch.nn.functional.normalize(x, dim=1) @ torch.nn.functional.normalize(y, dim=1).T
 
 
 def _scaled(x: Tensor, y: Tensor, length_scale: LengthScale) -> tuple[Tensor, Tensor]:
-    try:  # checked on the CPU: a device would have to be waited for
+    try:  # checked on the CPU, to avoid waiting for a device
         scale = torch.as_tensor(length_scale, dtype=x.dtype)
     except (TypeError, ValueError, RuntimeError):
         scale = torch.tensor(torch.nan)
@@ -113,7 +113,7 @@ KERNELS: dict[str, Callable[..., Tensor]] = {
 
 
 def kernel_function(kernel: str | Kernel, kernel_params: Mapping[str, Any] | None = None) -> Kernel:
-    """The kernel called `kernel`, or that callable, with parameters.
+    """Return the named kernel, or the given function, with parameters applied.
 
     Example:
         >>> kernel_function("rbf", {"length_scale": 0.3})(torch.zeros(2, 1), torch.zeros(3, 1)).shape
@@ -124,7 +124,7 @@ def kernel_function(kernel: str | Kernel, kernel_params: Mapping[str, Any] | Non
     if callable(kernel):
         return partial(kernel, **params) if params else kernel
     if kernel not in KERNELS:
-        raise EigenmapError(f"There is no kernel {kernel!r}; choose one of {', '.join(KERNELS)} or give a function.")
+        raise EigenmapError(f"Unknown kernel {kernel!r}; choose one of {', '.join(KERNELS)} or give a function.")
     allowed = list(signature(KERNELS[kernel]).parameters)[2:]
     unknown = sorted(set(params) - set(allowed))
     if unknown:
@@ -136,23 +136,23 @@ def kernel_function(kernel: str | Kernel, kernel_params: Mapping[str, Any] | Non
 class KernelBlocks:
     """Blocks of a kernel between random points, as a function of the step.
 
-    `batch(step)` depends on the seed and the step and on nothing that happened before. It draws `batch_size` points x
-    and, independently, as many points x_plus, each with its probability, and evaluates the kernel between them:
-    unbiased for any n, in memory that does not depend on n. With `batch_size=None` every batch is the whole: all points
-    on both sides, exact expectations for the n points.
+    `batch(step)` depends only on the seed and the step. It draws `batch_size` points x and, independently, as many
+    points x_plus, each with its probability, and evaluates the kernel between them: unbiased for any n, in memory that
+    does not depend on n. With `batch_size=None` every batch contains all points on both sides, which gives exact
+    expectations for the n points.
 
     Several processes divide the draws of a batch; each has the block between its own x and its own x_plus, and the
     objectives average the blocks.
 
     Args:
-        x: (n, ...) points, a tensor or an array; what the network sees. Named kernels take vectors (n, d).
+        x: (n, ...) points, a tensor or an array, seen by the network. Named kernels take vectors (n, d).
         kernel: a name of `KERNELS`; a function of two batches of points that returns the (B, B') matrix of kappa,
             positive or indefinite; or a precomputed Gram matrix (n, n), dense or sparse, of which x are the features.
-        batch_size: points on either side of a block, over all processes together; None for all n.
-        seed: of the draws.
+        batch_size: points on each side of a block, over all processes together; None for all n.
+        seed: seed of the draws.
         kernel_params: parameters of a named kernel or keywords for a function.
-        weights: (n,) the measure p up to a factor; uniform unless given.
-        device: where blocks are made.
+        weights: (n,) measure p up to a factor; default uniform.
+        device: device on which blocks are made.
         rank: number of this process.
         world_size: number of processes.
 
@@ -180,7 +180,7 @@ class KernelBlocks:
         self.x = _points(x).to(self.device)
         named = isinstance(kernel, str)
         if named and self.x.ndim != 2:
-            raise EigenmapError(f"The kernel {kernel} is one of vectors; x must be (n, d), not {tuple(self.x.shape)}.")
+            raise EigenmapError(f"The kernel {kernel} takes vectors: x must be (n, d), not {tuple(self.x.shape)}.")
         self.gram: Tensor | None = None
         if named or callable(kernel):
             self.kappa = kernel_function(kernel, kernel_params)
@@ -192,7 +192,7 @@ class KernelBlocks:
         self._cumulative = None if weights is None else _cumulative(weights, len(self.x))
 
     def __len__(self) -> int:
-        """Count the points."""
+        """Return the number of points."""
         return len(self.x)
 
     def batch(self, step: int) -> Batch:
@@ -204,14 +204,14 @@ class KernelBlocks:
         return self.between(rows, columns)
 
     def between(self, rows: Tensor, columns: Tensor) -> Batch:
-        """Make the block between the points with these two lists of numbers."""
+        """Make the block between two lists of point numbers."""
         x, x_plus = self.x[rows], self.x[columns]
         if self.gram is None:
             return Batch(x, x_plus, kernel_block(self.kappa, x, x_plus))
         return Batch(x, x_plus, self.gram.index_select(0, rows).index_select(1, columns))
 
     def draw(self, step: int) -> tuple[Tensor, Tensor]:
-        """Draw the numbers of the points on either side of the whole batch, over all processes."""
+        """Draw the point numbers on both sides of the global batch."""
         count = 2 * (len(self.x) if self.batch_size is None else self.batch_size)
         entropy = np.random.SeedSequence((self.seed % 2**64, step))
         generator = torch.Generator().manual_seed(int(entropy.generate_state(1)[0]))
@@ -225,7 +225,7 @@ class KernelBlocks:
         return first, second
 
     def _probe(self, symmetric: bool) -> None:
-        """Try the kernel on a few points: two sides of different length, then, unless it is known, exchanged."""
+        """Test the kernel on two sides of different length and, unless symmetry is known, with the sides exchanged."""
         y = evenly(self.x, PROBE + 1)
         x = y[:-1]
         try:
@@ -241,7 +241,7 @@ class KernelBlocks:
 
 
 def _points(x: Any) -> Tensor:
-    """The points as a floating-point tensor, all of them finite."""
+    """Return the points as a floating-point tensor; raise if some are not finite."""
     points = torch.as_tensor(x)
     if points.ndim < 2 or len(points) < 2:
         raise EigenmapError(f"x must be at least 2 points, (n, d), not an array of shape {tuple(points.shape)}.")
@@ -249,20 +249,20 @@ def _points(x: Any) -> Tensor:
     bad = ~points.flatten(1).isfinite().all(1)
     if bool(bad.any()):
         raise EigenmapError(
-            f"{int(bad.sum())} of the {len(points)} points hold NaN or infinity, the first of them number "
+            f"{int(bad.sum())} of the {len(points)} points contain NaN or infinity, the first of them number "
             f"{int(bad.int().argmax())}; remove or impute them."
         )
     return points
 
 
 def gram_matrix(kernel: Matrix, n: int) -> Tensor:
-    """A precomputed Gram matrix as a tensor, dense or sparse COO, checked as a whole."""
-    if hasattr(kernel, "tocoo"):  # scipy's sparse matrices, without importing scipy
+    """Return a precomputed Gram matrix as a tensor, dense or sparse COO, after checking all of it."""
+    if hasattr(kernel, "tocoo"):  # scipy sparse matrices, without importing scipy
         coo = kernel.tocoo()
         indices = torch.from_numpy(np.stack([coo.row, coo.col]).astype(np.int64))
         gram = torch.sparse_coo_tensor(indices, torch.as_tensor(coo.data), coo.shape, check_invariants=False)
     else:
-        values = kernel.to_numpy() if hasattr(kernel, "to_numpy") else kernel  # frames of pandas and polars
+        values = kernel.to_numpy() if hasattr(kernel, "to_numpy") else kernel  # pandas and polars frames
         read_only = isinstance(values, np.ndarray) and not values.flags.writeable
         try:
             gram = torch.as_tensor(values.copy() if read_only else values)
@@ -271,29 +271,29 @@ def gram_matrix(kernel: Matrix, n: int) -> Tensor:
     if tuple(gram.shape) != (n, n):
         raise EigenmapError(f"A Gram matrix of {n} points must be {n} x {n}, not {' x '.join(map(str, gram.shape))}.")
     if gram.is_complex():
-        raise EigenmapError("The Gram matrix must hold real numbers, not complex ones; give its real part.")
+        raise EigenmapError("The Gram matrix must contain real numbers, not complex ones; give its real part.")
     gram = gram if gram.is_floating_point() else gram.to(torch.get_default_dtype())
     gram = gram if gram.layout == torch.strided else gram.to_sparse().coalesce()
     entries = gram.values() if gram.is_sparse else gram
     if not bool(entries.isfinite().all()):
-        raise EigenmapError("The Gram matrix holds NaN or infinity.")
+        raise EigenmapError("The Gram matrix contains NaN or infinity.")
     if gram.is_sparse:
         difference = (gram - gram.transpose(0, 1)).coalesce().values()
         _check_symmetric(difference, torch.zeros_like(difference), largest=entries)
     else:
-        for start in range(0, n, 1024):  # by strips: a transposed copy of the whole might not fit
+        for start in range(0, n, 1024):  # in strips: a transposed copy might not fit into memory
             strip = slice(start, start + 1024)
             _check_symmetric(gram[strip], gram[:, strip].T)
     return gram
 
 
 def evenly(x: Tensor, count: int) -> Tensor:
-    """About `count` rows from all over x, the first and the last among them: data often comes sorted."""
+    """Return about `count` evenly spaced rows of x including the first and the last, since data is often sorted."""
     return x[torch.linspace(0, len(x) - 1, min(count, len(x)), dtype=torch.float64).round().long().to(x.device)]
 
 
 def kernel_block(kernel: Kernel, x: Tensor, y: Tensor) -> Tensor:
-    """The kernel between the rows of x and y, if it is the matrix of numbers that it should be."""
+    """Evaluate the kernel between the rows of x and y; raise if it does not return the right matrix."""
     K, rows, columns = kernel(x, y), len(x), len(y)
     if not isinstance(K, Tensor) or tuple(K.shape) != (rows, columns):
         found = f"shape {tuple(K.shape)}" if isinstance(K, Tensor) else type(K).__name__
@@ -305,7 +305,7 @@ def kernel_block(kernel: Kernel, x: Tensor, y: Tensor) -> Tensor:
 
 
 def _check_symmetric(K: Tensor, transposed: Tensor, largest: Tensor | None = None) -> None:
-    """Raise unless the two agree up to rounding, in units of the largest entry."""
+    """Raise unless the two agree up to rounding, relative to the largest entry."""
     if K.numel() == 0:
         return
     scale = float((K if largest is None else largest).abs().max())
@@ -321,7 +321,7 @@ def _check_batch_size(batch_size: int | None, n: int, world_size: int, *, weight
     if batch_size is None:
         if world_size > 1 or weighted:
             raise EigenmapError(
-                "The whole of the points is a batch for one process and equal weights; give batch_size."
+                "Using all points as one batch requires one process and equal weights; give batch_size."
             )
     elif batch_size < 2 * world_size or batch_size % world_size:
         raise EigenmapError(
@@ -336,7 +336,7 @@ def _check_batch_size(batch_size: int | None, n: int, world_size: int, *, weight
 
 
 def _cumulative(weights: Any, n: int) -> Tensor:
-    """Sums of the weights in float64, in which a hundred million of them still differ."""
+    """Return cumulative weights in float64, precise enough for a hundred million of them."""
     w = torch.as_tensor(weights).double().cpu()
     if w.shape != (n,) or not bool(w.isfinite().all() and (w >= 0).all() and (w > 0).any()):
         raise EigenmapError(f"The weights must be {n} numbers, one for each point, none negative and not all zero.")

@@ -1,17 +1,17 @@
-r"""The graph of nearest neighbours as a relation: spectral embedding that can be asked about new points.
+r"""Nearest-neighbour graph as a relation: spectral embedding that extends to new points.
 
-Every point is joined to its nearest others; the graph is made symmetric, W = (N + N^T) / 2 with N_ij = 1 if j is among
-the neighbours of i. With degrees d_i = sum_j W_ij, the normalised adjacency
+Every point is joined to its nearest others, and the graph is made symmetric, W = (N + N^T) / 2 with N_ij = 1 if j is
+among the neighbours of i. With degrees d_i = sum_j W_ij, the normalised adjacency
 
     A = D^-1/2 W D^-1/2
 
-has eigenvalues 1 = mu_1 >= mu_2 >= ... > = -1. Its eigenvectors divided by sqrt(d) are functions f of the points,
-W f = mu D f: eigenfunctions of the kernel W_ij / (p_i p_j vol) in the degree measure p_i = d_i / vol, vol = sum_i d_i,
-orthonormal there. In that form a smooth function of x is sought, which a network can be, and edges drawn at random are
-pairs (x, x+) of the relation: nothing else changes.
+has eigenvalues 1 = mu_1 >= mu_2 >= ... >= -1. Its eigenvectors divided by sqrt(d) are functions f of the points, W f =
+mu D f: eigenfunctions of the kernel W_ij / (p_i p_j vol) in the degree measure p_i = d_i / vol, vol = sum_i d_i,
+orthonormal there. In that form the solution is a smooth function of x, which a network can represent, and edges drawn
+at random are pairs (x, x+) of the relation.
 
-Conventions. Largest eigenvalues of A (here) and smallest eigenvalues of the Laplacian L = I - A are the same
-functions in the same order, lambda_j = 1 - mu_j.
+Convention: the largest eigenvalues of A (used here) and the smallest eigenvalues of the Laplacian L = I - A belong to
+the same functions in the same order, lambda_j = 1 - mu_j.
 
 [1] Belkin, Niyogi: Laplacian eigenmaps for dimensionality reduction and data representation, 2003.
 [2] von Luxburg: A tutorial on spectral clustering, 2007.
@@ -31,19 +31,19 @@ from eigenmap.core.errors import EigenmapError
 from eigenmap.relations.operator import MatrixOperator
 
 EXACT = 20_000
-"""Up to so many points all distances are computed; beyond, neighbours are found by a navigable graph (HNSW)."""
+"""Number of points up to which all distances are computed; beyond it, neighbours are found by HNSW."""
 LINKS, EFFORT = 32, 64
-"""Links of a point in that graph, and how many candidates a search keeps."""
+"""Links per point in the HNSW graph, and number of candidates kept in a search."""
 
 
 class NeighbourGraph:
-    """The symmetric graph of the `n_neighbors` nearest neighbours, its degree measure and its operator.
+    """Symmetric graph of the `n_neighbors` nearest neighbours, its degree measure and its operator.
 
     Args:
         x: (n, d) points.
-        n_neighbors: neighbours of a point, itself not counted.
-        seed: of the edges drawn by `batch`.
-        batch_size: edges in a batch.
+        n_neighbors: neighbours per point, not counting itself.
+        seed: seed of the edges drawn by `batch`.
+        batch_size: edges per batch.
 
     Example:
         >>> graph = NeighbourGraph(torch.rand(200, 2).double(), n_neighbors=5)
@@ -60,7 +60,7 @@ class NeighbourGraph:
                 f"n_neighbors must be a whole number from 1 to {n - 1}, one less than the number of points, "
                 f"not {n_neighbors!r}."
             )
-        n_neighbors = int(n_neighbors)  # of numpy, maybe
+        n_neighbors = int(n_neighbors)  # may be a NumPy integer
         self.x, self.n_neighbors, self.seed, self.batch_size = x, n_neighbors, seed, batch_size
         self._origin = x.mean(0)
         self._index = _index(x - self._origin)
@@ -74,15 +74,15 @@ class NeighbourGraph:
         self.degree = torch.zeros(n, dtype=torch.float64).index_add_(0, self.edges[0], self.weights)
 
     def __len__(self) -> int:
-        """Count the points."""
+        """Return the number of points."""
         return len(self.x)
 
     def operator(self) -> NeighbourOperator:
-        """T in the degree measure; elsewhere, T f is the mean of f over the nearest points."""
+        """Return T in the degree measure; at other points, T f is the mean of f over the nearest points."""
         return NeighbourOperator(self)
 
     def components(self) -> int:
-        """Count the parts of the graph that no edge joins."""
+        """Return the number of connected components."""
         from scipy.sparse import coo_array
         from scipy.sparse.csgraph import connected_components
 
@@ -90,7 +90,7 @@ class NeighbourGraph:
         return int(connected_components(edges, directed=False, return_labels=False))
 
     def gram(self) -> Tensor:
-        """W_ij / (p_i p_j vol), sparse: the kernel whose eigenfunctions in the degree measure are sought."""
+        """Return W_ij / (p_i p_j vol), sparse: the kernel whose eigenfunctions in the degree measure are sought."""
         i, j = self.edges
         values = self.weights * self.degree.sum() / (self.degree[i] * self.degree[j])
         return torch.sparse_coo_tensor(
@@ -98,10 +98,10 @@ class NeighbourGraph:
         )
 
     def batch(self, step: int) -> Batch:
-        """Both ends of edges drawn with probability in proportion to their weight; a function of seed and step."""
+        """Return both ends of edges drawn in proportion to their weight; a function of seed and step."""
         entropy = np.random.SeedSequence((self.seed % 2**64, step)).generate_state(1)
         generator = torch.Generator().manual_seed(int(entropy[0]))
-        # All directed entries of W are 1/2 or 1: drawing uniformly and keeping by weight would waste half.
+        # All directed entries of W are 1/2 or 1: rejection sampling would waste half.
         at = torch.rand(self.batch_size, generator=generator, dtype=torch.float64)
         cumulated = self._cumulated()
         drawn = torch.searchsorted(cumulated, at * cumulated[-1], right=True).clamp_max_(len(cumulated) - 1)
@@ -118,20 +118,20 @@ class NeighbourGraph:
         return found
 
     def extend(self, z: Tensor, f: Tensor) -> Tensor:
-        """The mean of f, known at the points, over those nearest to each of z."""
+        """Return the mean of f, known at the points, over those nearest to each of z."""
         _, found = self._search(z, self.n_neighbors)
-        return f[torch.from_numpy(found.clip(0))].mean(1)  # HNSW marks what it missed by -1
+        return f[torch.from_numpy(found.clip(0))].mean(1)  # HNSW marks missing results by -1
 
 
 class NeighbourOperator(MatrixOperator):
-    """T of a graph of neighbours; on some of the points, that of the graph that these have."""
+    """T of a neighbour graph; restricted to some points, that of their own neighbour graph."""
 
     def __init__(self, graph: NeighbourGraph) -> None:
         super().__init__(graph.x, graph.gram().to(graph.x.device), graph.degree / graph.degree.sum(), graph.extend)
         self.n_neighbors, self.components = graph.n_neighbors, graph.components()
 
     def restrict(self, rows: Tensor) -> NeighbourOperator:
-        """T over some of the points only, each with as many fewer neighbours as there are fewer points around it."""
+        """Return T over some of the points, with proportionally fewer neighbours each."""
         count = round(self.n_neighbors * len(rows) / len(self.x))
         return NeighbourOperator(NeighbourGraph(self.x[rows], min(max(count, 1), len(rows) - 1)))
 
@@ -150,16 +150,16 @@ def _index(x: Tensor) -> Any:
 
 
 def _single(x: Tensor) -> np.ndarray[Any, Any]:
-    """What faiss takes; far from the origin the digits would not be enough."""
+    """Convert to float32 for faiss, centred because digits would be lost far from the origin."""
     return np.ascontiguousarray(x.detach().cpu().numpy(), dtype=np.float32)
 
 
 def _without_self(
     found: np.ndarray[Any, Any], count: int
 ) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """Edges (i, j) to the first `count` of the found neighbours that are another point, and where they stood.
+    """Return edges (i, j) to the first `count` found neighbours that are other points, and their positions.
 
-    Among copies of one point the point itself need not come first, nor at all; HNSW marks what it missed by -1.
+    Among copies of a point, the point itself need not come first, or at all; HNSW marks missing results by -1.
     """
     other = (found != np.arange(len(found))[:, None]) & (found >= 0)
     kept = other & (np.cumsum(other, 1) <= count)

@@ -1,10 +1,9 @@
-r"""The integral operator of a kernel over reference points, applied without a matrix of the size n x n.
+r"""Integral operator of a kernel over reference points, applied without an n x n matrix.
 
     (T f)(x) = sum_i p_i kappa(x, x_i) f(x_i)
 
-Its eigenfunctions are those of the kernel as far as the points show them. `KernelOperator` has the kernel as a function
-and can be asked at any x; `MatrixOperator` has a Gram matrix, and knows its own points only unless it is told how to
-extend a function to others.
+Its eigenfunctions approximate those of the kernel. `KernelOperator` has the kernel as a function and can be evaluated
+at any x; `MatrixOperator` has a Gram matrix and is limited to its own points unless it has an extension to others.
 """
 
 from __future__ import annotations
@@ -19,49 +18,49 @@ from eigenmap.core.errors import EigenmapError
 from eigenmap.relations.kernel import Kernel, kernel_block
 
 ENTRIES = 2**23
-"""Entries of the kernel that are held at a time: 64 MB in float64."""
+"""Maximum number of kernel entries in memory at a time: 64 MB in float64."""
 
 
 class Operator(Protocol):
-    """What alignment asks of a relation: points, their measure p, and T at the points and, maybe, elsewhere."""
+    """Interface for alignment: points, their measure p, and T at the points and possibly elsewhere."""
 
     x: Tensor
     p: Tensor
     components: int
-    """Of a graph in which T f is the mean of f over neighbours: its parts, each with an eigenvalue 1; else 0."""
+    """Number of components of a graph in which T f averages over neighbours, each with eigenvalue 1; else 0."""
 
     @property
     def extends(self) -> bool:
-        """Whether `at` can be asked about points that are not reference points."""
+        """Whether `at` accepts points other than the reference points."""
 
     def apply(self, f: Tensor) -> Tensor:
-        """T f at the reference points, from f (n, k) there."""
+        """Return T f at the reference points, from f (n, k) there."""
 
     def at(self, z: Tensor, f: Tensor) -> Tensor:
-        """T f at the points z, from f (n, k) at the reference points."""
+        """Return T f at the points z, from f (n, k) at the reference points."""
 
     def block(self) -> Tensor:
-        """The kernel between all reference points, for training on all of them at once."""
+        """Return the kernel between all reference points, for training on all of them at once."""
 
     def diagonal(self) -> Tensor:
-        """kappa(x_i, x_i) (n,); its mean is the sum of all eigenvalues, where they have one."""
+        """Return kappa(x_i, x_i) (n,); its mean is the sum of all eigenvalues, if that exists."""
 
     def restrict(self, rows: Tensor) -> Operator:
-        """T over some of the points only."""
+        """Return T over some of the points."""
 
 
 def uniform(n: int) -> Tensor:
-    """Equal probabilities in float64."""
+    """Return equal probabilities in float64."""
     return torch.full((n,), 1 / n, dtype=torch.float64)
 
 
 class KernelOperator:
-    """T of a kernel that is a function of two batches of points.
+    """T of a kernel given as a function of two batches of points.
 
     Args:
         x: (n, d) reference points.
         kernel: (B, d), (B', d) -> (B, B').
-        p: (n,) their probabilities; uniform unless given.
+        p: (n,) probabilities of the points; default uniform.
 
     Example:
         >>> T = KernelOperator(torch.randn(500, 2).double(), rbf)
@@ -78,27 +77,27 @@ class KernelOperator:
         self.p = (uniform(len(x)) if p is None else p).to(x)
 
     def apply(self, f: Tensor) -> Tensor:
-        """T f at the reference points."""
+        """Return T f at the reference points."""
         return self.at(self.x, f)
 
     def at(self, z: Tensor, f: Tensor) -> Tensor:
-        """T f at any points, strip by strip."""
+        """Return T f at any points, computed in strips."""
         weighted = self.p[:, None] * f
         strips = torch.split(z, max(1, ENTRIES // len(self.x)))
         return torch.cat([kernel_block(self.kernel, strip, self.x).to(weighted) @ weighted for strip in strips])
 
     def block(self) -> Tensor:
-        """The kernel between all reference points."""
+        """Return the kernel between all reference points."""
         return kernel_block(self.kernel, self.x, self.x).to(self.x)
 
     def diagonal(self) -> Tensor:
-        """kappa(x_i, x_i), from small blocks, of which nothing else counts."""
+        """Return kappa(x_i, x_i), taken from small blocks."""
         return torch.cat([kernel_block(self.kernel, part, part).diagonal() for part in torch.split(self.x, 256)]).to(
             self.p
         )
 
     def restrict(self, rows: Tensor) -> KernelOperator:
-        """T over some of the points only."""
+        """Return T over some of the points."""
         return KernelOperator(self.x[rows], self.kernel, self.p[rows] / self.p[rows].sum())
 
 
@@ -107,9 +106,9 @@ class MatrixOperator:
 
     Args:
         x: (n, d) features of the points.
-        gram: (n, n) the kernel between them.
-        p: (n,) their probabilities; uniform unless given.
-        extension: (z, f) -> T f at other points, where something is known about them.
+        gram: (n, n) kernel between them.
+        p: (n,) probabilities of the points; default uniform.
+        extension: (z, f) -> T f at other points, if available.
 
     """
 
@@ -131,17 +130,17 @@ class MatrixOperator:
         return self.extension is not None
 
     def apply(self, f: Tensor) -> Tensor:
-        """T f at the points, one sparse or dense product."""
+        """Return T f at the points, one sparse or dense product."""
         return self.gram.to(f.dtype) @ (self.p[:, None] * f)
 
     def at(self, z: Tensor, f: Tensor) -> Tensor:
-        """T f at other points."""
+        """Return T f at other points."""
         if self.extension is None:
-            raise EigenmapError("A Gram matrix says nothing about points that are not in it.")
+            raise EigenmapError("A Gram matrix cannot be evaluated at points that are not in it.")
         return self.extension(z, f)
 
     def block(self) -> Tensor:
-        """The matrix itself."""
+        """Return the matrix."""
         return self.gram
 
     def diagonal(self) -> Tensor:
@@ -153,6 +152,6 @@ class MatrixOperator:
         return torch.zeros_like(self.p).index_add_(0, i[i == j], gram.values()[i == j].to(self.p))
 
     def restrict(self, rows: Tensor) -> MatrixOperator:
-        """T over some of the points only; what was known about others is left behind."""
+        """Return T over some of the points, without the extension."""
         gram = self.gram.index_select(0, rows).index_select(1, rows)
         return MatrixOperator(self.x[rows], gram, self.p[rows] / self.p[rows].sum())

@@ -1,13 +1,13 @@
-r"""Gram matrices with the same eigenfunctions and other eigenvalues: none of them small.
+r"""Perturbed Gram matrices with the same eigenfunctions but no small eigenvalues.
 
-The penalties of NeuralEF lose sight of eigenfunctions whose eigenvalues are small. Three perturbations of the kernel
-keep the eigenfunctions and their order and change the eigenvalues mu (of K / n, for n points of equal weight):
+The penalties of NeuralEF miss eigenfunctions with small eigenvalues. Three perturbations of the kernel keep the
+eigenfunctions and their order and change the eigenvalues mu (of K / n, for n points of equal weight):
 
 - the shift, mu -> (1 - c) mu + c: needs no matrix, it is an option of the objective (`NeuralEF(shift=c)`);
 - `lifted`, mu -> mu / (mu + tau): everything well above tau becomes nearly 1;
 - `truncated`, mu -> mu where mu >= floor, else 0: nothing small is left.
 
-The last two solve with the whole matrix, n^3 operations: for precomputed matrices of some thousand points.
+The last two factorise the whole matrix, n^3 operations: for precomputed matrices of a few thousand points.
 
     blocks = KernelBlocks(x, lifted(K, tau=1e-4))
 """
@@ -21,9 +21,9 @@ from eigenmap.core.errors import EigenmapError
 
 
 def lifted(gram: Tensor, tau: float) -> Tensor:
-    """The matrix with the eigenvalues mu / (mu + tau) in the place of mu, in float64.
+    """Return the matrix with eigenvalues mu / (mu + tau) instead of mu, in float64.
 
-    Increasing in mu while mu > -tau: so tau has to exceed the size of the most negative eigenvalue.
+    The map increases for mu > -tau, so tau must exceed the magnitude of the most negative eigenvalue.
 
     Example:
         >>> K = torch.diag(torch.tensor([3.0, 0.03, 0.0]))
@@ -39,13 +39,13 @@ def lifted(gram: Tensor, tau: float) -> Tensor:
         raise EigenmapError(
             f"tau = {tau:g} is too small: the matrix has an eigenvalue below -tau, and the order would be lost."
         )
-    # K and (K / n + tau)^-1 commute; symmetric up to rounding, which is removed.
+    # K and (K / n + tau)^-1 commute; the product is symmetric up to rounding, which is removed.
     solved = torch.cholesky_solve(K, L)
     return (solved + solved.T) / 2
 
 
 def truncated(gram: Tensor, floor: float) -> Tensor:
-    """The matrix without its eigenvalues mu < floor, negative ones among them, in float64.
+    """Return the matrix without its eigenvalues mu < floor, including negative ones, in float64.
 
     Example:
         >>> K = torch.diag(torch.tensor([3.0, 0.03, -0.3]))
@@ -59,12 +59,12 @@ def truncated(gram: Tensor, floor: float) -> Tensor:
     mu, vectors = torch.linalg.eigh(K / n)
     kept = vectors[:, mu >= floor]
     if kept.shape[1] == 0:
-        raise EigenmapError(f"No eigenvalue is as large as {floor:g}; the largest is {float(mu[-1]):.3g}.")
+        raise EigenmapError(f"No eigenvalue reaches {floor:g}; the largest is {float(mu[-1]):.3g}.")
     without: Tensor = n * (kept * mu[mu >= floor]) @ kept.T
     return without
 
 
 def _square(gram: Tensor) -> Tensor:
     if gram.ndim != 2 or gram.shape[0] != gram.shape[1]:
-        raise EigenmapError(f"A Gram matrix is square, not of shape {tuple(gram.shape)}.")
+        raise EigenmapError(f"A Gram matrix must be square, not of shape {tuple(gram.shape)}.")
     return gram.double()

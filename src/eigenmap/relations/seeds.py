@@ -1,4 +1,4 @@
-"""Random numbers that depend on a seed, on what they are for and on a step, and on nothing that happened before."""
+"""Reproducible random streams that depend only on a seed, a purpose and a step."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ import torch
 
 
 def stream(seed: int, purpose: int, number: int) -> torch.Generator:
-    """Make an independent stream of random numbers for each (seed, purpose, number)."""
+    """Return an independent stream of random numbers for each (seed, purpose, number)."""
     entropy = (seed % 2**64, purpose, number)
     return torch.Generator().manual_seed(int(np.random.SeedSequence(entropy).generate_state(1)[0]))

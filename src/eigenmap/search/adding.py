@@ -1,4 +1,4 @@
-"""Images of one more source, added to an index without losing those of another that have the same names."""
+"""Adding images of another source to an index without losing images of the same name from earlier sources."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ from eigenmap.search.flat import FlatBackend
 from eigenmap.search.index import CodeIndex
 from eigenmap.search.parts import note_parts
 from eigenmap.search.scan import comparable
-from eigenmap.search.sources import NOTE, Placed, Source, Sources
+from eigenmap.search.sources import SOURCES_NOTE, IndexSource, Placed, Sources
 
-Store: TypeAlias = Callable[[list[str], list[int]], object]
-"""Stores what belongs to items, given their ids and the rows of a batch that they are in."""
+StoreParts: TypeAlias = Callable[[list[str], list[int]], object]
+"""Stores data that belongs to items, given their ids and their rows in a batch."""
 
 _SAME = 0.999
-"""A cosine that two codes of one image reach, also if one of them was stored as int8."""
+"""Cosine similarity that two codes of one image reach, even if one was stored as int8."""
 _MOST = 0.9
 _ROUGH = ("bits", "signs")
-"""Codes by which an image cannot be recognised."""
+"""Precisions whose codes are too coarse to recognise an image."""
 
 
 class Added(NamedTuple):
-    """What became of some images."""
+    """Outcome of adding images."""
 
     added: int = 0
     renamed: int = 0
-    """Those of the added ones whose names were taken."""
+    """Number of added images whose names were taken."""
     replaced: int = 0
     kept: int = 0
-    """Those that were there already, from the same source."""
+    """Number of images already present from the same source."""
     source: str = ""
-    """What the index calls their source."""
+    """Name of their source in the index."""
 
     def and_then(self, more: Added) -> Added:
-        """What became of these and of more images of the same source."""
+        """Return the outcome of these and of more images of the same source."""
         added, renamed = self.added + more.added, self.renamed + more.renamed
         return Added(added, renamed, self.replaced + more.replaced, self.kept + more.kept, more.source)
 
@@ -50,14 +50,14 @@ def add(
     codes: Floats,
     metadata: Sequence[Metadata] | None = None,
     replace: bool = False,
-    store: Store | None = None,
+    store: StoreParts | None = None,
 ) -> Added:
-    """Add images of the source at a place, by their names in it, to an index on disk.
+    """Add images from the source at `place`, by their names in it, to an index on disk.
 
-    Those that are there already, from this source, stay as they are; with `replace` they are replaced, and so are
-    images of other sources that have the same name. Others get an id that is free. `store` is called for new items
-    before they are there, when nobody asks for what it stores, and for replaced ones after: if their codes cannot be
-    written, what is stored for the old ones stays too.
+    Images already present from this source stay as they are. With `replace` they are replaced, and so are images of
+    other sources with the same name. Other images get a free id. `store` is called for new items before they become
+    visible, when nobody asks for its data yet, and for replaced ones afterwards: if their codes cannot be written, the
+    data of the old ones stays.
     """
     backend = index.backend
     assert isinstance(backend, FlatBackend) and backend.directory is not None
@@ -82,20 +82,20 @@ def add(
     return Added(len(placed) - there, renamed, there if replace else 0, 0 if replace else there, source.name)
 
 
-def _noted(index: CodeIndex, backend: FlatBackend, place: Path, files: Sequence[str], codes: Floats) -> Source:
-    """The source at a place, which the index knows from now on."""
+def _noted(index: CodeIndex, backend: FlatBackend, place: Path, files: Sequence[str], codes: Floats) -> IndexSource:
+    """Return the source at `place`, recording it in the index if it is new."""
     assert backend.directory is not None
-    known = Sources.from_json(backend.directory.read_note(NOTE, required=True))
+    known = Sources.from_json(backend.directory.read_note(SOURCES_NOTE, required=True))
     if known.first_is_unknown and _recognised(index, backend, files, codes):
         known = Sources()
     sources, source = known.with_source(place)
     if sources != known:
-        backend.directory.write_note(NOTE, sources.as_json())
+        backend.directory.write_note(SOURCES_NOTE, sources.as_json())
     return source
 
 
 def _recognised(index: CodeIndex, backend: FlatBackend, files: Sequence[str], codes: Floats) -> bool:
-    """Whether images are those that the index has under their names, judged by their codes."""
+    """Tell by their codes whether the images are those that the index has under their names."""
     there = backend.known(files)
     rows = [row for row, name in enumerate(files) if name in there]
     if not rows or backend.about.precision in _ROUGH:
@@ -104,6 +104,6 @@ def _recognised(index: CodeIndex, backend: FlatBackend, files: Sequence[str], co
     return bool(np.mean((stored * comparable(codes[rows], "cosine")).sum(axis=1) > _SAME) >= _MOST)
 
 
-def _replacing(one: Placed, file: str, source: Source) -> Placed:
-    """An image that takes the place of one of another source with the same name."""
+def _replacing(one: Placed, file: str, source: IndexSource) -> Placed:
+    """Return an image that replaces one of another source with the same name."""
     return Placed(file, True, False, source.metadata(file, file)) if one.taken and not one.own else one

@@ -1,8 +1,8 @@
-"""Which length, which funnel: measured on the items of an index.
+"""Advice on length and funnel, measured on the items of an index.
 
-Stored items serve as queries, each left out of its own results. Truth is the exact search at full length; recall is
-the share of its `top` results that a setting finds. Settings are chosen on one half of the queries, and the recall that
-is reported was measured on the other half.
+Stored items serve as queries, each excluded from its own results. The reference is exact search at full length; recall
+is the share of its `top` results that a setting finds. Settings are chosen on one half of the queries, and the reported
+recall is measured on the other half.
 
     advice = advise(index, recall=0.99)
     advice.chosen.stages                    # for index.search(funnel=...)
@@ -12,7 +12,7 @@ is reported was measured on the other half.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ import numpy as np
 
 from eigenmap.core.arguments import whole_number
 from eigenmap.core.errors import EigenmapError
+from eigenmap.core.logging import LogFunction
 from eigenmap.evaluation.retrieval import lengths
 from eigenmap.search.backend import Id, Readable, Stage, still
 from eigenmap.search.rivals import PrefixRow, compare_prefixes
@@ -27,17 +28,16 @@ from eigenmap.search.rivals import PrefixRow, compare_prefixes
 if TYPE_CHECKING:
     from eigenmap.search.index import CodeIndex
 
-Say = Callable[[str], object]
 
 SHORTLISTS = (20, 50, 100, 200, 500, 1000, 2000)
 _SHORTEST = 4
 _SPARE = 0.3
-"""Of what may be lost, the share that is left to chance when a setting is chosen on half of the queries."""
+"""Share of the permitted loss that is reserved for chance when a setting is chosen on half of the queries."""
 
 
 @dataclass(frozen=True)
-class Row:
-    """One way to search, and what it gave: `recall` against full length, and queries/s in one batch."""
+class AdviceRow:
+    """One way to search with its `recall` relative to full length and its queries per second in one batch."""
 
     name: str
     stages: tuple[Stage, ...]
@@ -47,33 +47,33 @@ class Row:
 
     @property
     def dim(self) -> int:
-        """The features that the results are ranked by."""
+        """Number of features that determine the final ranking."""
         return self.stages[-1].dim
 
 
 @dataclass(frozen=True)
 class Advice:
-    """What was measured, and what to do."""
+    """Measurements and the recommended setting."""
 
     items: int
     top: int
     queries: int
     wanted_recall: float
     bytes_per_item: int
-    rows: list[Row]
+    rows: list[AdviceRow]
     prefixes: list[PrefixRow]
-    chosen: Row
+    chosen: AdviceRow
     remarks: list[str] = field(default_factory=list)
 
     @property
-    def full(self) -> Row:
+    def full(self) -> AdviceRow:
         """The exact search at full length."""
         return self.rows[0]
 
     def at(self, items: float) -> dict[str, float]:
-        """Bytes and queries/s of the chosen setting with so many items: what is compared grows with their number.
+        """Return bytes and queries per second of the chosen setting, extrapolated to this many items.
 
-        An approximate index visits about as many items whatever their number, which is taken as no growth at all.
+        An approximate index visits about as many items whatever their number, so no growth is assumed for it.
         """
         growth = 1.0 if not self.chosen.exact else items / self.items
         return {
@@ -85,19 +85,19 @@ class Advice:
         }
 
     def as_json(self) -> dict[str, Any]:
-        """Plain values, for a file."""
+        """Return plain values for a file."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, entries: dict[str, Any]) -> Advice:
-        """The inverse of `as_json`."""
+        """Restore advice from the values of `as_json`."""
         rows = [_row(entry) for entry in entries["rows"]]
         prefixes = [PrefixRow(**entry) for entry in entries["prefixes"]]
         return cls(**{**entries, "rows": rows, "prefixes": prefixes, "chosen": _row(entries["chosen"])})
 
 
 def stored_advice(note: dict[str, Any] | None, n_components: int) -> Advice | None:
-    """The advice in a note; None if there is none that makes sense."""
+    """Return the advice in a note, or None if there is no valid one."""
     try:
         advice = None if note is None else Advice.from_json(note)
         if advice is None or advice.items < 1 or advice.top < 1:
@@ -108,8 +108,8 @@ def stored_advice(note: dict[str, Any] | None, n_components: int) -> Advice | No
         return None
 
 
-def _row(entry: dict[str, Any]) -> Row:
-    return Row(**{**entry, "stages": tuple(Stage(*stage) for stage in entry["stages"])})
+def _row(entry: dict[str, Any]) -> AdviceRow:
+    return AdviceRow(**{**entry, "stages": tuple(Stage(*stage) for stage in entry["stages"])})
 
 
 def advise(
@@ -120,11 +120,11 @@ def advise(
     top: int = 10,
     queries: int = 200,
     seed: int = 0,
-    say: Say = lambda line: None,
+    say: LogFunction = lambda line: None,
 ) -> Advice:
-    """Measure lengths and funnels on the items of `index` as they are now, and choose the fastest that keeps `recall`.
+    """Measure lengths and funnels on the current items of `index`, and choose the fastest that keeps `recall`.
 
-    With `bytes_per_item`, only so many bytes of each item may be stored, and the chosen one is the best among those.
+    With `bytes_per_item`, only settings that store at most so many bytes per item are considered.
     """
     top = whole_number(top, "top")
     if not 0 < recall <= 1:
@@ -132,7 +132,7 @@ def advise(
     items = still(index.backend)
     count = len(items)
     if count < top + 2:
-        raise EigenmapError(f"the index has {count} items; it takes {top + 2} at least to judge {top} results")
+        raise EigenmapError(f"the index has {count} items; judging {top} results takes at least {top + 2}")
     stored, dims = _bytes_of(index), _dims(index.n_components)
     least = stored * min([*dims, index.n_components]) / index.n_components
     if bytes_per_item is not None and bytes_per_item < least:
@@ -148,11 +148,11 @@ def advise(
         say(f"exact search at {dim} features")
         rows.append(measure.row(f"exact, {dim} features", [Stage(dim, top)], exact=True))
     for stages in measure.funnels(recall):
-        say(f"funnel {as_text(stages)}")
+        say(f"funnel {funnel_text(stages)}")
         rows.append(measure.row("funnel", stages, exact=True))
     if index.about.approximate is not None:
         for stages in measure.approximate(recall):
-            say(f"approximate {as_text(stages)}")
+            say(f"approximate {funnel_text(stages)}")
             rows.append(measure.row("approximate index", stages, exact=False))
     prefixes = compare_prefixes(items, top, min(queries, 200), seed)
     allowed = rows if bytes_per_item is None else [r for r in rows if stored * r.dim / full.dim <= bytes_per_item]
@@ -171,17 +171,17 @@ def _bytes_of(index: CodeIndex) -> int:
     return index.about.bytes_per_item or index.n_components * (width or 4)
 
 
-def as_text(stages: Sequence[Stage]) -> str:
-    """A funnel as people write it.
+def funnel_text(stages: Sequence[Stage]) -> str:
+    """Format a funnel.
 
-    >>> as_text([Stage(16, 200), Stage(256, 10)])
+    >>> funnel_text([Stage(16, 200), Stage(256, 10)])
     '16:200 > 256:10'
     """
     return " > ".join(f"{dim}:{keep}" for dim, keep in stages)
 
 
 class Measure:
-    """Queries with their true results, and what a setting finds of them."""
+    """Queries with their true results, for measuring settings."""
 
     def __init__(self, backend: Readable, top: int, queries: int, seed: int) -> None:
         sample = backend.sample(queries, seed)
@@ -195,25 +195,25 @@ class Measure:
         self.truth = self._search([Stage(self.k, top)], exact=True)
 
     def _search(self, stages: Sequence[Stage], exact: bool) -> list[list[Id]]:
-        """Results of every query but itself."""
+        """Return the results of every query without itself."""
         wider = [Stage(stage.dim, stage.keep + 1) for stage in stages]
         found = self.backend.search(self.queries, wider, [], exact).ids
         return [[n for n in ids if n != own][: stages[-1].keep] for own, ids in zip(self.own, found, strict=True)]
 
     def recall(self, found: Sequence[Sequence[Id]], which: np.ndarray[Any, Any]) -> float:
-        """Share of the true results found, of these queries."""
+        """Return the share of true results found, for the selected queries."""
         return float(np.mean([len(set(self.truth[i]) & set(found[i])) / len(self.truth[i]) for i in which]))
 
-    def row(self, name: str, stages: Sequence[Stage], exact: bool) -> Row:
-        """Measure one setting; the first search warms what the second is timed with."""
+    def row(self, name: str, stages: Sequence[Stage], exact: bool) -> AdviceRow:
+        """Measure one setting; a first search warms up the second, which is timed."""
         found = self._search(stages, exact)
         began = time.perf_counter()
         self.backend.search(self.queries, stages, [], exact)
         seconds = max(time.perf_counter() - began, 1e-9)
-        return Row(name, tuple(stages), exact, self.recall(found, self.judged), len(self.queries) / seconds)
+        return AdviceRow(name, tuple(stages), exact, self.recall(found, self.judged), len(self.queries) / seconds)
 
     def needed(self, dim: int, recall: float, exact: bool) -> int | None:
-        """The fewest items to keep of a ranking by `dim` features so that `recall` of the truth is among them."""
+        """Return how many items of a ranking by `dim` features must be kept for `recall`, or None."""
         longest = min(SHORTLISTS[-1], max(self.top, len(self.backend) - 1))
         found = self._search([Stage(dim, longest)], exact)
         wanted = recall + _SPARE * (1 - recall)
@@ -223,7 +223,7 @@ class Measure:
         return None
 
     def funnels(self, recall: float) -> list[list[Stage]]:
-        """For each length a funnel from there to full length, and two-step ones where the second step saves most."""
+        """Return one funnel per length to full length, and two-step ones where the second step saves most."""
         needed = {dim: keep for dim in _dims(self.k) if (keep := self.needed(dim, recall, True)) is not None}
         last = Stage(self.k, self.top)
         found = [[Stage(dim, keep), last] for dim, keep in needed.items()]
@@ -234,7 +234,7 @@ class Measure:
         return found
 
     def approximate(self, recall: float) -> list[list[Stage]]:
-        """The index's own first stage, with as many candidates as the recall takes."""
+        """Return a search with the approximate first stage and as many candidates as the recall requires."""
         how = self.backend.about.approximate
         assert how is not None
         keep = self.needed(how.dim, recall, False)
@@ -243,17 +243,17 @@ class Measure:
         return [[Stage(how.dim, max(k, self.top)), last] for k in sorted(keeps)]
 
 
-def _remarks(prefixes: Sequence[PrefixRow], chosen: Row, recall: float) -> list[str]:
+def _remarks(prefixes: Sequence[PrefixRow], chosen: AdviceRow, recall: float) -> list[str]:
     remarks = []
     if chosen.recall < recall:
-        remarks.append(f"nothing that is allowed reaches a recall of {recall:g}; this comes closest")
+        remarks.append(f"no permitted setting reaches a recall of {recall:g}; this one comes closest")
     level = [row.dim for row in prefixes if row.pca >= row.prefix - 0.005]
     if level:
-        remarks.append(f"PCA of these codes is as good as cutting them at {_listed(level)} features, or better")
+        remarks.append(f"at {_listed(level)} features, PCA of these codes is as good as cutting them, or better")
     plain = [row.dim for row in prefixes if row.random >= row.prefix - 0.005]
     if plain:
         remarks.append(
-            f"any {_listed(plain)} features are as good as the first ones: at that length the order does not matter"
+            f"at {_listed(plain)} features, random features are as good as the first ones: order does not matter there"
         )
     return remarks
 

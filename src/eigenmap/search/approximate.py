@@ -1,13 +1,13 @@
-"""The approximate back end: the flat store, and a faiss index on a prefix that answers the first stage.
+"""Approximate back end: the flat store with a faiss index on a prefix for the first stage.
 
-The index ranks items by their first `about.approximate.dim` features; its best ones are then compared exactly, by the
-stored codes, on as many features as asked for. It is made when first needed and, for an index on disk, kept in the
-directory, where other processes find it. Once made it is never changed, since other threads may be searching it: rows
-that came since are compared exactly, until they are so many that a copy with them takes its place.
+The faiss index ranks items by their first `about.approximate.dim` features; its best candidates are then compared
+exactly, by their stored codes, on as many features as requested. It is built when first needed and, for an index on
+disk, stored in the directory for other processes. Once built it never changes, since other threads may be searching it:
+newer rows are compared exactly until they are so many that a larger copy replaces it.
 
-    hnsw   a navigable graph over the prefixes: the fastest, and the slowest to make
-    ivf    prefixes in sqrt(n) clusters, a few of which are looked at
-    sq8    prefixes as one byte a feature, all of them looked at
+    hnsw   a navigable graph over the prefixes: fastest to search, slowest to build
+    ivf    prefixes in sqrt(n) clusters, a few of which are searched
+    sq8    prefixes as one byte per feature, all of them searched
 """
 
 from __future__ import annotations
@@ -21,57 +21,61 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from eigenmap.search import forking
-from eigenmap.search.backend import About, Approximate, Floats, Found, Mask, Ranking, Rows, Stage
+from eigenmap.search.backend import Approximate, Floats, Hits, IndexSpec, Mask, RankingRule, RowNumbers, Stage
 from eigenmap.search.columns import Columns
 from eigenmap.search.filters import Condition
 from eigenmap.search.flat import FlatBackend
-from eigenmap.search.once import Once
 from eigenmap.search.prefix_files import keep_prefix, read_prefix
-from eigenmap.search.scan import best, comparable, nothing
-from eigenmap.search.snapshot import Items, Snapshot
+from eigenmap.search.scan import comparable, nothing, top_scores
+from eigenmap.search.shared_cache import SharedCache
+from eigenmap.search.snapshot import Snapshot, StoredItems
 
 LINKS = 16
-"""Neighbours of a node in the graph of HNSW."""
+"""Neighbours per node in the HNSW graph."""
 _BUILD_EFFORT = 80
 _ROWS_AT_ONCE = 100_000
 _TRAINING_ROWS = 200_000
 _RARE = 0.05
-"""A filter that so few items meet is answered exactly: comparing those is quicker than searching around them."""
+"""Share of items below which a filter is answered exactly, which is faster than searching around the others."""
 _GROWTH = 1.1
-"""The index is made anew when there are so many times the rows that it has."""
+"""Growth factor at which the faiss index is rebuilt."""
 
 
 class FaissBackend(FlatBackend):
-    """A flat index whose first stage may be answered by faiss."""
+    """Flat back end whose first stage may be answered by faiss."""
 
-    def _over(self, about: About, ranking: Ranking, items: Items, before: Snapshot | None) -> ApproximateSnapshot:
+    def _over(
+        self, about: IndexSpec, ranking: RankingRule, items: StoredItems, before: Snapshot | None
+    ) -> ApproximateSnapshot:
         made = before.made if isinstance(before, ApproximateSnapshot) else PrefixIndexes(about)
         return ApproximateSnapshot(about, self.memory_bytes, ranking, items, made)
 
     def after_fork_in_child(self) -> None:
-        """The same items and approximate index, with locks that no thread of the parent holds."""
+        """Keep the items and the approximate index, with fresh locks."""
         now = self._snapshot
         assert isinstance(now, ApproximateSnapshot)
         now.made = PrefixIndexes(now.about, now.made.newest)
         super().after_fork_in_child()
 
     def prefix_index(self) -> Any:
-        """The faiss index, made now if there is none yet."""
+        """Return the faiss index, building it if necessary."""
         now = self.snapshot()
         assert isinstance(now, ApproximateSnapshot)
         return now.made.serving(now.items).index
 
 
 class ApproximateSnapshot(Snapshot):
-    """Items of which the first stage may be answered by faiss."""
+    """Snapshot whose first stage may be answered by faiss."""
 
-    def __init__(self, about: About, memory_bytes: int, ranking: Ranking, items: Items, made: PrefixIndexes) -> None:
+    def __init__(
+        self, about: IndexSpec, memory_bytes: int, ranking: RankingRule, items: StoredItems, made: PrefixIndexes
+    ) -> None:
         super().__init__(about, memory_bytes, ranking, items)
         self.made = made
-        self._recent: Once[int, Floats] = Once(1)
+        self._recent: SharedCache[int, Floats] = SharedCache(1)
 
-    def search(self, queries: Floats, stages: Sequence[Stage], where: Sequence[Condition], exact: bool) -> Found:
-        """The first stage by the approximate index where that has the right length, all others exactly."""
+    def search(self, queries: Floats, stages: Sequence[Stage], where: Sequence[Condition], exact: bool) -> Hits:
+        """Answer the first stage with the approximate index if it has the right length, all others exactly."""
         how = self.made.how
         first, *rest = stages
         if first.dim > how.dim:
@@ -82,25 +86,25 @@ class ApproximateSnapshot(Snapshot):
             return super().search(queries, stages, where, exact)
         q = comparable(queries[:, : how.dim], self.about.metric)
         scores, rows = self._nearest(q, first.keep, among)
-        if not rest:  # equal scores come in the order of addition
-            scores, rows = best(scores, rows, first.keep)
+        if not rest:  # items with equal scores are returned in the order of addition
+            scores, rows = top_scores(scores, rows, first.keep)
         return self.refine(queries, scores, rows, rest)
 
-    def _nearest(self, q: Floats, keep: int, among: Mask | None) -> tuple[Floats, Rows]:
-        """Best `keep` of the rows `among` (None: of all), as the approximate index finds them."""
+    def _nearest(self, q: Floats, keep: int, among: Mask | None) -> tuple[Floats, RowNumbers]:
+        """Return the best `keep` of the rows `among` (None: of all) found by the approximate index."""
         made = self.made.serving(self.items)
         scores, found = made.index.search(q, keep, params=self._parameters(made, keep, among))
         if made.rows < self.rows:
             scores[found < 0] = -np.inf
             also, rows = self._nearest_recent(q, keep, among, made.rows)
-            scores, found = best(np.hstack([scores, also]), np.hstack([found, rows]), keep)
-        short = np.flatnonzero((found < 0).any(axis=1))  # a filter can cut a graph or a list in pieces
+            scores, found = top_scores(np.hstack([scores, also]), np.hstack([found, rows]), keep)
+        short = np.flatnonzero((found < 0).any(axis=1))  # a filter can disconnect a graph or empty a list
         if len(short):
             scores[short], found[short] = self.scanner.scan(q[short], keep, among, keepable=False)
         return scores, found
 
-    def _nearest_recent(self, q: Floats, keep: int, among: Mask | None, first: int) -> tuple[Floats, Rows]:
-        """Exactly the best of the rows from `first` on."""
+    def _nearest_recent(self, q: Floats, keep: int, among: Mask | None, first: int) -> tuple[Floats, RowNumbers]:
+        """Return the exact best of the rows from `first` on."""
         faiss = forking.faiss()
         prefixes = self._recent.get(first, partial(self.made.prefixes, self.scanner.columns, first, self.rows))
         rows = np.arange(first, self.rows)
@@ -117,7 +121,7 @@ class ApproximateSnapshot(Snapshot):
         chosen: dict[str, Any] = {}
         if among is not None:
             chosen["sel"] = faiss.IDSelectorBitmap(np.packbits(among[: made.rows], bitorder="little"))
-        elif made.rows > self.rows:  # made for a later state
+        elif made.rows > self.rows:  # built for a later state
             chosen["sel"] = faiss.IDSelectorRange(0, self.rows)
         if self.made.how.method == "hnsw":
             return faiss.SearchParametersHNSW(efSearch=max(self.made.how.effort, keep), **chosen)
@@ -127,26 +131,26 @@ class ApproximateSnapshot(Snapshot):
 
 
 class PrefixIndex(NamedTuple):
-    """A faiss index on a prefix of the first `rows` rows; nobody changes it any more."""
+    """An immutable faiss index on a prefix of the first `rows` rows."""
 
     index: Any
     rows: int
 
 
 class PrefixIndexes:
-    """The newest `PrefixIndex` of a store that only grows, shared by its states."""
+    """The newest `PrefixIndex` of a growing store, shared by its snapshots."""
 
-    def __init__(self, about: About, newest: PrefixIndex | None = None) -> None:
+    def __init__(self, about: IndexSpec, newest: PrefixIndex | None = None) -> None:
         assert about.approximate is not None
         self.how = about.approximate
         self.metric = about.metric
         self.newest = newest
         self._making = threading.Lock()
 
-    def serving(self, items: Items) -> PrefixIndex:
-        """One that has all rows of these items but a few, made now if there is none.
+    def serving(self, items: StoredItems) -> PrefixIndex:
+        """Return an index of nearly all rows of these items, building it if there is none.
 
-        While a thread makes a larger one, others go on with the one before.
+        While one thread builds a larger index, others keep using the previous one.
         """
         made, rows = self.newest, len(items.names)
         if made is not None and (rows <= _GROWTH * made.rows or not self._making.acquire(blocking=False)):
@@ -163,11 +167,11 @@ class PrefixIndexes:
             self._making.release()
 
     def prefixes(self, columns: Columns, start: int, stop: int) -> Floats:
-        """What the index compares of rows [start, stop)."""
+        """Return the values of rows [start, stop) that the index compares."""
         return comparable(columns.read(start, stop, self.how.dim), self.metric)
 
-    def _grown(self, before: PrefixIndex | None, items: Items) -> PrefixIndex:
-        """An index of all rows."""
+    def _grown(self, before: PrefixIndex | None, items: StoredItems) -> PrefixIndex:
+        """Build an index of all rows."""
         columns = items.columns
         assert columns is not None
         rows = columns.count
@@ -187,8 +191,8 @@ class PrefixIndexes:
     def _name(self) -> str:
         return f"prefix-{self.how.dim}.{self.how.method}"
 
-    def _read(self, items: Items) -> PrefixIndex | None:
-        """The approximate index in the directory if there is one that fits."""
+    def _read(self, items: StoredItems) -> PrefixIndex | None:
+        """Read the approximate index from the directory, if there is a suitable one."""
         rows = len(items.names)
         index = None if items.folder is None else read_prefix(items.folder, self._name)
         if index is None:
@@ -197,8 +201,8 @@ class PrefixIndexes:
         fits = type(index) is type(wanted) and index.d == wanted.d and 0 < index.ntotal <= rows
         return PrefixIndex(index, index.ntotal) if fits else None
 
-    def _keep(self, index: Any, items: Items) -> None:
-        """Leave the approximate index in the directory for others; no harm if that is not possible."""
+    def _keep(self, index: Any, items: StoredItems) -> None:
+        """Store the approximate index in the directory for other processes, if possible."""
         if items.folder is not None:
             keep_prefix(items.folder, self._name, index)
 
@@ -212,5 +216,5 @@ def _empty(how: Approximate, rows: int) -> Any:
         return index
     if how.method == "sq8":
         return faiss.IndexScalarQuantizer(how.dim, faiss.ScalarQuantizer.QT_8bit, kind)
-    lists = max(1, min(round(math.sqrt(rows)), rows // 39))  # 39 points a cluster, or faiss warns
+    lists = max(1, min(round(math.sqrt(rows)), rows // 39))  # faiss warns below 39 points per cluster
     return faiss.IndexIVFFlat(faiss.IndexFlatIP(how.dim), how.dim, lists, kind)

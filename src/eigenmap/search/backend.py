@@ -1,8 +1,8 @@
-"""What a back end of `CodeIndex` has to do, and the words that it and `CodeIndex` share.
+"""Interface of the back ends of `CodeIndex`, and the types they share.
 
-`CodeIndex` checks what a caller passes; a back end stores codes and ranks them. It receives float32 matrices without
-NaN, plain `str` or `int` ids without repetition, and stages whose lengths rise. A back end raises `EigenmapError` for
-what only it can know: an id that is there already, a file that is damaged, a database that has gone away.
+`CodeIndex` validates what a caller passes; a back end stores and ranks codes. It receives float32 matrices without NaN,
+plain `str` or `int` ids without repetition, and stages of increasing length. A back end raises `EigenmapError` for
+problems that only it can see: an id that already exists, a damaged file, a lost database connection.
 
     flat       eigenmap.search.flat           exact, in memory or in a directory of column blocks
     faiss      eigenmap.search.approximate    the same store, and a faiss index on a prefix for the first stage
@@ -22,31 +22,31 @@ if TYPE_CHECKING:
     from eigenmap.search.filters import Condition
 
 Floats: TypeAlias = NDArray[np.float32]
-Rows: TypeAlias = NDArray[np.int64]
+RowNumbers: TypeAlias = NDArray[np.int64]
 Mask: TypeAlias = NDArray[np.bool_]
-"""Which of all rows count."""
+"""Selection of rows."""
 Id: TypeAlias = str | int
 Value: TypeAlias = str | int | float | bool | None
 Metadata: TypeAlias = Mapping[str, Value]
 
 Mode: TypeAlias = Literal["add", "update", "upsert"]
-"""All ids new; all ids there already; either."""
+"""Whether ids must be new, must exist, or either."""
 
-Ranking: TypeAlias = Literal["relevance", "cosine"]
-"""How a budget of bits ranks at full length: by expected cosine times reliability, or by cosines of what is stored."""
+RankingRule: TypeAlias = Literal["relevance", "cosine"]
+"""Ranking of compact codes at full length: expected cosine times reliability, or cosine of the stored values."""
 
 METRICS = ("cosine", "inner")
-RANKINGS = get_args(Ranking)
+RANKINGS = get_args(RankingRule)
 PRECISIONS = ("float32", "float16", "int8", "bits", "signs")
 METHODS = ("hnsw", "ivf", "sq8")
 
 
 @dataclass(frozen=True)
 class Approximate:
-    """How the first stage of a search may be answered approximately: an index on the first `dim` features.
+    """Approximate first stage of a search: an index on the first `dim` features.
 
-    Its best `shortlist` items (never fewer than asked for) are then compared exactly. `effort` is how many
-    candidates a query visits (ef of HNSW; for IVF, lists).
+    Its best `shortlist` items (never fewer than requested) are then compared exactly. `effort` is the number of
+    candidates visited per query (ef of HNSW; for IVF, lists).
     """
 
     method: str = "hnsw"
@@ -56,8 +56,8 @@ class Approximate:
 
 
 @dataclass(frozen=True)
-class About:
-    """What an index is, decided when it is made and stored with it."""
+class IndexSpec:
+    """Description of an index, fixed when it is created and stored with it."""
 
     n_components: int
     metric: str = "cosine"
@@ -67,20 +67,20 @@ class About:
     approximate: Approximate | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """Plain values, from which `from_json` makes the same again."""
+        """Return plain values that `from_json` accepts."""
         return asdict(self)
 
     @classmethod
-    def from_json(cls, entries: Mapping[str, Any]) -> About:
-        """The inverse of `as_json`; `TypeError` or `ValueError` where the entries make no sense."""
+    def from_json(cls, entries: Mapping[str, Any]) -> IndexSpec:
+        """Restore a description from `as_json`; raise `TypeError` or `ValueError` if it is malformed."""
         approximate = entries.get("approximate")
         about = cls(**{**entries, "approximate": None if approximate is None else Approximate(**approximate)})
         if not about.well_formed():
-            raise ValueError("these entries describe no index")
+            raise ValueError("these entries do not describe an index")
         return about
 
     def well_formed(self) -> bool:
-        """Whether every entry has a type and value that an index can have."""
+        """Tell whether every entry has a valid type and value."""
         return (
             isinstance(self.n_components, int)
             and self.n_components >= 1
@@ -93,21 +93,21 @@ class About:
 
 
 class Stage(NamedTuple):
-    """One stage of a funnel: compare the first `dim` features, and keep the best `keep` items."""
+    """One stage of a funnel: compare the first `dim` features and keep the best `keep` items."""
 
     dim: int
     keep: int
 
 
-class Found(NamedTuple):
-    """Results, the best first: one list of ids per query, and (n_queries, found) scores, float32."""
+class Hits(NamedTuple):
+    """Results, best first: one list of ids per query, and (n_queries, found) float32 scores."""
 
     ids: list[list[Id]]
     scores: Floats
 
 
-class Batch(NamedTuple):
-    """Some items: ids, their codes (n, n_components), and what is known of each (empty if nothing)."""
+class ItemBatch(NamedTuple):
+    """A batch of items: ids, codes (n, n_components), and metadata of each (possibly empty)."""
 
     ids: list[Id]
     codes: Floats
@@ -115,117 +115,117 @@ class Batch(NamedTuple):
 
 
 class Readable(Protocol):
-    """Items that can be ranked and read."""
+    """Items that can be searched and read."""
 
     @property
-    def about(self) -> About:
-        """What the index is."""
+    def about(self) -> IndexSpec:
+        """Description of the index."""
         ...
 
     def __len__(self) -> int: ...
 
     def ids(self) -> list[Id]:
-        """All ids, in the order in which they were added."""
+        """Return all ids in the order of addition."""
         ...
 
-    def search(self, queries: Floats, stages: Sequence[Stage], where: Sequence[Condition], exact: bool) -> Found:
+    def search(self, queries: Floats, stages: Sequence[Stage], where: Sequence[Condition], exact: bool) -> Hits:
         """Rank the items that meet all conditions by the first stage, its best by the second, and so on.
 
         Queries have at least as many features as the last stage compares. Each stage cuts queries and codes at its
-        `dim` and takes cosines of what is left, or inner products; equal scores come in the order of addition. With
-        `exact` the first stage compares every item; without it, an approximate index may answer it. There are
-        min(keep of the last stage, items that meet the conditions) results per query either way.
+        `dim` and computes cosine similarities or inner products; items with equal scores come in the order of addition.
+        With `exact`, the first stage compares every item; otherwise an approximate index may answer it. Either way,
+        each query gets min(keep of the last stage, items that meet the conditions) results.
         """
         ...
 
-    def take(self, ids: Sequence[Id]) -> Batch:
-        """These items, in this order; an id that is not there is an error."""
+    def take(self, ids: Sequence[Id]) -> ItemBatch:
+        """Return these items in this order; raise if an id does not exist."""
         ...
 
-    def sample(self, count: int, seed: int) -> Batch:
-        """Up to `count` distinct items at random, the same for the same seed and content."""
+    def sample(self, count: int, seed: int) -> ItemBatch:
+        """Return up to `count` distinct random items, the same for the same seed and content."""
         ...
 
-    def batches(self, rows: int) -> Iterator[Batch]:
-        """All items in the order of addition, `rows` at a time."""
+    def batches(self, rows: int) -> Iterator[ItemBatch]:
+        """Yield all items in the order of addition, `rows` at a time."""
         ...
 
 
 class Backend(Readable, Protocol):
-    """Where the codes are, and who ranks them.
+    """Storage and ranking of codes.
 
-    Every change is one transaction: when the call returns it is there for good (on disk, in the database), and when
-    it raises or the process dies, nothing of it is. An updated item counts as added last. Any number of threads may
-    call any method; a search sees one state, that before a change or that after it.
+    Every change is one transaction: once the call returns, the change is durable (on disk, in the database); if it
+    raises or the process dies, nothing has changed. An updated item counts as added last. Any number of threads may
+    call any method; a search sees one state, either before or after a change.
     """
 
     def write(self, mode: Mode, codes: Floats, ids: Sequence[Id], metadata: Sequence[Metadata] | None) -> None:
-        """Add or replace items, all or none. `metadata` None: added items have none, updated ones keep theirs."""
+        """Add or replace items, all or none. Without `metadata`, added items have none and updated ones keep theirs."""
         ...
 
     def delete(self, ids: Sequence[Id]) -> None:
-        """Remove items; an id that is not there is an error, and then none is removed."""
+        """Remove items; if an id does not exist, raise and remove none."""
         ...
 
     def close(self) -> None:
-        """Let go of files and connections; harmless if called again."""
+        """Release files and connections; may be called again."""
         ...
 
 
 @runtime_checkable
 class KeepsStates(Protocol):
-    """A back end that can hold on to its items as they are now."""
+    """A back end that can provide a snapshot of its items."""
 
     @property
     def generation(self) -> object:
-        """What is another object when another index has taken the place of this one."""
+        """An object that changes identity when another index replaces this one."""
         ...
 
     def snapshot(self) -> Readable:
-        """The items in one state, which no change reaches."""
+        """Return the items in their current state, unaffected by later changes."""
         ...
 
 
 def still(backend: Backend) -> Readable:
-    """One state of the items, for several reads that belong together; a database has only the present one."""
+    """Return one state of the items for several related reads; a database offers only the present one."""
     return backend.snapshot() if isinstance(backend, KeepsStates) else backend
 
 
 @runtime_checkable
 class KeepsNotes(Protocol):
-    """A back end that can also keep small JSON objects with the index, such as what was measured about it."""
+    """A back end that can store small JSON objects with the index, such as measurements."""
 
     def write_note(self, name: str, content: dict[str, Any]) -> None:
-        """Keep a note; no harm if that fails."""
+        """Store a note; failure is not an error."""
         ...
 
     def read_note(self, name: str, required: bool = False) -> dict[str, Any] | None:
-        """What `write_note` kept under this name, or None; if it is damaged, None or, where `required`, an error."""
+        """Return the note of this name, or None; a damaged one is None or, if `required`, an error."""
         ...
 
 
 @runtime_checkable
 class KeepsChecksums(Protocol):
-    """A back end that can compare all it has stored with checksums."""
+    """A back end that can verify everything it has stored."""
 
     def verify(self) -> list[str]:
-        """One line per part; an error for the first that is damaged."""
+        """Return one line per part; raise at the first damaged one."""
         ...
 
 
 @runtime_checkable
 class RanksTwoWays(Protocol):
-    """A back end that has a budget of bits, and so a choice."""
+    """A back end with compact codes, which can be ranked in two ways."""
 
     @property
-    def ranking(self) -> Ranking:
-        """How searches rank now."""
+    def ranking(self) -> RankingRule:
+        """Current ranking."""
         ...
 
-    def rank_by(self, ranking: Ranking) -> None:
-        """Rank this way from now on."""
+    def rank_by(self, ranking: RankingRule) -> None:
+        """Use this ranking from now on."""
         ...
 
-    def snapshot(self, ranking: Ranking | None = None) -> Readable:
-        """The items in one state, ranked this way (None: as the back end ranks them)."""
+    def snapshot(self, ranking: RankingRule | None = None) -> Readable:
+        """Return the items in their current state with this ranking (None: that of the back end)."""
         ...

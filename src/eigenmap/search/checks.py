@@ -1,4 +1,4 @@
-"""What callers pass to an index, as plain types, or the sentence that says what is wrong with it."""
+"""Validation of arguments to an index."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import numpy as np
 from eigenmap.core.arguments import whole_number
 from eigenmap.core.errors import EigenmapError, UnknownIdError
 from eigenmap.search.backend import Floats, Id, Metadata, Stage
-from eigenmap.search.filters import plain
+from eigenmap.search.filters import plain_value
 
 
 def matrix(codes: Any, what: str, one_allowed: bool = False) -> Floats:
-    """Codes of any float type, numpy, torch or nested lists, as a float32 matrix of finite numbers of its own."""
-    if hasattr(codes, "detach"):  # torch, without importing it; numpy knows no bfloat16
+    """Convert codes of any float type (NumPy, torch, nested lists) to a new float32 matrix of finite numbers."""
+    if hasattr(codes, "detach"):  # torch, without importing it; NumPy has no bfloat16
         codes = codes.detach().float().cpu().numpy()
     try:
         if np.iscomplexobj(codes):
-            raise TypeError("complex numbers are in no order")
+            raise TypeError("complex numbers have no order")
         with np.errstate(over="ignore"):
             rows = np.array(codes, dtype=np.float32, order="C")
     except (TypeError, ValueError) as error:
@@ -31,29 +31,29 @@ def matrix(codes: Any, what: str, one_allowed: bool = False) -> Floats:
         raise EigenmapError(f"{what} must be a matrix with one code per row, not of shape {rows.shape}")
     bad = ~np.isfinite(rows).all(axis=1)
     if bad.any():
-        raise EigenmapError(f"{what} hold NaN or infinite values, first in row {int(bad.argmax())}")
+        raise EigenmapError(f"{what} contain NaN or infinite values, first in row {int(bad.argmax())}")
     return rows
 
 
 LARGEST_NORM = 1e18
-"""Of codes and queries that are ranked by inner products, so that these are far from where float32 ends, at 3e38."""
+"""Largest norm of codes and queries ranked by inner product, which keeps products far below float32's 3e38."""
 
 
 def products(rows: Floats, what: str) -> None:
-    """Refuse rows whose inner products float32 may not hold."""
+    """Refuse rows whose inner products may overflow float32."""
     if not rows.size or float(np.abs(rows).max()) * math.sqrt(rows.shape[1]) <= LARGEST_NORM:
         return
     norms = np.linalg.norm(rows.astype(np.float64), axis=1)
     row = int(norms.argmax())
     if norms[row] > LARGEST_NORM:
         raise EigenmapError(
-            f"{what} are too large for inner products: row {row} has the norm {norms[row]:.2g}, and at most "
+            f"{what} are too large for inner products: row {row} has norm {norms[row]:.2g}, but at most "
             f'{LARGEST_NORM:g} is allowed; scale them down, or use the metric "cosine"'
         )
 
 
 def names(ids: Iterable[Id]) -> list[Id]:
-    """Ids as plain Python str or int, all of one type and none twice."""
+    """Return ids as plain Python str or int, all of one type and none repeated."""
     if isinstance(ids, str | bytes):
         raise EigenmapError("ids must be a list with one id per code, not a single text")
     if not isinstance(ids, Iterable):
@@ -75,26 +75,26 @@ def names(ids: Iterable[Id]) -> list[Id]:
 
 
 def refuse_other_type(ids: Sequence[Id]) -> None:
-    """An index has ids of one type."""
+    """Refuse a mixture of id types."""
     for name in ids:
         if type(name) is not type(ids[0]):
             raise EigenmapError(
-                f"ids must be all strings or all whole numbers in one index, but there are {ids[0]!r} and {name!r}"
+                f"ids in one index must be all strings or all whole numbers, but there are {ids[0]!r} and {name!r}"
             )
 
 
 def refuse_known(name: Id) -> None:
-    """Say that an id is taken."""
-    raise EigenmapError(f"the id {name!r} is there already; every item needs an id of its own")
+    """Raise the error for an id that exists."""
+    raise EigenmapError(f"the id {name!r} already exists; every item needs its own id")
 
 
 def refuse_unknown(name: Id) -> None:
-    """Say that there is no such item."""
-    raise UnknownIdError(f"there is no item with the id {name!r} in the index")
+    """Raise the error for an id that does not exist."""
+    raise UnknownIdError(f"the index has no item with id {name!r}")
 
 
 def metadata(items: Any, count: int) -> list[Metadata] | None:
-    """One mapping of plain values per item; a table of columns (`{"label": [...]}`) is turned into rows."""
+    """Return one mapping of plain values per item; a table of columns (`{"label": [...]}`) becomes rows."""
     if items is None:
         return None
     if isinstance(items, Mapping):
@@ -105,15 +105,15 @@ def metadata(items: Any, count: int) -> list[Metadata] | None:
         items = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     rows = list(items)
     if len(rows) != count:
-        raise EigenmapError(f"there are {count} items but metadata of {len(rows)}; give one mapping per item")
+        raise EigenmapError(f"there are {count} items but {len(rows)} metadata entries; give one mapping per item")
     for row in rows:
         if not isinstance(row, Mapping) or not all(isinstance(name, str) for name in row):
             raise EigenmapError(f'metadata of an item must be a mapping such as {{"label": "cat"}}, not {row!r}')
-    return [{name: plain(value, name) for name, value in row.items()} for row in rows]
+    return [{name: plain_value(value, name) for name, value in row.items()} for row in rows]
 
 
 def funnel(stages: Any, top: int | None, n_components: int) -> list[Stage]:
-    """Stages whose lengths rise and whose numbers of items fall; the last keeps `top`, if that is given."""
+    """Return stages of increasing length and decreasing size; the last one keeps `top`, if given."""
     try:
         pairs = [(dim, keep) for dim, keep in stages]
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""Running checksums of files that only grow, noted down at every mebibyte, so that damage has a place."""
+"""Running checksums of append-only files, recorded at every mebibyte to locate damage."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 BLOCK = 1 << 20
-"""Bytes between two notes."""
+"""Bytes between two recorded checksums."""
 
 
 def extended(content: bytes | memoryview, size: int, crc: int) -> tuple[bytes, int]:
-    """Append to a file of `size` bytes with the checksum `crc`: the notes that it passes (uint32), the new checksum.
+    """Append to a file of `size` bytes with checksum `crc`; return the checksums recorded (uint32) and the new one.
 
     >>> notes, crc = extended(bytes(3 * BLOCK), 0, 0)
     >>> len(notes), crc == zlib.crc32(bytes(3 * BLOCK))
@@ -28,9 +28,9 @@ def extended(content: bytes | memoryview, size: int, crc: int) -> tuple[bytes, i
 
 
 def damaged_part(chunks: Iterator[bytes], size: int, crc: int, notes: Sequence[int]) -> tuple[int, int] | None:
-    """Where `size` bytes, read a block at a time, differ from their checksum first: [start, end), or None.
+    """Return the first range [start, end) of a file of `size` bytes that differs from its checksums, or None.
 
-    Without notes that is the whole file.
+    Without recorded checksums, the range is the entire file.
     """
     found, start = 0, 0
     for number, chunk in enumerate(chunks):

@@ -1,26 +1,26 @@
-"""How stored features are written: full floats, half floats, bytes, or a budget of bytes spread by importance.
+"""Codecs for stored features: full floats, half floats, bytes, or bytes allocated by importance.
 
-A code is stored in column blocks, features 0-8, 8-16, 16-32, ..., so that a search by a short prefix reads few bytes.
+A code is stored in column blocks, features 0-8, 8-16, 16-32, ..., so that searching a short prefix reads few bytes.
 A codec turns the features of one block into bytes per row, and back.
 
-In an ordered code the variance of feature j falls with its eigenvalue, sigma_j^2 ~ mu_j^(2t). A budget of bytes is
-spread by it (`eigenmap.search.budget`): one byte holds one of 256 levels of a *group* of neighbouring features, few of
-them where they matter much, many where they matter little, and the tail gets none. The levels are the means found by
-k-means on the first codes that are added: a vector quantiser, which has less error than levels of single features and
-does not need a whole bit for each.
+In an ordered code the variance of feature j decreases with its eigenvalue, sigma_j^2 ~ mu_j^(2t). The bytes of an item
+are allocated accordingly (`eigenmap.search.bit_allocation`): one byte stores one of 256 levels of a *group* of
+neighbouring features, with few features per group where they matter most, many where they matter less, and no byte for
+the tail. The levels are means found by k-means on the first codes added. Such a vector quantiser has less error than
+levels of single features and does not need a whole bit for each.
 
-Unit codes that are compared by cosine are scaled by their *reliability* before they are quantised,
+Unit codes compared by cosine are scaled by their *reliability* before quantisation,
 
     r(x) = (mean_j (x_j / rms_j)^2)^(-1/8)
 
-which is above 1 for an item that lies in the important features more than others do, and below 1 for one that lies in
-the tail: its code is noisier, and what it is near to is relevant less often. The product of a query with the levels is
-then the expected cosine times the reliability. The exponent was chosen on training images of CIFAR-10 and of the
-catalogue: (|x| / |x / rms|)^1/4 is ahead of no scale in mAP over the top 1,000 there at every budget; a power of 1 is
-better still on CIFAR-10, and worse on the catalogue.
+which is above 1 for an item whose weight lies in the important features more than usual, and below 1 for one in the
+tail, whose code is noisier and whose neighbours are relevant less often. The product of a query with the levels is then
+the expected cosine times the reliability. The exponent was chosen on training images of CIFAR-10 and the catalogue:
+(|x| / |x / rms|)^1/4 beats no scaling in mAP over the top 1,000 at every budget there; a power of 1 is better still on
+CIFAR-10 but worse on the catalogue.
 
-    codec = train(About(256, precision="bits", bytes_per_item=16), codes)
-    codec.bits          # how many bits each feature has, 8 / size of its group
+    codec = train_codec(IndexSpec(256, precision="bits", bytes_per_item=16), codes)
+    codec.bits          # number of bits per feature, 8 / size of its group
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from numpy.typing import NDArray
 
 from eigenmap.core.errors import EigenmapError
 from eigenmap.search import forking
-from eigenmap.search.backend import About, Floats, Id
-from eigenmap.search.budget import spread
+from eigenmap.search.backend import Floats, Id, IndexSpec
+from eigenmap.search.bit_allocation import allocate_bytes
 
 Bytes: TypeAlias = NDArray[np.uint8]
 
@@ -43,18 +43,18 @@ LARGEST_SAMPLE = 50_000
 LEVELS = 256
 _KMEANS_STEPS = 15
 _ENOUGH = 10_000
-"""Levels that were learned from so many codes do for any number."""
+"""Number of codes from which levels are learned; more make no difference."""
 _RELIABILITY = 0.25
 _INT8_SPREAD = 4.0
-"""Standard deviations that 127 steps of an int8 span, where no value is larger."""
+"""Standard deviations spanned by the 127 steps of an int8, if no value is larger."""
 _INT8_FEW_STEPS = 16
-"""A code whose features reach fewer steps than this is too coarse, if its length does not matter."""
+"""Minimum number of steps that the features of a code must reach; shorter codes are scaled if length is irrelevant."""
 _INT8_ERROR = 0.1
-"""A code outside of what the steps of an int8 span is refused if what would be stored is further away than this."""
+"""Largest relative error at which a code outside the int8 range is accepted."""
 
 
 def blocks_of(n_components: int) -> list[tuple[int, int]]:
-    """Column blocks [first, end): the first 8 features, and then as many as come before.
+    """Return the column blocks [first, end): the first 8 features, then each as long as all before it.
 
     >>> blocks_of(40)
     [(0, 8), (8, 16), (16, 32), (32, 40)]
@@ -67,92 +67,92 @@ def blocks_of(n_components: int) -> list[tuple[int, int]]:
 
 
 class Codec(Protocol):
-    """Features of a column block to bytes and back."""
+    """Conversion of the features of a column block to bytes and back."""
 
     blocks: list[tuple[int, int]]
 
     def width(self, block: int) -> int:
-        """Bytes per row of a block."""
+        """Return the number of bytes per row of a block."""
         ...
 
     def encode(self, block: int, features: Floats) -> Bytes:
-        """(n, features of the block) as (n, width) bytes."""
+        """Encode (n, features of the block) as (n, width) bytes."""
         ...
 
     def decode(self, block: int, stored: Bytes) -> Floats:
-        """The inverse, as far as there is one."""
+        """Decode bytes, as far as that is possible."""
         ...
 
     def as_json(self) -> dict[str, Any]:
-        """Plain values, from which `from_json` makes the same codec."""
+        """Return plain values from which `from_json` restores the codec."""
         ...
 
 
 class FloatCodec:
-    """float32 as it is, or float16."""
+    """Codec for float32 or float16."""
 
     def __init__(self, n_components: int, dtype: str) -> None:
         self.blocks = blocks_of(n_components)
         self.dtype = np.dtype(dtype).newbyteorder("<")
 
     def width(self, block: int) -> int:
-        """Bytes per row of a block."""
+        """Return the number of bytes per row of a block."""
         first, end = self.blocks[block]
         return (end - first) * self.dtype.itemsize
 
     def encode(self, block: int, features: Floats) -> Bytes:
-        """The floats as bytes; float16 holds numbers up to 65504."""
+        """Encode floats as bytes; float16 is limited to 65504."""
         with np.errstate(over="ignore"):
             stored = np.ascontiguousarray(features, dtype=self.dtype)
         if not np.isfinite(stored).all():
-            raise EigenmapError("codes hold numbers too large for float16; use float32")
+            raise EigenmapError("codes contain numbers too large for float16; use float32")
         return stored.view(np.uint8)
 
     def decode(self, block: int, stored: Bytes) -> Floats:
-        """The floats; for float32 without a copy."""
+        """Decode floats; float32 is not copied."""
         return stored.view(self.dtype).astype(np.float32, copy=False)
 
     def as_json(self) -> dict[str, Any]:
-        """Its type."""
+        """Return the float type."""
         return {"kind": self.dtype.name}
 
 
 class Int8Codec:
-    """One signed byte a feature, in steps that fit the feature's own spread."""
+    """Codec with one signed byte per feature, in steps that fit the feature's spread."""
 
     def __init__(self, steps: Floats) -> None:
         self.blocks = blocks_of(len(steps))
         self.steps = steps
 
     def width(self, block: int) -> int:
-        """Bytes per row of a block."""
+        """Return the number of bytes per row of a block."""
         first, end = self.blocks[block]
         return end - first
 
     def encode(self, block: int, features: Floats) -> Bytes:
-        """The nearest step, from -127 to 127."""
+        """Encode features as the nearest step, from -127 to 127."""
         steps = self.steps[slice(*self.blocks[block])]
         nearest = np.clip(np.rint(features / steps), -127, 127)
         return np.asarray(nearest, np.int8).view(np.uint8)
 
     def decode(self, block: int, stored: Bytes) -> Floats:
-        """Steps times their size."""
+        """Decode steps to features."""
         steps = self.steps[slice(*self.blocks[block])]
         decoded: Floats = stored.view(np.int8) * steps
         return decoded
 
     def fitted(self, codes: Floats, ids: Sequence[Id], metric: str) -> Floats:
-        """Codes as they are encoded: those that the steps do not span are scaled or refused.
+        """Prepare codes for encoding: those outside the range of the steps are scaled or refused.
 
-        The steps are those of the first items. A cosine does not depend on the length of a code, so that one which is
-        too large, or too small to be told from zero, is scaled. What a feature that is still too large loses has to be
-        little in comparison with the code.
+        The steps are determined by the first items. Cosine similarity does not depend on the length of a code, so a
+        code that is too large, or too small to distinguish from zero, is scaled. If a feature is still too large,
+        clipping it must lose little compared with the code.
         """
         steps = self.steps.astype(np.float64)
         reached = np.zeros(len(codes))
         for first, end in self.blocks:
             reached = np.maximum(reached, np.abs(codes[:, first:end] / steps[first:end]).max(axis=1))
-        large = reached > 127.5  # 127 is the nearest step otherwise
+        large = reached > 127.5  # otherwise 127 is the nearest step
         if metric == "cosine":
             unfit = large | ((reached > 0) & (reached < _INT8_FEW_STEPS))
             if unfit.any():
@@ -164,17 +164,17 @@ class Int8Codec:
             if np.linalg.norm(stored - code) > _INT8_ERROR * np.linalg.norm(code):
                 raise EigenmapError(
                     f"the code of {ids[row]!r} is too large for the int8 steps of this index, which its first items "
-                    "set; make the index again with such codes in the first addition, or with another precision"
+                    "determined; rebuild the index with such codes in the first addition, or with another precision"
                 )
         return codes
 
     def as_json(self) -> dict[str, Any]:
-        """The size of each feature's steps."""
+        """Return the step size of each feature."""
         return {"kind": "int8", "steps": self.steps.tolist()}
 
 
 class SignCodec:
-    """One bit for each of the first features: its sign, read as plus or minus the feature's size."""
+    """Codec with one bit for each of the leading features: its sign, decoded as plus or minus the feature's size."""
 
     def __init__(self, sizes: Floats, kept: int) -> None:
         self.blocks = blocks_of(len(sizes))
@@ -186,15 +186,15 @@ class SignCodec:
         return max(0, min(end, self.kept) - first)
 
     def width(self, block: int) -> int:
-        """Bytes per row of a block."""
+        """Return the number of bytes per row of a block."""
         return -(-self._kept_in(block) // 8)
 
     def encode(self, block: int, features: Floats) -> Bytes:
-        """The signs, packed."""
+        """Encode the signs as packed bits."""
         return np.packbits(features[:, : self._kept_in(block)] >= 0, axis=1)
 
     def decode(self, block: int, stored: Bytes) -> Floats:
-        """Signs times sizes, 0 for features that are not kept."""
+        """Decode signs times sizes; 0 for features that are not stored."""
         first, end = self.blocks[block]
         kept = self._kept_in(block)
         features = np.zeros((len(stored), end - first), np.float32)
@@ -203,15 +203,15 @@ class SignCodec:
         return features
 
     def as_json(self) -> dict[str, Any]:
-        """The size of each feature, and how many have a bit."""
+        """Return the size of each feature and the number of features with a bit."""
         return {"kind": "signs", "sizes": self.sizes.tolist(), "kept": self.kept}
 
 
 class GroupCodec:
-    """One byte for each group of neighbouring features: the number of its nearest level.
+    """Codec with one byte per group of neighbouring features: the number of its nearest level.
 
-    `rms`, one number a feature, says by what codes are `scaled` before they are encoded; None: by nothing. `learned`
-    is the number of codes that the levels were learned from; None: not known.
+    `rms`, one number per feature, determines how codes are `scaled` before encoding; None disables scaling. `learned`
+    is the number of codes from which the levels were learned; None if unknown.
     """
 
     def __init__(
@@ -232,17 +232,17 @@ class GroupCodec:
             self.bits[first:end] = 8 / (end - first)
 
     def _groups_in(self, block: int) -> list[tuple[int, int, Floats]]:
-        """(first feature, end, levels) of the groups of a block; features count from the block's first."""
+        """Return (first feature, end, levels) of the groups in a block, counted from the block's first feature."""
         start, stop = self.blocks[block]
         pairs = zip(self.groups, self.levels, strict=True)
         return [(first - start, end - start, levels) for (first, end), levels in pairs if start <= first < stop]
 
     def width(self, block: int) -> int:
-        """Bytes per row of a block."""
+        """Return the number of bytes per row of a block."""
         return len(self._groups_in(block))
 
     def encode(self, block: int, features: Floats) -> Bytes:
-        """The number of the nearest level of each group."""
+        """Encode each group as the number of its nearest level."""
         faiss = forking.faiss()
         stored = np.empty((len(features), self.width(block)), np.uint8)
         for column, (first, end, levels) in enumerate(self._groups_in(block)):
@@ -251,7 +251,7 @@ class GroupCodec:
         return stored
 
     def decode(self, block: int, stored: Bytes) -> Floats:
-        """The levels, 0 for features in no group."""
+        """Decode the levels; 0 for features without a group."""
         first, end = self.blocks[block]
         features = np.zeros((len(stored), end - first), np.float32)
         for column, (low, high, levels) in enumerate(self._groups_in(block)):
@@ -259,7 +259,7 @@ class GroupCodec:
         return features
 
     def as_json(self) -> dict[str, Any]:
-        """The groups and their levels, and what codes are scaled by."""
+        """Return the groups, their levels and the scaling."""
         return {
             "kind": "groups",
             "groups": self.groups,
@@ -269,24 +269,24 @@ class GroupCodec:
         }
 
     def require_levels(self, items: int) -> None:
-        """Refuse to describe many items by levels that were learned from few: many would get the same.
+        """Refuse to encode many items with levels learned from few, which would give many of them the same code.
 
-        Allowed are twice as many items as codes that were learned from, and ten times where these outnumber the levels.
+        The limit is twice the number of codes learned from, or ten times if these outnumber the levels.
         """
         learned = self.learned
         if learned is not None and learned < _ENOUGH and items > learned * (2 if learned < LEVELS else 10):
             raise EigenmapError(
-                f"the levels of this index were learned from the first {learned} codes, too few to describe {items:,}; "
-                "make it again, with some thousand codes in the first addition"
+                f"the levels of this index were learned from only {learned} codes, too few for {items:,} items; "
+                "rebuild it with a few thousand codes in the first addition"
             )
 
     def scaled(self, codes: Floats) -> Floats:
-        """Unit codes times their reliability."""
+        """Return unit codes times their reliability."""
         return codes if self.rms is None else reliable(codes, self.rms)
 
 
-def train(about: About, codes: Floats) -> Codec:
-    """The codec of an index, its scales and levels from the first codes that are added."""
+def train_codec(about: IndexSpec, codes: Floats) -> Codec:
+    """Build the codec of an index, learning scales and levels from the first codes added."""
     if about.precision in ("float32", "float16"):
         return FloatCodec(about.n_components, about.precision)
     if len(codes) > LARGEST_SAMPLE:
@@ -294,7 +294,7 @@ def train(about: About, codes: Floats) -> Codec:
     rms = np.sqrt(np.square(codes, dtype=np.float64).mean(axis=0))
     if about.precision == "int8":
         span = np.maximum(np.abs(codes).max(axis=0), _INT8_SPREAD * rms)
-        usual = span.max() if span.any() else 127.0  # of a feature that is 0 in all first items
+        usual = span.max() if span.any() else 127.0  # for a feature that is 0 in all first items
         steps = np.where(span > 0, span, usual) / 127
         return Int8Codec(np.maximum(steps, np.finfo(np.float32).tiny).astype(np.float32))
     assert about.bytes_per_item is not None
@@ -305,20 +305,20 @@ def train(about: About, codes: Floats) -> Codec:
         scales = np.where(rms > 0, rms, 1).astype(np.float32)
         codes = reliable(codes, scales)
     variance = codes.astype(np.float64).var(axis=0)
-    groups = spread(variance, about.bytes_per_item, blocks_of(about.n_components))
+    groups = allocate_bytes(variance, about.bytes_per_item, blocks_of(about.n_components))
     levels = [levels_of(codes[:, first:end]) for first, end in groups]
     return GroupCodec(about.n_components, groups, levels, scales, len(codes))
 
 
 def reliable(codes: Floats, rms: Floats) -> Floats:
-    """Codes times r(x) = (mean_j (x_j / rms_j)^2)^(-1/8), which is about 1 on average."""
+    """Return codes times r(x) = (mean_j (x_j / rms_j)^2)^(-1/8), which is about 1 on average."""
     spread_out = np.square(codes / rms).mean(axis=1, keepdims=True)
     r = np.where(spread_out > 0, spread_out, 1) ** (-_RELIABILITY / 2)
     return codes * r.astype(np.float32)
 
 
 def levels_of(rows: Floats) -> Floats:
-    """Up to 256 rows that are close to the given ones: their k-means."""
+    """Return up to 256 k-means centres of the rows."""
     faiss = forking.faiss()
     distinct = np.unique(rows, axis=0)
     if len(distinct) <= LEVELS:
@@ -331,7 +331,7 @@ def levels_of(rows: Floats) -> Floats:
 
 
 def from_json(entries: Mapping[str, Any], n_components: int) -> Codec:
-    """The codec that `as_json` described; `ValueError`, `KeyError` or `TypeError` where it makes no sense."""
+    """Restore a codec from the values of `as_json`; raise `ValueError`, `KeyError` or `TypeError` if malformed."""
     kind = entries["kind"]
     codec: Codec
     if kind in ("float32", "float16"):
@@ -343,19 +343,19 @@ def from_json(entries: Mapping[str, Any], n_components: int) -> Codec:
     elif kind == "groups":
         groups = [(int(first), int(end)) for first, end in entries["groups"]]
         levels = [np.asarray(level, np.float32) for level in entries["levels"]]
-        rms = entries.get("rms")  # as `learned` not stored by earlier versions
+        rms = entries.get("rms")  # like `learned`, not stored by earlier versions
         codec = GroupCodec(
             n_components, groups, levels, None if rms is None else np.asarray(rms, np.float32), entries.get("learned")
         )
     else:
-        raise ValueError(f"there is no codec {kind!r}")
+        raise ValueError(f"unknown codec {kind!r}")
     if codec.blocks != blocks_of(n_components):
-        raise ValueError("the codec is of another number of features")
+        raise ValueError("the codec has another number of features")
     return codec
 
 
-def fits(codec: Codec, about: About) -> bool:
-    """Whether an index that is described so has its features written this way."""
+def fits(codec: Codec, about: IndexSpec) -> bool:
+    """Tell whether the codec matches the description of an index."""
     kinds = {"int8": Int8Codec, "signs": SignCodec, "bits": GroupCodec}
     if isinstance(codec, FloatCodec):
         return codec.dtype.name == about.precision

@@ -1,4 +1,4 @@
-"""Codes in column blocks, in memory or mapped from files, read a prefix at a time."""
+"""Column storage of codes, in memory or memory-mapped, read by prefix."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigenmap.core.files import open_regular
-from eigenmap.search.backend import Floats, Rows
+from eigenmap.search.backend import Floats, RowNumbers
 from eigenmap.search.codecs import Bytes, Codec
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 
 _DECODED_BYTES = 1 << 19
-"""What is decoded at a time stays in the processor's cache."""
+"""Bytes decoded at a time, which stay in the processor's cache."""
 
 
 _FEW = 16
-"""Where one row in so many is wanted, its page is asked for by itself."""
+"""Ratio of rows to wanted rows above which pages are requested one by one."""
 
 
 class Columns:
-    """Rows of encoded codes; nothing of them ever changes.
+    """Immutable rows of encoded codes.
 
     >>> from eigenmap.search.codecs import FloatCodec
     >>> columns = Columns(FloatCodec(4, "float32"))
@@ -41,28 +41,28 @@ class Columns:
 
     @classmethod
     def mapped(cls, codec: Codec, files: list[Path], count: int, folder: int | None = None) -> Columns:
-        """The first `count` rows of one file a block (`map_file`); nothing is read until it is needed."""
+        """Map the first `count` rows of one file per block (`map_file`); nothing is read until it is needed."""
         return cls(codec, [map_file(file, count, codec.width(b), folder) for b, file in enumerate(files)], count)
 
     @property
     def n_components(self) -> int:
-        """Features of a code."""
+        """Number of features of a code."""
         return self.codec.blocks[-1][1]
 
     def encoded(self, codes: Floats) -> list[Bytes]:
-        """The bytes of each block."""
+        """Return the encoded bytes of each block."""
         return [self.codec.encode(b, codes[:, first:end]) for b, (first, end) in enumerate(self.codec.blocks)]
 
     def grown(self, encoded: list[Bytes]) -> Columns:
-        """These rows and more, in memory.
+        """Return these rows and more, in memory.
 
-        They share what is stored, so that only the newest of several may grow again.
+        Storage is shared, so only the newest of several may grow again.
         """
         stored = [appended(rows, self.count, more) for rows, more in zip(self._stored, encoded, strict=True)]
         return Columns(self.codec, stored, self.count + len(encoded[0]))
 
     def read(self, start: int, stop: int, dim: int) -> Floats:
-        """A contiguous copy of the first `dim` features of rows [start, stop)."""
+        """Return a contiguous copy of the first `dim` features of rows [start, stop)."""
         copy = np.empty((stop - start, dim), np.float32)
         for b, (first, end) in enumerate(self.codec.blocks):
             if first >= dim:
@@ -74,8 +74,8 @@ class Columns:
                 copy[row - start : row - start + len(decoded), first:end] = decoded[:, : dim - first]
         return copy
 
-    def take(self, rows: Rows, dim: int) -> Floats:
-        """A copy of the first `dim` features of the given rows."""
+    def take(self, rows: RowNumbers, dim: int) -> Floats:
+        """Return a copy of the first `dim` features of the given rows."""
         copy = np.empty((len(rows), dim), np.float32)
         for b, (first, end) in enumerate(self.codec.blocks):
             if first >= dim:
@@ -85,16 +85,16 @@ class Columns:
         return copy
 
     def block(self, b: int, start: int, stop: int) -> Floats:
-        """All features of one block of rows [start, stop); float32 is not copied."""
+        """Return all features of one block for rows [start, stop); float32 is not copied."""
         read_ahead(self._stored[b])
         return self.codec.decode(b, self._stored[b][start:stop])
 
 
 def appended(stored: NDArray[Scalar], count: int, rows: NDArray[Scalar]) -> NDArray[Scalar]:
-    """`stored`, of which the first `count` rows are in use, with more rows behind them.
+    """Append rows to `stored`, of which the first `count` rows are in use.
 
-    What is in use stays where it is, for whoever reads it meanwhile, or is copied to twice the room, so that many small
-    additions cost what one does.
+    Rows in use stay in place for concurrent readers or are copied to an array twice as large, so that many small
+    additions cost as much as a single one.
     """
     total = count + len(rows)
     if total > len(stored):
@@ -106,9 +106,9 @@ def appended(stored: NDArray[Scalar], count: int, rows: NDArray[Scalar]) -> NDAr
 
 
 def map_file(file: Path, count: int, width: int, folder: int | None = None) -> Bytes:
-    """The first count * width bytes of a file as a read-only matrix that stays on disk.
+    """Map the first count * width bytes of a file as a read-only matrix.
 
-    With `folder`, a descriptor, the file is the one of this name in that folder, whatever its path leads to by now.
+    With `folder`, a descriptor, the file is looked up in that open folder, wherever its path leads by now.
     """
     if not count * width:
         return np.empty((count, width), np.uint8)
@@ -120,11 +120,11 @@ def map_file(file: Path, count: int, width: int, folder: int | None = None) -> B
     return np.frombuffer(mapped, np.uint8).reshape(count, width)
 
 
-def fetch(stored: Bytes, rows: Rows) -> None:
-    """Ask for the pages of a few rows of a mapped file, all at once.
+def fetch(stored: Bytes, rows: RowNumbers) -> None:
+    """Request the pages of a few rows of a mapped file, all at once.
 
-    Left to itself the system reads 128 kB around each row that is not in memory, and one row after the other: for the
-    candidates of a funnel among ten million that is the whole file.
+    By default the system reads 128 kB around each missing row, one row after another: for the candidates of a funnel
+    among ten million, that is the entire file.
     """
     if _FEW * len(rows) > len(stored) or not stored.shape[1] or (mapped := _map_of(stored)) is None:
         return
@@ -136,13 +136,13 @@ def fetch(stored: Bytes, rows: Rows) -> None:
 
 
 def read_ahead(stored: Bytes) -> None:
-    """Let the system read a mapped file ahead again, which is what a scan wants."""
+    """Restore read-ahead on a mapped file, which scans need."""
     if (mapped := _map_of(stored)) is not None:
         mapped.madvise(mmap.MADV_NORMAL)
 
 
 def _map_of(stored: Bytes) -> mmap.mmap | None:
-    """The map that an array lies in; None for one in memory."""
+    """Return the memory map of an array, or None for an array in memory."""
     base: object = stored
     while isinstance(base, np.ndarray):
         base = base.base

@@ -1,6 +1,6 @@
 """An index on disk: a directory of files that only grow, and a log that says how much of them counts.
 
-    index.json           format, version, and what the index is (`backend.About`)
+    index.json           format, version, and what the index is (`backend.IndexSpec`)
     codec.json           how features are written (`codecs`); appears with the first items
     features-0-8.bin     features 0-8 of all rows, then one file for each further column block
     ids.bin, ids.ends    the ids joined, and where each of them ends (int64)
@@ -36,12 +36,12 @@ from eigenmap.core.errors import EigenmapError, ReplacedError
 from eigenmap.core.files import parse_json
 from eigenmap.core.folders import BusyFolderError, folder_lock, is_empty_folder, remove_leftovers, staged_folder
 from eigenmap.search import checksums, codecs, notes
-from eigenmap.search.backend import About
-from eigenmap.search.described import RESTORE, about_of, description_of, opened, there
-from eigenmap.search.log import DamagedLogError, Log, State, read_log
-from eigenmap.search.opened import OpenFolder, require_folders
+from eigenmap.search.backend import IndexSpec
+from eigenmap.search.index_file import RESTORE, open_index_folder, read_spec, spec_bytes, use_at
+from eigenmap.search.log import DamagedLogError, IndexState, Log, read_log
+from eigenmap.search.open_folder import OpenFolder, require_folders
 
-Loaded = TypeVar("Loaded")
+T = TypeVar("T")
 
 _LONGEST_LOG = 64
 """Lines after which a log is rewritten as one."""
@@ -66,7 +66,7 @@ class Directory:
         self._adopt(folder)
 
     @classmethod
-    def create(cls, path: Path, about: About) -> Directory:
+    def create(cls, path: Path, about: IndexSpec) -> Directory:
         """An empty index in a new directory, which appears whole or not at all."""
         with staged_index(path, about, overwrite=False):
             pass
@@ -76,7 +76,7 @@ class Directory:
     def open(cls, path: Path) -> Directory:
         """The index in a directory."""
         while True:
-            folder = opened(path)
+            folder = open_index_folder(path)
             try:
                 return cls(folder)
             except EigenmapError:
@@ -121,7 +121,7 @@ class Directory:
 
     def _adopt(self, folder: OpenFolder) -> None:
         """Take the state that an open folder is in."""
-        about = about_of(folder)
+        about = read_spec(folder)
         try:
             seen = self._stamp(folder)  # before it is read: what comes in between is seen the next time
         except OSError as error:
@@ -133,9 +133,9 @@ class Directory:
 
     def _switch(self) -> None:
         """Go over to the index that has taken the place of this one."""
-        folder = opened(self.path)
+        folder = open_index_folder(self.path)
         try:
-            about, state = about_of(folder), self.read_log(folder).state
+            about, state = read_spec(folder), self.read_log(folder).state
             ids = {self.state.id_type, state.id_type} - {None}
             if _shape(about) != _shape(self.about) or len(ids) > 1:
                 raise ReplacedError(
@@ -148,7 +148,7 @@ class Directory:
             if folder.is_at(self.path) is not False:
                 raise
 
-    def settled(self, load: Callable[[], Loaded]) -> Loaded:
+    def settled(self, load: Callable[[], T]) -> T:
         """What `load` makes of the files, made anew if the directory is replaced meanwhile."""
         while True:
             try:
@@ -162,7 +162,7 @@ class Directory:
                     raise EigenmapError(f"{self.path} is damaged or cannot be read: {error}; {RESTORE}") from error
 
     @property
-    def state(self) -> State:
+    def state(self) -> IndexState:
         """What counts."""
         return self._log.state
 
@@ -185,7 +185,7 @@ class Directory:
         except DamagedLogError as error:
             raise EigenmapError(f"{file} is damaged: {error}; {RESTORE}") from error
 
-    def _check_sizes(self, folder: OpenFolder, state: State) -> None:
+    def _check_sizes(self, folder: OpenFolder, state: IndexState) -> None:
         for name, size in state.sizes.items():
             try:
                 there = folder.stat(name).st_size
@@ -231,7 +231,7 @@ class Directory:
     def read_note(self, name: str, required: bool = False) -> dict[str, Any] | None:
         """What `write_note` kept; None if there is nothing, or nothing whole and that is not `required`."""
         try:
-            return notes.from_bytes(self._folder.read(f"{name}.json"))
+            return notes.parse_note(self._folder.read(f"{name}.json"))
         except FileNotFoundError:
             return None
         except (OSError, ValueError) as error:
@@ -270,7 +270,7 @@ class Directory:
     def _locked_path(self, wait: bool) -> Iterator[None]:
         with ExitStack() as stack:
             try:
-                there(self.path, lambda: stack.enter_context(folder_lock(self.path, blocking=wait)))
+                use_at(self.path, lambda: stack.enter_context(folder_lock(self.path, blocking=wait)))
             except (FileNotFoundError, NotADirectoryError) as error:
                 raise EigenmapError(f"{self.path} was removed, so it cannot be changed") from error
             except OSError as error:
@@ -295,7 +295,7 @@ class Directory:
     def write_note(self, name: str, content: Mapping[str, Any]) -> None:
         """Keep a JSON object beside the index."""
         with self.locked(), self._writing(f"{name}.json"):
-            self._folder.replace(f"{name}.json", notes.as_bytes(content), not self._private)
+            self._folder.replace(f"{name}.json", notes.note_bytes(content), not self._private)
 
     def append(self, id_type: str | None, additions: Mapping[str, bytes | memoryview], durable: bool = True) -> None:
         """Append to files; when this returns it is done for good, and if it fails nothing of it counts."""
@@ -304,7 +304,7 @@ class Directory:
                 raise EigenmapError(f"{self.path / 'log'} was changed by a process that did not wait for its turn")
             if not self._log.chained:
                 self._upgrade()
-            self._append_line(State(id_type, *self._grown(additions, durable), self._fixed()), durable)
+            self._append_line(IndexState(id_type, *self._grown(additions, durable), self._fixed()), durable)
             if self._log.lines > _LONGEST_LOG:
                 with suppress(OSError):  # the change is complete; the next one tries again
                     self._compact(durable)
@@ -346,7 +346,7 @@ class Directory:
                     fixed[name] = zlib.crc32(self._folder.read(name))
         return fixed
 
-    def _append_line(self, state: State, durable: bool) -> None:
+    def _append_line(self, state: IndexState, durable: bool) -> None:
         line, log = self._log.next(state)
         with self._writing("log"):
             try:
@@ -363,7 +363,7 @@ class Directory:
     def _upgrade(self) -> None:
         """Make an index of version 2 one of version 3, without any change to its items."""
         with self._writing("log"):
-            self._folder.replace("index.json", description_of(self.about))
+            self._folder.replace("index.json", spec_bytes(self.about))
             self._compact(durable=True)
 
     def _compact(self, durable: bool) -> None:
@@ -393,7 +393,7 @@ def feature_files(codec: codecs.Codec) -> list[str]:
     return [f"features-{first}-{end}.bin" for first, end in codec.blocks]
 
 
-def _shape(about: About) -> tuple[object, ...]:
+def _shape(about: IndexSpec) -> tuple[object, ...]:
     """What an open index cannot have otherwise from one moment to the next."""
     return about.fingerprint, about.n_components, about.metric, about.approximate is None
 
@@ -405,7 +405,7 @@ def require_index(target: Path) -> None:
 
 
 @contextmanager
-def staged_index(path: Path, about: About, overwrite: bool, held: bool = False) -> Iterator[Directory]:
+def staged_index(path: Path, about: IndexSpec, overwrite: bool, held: bool = False) -> Iterator[Directory]:
     """An empty index to fill; it takes its place at `path` when the block ends without an error.
 
     Without `overwrite` nothing is ever replaced, and with it only an index. `held` says that the caller has locked the
@@ -419,6 +419,6 @@ def staged_index(path: Path, about: About, overwrite: bool, held: bool = False) 
         require_index(target)
     with staged_folder(path, replace=overwrite, check=require_index, held=held) as staging:
         folder = OpenFolder(staging)
-        folder.replace("index.json", content := description_of(about), durable=False)
-        folder.replace("log", Log(State(fixed={"index.json": zlib.crc32(content)})).compacted()[0], durable=False)
+        folder.replace("index.json", content := spec_bytes(about), durable=False)
+        folder.replace("log", Log(IndexState(fixed={"index.json": zlib.crc32(content)})).compacted()[0], durable=False)
         yield Directory(folder, private=True)

@@ -1,4 +1,4 @@
-"""Near-duplicates: items whose codes point almost the same way.
+"""Near-duplicates: items whose codes have nearly the same direction.
 
 for group in duplicates(index, threshold=0.98):
     print(group.ids, group.lowest)
@@ -11,18 +11,18 @@ from typing import NamedTuple
 
 from eigenmap.core.arguments import whole_number
 from eigenmap.core.errors import EigenmapError
-from eigenmap.search.backend import Batch, Found, Id, RanksTwoWays, still
+from eigenmap.search.backend import Hits, Id, ItemBatch, RanksTwoWays, still
 from eigenmap.search.index import CodeIndex
 
 _QUERIES_AT_ONCE = 1024
 
 
 class Group(NamedTuple):
-    """Items that are linked by pairs of near-duplicates, in the order of addition."""
+    """Items linked by pairs of near-duplicates, in the order of addition."""
 
     ids: list[Id]
     lowest: float
-    """The lowest cosine among the pairs that link them."""
+    """Lowest cosine similarity among the pairs that link them."""
 
 
 def duplicates(
@@ -32,22 +32,22 @@ def duplicates(
     neighbours: int = 10,
     progress: Callable[[int, int], object] | None = None,
 ) -> list[Group]:
-    """Groups of items whose cosine, at `dim` features, is at least `threshold`; the largest groups first.
+    """Return groups of items whose cosine similarity at `dim` features is at least `threshold`, largest groups first.
 
-    Each item is compared with its nearest `neighbours`; pairs that share an item join their groups, so that larger
-    groups are found as well.
+    Each item is compared with its nearest `neighbours`. Pairs that share an item join their groups, so larger groups
+    are found as well.
     """
     if index.metric != "cosine":
-        raise EigenmapError("duplicates are found by cosine, and this index ranks by inner product")
+        raise EigenmapError("duplicates are found by cosine similarity, but this index ranks by inner product")
     if not 0 < threshold <= 1:
-        raise EigenmapError(f"threshold must be a cosine above 0 and at most 1, not {threshold!r}")
+        raise EigenmapError(f"threshold must be a cosine similarity above 0 and at most 1, not {threshold!r}")
     neighbours = whole_number(neighbours, "neighbours")
     parent: dict[Id, Id] = {}
     links: list[tuple[Id, Id, float]] = []
 
     def root(name: Id) -> Id:
         while parent.setdefault(name, name) != name:
-            parent[name] = parent[parent[name]]  # halve the path, so that the next walk is shorter
+            parent[name] = parent[parent[name]]  # path halving
             name = parent[name]
         return name
 
@@ -74,10 +74,10 @@ def duplicates(
     return sorted(groups, key=lambda group: -len(group.ids))
 
 
-def _neighbourhoods(index: CodeIndex, top: int, dim: int | None) -> Iterator[tuple[int, int, Batch, Found]]:
-    """(items done, of how many, items, what is near to each), batch by batch, all in one state of the index.
+def _neighbourhoods(index: CodeIndex, top: int, dim: int | None) -> Iterator[tuple[int, int, ItemBatch, Hits]]:
+    """Yield (items done, total, items, neighbours of each) in batches, all from one state of the index.
 
-    Ranked by cosine equal bytes have a score of 1: the expected cosine of a budget of bits is below that.
+    Compact codes are ranked by plain cosine, under which equal bytes score 1; their expected cosine would be lower.
     """
     backend = index.backend
     items = backend.snapshot("cosine") if isinstance(backend, RanksTwoWays) else still(backend)

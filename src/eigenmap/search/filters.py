@@ -1,8 +1,8 @@
-"""Filters on what is known of an item: `where={"label": "cat", "year": {">=": 2020}, "camera": ["A", "B"]}`.
+"""Metadata filters: `where={"label": "cat", "year": {">=": 2020}, "camera": ["A", "B"]}`.
 
-All conditions must hold. A value means equality, a list means one of these, and a mapping holds comparisons, each with
-a value or with a list of values for all of which it must hold (`{"!=": ["cat", "dog"]}`: neither). An item that lacks a
-field meets no condition on it, whatever the comparison; numbers compare with numbers and texts with texts (by code
+All conditions must hold. A value means equality, a list means any of these, and a mapping contains comparisons, each
+with a value or with a list of values for all of which it must hold (`{"!=": ["cat", "dog"]}`: neither). An item without
+a field meets no condition on it, whatever the comparison. Numbers compare with numbers and text with text (by code
 point), and nothing else compares.
 """
 
@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from eigenmap.core.errors import EigenmapError
-from eigenmap.search import stopping
+from eigenmap.search import cancellation
 from eigenmap.search.backend import Metadata, Value
 
 Operand = Value | tuple[Value, ...]
@@ -34,18 +34,18 @@ OPERATORS = (*_COMPARE, "in")
 
 _brief = Repr()
 _brief.maxstring = _brief.maxother = 100
-shown = _brief.repr
-"""What a caller gave, for an error: shortened where it is long or deep."""
+shortened = _brief.repr
+"""Formats a value for an error message, abbreviated if it is long or deep."""
 
 
 class NestedError(EigenmapError):
-    """A mapping or a list where a filter or metadata hold a plain value."""
+    """Raised for a mapping or list where a plain value is expected."""
 
 
-class Values(tuple[Value, ...]):
-    """What "in" allows: a tuple that finds a value as fast among a million as among two.
+class AllowedValues(tuple[Value, ...]):
+    """Values of an "in" condition: a tuple with constant-time lookup.
 
-    >>> "1" in Values(("1", 2)), Values(("1", 2)).allow(1), Values(("1", 2)).allow(2.0)
+    >>> "1" in AllowedValues(("1", 2)), AllowedValues(("1", 2)).allow(1), AllowedValues(("1", 2)).allow(2.0)
     (True, False, True)
     """
 
@@ -54,12 +54,12 @@ class Values(tuple[Value, ...]):
         return frozenset((_kind(value), value) for value in self)
 
     def allow(self, value: Value) -> bool:
-        """Whether one of these is equal to `value` and of its kind."""
+        """Tell whether one of these equals `value` and has its type."""
         return (_kind(value), value) in self._members
 
 
 class Condition(NamedTuple):
-    """`field op value`; for "in" the value is a tuple.
+    """Condition `field op value`; for "in" the value is a tuple.
 
     >>> Condition("year", ">=", 2020).holds(2021), Condition("year", ">=", 2020).holds("2021")
     (True, False)
@@ -71,18 +71,18 @@ class Condition(NamedTuple):
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """Equal only for equal conditions; Python takes True, 1 and 1.0 for the same value."""
+        """Key that is equal only for equal conditions; Python considers True, 1 and 1.0 equal."""
         return self.field, self.op, repr(self.value)
 
     def holds(self, value: Value) -> bool:
-        """Whether a value that an item has in this field meets the condition."""
+        """Tell whether an item's value of this field meets the condition."""
         if self.op == "in":
             assert isinstance(self.value, tuple)
-            allowed = self.value if isinstance(self.value, Values) else Values(self.value)
+            allowed = self.value if isinstance(self.value, AllowedValues) else AllowedValues(self.value)
             return allowed.allow(value)
         if isinstance(self.value, tuple) or _kind(value) != _kind(self.value):
             return False
-        if value is None:  # equal to itself, and in no order
+        if value is None:  # equal to itself, but unordered
             return self.op == "=="
         return _COMPARE[self.op](value, self.value)
 
@@ -94,7 +94,7 @@ def _kind(value: object) -> str:
 
 
 def conditions(where: Mapping[str, Any] | None) -> list[Condition]:
-    """The conditions of a filter, or an error that says what one looks like.
+    """Parse a filter, or raise an error that shows an example.
 
     >>> conditions({"label": "cat", "year": {">=": 2020}})
     [Condition(field='label', op='==', value='cat'), Condition(field='year', op='>=', value=2020)]
@@ -102,21 +102,21 @@ def conditions(where: Mapping[str, Any] | None) -> list[Condition]:
     if where is None:
         return []
     if not isinstance(where, Mapping):
-        raise EigenmapError(f'where must be a mapping such as {{"label": "cat"}}, not {shown(where)}')
+        raise EigenmapError(f'where must be a mapping such as {{"label": "cat"}}, not {shortened(where)}')
     found: list[Condition] = []
     for field, asked in where.items():
         if not isinstance(field, str):
-            raise EigenmapError(f"a filter names a field by a text, not by {shown(field)}")
+            raise EigenmapError(f"field names in a filter must be text, not {shortened(field)}")
         if isinstance(asked, Mapping):
             if not asked:
-                raise EigenmapError(f"the filter on {shown(field)} is empty; give a value or comparisons")
+                raise EigenmapError(f"the filter on {shortened(field)} is empty; give a value or comparisons")
             for op, value in asked.items():
                 if isinstance(value, Mapping):
-                    raise NestedError(f"the filter on {shown(field)} has a mapping in a mapping; give plain values")
+                    raise NestedError(f"the filter on {shortened(field)} has a nested mapping; give plain values")
                 each = value if isinstance(value, list | tuple) and op != "in" else [value]
                 found += [_comparison(field, str(op), one) for one in each]
         elif isinstance(asked, str) or not isinstance(asked, Iterable):
-            found.append(Condition(field, "==", plain(asked, field)))
+            found.append(Condition(field, "==", plain_value(asked, field)))
         else:
             found.append(_comparison(field, "in", asked))
     return found
@@ -124,16 +124,18 @@ def conditions(where: Mapping[str, Any] | None) -> list[Condition]:
 
 def _comparison(field: str, op: str, value: Any) -> Condition:
     if op not in OPERATORS:
-        raise EigenmapError(f"the filter on {shown(field)} has {shown(op)}; comparisons are {', '.join(OPERATORS)}")
+        raise EigenmapError(
+            f"the filter on {shortened(field)} has {shortened(op)}; comparisons are {', '.join(OPERATORS)}"
+        )
     if op == "in":
         if isinstance(value, str) or not isinstance(value, Iterable):
-            raise EigenmapError(f'the filter on {shown(field)} needs a list for "in", not {shown(value)}')
-        return Condition(field, op, Values(plain(one, field) for one in value))
-    return Condition(field, op, plain(value, field))
+            raise EigenmapError(f'the filter on {shortened(field)} needs a list for "in", not {shortened(value)}')
+        return Condition(field, op, AllowedValues(plain_value(one, field) for one in value))
+    return Condition(field, op, plain_value(value, field))
 
 
-def plain(value: Any, field: str) -> Value:
-    """A value as plain Python: text, number, bool or None."""
+def plain_value(value: Any, field: str) -> Value:
+    """Return a value as plain Python: text, number, bool or None."""
     if isinstance(value, np.generic):
         value = value.item()
     if value is None or isinstance(value, bool | int | str):
@@ -142,21 +144,21 @@ def plain(value: Any, field: str) -> Value:
         return value
     nested = isinstance(value, Mapping | list | tuple | set | frozenset)
     raise (NestedError if nested else EigenmapError)(
-        f"{shown(field)} must be a text, a finite number, true, false or null, not {shown(value)}"
+        f"{shortened(field)} must be text, a finite number, true, false or null, not {shortened(value)}"
     )
 
 
 def meets(item: Metadata, where: Sequence[Condition]) -> bool:
-    """Whether an item meets all conditions: the definition that every back end follows."""
-    stopping.check()  # a filter is read item by item, in Python, and may take long
+    """Tell whether an item meets all conditions; every back end follows this definition."""
+    cancellation.raise_if_cancelled()  # filters are evaluated item by item in Python, which may take long
     return all(condition.field in item and condition.holds(item[condition.field]) for condition in where)
 
 
 def parse(words: Sequence[str]) -> dict[str, Any]:
-    """A filter from words such as `label=cat`, `year>=2020`, `camera!=A`, as the command line has them.
+    """Parse a filter from words such as `label=cat`, `year>=2020`, `camera!=A`, as used on the command line.
 
-    What reads as a number, true, false or null is one; quotes keep a text ('zip="04109"'). All conditions hold, also
-    several of one kind on one field (`label!=cat label!=dog`).
+    Values that look like a number, true, false or null are parsed as such; quotes force text ('zip="04109"'). All
+    conditions must hold, including several of one kind on one field (`label!=cat label!=dog`).
     """
     import json
     import re
@@ -165,15 +167,15 @@ def parse(words: Sequence[str]) -> dict[str, Any]:
     for word in words:
         match = re.fullmatch(r"([^=<>!]+)(<=|>=|!=|==|=|<|>)(?![=<>!])(.*)", word, flags=re.DOTALL)
         if match is None:
-            raise EigenmapError(f"{shown(word)} is no condition; write one as label=cat or year>=2020")
+            raise EigenmapError(f"{shortened(word)} is not a condition; write one as label=cat or year>=2020")
         field, op, text = (part.strip() for part in match.groups())
         try:
             value = json.loads(text)
         except ValueError:
             value = text
         except RecursionError:
-            raise NestedError(f"{shown(field)} must be a plain value, not brackets in brackets") from None
-        where.setdefault(field, {}).setdefault("==" if op == "=" else op, []).append(plain(value, field))
+            raise NestedError(f"{shortened(field)} must be a plain value, not nested brackets") from None
+        where.setdefault(field, {}).setdefault("==" if op == "=" else op, []).append(plain_value(value, field))
     for comparisons in where.values():
         for op, values in comparisons.items():
             comparisons[op] = values[0] if len(values) == 1 else values

@@ -1,6 +1,6 @@
-"""The exact back end: codes in column blocks, in memory or on disk, every item compared.
+"""Exact back end: codes in column blocks, in memory or on disk, every item compared.
 
-This file is about changes; `eigenmap.search.snapshot` is one state of the index, and how it is searched.
+This file implements changes; `eigenmap.search.snapshot` implements one state of the index and its search.
 """
 
 from __future__ import annotations
@@ -18,65 +18,65 @@ import numpy as np
 
 from eigenmap.core.errors import EigenmapError
 from eigenmap.search import checks, codecs, forking
-from eigenmap.search.backend import About, Batch, Floats, Found, Id, Mask, Metadata, Mode, Ranking, Stage
+from eigenmap.search.backend import Floats, Hits, Id, IndexSpec, ItemBatch, Mask, Metadata, Mode, RankingRule, Stage
 from eigenmap.search.columns import Columns, appended, map_file
-from eigenmap.search.described import RESTORE
 from eigenmap.search.directory import Directory, feature_files
 from eigenmap.search.filters import Condition
-from eigenmap.search.keys import Hashes, Places, StoredHashes, as_bytes, hashes_of
+from eigenmap.search.index_file import RESTORE
+from eigenmap.search.keys import Hashes, Places, StoredHashes, hashes_of, id_bytes
 from eigenmap.search.log import ID_TYPES
 from eigenmap.search.scan import comparable
-from eigenmap.search.snapshot import Items, Snapshot, stores_means
-from eigenmap.search.texts import Texts, ends_of
+from eigenmap.search.snapshot import Snapshot, StoredItems, stores_means
+from eigenmap.search.text_store import Texts, ends_of
 from eigenmap.search.verifying import verify
 
 
 class FlatBackend:
-    """Rows of codes with ids and metadata; a row that was deleted or replaced stays, unseen, until the index is saved.
+    """Rows of codes with ids and metadata; deleted or replaced rows stay, hidden, until the index is saved.
 
-    On disk (`directory`) every change is durable when the call returns, and changes by other processes are seen by
+    On disk (`directory`), every change is durable when the call returns, and changes by other processes are visible to
     the next call.
 
-    Any number of threads may search and read while others change the index: each call takes one snapshot. Changes take
+    Any number of threads may search and read while others change the index: each call uses one snapshot. Changes take
     turns, and searches never wait for them.
     """
 
     def __init__(
-        self, about: About, memory_bytes: int, directory: Directory | None = None, codec: codecs.Codec | None = None
+        self, about: IndexSpec, memory_bytes: int, directory: Directory | None = None, codec: codecs.Codec | None = None
     ) -> None:
         self.memory_bytes = memory_bytes
         self.durable = True
         self._notes: dict[str, dict[str, Any]] = {}
-        self._turn = threading.RLock()  # of changes
-        self.directory = directory  # as the last change left it; used in turn
-        # Held for moments only, never while a change is written or waits for other processes.
+        self._turn = threading.RLock()  # serialises changes
+        self.directory = directory  # as the last change left it; used under `_turn`
+        # Held only briefly, never while a change is written or waits for other processes.
         self._publishing = threading.Lock()
-        items = Items(None if codec is None else Columns(codec))
+        items = StoredItems(None if codec is None else Columns(codec))
         self._snapshot = self._over(about, "relevance", items, None)
         if directory is not None and directory.state.sizes:
             self._snapshot = directory.settled(lambda: self._read(directory, None))
-        self._seen = copy(directory)  # at the state that the snapshot is of
+        self._seen = copy(directory)  # the state of the current snapshot
         forking.watch(self)
 
     @classmethod
-    def create(cls, about: About, path: Path | None, memory_bytes: int) -> FlatBackend:
-        """An empty index, in memory or in a new directory."""
+    def create(cls, about: IndexSpec, path: Path | None, memory_bytes: int) -> FlatBackend:
+        """Create an empty index, in memory or in a new directory."""
         return cls(about, memory_bytes, None if path is None else Directory.create(path, about))
 
     @classmethod
     def open(cls, path: Path, memory_bytes: int) -> FlatBackend:
-        """The index in a directory."""
+        """Open the index in a directory."""
         directory = Directory.open(path)
         return cls(directory.about, memory_bytes, directory)
 
-    def _over(self, about: About, ranking: Ranking, items: Items, before: Snapshot | None) -> Snapshot:
-        """A snapshot of items; `before` is one whose rows these begin with, or None."""
+    def _over(self, about: IndexSpec, ranking: RankingRule, items: StoredItems, before: Snapshot | None) -> Snapshot:
+        """Return a snapshot of items; `before` is a snapshot whose rows are their beginning, or None."""
         return Snapshot(about, self.memory_bytes, ranking, items)
 
     # States
 
-    def snapshot(self, ranking: Ranking | None = None) -> Snapshot:
-        """The items as they are now, with what other processes have changed."""
+    def snapshot(self, ranking: RankingRule | None = None) -> Snapshot:
+        """Return the current items, including changes by other processes."""
         if self._seen is not None:
             with self._publishing:
                 seen = copy(self._seen)
@@ -90,20 +90,20 @@ class FlatBackend:
             return now
         return self._over(now.about, ranking, now.items, now)
 
-    def _publish(self, items: Items, before: Snapshot) -> None:
-        """Let searches see the items from now on; whoever calls this has the turn."""
+    def _publish(self, items: StoredItems, before: Snapshot) -> None:
+        """Make the items visible to searches; the caller holds `_turn`."""
         with self._publishing:
             self._seen = copy(self.directory)
             self._snapshot = self._over(before.about, self._snapshot.ranking, items, before)
 
     def _read(self, directory: Directory, before: Snapshot | None) -> Snapshot:
-        """What the directory holds; `before` is the state it had, of which nothing may be left."""
-        ranking: Ranking = "relevance" if before is None else before.ranking
+        """Read a directory; `before` is its previous state, none of which may be left."""
+        ranking: RankingRule = "relevance" if before is None else before.ranking
         sizes = directory.state.sizes
         if not sizes:
-            return self._over(directory.about, ranking, Items(), None)
+            return self._over(directory.about, ranking, StoredItems(), None)
         codec = directory.read_codec()
-        assert codec is not None  # since there are sizes
+        assert codec is not None  # because there are sizes
         try:
             items = mapped(directory, codec)
         except OSError as error:
@@ -111,42 +111,42 @@ class FlatBackend:
         begins = before is not None and before.items.lineage == items.lineage and before.rows <= len(items.names)
         return self._over(directory.about, ranking, items, before if begins else None)
 
-    def rank_by(self, ranking: Ranking) -> None:
-        """How a budget of bits ranks at full length; see `CodeIndex.rank_by`."""
+    def rank_by(self, ranking: RankingRule) -> None:
+        """Set the ranking of compact codes at full length; see `CodeIndex.rank_by`."""
         with self._publishing:
             now = self._snapshot
             self._snapshot = self._over(now.about, ranking, now.items, now)
 
     @property
     def generation(self) -> object:
-        """What is another object when another index has taken the place of this one."""
+        """An object that changes identity when another index replaces this one."""
         return None if self._seen is None else self._seen.folder
 
     @property
-    def about(self) -> About:
-        """What the index is."""
+    def about(self) -> IndexSpec:
+        """Description of the index."""
         return self._snapshot.about
 
     @property
     def codec(self) -> codecs.Codec | None:
-        """How features are written; None before the first items."""
+        """Codec of the features; None before the first items."""
         return self._snapshot.codec
 
     @property
-    def ranking(self) -> Ranking:
-        """How searches rank now."""
+    def ranking(self) -> RankingRule:
+        """Current ranking."""
         return self._snapshot.ranking
 
     @property
     def rows(self) -> int:
-        """Rows stored, also those that are deleted."""
+        """Number of stored rows, including deleted ones."""
         return self._snapshot.rows
 
     # Changes
 
     def start(self, codec: codecs.Codec) -> codecs.Codec:
-        """Begin an empty store that writes features this way."""
-        self._publish(Items(Columns(codec)), self._snapshot)
+        """Initialise an empty store with this codec."""
+        self._publish(StoredItems(Columns(codec)), self._snapshot)
         return codec
 
     def write(self, mode: Mode, codes: Floats, ids: Sequence[Id], metadata: Sequence[Metadata] | None) -> None:
@@ -158,7 +158,7 @@ class FlatBackend:
             if stores_means(before.about):
                 codes = comparable(codes, "cosine")
             old = before.rows_of(mode, ids)
-            codec = before.codec or codecs.train(before.about, codes)
+            codec = before.codec or codecs.train_codec(before.about, codes)
             if isinstance(codec, codecs.GroupCodec):
                 codec.require_levels(len(before) + old.count(None))
                 codes = codec.scaled(codes)
@@ -167,11 +167,11 @@ class FlatBackend:
             if metadata is None:
                 texts = [before.items.known[row] if row is not None else b"" for row in old]
             else:
-                texts = [as_text(item) for item in metadata]
+                texts = [metadata_text(item) for item in metadata]
             self._append(before, codec, codes, ids, texts, [row for row in old if row is not None])
 
     def append(self, codes: Floats, ids: Sequence[Id], metadata: list[bytes], gone: list[int]) -> None:
-        """Store new rows, and mark `gone` ones as deleted, in one change of a store that nobody else changes."""
+        """Store new rows and mark `gone` ones as deleted, in one change of a store that nobody else changes."""
         before = self.snapshot()
         assert before.codec is not None
         self._append(before, before.codec, codes, ids, metadata, gone)
@@ -187,13 +187,13 @@ class FlatBackend:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Keep others from changing the index between several changes that belong together."""
+        """Keep others from changing the index during several related changes."""
         with self._turn, nullcontext() if self.directory is None else self.directory.locked():
             yield
 
     @contextmanager
     def _changing(self) -> Iterator[Snapshot]:
-        """Nobody else changes the index meanwhile, and all that others did before is seen."""
+        """Exclude other changes, and see all that others did before."""
         with self.alone():
             if self.directory is not None:
                 self.directory.refresh()
@@ -210,14 +210,14 @@ class FlatBackend:
     ) -> None:
         columns = before.items.columns or Columns(codec)
         encoded = columns.encoded(codes)
-        names = [as_bytes(name) for name in ids]
+        names = [id_bytes(name) for name in ids]
         alive = _alive(before, len(ids), gone)
         if self.directory is None:
             keys = before.items.keys
             assert isinstance(keys, Places)
             keys.extend(ids, before.rows)
             known, more = before.items.known.grown(metadata), before.items.names.grown(names)
-            items = Items(columns.grown(encoded), more, known, alive, type(ids[0]), keys)
+            items = StoredItems(columns.grown(encoded), more, known, alive, type(ids[0]), keys)
         else:
             if not self.directory.state.sizes:
                 self.directory.write_codec(codec)
@@ -228,87 +228,87 @@ class FlatBackend:
             try:
                 items = replace(mapped(self.directory, codec, read_deleted=False), alive=alive)
             except (EigenmapError, OSError, ValueError):
-                return  # the change is complete all the same, and the next call reads it, or says why it cannot
+                return  # the change is complete; the next call reads it or reports why it cannot
         self._publish(items, before)
 
-    # Searching and reading, each in one state
+    # Searching and reading, each on one snapshot
 
     def __len__(self) -> int:
         return len(self.snapshot())
 
     def ids(self) -> list[Id]:
-        """All ids, in the order in which they were added."""
+        """Return all ids in the order of addition."""
         return self.snapshot().ids()
 
-    def search(self, queries: Floats, stages: Sequence[Stage], where: Sequence[Condition], exact: bool) -> Found:
-        """Every item that meets the conditions by the first stage, then the best by the others."""
+    def search(self, queries: Floats, stages: Sequence[Stage], where: Sequence[Condition], exact: bool) -> Hits:
+        """Rank every item that meets the conditions by the first stage, then the best by the others."""
         return self.snapshot().search(queries, stages, where, exact)
 
-    def take(self, ids: Sequence[Id]) -> Batch:
-        """These items, in this order."""
+    def take(self, ids: Sequence[Id]) -> ItemBatch:
+        """Return these items in this order."""
         return self.snapshot().take(ids)
 
     def known(self, ids: Sequence[Id]) -> dict[Id, Metadata]:
-        """What is known of those of these ids that are there."""
+        """Return the metadata of those ids that exist."""
         now = self.snapshot()
         rows = now.rows_of("upsert", ids)
         return {name: now.metadata_of(row) for name, row in zip(ids, rows, strict=True) if row is not None}
 
-    def sample(self, count: int, seed: int) -> Batch:
-        """Up to `count` distinct items at random."""
+    def sample(self, count: int, seed: int) -> ItemBatch:
+        """Return up to `count` distinct random items."""
         return self.snapshot().sample(count, seed)
 
-    def batches(self, rows: int) -> Iterator[Batch]:
-        """All items in the order of addition, as they are now."""
+    def batches(self, rows: int) -> Iterator[ItemBatch]:
+        """Yield all current items in the order of addition."""
         return self.snapshot().batches(rows)
 
-    # Notes, damage, and the end
+    # Notes, verification and closing
 
     def write_note(self, name: str, content: dict[str, Any]) -> None:
-        """Keep a small JSON object, in the directory if there is one."""
+        """Store a small JSON object, in the directory if there is one."""
         self._notes[name] = content
         if self.directory is not None:
-            with suppress(EigenmapError):  # a directory that cannot be written is left without it
+            with suppress(EigenmapError):  # a read-only directory stays without it
                 self.directory.write_note(name, content)
 
     def read_note(self, name: str, required: bool = False) -> dict[str, Any] | None:
-        """What `write_note` kept under this name, or None; if it is damaged, None or, where `required`, an error."""
-        self.snapshot()  # another index may have taken the place of this one
+        """Return the note of this name, or None; a damaged one is None or, if `required`, an error."""
+        self.snapshot()  # another index may have replaced this one
         if name not in self._notes and self._seen is not None:
             return self._seen.read_note(name, required)
         return self._notes.get(name)
 
     def stored_bytes(self) -> int:
-        """Bytes per item of the stored codes."""
+        """Return the number of bytes per item of the stored codes."""
         codec = self.codec
         if codec is None:
             raise EigenmapError("the index is empty; add codes first")
         return sum(codec.width(b) for b in range(len(codec.blocks)))
 
     def verify(self) -> list[str]:
-        """Compare every file with its checksum: one line per part."""
+        """Compare every file with its checksum and return one line per part."""
         self.snapshot()
         return [] if self._seen is None else verify(copy(self._seen))
 
     def close(self) -> None:
-        """Nothing is held open but maps of files, which go with this object."""
+        """Do nothing: only file maps are held open, which end with this object."""
 
     # Forks (`eigenmap.search.forking`)
 
     def locks(self) -> forking.Locks:
-        """What other threads may hold while they change the index."""
+        """Return the locks that other threads may hold while changing the index."""
         return forking.Locks(self._turn, self._publishing)
 
     def after_fork_in_child(self) -> None:
-        """The same items, with locks that no thread of the parent holds."""
+        """Keep the items, with fresh locks."""
         self._turn, self._publishing = threading.RLock(), threading.Lock()
         self.directory, self._seen = copy(self.directory), copy(self._seen)
         now = self._snapshot
         self._snapshot = self._over(now.about, now.ranking, now.items, now)
 
 
-def mapped(directory: Directory, codec: codecs.Codec, read_deleted: bool = True) -> Items:
-    """The items of a directory, mapped from its files."""
+def mapped(directory: Directory, codec: codecs.Codec, read_deleted: bool = True) -> StoredItems:
+    """Map the items of a directory."""
     path, folder, state = directory.path, directory.folder, directory.state
     directory.check_rows(codec)
     texts = []
@@ -323,7 +323,7 @@ def mapped(directory: Directory, codec: codecs.Codec, read_deleted: bool = True)
     columns = Columns.mapped(codec, [path / file for file in feature_files(codec)], state.rows, folder.descriptor)
     lineage = folder.stat("ids.ends")
     id_type = ID_TYPES[str(state.id_type)]
-    return Items(columns, names, known, alive, id_type, keys, folder, (lineage.st_dev, lineage.st_ino))
+    return StoredItems(columns, names, known, alive, id_type, keys, folder, (lineage.st_dev, lineage.st_ino))
 
 
 def _read_deleted(directory: Directory) -> Mask | None:
@@ -332,7 +332,7 @@ def _read_deleted(directory: Directory) -> Mask | None:
         return None
     rows = np.frombuffer(content[: len(content) // 8 * 8], "<i8")
     if ((rows < 0) | (rows >= count)).any():
-        raise EigenmapError(f"{directory.path / 'deleted.bin'} is damaged: it names rows that are not there; {RESTORE}")
+        raise EigenmapError(f"{directory.path / 'deleted.bin'} is damaged: it lists rows that do not exist; {RESTORE}")
     alive = np.ones(count, bool)
     alive[rows] = False
     return alive
@@ -346,7 +346,7 @@ def _additions(
     known: list[bytes],
     gone: list[int],
 ) -> dict[str, bytes | memoryview]:
-    """What each file of the directory grows by."""
+    """Return the bytes to append to each file of the directory."""
     additions: dict[str, bytes | memoryview] = {
         file: np.ascontiguousarray(rows).data.cast("B") if rows.size else b""
         for file, rows in zip(files, encoded, strict=True)
@@ -360,7 +360,7 @@ def _additions(
 
 
 def _unstored_hashes(before: Snapshot, sizes: Mapping[str, int]) -> Hashes:
-    """Hashes of the ids that are there and have none on disk, as an earlier version left them."""
+    """Return hashes of existing ids that have none on disk because an earlier version wrote them."""
     if not before.rows:
         return hashes_of([])
     assert isinstance(before.items.keys, StoredHashes)
@@ -368,14 +368,14 @@ def _unstored_hashes(before: Snapshot, sizes: Mapping[str, int]) -> Hashes:
 
 
 def _alive(before: Snapshot, added: int, gone: list[int]) -> Mask | None:
-    """Which rows are there after a change; the mask of the state before stays as it is."""
+    """Return the mask of rows after a change; the mask of the previous state stays unchanged."""
     alive = before.items.alive
     if alive is None and not gone:
         return None
     count = before.rows + added
     if alive is None:
         alive = np.ones(count, bool)
-    elif not gone:  # grows in place, behind what others see of it
+    elif not gone:  # grows in place, beyond what others see of it
         room = alive.base if isinstance(alive.base, np.ndarray) and alive.base.flags.writeable else alive
         return appended(room, before.rows, np.ones(added, bool))[:count]
     else:
@@ -384,6 +384,6 @@ def _alive(before: Snapshot, added: int, gone: list[int]) -> Mask | None:
     return alive
 
 
-def as_text(item: Metadata) -> bytes:
-    """What is known of an item, as it is stored."""
+def metadata_text(item: Metadata) -> bytes:
+    """Serialise the metadata of an item for storage."""
     return json.dumps(item, sort_keys=True).encode("ascii") if item else b""

@@ -1,12 +1,12 @@
-"""Open indexes in a process that forks.
+"""Support for forking a process that has open indexes.
 
-OpenMP, with which faiss computes, does not survive a fork: the threads that it keeps for the next computation are not
-in the child, which would wait for them for ever. In a child that was forked after faiss was loaded, faiss therefore
-computes on one thread (in the thread that forked; threads that the child starts are not limited).
+OpenMP, which faiss uses, does not survive a fork: its waiting worker threads do not exist in the child, which would
+wait for them forever. In a child forked after faiss was loaded, faiss therefore uses one thread (in the thread that
+forked; threads that the child starts are not limited).
 
-A change that another thread is making ends before the fork, so that the child has the index in one state, and locks
-that other threads hold are new in the child. A fork may have to wait long for changes, which may wait for other
-processes; meanwhile searches go on, and indexes are opened. What they need is taken last, and for moments only.
+A change in progress on another thread completes before the fork, so that the child has the index in one state, and
+locks that other threads hold are new in the child. A fork may wait long for changes, which may themselves wait for
+other processes; meanwhile searches continue and indexes can be opened. The locks they need are taken last and briefly.
 """
 
 from __future__ import annotations
@@ -21,28 +21,28 @@ from weakref import WeakSet
 
 
 class Locks(NamedTuple):
-    """What an index holds while it is changed, in the order in which it is taken."""
+    """Locks of an index, in the order in which they are taken."""
 
     changes: AbstractContextManager[object]
-    """May be held for long."""
+    """Lock that may be held for long."""
     publishing: AbstractContextManager[object]
-    """Is held for moments only."""
+    """Lock that is held only briefly."""
 
 
 class Forks(Protocol):
-    """Something that has locks."""
+    """An object with locks."""
 
     def locks(self) -> Locks:
-        """The locks that must be free when a process forks."""
+        """Return the locks that must be free when a process forks."""
         ...
 
     def after_fork_in_child(self) -> None:
-        """Go on, in the child, where whatever other threads held is held for ever."""
+        """Replace locks in the child, where those of other threads are held forever."""
         ...
 
 
 class _Fork(threading.local):
-    """What a thread holds while it forks."""
+    """Locks held by a thread while it forks."""
 
     def __init__(self) -> None:
         self.held = ExitStack()
@@ -56,15 +56,15 @@ _fork = _Fork()
 
 
 def watch(index: Forks) -> None:
-    """Tell an index of every fork, as long as it lives."""
+    """Notify an index of every fork while it exists."""
     with _watching:
         _watched.add(index)
 
 
 def faiss() -> Any:
-    """The module, imported when it is first needed, and never while another thread forks.
+    """Import faiss when it is first needed, and never while another thread forks.
 
-    Its classes are made at run time, and their type stubs lag behind.
+    Its classes are created at run time, and their type stubs are incomplete.
     """
     with _importing:
         return import_module("faiss")
@@ -89,8 +89,8 @@ def _before() -> None:
         held.enter_context(index.locks().publishing)
     held.enter_context(_importing)
     if "faiss" in sys.modules:
-        with suppress(Exception):  # that is for whoever needs it
-            import_module("faiss")  # waits for an import by a thread that did not ask for it here
+        with suppress(Exception):  # an import error is reported where faiss is used
+            import_module("faiss")  # waits for an import in progress elsewhere
 
 
 def _in_parent() -> None:
@@ -98,7 +98,7 @@ def _in_parent() -> None:
 
 
 def _in_child() -> None:
-    global _watching, _forking, _importing  # threads that are not here may hold the old ones
+    global _watching, _forking, _importing  # threads that no longer exist may hold the old ones
     _fork.held.pop_all()
     _watching, _forking, _importing = threading.Lock(), threading.Lock(), threading.RLock()
     limit = getattr(sys.modules.get("faiss"), "omp_set_num_threads", None)
@@ -108,5 +108,5 @@ def _in_child() -> None:
         index.after_fork_in_child()
 
 
-if hasattr(os, "register_at_fork"):  # where processes fork
+if hasattr(os, "register_at_fork"):  # systems with fork
     os.register_at_fork(before=_before, after_in_parent=_in_parent, after_in_child=_in_child)

@@ -28,23 +28,23 @@ from eigenmap.core.errors import EigenmapError
 from eigenmap.search import checks
 from eigenmap.search.backend import (
     RANKINGS,
-    About,
     Approximate,
     Backend,
-    Batch,
     Floats,
     Id,
+    IndexSpec,
+    ItemBatch,
     KeepsChecksums,
     KeepsNotes,
     KeepsStates,
-    Ranking,
+    RankingRule,
     RanksTwoWays,
     Readable,
     Stage,
     still,
 )
+from eigenmap.search.backend_choice import Where, create_backend, new_index_spec, open_backend
 from eigenmap.search.filters import conditions
-from eigenmap.search.opening import Where, create, described, open_backend
 
 if TYPE_CHECKING:
     from eigenmap.search.advisor import Advice
@@ -114,11 +114,11 @@ class CodeIndex:
         fingerprint: str | None = None,
         memory_bytes: int = MEMORY_BYTES,
     ) -> None:
-        about = described(n_components, metric, fingerprint, precision, bytes_per_item, approximate)
+        about = new_index_spec(n_components, metric, fingerprint, precision, bytes_per_item, approximate)
         if about.approximate is None and backend == "faiss":
             # IVF: made in seconds where HNSW takes minutes, and level with it where the refinement decides.
             about = replace(about, approximate=Approximate("ivf", dim=min(64, about.n_components)))
-        self._use(create(backend, about, where, table, whole_number(memory_bytes, "memory_bytes")))
+        self._use(create_backend(backend, about, where, table, whole_number(memory_bytes, "memory_bytes")))
         self._lies(where, table, memory_bytes)
 
     @classmethod
@@ -184,7 +184,7 @@ class CodeIndex:
         return _opened_again, (*self._place, self.fingerprint, ranking)
 
     @property
-    def about(self) -> About:
+    def about(self) -> IndexSpec:
         """Everything that was decided when the index was made."""
         return self.backend.about
 
@@ -295,7 +295,7 @@ class CodeIndex:
             raise EigenmapError("the index is empty; add codes before searching")
         return Results(found.ids, found.scores, measured, stages[-1].dim)
 
-    def rank_by(self, ranking: Ranking) -> None:
+    def rank_by(self, ranking: RankingRule) -> None:
         """How an index with a budget of bits ranks at full length, from now on; others always rank by their metric.
 
         "relevance", which it does until told otherwise, is the expected cosine times the reliability of the item's
@@ -385,7 +385,7 @@ class CodeIndex:
         """What is known of these items, in this order."""
         return [dict(item) for item in self.backend.take(checks.names(ids)).metadata]
 
-    def batches(self, rows: int = 16_384) -> Iterator[Batch]:
+    def batches(self, rows: int = 16_384) -> Iterator[ItemBatch]:
         """All items as they are now, in the order of addition, `rows` at a time: ids, decoded codes, metadata."""
         return self.backend.batches(whole_number(rows, "rows"))
 
@@ -394,11 +394,11 @@ class CodeIndex:
 
         The model in `model_dir`, if given (the folder of a run, say), is copied inside as `model/`.
         """
-        from eigenmap.search.saving import save
+        from eigenmap.search.saving import save_index
 
         if not len(self):
             raise EigenmapError("the index is empty; add codes before saving")
-        save(self.backend, path, overwrite=overwrite, model_dir=model_dir)
+        save_index(self.backend, path, overwrite=overwrite, model_dir=model_dir)
 
     def verify(self) -> list[str]:
         """Read every byte of an index on disk and compare checksums: one line per part.
@@ -448,7 +448,7 @@ class CodeIndex:
 
 
 def _opened_again(
-    where: str, table: str, memory_bytes: int, fingerprint: str | None, ranking: Ranking | None
+    where: str, table: str, memory_bytes: int, fingerprint: str | None, ranking: RankingRule | None
 ) -> CodeIndex:
     """The index that was pickled."""
     index = CodeIndex.open(where, table=table, fingerprint=fingerprint, memory_bytes=memory_bytes)

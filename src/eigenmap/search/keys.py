@@ -1,8 +1,8 @@
-"""Which row an id has, in one state of an index: by a dictionary in memory, by a hash of 8 bytes per row on disk.
+"""Lookup from ids to rows: by a dictionary in memory, by a stored hash of 8 bytes per row on disk.
 
-On disk a look-up hashes the ids it is asked for, marks them in a small table, and passes the stored hashes through it;
-the few rows that are left are compared in full. Ten million rows take some hundredths of a second and no memory that
-lasts, where a dictionary of them takes a gigabyte.
+On disk, a lookup hashes the requested ids, marks them in a small table, and filters the stored hashes through it; the
+few remaining rows are compared in full. Ten million rows take a few hundredths of a second and no lasting memory, where
+a dictionary would take a gigabyte.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenmap.search.backend import Id, Rows
-from eigenmap.search.texts import Texts
+from eigenmap.search.backend import Id, RowNumbers
+from eigenmap.search.text_store import Texts
 
 Hashes = NDArray[np.uint64]
 
 Holds = Callable[[int, Id], bool]
-"""Whether a row is there and holds an id, in the state of the index that is asked."""
+"""Tells whether a row exists and has an id, in a given state of the index."""
 
 _ROWS_AT_ONCE = 1 << 18
-"""What is looked at in one go stays in the processor's cache."""
+"""Number of hashes processed at a time, which stay in the processor's cache."""
 _FEWEST_BITS, _MOST_BITS = 12, 24
 
 
 def hashes_of(texts: Sequence[bytes]) -> Hashes:
-    """One number per text, the same on every machine.
+    """Return one hash per text, the same on every machine.
 
     >>> int(hashes_of([b"a"])[0]) == int(hashes_of([b"b", b"a"])[1])
     True
@@ -37,18 +37,18 @@ def hashes_of(texts: Sequence[bytes]) -> Hashes:
     return np.frombuffer(joined, "<u8")
 
 
-def rows_with(stored: Hashes, wanted: Hashes) -> Rows:
-    """The rows whose hash is among the wanted ones, in order.
+def rows_with(stored: Hashes, wanted: Hashes) -> RowNumbers:
+    """Return the rows whose hash is among the wanted ones, in order.
 
     >>> rows_with(np.array([7, 5, 7], np.uint64), np.array([7], np.uint64)).tolist()
     [0, 2]
     """
-    bits = min(_MOST_BITS, max(_FEWEST_BITS, len(wanted).bit_length() + 8))  # one row in 256 or fewer gets through
+    bits = min(_MOST_BITS, max(_FEWEST_BITS, len(wanted).bit_length() + 8))  # at most one row in 256 passes
     shift = np.uint64(64 - bits)
     table = np.zeros(1 << bits, bool)
     table[wanted >> shift] = True
     known = np.sort(wanted)
-    found: list[Rows] = [np.empty(0, np.int64)]
+    found: list[RowNumbers] = [np.empty(0, np.int64)]
     for start in range(0, len(stored), _ROWS_AT_ONCE):
         part = np.asarray(stored[start : start + _ROWS_AT_ONCE])
         rows = np.flatnonzero(table[part >> shift])
@@ -59,15 +59,15 @@ def rows_with(stored: Hashes, wanted: Hashes) -> Rows:
 
 
 class Keys(Protocol):
-    """Finds the rows of ids."""
+    """Lookup of rows by id."""
 
     def find(self, ids: Sequence[Id], holds: Holds) -> dict[Id, int]:
-        """The rows of those ids that are there."""
+        """Return the rows of those ids that exist."""
         ...
 
 
 class Places:
-    """All rows that each id has ever had, of an index in memory; states of the index share it, and it only grows.
+    """All rows that each id ever had in an index in memory; append-only and shared by all snapshots.
 
     >>> places = Places()
     >>> places.extend(["a", "b", "a"], 0)
@@ -79,7 +79,7 @@ class Places:
         self._rows: dict[Id, int | list[int]] = {}
 
     def extend(self, ids: Sequence[Id], first: int) -> None:
-        """The next rows, from `first` on, hold these ids."""
+        """Record the ids of the next rows, starting at `first`."""
         for row, name in enumerate(ids, first):
             before = self._rows.get(name)
             if before is None:
@@ -90,7 +90,7 @@ class Places:
                 before.append(row)
 
     def find(self, ids: Sequence[Id], holds: Holds) -> dict[Id, int]:
-        """The rows of those ids that are there, from the newest on: a state sees no row that came after it."""
+        """Return the rows of those ids that exist, newest first: a snapshot does not see later rows."""
         found: dict[Id, int] = {}
         for name in ids:
             rows = self._rows.get(name, [])
@@ -102,7 +102,7 @@ class Places:
 
 
 class StoredHashes:
-    """Hashes of the ids of an index on disk; an earlier version stored none, and they are made when first needed."""
+    """Hashes of the ids of an index on disk, computed when first needed if an earlier version stored none."""
 
     def __init__(self, names: Texts, stored: Hashes | None) -> None:
         self._names = names
@@ -110,15 +110,15 @@ class StoredHashes:
 
     @property
     def hashes(self) -> Hashes:
-        """One per row."""
+        """Return one hash per row."""
         if self._stored is None:
             self._stored = hashes_of(list(self._names))
         return self._stored
 
     def find(self, ids: Sequence[Id], holds: Holds) -> dict[Id, int]:
-        """The rows of those ids that are there."""
+        """Return the rows of those ids that exist."""
         found: dict[Id, int] = {}
-        by_text = {as_bytes(name): name for name in ids}
+        by_text = {id_bytes(name): name for name in ids}
         for row in rows_with(self.hashes, hashes_of(list(by_text))).tolist():
             name = by_text.get(self._names[row])
             if name is not None and holds(row, name):
@@ -126,6 +126,6 @@ class StoredHashes:
         return found
 
 
-def as_bytes(name: Id) -> bytes:
-    """An id as it is stored."""
+def id_bytes(name: Id) -> bytes:
+    """Serialise an id for storage."""
     return str(name).encode("utf-8", "surrogatepass")

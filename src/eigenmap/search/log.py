@@ -1,13 +1,13 @@
-"""The log of an index on disk: one line per change, each of which says everything that counts from then on.
+"""Change log of an index on disk: one line per change, each describing the complete state after it.
 
     {"id_type": "str", "sizes": {...}, "crc32": {...}, "fixed": {...}} 17 0c1d2e3f 8a9b0c1d
 
-The last word is the checksum of the line, the one before it that of the line before, and the number counts lines: a
-line that was lost, repeated or moved is noticed. The first line of a file has no line before it (`--------`); a log
-that has grown long is rewritten as one such line. Lines of format version 2 have neither number nor chain.
+The last word is the checksum of the line, the one before it that of the previous line, and the number counts lines, so
+that a lost, repeated or moved line is detected. The first line of a file has no predecessor (`--------`); a long log is
+rewritten as one such line. Lines of format version 2 have neither number nor chain.
 
-Only the end of the file can be torn, by a process that was killed while it wrote: what follows the last newline. A
-whole line with a wrong checksum is damage.
+Only the end of the file, after the last newline, can be torn, by a process killed while writing. A complete line with a
+wrong checksum is damage.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _NAME = re.compile(r"[a-z][a-z0-9-]*(\.[a-z0-9]+)+")
 
 
 class DamagedLogError(ValueError):
-    """What is wrong with a log, without the name of the file."""
+    """Raised for a damaged log; the message does not name the file."""
 
 
 @dataclass(frozen=True)
-class State:
-    """What counts of an index: how much of each file that grows, and checksums."""
+class IndexState:
+    """State of an index: sizes and checksums of its files."""
 
     id_type: str | None = None
     sizes: Mapping[str, int] = field(default_factory=dict)
@@ -43,14 +43,14 @@ class State:
     """Checksums of files that are written once."""
 
     @classmethod
-    def from_json(cls, entries: Any) -> State:
-        """What a line holds; ValueError where it makes no sense."""
+    def from_json(cls, entries: Any) -> IndexState:
+        """Parse the content of a line; raise ValueError if it is malformed."""
         try:
             state = cls(**entries)
         except TypeError as error:
-            raise ValueError("it describes no index") from error
+            raise ValueError("it does not describe an index") from error
         if not state._well_formed():
-            raise ValueError("it describes no index")
+            raise ValueError("it does not describe an index")
         return state
 
     def _well_formed(self) -> bool:
@@ -63,46 +63,46 @@ class State:
 
     @property
     def rows(self) -> int:
-        """Rows stored, also those that are deleted."""
+        """Number of stored rows, including deleted ones."""
         return self.sizes.get("ids.ends", 0) // 8
 
 
 @dataclass(frozen=True)
 class Log:
-    """A log that was read to its end."""
+    """A log read to its end."""
 
-    state: State = State()
+    state: IndexState = IndexState()
     number: int = 0
     check: bytes = _NONE
     """Checksum of the last line."""
     lines: int = 0
     end: int = 0
-    """Where the next line goes; what lies behind is torn."""
+    """Position of the next line; anything beyond is torn."""
     chained: bool = True
     """False for a log of format version 2."""
     unfinished: bool = False
-    """Whether the last line is whole but for its newline."""
+    """True if the last line is complete except for its newline."""
 
-    def next(self, state: State) -> tuple[bytes, Log]:
-        """The line that a change appends, and the log with it."""
-        line = written(state, self.number + 1, self.check)
+    def next(self, state: IndexState) -> tuple[bytes, Log]:
+        """Return the line that a change appends, and the log with it."""
+        line = log_line(state, self.number + 1, self.check)
         text = b"\n" + line if self.unfinished else line
         return text, Log(state, self.number + 1, line[-9:-1], self.lines + 1, self.end + len(text))
 
     def compacted(self) -> tuple[bytes, Log]:
-        """The whole content of a log that says the same in one line, and that log."""
-        line = written(self.state, self.number, _NONE)
+        """Return the content of an equivalent log of one line, and that log."""
+        line = log_line(self.state, self.number, _NONE)
         return line, replace(self, check=line[-9:-1], lines=1, end=len(line), chained=True, unfinished=False)
 
 
-def written(state: State, number: int, before: bytes) -> bytes:
-    """One line."""
+def log_line(state: IndexState, number: int, before: bytes) -> bytes:
+    """Return one line."""
     text = b"%s %d %s" % (json.dumps(asdict(state)).encode("ascii"), number, before)
     return b"%s %08x\n" % (text, zlib.crc32(text))
 
 
 def read_log(data: bytes) -> Log:
-    """All lines of a log, of which the last one counts; `DamagedLogError` for anything that no kill explains."""
+    """Parse a log, whose last line counts; raise `DamagedLogError` for damage that no kill explains."""
     *lines, tail = data.split(b"\n")
     log, start, last = Log(), 0, b""
     for number, line in enumerate(lines, start=1):
@@ -112,23 +112,23 @@ def read_log(data: bytes) -> Log:
     if tail:
         log, last = _with_tail(log, tail, last)
     if not log.lines:
-        raise DamagedLogError("it has no whole line")
+        raise DamagedLogError("it has no complete line")
     match = _LINE.fullmatch(last)
     assert match is not None
     try:
-        return replace(log, state=State.from_json(parse_json(match[1])))
+        return replace(log, state=IndexState.from_json(parse_json(match[1])))
     except ValueError as error:
-        raise DamagedLogError(f"line {log.lines} makes no sense") from error
+        raise DamagedLogError(f"line {log.lines} is malformed") from error
 
 
 def _followed(log: Log, line: bytes, number: int) -> Log:
-    """The log with one more line."""
+    """Return the log with one more line."""
     match = _checked(line)
     if match is None:
         raise DamagedLogError(f"line {number} fails its checksum")
     chained = match[2] is not None
     if log.lines and chained != log.chained:
-        raise DamagedLogError(f"line {number} is of another format version than those before it")
+        raise DamagedLogError(f"line {number} has another format version than those before it")
     if not chained:
         return replace(log, lines=number, chained=False, check=match[4])
     count = int(match[2])
@@ -138,17 +138,17 @@ def _followed(log: Log, line: bytes, number: int) -> Log:
 
 
 def _with_tail(log: Log, tail: bytes, last: bytes) -> tuple[Log, bytes]:
-    """The log with what follows the last newline: a whole line counts, and a torn one does not."""
+    """Return the log with what follows the last newline: a complete line counts, a torn one does not."""
     if _checked(tail) is not None:
         whole = _followed(log, tail, log.lines + 1)
         return replace(whole, end=log.end + len(tail), unfinished=True), tail
-    if _checked(tail[:-1]) is not None:  # no kill leaves anything but a newline behind a line
+    if _checked(tail[:-1]) is not None:  # a kill leaves nothing but a newline after a line
         raise DamagedLogError(f"line {log.lines + 1} has lost its end")
     return log, last
 
 
 def _checked(line: bytes) -> re.Match[bytes] | None:
-    """The parts of a line whose checksum is right."""
+    """Return the parts of a line with a correct checksum, or None."""
     match = _LINE.fullmatch(line)
     if match is None or match[4] != b"%08x" % zlib.crc32(line[:-9]):
         return None

@@ -1,8 +1,8 @@
-"""Notes: small JSON objects beside an index, each with a checksum of what it says.
+"""Notes: small JSON objects beside an index, each with a checksum.
 
     {"sources": [["camera1", "/media/camera1"]], "crc32": 1234567890}
 
-Notes of earlier versions have no checksum, and are read as they are.
+Notes of earlier versions have no checksum and are read without one.
 """
 
 from __future__ import annotations
@@ -17,30 +17,30 @@ from eigenmap.core.files import parse_json
 _CHECKSUM = "crc32"
 
 
-def as_bytes(note: Mapping[str, Any]) -> bytes:
-    """A note as it is stored.
+def note_bytes(note: Mapping[str, Any]) -> bytes:
+    """Serialise a note.
 
-    >>> from_bytes(as_bytes({"a": 1}))
+    >>> parse_note(note_bytes({"a": 1}))
     {'a': 1}
     """
     return json.dumps({**note, _CHECKSUM: _crc32(note)}).encode("ascii")
 
 
-def from_bytes(content: bytes) -> dict[str, Any]:
-    """What `as_bytes` was given; a ValueError if it is damaged."""
+def parse_note(content: bytes) -> dict[str, Any]:
+    """Parse a note; raise ValueError if it is damaged."""
     note = parse_json(content)
     if not isinstance(note, dict):
-        raise ValueError("it is no object")
+        raise ValueError("it is not an object")
     name = _CHECKSUM if _CHECKSUM in note else next(reversed(note), None)
     said = {key: value for key, value in note.items() if key != name}
     right = name is not None and note[name] == _crc32(said)
-    if right != (name == _CHECKSUM):  # a right checksum under another name had its name damaged
+    if right != (name == _CHECKSUM):  # a correct checksum under another name: the name is damaged
         raise ValueError("it fails its checksum")
     return said if right else note
 
 
 def is_checked(content: bytes) -> bool:
-    """Whether a note that is whole has a checksum."""
+    """Tell whether an intact note has a checksum."""
     return _CHECKSUM in parse_json(content)
 
 

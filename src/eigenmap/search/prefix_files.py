@@ -1,7 +1,6 @@
-"""Approximate indexes on disk: what faiss writes, and a last line with its checksum.
+"""Approximate indexes on disk: faiss's own format followed by a line with the checksum.
 
-They hold nothing that cannot be made again: one that is damaged is not read, and where none can be written there is
-none.
+They contain nothing that cannot be rebuilt: a damaged one is ignored, and if none can be written there is none.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from typing import Any
 from eigenmap.core.errors import EigenmapError
 from eigenmap.core.folders import BusyFolderError
 from eigenmap.search import forking
-from eigenmap.search.opened import OpenFolder
+from eigenmap.search.open_folder import OpenFolder
 
 NAME = re.compile(r"prefix-\d+\.[a-z0-9]+")
 
@@ -26,7 +25,7 @@ _AT_ONCE = 1 << 20
 
 
 class _Summed:
-    """Passes bytes on and sums them up."""
+    """Writer that passes bytes on and computes their checksum."""
 
     def __init__(self, write: Callable[[bytes], object]) -> None:
         self.crc32 = 0
@@ -39,9 +38,9 @@ class _Summed:
 
 
 def read_prefix(folder: OpenFolder, name: str) -> Any:
-    """The faiss index in a file, None if there is none that is whole."""
+    """Read the faiss index in a file, or return None if there is no intact one."""
     try:
-        check(folder, name)
+        check_prefix(folder, name)
         with os.fdopen(folder.open(name), "rb") as stream:
             return forking.faiss().read_index(forking.faiss().PyCallbackIOReader(stream.read))
     except (OSError, EigenmapError, RuntimeError):
@@ -49,7 +48,7 @@ def read_prefix(folder: OpenFolder, name: str) -> Any:
 
 
 def keep_prefix(folder: OpenFolder, name: str, index: Any) -> None:
-    """Leave an index for others, unless somebody is changing the directory just now."""
+    """Store an index for other processes, unless somebody is changing the directory."""
     partial = f".{name}.partial"
     with suppress(OSError, RuntimeError, BusyFolderError), folder.locked(wait=False):
         folder.remove(partial)
@@ -65,8 +64,8 @@ def keep_prefix(folder: OpenFolder, name: str, index: Any) -> None:
             folder.remove(partial)
 
 
-def check(folder: OpenFolder, name: str) -> bool:
-    """Compare a file with its checksum, an error if it differs; False for a file of an earlier version, without one."""
+def check_prefix(folder: OpenFolder, name: str) -> bool:
+    """Verify a file's checksum, raising if it differs; return False for an earlier version without one."""
     size, found = folder.stat(name).st_size - _LAST_BYTES, 0
     with os.fdopen(folder.open(name), "rb") as stream:
         stream.seek(max(0, size))
@@ -77,5 +76,5 @@ def check(folder: OpenFolder, name: str) -> bool:
         while size > 0 and (chunk := stream.read(min(size, _AT_ONCE))):
             found, size = zlib.crc32(chunk, found), size - len(chunk)
     if b"%08x" % found != last[1]:
-        raise EigenmapError(f"{folder.path / name} is damaged: it fails its checksum; remove it, and it is made again")
+        raise EigenmapError(f"{folder.path / name} is damaged: it fails its checksum; remove it to have it rebuilt")
     return True

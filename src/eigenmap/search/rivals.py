@@ -1,8 +1,8 @@
-"""A prefix beside what else a code of that length could be, on one sample of the items.
+"""Comparison of a prefix with other codes of the same length, on one sample of the items.
 
-prefix   the first `dim` features, as a search by `dim` has them
-random   any `dim` features: what cutting a code without order gives, the mean of three draws
-pca      the `dim` principal axes of the sample's codes, which needs codes of its own for every change of model
+prefix   the first `dim` features, as in a search by `dim`
+random   `dim` random features: the result of cutting an unordered code, mean of three draws
+pca      the leading `dim` principal components of the sample's codes, to be recomputed for every change of model
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class PrefixRow:
 
 
 def compare_prefixes(backend: Readable, top: int, queries: int, seed: int) -> list[PrefixRow]:
-    """One row a length, 4, 8, ... below full length."""
+    """Return one row per length 4, 8, ... below full length."""
     codes = backend.sample(SAMPLE, seed).codes
     if backend.about.metric == "cosine":
         codes = comparable(codes, "cosine")
@@ -57,7 +57,7 @@ def compare_prefixes(backend: Readable, top: int, queries: int, seed: int) -> li
 
 
 def _nearest(codes: Floats, asked: NDArray[np.int64], top: int, metric: str) -> NDArray[np.int64]:
-    """The `top` nearest others of each item asked for, by brute force."""
+    """Return the `top` nearest other items of each query by brute force."""
     rows = comparable(np.ascontiguousarray(codes), metric)
     scores = rows[asked] @ rows.T
     scores[np.arange(len(asked)), asked] = -np.inf

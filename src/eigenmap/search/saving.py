@@ -1,4 +1,4 @@
-"""An index as a new directory, which appears whole or not at all."""
+"""Atomic creation of an index directory."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ import numpy as np
 from eigenmap.core.addresses import require_path
 from eigenmap.core.errors import EigenmapError
 from eigenmap.search import checks, codecs
-from eigenmap.search.backend import About, Backend, Batch, Readable, still
+from eigenmap.search.backend import Backend, IndexSpec, ItemBatch, Readable, still
 from eigenmap.search.directory import Directory, staged_index
-from eigenmap.search.flat import FlatBackend, as_text
+from eigenmap.search.flat import FlatBackend, metadata_text
 from eigenmap.search.parts import MODEL, note_parts
 from eigenmap.search.snapshot import Snapshot
 
@@ -27,18 +27,18 @@ Finish: TypeAlias = Callable[[Directory], object]
 _COPIED_BYTES = 128 * 2**20
 
 
-def save(
+def save_index(
     backend: Backend, path: Place, *, overwrite: bool, model_dir: Place | None, finish: Finish | None = None
 ) -> None:
-    """Write the items of any back end as a directory, without the rows that are gone.
+    """Write the items of any back end as a directory, without deleted rows.
 
-    An index that is saved over itself is locked meanwhile, so that no change of another process is lost, and keeps
-    its model and whatever else lies in its directory. `finish` puts more into the directory before it takes its place.
+    When an index is saved over itself, it is locked, so that no change by another process is lost, and keeps its model
+    and everything else in its directory. `finish` adds to the directory before it takes its place.
     """
     require_path(path)
     own = _directory_at(backend, Path(path))
     with nullcontext() if own is None else own.locked(), ExitStack() as stack:
-        items = still(backend)  # as they are now, with what others did before the lock
+        items = still(backend)  # the current state, including what others did before the lock
         directory = stack.enter_context(staged_index(Path(path), items.about, overwrite, held=own is not None))
         _copy_items(items, directory)
         if own is not None:
@@ -46,16 +46,16 @@ def save(
         _finish(directory, model_dir, finish)
 
 
-def build(
-    about: About,
-    batches: Iterable[Batch],
+def build_index(
+    about: IndexSpec,
+    batches: Iterable[ItemBatch],
     path: Place,
     *,
     overwrite: bool,
     model_dir: Place | None,
     finish: Finish | None = None,
 ) -> int:
-    """Make the index of a stream of items in constant memory: how many there are."""
+    """Build an index from a stream of items in constant memory; return their number."""
     require_path(path)
     with staged_index(Path(path), about, overwrite) as directory:
         made = _empty(about, directory)
@@ -68,7 +68,7 @@ def build(
 
 
 def _finish(directory: Directory, model_dir: Place | None, finish: Finish | None) -> None:
-    """Put everything beside the items into the directory, and note what there is."""
+    """Add everything besides the items to the directory, and record the parts."""
     _copy_model(directory, model_dir)
     if finish is not None:
         finish(directory)
@@ -76,7 +76,7 @@ def _finish(directory: Directory, model_dir: Place | None, finish: Finish | None
 
 
 def _directory_at(backend: Backend, path: Path) -> Directory | None:
-    """The directory of the back end if that is what is at a path, or what another process has put in its place."""
+    """Return the back end's directory if it is at `path`, or if another process has replaced it there."""
     directory = backend.directory if isinstance(backend, FlatBackend) else None
     if directory is None or (here := directory.folder.is_at(path)) is None:
         return None
@@ -90,12 +90,12 @@ def _copy_items(items: Readable, directory: Directory) -> None:
     rows = max(1, _COPIED_BYTES // (8 * about.n_components))
     for batch in items.batches(rows):
         if not directory.state.sizes:
-            directory.write_codec(copy.start(codec or codecs.train(about, batch.codes)))
-        copy.append(batch.codes, batch.ids, [as_text(item) for item in batch.metadata], [])
+            directory.write_codec(copy.start(codec or codecs.train_codec(about, batch.codes)))
+        copy.append(batch.codes, batch.ids, [metadata_text(item) for item in batch.metadata], [])
 
 
 def _carry_over(old: Directory, new: Directory, with_model: bool) -> None:
-    """Give the new directory what lies in the old one beside the index: notes, small pictures, the model."""
+    """Copy everything besides the index from the old directory to the new: notes, thumbnails, model."""
     own = {*old.state.sizes, "index.json", "codec.json", "log"}
     for entry in old.path.iterdir():
         if entry.name in own or entry.name.startswith((".", "prefix-")) or (entry.name == MODEL and not with_model):
@@ -108,7 +108,7 @@ def _carry_over(old: Directory, new: Directory, with_model: bool) -> None:
 
 
 def _link_or_copy(entry: Place, target: Place) -> None:
-    """The same file under a second name, since the first goes when the new index takes its place."""
+    """Give a file a second name, or copy it, because the first goes when the new index takes its place."""
     try:
         os.link(entry, target, follow_symlinks=False)
     except OSError:
@@ -116,9 +116,9 @@ def _link_or_copy(entry: Place, target: Place) -> None:
             shutil.copyfile(entry, target, follow_symlinks=False)
 
 
-def joined(batches: Iterable[Batch], rows: int = codecs.LARGEST_SAMPLE) -> Iterator[Batch]:
-    """The same items, at least so many at once but for the last: levels of compact codes are learned from the first."""
-    held: list[Batch] = []
+def joined(batches: Iterable[ItemBatch], rows: int = codecs.LARGEST_SAMPLE) -> Iterator[ItemBatch]:
+    """Merge batches to at least `rows` items except the last: levels of compact codes are learned from the first."""
+    held: list[ItemBatch] = []
     for batch in batches:
         held.append(batch)
         if sum(len(one.ids) for one in held) >= rows:
@@ -128,30 +128,30 @@ def joined(batches: Iterable[Batch], rows: int = codecs.LARGEST_SAMPLE) -> Itera
         yield _join(held)
 
 
-def _join(batches: list[Batch]) -> Batch:
+def _join(batches: list[ItemBatch]) -> ItemBatch:
     ids = [name for batch in batches for name in batch.ids]
     metadata = [item for batch in batches for item in batch.metadata]
-    return Batch(ids, np.concatenate([batch.codes for batch in batches]), metadata)
+    return ItemBatch(ids, np.concatenate([batch.codes for batch in batches]), metadata)
 
 
-def _empty(about: About, directory: Directory, codec: codecs.Codec | None = None) -> FlatBackend:
+def _empty(about: IndexSpec, directory: Directory, codec: codecs.Codec | None = None) -> FlatBackend:
     made = FlatBackend(about, _COPIED_BYTES, directory, codec)
-    made.durable = False  # the directory is put on disk as a whole before it takes its place
+    made.durable = False  # the entire directory is flushed before it takes its place
     return made
 
 
 def _copy_model(directory: Directory, model_dir: Place | None) -> None:
-    """The model that made the codes, whatever else the folder of its run holds, and without permissions."""
+    """Copy the model that made the codes, without other files of its run and without permissions."""
     if model_dir is None:
         return
     from eigenmap.model import DESCRIPTION, WEIGHTS, copy_model, weights_file
 
     for name, file in ((DESCRIPTION, Path(model_dir) / DESCRIPTION), (WEIGHTS, weights_file(Path(model_dir)))):
         if not file.is_file():
-            raise EigenmapError(f"{model_dir} holds no whole model ({name} is missing); give the folder of a run")
+            raise EigenmapError(f"{model_dir} contains no complete model ({name} is missing); give the folder of a run")
     copied, made_by = copy_model(Path(model_dir), directory.path / MODEL), directory.about.fingerprint
     if made_by not in (None, copied):
         raise EigenmapError(
-            f"{model_dir} holds the model {copied[:12]}, and the codes are of the model {made_by[:12]}; "
+            f"{model_dir} contains model {copied[:12]}, but the codes were made by model {made_by[:12]}; "
             "encode the images again"
         )

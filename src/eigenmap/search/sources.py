@@ -1,13 +1,13 @@
-"""Where the images of an index came from, so that images of two folders with the same name become two items.
+"""Sources of the images in an index, so that images of the same name from two folders become two items.
 
-The id of an image is its name in its folder. Where another folder has given an item that name already, the id begins
-with the name of the folder: `camera2/IMG_0001.jpg`. Items say in their metadata which source they are from (`source`,
-and `file` where the id is not the name); those of the first source say nothing. `sources.json` has the places:
+The id of an image is its name in its folder. If another folder has already used that name, the id is prefixed with the
+name of the folder: `camera2/IMG_0001.jpg`. Items record their source in their metadata (`source`, and `file` if the id
+is not the name); those of the first source do not. `sources.json` lists the folders:
 
     {"sources": [["camera1", "/media/camera1"], ["camera2", "/media/camera2"]]}
 
-so that adding the same folder again finds its own items. An index of an earlier version has no such note; its first
-entry becomes [null, null] if the folder that is added is not recognised as the one that it was made of (`adding`).
+so that adding the same folder again finds its own items. An index of an earlier version has no such list; its first
+entry becomes [null, null] if the added folder is not recognised as the one it was made from (`adding`).
 """
 
 from __future__ import annotations
@@ -21,35 +21,35 @@ from typing import Any, NamedTuple, TypeAlias
 from eigenmap.core.errors import EigenmapError
 from eigenmap.search.backend import Id, Metadata
 
-NOTE = "sources"
+SOURCES_NOTE = "sources"
 SOURCE, FILE = "source", "file"
-"""Names of metadata."""
+"""Metadata fields."""
 
 Known: TypeAlias = Callable[[Sequence[Id]], Mapping[Id, Metadata]]
-"""What is known of those of some ids that are there."""
+"""Returns the metadata of those ids that exist."""
 
 
 class Placed(NamedTuple):
-    """An image of a source, and its item."""
+    """An image of a source with its item."""
 
     id: str
     own: bool
-    """Whether the item is there already, from this very image."""
+    """True if the item already exists and was made from this image."""
     taken: bool
-    """Whether an item of another source has the id."""
+    """True if an item of another source has the id."""
     metadata: dict[str, str]
-    """What the item says of its source."""
+    """Metadata that records the source."""
 
 
 @dataclass(frozen=True)
 class Sources:
-    """The sources of an index: (name, place) in the order in which they were added."""
+    """Sources of an index: (name, place) in the order of addition."""
 
     entries: tuple[tuple[str | None, str | None], ...] = ()
 
     @classmethod
     def from_json(cls, note: Mapping[str, Any] | None) -> Sources:
-        """What `as_json` wrote; an index without such a note has one source that is not known."""
+        """Parse the values of `as_json`; an index without them has one unknown source."""
         if note is None:
             return cls(((None, None),))
         try:
@@ -60,15 +60,15 @@ class Sources:
 
     @property
     def first_is_unknown(self) -> bool:
-        """Whether nobody noted what the index was made of."""
+        """True if the first source was not recorded."""
         return self.entries == ((None, None),)
 
     def as_json(self) -> dict[str, Any]:
-        """Plain values, from which `from_json` makes the same."""
+        """Return plain values that `from_json` accepts."""
         return {"sources": [list(entry) for entry in self.entries]}
 
-    def with_source(self, source: Path) -> tuple[Sources, Source]:
-        """These sources with one more, if it is not among them, and that one.
+    def with_source(self, source: Path) -> tuple[Sources, IndexSource]:
+        """Return these sources including `source`, and its entry.
 
         >>> sources, first = Sources().with_source(Path("no/such/camera"))
         >>> sources.with_source(Path("other/camera"))[1].name
@@ -77,12 +77,12 @@ class Sources:
         place = place_of(source)
         for name, known in self.entries:
             if name is not None and known == str(place):
-                return self, Source(name, self._first)
+                return self, IndexSource(name, self._first)
         names = {name for name, _ in self.entries}
         stem = place.name or "images"
         chosen = next(name for n in count(1) if (name := stem if n == 1 else f"{stem}-{n}") not in names)
         more = Sources((*self.entries, (chosen, str(place))))
-        return more, Source(chosen, more._first)
+        return more, IndexSource(chosen, more._first)
 
     @property
     def _first(self) -> str | None:
@@ -90,15 +90,15 @@ class Sources:
 
 
 @dataclass(frozen=True)
-class Source:
+class IndexSource:
     """One source of an index."""
 
     name: str
     first: str | None
-    """The source of items that name none."""
+    """True for the source of items that record none."""
 
     def placed(self, files: Sequence[str], known: Known) -> list[Placed]:
-        """The items of these images: those that are there, or else ids that are free."""
+        """Return the items of these images: existing ones, or else free ids."""
         found: dict[str, Placed] = {}
         free: dict[str, str] = {}
         claimed: set[str] = set()
@@ -124,20 +124,20 @@ class Source:
         return [found[file] for file in files]
 
     def _id(self, file: str, level: int) -> str:
-        """The name, then the name behind that of the source, then behind numbers of it."""
+        """Return the candidate id: the name, then prefixed by the source, then by the source and a number."""
         return file if level == 0 else f"{self.name}/{file}" if level == 1 else f"{self.name}-{level}/{file}"
 
     def _owns(self, item: Metadata, name: str, file: str) -> bool:
         return item.get(SOURCE, self.first) == self.name and item.get(FILE, name) == file
 
     def metadata(self, name: str, file: str) -> dict[str, str]:
-        """What the item with this id says of its source."""
+        """Return the metadata that records the source of the item with this id."""
         source = {} if self.name == self.first else {SOURCE: self.name}
         return source if name == file else {SOURCE: self.name, FILE: file}
 
 
 def place_of(source: Path) -> Path:
-    """What tells one source from another: its absolute path, and for a single image that of its folder."""
+    """Return what identifies a source: its absolute path, or for a single image that of its folder."""
     place = source.expanduser().resolve()
     arrays = (".npy", ".npz", ".parquet")
     return place.parent if place.is_file() and place.suffix.lower() not in arrays else place

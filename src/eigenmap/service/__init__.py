@@ -1,7 +1,8 @@
-"""The explorer: an HTTP API and a page for looking at an index, cut at any length.
+"""Explorer: an HTTP API and a web page for browsing an index with codes cut at any length.
 
     eigenmap serve photos.index
 
-Everything a request needs is in `state.Explorer`; `app.create_app` puts routes in front of it, `work` bounds what runs
-at once, `security` decides who may ask, `uploads` reads pictures from strangers, `server` listens.
+`explorer.Explorer` holds everything that a request needs. `app.create_app` adds the routes, `scheduling` limits
+concurrency, `security` decides who may connect, `uploads` decodes pictures from untrusted clients, and `server`
+listens.
 """

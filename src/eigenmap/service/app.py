@@ -1,4 +1,4 @@
-"""The application: a page at `/`, a JSON API under `/api`, its schema at `/openapi.json`, counters at `/metrics`."""
+"""Web application: a page at `/`, a JSON API under `/api`, its schema at `/openapi.json`, counters at `/metrics`."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from eigenmap.core.errors import EigenmapError, ReplacedError
 from eigenmap.core.redaction import redacted
 from eigenmap.search.filters import NestedError
 from eigenmap.service import schemas
+from eigenmap.service.explorer import Explorer
 from eigenmap.service.overview_routes import overview_routes
 from eigenmap.service.runtime import Json, Service
+from eigenmap.service.scheduling import BusyError, Limits
 from eigenmap.service.search_routes import search_routes
 from eigenmap.service.security import Guard
-from eigenmap.service.state import Explorer
 from eigenmap.service.uploads import Refused
-from eigenmap.service.work import BusyError, Limits
 
 _STATIC = {
     "index.html": "text/html; charset=utf-8",
@@ -31,7 +31,7 @@ _STATIC = {
 
 
 def create_app(explorer: Explorer, limits: Limits | None = None, token: str | None = None) -> FastAPI:
-    """The application, for uvicorn or any other ASGI server.
+    """Return the application, for uvicorn or any other ASGI server.
 
     app = create_app(Explorer.open(Path("photos.index")))
     """
@@ -46,7 +46,7 @@ def create_app(explorer: Explorer, limits: Limits | None = None, token: str | No
         title="eigenmap explorer",
         version=__version__,
         description="Search by ordered codes, cut at any length.",
-        docs_url=None,  # both pages load scripts from elsewhere
+        docs_url=None,  # both documentation pages load scripts from other sites
         redoc_url=None,
         lifespan=lifespan,
         default_response_class=Json,
@@ -72,7 +72,7 @@ def _add_errors(app: FastAPI, service: Service) -> None:
     @app.exception_handler(ReplacedError)
     async def replaced(_: Request, error: ReplacedError) -> Response:
         service.reopen()
-        return problem(503, "the index was replaced, and the new one is being opened; try again", {"Retry-After": "1"})
+        return problem(503, "the index was replaced and the new one is being opened; try again", {"Retry-After": "1"})
 
     @app.exception_handler(NestedError)
     async def nested(_: Request, error: NestedError) -> Response:
@@ -107,14 +107,14 @@ def _add_pages(app: FastAPI) -> None:
     @app.get("/static/{name}", include_in_schema=False)
     async def static(name: str) -> Response:
         if name not in files or name == "index.html":
-            raise Refused(404, "there is no such file")
+            raise Refused(404, "no such file")
         return show(name)
 
 
 def _add_health(app: FastAPI, service: Service) -> None:
-    @app.get("/api/health", response_model=schemas.Health, tags=["about"])
+    @app.get("/api/health", response_model=schemas.HealthOut, tags=["about"])
     async def health() -> Response:
-        """Whether the service lives."""
+        """Report that the service is running."""
         return Json({"status": "ok"})
 
     @app.get(
@@ -124,13 +124,13 @@ def _add_health(app: FastAPI, service: Service) -> None:
         tags=["about"],
     )
     async def metrics() -> Response:
-        """Requests, times and queues, as Prometheus reads them."""
+        """Report requests, times and queues in Prometheus format."""
         searches = service.searches
         gauges = [
             ("eigenmap_items", "gauge", "Items in the overview.", float(len(service.explorer.overview))),
             ("eigenmap_searches_waiting", "gauge", "Searches in the queue.", float(searches.waiting)),
             ("eigenmap_uploads_waiting", "gauge", "Uploads being read or encoded.", float(service.uploads.taken)),
             ("eigenmap_scans_total", "counter", "Scans of the index, each for one or more searches.", searches.scans),
-            ("eigenmap_scan_seconds_total", "counter", "Time spent in them.", searches.scan_seconds),
+            ("eigenmap_scan_seconds_total", "counter", "Time spent scanning.", searches.scan_seconds),
         ]
         return Response(service.metrics.text(gauges), media_type="text/plain; version=0.0.4")

@@ -1,4 +1,4 @@
-"""Filters from strangers: bounded before they wait for a search, since each item is compared with all of a filter."""
+"""Limits on filters from untrusted clients, checked before a search is queued."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from itertools import islice
 from typing import Any
 
 from eigenmap.search.filters import conditions
+from eigenmap.service.scheduling import Limits
 from eigenmap.service.uploads import Refused
-from eigenmap.service.work import Limits
 
 
 def check_filter(where: Mapping[str, Any] | None, limits: Limits) -> None:
-    """Raise for a filter that makes no sense, or that is longer than the service takes."""
+    """Raise if a filter is invalid or exceeds the limits of the service."""
     if not where:
         return
     _require(len(where), limits.filter_conditions, "conditions")
@@ -31,4 +31,4 @@ def _values(where: Mapping[str, Any]) -> Iterator[Any]:
 
 def _require(found: int, most: int, what: str) -> None:
     if found > most:
-        raise Refused(422, f"a filter may have {most:,} {what} at most")
+        raise Refused(422, f"a filter may have at most {most:,} {what}")

@@ -1,4 +1,4 @@
-"""What arrives with a request: its body, bounded in bytes and time, and the news that the client has gone."""
+"""Incoming requests: a body limited in size and time, and notice that the client has disconnected."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from starlette.exceptions import HTTPException
 from starlette.types import Message, Receive
 
 LINGER_SECONDS = 1.0
-"""How long the rest of a body is read and dropped after an early answer, so that the client sees the answer."""
+"""Seconds spent discarding the rest of a body after an early answer, so that the client sees the answer."""
 
 
 class Incoming:
-    """The messages of one request, shared between the application, which reads the body, and a watcher.
+    """Messages of one request, shared by the application, which reads the body, and a watcher.
 
-    `most_bytes` and `seconds` bound what the application reads.
+    `most_bytes` and `seconds` limit what the application reads.
     """
 
     def __init__(self, receive: Receive, headers: Headers, most_bytes: int, seconds: float) -> None:
@@ -28,27 +28,27 @@ class Incoming:
         self._read = asyncio.Event()
         self._gone = asyncio.Event()
         self.length = _declared_length(headers)
-        """Length of the body in bytes; None if the request does not announce it."""
+        """Length of the body in bytes, or None if the request does not announce it."""
         if self.length == 0:
             self._read.set()
 
     @property
     def read(self) -> bool:
-        """Whether the whole body has arrived."""
+        """True once the whole body has arrived."""
         return self._read.is_set()
 
     @property
     def left(self) -> bool:
-        """Whether the client has gone."""
+        """True once the client has disconnected."""
         return self._gone.is_set()
 
     @property
     def too_long(self) -> bool:
-        """Whether the body says of itself that it is longer than allowed."""
+        """True if the announced length exceeds the limit."""
         return self.length is not None and self.length > self._most_bytes
 
     async def receive(self) -> Message:
-        """The next message, for the application; `HTTPException` for a body that is too long or too slow."""
+        """Return the next message for the application; raise `HTTPException` if the body is too long or too slow."""
         if self.read and self._given:
             await self._gone.wait()
             return {"type": "http.disconnect"}
@@ -58,7 +58,7 @@ class Incoming:
         try:
             message = await asyncio.wait_for(self._next(), self._last - time.monotonic())
         except asyncio.TimeoutError:
-            raise HTTPException(408, "the body of the request took too long to arrive") from None
+            raise HTTPException(408, "the request body took too long to arrive") from None
         if self._seen > self._most_bytes:
             raise HTTPException(413, too_long(self._most_bytes))
         return message
@@ -73,15 +73,15 @@ class Incoming:
         return message
 
     async def gone(self) -> None:
-        """Return when the client has gone, or has its answer; nobody looks while the body is being read."""
+        """Return when the client has disconnected or been answered; does not look while the body is being read."""
         await self._read.wait()
         while not self._gone.is_set():
             await self._next()
 
     async def drop_rest(self, most_bytes: int) -> None:
-        """Read what is left of the body and forget it, up to so many bytes and for a moment.
+        """Read and discard the rest of the body, up to `most_bytes` and for a short time.
 
-        A connection that is closed while the client still sends is reset, and the answer is lost with it.
+        Closing a connection while the client is still sending resets it, and the answer is lost.
         """
         last, most = time.monotonic() + LINGER_SECONDS, self._seen + most_bytes
         try:
@@ -92,12 +92,12 @@ class Incoming:
 
 
 def too_long(most_bytes: int) -> str:
-    """The sentence for a body that is longer than so many bytes."""
-    return f"the body of this request may have {most_bytes:,} bytes at most"
+    """Return the error message for a body longer than `most_bytes`."""
+    return f"the body of this request may have at most {most_bytes:,} bytes"
 
 
 def _declared_length(headers: Headers) -> int | None:
-    """What the headers say: 0 where there is no body, None where its length is not known beforehand."""
+    """Return the body length from the headers: 0 without a body, None if the length is unknown."""
     if "transfer-encoding" in headers:
         return None
     given = headers.get("content-length", "0")

@@ -1,4 +1,4 @@
-"""What the service counts, in the text form that Prometheus reads."""
+"""Request counters in Prometheus text format."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from itertools import accumulate
 BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 
 
-class Metrics:
-    """Counters and one histogram; everything happens on the event loop, so that nothing needs a lock.
+class ServiceMetrics:
+    """Counters and one histogram. Updated on the event loop only, so no lock is needed.
 
-    >>> metrics = Metrics()
+    >>> metrics = ServiceMetrics()
     >>> metrics.count("/api/search", 200, 0.02)
     >>> 'eigenmap_requests_total{route="/api/search",status="200"} 1' in metrics.text([])
     True
@@ -25,13 +25,13 @@ class Metrics:
         self._sums: Counter[str] = Counter()
 
     def count(self, route: str, status: int, seconds: float) -> None:
-        """One request that was answered."""
+        """Record one answered request."""
         self._requests[route, status] += 1
         self._seconds.setdefault(route, [0] * (len(BUCKETS) + 1))[bisect_left(BUCKETS, seconds)] += 1
         self._sums[route] += seconds  # type: ignore[assignment]  # a Counter adds floats as well
 
     def text(self, gauges: Iterable[tuple[str, str, str, float]]) -> str:
-        """All of it, and the given (name, kind, help, value)."""
+        """Return all metrics as text, including the given gauges (name, kind, help, value)."""
         lines = ["# HELP eigenmap_requests_total Requests answered.", "# TYPE eigenmap_requests_total counter"]
         for (route, status), count in sorted(self._requests.items()):
             lines.append(f'eigenmap_requests_total{{route="{route}",status="{status}"}} {count}')

@@ -1,4 +1,4 @@
-"""Which file of a folder an item came from, where the images of several folders are in one index."""
+"""Mapping from an item to its file in a folder, for indexes built from several folders."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any
 
 from eigenmap.core.errors import EigenmapError, ReplacedError
 from eigenmap.search.backend import Backend, Id, KeepsNotes, Metadata
-from eigenmap.search.sources import FILE, NOTE, SOURCE, Sources, place_of
+from eigenmap.search.sources import FILE, SOURCE, SOURCES_NOTE, Sources, place_of
 
 
 class Originals:
-    """The items of one source among those of an index.
+    """Items of an index that come from one source folder.
 
-    A folder that the index does not know is taken for its first one, which may have moved.
+    A folder that the index does not know is assumed to be its first source, moved elsewhere.
 
     >>> sources = Sources((("one", "/one"), ("two", "/two")))
     >>> first, second = (Originals(sources, Path(folder)) for folder in ("/one", "/two"))
@@ -30,17 +30,17 @@ class Originals:
         self._own = next((name for name, known in sources.entries if known == place), self._first)
 
     def file_of(self, name: Id, known: Metadata) -> str | None:
-        """The name in the folder of an item's file, None if the item came from elsewhere."""
+        """Return the item's file name within the folder, or None if the item came from elsewhere."""
         source = known.get(SOURCE)
-        if source is None or source not in self._names:  # nothing is said, or it is a field of the user's own
+        if source is None or source not in self._names:  # no source recorded, or a metadata field of the user's own
             return str(name) if self._own == self._first else None
         return str(known.get(FILE, name)) if source == self._own else None
 
 
 class NotedOriginals:
-    """The same by what the index says of its sources now: folders may be added to it while it is open.
+    """Like `Originals`, but follows the sources recorded in an index, which may gain folders while it is open.
 
-    Where what it says is damaged, no item has a file: better a small picture than a photo of somebody else.
+    If the record is damaged, no item has a file: a thumbnail is better than a picture of something else.
     """
 
     def __init__(self, index: Backend, folder: Path) -> None:
@@ -49,7 +49,7 @@ class NotedOriginals:
         self._last: tuple[dict[str, Any] | None, Originals] | None = None
 
     def file_of(self, name: Id, known: Metadata) -> str | None:
-        """The name in the folder of an item's file, None if the item came from elsewhere."""
+        """Return the item's file name within the folder, or None if the item came from elsewhere."""
         try:
             return self._now().file_of(name, known)
         except ReplacedError:
@@ -58,7 +58,7 @@ class NotedOriginals:
             return None
 
     def _now(self) -> Originals:
-        note = self._index.read_note(NOTE, required=True) if isinstance(self._index, KeepsNotes) else None
+        note = self._index.read_note(SOURCES_NOTE, required=True) if isinstance(self._index, KeepsNotes) else None
         last = self._last
         if last is None or last[0] != note:
             self._last = last = note, Originals(Sources.from_json(note), self._folder)

@@ -1,7 +1,7 @@
-"""The collection as a whole: the gallery of eigenfunctions, the collection sorted by one, the map by two.
+"""Overview of a collection: gallery of eigenfunctions, items sorted by one of them, map by two of them.
 
-Made once, when the service starts, from all items or, where there are very many, from a sample; searches always see
-all of them.
+Computed once, when the service starts, from all items or, in a very large index, from a random sample. Searches always
+cover all items.
 """
 
 from __future__ import annotations
@@ -15,34 +15,34 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenmap.search.backend import Batch, Floats, Id, Metadata
+from eigenmap.search.backend import Floats, Id, ItemBatch, Metadata
 from eigenmap.search.index import CodeIndex
 
 FEATURES = 64
-"""Eigenfunctions in the gallery."""
+"""Number of eigenfunctions in the gallery."""
 SHOWN = 8
-"""Items at each end of an eigenfunction."""
+"""Number of items shown at each end of an eigenfunction."""
 MOST_ITEMS = 100_000
 MOST_BYTES = 256 * 2**20
-"""Of the sample's codes."""
+"""Maximum size of the sampled codes in bytes."""
 BINS = 48
 LABEL = "label"
 OTHER = 255
-"""Class of a point on the map whose label is none of the most frequent ones."""
+"""Class code of a point whose label is not among the most frequent ones."""
 _NAMED_CLASSES = 10
 _STEPS = 65_535
 
 
-def sample(index: CodeIndex, most_items: int = MOST_ITEMS, most_bytes: int = MOST_BYTES) -> Batch:
-    """All items in a random order, or as many of them as are looked at."""
+def sample(index: CodeIndex, most_items: int = MOST_ITEMS, most_bytes: int = MOST_BYTES) -> ItemBatch:
+    """Return all items in random order, or a random sample within the limits."""
     most = max(1, min(most_items, most_bytes // (4 * index.n_components)))
     drawn = index.backend.sample(most, seed=0)
     order = np.random.default_rng(0).permutation(len(drawn.ids))
-    return Batch([drawn.ids[i] for i in order], drawn.codes[order], [drawn.metadata[i] for i in order])
+    return ItemBatch([drawn.ids[i] for i in order], drawn.codes[order], [drawn.metadata[i] for i in order])
 
 
 class Feature(NamedTuple):
-    """One eigenfunction: its range, how its values are distributed, and the items (by number) at both ends."""
+    """One eigenfunction: range and histogram of its values, and the items (by number) at both ends."""
 
     number: int
     low: float
@@ -53,21 +53,21 @@ class Feature(NamedTuple):
 
 
 class MapPoints(NamedTuple):
-    """Places of all items by two features, in steps of 1/65535 of each range."""
+    """Positions of all items on two features, in steps of 1/65535 of each range."""
 
     x_range: tuple[float, float]
     y_range: tuple[float, float]
     points: str
-    """Base64 of x, y pairs: little-endian uint16."""
+    """Base64 of x, y pairs, little-endian uint16."""
 
 
 class Overview:
-    """Items by number, 0 ... n - 1, and their first features."""
+    """Items numbered 0 ... n - 1 and their leading features."""
 
-    def __init__(self, items: Batch, features: int = FEATURES) -> None:
+    def __init__(self, items: ItemBatch, features: int = FEATURES) -> None:
         self.ids: list[Id] = items.ids
         self.metadata: list[Metadata] = items.metadata
-        # Column by column, as they are read; a copy, so that the rest of the codes can go.
+        # Stored by column, as they are read; copied, so that the remaining features can be freed.
         self._values: Floats = np.array(items.codes[:, :features], order="F")
         self.classes, self._class_of = _classes(items.metadata)
         self.sorted_by = lru_cache(maxsize=16)(self._sorted_by)
@@ -78,15 +78,15 @@ class Overview:
 
     @property
     def features(self) -> int:
-        """How many features the gallery has."""
+        """Number of features in the gallery."""
         return int(self._values.shape[1])
 
     def values(self, numbers: Sequence[int], feature: int) -> list[float]:
-        """What these items have in a feature, counted from 1."""
+        """Return these items' values of a feature, counted from 1."""
         return [float(value) for value in self._values[list(numbers), feature - 1]]
 
     def gallery(self, shown: int = SHOWN) -> list[Feature]:
-        """Every eigenfunction of the gallery."""
+        """Return every eigenfunction of the gallery."""
         return [self._feature(number, shown) for number in range(1, self.features + 1)]
 
     def _feature(self, number: int, shown: int) -> Feature:
@@ -99,11 +99,11 @@ class Overview:
         return Feature(number, float(edges[0]), float(edges[-1]), counts.tolist(), most, least)
 
     def _sorted_by(self, feature: int) -> NDArray[np.int64]:
-        """Numbers of all items, the most excited first."""
+        """Return the numbers of all items, largest value first."""
         return np.argsort(-self._values[:, feature - 1], kind="stable")
 
     def _map(self, x: int, y: int) -> MapPoints:
-        """Where the items lie by two features, counted from 1."""
+        """Return the positions of the items on two features, counted from 1."""
         places = np.empty((len(self), 2), "<u2")
         ranges = []
         for axis, feature in enumerate((x, y)):
@@ -114,12 +114,12 @@ class Overview:
         return MapPoints(ranges[0], ranges[1], base64.b64encode(places.tobytes()).decode("ascii"))
 
     def class_codes(self) -> str | None:
-        """Base64 of one byte an item: the place of its label in `classes`, 255 for others; None if no item has one."""
+        """Base64 of one byte per item: the position of its label in `classes`, or 255; None if no item has a label."""
         return base64.b64encode(self._class_of.tobytes()).decode("ascii") if self.classes else None
 
 
 def _classes(metadata: Sequence[Metadata]) -> tuple[list[str], NDArray[np.uint8]]:
-    """The most frequent labels, and which of them each item has."""
+    """Return the most frequent labels and each item's position among them."""
     labels = [str(item[LABEL]) if LABEL in item else None for item in metadata]
     frequent = Counter(label for label in labels if label is not None).most_common(_NAMED_CLASSES)
     names = sorted(label for label, _ in frequent)

@@ -1,4 +1,4 @@
-"""Routes about the index as a whole: what it is, its eigenfunctions, its map, its quality against length."""
+"""Routes about the whole index: description, eigenfunctions, map, quality by length."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from eigenmap.service.uploads import Refused
 
 
 def overview_routes(service: Service) -> APIRouter:
-    """Everything that was computed when the index was opened."""
+    """Return the routes whose answers were computed when the index was opened."""
     app = APIRouter()
 
-    @app.get("/api/about", response_model=schemas.About, responses=BUSY, tags=["about"])
+    @app.get("/api/about", response_model=schemas.IndexOut, responses=BUSY, tags=["about"])
     async def describe() -> Response:
-        """The index, and what can be asked of it."""
+        """Describe the index and the queries it supports."""
         summary = service.summary
         items = await service.others.run(len, summary.explorer.index)
         return Json(summary.about | {"items": items})
 
-    @app.get("/api/lengths", response_model=list[schemas.Length], tags=["about"])
+    @app.get("/api/lengths", response_model=list[schemas.LengthOut], tags=["about"])
     async def lengths() -> Response:
-        """What codes of every length cost."""
+        """Report the cost of codes at every length."""
         return Json(service.summary.lengths)
 
     @app.get("/api/quality", response_model=schemas.QualityOut, tags=["about"])
     async def quality_against_length() -> Response:
-        """MAP at each length on labelled items of this index, beside that of random features."""
+        """Report mAP by length on labelled items of this index, beside that of random features."""
         explorer = service.explorer
         known = explorer.quality
         if known is not None:
@@ -45,7 +45,7 @@ def overview_routes(service: Service) -> APIRouter:
         count: Annotated[int, Query(ge=1, le=FEATURES)] = FEATURES,
         pictures: PicturesQuery = False,
     ) -> Response:
-        """The first eigenfunctions: the items each excites most and least, and how its values are distributed."""
+        """List the leading eigenfunctions: histogram of values, items with the largest and smallest values."""
         summary = service.summary
         some = [
             {**feature, "most": [*map(dict, feature["most"])], "least": [*map(dict, feature["least"])]}
@@ -57,16 +57,16 @@ def overview_routes(service: Service) -> APIRouter:
         return Json(some)
 
     @app.get(
-        "/api/features/{number}/items", response_model=schemas.Page, responses=NONE | WRONG | BUSY, tags=["overview"]
+        "/api/features/{number}/items", response_model=schemas.PageOut, responses=NONE | WRONG | BUSY, tags=["overview"]
     )
     async def sorted_items(
         number: int,
         offset: Annotated[int, Query(ge=0, le=10**9)] = 0,
         limit: Annotated[int, Query(ge=1, le=MOST_RESULTS)] = 48,
-        first: Annotated[Literal["most", "least"], Query(description="Which end comes first.")] = "most",
+        first: Annotated[Literal["most", "least"], Query(description="Which end to list first.")] = "most",
         pictures: PicturesQuery = False,
     ) -> Response:
-        """The collection sorted by one eigenfunction, a page at a time."""
+        """List the collection sorted by one eigenfunction, one page at a time."""
         summary = service.summary
         explorer, view = summary.explorer, summary.explorer.overview
         order = await service.others.run(view.sorted_by, check_feature(explorer, number))
@@ -78,19 +78,19 @@ def overview_routes(service: Service) -> APIRouter:
 
     @app.get("/api/map", response_model=schemas.MapOut, responses=NONE | WRONG | BUSY, tags=["overview"])
     async def places(x: int = 1, y: int = 2) -> Response:
-        """Where the items lie by two eigenfunctions."""
+        """Return the positions of the items on two eigenfunctions."""
         explorer = service.explorer
         view = explorer.overview
         points = await service.others.run(view.map, check_feature(explorer, x), check_feature(explorer, y))
         content = {"x": x, "y": y, "count": len(view), "classes": view.class_codes(), **points._asdict()}
         return Json(content, headers={"Cache-Control": "private, max-age=60"})
 
-    @app.get("/api/items", response_model=schemas.Items, responses=NONE | WRONG | BUSY, tags=["items"])
+    @app.get("/api/items", response_model=schemas.ItemsOut, responses=NONE | WRONG | BUSY, tags=["items"])
     async def items(
         number: Annotated[list[int], Query(max_length=MOST_NUMBERS, description="Numbers on the map, from 0.")] = [],  # noqa: B006
         pictures: PicturesQuery = False,
     ) -> Response:
-        """Items by their number on the map; they are in random order, so that the first few are a sample."""
+        """List items by their number on the map. Numbers are in random order, so the first few are a sample."""
         summary = service.summary
         view = summary.explorer.overview
         if any(not 0 <= one < len(view) for one in number):

@@ -1,4 +1,4 @@
-"""How well codes of each length retrieve what is labelled alike, and how well as many features taken at random do."""
+"""Retrieval quality by length on labelled items, for leading features and for random ones."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenmap.search.backend import Batch
+from eigenmap.search.backend import ItemBatch
 from eigenmap.service.overview import LABEL
 
 QUERIES = 500
@@ -16,11 +16,11 @@ TOP = 100
 METRIC = f"map_over_found@{TOP}"
 DRAWS = 3
 SEVERAL = "several_labels"
-"""Name of the note in an index that says that a label may be several, separated by spaces."""
+"""Name of the note in an index that marks labels as lists, separated by spaces."""
 
 
 class Quality(NamedTuple):
-    """mAP at each length, of the first features and of random ones (mean over draws)."""
+    """mAP at each length, for the leading features and for random ones (mean over draws)."""
 
     dims: list[int]
     ordered: list[float]
@@ -29,11 +29,11 @@ class Quality(NamedTuple):
     gallery: int
 
 
-def measure(items: Batch, several: bool) -> Quality | None:
-    """Take some items as queries among others; None where fewer than two labels, or too few items, are known.
+def measure_quality(items: ItemBatch, several: bool) -> Quality | None:
+    """Use some items as queries against the others; None if there are fewer than two labels or too few items.
 
-    `items` are in random order. With `several`, a label is a list of labels separated by spaces, and two items belong
-    together if they share one.
+    `items` are in random order. With `several`, a label is a list separated by spaces, and two items match
+    if they share one.
     """
     from eigenmap.evaluation.retrieval import lengths, random_features, retrieval
 
@@ -51,7 +51,7 @@ def measure(items: Batch, several: bool) -> Quality | None:
 
 
 def _matrix(labels: list[str], several: bool) -> NDArray[np.bool_]:
-    """Which item (row) has which label (column)."""
+    """Return a matrix of items (rows) by labels (columns)."""
     sets = [set(label.split()) if several else {label} for label in labels]
     names = sorted(set().union(*sets)) if sets else []
     place = {name: column for column, name in enumerate(names)}

@@ -1,4 +1,4 @@
-"""What the routes share: the explorer, its threads and queues, and the form of answers."""
+"""Shared state of the routes: explorer, threads, queues and response format."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ from starlette.responses import JSONResponse
 
 from eigenmap.core.errors import EigenmapError
 from eigenmap.service import schemas
+from eigenmap.service.explorer import Explorer, Features, Item, Query, SearchParameters
 from eigenmap.service.filtering import check_filter
-from eigenmap.service.metrics import Metrics
-from eigenmap.service.state import Ask, Explorer, Features, Item, Query
+from eigenmap.service.metrics import ServiceMetrics
+from eigenmap.service.scheduling import Limits, QueryBatcher, Slots
 from eigenmap.service.summary import Summary
 from eigenmap.service.thumbnails import media_type
 from eigenmap.service.uploads import Refused
-from eigenmap.service.work import Batches, Limits, Slots
 
 _log = logging.getLogger("uvicorn.error")
 
 Responses: TypeAlias = dict[int | str, dict[str, Any]]
 
-PROBLEM: dict[str, Any] = {"model": schemas.Problem}
-WRONG: Responses = {422: PROBLEM | {"description": "The request makes no sense."}}
-NONE: Responses = {404: PROBLEM | {"description": "There is no such item."}}
+PROBLEM: dict[str, Any] = {"model": schemas.ErrorOut}
+WRONG: Responses = {422: PROBLEM | {"description": "The request is invalid."}}
+NONE: Responses = {404: PROBLEM | {"description": "No such item."}}
 BUSY: Responses = {
-    429: PROBLEM | {"description": "Too much is waiting already; Retry-After says when to come back."},
-    503: PROBLEM | {"description": "The server is full, stopping, or still preparing this; see Retry-After."},
+    429: PROBLEM | {"description": "Too many requests are waiting; see Retry-After."},
+    503: PROBLEM | {"description": "The server is full, stopping or still preparing this; see Retry-After."},
 }
 SEARCH: Responses = {
-    400: PROBLEM | {"description": "The body is no JSON, or the filter is nested."},
-    504: PROBLEM | {"description": "The search took too long and was given up."},
+    400: PROBLEM | {"description": "The body is not JSON, or the filter is nested."},
+    504: PROBLEM | {"description": "The search took too long and was stopped."},
 }
-OTHER_MODEL: Responses = {409: PROBLEM | {"description": "The vector is of another model than the index."}}
+OTHER_MODEL: Responses = {409: PROBLEM | {"description": "The vector comes from another model than the index."}}
 BODY: Responses = {
     408: PROBLEM | {"description": "The body took too long to arrive."},
     413: PROBLEM | {"description": "Too large."},
@@ -47,31 +47,31 @@ BODY: Responses = {
 UPLOAD: Responses = {
     408: PROBLEM | {"description": "The body took too long to arrive."},
     413: PROBLEM | {"description": "Too many bytes or pixels."},
-    415: PROBLEM | {"description": "No picture of a format that is read."},
-    501: PROBLEM | {"description": "The index has no model in it."},
+    415: PROBLEM | {"description": "Unsupported picture format."},
+    501: PROBLEM | {"description": "The index contains no model."},
 }
 
 
 class Json(JSONResponse):
-    """ASCII JSON: a file name that is not UTF-8 arrives as it is."""
+    """JSON in ASCII, so that file names that are not UTF-8 survive."""
 
     def render(self, content: Any) -> bytes:
-        """The content as bytes."""
+        """Return the content as bytes."""
         return json.dumps(content, allow_nan=False, separators=(",", ":")).encode("ascii")
 
 
 class Service:
-    """What the routes share.
+    """Shared state of the routes.
 
-    Everything that one request needs comes from one `Summary` and its explorer: another index may take their place
-    meanwhile, and codes of two models are never compared.
+    Each request takes everything from one `Summary` and its explorer. Another index may replace them meanwhile, and
+    codes of two models are never compared.
     """
 
     def __init__(self, explorer: Explorer, limits: Limits) -> None:
         self.limits = limits
         self.summary = Summary(explorer, limits)
-        self.metrics = Metrics()
-        self.searches: Batches[tuple[Explorer, Ask], Query, list[Item]] = Batches(
+        self.metrics = ServiceMetrics()
+        self.searches: QueryBatcher[tuple[Explorer, SearchParameters], Query, list[Item]] = QueryBatcher(
             lambda ask, queries: ask[0].answer(ask[1], queries), limits.searches_waiting, limits.searches_at_once
         )
         self.uploads = Slots(1, limits.uploads_waiting, "encode")
@@ -81,12 +81,12 @@ class Service:
 
     @property
     def explorer(self) -> Explorer:
-        """What answers now."""
+        """Explorer of the current index."""
         return self.summary.explorer
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Threads that live as long as the application; what was asked is answered before they end."""
+        """Run the worker threads while the application lives; accepted requests are answered before they end."""
         self.searches.start()
         self._background.submit(self.explorer.prepare)
         try:
@@ -98,7 +98,7 @@ class Service:
             self.others.close()
 
     def reopen(self) -> None:
-        """Another index has taken the place of this one: open it in the background, unless that is under way."""
+        """Open the index that replaced this one, in the background and only once."""
         if self._reopening is None or self._reopening.done():
             self._reopening = self._background.submit(self._reopen)
 
@@ -109,9 +109,9 @@ class Service:
                 self.summary = Summary(explorer, self.limits)
                 self._background.submit(explorer.prepare)
         except EigenmapError as error:  # the next request tries again
-            _log.warning("The index was replaced, and the new one cannot be opened: %s", error)
+            _log.warning("The index was replaced and the new one cannot be opened: %s", error)
         except Exception:
-            _log.exception("The index was replaced, and the new one cannot be opened")
+            _log.exception("The index was replaced and the new one cannot be opened")
 
     async def search(
         self,
@@ -123,16 +123,16 @@ class Service:
         where: dict[str, Any] | None,
         pictures: bool,
     ) -> dict[str, Any]:
-        """The answer to one search."""
+        """Answer one search."""
         began = time.perf_counter()
         length = _checked_dim(explorer, dim)
         check_filter(where, self.limits)
-        ask = Ask(features, length, top, json.dumps(where or {}, sort_keys=True))
+        ask = SearchParameters(features, length, top, json.dumps(where or {}, sort_keys=True))
         seconds = self.limits.search_seconds
         try:
             found = await asyncio.wait_for(self.searches.ask((explorer, ask), query), seconds)
         except asyncio.TimeoutError:
-            raise Refused(504, f"the search took longer than {seconds:g} seconds and was given up") from None
+            raise Refused(504, f"the search took longer than {seconds:g} seconds and was stopped") from None
         items = [item.as_json() for item in found]
         if pictures:
             await self.pictured(explorer, items)
@@ -145,7 +145,7 @@ class Service:
         }
 
     async def pictured(self, explorer: Explorer, items: Sequence[dict[str, Any]]) -> None:
-        """Send a small picture along with every item: one request instead of one each."""
+        """Attach a small picture to every item, which saves one request per item."""
         await self.others.run(_add_pictures, explorer, items)
 
 
@@ -156,11 +156,11 @@ def _add_pictures(explorer: Explorer, items: Sequence[dict[str, Any]]) -> None:
         if image is not None:
             item["picture"] = f"data:{media_type(image)};base64,{base64.b64encode(image).decode('ascii')}"
         elif not explorer.has_large or item["id"] not in living:
-            item["picture"] = None  # there is none to ask for either
+            item["picture"] = None  # tells the client not to request one
 
 
 def _checked_dim(explorer: Explorer, dim: int | None) -> int:
-    """Where codes are cut, all features for None."""
+    """Return the length at which codes are cut; None means all features."""
     most = explorer.index.n_components
     if dim is not None and not 1 <= dim <= most:
         raise Refused(422, f"dim must be a whole number from 1 to {most}, not {dim}")
@@ -168,8 +168,8 @@ def _checked_dim(explorer: Explorer, dim: int | None) -> int:
 
 
 def check_feature(explorer: Explorer, number: int) -> int:
-    """A feature of the gallery, counted from 1."""
+    """Return a feature of the gallery, counted from 1; raise if it is out of range."""
     most = explorer.overview.features
     if not 1 <= number <= most:
-        raise Refused(404, f"there is no feature {number} in the gallery; it has 1 to {most}")
+        raise Refused(404, f"the gallery has features 1 to {most}, not {number}")
     return number

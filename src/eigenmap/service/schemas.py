@@ -1,4 +1,4 @@
-"""What requests and answers of the API look like."""
+"""Schemas of API requests and responses."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ Value = str | int | float | bool | None
 Number = Annotated[float, Field(allow_inf_nan=False)]
 
 
-class Problem(BaseModel):
-    """Why a request was not answered."""
+class ErrorOut(BaseModel):
+    """Reason for refusing a request."""
 
     detail: str
 
@@ -24,25 +24,25 @@ class ItemOut(BaseModel):
     """One item of the index."""
 
     id: str | int
-    key: str = Field(description="The id as a word that a URL can hold; /api/images/KEY is its picture.")
-    score: float = Field(description="Cosine to the query, or what the item has of a feature.")
+    key: str = Field(description="The id encoded for use in a URL; /api/images/KEY is its picture.")
+    score: float = Field(description="Cosine similarity to the query, or the item's value of a feature.")
     metadata: dict[str, Value]
-    picture: str | None = Field(None, description="A small picture as a data: URL, if asked for and there is one.")
+    picture: str | None = Field(None, description="A small picture as a data: URL, if requested and available.")
 
 
-class Found(BaseModel):
-    """Results of a search, the best first; the item that was searched by is left out."""
+class ResultsOut(BaseModel):
+    """Search results, best first, without the query item itself."""
 
     dim: int
     features: Literal["ordered", "random"]
     model: str | None = Field(description="The model whose codes were compared, as in /api/about.")
-    milliseconds: float = Field(description="From the request's arrival to its answer, waiting included.")
+    milliseconds: float = Field(description="Time from request to answer, including waiting.")
     items: list[ItemOut]
     vector: list[float] | None = Field(None, description="The code of an uploaded picture.")
 
 
 class SearchRequest(BaseModel):
-    """A search by exactly one of an id, a key and a vector."""
+    """A search by exactly one of id, key or vector."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -50,53 +50,53 @@ class SearchRequest(BaseModel):
     key: str | None = Field(None, max_length=8192)
     vector: list[Number] | None = Field(None, max_length=LONGEST_VECTOR)
     model: str | None = Field(
-        None, max_length=64, description="Of the answer that the vector came with; 409 if the index is of another now."
+        None, max_length=64, description="Model that made the vector; 409 if the index now has another one."
     )
-    dim: int | None = Field(None, ge=1, description="Compare so many features; all if left out.")
+    dim: int | None = Field(None, ge=1, description="Number of features to compare; default all.")
     top: int = Field(10, ge=1, le=MOST_RESULTS)
     features: Literal["ordered", "random"] = Field(
-        "ordered", description="random: as many features taken without regard to their order, to compare."
+        "ordered", description="random: the same number of features chosen at random, for comparison."
     )
-    pictures: bool = Field(False, description="Send a small picture along with every item.")
+    pictures: bool = Field(False, description="Attach a small picture to every item.")
     where: dict[str, Any] | None = Field(
         None, description='A filter on metadata, such as {"label": "cat", "year": {">=": 2020}}.'
     )
 
 
-class Length(BaseModel):
-    """What a code costs when it is cut at `dim`."""
+class LengthOut(BaseModel):
+    """Cost of a code cut at `dim`."""
 
     dim: int
     bytes_per_item: int
     total_bytes: int
-    eigenvalue: float | None = Field(description="Of the last feature that is kept.")
+    eigenvalue: float | None = Field(description="Eigenvalue of the last feature kept.")
 
 
-class About(BaseModel):
-    """The index and what can be asked of it."""
+class IndexOut(BaseModel):
+    """Description of the index and the queries it supports."""
 
     name: str
     items: int
     n_components: int
     metric: str
     precision: str
-    model: str | None = Field(description="A name of the model that made the codes; vectors belong to it.")
-    overview_items: int = Field(description="Items in gallery and map: all, or a sample of very many.")
+    model: str | None = Field(description="Name of the model that made the codes; vectors must come from it.")
+    overview_items: int = Field(description="Items in gallery and map: all, or a sample of a very large index.")
     gallery_features: int
     eigenvalues: list[float] | None
-    bytes_per_item: list[int] = Field(description="At every length from 1 on.")
-    suggested_dims: dict[str, int] = Field(description="The shortest code that keeps so much of the neighbours.")
-    fields: dict[str, list[Value]] = Field(description="Metadata, and their values where there are few.")
+    bytes_per_item: list[int] = Field(description="Bytes per item at every length, starting at 1.")
+    suggested_dims: dict[str, int] = Field(description="Shortest length that keeps each share of the neighbours.")
+    fields: dict[str, list[Value]] = Field(description="Metadata fields, with their values if there are few.")
     classes: list[str]
-    large_pictures: bool = Field(description="Whether /api/images has larger pictures than those sent along.")
-    can_encode: bool = Field(description="Whether a picture can be searched by.")
+    large_pictures: bool = Field(description="Whether /api/images has larger pictures than the attached ones.")
+    can_encode: bool = Field(description="Whether searching by picture is possible.")
     upload_bytes: int
     upload_pixels: int
     version: str
 
 
 class QualityOut(BaseModel):
-    """mAP against length, on labelled items of this index."""
+    """mAP by length on labelled items of this index."""
 
     state: Literal["ready", "computing", "unlabelled"]
     metric: str
@@ -114,13 +114,13 @@ class FeatureOut(BaseModel):
     eigenvalue: float | None
     low: float
     high: float
-    counts: list[int] = Field(description="Items in equal steps from low to high.")
+    counts: list[int] = Field(description="Number of items in equal steps from low to high.")
     most: list[ItemOut]
     least: list[ItemOut]
 
 
-class Page(BaseModel):
-    """A stretch of the collection, sorted by one feature."""
+class PageOut(BaseModel):
+    """One page of the collection, sorted by one feature."""
 
     total: int
     offset: int
@@ -128,7 +128,7 @@ class Page(BaseModel):
 
 
 class MapOut(BaseModel):
-    """Places of items by two features: uint16 x, y pairs, little-endian, base64; item numbers count from 0."""
+    """Positions of items on two features: uint16 x, y pairs, little-endian, base64; item numbers start at 0."""
 
     x: int
     y: int
@@ -136,16 +136,16 @@ class MapOut(BaseModel):
     y_range: list[float] = Field(min_length=2, max_length=2)
     count: int
     points: str
-    classes: str | None = Field(description="A byte an item: its label's place in `classes` of /api/about, or 255.")
+    classes: str | None = Field(description="One byte per item: position of its label in `classes`, or 255.")
 
 
-class Items(BaseModel):
-    """Some items."""
+class ItemsOut(BaseModel):
+    """A list of items."""
 
     items: list[ItemOut]
 
 
-class Health(BaseModel):
-    """The service lives."""
+class HealthOut(BaseModel):
+    """Sign that the service is running."""
 
     status: Literal["ok"]

@@ -1,10 +1,9 @@
-"""Who may ask, how much they may send, and what a browser is told about every answer.
+"""Access control, request limits and security headers.
 
-One ASGI layer in front of everything, errors of the application included: every answer has the same headers and is
-counted. Without a token the service answers only requests that name this machine as their host: a page elsewhere whose
-name was pointed at 127.0.0.1 (DNS rebinding) is refused. With a token it is wanted as `Authorization: Bearer ...`, or
-as the cookie that the address `/?token=...` sets. Either way, what a browser sends for a page of another origin is
-refused, as Go's `http.CrossOriginProtection` does it.
+One ASGI layer wraps the whole application, including its error handlers, so that every answer has the same headers and
+is counted. Without a token, the service answers only requests whose Host header names this machine, which defeats DNS
+rebinding. With a token, clients send `Authorization: Bearer ...` or the cookie that `/?token=...` sets. In both cases,
+requests that a browser sends on behalf of another origin are refused, as Go's `http.CrossOriginProtection` does.
 """
 
 from __future__ import annotations
@@ -26,18 +25,18 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from eigenmap.service.incoming import Incoming, too_long
-from eigenmap.service.work import Limits
+from eigenmap.service.scheduling import Limits
 
 _log = logging.getLogger("uvicorn.error")
 
 Count = Callable[[str, int, float], None]
-"""Told route, status and seconds of every answer."""
+"""Called with route, status and seconds of every answer."""
 COOKIE = "eigenmap"
 OPEN_PATHS = frozenset({"/api/health"})
-"""Answered without a token: whether the service lives is no secret."""
+"""Paths answered without a token: that the service is running is no secret."""
 UPLOADS = "/api/search/image"
 CLIENT_GONE = 499
-"""Counted where nobody was left to answer; proxies write the same into their logs."""
+"""Status recorded when the client disconnected before the answer; proxies log the same one."""
 
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _DEFAULT_PORTS = {"http": 80, "https": 443}
@@ -55,7 +54,7 @@ _HEADERS: Mapping[str, str] = {
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host name or address is this machine itself.
+    """Tell whether a host name or address is this machine itself.
 
     >>> is_loopback("localhost"), is_loopback("127.0.0.1"), is_loopback("0.0.0.0")
     (True, True, False)
@@ -69,7 +68,7 @@ def is_loopback(host: str) -> bool:
 
 
 def hostname(header: str) -> str:
-    """The name in a Host header, without the port.
+    """Return the name in a Host header, without the port.
 
     >>> hostname("localhost:8000"), hostname("[::1]:8000")
     ('localhost', '[::1]')
@@ -78,9 +77,9 @@ def hostname(header: str) -> str:
 
 
 def is_foreign(method: str, headers: Headers) -> bool:
-    """Whether a browser says that a page of another origin sent this; links to this service are no such thing.
+    """Tell whether a browser sent this request on behalf of another origin; following a link here is allowed.
 
-    Programs that are no browsers send neither header.
+    Programs other than browsers send neither header.
     """
     site = headers.get("sec-fetch-site")
     if site is not None:
@@ -91,7 +90,7 @@ def is_foreign(method: str, headers: Headers) -> bool:
 
 
 def _is_origin_of(origin: str, host: str) -> bool:
-    """Whether an Origin header names the host and port of a Host header."""
+    """Tell whether an Origin header names the host and port of a Host header."""
     try:
         theirs = urlsplit(origin)
         ours = urlsplit(f"{theirs.scheme}://{host}")
@@ -103,19 +102,19 @@ def _is_origin_of(origin: str, host: str) -> bool:
 
 
 class Guard:
-    """The layer in front of the application."""
+    """ASGI layer in front of the application."""
 
     def __init__(self, app: ASGIApp, limits: Limits, token: str | None, count: Count) -> None:
         self._app = app
         self._count = count
         self._limits = limits
         self._token = token
-        # What the cookie holds is not the token itself: a cookie that leaks opens this service until it restarts.
+        # The cookie does not hold the token itself: a leaked cookie opens this service only until it restarts.
         self._cookie = None if token is None else hmac.new(token.encode(), b"cookie", hashlib.sha256).hexdigest()
         self.active = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer, refuse, or pass on with headers added and the body bounded."""
+        """Answer, refuse, or pass on with headers added and the body limited."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -126,14 +125,14 @@ class Guard:
         if self.active >= self._limits.requests:
             await _refuse(answer.send, 503, "the server is busy; try again soon", {"Retry-After": "1"})
         elif self._token is None and not is_loopback(hostname(headers.get("host", ""))):
-            reason = "this service answers to localhost only; `eigenmap serve --host` changes that"
+            reason = "this service answers to localhost only; use `eigenmap serve --host` to change that"
             await _refuse(answer.send, 421, reason)
         elif is_foreign(scope["method"], headers):
-            await _refuse(answer.send, 403, "this service answers to its own page only, not to pages of other sites")
+            await _refuse(answer.send, 403, "this service answers only its own page, not pages of other sites")
         elif (cookie := self._asked_for_cookie(scope)) is not None:
             await _answer(answer.send, 303, b"", {"Location": "/", "Set-Cookie": cookie})
         elif not self._may(scope, headers):
-            reason = "a token is needed: open /?token=... once"
+            reason = "a token is required: open /?token=... once"
             await _refuse(answer.send, 401, reason, {"WWW-Authenticate": "Bearer"})
         elif incoming.too_long:
             await _refuse(answer.send, 413, too_long(most_bytes))
@@ -141,14 +140,14 @@ class Guard:
             self.active += 1
             try:
                 await self._pass_on(scope, incoming, answer)
-            except asyncio.CancelledError:  # the server stops, and this took too long to be waited for
+            except asyncio.CancelledError:  # the server is stopping and did not wait for this request
                 if not answer.started:
                     await _refuse(answer.send, 503, "the server is stopping", {"Retry-After": "5"})
             finally:
                 self.active -= 1
 
     async def _pass_on(self, scope: Scope, incoming: Incoming, answer: _Answer) -> None:
-        """Let the application answer, as long as there is somebody to answer to."""
+        """Let the application answer while the client is connected."""
         failure: Exception | None = None
         async with anyio.create_task_group() as group:
 
@@ -165,15 +164,15 @@ class Guard:
         if not answer.started and incoming.left:
             answer.count(CLIENT_GONE)
         elif failure is not None and answer.started:
-            raise failure  # the connection is closed: half an answer must not look whole
+            raise failure  # closes the connection: a partial answer must not look complete
         elif isinstance(failure, RecursionError):
-            await _refuse(answer.send, 400, "the request is nested too deeply")
+            await _refuse(answer.send, 400, "the request is too deeply nested")
         elif failure is not None:
-            _log.error("An error while answering %s", scope["path"], exc_info=failure)
-            await _refuse(answer.send, 500, "the server made a mistake; its log says which")
+            _log.error("Error while answering %s", scope["path"], exc_info=failure)
+            await _refuse(answer.send, 500, "internal error; see the server log")
 
     def _asked_for_cookie(self, scope: Scope) -> str | None:
-        """The cookie for a browser that opened `/?token=...` with the right token."""
+        """Return the cookie for a browser that opened `/?token=...` with the right token."""
         if self._token is None or scope["path"] != "/" or not scope["query_string"]:
             return None
         given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
@@ -195,7 +194,7 @@ class Guard:
 
 
 class _Answer:
-    """One answer on its way out: with the headers that all have, counted when it begins."""
+    """One outgoing answer: adds the common headers and is counted when it begins."""
 
     def __init__(self, scope: Scope, incoming: Incoming, send: Send, count: Count, most_dropped: int) -> None:
         self._began = time.perf_counter()
@@ -208,12 +207,12 @@ class _Answer:
         self._lingers = True
 
     def count(self, status: int) -> None:
-        """Count the request under its route."""
+        """Record the request under its route."""
         route = getattr(self._scope.get("route"), "path", "none")
         self._count(route, status, time.perf_counter() - self._began)
 
     async def send(self, message: Message) -> None:
-        """Send a message of the application."""
+        """Send a message from the application."""
         if message["type"] == "http.response.start":
             self._begin(message)
         elif self._lingers and not self._incoming.read and not message.get("more_body", False):
@@ -229,7 +228,7 @@ class _Answer:
             headers.setdefault(name, value)
         headers.setdefault("Cache-Control", "no-store")
         if not self._incoming.read:
-            headers["Connection"] = "close"  # nobody reads the rest of the body
+            headers["Connection"] = "close"  # the rest of the body is not read
             self._lingers = message["status"] != 408
         self.count(message["status"])
 

@@ -1,4 +1,4 @@
-"""Listening: one process, one event loop, a socket that is there before anything is announced."""
+"""HTTP server: one process, one event loop, listening before its address is announced."""
 
 from __future__ import annotations
 
@@ -25,52 +25,52 @@ _LAST_WORDS_SECONDS = 1.0
 _LAST_SECONDS = 9.0
 
 
-def check_address(host: str, token: str | None) -> None:
-    """Refuse to be reachable from elsewhere without a token, or with one that can be guessed."""
+def check_exposure(host: str, token: str | None) -> None:
+    """Refuse to be reachable from other machines without a token, or with one that can be guessed."""
     if token is not None and (len(token) < SHORTEST_TOKEN or not token.isascii() or not token.isprintable()):
-        raise EigenmapError(f"a token has {SHORTEST_TOKEN} characters or more, all of them printable ASCII")
+        raise EigenmapError(f"a token needs at least {SHORTEST_TOKEN} characters, all printable ASCII")
     if token is None and not is_loopback(host):
         raise EigenmapError(
-            f"{host} can be reached from other machines, so that --token is needed; "
+            f"{host} can be reached from other machines, which requires --token; "
             "without --host the page is served to this machine only"
         )
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket at this address; port 0 takes a free one."""
+    """Return a listening socket; port 0 takes a free one."""
     if not 0 <= port <= 65_535:
-        raise EigenmapError(f"a port is a whole number from 0 to 65535, not {port}")
+        raise EigenmapError(f"port must be a whole number from 0 to 65535, not {port}")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         listening = socket.create_server((host.strip("[]"), port), family=family, backlog=2048)
-        # Connections inherit it. Without it an answer of two packets waits 40 ms for the client's acknowledgement.
+        # Accepted connections inherit this. Without it, an answer of two packets waits 40 ms for an acknowledgement.
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return listening
     except socket.gaierror as error:
-        raise EigenmapError(f"{host} is no address of this machine; --host 0.0.0.0 takes all it has") from error
+        raise EigenmapError(f"{host} is not an address of this machine; use --host 0.0.0.0 for all of them") from error
     except OSError as error:
-        # Python appends the address, which is named already.
+        # Python appends the address, which the message already contains.
         reason = (error.strerror or str(error)).partition(" (while")[0]
         option = "--host" if error.errno == errno.EADDRNOTAVAIL else "--port"
-        raise EigenmapError(f"cannot listen on {host}, port {port}: {reason}; {option} names another") from error
+        raise EigenmapError(f"cannot listen on {host}, port {port}: {reason}; use another {option}") from error
 
 
 def url(host: str, listening: socket.socket, token: str | None) -> str:
-    """What to open in a browser."""
+    """Return the address to open in a browser."""
     name = host if is_loopback(host) else socket.gethostname()
     name = f"[{name}]" if ":" in name and not name.startswith("[") else name
     return f"http://{name}:{listening.getsockname()[1]}/" + ("" if token is None else f"?token={token}")
 
 
 def serve(app: FastAPI, listening: socket.socket, ready: Callable[[], None]) -> None:
-    """Answer until SIGINT or SIGTERM; then take no more requests and finish those that were accepted.
+    """Answer until SIGINT or SIGTERM, then finish accepted requests.
 
-    What takes longer than `_GRACE_SECONDS` to finish is given up, and after `_LAST_SECONDS` the process ends whatever
-    a thread of it may be doing: all that this service does is reading.
+    Requests that take longer than `_GRACE_SECONDS` are cancelled. After `_LAST_SECONDS` the process exits even if a
+    thread is still busy, which is safe because the service only reads.
     """
     import uvicorn
 
-    # Odd pictures make Pillow warn; whatever matters becomes an answer.
+    # Odd pictures make Pillow warn; anything that matters becomes an error response.
     warnings.filterwarnings("ignore", module=r"PIL\.")
 
     class Server(uvicorn.Server):
@@ -80,7 +80,7 @@ def serve(app: FastAPI, listening: socket.socket, ready: Callable[[], None]) -> 
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
             await super().shutdown(sockets)
-            if self.server_state.tasks:  # given up: they still say so
+            if self.server_state.tasks:  # cancelled requests still send an answer
                 await asyncio.wait(list(self.server_state.tasks), timeout=_LAST_WORDS_SECONDS)
 
         def handle_exit(self, sig: int, frame: FrameType | None) -> None:

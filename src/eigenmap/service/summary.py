@@ -1,4 +1,4 @@
-"""What the page shows of an index as a whole: facts, lengths, the gallery; computed once for each explorer."""
+"""Summary of an index for the page: facts, lengths and gallery, computed once per explorer."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from itertools import repeat
 from typing import Any
 
 from eigenmap import __version__
-from eigenmap.service.state import Explorer, Item
-from eigenmap.service.work import Limits
+from eigenmap.service.explorer import Explorer, Item
+from eigenmap.service.scheduling import Limits
 
 
 class Summary:
-    """An explorer, and answers about it that do not change."""
+    """An explorer and the answers about it that do not change."""
 
     def __init__(self, explorer: Explorer, limits: Limits) -> None:
         self.explorer = explorer
@@ -55,7 +55,7 @@ class Summary:
         ]
 
     def numbered(self, numbers: Sequence[int], feature: int = 1) -> list[dict[str, Any]]:
-        """Items of the overview, and what they have of a feature."""
+        """Return items of the overview with their value of a feature."""
         view = self.explorer.overview
         values = view.values(numbers, feature)
         return [Item(view.ids[n], view.metadata[n], value).as_json() for n, value in zip(numbers, values, strict=True)]

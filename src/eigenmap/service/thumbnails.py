@@ -1,7 +1,7 @@
-"""Small pictures of the items: stored beside the codes when images are indexed, or read from a folder.
+"""Thumbnails of the items, stored with the index or made from the files of a folder.
 
-A store is one SQLite file in the index, so that adding to it is safe against a kill and reading one picture out of a
-million takes no longer than out of ten.
+They are stored in one SQLite file inside the index: adding survives a kill, and reading one of a million pictures is as
+fast as reading one of ten.
 """
 
 from __future__ import annotations
@@ -25,39 +25,39 @@ from PIL import Image
 from eigenmap.core.errors import EigenmapError
 from eigenmap.data.images.decode import UnreadableImageError, decode_image
 from eigenmap.search.parts import PICTURES, require_own
-from eigenmap.service.inside import opened_inside
+from eigenmap.service.contained_files import opened_inside
 
 FILE = PICTURES
 LARGEST_SIDE = 96
-"""Stored pictures are no larger than this, or than what the model saw."""
+"""Maximum side of stored pictures in pixels; the model's input size if that is smaller."""
 FOLDER_SIDE = 256
-"""Side of pictures that are made from the files of a folder."""
+"""Side of pictures made from the files of a folder."""
 
 LARGEST_FILE = 256 * 2**20
-"""Bytes of a file of a folder that is shown; of larger ones there is the stored picture."""
+"""Maximum size in bytes of a file that is decoded for display; for larger files the stored picture is shown."""
 
 _REMEMBERED = 512
-_LOSSLESS_SIDE = 32  # below it a PNG is as small as a JPEG, and sharp
+_LOSSLESS_SIDE = 32  # up to here a PNG is as small as a JPEG, and sharp
 _TABLE = "CREATE TABLE IF NOT EXISTS thumbnails (id TEXT PRIMARY KEY, image BLOB NOT NULL) WITHOUT ROWID"
 _CHECKSUMS = "CREATE TABLE IF NOT EXISTS checksums (id TEXT PRIMARY KEY, crc32 INTEGER NOT NULL) WITHOUT ROWID"
-"""Read by `eigenmap verify`."""
+"""Checked by `eigenmap verify`."""
 
 
 class Pictures(Protocol):
-    """Where the picture of an item comes from."""
+    """Source of the items' pictures."""
 
     def read(self, name: str) -> bytes | None:
-        """A PNG or JPEG file of the item with this id, None if there is none."""
+        """Return a PNG or JPEG file of the item with this id, or None."""
         ...
 
 
 def media_type(image: bytes) -> str:
-    """What `Pictures.read` returned."""
+    """Return the media type of a picture returned by `Pictures.read`."""
     return "image/png" if image.startswith(b"\x89PNG") else "image/jpeg"
 
 
 def encode(pixels: npt.NDArray[np.uint8]) -> bytes:
-    """A PNG (small) or JPEG file from pixels (channels, side, side)."""
+    """Encode pixels (channels, side, side) as a PNG (small) or JPEG file."""
     grey = pixels.shape[0] == 1
     image = Image.fromarray(pixels[0] if grey else np.ascontiguousarray(pixels.transpose(1, 2, 0)))
     if image.width > LARGEST_SIDE and image.width != FOLDER_SIDE:
@@ -71,14 +71,14 @@ def encode(pixels: npt.NDArray[np.uint8]) -> bytes:
 
 
 def store(path: Path, ids: Iterable[str | int], pixels: Iterable[npt.NDArray[np.uint8]]) -> None:
-    """Add pictures to the store in an index, or replace them; all of them or none.
+    """Add pictures to the store of an index or replace them: all of them or none.
 
     store(Path("photos.index"), images.ids, images.pixels.numpy())
     """
     rows = ((_stored_name(name), encode(each)) for name, each in zip(ids, pixels, strict=True))
-    require_own(path / FILE)  # SQLite would follow a link, and write wherever it leads
+    require_own(path / FILE)  # SQLite would follow a link and write to its target
     with _complaining(path), closing(sqlite3.connect(path / FILE)) as connection, connection:
-        connection.execute("PRAGMA synchronous = EXTRA")  # or a power cut may undo what was acknowledged
+        connection.execute("PRAGMA synchronous = EXTRA")  # otherwise a power cut may undo an acknowledged write
         connection.execute(_TABLE)
         connection.execute(_CHECKSUMS)
         for name, image in rows:
@@ -87,7 +87,7 @@ def store(path: Path, ids: Iterable[str | int], pixels: Iterable[npt.NDArray[np.
 
 
 class StoredPictures:
-    """The pictures that were stored with an index.
+    """Pictures stored with an index.
 
     >>> StoredPictures(Path("no.index")).read("a.jpg") is None
     True
@@ -98,7 +98,7 @@ class StoredPictures:
         self._local = threading.local()  # a connection belongs to the thread that opened it
 
     def read(self, name: str) -> bytes | None:
-        """A PNG or JPEG file of the item with this id, None if there is none."""
+        """Return a PNG or JPEG file of the item with this id, or None."""
         try:
             now = self._file.lstat()
         except OSError:
@@ -111,7 +111,7 @@ class StoredPictures:
         return None if found is None else bytes(found[0])
 
     def _connection(self, file: tuple[int, int]) -> sqlite3.Connection:
-        """A connection to the file that has the name now: an index may be replaced while it is open."""
+        """Return a connection to the file that has the name now, since an index may be replaced while it is open."""
         if getattr(self._local, "file", None) != file:
             if hasattr(self._local, "connection"):
                 self._local.connection.close()
@@ -124,20 +124,20 @@ class StoredPictures:
 class FolderPictures:
     """Pictures made from the files of a folder, for ids that are paths relative to it.
 
-    Nothing that leads out of the folder is followed, nothing but regular files is opened, and what is sent is a new,
-    small picture: never the bytes of a file. A picture is remembered as long as its file stays as it is.
+    Links that lead out of the folder are not followed, only regular files are opened, and the answer is a new, small
+    picture, never the bytes of a file. A picture is cached as long as its file does not change.
     """
 
     def __init__(self, folder: Path, side: int = FOLDER_SIDE) -> None:
         if not folder.is_dir():
-            raise EigenmapError(f"{folder} is no folder; --images names the folder that was indexed")
+            raise EigenmapError(f"{folder} is not a folder; --images takes the folder that was indexed")
         self._folder = folder
         self._side = side
         self._remembered: OrderedDict[tuple[str, int, int, int, int], bytes | None] = OrderedDict()
         self._lock = threading.Lock()
 
     def read(self, name: str) -> bytes | None:
-        """A PNG or JPEG file of the item with this id, None if there is none."""
+        """Return a PNG or JPEG file of the item with this id, or None."""
         try:
             with opened_inside(self._folder, name) as descriptor:
                 now = os.fstat(descriptor)
@@ -147,7 +147,7 @@ class FolderPictures:
                         self._remembered.move_to_end(state)
                         return self._remembered[state]
                 content = _content(descriptor, now.st_size)
-        except (OSError, ValueError):  # not there, not inside, no regular file, or no name that a file can have
+        except (OSError, ValueError):  # missing, outside the folder, not a regular file, or not a valid file name
             return None
         picture = None if content is None else self._made(content)
         with self._lock:
@@ -164,7 +164,7 @@ class FolderPictures:
 
 
 def _content(descriptor: int, size: int) -> bytes | None:
-    """All bytes of a file, None if it is too large to be read for a picture."""
+    """Return all bytes of a file, or None if it is too large to decode for display."""
     if size > LARGEST_FILE:
         return None
     with os.fdopen(descriptor, "rb", closefd=False) as file:
@@ -172,14 +172,14 @@ def _content(descriptor: int, size: int) -> bytes | None:
 
 
 def _reader(file: Path) -> sqlite3.Connection:
-    """A connection for reading, which can also undo what a killed writer left half-done; else nobody could read."""
+    """Open a connection for reading that can also roll back what a killed writer left behind."""
     connection = sqlite3.connect(f"{file.resolve().as_uri()}?mode=rw", uri=True)
     connection.execute("PRAGMA query_only = ON")
     return connection
 
 
 def _stored_name(name: str | int) -> str:
-    """SQLite holds UTF-8 only, and a file name may be anything."""
+    """Escape a file name, which may be any bytes, as UTF-8 for SQLite."""
     return str(name).encode("utf-8", "surrogatepass").decode("utf-8", "backslashreplace")
 
 

@@ -1,11 +1,11 @@
 """Training: the loop, its optimizers, checkpoints, metrics and health checks."""
 
-from eigenmap.training.budget import budget_in_words, measure_step, steps_for_budget
 from eigenmap.training.config import TrainingConfig
 from eigenmap.training.health import CollapseError, DivergedError
 from eigenmap.training.launch import start
 from eigenmap.training.loop import TrainingResult, train
-from eigenmap.training.progress import show
+from eigenmap.training.progress import progress_display
+from eigenmap.training.time_budget import budget_in_words, measure_step, steps_for_budget
 
 __all__ = [
     "CollapseError",
@@ -14,7 +14,7 @@ __all__ = [
     "TrainingResult",
     "budget_in_words",
     "measure_step",
-    "show",
+    "progress_display",
     "start",
     "steps_for_budget",
     "train",

@@ -10,12 +10,11 @@ one. The chain rule still divides: with codes psi_c = network(x_c) of the chunks
    chunk;
 3. chunk by chunk the codes of the others once more, with a graph, and backward from dL/dpsi_c.
 
-Step 3 sees the same inputs and the same random numbers (dropout) as step 1, so value and gradient are those of the
-undivided batch. The exception is BatchNorm, which in both passes uses the statistics of its chunk; its running
-averages are updated once a step, with the mean of the chunks' statistics. The price is one more forward pass of all
-chunks but one.
-The same idea for two-tower retrieval: Gao et al., "Scaling deep contrastive learning batch size under memory limited
-setup", 2021.
+Step 3 uses the same inputs and random numbers (dropout) as step 1, so value and gradient are those of the undivided
+batch. The exception is BatchNorm, which uses the statistics of its chunk in both passes; its running averages are
+updated once per step, with the mean of the chunks' statistics. The cost is a second forward pass of all chunks but one.
+Gao et al., "Scaling deep contrastive learning batch size under memory limited setup", 2021, use the same idea for
+two-tower retrieval.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
 
 
 def backward_in_chunks(learner: Learner, step: int, batch: Batch, chunks: int) -> Tensor:
-    """Add the gradient of the objective on `batch` to the learner's parameters; returns the objective, detached."""
+    """Add the gradient of the objective on `batch` to the learner's parameters; return the objective, detached."""
     if chunks > min(len(batch.x), len(batch.x_plus)):
         raise EigenmapError(f"accumulate is {chunks}, but a batch has only {len(batch.x)} items; use fewer chunks.")
     *others, last = zip(batch.x.tensor_split(chunks), batch.x_plus.tensor_split(chunks), strict=True)
@@ -59,14 +58,14 @@ def backward_in_chunks(learner: Learner, step: int, batch: Batch, chunks: int) -
 
     with averages.frozen():
         for chunk, (views, slope) in enumerate(zip(others, slopes_of_others, strict=True)):
-            # Processes exchange their gradients once, at the end.
+            # Processes exchange gradients only once, at the end.
             with fabric.no_backward_sync(module, enabled=chunk < len(others) - 1):
                 fabric.backward(torch.cat(learner.codes(step, *views, chunk)), torch.cat(slope))
     return loss.detach()
 
 
 class RunningAverages:
-    """The running averages of a network's BatchNorm layers, updated once for many forward passes."""
+    """Running averages of a network's BatchNorm layers, updated once for several forward passes."""
 
     def __init__(self, network: nn.Module) -> None:
         self.norms: list[_BatchNorm] = []
@@ -79,11 +78,11 @@ class RunningAverages:
 
     @contextmanager
     def collecting(self) -> Iterator[None]:
-        """Inside, call `collect` after each forward pass; on leaving, one update with the mean of what was seen."""
+        """Context in which `collect` is called after each forward pass; on exit, update once with the mean."""
         before = self._now()
         self.sums = [torch.zeros_like(statistics) for statistics in before]
         self.passes = 0
-        with self._momentum(1.0):  # the "running average" is then what the last forward pass saw
+        with self._momentum(1.0):  # the "running average" is then that of the last forward pass
             yield
         for norm, old, total, (mean, var, count) in zip(self.norms, before, self.sums, self.averages, strict=True):
             count += 1
@@ -93,13 +92,13 @@ class RunningAverages:
             var.copy_(new[1])
 
     def collect(self) -> None:
-        """Take in what the last forward pass saw."""
+        """Record the statistics of the last forward pass."""
         self.passes += 1
         self.sums = [total + seen for total, seen in zip(self.sums, self._now(), strict=True)]
 
     @contextmanager
     def frozen(self) -> Iterator[None]:
-        """Inside, forward passes in training mode leave the running averages as they are."""
+        """Context in which forward passes in training mode leave the running averages unchanged."""
         with self._momentum(0.0):
             yield
 

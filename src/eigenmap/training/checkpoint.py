@@ -1,4 +1,4 @@
-"""One file that holds a run: written whole or not at all, read without executing anything, refused if it differs."""
+"""Checkpoints: one file per run, written atomically, read without executing code, refused if settings differ."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from torch import Tensor
 
 from eigenmap.core.arguments import is_number
 from eigenmap.core.errors import EigenmapError
-from eigenmap.core.files import whole
+from eigenmap.core.files import atomic_path
 from eigenmap.training.config import Setting
 
-FORMAT = 1
+CHECKPOINT_FORMAT = 1
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """The state of a run after `step` steps.
+    """State of a run after `step` steps.
 
-    No state of random generators is needed: batches and random numbers are functions of the step (see `loop.py`).
+    No random-generator state is needed: batches and random numbers are functions of the step (see `loop.py`).
     """
 
     step: int
@@ -35,7 +35,7 @@ class Checkpoint:
     optimizer: dict[str, Any]
 
     def require(self, settings: Mapping[str, Setting], path: Path) -> None:
-        """Raise an error that names the settings which differ from those this checkpoint was made with."""
+        """Raise an error that names the settings that differ from those of this checkpoint."""
         names = sorted({*self.settings, *settings})
         missing = "not set"
         different = [
@@ -45,34 +45,34 @@ class Checkpoint:
         ]
         if different:
             raise EigenmapError(
-                f"{path} cannot be resumed: {'; '.join(different)}. Use the old settings, or start anew with --force."
+                f"{path} cannot be resumed: {'; '.join(different)}. Use the old settings, or start over with --force."
             )
 
 
 def save(checkpoint: Checkpoint, path: Path) -> None:
-    """Write the file durably: a kill or a power cut at any moment leaves the old or the new one."""
+    """Write the file durably: a kill or power cut leaves either the old or the new one."""
     state = {field.name: getattr(checkpoint, field.name) for field in fields(checkpoint)}
     state["settings"] = {name: _plain(value) for name, value in checkpoint.settings.items()}
     try:
-        with whole(path) as partial, partial.open("wb") as file:
-            torch.save({"format": FORMAT, **state}, file)
+        with atomic_path(path) as partial, partial.open("wb") as file:
+            torch.save({"format": CHECKPOINT_FORMAT, **state}, file)
     except (OSError, RuntimeError) as error:  # torch reports a full disk as a RuntimeError
         reason = (isinstance(error, OSError) and error.strerror) or "is the disk full?"
         raise EigenmapError(
-            f"the checkpoint {path} could not be written ({reason}); an earlier one there is intact."
+            f"the checkpoint {path} could not be written ({reason}); the previous one is intact."
         ) from error
 
 
 def load(path: Path) -> Checkpoint:
-    """Read a checkpoint onto the CPU; every byte is checked first, and nothing in it is executed.
+    """Read a checkpoint onto the CPU; every byte is verified first, and nothing in it is executed.
 
     load(Path("runs/mine/checkpoint.pt")).settings["steps"]
     """
     if not path.is_file():
-        raise EigenmapError(f"there is no checkpoint {path}.")
+        raise EigenmapError(f"no checkpoint at {path}.")
     try:
         with zipfile.ZipFile(path) as archive:
-            damaged = archive.testzip()  # torch.load itself would read flipped bits as weights
+            damaged = archive.testzip()  # torch.load would read flipped bits as weights
         if damaged is not None:
             raise zipfile.BadZipFile(f"{damaged} fails its checksum")
         state = torch.load(path, map_location="cpu", weights_only=True)
@@ -81,36 +81,36 @@ def load(path: Path) -> Checkpoint:
     except MemoryError:
         raise
     except Exception as error:  # a damaged file can fail anywhere inside the reader
-        # What torch itself says is left out: it advises to open the file in a way that can execute it.
-        raise EigenmapError(f"the checkpoint {path} is damaged ({_reason(error)}); start anew with --force.") from error
+        # torch's own message is omitted: it suggests opening the file in a way that can execute code.
+        raise EigenmapError(f"the checkpoint {path} is damaged ({_reason(error)}); start over with --force.") from error
     return _checked(state, path)
 
 
 def _reason(error: Exception) -> str:
     if isinstance(error, zipfile.BadZipFile):
-        return "it is cut short, or its bytes have changed"
+        return "it is truncated or corrupt"
     if isinstance(error, UnpicklingError):
-        return "it holds something other than tensors and numbers"
-    return "it cannot be read to its end"
+        return "it contains something other than tensors and numbers"
+    return "it cannot be read completely"
 
 
 def _checked(state: Any, path: Path) -> Checkpoint:
-    """The checkpoint, if all that is in it is of the kind that `save` writes."""
+    """Return the checkpoint if all of its parts have the types that `save` writes."""
     if not isinstance(state, dict) or "format" not in state:
-        raise EigenmapError(f"the checkpoint {path} is damaged (it holds something else); start anew with --force.")
-    if type(state["format"]) is not int or state["format"] != FORMAT:
-        raise EigenmapError(f"the checkpoint {path} has another format version; start anew with --force.")
+        raise EigenmapError(f"the checkpoint {path} is damaged (unexpected content); start over with --force.")
+    if type(state["format"]) is not int or state["format"] != CHECKPOINT_FORMAT:
+        raise EigenmapError(f"the checkpoint {path} has another format version; start over with --force.")
     wrong = [name for name, holds in _KINDS.items() if name not in state or not holds(state[name])]
     wrong += [str(name)[:40] for name in state if name != "format" and name not in _KINDS]
     if wrong:
         raise EigenmapError(
-            f"the checkpoint {path} is damaged ({', '.join(wrong)} cannot be used); start anew with --force."
+            f"the checkpoint {path} is damaged ({', '.join(wrong)} cannot be used); start over with --force."
         )
     return Checkpoint(**{name: state[name] for name in _KINDS})
 
 
 def _is_state(value: Any) -> bool:
-    """Whether this is a state by name; whether it fits is seen when it is loaded."""
+    """Tell whether this is a state dictionary; loading it shows whether it fits."""
     return isinstance(value, Mapping) and all(isinstance(name, str) for name in value)
 
 
@@ -127,10 +127,10 @@ _KINDS: dict[str, Callable[[Any], bool]] = {
     "objective": _is_state,
     "optimizer": lambda value: isinstance(value, dict),
 }
-"""What the parts of a checkpoint are."""
+"""Expected type of each part of a checkpoint."""
 
 
 def _plain(value: Any) -> Setting:
-    """A number of numpy as Python's own, the only kind that loads without executing anything."""
+    """Convert a NumPy number to Python's, the only kind that loads without executing code."""
     plain: Setting = value.item() if hasattr(value, "item") else value
     return plain

@@ -1,4 +1,4 @@
-"""Everything that can be set about a training run, checked before anything is computed."""
+"""Training configuration, validated before anything is computed."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from eigenmap.core.arguments import is_number, seed_number, whole_number
 from eigenmap.core.errors import EigenmapError
 
 Optimizer = Literal["adamw", "sgd", "lars"]
-Precision = Literal["32-true", "bf16-mixed"]
+TrainingPrecision = Literal["32-true", "bf16-mixed"]
 Accelerator = Literal["auto", "cpu", "cuda"]
 Setting = str | int | float | bool | None
 
 RESUME_ANYHOW = {"resume": "with any value"}
-"""Metadata of a field that does not change what a step computes: a run may be resumed with another value (another
-number of processes or another device changes its rounding)."""
+"""Metadata of a field that does not change what a step computes, so that a run may be resumed with another value
+(another number of processes or another device changes the rounding)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Optimisation:
-    """Settings that a recipe hands on to the training loop as they are; declared here and nowhere else."""
+    """Settings that recipes pass unchanged to the training loop; declared only here."""
 
     optimizer: Optimizer = "adamw"
     lr: float = 2e-3
@@ -29,18 +29,18 @@ class Optimisation:
     final_lr_fraction: float = 0.001
     clip_norm: float | None = None
     projector_lr_scale: float = 1.0
-    precision: Precision = "32-true"
+    precision: TrainingPrecision = "32-true"
 
 
 @dataclass(frozen=True)
 class TrainingConfig(Optimisation):
-    """How to train; the defaults are the small-CNN recipe of the catalogue demo.
+    """Training settings; the defaults are the small-CNN recipe of the catalogue demo.
 
-    The rate of step s is `lr` times `optim.schedule`: linear warm-up over `warmup_steps`, then a cosine down to
-    `final_lr_fraction`; the projector's is multiplied by `projector_lr_scale` as well. One-dimensional parameters
-    (biases, norms) never decay. `momentum` is that of SGD and LARS. A gradient longer than `clip_norm` is cut to that
-    norm; 0 or None leaves all of them. `accumulate` divides every batch into so many chunks without changing the
-    objective (see `accumulate.py`).
+    The learning rate at step s is `lr` times `optim.schedule`: linear warm-up over `warmup_steps`, then cosine decay to
+    `final_lr_fraction`; for the projector it is also multiplied by `projector_lr_scale`. One-dimensional parameters
+    (biases, norms) have no weight decay. `momentum` applies to SGD and LARS. Gradients with a norm above `clip_norm`
+    are clipped to it; 0 or None disables clipping. `accumulate` divides every batch into that many chunks without
+    changing the objective (see `accumulate.py`).
 
         TrainingConfig(steps=1000, optimizer="sgd", lr=0.3, warmup_steps=50, clip_norm=1.0)
     """
@@ -69,7 +69,7 @@ class TrainingConfig(Optimisation):
         _require(self.weight_decay >= 0, "weight_decay", self.weight_decay, "0 or more")
         for name, allowed in (
             ("optimizer", Optimizer),
-            ("precision", Precision),
+            ("precision", TrainingPrecision),
             ("accelerator", Accelerator),
         ):
             choices = get_args(allowed)
@@ -85,19 +85,19 @@ class TrainingConfig(Optimisation):
         )
 
     def trajectory(self) -> dict[str, Setting]:
-        """The settings that decide what is computed: a checkpoint resumes only under the same ones."""
+        """Return the settings that determine the computation: a checkpoint resumes only if they are equal."""
         return {each.name: getattr(self, each.name) for each in fields(self) if each.metadata != RESUME_ANYHOW}
 
     def is_check(self, step: int) -> bool:
-        """Whether the held-out pairs are looked at after this many steps."""
+        """Tell whether the held-out pairs are checked after this many steps."""
         return step % self.check_every == 0 or step == self.steps
 
     def is_checkpoint(self, step: int) -> bool:
-        """Whether a checkpoint is written after this many steps."""
+        """Tell whether a checkpoint is written after this many steps."""
         return step % self.checkpoint_every == 0 or step == self.steps
 
     def is_record(self, step: int) -> bool:
-        """Whether a line of metrics is written; always at a checkpoint, so that resuming needs no half-open line."""
+        """Tell whether metrics are written; always at a checkpoint, so that resuming starts on a complete line."""
         return step % self.log_every == 0 or self.is_check(step) or self.is_checkpoint(step)
 
 

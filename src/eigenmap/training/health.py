@@ -1,15 +1,15 @@
-r"""Is the network still learning features? Measured on held-out pairs while it trains.
+r"""Health checks: effective rank and spectrum on held-out pairs during training.
 
 Effective rank (Roy & Vetterli, 2007) of the held-out codes (rows of unit norm, since codes are compared by cosine),
 with p the eigenvalues of their centred covariance divided by their sum:
 
     rank = exp(-sum_j p_j log p_j)
 
-k for k uncorrelated features of equal variance, 1 when all features say the same, 0 when the output is constant.
-Beside it the spectrum: Rayleigh quotients mu_j = E[v_j(x) v_j(x+)] / E[v_j^2] along the leading principal directions
-v_j of the same codes. Directions and not features, since most objectives leave the features in no order; principal
-ones, since these are chosen by variance alone, not by agreement, so that nothing is flattered. `spectrum` computes the
-proper eigenvalues after training.
+It is k for k uncorrelated features of equal variance, 1 if all features are copies of one, and 0 if the output is
+constant. The spectrum is given by Rayleigh quotients mu_j = E[v_j(x) v_j(x+)] / E[v_j^2] along the leading principal
+directions v_j of the same codes. Directions rather than features, because most objectives do not order their features;
+principal ones, because these are chosen by variance and not by agreement, so that the estimate is not biased upwards.
+`spectrum` computes the actual eigenvalues after training.
 """
 
 from __future__ import annotations
@@ -24,32 +24,32 @@ from torch import Tensor, nn
 from eigenmap.core.batch import Batch
 from eigenmap.core.errors import EigenmapError
 from eigenmap.core.pairing import Pairing
-from eigenmap.spectrum import unit_rows
+from eigenmap.spectrum import unit_rms_rows
 from eigenmap.training.config import TrainingConfig
 from eigenmap.training.metrics import Record
 
-HeldOut = tuple[Tensor, Tensor] | Batch | Callable[[], Iterable[Batch]]
-"""Held-out pairs: two tensors, one batch, or a function that gives batches (the same ones every time it is called)."""
+HeldOutPairs = tuple[Tensor, Tensor] | Batch | Callable[[], Iterable[Batch]]
+"""Held-out pairs: two tensors, one batch, or a function that returns batches (the same ones at every call)."""
 
 PAIRS = 1024
-"""At most so many pairs are used: the check then costs at most a symmetric eigenproblem of size 2,048."""
+"""Maximum number of pairs used, which limits a check to a symmetric eigenproblem of size 2,048."""
 LEADING = 8
 ROUNDS = 12
-"""Of orthogonal iteration: what it has not told apart by then has nearly the same variance; either order is right."""
+"""Orthogonal iterations; directions not separated by then have nearly equal variance, and either order is right."""
 PATIENCE = 3
 
 
 class CollapseError(EigenmapError):
-    """The features of the network have become copies of each other."""
+    """Raised when the features of the network have become copies of each other."""
 
 
 class DivergedError(EigenmapError):
-    """The loss, the gradient or the codes are no longer finite."""
+    """Raised when the loss, the gradient or the codes are no longer finite."""
 
 
 @dataclass(frozen=True)
 class Health:
-    """What a check finds: the effective rank, of how many features, and the leading part of the spectrum."""
+    """Result of a check: effective rank, number of features, and the leading part of the spectrum."""
 
     effective_rank: float
     n_components: int
@@ -57,8 +57,8 @@ class Health:
 
 
 @torch.no_grad()
-def measure(network: nn.Module, held_out: HeldOut, rows: int = 256) -> Health:
-    """Health of `network` in evaluation mode on held-out pairs, `rows` items at a time; its mode is restored."""
+def measure(network: nn.Module, held_out: HeldOutPairs, rows: int = 256) -> Health:
+    """Measure `network` in evaluation mode on held-out pairs, `rows` items at a time; its mode is restored."""
     batches = held_out() if callable(held_out) else [Batch(*held_out)]
     was_training = network.training
     network.eval()
@@ -71,19 +71,21 @@ def measure(network: nn.Module, held_out: HeldOut, rows: int = 256) -> Health:
             break
     network.train(was_training)
     if not codes:
-        raise EigenmapError("there are no held-out pairs to check the network on; leave held_out away or give some.")
+        raise EigenmapError("there are no held-out pairs to check the network on; omit held_out or give some.")
     joined = torch.cat([psi for part in codes for psi in (part.x, part.x_plus)])
     if not bool(joined.isfinite().all()):
         raise DivergedError("the network's output on held-out pairs is not finite; try a smaller lr or clip_norm=1.")
-    joined = unit_rows(joined)
+    joined = unit_rms_rows(joined)
     axes = principal_axes(joined)
-    along = [Batch(unit_rows(psi) @ axes, unit_rows(psi_plus) @ axes, kernel) for psi, psi_plus, kernel in codes]
+    along = [
+        Batch(unit_rms_rows(psi) @ axes, unit_rms_rows(psi_plus) @ axes, kernel) for psi, psi_plus, kernel in codes
+    ]
     quotients = rayleigh_quotients(along, mean=joined.mean(dim=0) @ axes)
     return Health(effective_rank(joined), joined.shape[1], quotients)
 
 
 def effective_rank(codes: Tensor) -> float:
-    """Exponential of the entropy of the covariance's normalised eigenvalues; at most 2,048 rows are looked at.
+    """Return the exponential of the entropy of the covariance's normalised eigenvalues, from at most 2,048 rows.
 
     >>> round(effective_rank(torch.eye(4).repeat(100, 1)), 6)
     3.0
@@ -91,19 +93,19 @@ def effective_rank(codes: Tensor) -> float:
     codes = codes[: 2 * PAIRS].double()
     second_moment = codes.square().sum()
     codes = codes - codes.mean(dim=0)
-    # The Gram matrix of the rows has the same non-zero eigenvalues as that of the columns: take the smaller one.
+    # The Gram matrices of rows and columns have the same non-zero eigenvalues: take the smaller one.
     gram = codes @ codes.T if len(codes) < codes.shape[1] else codes.T @ codes
     total = gram.trace()
-    if total <= 1e-12 * second_moment:  # float32 rounding of a constant, which would look like noise of full rank
+    if total <= 1e-12 * second_moment:  # float32 rounding of a constant would look like noise of full rank
         return 0.0
     p = torch.linalg.eigvalsh(gram / total).clamp(min=0)
     return float(torch.special.entr(p).sum().exp())
 
 
 def principal_axes(codes: Tensor, count: int = LEADING) -> Tensor:
-    """Orthonormal directions (k, count) of the largest variance, the largest first, by orthogonal iteration.
+    """Return orthonormal directions (k, count) of largest variance, in descending order, by orthogonal iteration.
 
-    A few products with the codes, where an eigenproblem would cost more than the step it looks at.
+    This takes a few products with the codes; a full eigenproblem would cost more than a training step.
     """
     codes = codes - codes.mean(dim=0)
     axes = codes[:count].T
@@ -114,7 +116,7 @@ def principal_axes(codes: Tensor, count: int = LEADING) -> Tensor:
 
 
 def rayleigh_quotients(codes: Sequence[Batch], mean: Tensor) -> list[float]:
-    """E[psi_j(x) psi_j(x+)] / E[psi_j^2] of every column, centred at `mean`; 0 for a constant one."""
+    """Return E[psi_j(x) psi_j(x+)] / E[psi_j^2] for every column, centred at `mean`; 0 for a constant one."""
     shared, variance, pairs, rows = torch.zeros_like(mean), torch.zeros_like(mean), 0, 0
     for psi, psi_plus, kernel in codes:
         psi, psi_plus = psi - mean, psi_plus - mean
@@ -132,11 +134,12 @@ def rayleigh_quotients(codes: Sequence[Batch], mean: Tensor) -> list[float]:
 
 
 def lowest_rank(n_components: int) -> float:
-    """The effective rank under which a network counts as collapsed: 2, whatever the number of features.
+    """Return the effective rank below which a network counts as collapsed: 2 for all but few features.
 
-    A share of the features would not do: objectives that order their features put nearly all variance into the first,
-    and healthy networks of 2,048 features were seen with an effective rank below 20. A healthy network of few features
-    can have a rank below 2 (one of two features always has), so up to 21 features the limit grows linearly from 1.
+    A share of the number of features would not work: ordered objectives put nearly all variance into the first
+    features, and healthy networks of 2,048 features were observed with an effective rank below 20. A healthy network of
+    few features can have a rank below 2 (with two features it always does), so up to 21 features the limit grows
+    linearly from 1.
 
         >>> [lowest_rank(k) for k in (1, 2, 11, 128, 8192)]
         [1.0, 1.05, 1.5, 2.0, 2.0]
@@ -145,7 +148,7 @@ def lowest_rank(n_components: int) -> float:
 
 
 def require_finite(record: Record, config: TrainingConfig) -> None:
-    """Stop a run whose loss or gradient is no longer a number."""
+    """Stop a run whose loss or gradient is no longer finite."""
     if math.isfinite(record["loss"]) and math.isfinite(record["gradient_norm"]):
         return
     clip = f"clip_norm={config.clip_norm / 10:g}" if config.clip_norm else "clip_norm=1"
@@ -156,7 +159,7 @@ def require_finite(record: Record, config: TrainingConfig) -> None:
 
 
 def require_features(history: Sequence[Record], config: TrainingConfig) -> None:
-    """Stop a run whose held-out effective rank stayed too low over the last checks after the warm-up."""
+    """Stop a run whose held-out effective rank stayed too low in the last checks after warm-up."""
     checks = [r for r in history if "effective_rank" in r and r["step"] > config.warmup_steps][-PATIENCE:]
     if len(checks) < PATIENCE:
         return

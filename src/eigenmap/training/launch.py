@@ -1,4 +1,4 @@
-"""Where a run takes place: devices, processes and precision, by Lightning Fabric."""
+"""Devices, processes and precision of a run, by Lightning Fabric."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ if TYPE_CHECKING:
 
 
 def start(config: TrainingConfig) -> Fabric:
-    """The place to train in, with its processes running.
+    """Start the processes of a run and return their Fabric.
 
-    Whoever builds a relation learns from it which part of each batch is theirs:
+    Relations learn from it which part of each batch is theirs:
 
         fabric = start(config)
         relation = ImagePairs(..., rank=fabric.global_rank, world_size=fabric.world_size, device=fabric.device)
         train(network, relation, objective, config, fabric=fabric)
 
-    Under `torchrun` the processes are those that it started, on any number of machines; otherwise `config.devices`
-    processes on this one (Fabric starts the same command again for each further one).
+    Under `torchrun` the processes are those that it started, on any number of machines. Otherwise `config.devices`
+    processes run on this machine (Fabric starts the same command once more for each further one).
     """
     on_gpu = torch.cuda.is_available() if config.accelerator == "auto" else config.accelerator == "cuda"
     if on_gpu and not torch.cuda.is_available():
-        raise EigenmapError('A GPU is asked for, but torch sees none; use device="cpu".')
+        raise EigenmapError('A GPU was requested, but torch finds none; use device="cpu".')
     nodes, devices = 1, config.devices
     if torch.distributed.is_torchelastic_launched():
         devices = int(os.environ["LOCAL_WORLD_SIZE"])
         nodes = int(os.environ["WORLD_SIZE"]) // devices
     if on_gpu and devices > torch.cuda.device_count():
-        raise EigenmapError(f"{devices} devices were asked for, but torch sees {torch.cuda.device_count()}.")
+        raise EigenmapError(f"{devices} devices were requested, but torch finds {torch.cuda.device_count()}.")
     fabric: Fabric = _fabric_class()(
         accelerator="cuda" if on_gpu else "cpu",
         devices=devices,
@@ -71,17 +71,17 @@ def alone() -> Fabric:
 
 
 def leave() -> None:
-    """Take leave of the other processes: one that just ends may be aborted while its threads still wait for them."""
+    """Wait for the other processes: one that exits early may be aborted while its threads still wait for them."""
     if torch.distributed.is_initialized():
         torch.distributed.destroy_process_group()
 
 
 STEPS_THAT_PAY = 10_000
-"""Compiling takes most of a minute and saves a few milliseconds a step."""
+"""Minimum number of steps for compiling, which takes most of a minute and saves a few milliseconds per step."""
 
 
 def pays_to_compile(accelerator: Accelerator, steps: int) -> bool:
-    """Whether so many steps are faster compiled: on a GPU, with Triton and the C compiler that Triton calls."""
+    """Tell whether compiling pays off: on a GPU, with Triton and the C compiler that it needs, for enough steps."""
     on_gpu = accelerator != "cpu" and torch.cuda.is_available()
     compiler = next(filter(shutil.which, (os.environ.get("CC", "cc"), "gcc", "clang")), None)
     return (
@@ -90,10 +90,10 @@ def pays_to_compile(accelerator: Accelerator, steps: int) -> bool:
 
 
 def _fabric_class() -> Any:
-    """Fabric comes as a package of its own or inside the larger `lightning`."""
+    """Import Fabric, which comes as its own package or as part of `lightning`."""
     for package, module in (("lightning_fabric", "lightning_fabric"), ("lightning", "lightning.fabric")):
         if importlib.util.find_spec(package) is not None:
             fabric = importlib.import_module(module)
-            logging.getLogger(module).setLevel(logging.WARNING)  # it announces what was asked for
+            logging.getLogger(module).setLevel(logging.WARNING)  # silences announcements of the requested settings
             return fabric.Fabric
     raise EigenmapError("training needs Lightning Fabric: pip install lightning-fabric.")

@@ -1,4 +1,4 @@
-r"""The training loop.
+r"""Training loop.
 
     for step in range(steps):
         x, x_plus, kernel = relation.batch(step)
@@ -9,15 +9,15 @@ r"""The training loop.
 The rest of this file is bookkeeping: metrics, checks on held-out pairs, checkpoints.
 
 A step is a function of the weights, the optimizer's state and the step's number, and of nothing else: the relation
-makes the batch from the number, and random numbers inside the network (dropout) are seeded by it. So a run that was
-killed continues from its last checkpoint as if nothing had happened, to the bit on a CPU, and checks change nothing.
+makes the batch from the number, which also seeds random numbers inside the network (dropout). A killed run therefore
+continues from its last checkpoint as if nothing had happened, bit for bit on a CPU, and checks change nothing.
 
-With several processes each has its part of the batch. Objectives are functions of the *whole* batch; the gradients
-that the processes average are the gradients of that. On GPUs BatchNorm too uses the whole batch (torch has no such
-layer for CPUs: there each process normalises its own part).
+With several processes, each has a part of the batch. Objectives are functions of the *whole* batch, and the processes
+average the gradients of that. On GPUs, BatchNorm uses the whole batch too (torch has no such layer for CPUs, where each
+process normalises its own part).
 
-On a GPU the host never waits for the device inside a step: losses add up there and are read when a line of metrics
-is due.
+On a GPU, the host never waits for the device inside a step: losses accumulate there and are read when metrics are
+written.
 """
 
 from __future__ import annotations
@@ -48,15 +48,15 @@ Monitor = Callable[[nn.Module, int], Mapping[str, float]]
 
 
 class Relation(Protocol):
-    """Where batches come from: `batch(step)` gives the same one, on the right device, whenever it is asked."""
+    """Source of batches: `batch(step)` returns the same one, on the right device, whenever it is called."""
 
     def batch(self, step: int) -> Batch:
-        """The part of a step's batch that falls to this process."""
+        """Return this process's part of a step's batch."""
 
 
 @dataclass(frozen=True)
 class TrainingResult:
-    """What a run did: its steps, its seconds (all resumed parts together) and every line of metrics."""
+    """Result of a run: number of steps, seconds (including all resumed parts) and every line of metrics."""
 
     steps: int
     seconds: float
@@ -64,7 +64,7 @@ class TrainingResult:
 
 
 class Learner:
-    """A network, its objective and its optimizer on their device: all that a step touches."""
+    """A network, its objective and its optimizer on their device: everything that a step changes."""
 
     def __init__(self, fabric: Fabric, network: nn.Module, objective: nn.Module, config: TrainingConfig) -> None:
         if fabric.world_size > 1 and fabric.device.type == "cuda":
@@ -73,19 +73,19 @@ class Learner:
             network = network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.fabric, self.config = fabric, config
         self.network = network.train()
-        # One process that passes its batch through whole can replay the network as a CUDA graph: two launches a step.
+        # A single process with undivided batches can replay the network as a CUDA graph: two launches per step.
         self.graphs = config.compile and config.accumulate == 1 and _alone_on_gpu(fabric)
         mode = "reduce-overhead" if self.graphs else "default"
-        # `module` is the same network as Fabric runs it: compiled, in mixed precision, on several processes.
+        # `module` is the same network as run by Fabric: compiled, in mixed precision, distributed.
         runner = cast(nn.Module, torch.compile(network, mode=mode)) if config.compile else network
         objective = objective.to(fabric.device)
-        # Fused, the objective's dozens of small operations cost the host less time than the device.
+        # Fusing the objective's dozens of small operations keeps the host faster than the device.
         fuse = self.graphs and getattr(objective, "fusible", False)
         self.objective = cast(nn.Module, torch.compile(objective, dynamic=False)) if fuse else objective
         self.module, self.optimizer = fabric.setup(runner, build_optimizer(network, config))
 
     def step(self, step: int, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Take one step; the loss and the norm of the gradient stay on the device."""
+        """Take one step; loss and gradient norm stay on the device."""
         config = self.config
         self.optimizer.zero_grad()
         if config.accumulate == 1:
@@ -99,7 +99,7 @@ class Learner:
         return loss.detach(), norm
 
     def codes(self, step: int, x: Tensor, x_plus: Tensor, chunk: int = 0) -> tuple[Tensor, Tensor]:
-        """Codes of both views from one forward pass, with the random numbers of this step, chunk and process."""
+        """Return codes of both views from one forward pass, with the random numbers of this step, chunk and process."""
         self._seed(step, 1 + chunk * self.fabric.world_size + self.fabric.global_rank)
         views = torch.cat([x, x_plus])
         if self.config.channels_last and views.ndim == 4:
@@ -110,7 +110,7 @@ class Learner:
         return psi[: len(x)], psi[len(x) :]
 
     def loss(self, step: int, psi: Tensor, psi_plus: Tensor, kernel: Tensor | None) -> Tensor:
-        """The objective, with random numbers that are the same on all processes and for all chunks."""
+        """Return the objective, with random numbers that are equal on all processes and for all chunks."""
         self._seed(step, 0)
         loss: Tensor = self.objective(psi, psi_plus, kernel)
         return loss
@@ -136,7 +136,7 @@ def train(
     *,
     out: str | Path | None = None,
     resume: bool = False,
-    held_out: health.HeldOut | None = None,
+    held_out: health.HeldOutPairs | None = None,
     monitor: Monitor | None = None,
     progress: Progress | None = None,
     settings: Mapping[str, Setting] | None = None,
@@ -173,7 +173,7 @@ def train(
                 record = window.read(step, rate=learner.optimizer.param_groups[0]["lr"])
                 health.require_finite(record, config)
                 if config.is_check(step):
-                    record.update(check(learner, held_out, monitor, step))
+                    record.update(check_health(learner, held_out, monitor, step))
                 run.metrics.write(record)
                 show.report(record, config.is_check(step))
                 health.require_features(run.metrics.history, config)
@@ -184,15 +184,15 @@ def train(
         show.stop()
         run.close()
     if fabric.world_size > 1:
-        for averages in network.buffers():  # on CPUs each process has those of its part: all take the first one's
+        for averages in network.buffers():  # on CPUs each process has its own: all take those of the first
             torch.distributed.broadcast(averages, 0)
     network.eval()
     return TrainingResult(step, window.seconds(), run.metrics.history)
 
 
 @torch.no_grad()
-def check(learner: Learner, held_out: health.HeldOut | None, monitor: Monitor | None, step: int) -> Record:
-    """Look at the network from outside, in evaluation mode; measured by the first process, told to all."""
+def check_health(learner: Learner, held_out: health.HeldOutPairs | None, monitor: Monitor | None, step: int) -> Record:
+    """Evaluate the network in evaluation mode; measured by the first process and broadcast to all."""
     network, values = learner.network, Record()
     if learner.fabric.is_global_zero:
         network.eval()

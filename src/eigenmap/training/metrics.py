@@ -1,4 +1,4 @@
-"""What a run reports: one JSON object a line, each step once, also after a kill and a resume."""
+"""Training metrics: one JSON object per line, each step once, even after a kill and a resume."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from torch import Tensor
 
 from eigenmap.core.arguments import is_number
 from eigenmap.core.errors import EigenmapError
-from eigenmap.core.files import parse_json, whole
+from eigenmap.core.files import atomic_path, parse_json
 
 
 class Record(TypedDict, total=False):
-    """One line of metrics; the values of a check (from `effective_rank` on) only where one was made."""
+    """One line of metrics; values from `effective_rank` on are present only after a check."""
 
     step: int
     loss: float
     """Mean of the objective since the last record."""
     lr: float
     gradient_norm: float
-    """Largest since the last record, before clipping."""
+    """Largest gradient norm since the last record, before clipping."""
     images_per_second: float
-    """Items (each with two views) of all processes, not counting the time of checks and checkpoints."""
+    """Items per second (each with two views) of all processes, without checks and checkpoints."""
     seconds: float
-    """Since the start of the run, without the time between a kill and its resume."""
+    """Seconds since the start of the run, without the time between a kill and its resume."""
     effective_rank: float
     n_components: int
     eigenvalues: list[float]
@@ -39,10 +39,10 @@ class Record(TypedDict, total=False):
     monitor: dict[str, float | None]
 
 
-class Metrics:
-    """The metrics file `path` (None: only memory), begun anew or continued after `resume_step`.
+class MetricsFile:
+    """Metrics file `path` (None: memory only), started over or continued after `resume_step`.
 
-    metrics = Metrics(Path("runs/mine/metrics.jsonl"), resume_step=500)   # lines after step 500 are dropped
+    metrics = MetricsFile(Path("runs/mine/metrics.jsonl"), resume_step=500)   # lines after step 500 are dropped
     metrics.write({"step": 550, "loss": -1.2})
     """
 
@@ -54,13 +54,13 @@ class Metrics:
             return
         if resume_step > 0 and path.exists():
             self.history = _until(path, resume_step)
-        with whole(path) as partial:
+        with atomic_path(path) as partial:
             partial.write_text("".join(map(_line, self.history)), encoding="utf-8")
         if tensorboard:
             self._board = _summary_writer(path.parent / "tensorboard", purge_step=resume_step + 1)
 
     def write(self, record: Record) -> None:
-        """Append one record; it is in the file when this returns, and on disk after `sync`."""
+        """Append one record; it is in the file when this returns, and durable after `sync`."""
         self.history.append(record)
         if self.path is not None:
             try:
@@ -74,11 +74,11 @@ class Metrics:
 
     def _unwritable(self, error: OSError) -> EigenmapError:
         return EigenmapError(
-            f"{self.path} cannot be written: {error.strerror}; with resume the run goes on from its checkpoint."
+            f"{self.path} cannot be written: {error.strerror}; resume to continue from the last checkpoint."
         )
 
     def sync(self) -> None:
-        """Put all records on disk: a checkpoint counts on those before it."""
+        """Make all records durable, as a checkpoint requires."""
         if self.path is not None:
             try:
                 with self.path.open("rb") as file:
@@ -87,13 +87,13 @@ class Metrics:
                 raise self._unwritable(error) from error
 
     def close(self) -> None:
-        """Flush what TensorBoard buffers."""
+        """Flush TensorBoard's buffers."""
         if self._board is not None:
             self._board.close()
 
 
 def read(path: Path) -> list[Record]:
-    """All complete records of a metrics file; a last line cut short by a kill is left out."""
+    """Return all complete records of a metrics file, without a last line truncated by a kill."""
     try:
         lines = path.read_bytes().split(b"\n")[:-1]  # what follows the last newline is incomplete
         return [_record(parse_json(line)) for line in lines]
@@ -104,7 +104,7 @@ def read(path: Path) -> list[Record]:
 
 
 def _record(line: Any) -> Record:
-    """A line of the file, if its values are what a run writes; else ValueError."""
+    """Validate a line of the file; raise ValueError if its values are not what a run writes."""
     if not isinstance(line, dict) or type(line.get("step")) is not int or line["step"] < 0:
         raise ValueError("a line has no step")
     for name, value in line.items():
@@ -115,12 +115,12 @@ def _record(line: Any) -> Record:
         else:
             fits = is_number(value)
         if not fits:
-            raise ValueError(f"{name[:40]} of step {line['step']} is no number")
+            raise ValueError(f"{name[:40]} of step {line['step']} is not a number")
     return cast(Record, line)
 
 
 def _until(path: Path, step: int) -> list[Record]:
-    """The records up to a step that a checkpoint vouches for; a power cut may have damaged those after it."""
+    """Return the records up to a checkpoint's step; a power cut may have damaged later ones."""
     kept: list[Record] = []
     damaged = False
     for line in path.read_bytes().split(b"\n")[:-1]:
@@ -141,12 +141,12 @@ def _line(record: Record) -> str:
 
 
 def finite(values: Mapping[str, float]) -> dict[str, float | None]:
-    """Values of a monitor as JSON can hold them: what is not finite becomes null."""
+    """Convert values of a monitor for JSON: values that are not finite become null."""
     return {name: float(value) if math.isfinite(value) else None for name, value in values.items()}
 
 
 def _scalars(record: Record) -> dict[str, float]:
-    """Flat names and numbers, as TensorBoard wants them: eigenvalues/1, monitor/knn."""
+    """Return flat names and numbers for TensorBoard: eigenvalues/1, monitor/knn."""
     flat: dict[str, float] = {}
     for name, value in record.items():
         if isinstance(value, int | float):
@@ -170,9 +170,9 @@ def _summary_writer(folder: Path, purge_step: int) -> Any:
 
 
 class Window:
-    """Losses, gradient norms and speed since the last record; they stay on the device until `read`.
+    """Losses, gradient norms and speed since the last record, kept on the device until `read`.
 
-    Its clock shows the seconds of the run, beginning at `seconds`.
+    Its clock shows the seconds of the run, starting at `seconds`.
     """
 
     def __init__(self, seconds: float = 0.0) -> None:
@@ -180,24 +180,24 @@ class Window:
         self.clear()
 
     def seconds(self) -> float:
-        """Seconds of the run until now."""
+        """Seconds of the run so far."""
         return time.perf_counter() - self._zero
 
     def clear(self) -> None:
-        """Forget what was added, and count the speed from now on."""
+        """Discard what was added, and restart the measurement of speed."""
         self._losses: list[Tensor] = []
         self._norms: list[Tensor] = []
         self._images = 0
         self._began = self.seconds()
 
     def add(self, loss: Tensor, norm: Tensor, images: int) -> None:
-        """Take in one step without waiting for the device."""
+        """Add one step without waiting for the device."""
         self._losses.append(loss)
         self._norms.append(norm)
         self._images += images
 
     def read(self, step: int, rate: float) -> Record:
-        """The record of the window; here the host waits for the device."""
+        """Return the record of the window; this waits for the device."""
         loss = torch.stack(self._losses).double().mean().item()
         norm = torch.stack(self._norms).max().item()
         seconds = self.seconds()

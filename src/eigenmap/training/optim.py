@@ -1,6 +1,6 @@
 r"""Optimizers with the exclusions of large-batch self-supervised learning, and the learning-rate schedule.
 
-Biases and the parameters of norms (everything one-dimensional) neither decay nor are adapted by LARS.
+Biases and norm parameters (everything one-dimensional) have no weight decay and are not adapted by LARS.
 
 LARS (You, Gitman, Ginsburg, "Large batch training of convolutional networks", 2017) scales every layer's update to
 the size of its weights:
@@ -22,7 +22,7 @@ from eigenmap.training.config import TrainingConfig
 
 
 def schedule(step: int, steps: int, warmup_steps: int = 0, final: float = 0.0) -> float:
-    """The multiplier of the learning rate at a step: linear warm-up to 1, then a cosine from 1 towards `final`.
+    """Return the learning-rate multiplier at a step: linear warm-up to 1, then cosine decay towards `final`.
 
     >>> [round(schedule(s, steps=6, warmup_steps=2), 2) for s in range(6)]
     [0.5, 1.0, 1.0, 0.85, 0.5, 0.15]
@@ -34,9 +34,9 @@ def schedule(step: int, steps: int, warmup_steps: int = 0, final: float = 0.0) -
 
 
 class LARS(torch.optim.Optimizer):
-    """SGD with momentum whose updates are rescaled layer by layer; a group with `adapt=False` is plain SGD.
+    """SGD with momentum and layer-wise rescaled updates; a group with `adapt=False` is plain SGD.
 
-    All layers of a group go through the device together and no value returns to the host.
+    All layers of a group are updated together on the device, and no value returns to the host.
 
         LARS(parameter_groups(network, lr=2.4, weight_decay=1e-6), lr=2.4)
     """
@@ -81,7 +81,7 @@ class LARS(torch.optim.Optimizer):
 
 
 def trust_ratios(weights: list[Tensor], updates: list[Tensor], eta: float) -> list[Tensor]:
-    """LARS's eta |w| / |g| for each layer, 1 where either norm is zero."""
+    """Return LARS's eta |w| / |g| for each layer, 1 if either norm is zero."""
     w = torch.stack(torch._foreach_norm(weights))
     g = torch.stack(torch._foreach_norm(updates))
     return list(torch.where((w > 0) & (g > 0), eta * w / g, 1.0).unbind())
@@ -90,9 +90,9 @@ def trust_ratios(weights: list[Tensor], updates: list[Tensor], eta: float) -> li
 def parameter_groups(
     network: nn.Module, lr: float, weight_decay: float, projector_lr_scale: float = 1.0
 ) -> list[dict[str, Any]]:
-    """Named groups: the projector (`network.projector`) and the rest, each split into weights and 1-D parameters.
+    """Return named groups: projector (`network.projector`) and the rest, each split into weights and 1-D parameters.
 
-    `base_lr` is the group's rate before the schedule.
+    `base_lr` is the group's learning rate before the schedule.
     """
     groups: dict[str, dict[str, Any]] = {}
     for name, parameter in network.named_parameters():
@@ -120,7 +120,7 @@ def parameter_groups(
 
 
 def build_optimizer(network: nn.Module, config: TrainingConfig) -> torch.optim.Optimizer:
-    """The optimizer that `config` names, over `parameter_groups`."""
+    """Build the optimizer of `config` over `parameter_groups`."""
     groups = parameter_groups(network, config.lr, config.weight_decay, config.projector_lr_scale)
     if config.optimizer == "lars":
         return LARS(groups, lr=config.lr, momentum=config.momentum)
@@ -130,6 +130,6 @@ def build_optimizer(network: nn.Module, config: TrainingConfig) -> torch.optim.O
 
 
 def set_rates(optimizer: torch.optim.Optimizer, multiplier: float) -> None:
-    """Give every group its base rate times the schedule's multiplier."""
+    """Set every group to its base rate times the schedule's multiplier."""
     for group in optimizer.param_groups:
         group["lr"] = group["base_lr"] * multiplier

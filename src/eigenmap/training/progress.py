@@ -1,4 +1,4 @@
-"""What a person sees while a network trains: a bar in a terminal, a line per check elsewhere, or nothing."""
+"""Training progress: a bar in a terminal, one line per check elsewhere, or nothing."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ if TYPE_CHECKING:
 
 
 class Progress(Protocol):
-    """Told how a run goes; `train` calls these in order, from the first process only."""
+    """Receives the progress of a run; `train` calls these methods in order, from the first process only."""
 
     def start(self, step: int, steps: int) -> None:
-        """The run begins after `step` of `steps` steps."""
+        """Start after `step` of `steps` steps."""
 
     def advance(self, step: int) -> None:
-        """So many steps are done."""
+        """Report the number of steps done."""
 
     def report(self, record: Record, check: bool) -> None:
-        """A line of metrics was written; `check` where the held-out pairs were looked at."""
+        """Report a line of metrics; `check` is true if the held-out pairs were evaluated."""
 
     def stop(self) -> None:
-        """The run is over, by itself or by an error."""
+        """End, normally or after an error."""
 
 
 class Silent:
@@ -51,14 +51,14 @@ class Lines(Silent):
         self.steps = 0
 
     def start(self, step: int, steps: int) -> None:
-        """Remember how many steps there are."""
+        """Remember the number of steps."""
         self.steps = steps
 
     def report(self, record: Record, check: bool) -> None:
-        """Print the line of a check."""
+        """Print a line for a check."""
         if check:
             print(
-                f"step {record['step']}/{self.steps}  {summary(record)}",
+                f"step {record['step']}/{self.steps}  {health_summary(record)}",
                 file=self.file or sys.stderr,
                 flush=True,
             )
@@ -95,20 +95,20 @@ class Bar(Silent):
         """Update the numbers beside the bar; print the line of a check above it."""
         self.bar.update(self.task, status=speed(record))
         if check:
-            self.bar.console.print(f"step {record['step']}  {summary(record)}", highlight=False)
+            self.bar.console.print(f"step {record['step']}  {health_summary(record)}", highlight=False)
 
     def stop(self) -> None:
-        """Leave the bar as it is and give the terminal back."""
+        """Leave the bar on screen and release the terminal."""
         self.bar.stop()
 
 
-def show(quiet: bool = False, file: TextIO | None = None) -> Progress:
-    """What suits the place: nothing if `quiet`, a bar in a terminal, lines elsewhere (on standard error).
+def progress_display(quiet: bool = False, file: TextIO | None = None) -> Progress:
+    """Choose a display: nothing if `quiet`, a bar in a terminal, lines elsewhere (on standard error).
 
-    train(network, relation, objective, config, progress=show())
+    train(network, relation, objective, config, progress=progress_display())
     """
     stream = file or sys.stderr
-    if quiet or stream is None:  # closed before Python began
+    if quiet or stream is None:  # standard error was closed before Python started
         return Silent()
     if stream.isatty():
         return Bar()
@@ -116,12 +116,12 @@ def show(quiet: bool = False, file: TextIO | None = None) -> Progress:
 
 
 def speed(record: Record) -> str:
-    """Loss and throughput of a record."""
+    """Format loss and throughput of a record."""
     return f"loss {record['loss']:.4g}  {record['images_per_second']:,.0f} pairs/s"
 
 
-def summary(record: Record) -> str:
-    """Loss, throughput and the health line: held-out effective rank and spectrum, monitors."""
+def health_summary(record: Record) -> str:
+    """Format loss, throughput, held-out effective rank and spectrum, and monitors."""
     parts = [speed(record)]
     if "effective_rank" in record:
         mu = " ".join(f"{value:.2f}" for value in record["eigenvalues"])

@@ -1,4 +1,4 @@
-"""The folder of a run: its checkpoint and its metrics, begun or resumed together, written by the first process."""
+"""Run folder: checkpoint and metrics, started or resumed together, written by the first process."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from eigenmap.core.files import FOLDER, PLAIN, Lock, make_folder, sync_directory
 from eigenmap.model import CHECKPOINT, DESCRIPTION
 from eigenmap.training import checkpoint
 from eigenmap.training.config import Setting
-from eigenmap.training.metrics import Metrics
+from eigenmap.training.metrics import MetricsFile
 
 if TYPE_CHECKING:
     from eigenmap.training.loop import Learner
 
-METRICS = "metrics.jsonl"
+METRICS_FILE = "metrics.jsonl"
 
 
 class Run:
-    """A learner's files in the folder `out` (None: no files).
+    """Files of a learner in the folder `out` (None: no files).
 
     run = Run("runs/mine", learner, settings)
     step, seconds = run.begin(resume=True)
@@ -28,7 +28,7 @@ class Run:
     run.save(step, seconds)
     """
 
-    metrics: Metrics
+    metrics: MetricsFile
 
     def __init__(self, out: str | Path | None, learner: Learner, settings: dict[str, Setting]) -> None:
         self.learner, self.settings = learner, settings
@@ -36,7 +36,7 @@ class Run:
         self._claim: Lock | None = None
 
     def begin(self, resume: bool) -> tuple[int, float]:
-        """Put the learner where the last checkpoint left it; the steps and seconds that lie behind it."""
+        """Restore the learner from the last checkpoint; return the steps and seconds done."""
         fabric, config = self.learner.fabric, self.learner.config
         step, seconds = 0, 0.0
         metrics_file = None
@@ -48,14 +48,14 @@ class Run:
                 if resume and (self.folder / CHECKPOINT).exists():
                     step, seconds = self._restore(self.folder / CHECKPOINT)
                 elif fabric.is_global_zero:
-                    # An earlier run's checkpoint must not be what this one resumes from, and its description beside
-                    # new weights would make a damaged model.
+                    # This run must not resume from an earlier run's checkpoint, and an earlier description beside new
+                    # weights would make a damaged model.
                     (self.folder / CHECKPOINT).unlink(missing_ok=True)
                     if not resume:
                         (self.folder / DESCRIPTION).unlink(missing_ok=True)
-                    sync_directory(self.folder)  # or a power cut would bring them back
-                metrics_file = self.folder / METRICS if fabric.is_global_zero else None
-            self.metrics = Metrics(metrics_file, step, config.tensorboard)
+                    sync_directory(self.folder)  # otherwise a power cut would restore them
+                metrics_file = self.folder / METRICS_FILE if fabric.is_global_zero else None
+            self.metrics = MetricsFile(metrics_file, step, config.tensorboard)
         except OSError as error:
             self.close()
             raise EigenmapError(f"cannot write to the folder {self.folder}: {error.strerror}.") from error
@@ -66,16 +66,16 @@ class Run:
         return step, seconds
 
     def _claim_folder(self, folder: Path) -> None:
-        """Refuse a folder in which another process trains; the claim ends with `close`, or with this process."""
+        """Refuse a folder in which another process trains; the claim ends with `close` or with this process."""
         if not FOLDER:
-            return  # on Windows folders cannot be opened
+            return  # Windows cannot open folders
         try:
             self._claim = Lock(os.open(folder, os.O_RDONLY | FOLDER | PLAIN), wait=False)
         except BlockingIOError:
-            raise EigenmapError(f"another process is training in {folder}: wait for it, or choose another.") from None
+            raise EigenmapError(f"another process is training in {folder}: wait for it or choose another.") from None
 
     def close(self) -> None:
-        """Finish the metrics and let others have the folder."""
+        """Complete the metrics and release the folder."""
         if hasattr(self, "metrics"):
             self.metrics.close()
         if self._claim is not None:
@@ -83,7 +83,7 @@ class Run:
             self._claim = None
 
     def save(self, step: int, seconds: float) -> None:
-        """Replace the checkpoint by one of now; it is on disk when this returns, and so are the metrics up to it."""
+        """Replace the checkpoint; it and the metrics up to it are durable when this returns."""
         learner = self.learner
         if self.folder is None or not learner.fabric.is_global_zero:
             return

@@ -6,9 +6,8 @@ import re
 from statistics import mean
 from typing import Any
 
-import graph_defaults
-import graph_plan
-from graph_jobs import Job
+from benchmarks.graphs import defaults, plan
+from benchmarks.graphs.jobs import Job
 
 from .quote import ROOT, Figures, Quote, result
 
@@ -21,7 +20,7 @@ DATABASES, METHOD = "docs/databases.md", "docs/method.md"
 
 def variant(name: str, data: str) -> float:
     """Validation accuracy in percent of a variant of the recipe, mean over seeds."""
-    rows = result(graph_defaults.STUDIES["recipe"].file.removesuffix(".json"))["rows"]
+    rows = result(f"graphs/{defaults.STUDIES['recipe'].file.removesuffix('.json')}")["rows"]
     return 100 * mean(row["validation"] for row in rows if (row["variant"], row["data"]) == (name, data))
 
 
@@ -34,7 +33,7 @@ def changes() -> Figures:
 
 
 def walks() -> Figures:
-    finished = graph_plan.Finished()
+    finished = plan.Finished()
 
     def gain(data: str, relation: str) -> float:
         with_walks, without = (
@@ -69,7 +68,7 @@ def widths() -> Figures:
 
 def spectrum() -> Figures:
     runs = {
-        graph: result(f"graphs-spectrum-{graph}")["runs"]
+        graph: result(f"graphs/graphs-spectrum-{graph}")["runs"]
         for graph in ("amazon_computers", "bipartite-ring", "planetoid_cora")
     }
     for run in runs.values():
@@ -81,7 +80,9 @@ def spectrum() -> Figures:
 
 
 def fit(method: str, points: int) -> Any:
-    return next(row for row in result("kernel-cost-cpu")["fits"] if (row["method"], row["n"]) == (method, points))
+    return next(
+        row for row in result("eigenfunctions/kernel-cost-cpu")["fits"] if (row["method"], row["n"]) == (method, points)
+    )
 
 
 def million_points() -> Figures:
@@ -102,7 +103,7 @@ def million_points() -> Figures:
 
 def captured() -> Figures:
     ours = fit("eigenmap", 1_000_000)
-    compared = result("kernel-cost-cpu")["transform"]["nystroem"]
+    compared = result("eigenfunctions/kernel-cost-cpu")["transform"]["nystroem"]
     nystroem = next(row for row in compared if row["landmarks"] == 4096)
     return {
         "ours": ours["captured"],
@@ -113,7 +114,7 @@ def captured() -> Figures:
 
 
 def streamed() -> Figures:
-    measured = result("kernel-cost-cuda")
+    measured = result("eigenfunctions/kernel-cost-cuda")
     stream = next(row for row in measured["streams"] if row["precision"] == "bf16")
     speeds = {row["method"]: row["points_per_s"] / 1e6 for row in measured["transform"]}
     return {
@@ -130,7 +131,7 @@ def streamed() -> Figures:
 
 
 def postgres() -> Figures:
-    rows = result("postgres-cifar10-20k")["rows"]
+    rows = result("scale/postgres-cifar10-20k")["rows"]
     part, full = (
         next(row for row in rows if row["precision"] == "float32" and (row["prefix"], row["shortlist"]) == wanted)
         for wanted in ((32, 400), (256, 100))

@@ -10,8 +10,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import harness
-
 ROOT = Path(__file__).parents[3]
 NUMBER = r"[-+]?(?:\d{1,3}(?:,\d{3})+|\d+|(?=\.\d))(?:\.\d+)?"
 LIST = rf"{NUMBER}(?:(?:, and |, | and | to ){NUMBER})*"
@@ -87,5 +85,6 @@ def uncovered(sentences: str, known: Sequence[re.Pattern[str]]) -> Iterator[str]
 
 @cache
 def result(name: str) -> Any:
-    """A result file by its name."""
-    return json.loads((harness.RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+    """A result file by its study and name."""
+    study, _, file = name.partition("/")
+    return json.loads((ROOT / "benchmarks" / study / "results" / f"{file}.json").read_text(encoding="utf-8"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from search_tables import BYTES, SETS
+from benchmarks.search.tables import BYTES, SETS
 
 from .quote import Figures, Quote, result
 
@@ -15,7 +15,7 @@ LEVEL = 0.0015
 
 def gains(data: str, rival: str, top: int = 1000) -> list[float]:
     """What the bit budget gains in mAP over another way to store items, for every number of bytes."""
-    rows, metric = result(f"search-{data}-quality")["rows"], f"map_over_found@{top}"
+    rows, metric = result(f"search/search-{data}-quality")["rows"], f"map_over_found@{top}"
     return [rows[f"bit budget, {n} bytes"][metric] - rows[f"{rival}, {n} bytes"][metric] for n in BYTES]
 
 
@@ -32,7 +32,7 @@ def scale() -> Figures:
 
 
 def million() -> Figures:
-    found = [result(f"search-{data}-1000000")["rows"] for data in TIMED]
+    found = [result(f"search/search-{data}-1000000")["rows"] for data in TIMED]
 
     def speeds(way: str) -> list[float]:
         batches = [rows[way]["speeds"]["batch, 2 threads"] for rows in found]
@@ -64,13 +64,13 @@ def bit_budget() -> Figures:
     assert tiny[0] < -LEVEL and max(map(abs, tiny[1:])) < LEVEL
     assert min(gains("cifar10", opq)) > LEVEL
     assert max(max(gains(data, opq)) for data in SETS if data != "cifar10") < LEVEL
-    rows = result("search-cifar10-quality")["rows"]
+    rows = result("search/search-cifar10-quality")["rows"]
     assert rows["bit budget, 4 bytes"]["map_over_found@1000"] > rows["full length, float32"]["map_over_found@1000"]
     return {}
 
 
 def recall(data: str, size: str, way: str) -> float:
-    return float(result(f"search-{data}-{size}")["rows"][way]["recall@10"])
+    return float(result(f"search/search-{data}-{size}")["rows"][way]["recall@10"])
 
 
 def by_cosine() -> Figures:

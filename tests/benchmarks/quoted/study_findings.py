@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from statistics import mean
 
-import plan
-from study_tables import Comparison, compare
-from tables import COLUMNS, Result
+from benchmarks.vision import plan
+from benchmarks.vision.choices import Comparison, compare
+from benchmarks.vision.tables import COLUMNS, Result
 
 from .quote import Figures, Quote
 from .study_results import PAGE, default

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from statistics import mean, stdev
 
-from accuracy_tables import PUBLISHED
-from tables import LEADING, SAME_TRAININGS
+from benchmarks.vision.accuracy_tables import PUBLISHED
+from benchmarks.vision.tables import LEADING, SAME_TRAININGS
 
 from .quote import Figures, Quote
 from .study_runs import (
@@ -329,9 +329,9 @@ QUOTES = (
     ),
     Quote(
         PAGE,
-        "(`benchmarks/similarity.py`, 1,000 queries) a constant as large as the code gains {constant_coco} on COCO and "
-        "loses {constant_cifar} on CIFAR-10, Euclidean distances gain {euclidean_coco} and lose {euclidean_cifar}, and "
-        "inner products do the opposite, losing {inner_coco} and gaining {inner_cifar}.",
+        "(`benchmarks/vision/similarity.py`, 1,000 queries) a constant as large as the code gains {constant_coco} on "
+        "COCO and loses {constant_cifar} on CIFAR-10, Euclidean distances gain {euclidean_coco} and lose "
+        "{euclidean_cifar}, and inner products do the opposite, losing {inner_coco} and gaining {inner_cifar}.",
         measures,
     ),
     Quote(

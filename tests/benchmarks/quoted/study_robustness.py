@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cache
 
-import plan
-from jobs import METHODS
+from benchmarks.vision import plan
+from benchmarks.vision.jobs import METHODS
 
 from .quote import Figures, Quote
 from .study_results import PAGE

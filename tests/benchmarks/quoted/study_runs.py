@@ -6,11 +6,10 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from statistics import mean
 
-import harness
-import plan
-from jobs import METHODS, Job
-from study_page import METRIC, PCA
-from tables import COLUMNS, Result, Results, Row
+from benchmarks.vision import RESULTS, plan
+from benchmarks.vision.jobs import METHODS, Job
+from benchmarks.vision.study_page import METRIC, PCA
+from benchmarks.vision.tables import COLUMNS, Result, Results, Row
 
 OWN, ALIGNED, RANDOM, CENTRED, UNCENTRED = (
     *("projector own order", "aligned", "projector random features"),
@@ -22,7 +21,7 @@ Curve = Mapping[str, float]
 
 @cache
 def results() -> Results:
-    return Results(harness.RESULTS)
+    return Results(RESULTS)
 
 
 def run(method: str, rate: float, epochs: int = plan.SCREENING_EPOCHS, **changes: int) -> Result:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +26,7 @@ def graph_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run_dir(graph_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("runs") / "run"
     result = succeed("fit", "graph", graph_file, "--out", out, "-k", 5, "--steps", 10, *SMALL)
-    assert "120 nodes" in result.err and f"Next: eigenmap embed {out}" in result.err and result.out == ""
+    assert "120 nodes" in result.err and f"eigenmap embed {out}" in result.err and result.out == ""
     return out
 
 
@@ -45,13 +46,13 @@ def test_features_become_codes(run_dir: Path, graph_file: Path, tmp_path: Path) 
     x = blocks(seed=1).x
     np.save(tmp_path / "new.npy", x)
     result = succeed("embed", run_dir, tmp_path / "new.npy", "--out", tmp_path / "codes.npy", "--dim", 3)
-    assert "120 codes of 3 features, in the order of the nodes" in result.err
+    assert re.search("120 codes.*3 features", result.err)
     codes = np.load(tmp_path / "codes.npy")
     np.testing.assert_allclose(codes, Eigenmap.load(run_dir).encode(x, dim=3), atol=1e-5)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["codes.npy", "new.npy"]
     (tmp_path / "codes.ids.json").write_text("names of images that codes.npy held before")
     again = ("embed", run_dir, tmp_path / "new.npy", "--out", tmp_path / "codes.npy", "--quiet")
-    assert "exists; choose another name, or use --force" in refused(*again)
+    assert re.search("exists.*--force", refused(*again))
     succeed(*again, "--force")
     assert not (tmp_path / "codes.ids.json").exists()
     succeed("embed", run_dir, graph_file, "--out", tmp_path / "codes.npz", "--quiet")
@@ -61,7 +62,7 @@ def test_features_become_codes(run_dir: Path, graph_file: Path, tmp_path: Path) 
 
 def test_info_says_what_it_is(run_dir: Path) -> None:
     text = succeed("info", run_dir).out
-    assert "8 features each" in text and "residual perceptron, width 16, 1 blocks" in text
+    assert "8 features each" in text and re.search("perceptron.*16.*1", text)
     assert "120 nodes" in text and "held out" in text
 
 
@@ -69,51 +70,49 @@ def test_the_run_can_be_resumed_and_replaced(graph_file: Path, tmp_path: Path) -
     arguments = ("fit", "graph", graph_file, "--out", tmp_path / "run", "-k", 4, "--steps", 3, *SMALL, "--quiet")
     succeed(*arguments)
     before = json.loads((tmp_path / "run" / "model.json").read_text())["weights_sha256"]
-    assert "exists and is not empty" in refused(*arguments)
+    assert re.search("exists.*empty", refused(*arguments))
     succeed(*arguments, "--resume")
     assert json.loads((tmp_path / "run" / "model.json").read_text())["weights_sha256"] == before
     succeed(*arguments, "--force", "--seed", 1)
-    assert "not both" in refused(*arguments, "--force", "--resume")
+    assert re.search("--resume.*--force", refused(*arguments, "--force", "--resume"))
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--steps", 3, "--minutes", 1), "only one of --steps and --minutes"),
-        (("--set", "hopps=2"), "did you mean hops"),
-        (("--set", "out=x"), "no setting 'out'"),
+        (("--steps", 3, "--minutes", 1), "--steps.*--minutes"),
+        (("--set", "hopps=2"), "hops"),
+        (("--set", "out=x"), "setting 'out'"),
         (("--recipe", "gpu"), "Unknown recipe"),
-        (("--sampler", "rows"), "sampler must be one of"),
-        (("-k", 1000), "cannot be learned from 120 nodes"),
+        (("--sampler", "rows"), "sampler"),
+        (("-k", 1000), "learned.*120 nodes"),
     ],
 )
 def test_mistakes_end_in_one_sentence(
     graph_file: Path, tmp_path: Path, options: tuple[object, ...], message: str
 ) -> None:
-    assert message in refused("fit", "graph", graph_file, "--out", tmp_path / "run", *options)
+    assert re.search(message, refused("fit", "graph", graph_file, "--out", tmp_path / "run", *options))
     assert not (tmp_path / "run").exists()
 
 
 def test_files_that_are_none_or_do_not_fit(run_dir: Path, tmp_path: Path) -> None:
-    assert "There is no file" in refused("fit", "graph", tmp_path / "none.npz", "--out", tmp_path / "run")
+    assert re.search(r"none\.npz", refused("fit", "graph", tmp_path / "none.npz", "--out", tmp_path / "run"))
     np.save(tmp_path / "wide.npy", np.zeros((3, 9), np.float32))
-    assert "takes 8 features a node, not 9" in refused(
-        "embed", run_dir, tmp_path / "wide.npy", "-o", tmp_path / "c.npy"
-    )
+    assert re.search("8 features.*9", refused("embed", run_dir, tmp_path / "wide.npy", "-o", tmp_path / "c.npy"))
     (tmp_path / "bad.npy").write_bytes(b"no array")
-    assert "cannot be read" in refused("embed", run_dir, tmp_path / "bad.npy", "-o", tmp_path / "c.npy")
+    assert re.search(r"bad\.npy.*read", refused("embed", run_dir, tmp_path / "bad.npy", "-o", tmp_path / "c.npy"))
     assert not (tmp_path / "c.npy").exists()
 
 
 def test_verbs_for_images_say_that_this_is_no_model_of_images(run_dir: Path, photos: Path, tmp_path: Path) -> None:
-    assert "model of the nodes of a graph" in refused("index", run_dir, photos, "--out", tmp_path / "index")
+    assert re.search("model.*nodes", refused("index", run_dir, photos, "--out", tmp_path / "index"))
 
 
 def test_the_missing_word_is_named(graph_file: Path) -> None:
-    assert "needs one more word, images or graph" in refused("fit", graph_file)
+    assert "images or graph" in refused("fit", graph_file)
 
 
 def test_the_codes_of_nodes_are_not_made_on_a_cluster(run_dir: Path, graph_file: Path, tmp_path: Path) -> None:
     out = tmp_path / "codes.npy"
-    assert "--engine ray is for images" in refused("embed", run_dir, graph_file, "--out", out, "--engine", "ray")
+    assert re.search("--engine ray.*images", refused("embed", run_dir, graph_file, "--out", out, "--engine", "ray"))
     assert not out.exists()

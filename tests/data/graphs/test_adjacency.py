@@ -78,10 +78,10 @@ def test_draws_cover_the_ends_of_the_unit_interval(weighted: bool) -> None:
 @pytest.mark.parametrize(
     ("edges", "nodes", "message"),
     [
-        (torch.tensor([[0, 3], [1, 0]]), 3, "names node 3, but there are features for nodes 0 to 2"),
+        (torch.tensor([[0, 3], [1, 0]]), 3, "node 3.*0 to 2"),
         (torch.tensor([[0, -1], [1, 0]]), 3, "names node -1"),
         (torch.tensor([[0.5], [1.0]]), 3, "whole numbers"),
-        (torch.tensor([0, 1]), 3, r"must be \(2, edges\)"),
+        (torch.tensor([0, 1]), 3, r"\(2, edges\)"),
         (torch.empty(2, 0, dtype=torch.int64), 3, "no edges"),
         (torch.tensor([[0], [0]]), 3, "no edges"),
         (torch.tensor([[0], [0]]), 0, "no nodes"),
@@ -109,7 +109,7 @@ def test_large_whole_weights_keep_all_their_digits() -> None:
 
 
 def test_complex_weights_are_refused() -> None:
-    with pytest.raises(EigenmapError, match="must be finite numbers above 0"):
+    with pytest.raises(EigenmapError, match="finite"):
         build_adjacency(torch.tensor([[0], [1]]), 2, torch.tensor([1 + 0j]))
 
 

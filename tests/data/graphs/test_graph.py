@@ -102,39 +102,39 @@ def test_a_folder_is_read_as_a_memory_map_and_never_written_to(tmp_path: Path) -
 
 def test_the_stored_edges_of_a_folder_are_symmetric_already(tmp_path: Path) -> None:
     graph = load_graph(save_graph(load_graph(write(tmp_path / "g.npz")), tmp_path / "folder"))
-    with pytest.raises(EigenmapError, match="stored as symmetric"):
+    with pytest.raises(EigenmapError, match="symmetric"):
         graph.walk("bipartite")
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"edge_index": None}, "has no edge_index"),
-        ({"x": None}, "has neither x nor x_indptr"),
-        ({"x": X[:3]}, "names node 3, but there are features for nodes 0 to 2 only"),
-        ({"x": np.where(X == 7, np.nan, X)}, "NaN or infinity, the first in row 2"),
-        ({"x": X[:, 0]}, "must be a matrix"),
-        ({"x": X[:, :0]}, "graph is empty"),
-        ({"x": X[:0]}, "graph is empty"),
-        ({"x": np.array([["a"]] * 4)}, "must be numbers"),
+        ({"edge_index": None}, "edge_index"),
+        ({"x": None}, "x_indptr"),
+        ({"x": X[:3]}, "node 3.*0 to 2"),
+        ({"x": np.where(X == 7, np.nan, X)}, "NaN.*row 2"),
+        ({"x": X[:, 0]}, "matrix"),
+        ({"x": X[:, :0]}, "empty"),
+        ({"x": X[:0]}, "empty"),
+        ({"x": np.array([["a"]] * 4)}, "numbers"),
         ({"edge_index": EDGES[:, :0]}, "no edges"),
         ({"edge_index": EDGES.astype(float)}, "whole numbers"),
-        ({"y": np.array([0, 1])}, "one label a node"),
-        ({"train_idx": np.array([9])}, "train split must be"),
-        ({**sparse_parts(X), "x_shape": np.array([9, 9])}, "does not fit the 4 rows"),
-        ({**sparse_parts(X), "x_indices": np.array([0, 1])}, "does not fit x_indices"),
-        ({**sparse_parts(X), "x_indices": np.full(11, 7)}, "a column is not in"),
-        ({**sparse_parts(X), "x_data": np.full(11, np.inf)}, "NaN or infinity"),
-        ({"edge_weight": np.array([1.0])}, "one weight an edge"),
-        ({"edge_weight": np.array(["a"] * 6)}, "edge_weight must be numbers"),
-        ({"edge_index": EDGES.astype(str)}, "edge_index must be numbers"),
-        ({"x": X.astype(np.float64) * 1e300}, "too large for float32, the first in row 0"),
-        ({"y": np.array(["a", "b", "a", "b"])}, "y holds names; number the classes"),
-        ({"y": np.eye(4)}, r"one label a node \(4\), not an array of \(4, 4\)"),
-        ({"y": np.array([0.5, 1, 1, 0])}, "must be class numbers"),
-        ({"y": np.array([np.inf, 1, 1, 0])}, "must be class numbers"),
-        ({"train_idx": np.array([0.0])}, "train_idx must be node numbers or a mask"),
-        ({"train_idx": np.array([True, False])}, "train_idx must be a mask of all 4 nodes"),
+        ({"y": np.array([0, 1])}, "label"),
+        ({"train_idx": np.array([9])}, "train split"),
+        ({**sparse_parts(X), "x_shape": np.array([9, 9])}, "4 rows"),
+        ({**sparse_parts(X), "x_indices": np.array([0, 1])}, "x_indices"),
+        ({**sparse_parts(X), "x_indices": np.full(11, 7)}, "column"),
+        ({**sparse_parts(X), "x_data": np.full(11, np.inf)}, "NaN.*infinity"),
+        ({"edge_weight": np.array([1.0])}, "weight"),
+        ({"edge_weight": np.array(["a"] * 6)}, "edge_weight.*numbers"),
+        ({"edge_index": EDGES.astype(str)}, "edge_index.*numbers"),
+        ({"x": X.astype(np.float64) * 1e300}, "float32.*row 0"),
+        ({"y": np.array(["a", "b", "a", "b"])}, "y .*names"),
+        ({"y": np.eye(4)}, r"label.*\(4\).*\(4, 4\)"),
+        ({"y": np.array([0.5, 1, 1, 0])}, "class numbers"),
+        ({"y": np.array([np.inf, 1, 1, 0])}, "class numbers"),
+        ({"train_idx": np.array([0.0])}, "train_idx.*mask"),
+        ({"train_idx": np.array([True, False])}, "train_idx.*mask.*4"),
     ],
 )
 def test_bad_files(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
@@ -143,20 +143,20 @@ def test_bad_files(tmp_path: Path, changes: dict[str, Any], message: str) -> Non
 
 
 def test_what_is_no_graph_file(tmp_path: Path) -> None:
-    with pytest.raises(EigenmapError, match="There is no file or folder"):
+    with pytest.raises(EigenmapError, match=r"none\.npz"):
         load_graph(tmp_path / "none.npz")
     (tmp_path / "broken.npz").write_bytes(b"PK\x03\x04 nothing")
     np.save(tmp_path / "one.npy", X)
     (tmp_path / "list.json").write_text("[1, 2]")
     for name in ("broken.npz", "one.npy", "list.json"):
-        with pytest.raises(EigenmapError, match=rf"{name} is no graph: that is an \.npz file"):
+        with pytest.raises(EigenmapError, match=rf"{name}.*\.npz"):
             load_graph(tmp_path / name)
-    with pytest.raises(EigenmapError, match=r"list\.json cannot be read: features come as an \.npy or \.npz file\."):
+    with pytest.raises(EigenmapError, match=r"list\.json.*\.npz"):
         read_features(tmp_path / "list.json")
     with pytest.raises(EigenmapError, match="has neither x"):
         load_graph(tmp_path)
     np.savez(tmp_path / "pickled.npz", **{**ARRAYS, "y": np.array([0, "a", None, {}], dtype=object)})
-    with pytest.raises(EigenmapError, match="cannot be read"):
+    with pytest.raises(EigenmapError, match=r"pickled\.npz.*read"):
         load_graph(tmp_path / "pickled.npz")
 
 
@@ -195,7 +195,7 @@ def test_nodes_need_no_edges(tmp_path: Path) -> None:
     torch.testing.assert_close(read_features(path), torch.from_numpy(X))
     sparse = write(tmp_path / "sparse.npz", edge_index=None, **sparse_parts(X))
     torch.testing.assert_close(dense(read_features(sparse)), torch.from_numpy(X))
-    with pytest.raises(EigenmapError, match="has no edge_index"):
+    with pytest.raises(EigenmapError, match="edge_index"):
         load_graph(path)
     with pytest.raises(EigenmapError, match="NaN"):
         read_nodes(write(tmp_path / "nan.npz", x=X * np.nan))
@@ -203,18 +203,18 @@ def test_nodes_need_no_edges(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("weight", [-1.0, np.inf])
 def test_entries_of_an_adjacency_matrix_are_weights_even_if_all_are_the_same(weight: float) -> None:
-    with pytest.raises(EigenmapError, match="finite numbers above 0"):
+    with pytest.raises(EigenmapError, match="finite"):
         load_graph(scipy.sparse.csr_matrix(([weight, weight], ([0, 1], [1, 2])), shape=(4, 4)), x=X)
 
 
 @pytest.mark.parametrize(
     ("name", "array", "message"),
     [
-        ("indices", np.zeros((2, 3), np.int32), "indices .* must be a list of whole numbers"),
-        ("indptr", np.int64(3), "indptr .* must be a list of whole numbers"),
-        ("indptr", np.empty(0, np.int64), "indptr does not fit"),
-        ("weights", np.arange(1, 7, dtype=np.float32), "must be float64"),
-        ("weights", np.ones((6, 1)), "does not fit indices or weights"),
+        ("indices", np.zeros((2, 3), np.int32), "indices .*list"),
+        ("indptr", np.int64(3), "indptr .*list"),
+        ("indptr", np.empty(0, np.int64), "indptr.*fit"),
+        ("weights", np.arange(1, 7, dtype=np.float32), "float64"),
+        ("weights", np.ones((6, 1)), "indices"),
         ("indices", np.array([0, 0, 1, 1, 2, 3], np.int32), "self-loops|both directions"),
     ],
 )
@@ -237,7 +237,7 @@ def test_a_damaged_folder(tmp_path: Path, damage: str) -> None:
     else:
         np.save(folder / "indices.npy", np.empty(0, np.int32))
         np.save(folder / "indptr.npy", np.zeros(5, np.int64))
-    with pytest.raises(EigenmapError, match=r"is damaged|no edges|running sum"):
+    with pytest.raises(EigenmapError, match=r"damaged|no edges|running sum"):
         load_graph(folder)
 
 
@@ -250,12 +250,12 @@ def test_features_alone(tmp_path: Path) -> None:
         scipy.sparse.save_npz(tmp_path / "sparse.npz", scipy.sparse.csr_matrix(X).asformat(form))
         torch.testing.assert_close(dense(read_features(tmp_path / "sparse.npz")), torch.from_numpy(X))
     torch.testing.assert_close(read_features(write(tmp_path / "g.npz")), torch.from_numpy(X))
-    with pytest.raises(EigenmapError, match="There is no file"):
+    with pytest.raises(EigenmapError, match="no file"):
         read_features(tmp_path / "none.npy")
 
 
 def test_a_graph_needs_edges() -> None:
-    with pytest.raises(EigenmapError, match="needs edge_index"):
+    with pytest.raises(EigenmapError, match="edge_index"):
         Graph(torch.from_numpy(X))
 
 
@@ -294,7 +294,7 @@ def test_a_folder_with_other_things_in_it_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "photos" / "cat.jpg").touch()
     graph = load_graph(write(tmp_path / "g.npz"))
     for name in ("photos", "photos/cat.jpg"):
-        with pytest.raises(EigenmapError, match="holds something that is not a graph"):
+        with pytest.raises(EigenmapError, match="not a graph"):
             save_graph(graph, tmp_path / name)
     assert [file.name for file in (tmp_path / "photos").iterdir()] == ["cat.jpg"]
 
@@ -327,7 +327,7 @@ def test_edges_of_a_folder_lead_in_both_directions(tmp_path: Path) -> None:
     folder = save_graph(load_graph(write(tmp_path / "g.npz")), tmp_path / "folder")
     np.save(folder / "indptr.npy", np.array([0, 2, 3, 3, 3]))
     np.save(folder / "indices.npy", np.array([1, 2, 2]))
-    with pytest.raises(EigenmapError, match="must lead in both directions"):
+    with pytest.raises(EigenmapError, match="both directions"):
         load_graph(folder)
 
 
@@ -337,10 +337,10 @@ def test_damage_inside_an_archive_is_one_sentence(tmp_path: Path) -> None:
     name = whole.index(b"x.npy")
     whole[name + 40 : name + 60] = bytes(20)
     (tmp_path / "g.npz").write_bytes(whole)
-    with pytest.raises(EigenmapError, match=r"g\.npz cannot be read"):
+    with pytest.raises(EigenmapError, match=r"g\.npz.*read"):
         load_graph(tmp_path / "g.npz")
     np.savez(tmp_path / "no.npz", format=np.array(b"csr"), shape=np.array([4, 3]), data=np.ones(4))
-    with pytest.raises(EigenmapError, match=r"no\.npz has no array indices"):
+    with pytest.raises(EigenmapError, match=r"no\.npz.*indices"):
         read_features(tmp_path / "no.npz")
 
 
@@ -354,21 +354,21 @@ def test_sparse_features_whose_parts_do_not_fit_are_refused_and_named(tmp_path: 
         rows.indptr[1] = 1000
     else:
         rows.indices[0] = damage
-    with pytest.raises(EigenmapError, match="sparse features are damaged"):
+    with pytest.raises(EigenmapError, match=r"sparse.*damaged"):
         as_features(rows)
     scipy.sparse.save_npz(tmp_path / "far.npz", rows)
-    with pytest.raises(EigenmapError, match=r"far\.npz cannot be (used: The sparse features are damaged|read)"):
+    with pytest.raises(EigenmapError, match=r"far\.npz.*(sparse.*damaged|read)"):
         read_features(tmp_path / "far.npz")
 
 
 @pytest.mark.parametrize(
     ("part", "value", "message"),
     [
-        ("x_shape", np.array(4), r"x_shape \(4,\) does not fit"),
-        ("x_indices", np.zeros(11), "must be a list of whole numbers"),
-        ("x_indptr", np.array([0, 2.5, 5, 8, 11]), "must be a list of whole numbers"),
-        ("x_indptr", np.array(4), "must be a list of whole numbers"),
-        ("x_indices", np.zeros((11, 1), np.int64), "must be a list of whole numbers"),
+        ("x_shape", np.array(4), r"x_shape \(4,\)"),
+        ("x_indices", np.zeros(11), "list"),
+        ("x_indptr", np.array([0, 2.5, 5, 8, 11]), "list"),
+        ("x_indptr", np.array(4), "list"),
+        ("x_indices", np.zeros((11, 1), np.int64), "list"),
     ],
 )
 def test_parts_of_sparse_features_of_the_wrong_kind(tmp_path: Path, part: str, value: Any, message: str) -> None:
@@ -377,7 +377,7 @@ def test_parts_of_sparse_features_of_the_wrong_kind(tmp_path: Path, part: str, v
 
 
 def test_a_mask_of_numbers_is_asked_about(tmp_path: Path) -> None:
-    with pytest.raises(EigenmapError, match="if that is a mask, make it boolean"):
+    with pytest.raises(EigenmapError, match=r"mask.*boolean"):
         load_graph(write(tmp_path / "g.npz", train_idx=np.array([1, 0, 0, 1])))
 
 

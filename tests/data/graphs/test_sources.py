@@ -39,15 +39,15 @@ def test_arrays_tensors_and_lists() -> None:
 @pytest.mark.parametrize(
     ("source", "x", "message"),
     [
-        ((X, [["a", "b"], ["b", "c"]]), None, "edge_index must be numbers"),
-        ((X, [[0, 1, 2], [1, 2]]), None, "rows of one length"),
+        ((X, [["a", "b"], ["b", "c"]]), None, "edge_index.*numbers"),
+        ((X, [[0, 1, 2], [1, 2]]), None, "one length"),
         ((X, [[], []]), None, "no edges"),
         ((X, []), None, "no edges"),
-        ((X, EDGES, ["a", "b", "c"]), None, "edge_weight must be numbers"),
-        ((X, scipy.sparse.eye(4), [1.0] * 4), None, "leave edge_weight out"),
-        ((X, EDGES), X, "pass them once"),
-        ("graph.npz", X, "a file or a Graph has its own"),
-        (Data(x=torch.from_numpy(X)), None, "no edge_index"),
+        ((X, EDGES, ["a", "b", "c"]), None, "edge_weight.*numbers"),
+        ((X, scipy.sparse.eye(4), [1.0] * 4), None, "edge_weight"),
+        ((X, EDGES), X, "once"),
+        ("graph.npz", X, "Graph.*own"),
+        (Data(x=torch.from_numpy(X)), None, "edge_index"),
     ],
 )
 def test_arrays_that_are_no_graph(source: Any, x: Any, message: str) -> None:
@@ -84,7 +84,7 @@ def test_pyg_data_of_numpy_arrays() -> None:
 
 @pytest.mark.parametrize(
     ("mask", "message"),
-    [([1, 2, 3, 0], "not node numbers"), ([True, False], "mask of all 4 nodes")],
+    [([1, 2, 3, 0], "node numbers"), ([True, False], "mask.*4")],
 )
 def test_pyg_masks_that_are_none(mask: list[int], message: str) -> None:
     data = Data(x=torch.from_numpy(X), edge_index=torch.from_numpy(EDGES), train_mask=torch.tensor(mask))
@@ -96,9 +96,9 @@ def test_numbers_that_torch_does_not_know() -> None:
     wide = load_graph((scipy.sparse.csr_matrix(X.astype(np.longdouble)), EDGES)).x
     assert isinstance(wide, SparseRows)
     torch.testing.assert_close(wide.dense(), torch.from_numpy(X).double())
-    with pytest.raises(EigenmapError, match="Features must be numbers, not complex64"):
+    with pytest.raises(EigenmapError, match=r"[Ff]eatures.*complex64"):
         load_graph((scipy.sparse.csr_matrix(X + 0j), EDGES))
-    with pytest.raises(EigenmapError, match="real numbers, not complex128"):
+    with pytest.raises(EigenmapError, match="complex128"):
         load_graph(scipy.sparse.csr_matrix(np.eye(4) + 0j), X)
 
 
@@ -110,9 +110,9 @@ def test_scipy_matrices_of_any_format() -> None:
     weighted = scipy.sparse.coo_matrix(([2.0, 4.0, 0.0], EDGES), shape=(4, 4))
     graph = load_graph(weighted, X)
     assert graph.walk().degrees().tolist() == [1, 3, 2, 0]  # a stored zero is no edge
-    with pytest.raises(EigenmapError, match="pass them as x="):
+    with pytest.raises(EigenmapError, match="x="):
         load_graph(W)
-    with pytest.raises(EigenmapError, match="3 rows of features for 4 nodes"):
+    with pytest.raises(EigenmapError, match=r"3 rows.*4 nodes"):
         load_graph(W, X[:3])
     with pytest.raises(EigenmapError, match="square"):
         load_graph(scipy.sparse.csr_matrix(X), X)
@@ -134,12 +134,12 @@ def test_networkx_graphs_with_names_weights_and_attributes() -> None:
     assert walk.degrees().tolist() == [0, 3, 0, 0]  # nodes in the order they were added: 0, 2, 1, 3
     with pytest.raises(EigenmapError, match='attribute "x"'):
         load_graph(one_way)
-    with pytest.raises(EigenmapError, match="3 rows of features for 4 nodes"):
+    with pytest.raises(EigenmapError, match=r"3 rows.*4 nodes"):
         load_graph(one_way, X[:3])
     with pytest.raises(EigenmapError, match="no edges"):
         load_graph(nx.empty_graph(4), X)
     graph.nodes["a"]["x"] = [1.0]
-    with pytest.raises(EigenmapError, match="same length at every node"):
+    with pytest.raises(EigenmapError, match="same length"):
         load_graph(graph)
 
 
@@ -156,7 +156,7 @@ def test_an_undirected_networkx_graph_is_its_adjacency_matrix() -> None:
 
 @pytest.mark.parametrize("source", [3, None, "x y", {"edge": 1}, (1, 2, 3, 4)])
 def test_what_is_no_graph(source: Any) -> None:
-    with pytest.raises(EigenmapError, match=r"There is no file|A graph must be"):
+    with pytest.raises(EigenmapError, match=r"no file|[Gg]raph must"):
         load_graph(source)
 
 
@@ -198,18 +198,16 @@ def test_public_data_sets_that_cannot_be_had(monkeypatch: pytest.MonkeyPatch) ->
     module.NodePropPredDataset = Proteins  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "ogb", types.ModuleType("ogb"))
     monkeypatch.setitem(sys.modules, "ogb.nodeproppred", module)
-    with pytest.raises(
-        EigenmapError, match=r"ogb:ogbn-nothing cannot be fetched: Invalid dataset name ogbn-nothing\.$"
-    ):
+    with pytest.raises(EigenmapError, match=r"ogb:ogbn-nothing.*Invalid dataset name ogbn-nothing\.$"):
         load_ogb("ogbn-nothing")
-    with pytest.raises(EigenmapError, match="ogbn-arxiv and ogbn-products have both"):
+    with pytest.raises(EigenmapError, match=r"ogbn-arxiv.*ogbn-products"):
         load_ogb("ogbn-proteins")
 
     def offline(root: str, name: str) -> None:
         raise OSError("no route to host")
 
     monkeypatch.setattr("torch_geometric.datasets.Planetoid", offline)
-    with pytest.raises(EigenmapError, match="pyg:Cora cannot be fetched: no route to host"):
+    with pytest.raises(EigenmapError, match=r"pyg:Cora.*no route to host"):
         load_pyg("Cora")
 
 
@@ -219,7 +217,7 @@ def test_what_is_not_installed_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(EigenmapError, match="pip install ogb"):
         load_ogb("ogbn-products")
     for attempt in (lambda: load_pyg("Corra"), lambda: load_graph("pyg:Corra")):
-        with pytest.raises(EigenmapError, match="Unknown PyG data set 'Corra'"):
+        with pytest.raises(EigenmapError, match=r"PyG.*'Corra'"):
             attempt()
     monkeypatch.setitem(sys.modules, "torch_geometric.datasets", None)
     with pytest.raises(EigenmapError, match="pip install torch_geometric"):

@@ -153,25 +153,25 @@ def test_more_images_than_one_block(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("images", "message"),
     [
-        (np.zeros((8, 8), np.uint8), "not a batch of images"),
-        (np.zeros((2, 2, 8, 8, 3), np.uint8), "not a batch of images"),
-        (np.zeros((2, 8, 8, 2), np.uint8), "not a batch of images"),
+        (np.zeros((8, 8), np.uint8), "batch of images"),
+        (np.zeros((2, 2, 8, 8, 3), np.uint8), "batch of images"),
+        (np.zeros((2, 8, 8, 2), np.uint8), "batch of images"),
         (np.zeros((2, 0, 8, 3), np.uint8), "without pixels"),
         (np.full((2, 8, 8), np.nan), "not finite"),
         (np.full((2, 8, 8), np.inf), "not finite"),
-        (np.full((2, 8, 8), 200.0), r"\[0, 1\], but these go from 200 to 200"),
+        (np.full((2, 8, 8), 200.0), r"\[0, 1\].*200"),
         (np.full((2, 8, 8), -0.5), r"\[0, 1\]"),
-        (np.full((2, 8, 8), 300), "0 to 255, but these go from 300 to 300"),
+        (np.full((2, 8, 8), 300), "255.*300"),
         (np.full((2, 8, 8), -1), "0 to 255"),
         (np.full((2, 8, 8), "x"), "hold numbers"),
         (np.zeros((2, 8, 8), complex), "hold numbers"),
-        ("photo.jpg", "not as the name 'photo.jpg': open it with PIL"),
-        (["photo.jpg"], "read any number of files with eigenmap"),
-        (torch.zeros(2, 3, 4, 4).to_sparse(), "must be dense and hold values"),
-        (torch.zeros(2, 3, 4, 4, device="meta"), "must be dense and hold values"),
-        (None, "not as NoneType"),
-        ([np.zeros(8, np.uint8)], "is not one image"),
-        ([np.zeros((2, 8, 8, 3), np.uint8)], "is not one image"),
+        ("photo.jpg", "'photo.jpg'.*PIL"),
+        (["photo.jpg"], "eigenmap"),
+        (torch.zeros(2, 3, 4, 4).to_sparse(), "dense"),
+        (torch.zeros(2, 3, 4, 4, device="meta"), "dense"),
+        (None, "NoneType"),
+        ([np.zeros(8, np.uint8)], "one image"),
+        ([np.zeros((2, 8, 8, 3), np.uint8)], "one image"),
         ([np.full((8, 8), np.nan)], "not finite"),
     ],
 )
@@ -183,14 +183,14 @@ def test_what_is_refused(images: object, message: str) -> None:
 def test_bad_targets_are_refused() -> None:
     with pytest.raises(EigenmapError, match="not 2"):
         to_pixels(noise(1, 8, 8), 8, 2)
-    with pytest.raises(EigenmapError, match="at least 1 pixel"):
+    with pytest.raises(EigenmapError, match="1 pixel"):
         to_pixels(noise(1, 8, 8), 0, 1)
 
 
 def test_a_damaged_pillow_image_is_refused(tmp_path: Path) -> None:
     Image.fromarray(noise(64, 64, 3)).save(tmp_path / "a.png")
     (tmp_path / "a.png").write_bytes((tmp_path / "a.png").read_bytes()[:2000])
-    with Image.open(tmp_path / "a.png") as image, pytest.raises(EigenmapError, match="cannot be used"):
+    with Image.open(tmp_path / "a.png") as image, pytest.raises(EigenmapError, match="used"):
         to_pixels(image, 8, 3)
 
 
@@ -226,29 +226,29 @@ def test_npz_without_labels(tmp_path: Path) -> None:
 def test_unclear_npz_lists_its_keys(tmp_path: Path) -> None:
     path = tmp_path / "a.npz"
     np.savez(path, x_train=noise(3, 8, 8), x_test=noise(3, 8, 8), y_train=np.zeros(3))
-    with pytest.raises(EigenmapError, match=r"a.npz: .*not clear \(it has: x_train, x_test, y_train\)"):
+    with pytest.raises(EigenmapError, match=r"a\.npz.*x_train, x_test, y_train"):
         read_array_file(path)
     np.savez(path, edges=np.zeros((2, 9)))
-    with pytest.raises(EigenmapError, match=r"it has: edges"):
+    with pytest.raises(EigenmapError, match="has: edges"):
         read_array_file(path)
     np.savez(path)
-    with pytest.raises(EigenmapError, match=r"it has: nothing"):
+    with pytest.raises(EigenmapError, match="has: nothing"):
         read_array_file(path)
 
 
 def test_numpy_files_that_cannot_be_read(tmp_path: Path) -> None:
     for name in ("a.npy", "a.npz"):
         (tmp_path / name).write_bytes(b"nonsense")
-        with pytest.raises(EigenmapError, match="cannot be read as a NumPy file: it does not begin as one"):
+        with pytest.raises(EigenmapError, match="NumPy file"):
             read_array_file(tmp_path / name)
     np.save(tmp_path / "pickled.npy", np.array([{"a": 1}], object), allow_pickle=True)
-    with pytest.raises(EigenmapError, match="cannot be read as a NumPy file"):
+    with pytest.raises(EigenmapError, match="NumPy file"):
         read_array_file(tmp_path / "pickled.npy")
     np.savez(tmp_path / "cut.npz", images=noise(30, 8, 8))
     np.save(tmp_path / "cut.npy", noise(30, 8, 8))
     for name in ("cut.npy", "cut.npz"):
         (tmp_path / name).write_bytes((tmp_path / name).read_bytes()[:900])
-        with pytest.raises(EigenmapError, match="cannot be read as a NumPy file"):
+        with pytest.raises(EigenmapError, match="NumPy file"):
             read_array_file(tmp_path / name)
 
 

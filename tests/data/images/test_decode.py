@@ -271,14 +271,12 @@ def test_reasons_are_readable(tmp_path: Path) -> None:
         return str(caught.value)
 
     assert reason("a.jpg", b"") == "empty file"
-    assert reason("b.jpg", b"hello") == "not an image, or a damaged one"
+    assert "damaged" in reason("b.jpg", b"hello")
     assert "pillow-heif" in reason("c.HEIC", b"\0\0\0\x18ftypheic\0\0\0\0heicmif1")
-    assert reason("d.jpg", b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\n") == (
-        "EPS files are not read"
-    )
+    assert "EPS" in reason("d.jpg", b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\n")
     with pytest.raises(UnreadableImageError, match="No such file"):
         decode_image(tmp_path / "absent.png", 8, 3)
-    with pytest.raises(UnreadableImageError, match="no image bytes"):
+    with pytest.raises(UnreadableImageError, match="image bytes"):
         decode_image(None, 8, 3)
 
 
@@ -286,7 +284,7 @@ def test_decompression_bombs_are_refused_and_large_images_are_not(monkeypatch: p
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 100)
     with quiet_pillow():
         assert decode_image(encode(Image.new("RGB", (12, 12))), 8, 3).shape == (3, 8, 8)
-        with pytest.raises(UnreadableImageError, match="more than 200 pixels"):
+        with pytest.raises(UnreadableImageError, match="200 pixels"):
             decode_image(encode(Image.new("RGB", (30, 30))), 8, 3)
 
 
@@ -307,5 +305,5 @@ def test_what_is_not_a_regular_file_is_never_waited_for(tmp_path: Path, kind: st
         (tmp_path / "link.png").symlink_to(place)
         place = tmp_path / "link.png"
     for read in (read_header, lambda path: decode_image(path, S, 3)):
-        with pytest.raises(UnreadableImageError, match=r"not a regular file|No such device or address"):
+        with pytest.raises(UnreadableImageError, match=r"regular file|No such device"):
             read(place)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -46,11 +47,11 @@ def test_what_is_there_instead(tmp_path: Path) -> None:
     assert "is empty" in str(list_folder(tmp_path).without_images())
     touch(tmp_path, "a.txt", "b.txt", "c.pdf", "README")
     message = str(list_folder(tmp_path).without_images())
-    assert "no images, only 4 other files (2 .txt, 1 " in message
+    assert re.search(r"4 .*\(2 \.txt, 1 ", message)
 
 
 def test_a_folder_that_vanished(tmp_path: Path) -> None:
-    with pytest.raises(EigenmapError, match="cannot be listed: No such file"):
+    with pytest.raises(EigenmapError, match="No such file"):
         list_folder(tmp_path / "gone")
 
 

@@ -36,9 +36,9 @@ def test_integers() -> None:
     assert rows(found) == [{"10"}, {"2"}, set(), {"2"}]
     assert rows(Labels.from_integers(torch.tensor([1, 0]), ["cat", "dog"])) == [{"dog"}, {"cat"}]
     assert Labels.from_integers(np.array([1, 1], np.uint8), ["cat", "dog"]).n_classes == 2
-    with pytest.raises(EigenmapError, match="label 2 has no name"):
+    with pytest.raises(EigenmapError, match="label 2"):
         Labels.from_integers([0, 2], ["cat", "dog"])
-    with pytest.raises(EigenmapError, match="one integer an image"):
+    with pytest.raises(EigenmapError, match="integer"):
         Labels.from_integers([0.5, 1.0])
 
 
@@ -49,7 +49,7 @@ def test_arrays_of_any_kind() -> None:
     assert rows(Labels.from_array([["x", "y"], []])) == [{"x", "y"}, set()]
     assert rows(Labels.from_array(torch.eye(3)[[2, 0]])) == [{"2"}, {"0"}]
     assert rows(Labels.from_array(np.array([[True], [False]]))) == [{"0"}, set()]
-    with pytest.raises(EigenmapError, match="one integer an image"):
+    with pytest.raises(EigenmapError, match="integer"):
         Labels.from_array(np.full((3, 2), 7))
 
 
@@ -69,7 +69,7 @@ def test_relevance_is_sharing_a_class_by_name() -> None:
 
 
 def test_shape_and_names_must_fit() -> None:
-    with pytest.raises(EigenmapError, match="one name a class"):
+    with pytest.raises(EigenmapError, match=r"name.*class"):
         Labels(torch.zeros(3, 2, dtype=torch.bool), ["a"])
 
 
@@ -104,16 +104,16 @@ def test_csv_from_a_spreadsheet(tmp_path: Path) -> None:
 
 def test_csv_naming_missing_images(tmp_path: Path) -> None:
     path = table(tmp_path / "l.csv", "file,labels\na.jpg,x\n" + "".join(f"no{i}.jpg,x\n" for i in range(5)))
-    with pytest.raises(EigenmapError, match=r"names 5 files \(no0.jpg, no1.jpg, no2.jpg, ...\) that are not among"):
+    with pytest.raises(EigenmapError, match=r"5 files \(no0\.jpg, no1\.jpg, no2\.jpg"):
         labels_from_csv(path, ["a.jpg"])
     path = table(tmp_path / "l.csv", "file,labels\na.jpg,x\nno.jpg,x\n")
-    with pytest.raises(EigenmapError, match=r"names 1 file \(no.jpg\) that is not among"):
+    with pytest.raises(EigenmapError, match=r"1 file \(no\.jpg\)"):
         labels_from_csv(path, ["a.jpg"])
 
 
 def test_csv_without_a_row_for_every_image(tmp_path: Path) -> None:
     path = table(tmp_path / "l.csv", "file,label\na.jpg,x\n")
-    with pytest.raises(EigenmapError, match=r"2 images \(b.jpg, c.jpg\) have no row"):
+    with pytest.raises(EigenmapError, match=r"2 images \(b\.jpg, c\.jpg\)"):
         labels_from_csv(path, ["a.jpg", "b.jpg", "c.jpg"])
     assert rows(labels_from_csv(path, ["a.jpg", "b.jpg"], missing="unlabelled")) == [{"x"}, set()]
 
@@ -121,14 +121,14 @@ def test_csv_without_a_row_for_every_image(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "ids", "message"),
     [
-        ("a.jpg,x\n", ["a.jpg"], "header line 'file,labels'"),
-        ("", ["a.jpg"], "header line 'file,labels'"),
-        ("file,colour\na.jpg,x\n", ["a.jpg"], "header line 'file,labels'"),
-        ("file,labels\na.jpg,x\n./a.jpg,y\n", ["a.jpg"], "two rows for a.jpg"),
-        ("file,labels\nq/a.jpg,x\na.jpg,y\n", ["q/a.jpg"], "two rows for q/a.jpg"),
-        ("file,labels\na.jpg,x\n", ["p/a.jpg", "q/a.jpg"], "2 images are called; give its folder too"),
-        ("file,labels\n,x\n", ["a.jpg"], "a row that names no file, line 2"),
-        ("file,labels\na.jpg,cat,odd\n", ["a.jpg"], "more cells than its header in the row of a.jpg: .* by spaces"),
+        ("a.jpg,x\n", ["a.jpg"], "'file,labels'"),
+        ("", ["a.jpg"], "'file,labels'"),
+        ("file,colour\na.jpg,x\n", ["a.jpg"], "'file,labels'"),
+        ("file,labels\na.jpg,x\n./a.jpg,y\n", ["a.jpg"], "rows.*a.jpg"),
+        ("file,labels\nq/a.jpg,x\na.jpg,y\n", ["q/a.jpg"], "rows.*q/a.jpg"),
+        ("file,labels\na.jpg,x\n", ["p/a.jpg", "q/a.jpg"], "2 images.*folder"),
+        ("file,labels\n,x\n", ["a.jpg"], "line 2"),
+        ("file,labels\na.jpg,cat,odd\n", ["a.jpg"], r"header.*a\.jpg"),
     ],
 )
 def test_csv_that_is_not_clear(tmp_path: Path, text: str, ids: list[str], message: str) -> None:
@@ -137,10 +137,10 @@ def test_csv_that_is_not_clear(tmp_path: Path, text: str, ids: list[str], messag
 
 
 def test_csv_that_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(EigenmapError, match=r"absent\.csv cannot be read: No such file or directory$"):
+    with pytest.raises(EigenmapError, match=r"absent\.csv.*No such file"):
         labels_from_csv(tmp_path / "absent.csv", [])
     (tmp_path / "l.csv").write_bytes(b"file,labels\n\xff\xfe\x00,x\n")
-    with pytest.raises(EigenmapError, match="cannot be read"):
+    with pytest.raises(EigenmapError, match=r"l\.csv.*read"):
         labels_from_csv(tmp_path / "l.csv", [])
 
 

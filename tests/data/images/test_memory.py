@@ -14,14 +14,14 @@ from eigenmap.data.images import memory as room
 
 
 def test_small_sets_lie_in_memory() -> None:
-    pixels = room.room_for(3, 1, 4)
+    pixels = room.allocate_pixels(3, 1, 4)
     assert pixels.shape == (3, 1, 4, 4) and pixels.dtype == torch.uint8
 
 
 def test_pixels_that_do_not_fit_lie_in_a_file_without_a_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(room, "memory_bytes", lambda: 100)
     monkeypatch.setattr(room.tempfile, "tempdir", str(tmp_path))
-    pixels = room.room_for(30, 3, 8)
+    pixels = room.allocate_pixels(30, 3, 8)
     mapped = [line for line in Path("/proc/self/maps").read_text().splitlines() if str(tmp_path) in line]
     assert mapped and not list(tmp_path.iterdir())
     pixels[7] = 5
@@ -31,8 +31,8 @@ def test_pixels_that_do_not_fit_lie_in_a_file_without_a_name(monkeypatch: pytest
 def test_a_disk_that_is_too_small_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(room, "memory_bytes", lambda: 100)
     monkeypatch.setattr(room.tempfile, "tempdir", str(tmp_path))
-    with pytest.raises(EigenmapError, match=rf"2,000,000 images of 20000 pixels need .* free in {tmp_path}"):
-        room.room_for(2_000_000, 3, 20_000)
+    with pytest.raises(EigenmapError, match=f"2,000,000 images.*20000.*{tmp_path}"):
+        room.allocate_pixels(2_000_000, 3, 20_000)
 
 
 def test_a_model_trained_from_a_file_is_the_model_trained_from_memory(

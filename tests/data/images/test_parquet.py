@@ -52,11 +52,9 @@ def test_struct_column_lists_of_labels_and_missing_bytes(tmp_path: Path) -> None
     images = load_images(path)
     assert (images.ids, values(images)) == (["a.parquet/0", "a.parquet/3"], [7, 9])
     assert labels(images) == [["cat", "dog"], []]
-    assert images.skipped == [
-        ("a.parquet/1", "no image bytes"),
-        ("a.parquet/2", "not an image, or a damaged one"),
-    ]
-    with pytest.raises(EigenmapError, match=r"a.parquet/1 cannot be read"):
+    assert [name for name, _ in images.skipped] == ["a.parquet/1", "a.parquet/2"]
+    assert "image bytes" in images.skipped[0][1] and "damaged" in images.skipped[1][1]
+    with pytest.raises(EigenmapError, match=r"a.parquet/1.*read"):
         load_images(path, strict=True)
 
 
@@ -86,7 +84,7 @@ def test_a_struct_called_img(tmp_path: Path) -> None:
 def test_a_column_that_holds_no_bytes_is_no_column_of_images(column: Any, kind: str, tmp_path: Path) -> None:
     """Paths above all: whoever wrote the file would decide which files of this machine are opened."""
     (tmp_path / "photo.png").write_bytes(png(1))
-    with pytest.raises(EigenmapError, match=rf"no column of image bytes.*it has: image of type {kind}"):
+    with pytest.raises(EigenmapError, match=f"bytes.*{kind}"):
         load_images(write(tmp_path / "a.parquet", image=column))
     # Bytes beside it are found.
     assert values(load_images(write(tmp_path / "b.parquet", image=column, bytes=[png(5)]))) == [5]
@@ -99,19 +97,19 @@ def test_labels_from_csv_by_id(tmp_path: Path) -> None:
 
 
 def test_files_that_do_not_fit(tmp_path: Path) -> None:
-    with pytest.raises(EigenmapError, match=r"no column of image bytes.*it has: id, width"):
+    with pytest.raises(EigenmapError, match=r"bytes.*id, width"):
         load_images(write(tmp_path / "a.parquet", id=[1], width=[2]))
     (tmp_path / "a.parquet").write_bytes(b"nonsense")
-    with pytest.raises(EigenmapError, match="cannot be read as a parquet file"):
+    with pytest.raises(EigenmapError, match="parquet file"):
         load_images(tmp_path / "a.parquet")
     write(tmp_path / "a.parquet", jpeg=[png(1)], label=[1])
     write(tmp_path / "b.parquet", image=[png(1)], label=[1])
-    with pytest.raises(EigenmapError, match=r"b.parquet has no column '(jpeg|label)', which .*a.parquet has"):
+    with pytest.raises(EigenmapError, match=r"b\.parquet.*'(jpeg|label)'.*a\.parquet"):
         load_images(tmp_path)
     write(tmp_path / "b.parquet", jpeg=[png(1)])
-    with pytest.raises(EigenmapError, match=r"b.parquet has no column '(jpeg|label)', which .*a.parquet has"):
+    with pytest.raises(EigenmapError, match=r"b\.parquet.*'(jpeg|label)'.*a\.parquet"):
         load_images(tmp_path)
-    with pytest.raises(EigenmapError, match="holds no rows"):
+    with pytest.raises(EigenmapError, match="no rows"):
         load_images(write(tmp_path / "c.parquet", jpeg=pa.array([], pa.binary())))
 
 
@@ -135,7 +133,7 @@ def test_damage_between_the_ends_of_a_file_is_one_sentence(tmp_path: Path) -> No
     whole = bytearray(path.read_bytes())
     whole[4:20_000] = bytes(len(whole[4:20_000]))
     path.write_bytes(whole)
-    with pytest.raises(EigenmapError, match=r"a\.parquet cannot be read as a parquet file"):
+    with pytest.raises(EigenmapError, match=r"a\.parquet.*read"):
         load_images(path)
-    with pytest.raises(EigenmapError, match=r"a\.parquet cannot be read as a parquet file"):
+    with pytest.raises(EigenmapError, match=r"a\.parquet.*read"):
         list(named_rows([path], 0, 20))

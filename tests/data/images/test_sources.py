@@ -126,7 +126,7 @@ def test_headers_are_read_no_further_than_needed(tmp_path: Path, monkeypatch: py
 
 
 def test_bad_settings(tmp_path: Path) -> None:
-    with pytest.raises(EigenmapError, match="the image size must be a whole number of at least 1"):
+    with pytest.raises(EigenmapError, match="image size"):
         load_images(noise(2, 8, 8), size=0)
     with pytest.raises(EigenmapError, match="1 channel"):
         load_images(noise(2, 8, 8), channels=4)
@@ -134,7 +134,7 @@ def test_bad_settings(tmp_path: Path) -> None:
 
 def test_more_images_than_memory(tmp_path: Path) -> None:
     save(tmp_path / "a.png")
-    with pytest.raises(EigenmapError, match=r"need .* GB; this machine has .* TMPDIR"):
+    with pytest.raises(EigenmapError, match=r"GB.*TMPDIR"):
         load_images(tmp_path, size=20_000_000)
 
 
@@ -165,11 +165,11 @@ def test_unreadable_files_are_skipped_and_listed(damaged: Path) -> None:
     assert "truncated" in reasons["a/cut.jpg"]
     assert reasons["b/empty.jpg"] == "empty file"
     assert reasons["c/gone.jpg"] == "No such file or directory"
-    assert reasons["c/text.jpg"] == "not an image, or a damaged one"
+    assert "damaged" in reasons["c/text.jpg"]
 
 
 def test_strict_raises_on_the_first(damaged: Path) -> None:
-    with pytest.raises(EigenmapError, match=r"a/cut.jpg cannot be read: .*truncated"):
+    with pytest.raises(EigenmapError, match=r"a/cut\.jpg.*truncated"):
         load_images(damaged, strict=True)
 
 
@@ -185,30 +185,30 @@ def test_a_folder_that_cannot_be_listed_is_skipped(tmp_path: Path, monkeypatch: 
 
     monkeypatch.setattr(os, "scandir", guarded)
     assert load_images(tmp_path).skipped == [("shut", "Permission denied")]
-    with pytest.raises(EigenmapError, match="shut cannot be read: Permission denied"):
+    with pytest.raises(EigenmapError, match=r"shut.*Permission denied"):
         load_images(tmp_path, strict=True)
 
 
 def test_nothing_readable(tmp_path: Path) -> None:
     (tmp_path / "a.jpg").write_bytes(b"")
-    with pytest.raises(EigenmapError, match=r"^a.jpg cannot be read: empty file$"):
+    with pytest.raises(EigenmapError, match=r"^a\.jpg .*empty"):
         load_images(tmp_path)
     (tmp_path / "b.jpg").write_text("b")
-    with pytest.raises(EigenmapError, match=r"none of the 2 images can be read, for example b.jpg: not an image"):
+    with pytest.raises(EigenmapError, match=r"2 images.*b\.jpg"):
         load_images(tmp_path)
 
 
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda root: root / "absent", "does not exist"),
+        (lambda root: root / "absent", "exist"),
         (lambda root: root, "is empty"),
-        (lambda root: (root / "a.txt").write_text("a") and root, "no images, only 1 other file "),
-        (lambda root: [root / "absent.jpg"], "1 of 1 image files do not exist: .*absent.jpg"),
-        (lambda root: [], "the list of images is empty"),
-        (lambda root: np.zeros((0, 8, 8)), "the array of images is empty"),
-        (lambda root: ["a.jpg", Image.new("L", (8, 8))], "either paths or images"),
-        (lambda root: 17, "not as int"),
+        (lambda root: (root / "a.txt").write_text("a") and root, "no images.*1 "),
+        (lambda root: [root / "absent.jpg"], r"1 of 1.*absent\.jpg"),
+        (lambda root: [], "list.*empty"),
+        (lambda root: np.zeros((0, 8, 8)), "array.*empty"),
+        (lambda root: ["a.jpg", Image.new("L", (8, 8))], "paths"),
+        (lambda root: 17, "int"),
     ],
 )
 def test_bad_sources(tmp_path: Path, make: object, message: str) -> None:
@@ -244,7 +244,7 @@ def test_numpy_files(tmp_path: Path) -> None:
     images = load_images(tmp_path / "b.npz")
     assert (images.ids, classes(images)) == (["0", "1", "2"], ["7", "1", "7"])
     np.savez(tmp_path / "b.npz", images=noise(3, 16, 16), labels=np.array([7, 1]))
-    with pytest.raises(EigenmapError, match="2 labels for 3 images"):
+    with pytest.raises(EigenmapError, match=r"2 labels.*3 images"):
         load_images(tmp_path / "b.npz")
 
 
@@ -265,7 +265,7 @@ def test_label_file_wins_over_class_folders_and_may_name_damaged_files(damaged: 
     images = load_images(damaged, labels=table)
     assert classes(images) == ["aa", "bb", "cc", "dd"]
     table.write_text("file,labels\nz/absent.jpg,x\n")
-    with pytest.raises(EigenmapError, match=r"names 1 file \(z/absent.jpg\)"):
+    with pytest.raises(EigenmapError, match=r"1 file \(z/absent\.jpg\)"):
         load_images(damaged, labels=str(table))
 
 
@@ -275,7 +275,7 @@ def test_given_labels_follow_the_source_past_skipped_files(damaged: Path) -> Non
     assert classes(load_images(noise(2, 8, 8), labels=["x", "y"])) == ["x", "y"]
     labels = Labels.from_names([["x", "y"], []])
     assert load_images(noise(2, 8, 8), labels=labels).labels is labels
-    with pytest.raises(EigenmapError, match="3 labels are given for 8 images"):
+    with pytest.raises(EigenmapError, match=r"3 labels.*8 images"):
         load_images(damaged, labels=[1, 2, 3])
 
 
@@ -289,10 +289,10 @@ def test_importing_the_room_is_light() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"size": "large"}, "the image size must be a whole number of at least 1, not 'large'"),
-        ({"size": 8.5}, "the image size must be a whole number of at least 1, not 8.5"),
-        ({"workers": "all"}, "workers must be a whole number of at least 0, not 'all'"),
-        ({"source": ""}, "the source of images must be a path, not ''"),
+        ({"size": "large"}, "image size.*'large'"),
+        ({"size": 8.5}, r"image size.*8\.5"),
+        ({"workers": "all"}, "workers.*0.*'all'"),
+        ({"source": ""}, "source.*''"),
     ],
     ids=str,
 )
@@ -305,9 +305,9 @@ def test_arguments_of_the_wrong_kind_are_named(options: dict[str, Any], message:
 def test_pipes_are_no_sources(tmp_path: Path, name: str) -> None:
     os.mkfifo(tmp_path / name)
     for source in (tmp_path / name, [tmp_path / name]):
-        with pytest.raises(EigenmapError, match=f"{name} is not a regular file"):
+        with pytest.raises(EigenmapError, match=f"{name}.*regular"):
             load_images(source)
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / name).symlink_to(tmp_path / name)
-    with pytest.raises(EigenmapError, match=r"not a regular file|holds no images"):
+    with pytest.raises(EigenmapError, match=r"regular file|no images"):
         load_images(tmp_path / "folder")

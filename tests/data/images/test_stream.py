@@ -146,9 +146,9 @@ def test_a_file_of_many_images_must_stay_as_it_is(tmp_path: Path, name: str) -> 
     rows = iter(first.rows)
     next(rows)
     write(1)
-    with pytest.raises(EigenmapError, match=f"{name} was changed while it was read"):
+    with pytest.raises(EigenmapError, match=f"{name}.*changed"):
         list(rows)
-    with pytest.raises(EigenmapError, match=f"{name} was changed while it was read"):
+    with pytest.raises(EigenmapError, match=f"{name}.*changed"):
         list(second.rows)
 
 
@@ -156,12 +156,12 @@ def test_a_file_of_many_images_must_stay_as_it_is(tmp_path: Path, name: str) -> 
 def test_pipes_are_no_sources(tmp_path: Path, name: str) -> None:
     os.mkfifo(tmp_path / name)
     for source in (tmp_path / name, [tmp_path / name]):
-        with pytest.raises(EigenmapError, match=f"{name} is not a regular file"):
+        with pytest.raises(EigenmapError, match=f"{name}.*regular"):
             open_stream(source)
     if name == "a.parquet":
         (tmp_path / "folder").mkdir()
         (tmp_path / "folder" / name).symlink_to(tmp_path / name)
-        with pytest.raises(EigenmapError, match=f"{name} is not a regular file"):
+        with pytest.raises(EigenmapError, match=f"{name}.*regular"):
             open_stream(tmp_path / "folder")
 
 
@@ -183,14 +183,14 @@ def test_a_damaged_file_says_so_when_it_is_read(tmp_path: Path) -> None:
 
 
 def test_what_is_no_source(tmp_path: Path) -> None:
-    with pytest.raises(EigenmapError, match="does not exist"):
+    with pytest.raises(EigenmapError, match=r"gone.*exist"):
         open_stream(tmp_path / "gone")
     with pytest.raises(EigenmapError, match="is empty"):
         open_stream(tmp_path)
-    with pytest.raises(EigenmapError, match="the list of images is empty"):
+    with pytest.raises(EigenmapError, match=r"list.*empty"):
         open_stream([])
-    with pytest.raises(EigenmapError, match="1 of 1 image files do not exist"):
+    with pytest.raises(EigenmapError, match="1 of 1"):
         open_stream([tmp_path / "gone.jpg"])
     pq.write_table(pa.table({"jpeg": pa.array([], pa.binary())}), tmp_path / "empty.parquet")
-    with pytest.raises(EigenmapError, match="holds no rows"):
+    with pytest.raises(EigenmapError, match="no rows"):
         open_stream(tmp_path)

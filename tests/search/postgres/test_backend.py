@@ -117,11 +117,11 @@ def test_changes_do_what_they_do_in_flat(database: str, codes: Floats, queries: 
 def test_a_wrong_change_changes_nothing(database: str, codes: Floats, ids: list[str]) -> None:
     _, table = pair(database, codes, ids)
     wrong = {
-        "the id 'photo 3' is there already": lambda: table.add(codes[:2], ["new", ids[3]]),
-        "there is no item with the id 'gone'": lambda: table.update(codes[:2], [ids[3], "gone"]),
-        "there is no item with the id 'lost'": lambda: table.delete([ids[3], "lost"]),
-        "there is no item with the id 'away'": lambda: table.codes(["away"]),
-        "all strings or all whole numbers": lambda: table.upsert(codes[:1], [7]),
+        "'photo 3'.*already": lambda: table.add(codes[:2], ["new", ids[3]]),
+        "no item.*'gone'": lambda: table.update(codes[:2], [ids[3], "gone"]),
+        "no item.*'lost'": lambda: table.delete([ids[3], "lost"]),
+        "no item.*'away'": lambda: table.codes(["away"]),
+        "strings": lambda: table.upsert(codes[:1], [7]),
     }
     for sentence, change in wrong.items():
         with pytest.raises(EigenmapError, match=sentence):
@@ -135,7 +135,7 @@ def test_whole_numbers_as_ids(database: str, codes: Floats, queries: Floats) -> 
     flat, table = pair(database, codes, numbers)
     assert table.search(queries, exact=True).ids == flat.search(queries).ids
     assert CodeIndex.open(database, table="photos").ids == numbers
-    with pytest.raises(EigenmapError, match="all strings or all whole numbers"):
+    with pytest.raises(EigenmapError, match="strings"):
         table.add(codes[:1], ["seven"])
     query = str(queries[0].tolist())
     assert rows(database, "SELECT id FROM photos_search(%s::vector, 1)", [query]) == [(numbers[5],)]
@@ -240,15 +240,15 @@ def test_settings_that_pgvector_lacks(database: str) -> None:
             CodeIndex(n_components, backend="postgres", where=database, **options)
 
     refused("stores codes as float32 or float16, not as int8", precision="int8")
-    refused("at most 16,000 features", n_components=16_001)
-    refused("is \"hnsw\", not 'ivf'", approximate=Approximate("ivf", 4))
-    refused("indexes at most 2,000 features", n_components=4000, approximate=Approximate(dim=2001))
+    refused("16,000", n_components=16_001)
+    refused(""""hnsw".*'ivf'""", approximate=Approximate("ivf", 4))
+    refused("2,000", n_components=4000, approximate=Approximate(dim=2001))
     assert tables(database) == []
 
 
 def test_large_features_do_not_fit_half_precision(database: str) -> None:
     index = CodeIndex(2, "inner", backend="postgres", where=database, precision="float16")
-    with pytest.raises(EigenmapError, match="too large for float16"):
+    with pytest.raises(EigenmapError, match=r"large.*float16"):
         index.add([[1e6, 0]], ["a"])
     assert len(index) == 0
 
@@ -256,9 +256,9 @@ def test_large_features_do_not_fit_half_precision(database: str) -> None:
 def test_an_id_that_postgresql_cannot_store(database: str) -> None:
     index = CodeIndex(2, backend="postgres", where=database)
     for odd in ("a\udcff", "a\0b"):
-        with pytest.raises(EigenmapError, match="the database refused"):
+        with pytest.raises(EigenmapError, match="refused"):
             index.add([[1, 0]], [odd])
-    with pytest.raises(EigenmapError, match="the database refused"):
+    with pytest.raises(EigenmapError, match="refused"):
         index.add([[1, 0]], [2**70])
     assert len(index) == 0
 
@@ -280,7 +280,7 @@ def test_a_directory_of_the_same_codes(database: str, codes: Floats, ids: list[s
 def test_an_index_of_another_model_is_refused(database: str) -> None:
     CodeIndex(2, backend="postgres", where=database, fingerprint="abc" * 10).close()
     CodeIndex.open(database, fingerprint="abc" * 10).close()
-    with pytest.raises(EigenmapError, match="holds codes of the model abcabc"):
+    with pytest.raises(EigenmapError, match="model abcabc"):
         CodeIndex.open(database, fingerprint="def" * 10)
 
 
@@ -298,7 +298,7 @@ def test_notes_stay_with_the_table(database: str, codes: Floats, ids: list[str])
 
 def test_an_empty_table_says_so(database: str) -> None:
     index = CodeIndex(2, backend="postgres", where=database)
-    with pytest.raises(EigenmapError, match="the index is empty"):
+    with pytest.raises(EigenmapError, match="empty"):
         index.search([[1, 0]])
 
 

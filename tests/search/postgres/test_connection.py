@@ -12,13 +12,13 @@ from tests.database import rows
 
 
 def test_a_server_that_is_not_there() -> None:
-    with pytest.raises(EigenmapError, match=r"the database at 127\.0\.0\.1/pictures cannot be reached") as error:
+    with pytest.raises(EigenmapError, match=r"127\.0\.0\.1/pictures.*reached") as error:
         CodeIndex.open("postgresql://me:secret@127.0.0.1:1/pictures", table="photos")
     assert "secret" not in str(error.value)
 
 
 def test_an_address_that_is_none() -> None:
-    with pytest.raises(EigenmapError, match="the address of the database cannot be read; write postgresql://user"):
+    with pytest.raises(EigenmapError, match="postgresql://user"):
         CodeIndex.open("postgresql://[", table="photos")
 
 
@@ -32,7 +32,7 @@ def test_no_part_of_a_password_with_odd_characters_is_shown(place: str) -> None:
     """PostgreSQL's own complaints quote the address, or what it takes for the host, and that is half a password."""
     url = f"postgresql://me:{place}"
     assert address(url) == "this address"
-    with pytest.raises(EigenmapError, match="a password as %40 %2F %3A or %25") as error:
+    with pytest.raises(EigenmapError, match="%40 %2F %3A or %25") as error:
         CodeIndex.open(url, table="photos")
     assert "cret" not in str(error.value)
 
@@ -43,7 +43,7 @@ def test_a_connection_that_ends_is_made_anew(database: str) -> None:
     rows(database, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()")
     assert index.search([[1, 0]]).ids == [["a"]]
     index.close()
-    with pytest.raises(EigenmapError, match="this index was closed; open it again"):
+    with pytest.raises(EigenmapError, match="closed"):
         index.search([[1, 0]])
 
 
@@ -52,7 +52,7 @@ def test_a_user_who_may_not_add_the_extension(database: str) -> None:
     rows(database, "GRANT CREATE ON SCHEMA public TO guest")
     guest = database.replace("postgres:@", "guest:@")
     try:
-        with pytest.raises(EigenmapError, match="lacks pgvector; its administrator can run CREATE EXTENSION vector"):
+        with pytest.raises(EigenmapError, match="CREATE EXTENSION vector"):
             CodeIndex(2, backend="postgres", where=guest)
         rows(database, "CREATE EXTENSION vector")
         with CodeIndex(2, backend="postgres", where=guest) as index:
@@ -66,5 +66,5 @@ def test_a_user_who_may_not_add_the_extension(database: str) -> None:
 def test_psycopg_is_an_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)
     monkeypatch.delitem(sys.modules, "eigenmap.search.postgres.connection")
-    with pytest.raises(EigenmapError, match=r'needs psycopg: pip install "eigenmap\[postgres\]"'):
+    with pytest.raises(EigenmapError, match=r'pip install "eigenmap\[postgres\]"'):
         importlib.import_module("eigenmap.search.postgres.connection")

@@ -11,8 +11,8 @@ from psycopg import sql
 
 from eigenmap import EigenmapError
 from eigenmap.search import CodeIndex
-from eigenmap.search.backend import About, Approximate, Batch
-from eigenmap.search.postgres import Loaded, load
+from eigenmap.search.backend import Approximate, IndexSpec, ItemBatch
+from eigenmap.search.postgres import LoadReport, load_table
 from eigenmap.search.postgres.statements import Table
 from tests.database import rows, tables
 
@@ -49,7 +49,7 @@ def place(database: str) -> str:
 
 def called(name: str) -> Any:
     """A search by the function of a table."""
-    function = Table(name, About(12)).beside("_search")
+    function = Table(name, IndexSpec(12)).beside("_search")
     return sql.SQL("SELECT id FROM {}({}::vector, 1)").format(function, sql.Literal(str([1.0] + [0.0] * 11)))
 
 
@@ -74,17 +74,17 @@ def test_a_table_that_is_made_and_changed(place: str, codes: Floats, queries: Fl
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_table_that_is_loaded(place: str, codes: Floats, queries: Floats, name: str) -> None:
-    about = About(12, approximate=Approximate(dim=4))
+    about = IndexSpec(12, approximate=Approximate(dim=4))
 
-    def batch(stop: int) -> list[Batch]:
-        return [Batch(list(range(stop)), codes[:stop], [{"share": "50%"} for _ in range(stop)])]
+    def batch(stop: int) -> list[ItemBatch]:
+        return [ItemBatch(list(range(stop)), codes[:stop], [{"share": "50%"} for _ in range(stop)])]
 
-    assert load(place, name, about, batch(100)) == Loaded(100, 100, 0)
-    assert load(place, name, about, batch(200)) == Loaded(200, 100, 0)
+    assert load_table(place, name, about, batch(100)) == LoadReport(100, 100, 0)
+    assert load_table(place, name, about, batch(200)) == LoadReport(200, 100, 0)
     with CodeIndex.open(place, table=name) as index:
         assert index.search(queries[0], 1).ids == [[5]]
         index.add(codes[200:], range(200, 300))
-    assert load(place, name, about, batch(50), replace=True) == Loaded(50, 50, 0)
+    assert load_table(place, name, about, batch(50), replace=True) == LoadReport(50, 50, 0)
     with CodeIndex.open(place, table=name) as index:
         index.add(codes[50:], range(50, 300))
         assert index.search(queries[0], 1).ids == [[5]]
@@ -94,12 +94,12 @@ def test_a_table_that_is_loaded(place: str, codes: Floats, queries: Floats, name
 def test_names_beside_long_ones_differ() -> None:
     suffixes = ("_pkey", "_metadata_idx", "_search", "__loading", "__loading_metadata_idx")
     names = ["x" * 62 + end for end in "ab"]
-    made = [Table(name, About(2)).bare(suffix).as_string(None) for name in names for suffix in suffixes]
+    made = [Table(name, IndexSpec(2)).bare(suffix).as_string(None) for name in names for suffix in suffixes]
     assert len(set(made)) == len(made) and all(len(name.encode()) <= 65 for name in made)
 
 
 @pytest.mark.parametrize("name", ["", "a.b.c", ".a", "x" * 64, "ä" * 32, f"{'s' * 64}.a", "a\0b", "a\udcff"])
 def test_names_that_no_table_has(database: str, name: str) -> None:
-    with pytest.raises(EigenmapError, match="is no name for a table"):
+    with pytest.raises(EigenmapError, match="for a table"):
         CodeIndex(12, backend="postgres", where=database, table=name)
     assert tables(database) == []

@@ -1,4 +1,4 @@
-"""`eigenmap evaluate classes`: how well the classes of images can be read from codes of every length."""
+"""`eigenmap evaluate classes`: classification of images from codes of every length."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from eigenmap.cli.console import Say, sayer
+from eigenmap.cli.console import log_function
 from eigenmap.cli.evaluate.probing import (
     CodesOf,
     CodesOfOption,
     LabelLists,
-    LabelsOption,
+    LabelSharesOption,
     check_uncut,
     shares_of,
     show_by_share,
@@ -32,8 +32,9 @@ from eigenmap.cli.options import (
     StrictOption,
     check_device,
 )
-from eigenmap.cli.outputs import check_file, write_json
+from eigenmap.cli.outputs import check_file, write_json_output
 from eigenmap.core.errors import EigenmapError
+from eigenmap.core.logging import LogFunction
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 
 
 class ImageProbe(str, Enum):
-    """Kinds of linear probes, see `eigenmap.evaluation.probe`."""
+    """Kinds of linear probes; see `eigenmap.evaluation.probe`."""
 
     ridge = "ridge"
     sgd = "sgd"
@@ -80,7 +81,7 @@ def classes(
         typer.Option(
             "--train-labels",
             metavar="CSV",
-            help="A table `file,labels` with one label a file [dim](default: class folders)[/dim].",
+            help="A table `file,labels` with one label per file [dim](default: class folders)[/dim].",
             show_default=False,
             rich_help_panel=WHAT,
         ),
@@ -90,12 +91,12 @@ def classes(
         typer.Option(
             "--test-labels",
             metavar="CSV",
-            help="The same for the test images.",
+            help="Like --train-labels, for the test images.",
             show_default=False,
             rich_help_panel=WHAT,
         ),
     ] = None,
-    labels: LabelsOption = None,
+    labels: LabelSharesOption = None,
     dims: DimsOption = None,
     probe: Annotated[
         ImageProbe,
@@ -106,7 +107,8 @@ def classes(
         ),
     ] = ImageProbe.ridge,
     neighbours: Annotated[
-        int, typer.Option("--neighbours", metavar="N", min=1, help="Neighbours that vote.", rich_help_panel=HOW)
+        int,
+        typer.Option("--neighbours", metavar="N", min=1, help="Neighbours that vote.", rich_help_panel=HOW),
     ] = 200,
     of: CodesOfOption = CodesOf.codes,
     batch_size: BatchOption = 256,
@@ -116,10 +118,10 @@ def classes(
     force: ForceOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Classify test images by their codes, with a share of the training labels.
+    """Classify test images by their codes, using a share of the training labels.
 
-    [bold]knn[/bold]     share classified correctly by the weighted vote of the nearest training images
-    [bold]linear[/bold]  the same by a linear probe
+    [bold]knn[/bold]     accuracy of a weighted vote of the nearest training images
+    [bold]linear[/bold]  accuracy of a linear probe
     """
     from eigenmap.evaluation.classes import evaluate_classes
     from eigenmap.evaluation.retrieval import lengths
@@ -130,13 +132,13 @@ def classes(
     shares = shares_of(labels)
     check_uncut(of, dims)
     if train.resolve() == test.resolve():
-        raise EigenmapError("--train and --test are the same images, and each would find itself: give others to test.")
+        raise EigenmapError("--train and --test are the same images, so each would find itself: give others to test.")
     place = check_device(device)
     model = Eigenmap.load(run)
     at = [model.check_dim(dim) for dim in dims] if dims else lengths(model.n_components)
     known = read_labelled(model, train, train_labels, "--train-labels", strict, quiet)
     asked = read_labelled(model, test, test_labels, "--test-labels", strict, quiet)
-    y, y_test = _class_numbers(known, asked, sayer(quiet))
+    y, y_test = _class_numbers(known, asked, log_function(quiet))
     model.network.to(place)
     x, x_test = (_features(model, images, of, batch_size) for images in (known, asked))
     rows = evaluate_classes(
@@ -160,32 +162,32 @@ def classes(
             if probe is ImageProbe.ridge
             else "softmax regression on standardised features: SGD 0.1, batch 256, 100 epochs, cosine",
         }
-        write_json(json, {**circumstances(run, model, place, "classes"), "protocol": protocol, "rows": rows})
+        write_json_output(json, {**circumstances(run, model, place, "classes"), "protocol": protocol, "rows": rows})
     show_by_share(rows, f"{int((y_test >= 0).sum()):,} test images", ("knn", "linear"), _cells)
 
 
-def _class_numbers(known: ImageSet, asked: ImageSet, say: Say) -> tuple[Tensor, Tensor]:
-    """Class numbers of both, by the classes of the training images; -1 for images without a label."""
+def _class_numbers(known: ImageSet, asked: ImageSet, say: LogFunction) -> tuple[Tensor, Tensor]:
+    """Return class numbers of both sets, by the classes of the training images; -1 without a label."""
     import torch
 
     assert known.labels is not None and asked.labels is not None
     y = known.labels.to_integers()
     own, theirs = asked.labels.to_integers(), asked.labels.in_classes(known.labels.names).to_integers()
-    # A class that cannot be learned: no probe ever answers with its number.
+    # Test classes absent from training get numbers that no probe ever predicts.
     y_test = torch.where((own >= 0) & (theirs < 0), known.labels.n_classes, theirs)
     for which, numbers in (("training", y), ("test", own)):
         if not bool((numbers >= 0).any()):
             raise EigenmapError(f"None of the {which} images has a label.")
     lost = int((y_test == known.labels.n_classes).sum())
     if lost == int((own >= 0).sum()):
-        raise EigenmapError("Training and test images share no class.")
+        raise EigenmapError("Training and test images have no class in common.")
     if lost:
-        say(f"{lost:,} test images are of classes that no training image has; they count as errors.")
+        say(f"{lost:,} test images have classes that no training image has; they count as errors.")
     return y, y_test
 
 
 def _features(model: Eigenmap, images: ImageSet, of: CodesOf, batch_size: int) -> Tensor:
-    """Ordered codes, or what the encoder returns, of all images."""
+    """Return ordered codes, or encoder outputs, of all images."""
     import torch
 
     if of is CodesOf.encoder:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from eigenmap.cli.console import progress_bar, sayer
+from eigenmap.cli.console import log_function, progress_bar
 from eigenmap.cli.evaluate.probing import (
     CodesOf,
     CodesOfOption,
     LabelLists,
-    LabelsOption,
+    LabelSharesOption,
     check_uncut,
     shares_of,
     show_by_share,
@@ -30,14 +30,15 @@ from eigenmap.cli.options import (
     QuietOption,
     check_device,
 )
-from eigenmap.cli.outputs import check_file, write_json
+from eigenmap.cli.outputs import check_file, write_json_output
 from eigenmap.core.errors import EigenmapError
+from eigenmap.core.logging import LogFunction
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from eigenmap.data.graphs.graph import Nodes
-    from eigenmap.evaluation.nodes import NodeRow, Split
+    from eigenmap.evaluation.nodes import NodeRow, NodeSplit
 
 
 class ProbeName(str, Enum):
@@ -75,7 +76,7 @@ def nodes(
             metavar="FILE.npz", help="Features x and class numbers y of nodes; no edges are needed.", show_default=False
         ),
     ],
-    labels: LabelsOption = None,
+    labels: LabelSharesOption = None,
     dims: Annotated[
         list[int] | None,
         typer.Option(
@@ -142,8 +143,10 @@ def nodes(
     data, known = _labelled(graph)
     splits = _splits(graph, data, split, runs)
     if split is SplitKind.auto and not quiet:
-        sayer(quiet)(f"{'The split of the file' if data.splits else 'Random splits of 10 / 10 / 80 %'}, {runs} runs.")
-    _report_classes(known, splits, sayer(quiet))
+        log_function(quiet)(
+            f"{'The split of the file' if data.splits else 'Random splits of 10 / 10 / 80 %'}, {runs} runs."
+        )
+    _report_classes(known, splits, log_function(quiet))
     rows = model.input.read(data.x)
     model.network.to(place)
     if of is CodesOf.encoder:
@@ -172,7 +175,7 @@ def nodes(
             "runs": runs,
             "chosen": "on validation nodes",
         }
-        write_json(json, {**circumstances(run, model, place, "nodes"), "protocol": protocol, "rows": found})
+        write_json_output(json, {**circumstances(run, model, place, "nodes"), "protocol": protocol, "rows": found})
     show_by_share(found, f"{len(splits[0].test):,} test nodes", ("accuracy", "spread", "validation"), _cells)
 
 
@@ -190,8 +193,8 @@ def _own_split(kind: SplitKind, data: Nodes) -> bool:
     return kind is SplitKind.file or (kind is SplitKind.auto and bool(data.splits))
 
 
-def _splits(path: Path, data: Nodes, kind: SplitKind, runs: int) -> list[Split]:
-    from eigenmap.evaluation.nodes import Split, random_split
+def _splits(path: Path, data: Nodes, kind: SplitKind, runs: int) -> list[NodeSplit]:
+    from eigenmap.evaluation.nodes import NodeSplit, random_split
 
     assert data.y is not None
     if not _own_split(kind, data):
@@ -200,10 +203,10 @@ def _splits(path: Path, data: Nodes, kind: SplitKind, runs: int) -> list[Split]:
     if any(part is None for part in parts):
         raise EigenmapError(f"{path} has not all of train_idx, val_idx and test_idx: say --split random.")
     # Nodes without a label cannot be learned from or scored.
-    return [Split(*(part[data.y[part] >= 0] for part in parts if part is not None))] * runs
+    return [NodeSplit(*(part[data.y[part] >= 0] for part in parts if part is not None))] * runs
 
 
-def _report_classes(known: Tensor, splits: Sequence[Split], say: Callable[[str], None]) -> None:
+def _report_classes(known: Tensor, splits: Sequence[NodeSplit], say: LogFunction) -> None:
     """Say which classes no probe can learn in some run."""
     found: set[int] = set()
     for split in splits:

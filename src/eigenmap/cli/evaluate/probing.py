@@ -1,4 +1,4 @@
-"""What `eigenmap evaluate classes` and `evaluate nodes` have in common: shares of labels, and what is probed."""
+"""Options shared by `eigenmap evaluate classes` and `evaluate nodes`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from eigenmap.cli.console import show
+from eigenmap.cli.console import print_result
 from eigenmap.cli.evaluate.retrieval import repeat_options
 from eigenmap.cli.options import HOW
 from eigenmap.core.errors import EigenmapError
@@ -19,23 +19,23 @@ class LabelLists(TyperCommand):
     """A command whose options --labels and --dims take several numbers: `--labels 1 10 100`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Repeat the option for each number, which is the form that is parsed."""
+        """Repeat the option for each number, which is the form that click parses."""
         return super().parse_args(ctx, repeat_options(args, ("--labels", "--dims")))
 
 
 class CodesOf(str, Enum):
-    """What is probed."""
+    """Representation to probe."""
 
     codes = "codes"
     encoder = "encoder"
 
 
-LabelsOption = Annotated[
+LabelSharesOption = Annotated[
     list[float] | None,
     typer.Option(
         "--labels",
         metavar="PERCENT...",
-        help="Shares of the training labels to use [dim](default: 1 10 100)[/dim].",
+        help="Percentages of the training labels to use [dim](default: 1 10 100)[/dim].",
         show_default=False,
         rich_help_panel=HOW,
     ),
@@ -44,14 +44,14 @@ CodesOfOption = Annotated[
     CodesOf,
     typer.Option(
         "--of",
-        help="The ordered codes, or the raw output of the encoder, which has no order and is used whole.",
+        help="Ordered codes, or the raw encoder output, which has no order and is used at full length.",
         rich_help_panel=HOW,
     ),
 ]
 
 
 def shares_of(percents: Sequence[float] | None) -> list[float]:
-    """Percentages of labels as shares; 1, 10 and 100 % if none are given."""
+    """Return percentages of labels as shares; 1, 10 and 100 % by default."""
     for percent in percents or ():
         if not 0 < percent <= 100:
             raise EigenmapError(f"--labels takes percentages above 0 and up to 100, not {percent:g}.")
@@ -61,13 +61,13 @@ def shares_of(percents: Sequence[float] | None) -> list[float]:
 def check_uncut(of: CodesOf, dims: Sequence[int] | None) -> None:
     """Refuse to cut what has no order."""
     if of is CodesOf.encoder and dims:
-        raise EigenmapError("The output of the encoder has no order, so that it cannot be cut: leave --dims out.")
+        raise EigenmapError("The encoder output has no order and cannot be cut: leave --dims out.")
 
 
 def show_by_share(
     rows: Sequence[Any], tested: str, columns: Sequence[str], cells: Callable[[Any], Sequence[str]]
 ) -> None:
-    """Print a table for each share of the labels, with a line for each length."""
+    """Print one table per share of the labels, with one line per length."""
     from rich.table import Table
 
     for share in dict.fromkeys(row["share"] for row in rows):
@@ -78,4 +78,4 @@ def show_by_share(
             table.add_column(column, justify="right")
         for row in some:
             table.add_row(str(row["dim"]), *cells(row))
-        show(table)
+        print_result(table)

@@ -1,4 +1,4 @@
-"""`eigenmap evaluate retrieval`: how well codes of every length find images of the same class."""
+"""`eigenmap evaluate retrieval`: retrieval of images of the same class with codes of every length."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ import typer
 from typer.core import TyperCommand
 
 from eigenmap.cli.app import USE, Kinds, app
-from eigenmap.cli.console import Say, sayer, show
+from eigenmap.cli.console import log_function, print_result
+from eigenmap.cli.encoding import encode_images, read_images
 from eigenmap.cli.options import (
     HOW,
     WHAT,
@@ -28,15 +29,15 @@ from eigenmap.cli.options import (
     StrictOption,
     check_device,
 )
-from eigenmap.cli.outputs import check_file, write_json
-from eigenmap.cli.work import encode_images, read_images
+from eigenmap.cli.outputs import check_file, write_json_output
 from eigenmap.core.errors import EigenmapError
+from eigenmap.core.logging import LogFunction
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from eigenmap.data import ImageSet
-    from eigenmap.evaluation.retrieval import Row
+    from eigenmap.evaluation.retrieval import ScoreRow
     from eigenmap.model import Eigenmap
 
 evaluate = typer.Typer(cls=Kinds, no_args_is_help=True, rich_markup_mode="rich")
@@ -59,12 +60,12 @@ class NumberLists(TyperCommand):
     """A command whose options --dims and --top take several numbers: `--dims 2 4 8`, `--dims 2,4,8` or repeated."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Repeat the option for each number, which is the form that is parsed."""
+        """Repeat the option for each number, which is the form that click parses."""
         return super().parse_args(ctx, repeat_options(args, ("--dims", "--top")))
 
 
 def repeat_options(args: Sequence[str], options: Sequence[str]) -> list[str]:
-    """Write one option with several numbers as several options with one number.
+    """Expand one option with several numbers into several options with one number.
 
     >>> repeat_options(["RUN", "--dims", "2", "4,8", "--json", "r.json"], ["--dims"])
     ['RUN', '--dims', '2', '--dims', '4', '--dims', '8', '--json', 'r.json']
@@ -86,7 +87,7 @@ def repeat_options(args: Sequence[str], options: Sequence[str]) -> list[str]:
 
 @evaluate.callback()
 def evaluate_group() -> None:
-    """Measure how good the codes of a model are."""
+    """Measure the quality of a model's codes."""
 
 
 @evaluate.command(
@@ -113,7 +114,7 @@ def retrieval(
         typer.Option(
             "--query",
             metavar="SOURCE",
-            help="Images to search for [dim](default: each of the gallery among the others)[/dim].",
+            help="Images to search for [dim](default: each image of the gallery among the others)[/dim].",
             show_default=False,
             rich_help_panel=WHAT,
         ),
@@ -133,7 +134,7 @@ def retrieval(
         typer.Option(
             "--query-labels",
             metavar="CSV",
-            help="The same for the queries.",
+            help="Like --gallery-labels, for the queries.",
             show_default=False,
             rich_help_panel=WHAT,
         ),
@@ -144,7 +145,7 @@ def retrieval(
         typer.Option(
             "--top",
             metavar="M...",
-            help="How many results count [dim](default: 100 1000)[/dim].",
+            help="Numbers of results to score [dim](default: 100 1000)[/dim].",
             show_default=False,
             rich_help_panel=HOW,
         ),
@@ -158,8 +159,8 @@ def retrieval(
 ) -> None:
     """Rank the gallery for every query, with codes of each length. Images that share a label are relevant.
 
-    [bold]map_over_found@M[/bold]     mean precision at the relevant among the first M
-    [bold]map_over_relevant@M[/bold]  the same sum, divided by all relevant in the gallery
+    [bold]map_over_found@M[/bold]     average precision over the relevant images among the first M
+    [bold]map_over_relevant@M[/bold]  the same sum divided by all relevant images in the gallery
     [bold]precision@M[/bold]          share of the first M that is relevant
     """
     from eigenmap.core.arguments import whole_number
@@ -175,11 +176,11 @@ def retrieval(
     cuts = [whole_number(cut, "top") for cut in top or (100, 1000)]
     themselves = query is None or query.resolve() == gallery.resolve()
     if themselves and query_labels is not None:
-        raise EigenmapError("The queries are the gallery: give their labels once, with --gallery-labels.")
+        raise EigenmapError("The queries are the gallery: give their labels only once, with --gallery-labels.")
 
     offered = read_labelled(model, gallery, gallery_labels, "--gallery-labels", strict, quiet)
     asked = offered if themselves else read_labelled(model, query, query_labels, "--query-labels", strict, quiet)
-    query_matrix, gallery_matrix = _comparable_labels(asked, offered, themselves, sayer(quiet))
+    query_matrix, gallery_matrix = _comparable_labels(asked, offered, themselves, log_function(quiet))
     gallery_codes = encode_images(model, offered, max(at), place, batch_size, quiet)
     query_codes = gallery_codes if themselves else encode_images(model, asked, max(at), place, batch_size, quiet)
     rows = measure(
@@ -196,42 +197,44 @@ def retrieval(
             "ranking": "cosine of the first dim features; ties by position in the gallery",
             "relevant": "gallery images that share at least one label with the query",
         }
-        write_json(json, {**circumstances(run, model, place, "retrieval"), "protocol": protocol, "rows": rows})
+        write_json_output(json, {**circumstances(run, model, place, "retrieval"), "protocol": protocol, "rows": rows})
     _show(rows, cuts, len(asked), len(offered))
 
 
 def read_labelled(
     model: Eigenmap, source: Path | None, labels: Path | None, option: str, strict: bool, quiet: bool
 ) -> ImageSet:
-    """Images whose labels are known."""
+    """Read images whose labels must be known."""
     assert source is not None
     images = read_images(model, source, labels=labels, strict=strict, quiet=quiet)
     if images.labels is None:
         bare = [name for name in images.ids if "/" not in name]
         some = 0 < len(bare) < len(images)
         why = f"an image in no class folder, {bare[0]}" if some else "no class folders"
-        raise EigenmapError(f"{source} has {why}, so its labels are not known: give a table with {option}.")
+        raise EigenmapError(f"{source} has {why}, so its labels are unknown: give a table with {option}.")
     return images
 
 
-def _comparable_labels(queries: ImageSet, gallery: ImageSet, themselves: bool, say: Say) -> tuple[Tensor, Tensor]:
-    """The labels of both as matrices with the same columns; says what would make the scores meaningless."""
+def _comparable_labels(
+    queries: ImageSet, gallery: ImageSet, themselves: bool, say: LogFunction
+) -> tuple[Tensor, Tensor]:
+    """Return the labels of both as matrices with the same columns; warn if scores would be meaningless."""
     asked, offered = queries.labels, gallery.labels
     assert asked is not None and offered is not None
     theirs = asked.in_classes(offered.names)
     lost = int((~theirs.matrix.any(1)).sum())
     if lost == len(theirs):
         raise EigenmapError(
-            f"Queries and gallery share no class: {_listed(asked.names)} here and {_listed(offered.names)} there."
+            f"Queries and gallery have no class in common: {_listed(asked.names)} and {_listed(offered.names)}."
         )
     if lost:
         say(f"{lost:,} of {len(theirs):,} queries have no class that is in the gallery; they score 0.")
-    if themselves:  # no image is a result of its own query
+    if themselves:  # an image is not a result of its own query
         alone = int((~(theirs.matrix & (offered.matrix.sum(0) > 1)).any(1)).sum()) - lost
         if alone:
             say(f"{alone:,} of {len(theirs):,} images are the only one of their class; they score 0.")
     if offered.n_classes == 1:
-        say(f"There is only one class ({offered.names[0]}), so that every result is right whatever the codes are.")
+        say(f"There is only one class ({offered.names[0]}), so every result is right whatever the codes are.")
     return theirs.matrix, offered.matrix
 
 
@@ -240,7 +243,7 @@ def _listed(names: list[str], at_most: int = 3) -> str:
 
 
 def circumstances(run: Path, model: Eigenmap, device: str, measured: str) -> dict[str, Any]:
-    """With what, where and when this was measured."""
+    """Return the software, machine and date of a measurement."""
     import numpy as np
     import torch
 
@@ -266,8 +269,8 @@ def circumstances(run: Path, model: Eigenmap, device: str, measured: str) -> dic
     }
 
 
-def _show(rows: Sequence[Row], cuts: Sequence[int], queries: int, gallery: int) -> None:
-    """Print a table for each number of results."""
+def _show(rows: Sequence[ScoreRow], cuts: Sequence[int], queries: int, gallery: int) -> None:
+    """Print one table per number of results."""
     from rich.table import Table
 
     for cut in cuts:
@@ -278,4 +281,4 @@ def _show(rows: Sequence[Row], cuts: Sequence[int], queries: int, gallery: int) 
             table.add_column(f"{name}@{cut}", justify="right")
         for row in rows:
             table.add_row(f"{row['dim']:.0f}", *(f"{row[f'{name}@{cut}']:.4f}" for name in names))
-        show(table)
+        print_result(table)

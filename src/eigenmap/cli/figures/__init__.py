@@ -1,1 +1,1 @@
-"""`eigenmap figures`, `report`, `reproduce`: pictures and pages."""
+"""`eigenmap figures`, `report` and `reproduce`."""

@@ -1,4 +1,4 @@
-"""`eigenmap figures` and `eigenmap report`: pictures of a run as files, and one page about it."""
+"""`eigenmap figures` and `eigenmap report`: figures of a run as files, and one page about it."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Annotated
 import typer
 
 from eigenmap.cli.app import ABOUT, app
-from eigenmap.cli.console import progress_bar, sayer, show
+from eigenmap.cli.console import log_function, print_result, progress_bar
 from eigenmap.cli.figures.studies import (
     Asked,
     DataOption,
     FeaturesOption,
-    LabelsOption,
+    LabelsFileOption,
     MetricOption,
     QueriesOption,
     QueryLabelsOption,
@@ -22,7 +22,7 @@ from eigenmap.cli.figures.studies import (
     SeedOption,
     TopOption,
     check_asked,
-    look,
+    examine,
 )
 from eigenmap.cli.options import (
     HOW,
@@ -37,7 +37,7 @@ from eigenmap.cli.options import (
     StrictOption,
     check_device,
 )
-from eigenmap.cli.outputs import check_file, write_json
+from eigenmap.cli.outputs import check_file, write_json_output
 from eigenmap.core.errors import EigenmapError
 
 
@@ -57,20 +57,20 @@ Examples:
 def figures(
     run: Annotated[
         Path | None,
-        typer.Argument(metavar="RUN", help="The model: what `eigenmap fit` wrote.", show_default=False),
+        typer.Argument(metavar="RUN", help="The model written by `eigenmap fit`.", show_default=False),
     ] = None,
     only: Annotated[
         list[str] | None,
         typer.Option(
             "--only",
             metavar="NAME,...",
-            help="Figures to draw [dim](default: all there is enough for, but optimised)[/dim].",
+            help="Figures to draw [dim](default: all possible ones except optimised)[/dim].",
             show_default=False,
             rich_help_panel=WHAT,
         ),
     ] = None,
     data: DataOption = None,
-    labels: LabelsOption = None,
+    labels: LabelsFileOption = None,
     queries: QueriesOption = None,
     query_labels: QueryLabelsOption = None,
     scores: ScoresOption = None,
@@ -79,7 +79,7 @@ def figures(
     top: TopOption = None,
     steps: Annotated[
         int,
-        typer.Option("--steps", metavar="N", min=1, help="Steps for each optimised image.", rich_help_panel=HOW),
+        typer.Option("--steps", metavar="N", min=1, help="Steps per optimised image.", rich_help_panel=HOW),
     ] = 5000,
     seed: SeedOption = 0,
     device: DeviceOption = Device.auto,
@@ -90,7 +90,7 @@ def figures(
             "--out",
             "-o",
             metavar="FOLDER",
-            help="Where the files go [dim](default: RUN/figures)[/dim].",
+            help="Folder for the files [dim](default: RUN/figures)[/dim].",
             show_default=False,
             rich_help_panel=OUTPUT,
         ),
@@ -104,15 +104,15 @@ def figures(
     [bold]figure     shows                                          needs[/bold]
     spectrum   the eigenvalue of every feature                RUN
     lengths    neighbours that a cut code keeps               RUN
-    training   loss and health at every step                  RUN, its metrics.jsonl
+    training   loss and health by step                        RUN, its metrics.jsonl
     exciting   images that excite the first features          RUN, --data
-    queries    what some images find at 4 ... 64 features     RUN, --data
+    queries    query results at 4 ... 64 features             RUN, --data
     retrieval  mAP and precision by length, with baselines    RUN, labelled --data
     scores     quality by length, from files                  --scores
-    optimised  images made to excite features, slowly         RUN, --only optimised
+    optimised  images synthesised to excite features (slow)   RUN, --only optimised
     """
     from eigenmap.figures.names import FIGURES
-    from eigenmap.figures.study import draw, numbers, read_run
+    from eigenmap.figures.study import draw_figures, figure_data, read_run
     from eigenmap.figures.style import save
 
     chosen = choose(only or (), has_run=run is not None, has_data=data is not None, has_scores=bool(scores))
@@ -124,19 +124,19 @@ def figures(
         check_file(file, force)
     if json is not None:
         check_file(json, force)
-    study = look(trained, asked, check_device(device), strict=strict, quiet=quiet)
-    drawn = draw(study, chosen)
+    study = examine(trained, asked, check_device(device), strict=strict, quiet=quiet)
+    drawn = draw_figures(study, chosen)
     for name in only_names(only or ()):
         if name not in drawn:
             raise EigenmapError(f"{name} cannot be drawn from this: it needs {FIGURES[name].needs}.")
     with progress_bar("drawing", quiet) as tick:
         for number, (name, figure) in enumerate(drawn.items(), start=1):
             for file in save(figure, folder / name):
-                show(str(file))
+                print_result(str(file))
             if tick is not None:
                 tick(number, len(drawn))
     if json is not None:
-        write_json(json, numbers(study))
+        write_json_output(json, figure_data(study))
 
 
 @app.command(
@@ -153,7 +153,7 @@ Examples:
 def report(
     run: ModelArgument,
     data: DataOption = None,
-    labels: LabelsOption = None,
+    labels: LabelsFileOption = None,
     queries: QueriesOption = None,
     query_labels: QueryLabelsOption = None,
     scores: ScoresOption = None,
@@ -166,7 +166,7 @@ def report(
             "--optimise",
             metavar="STEPS",
             min=0,
-            help="Also make images that excite the first features, in so many steps; the paper takes 5,000.",
+            help="Also synthesise images that excite the first features, in this many steps; the paper uses 5,000.",
             rich_help_panel=HOW,
         ),
     ] = 0,
@@ -190,12 +190,12 @@ def report(
 ) -> None:
     """Write one HTML page about a run: curves, spectrum, health, settings, how to load the model.
 
-    With --data also what excites its features and what images find, and for labelled images how good that is at every
-    length. The page is one file that opens without a network, in light and dark, and can be printed.
+    With --data it also shows what excites the features, query results and, for labelled images, their quality at every
+    length. The page is a single file that works offline, in light and dark mode, and can be printed.
     """
     from eigenmap.figures.report import write
     from eigenmap.figures.run_page import run_page
-    from eigenmap.figures.study import draw, numbers, read_run
+    from eigenmap.figures.study import draw_figures, figure_data, read_run
 
     chosen = choose((), has_run=True, has_data=data is not None, has_scores=bool(scores))
     chosen += ["optimised"] if optimise else []
@@ -207,26 +207,26 @@ def report(
     trained = read_run(run)
     for file in filter(None, (page, json)):
         check_file(file, force)
-    study = look(trained, asked, check_device(device), strict=strict, quiet=quiet)
-    sayer(quiet)("Drawing ...")
-    show(str(write(run_page(study, draw(study, chosen)), page)))
+    study = examine(trained, asked, check_device(device), strict=strict, quiet=quiet)
+    log_function(quiet)("Drawing ...")
+    print_result(str(write(run_page(study, draw_figures(study, chosen)), page)))
     if json is not None:
-        write_json(json, numbers(study))
+        write_json_output(json, figure_data(study))
 
 
 def only_names(given: Sequence[str]) -> list[str]:
-    """The names in `--only a,b --only c`, each known."""
+    """Parse and validate the names in `--only a,b --only c`."""
     from eigenmap.figures.names import FIGURES
 
     names = [name for text in given for name in text.replace(",", " ").split()]
     for name in names:
         if name not in FIGURES:
-            raise EigenmapError(f"There is no figure {name}: choose among {', '.join(FIGURES)}.")
+            raise EigenmapError(f"Unknown figure {name}: choose among {', '.join(FIGURES)}.")
     return list(dict.fromkeys(names))
 
 
 def choose(only: Sequence[str], *, has_run: bool, has_data: bool, has_scores: bool) -> list[str]:
-    """Figures to draw: those named, if there is enough for them, or all there is enough for but the slow one."""
+    """Return the figures to draw: those named, if possible, or all possible ones except the slow one."""
     from eigenmap.figures.names import DATA_FIGURES, FIGURES
 
     def possible(name: str) -> bool:
@@ -240,5 +240,5 @@ def choose(only: Sequence[str], *, has_run: bool, has_data: bool, has_scores: bo
             raise EigenmapError(f"{name} needs {FIGURES[name].needs}: see `eigenmap figures --help`.")
     chosen = named or [name for name in FIGURES if possible(name) and name != "optimised"]
     if not chosen:
-        raise EigenmapError("There is nothing to draw from: give a RUN, or files with --scores.")
+        raise EigenmapError("Nothing to draw from: give a RUN, or files with --scores.")
     return chosen

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from eigenmap.cli.app import LEARN, Kinds, app
-from eigenmap.cli.console import sayer, show
+from eigenmap.cli.console import log_function, print_result
 from eigenmap.cli.options import HOW, OUTPUT, WHAT, ForceOption, JsonOption, QuietOption
-from eigenmap.cli.outputs import check_file, write_json
+from eigenmap.cli.outputs import check_file, write_json_output
 
 if TYPE_CHECKING:
     from eigenmap.figures.eigenfunctions import Eigenfunctions, Values
@@ -71,19 +71,19 @@ def figure_rbf(
     files = [stem.with_name(f"{stem.name}.{kind}") for kind in ("svg", "png")]
     for file in [*files, *([] if json is None else [json])]:
         check_file(file, force)
-    say = sayer(quiet)
+    say = log_function(quiet)
     say(f"Learning {components} functions from {points:,} points ...")
     found = learn_rbf(length_scale, components, points, seed)
     save(eigenfunction_figure(found), stem)
     if json is not None:
-        write_json(json, summary(found) | {"length_scale": length_scale, "points": points, "seed": seed})
-    show(f"alignment |<psi_j, phi_j>|: {' '.join(f'{value:.3f}' for value in found.alignment)}")
-    show(f"relative error of eigenvalues: {' '.join(f'{value:.1%}' for value in found.eigenvalue_errors)}")
-    show(f"largest inner product of two learned functions: {found.off_diagonal:.3f}")
-    show(f"Figure: {', '.join(map(str, files))}")
+        write_json_output(json, figure_summary(found) | {"length_scale": length_scale, "points": points, "seed": seed})
+    print_result(f"alignment |<psi_j, phi_j>|: {' '.join(f'{value:.3f}' for value in found.alignment)}")
+    print_result(f"relative error of eigenvalues: {' '.join(f'{value:.1%}' for value in found.eigenvalue_errors)}")
+    print_result(f"largest inner product of two learned functions: {found.off_diagonal:.3f}")
+    print_result(f"Figure: {', '.join(map(str, files))}")
 
 
-def summary(found: Eigenfunctions) -> dict[str, object]:
+def figure_summary(found: Eigenfunctions) -> dict[str, object]:
     """Everything the figure shows in numbers."""
     return {
         "alignment": found.alignment.tolist(),

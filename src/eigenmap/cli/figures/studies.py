@@ -10,23 +10,24 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from eigenmap.cli.console import Say, progress_bar, sayer
-from eigenmap.cli.options import HOW, SOURCES, WHAT
-from eigenmap.cli.work import read_images
+from eigenmap.cli.console import log_function, progress_bar
+from eigenmap.cli.encoding import read_images
+from eigenmap.cli.options import HOW, SOURCES_HELP, WHAT
 from eigenmap.core.errors import EigenmapError
+from eigenmap.core.logging import LogFunction
 
 if TYPE_CHECKING:
     from eigenmap.data import ImageSet
-    from eigenmap.evaluation.retrieval import Row
+    from eigenmap.evaluation.retrieval import ScoreRow
     from eigenmap.figures.scores import Scores
     from eigenmap.figures.study import Study, TrainedRun
     from eigenmap.model import Eigenmap
 
 DataOption = Annotated[
     Path | None,
-    typer.Option("--data", metavar="SOURCE", help=f"Images. {SOURCES}", show_default=False, rich_help_panel=WHAT),
+    typer.Option("--data", metavar="SOURCE", help=f"Images. {SOURCES_HELP}", show_default=False, rich_help_panel=WHAT),
 ]
-LabelsOption = Annotated[
+LabelsFileOption = Annotated[
     Path | None,
     typer.Option(
         "--labels",
@@ -136,7 +137,7 @@ def check_asked(asked: Asked) -> None:
         raise EigenmapError("--metric says what to draw of --scores: give such a file too.")
 
 
-def look(run: TrainedRun | None, asked: Asked, device: str, *, strict: bool = False, quiet: bool = False) -> Study:
+def examine(run: TrainedRun | None, asked: Asked, device: str, *, strict: bool = False, quiet: bool = False) -> Study:
     """Everything that was asked for about a run."""
     from eigenmap.figures.excitation import make_exciting
     from eigenmap.figures.study import Study
@@ -148,7 +149,7 @@ def look(run: TrainedRun | None, asked: Asked, device: str, *, strict: bool = Fa
     found = Study(run, scores=scores, metrics=asked.metrics)
     if asked.data is not None:
         reader = partial(read_images, run.model, strict=strict, quiet=quiet)
-        found = _look_at_data(run.model, asked, reader, found, sayer(quiet))
+        found = _look_at_data(run.model, asked, reader, found, log_function(quiet))
     if "optimised" in asked.wanted:
         with progress_bar("making images", quiet) as tick:
             made = make_exciting(run.model, asked.features, asked.steps, asked.seed, tick)
@@ -156,7 +157,9 @@ def look(run: TrainedRun | None, asked: Asked, device: str, *, strict: bool = Fa
     return found
 
 
-def _look_at_data(model: Eigenmap, asked: Asked, read: Callable[..., ImageSet], found: Study, say: Say) -> Study:
+def _look_at_data(
+    model: Eigenmap, asked: Asked, read: Callable[..., ImageSet], found: Study, say: LogFunction
+) -> Study:
     """What needs images: those that excite features, what queries find, and how good that is."""
     from eigenmap.evaluation.baselines import split_queries
     from eigenmap.figures.answers import find_answers, first_of_each_class
@@ -185,7 +188,7 @@ def _look_at_data(model: Eigenmap, asked: Asked, read: Callable[..., ImageSet], 
     )
 
 
-def _compare(model: Eigenmap, gallery: ImageSet, queries: ImageSet, asked: Asked) -> dict[str, list[Row]]:
+def _compare(model: Eigenmap, gallery: ImageSet, queries: ImageSet, asked: Asked) -> dict[str, list[ScoreRow]]:
     from eigenmap.evaluation.baselines import DRAWS, affordable_pixels, compare
 
     top = [asked.top or default_top(len(gallery))]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from eigenmap.cli.console import duration, note, sayer
+from eigenmap.cli.console import duration, log_function, note
 from eigenmap.cli.fit.images import all_settings, fit
 from eigenmap.cli.fit.options import (
     NETWORK,
@@ -185,7 +185,7 @@ def graph(
         device=device.value,
         tensorboard=tensorboard,
         progress=not quiet,
-        say=sayer(quiet),
+        say=log_function(quiet),
         **settings,
     )
     if not quiet:

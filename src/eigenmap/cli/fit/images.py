@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from eigenmap.cli.app import LEARN, Kinds, app
-from eigenmap.cli.console import duration, note, progress_bar, sayer
+from eigenmap.cli.console import duration, log_function, note, progress_bar
 from eigenmap.cli.fit.options import (
     LENGTH,
     NETWORK,
@@ -26,7 +26,7 @@ from eigenmap.cli.fit.options import (
     TrainingSeedOption,
     check_restart,
 )
-from eigenmap.cli.options import OUTPUT, SOURCES, Device, DeviceOption, QuietOption, StrictOption, check_device
+from eigenmap.cli.options import OUTPUT, SOURCES_HELP, Device, DeviceOption, QuietOption, StrictOption, check_device
 from eigenmap.core.errors import EigenmapError
 from eigenmap.core.files import parse_json
 
@@ -56,7 +56,7 @@ Examples:
 """,
 )
 def images(
-    source: Annotated[Path, typer.Argument(metavar="SOURCE", help=f"The images. {SOURCES}", show_default=False)],
+    source: Annotated[Path, typer.Argument(metavar="SOURCE", help=f"The images. {SOURCES_HELP}", show_default=False)],
     out: RunOption,
     epochs: Annotated[
         float | None,
@@ -171,7 +171,7 @@ def images(
     Its features come sorted by how much the two views share of each.
     Class folders are not needed, and where there are any, nothing is learned from them.
     """
-    from eigenmap.augment.views import IMAGENET
+    from eigenmap.augment.views import IMAGENET_STANDARDISATION
     from eigenmap.fitting.images import fit_images
     from eigenmap.recipes.recipe import Recipe, require_settings
 
@@ -198,7 +198,7 @@ def images(
             recipe=recipe,
             encoder_weights=encoder_weights,
             freeze_encoder=freeze,
-            standardisation=IMAGENET if imagenet else None,
+            standardisation=IMAGENET_STANDARDISATION if imagenet else None,
             out=out,
             resume=resume,
             force=force,
@@ -211,7 +211,7 @@ def images(
             monitor_labels=monitor,
             progress=not quiet,
             reading=reading,
-            say=sayer(quiet),
+            say=log_function(quiet),
             **settings,
         )
     if not quiet:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from eigenmap.cli.console import note, progress_bar, sayer, show
+from eigenmap.cli.console import log_function, note, print_result, progress_bar
 from eigenmap.cli.fit.images import all_settings, fit
 from eigenmap.cli.fit.options import (
     NETWORK,
@@ -27,7 +27,7 @@ from eigenmap.cli.fit.options import (
     check_restart,
 )
 from eigenmap.cli.options import Device, DeviceOption, JsonOption, QuietOption, check_device
-from eigenmap.cli.outputs import check_file, write_json
+from eigenmap.cli.outputs import check_file, write_json_output
 from eigenmap.core.errors import EigenmapError
 
 if TYPE_CHECKING:
@@ -256,13 +256,13 @@ def vectors(
             tensorboard=tensorboard,
             progress=not quiet,
             reading=tick,
-            say=sayer(quiet),
+            say=log_function(quiet),
             **settings,
         )
     if json is not None:
-        write_json(json, {"measured": "held-out pairs", "run": str(out), **model.training["vectors"]})
+        write_json_output(json, {"measured": "held-out pairs", "run": str(out), **model.training["vectors"]})
     if not quiet:
-        show(score_table(scores_of(model)))
+        print_result(score_table(scores_of(model)))
         _summarise(model, out)
 
 

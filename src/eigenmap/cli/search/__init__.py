@@ -1,1 +1,1 @@
-"""`eigenmap index`, `search`, `advise`, `duplicates`: everything about an index."""
+"""`eigenmap index`, `search`, `advise` and `duplicates`."""

@@ -1,4 +1,4 @@
-"""`eigenmap advise` and `eigenmap duplicates`: what an index says about its own items."""
+"""`eigenmap advise` and `eigenmap duplicates`: measurements on the items of an index."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from eigenmap.cli.app import USE, app
-from eigenmap.cli.console import note, printable, progress_bar, sayer, show
+from eigenmap.cli.console import log_function, note, print_result, printable, progress_bar
 from eigenmap.cli.options import HOW, OUTPUT, WHAT, DimOption, ForceOption, JsonOption, QuietOption, TableOption
-from eigenmap.cli.outputs import check_file, write_json
+from eigenmap.cli.outputs import check_file, write_json_output
 from eigenmap.cli.search import database
 from eigenmap.core.errors import EigenmapError
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 IndexArgument = Annotated[
     str,
     typer.Argument(
-        metavar="INDEX", help="What `eigenmap index` wrote: a folder, or postgresql://...", show_default=False
+        metavar="INDEX", help="An index written by `eigenmap index`: a folder, or postgresql://...", show_default=False
     ),
 ]
 
@@ -44,7 +44,7 @@ def advise(
         typer.Option(
             "--recall",
             metavar="SHARE",
-            help="How much of the full-length results must be found.",
+            help="Share of the full-length results that must be found.",
             rich_help_panel=WHAT,
         ),
     ] = 0.99,
@@ -53,22 +53,22 @@ def advise(
         typer.Option(
             "--bytes-per-item",
             metavar="N",
-            help="Store no more than so many bytes an item.",
+            help="Maximum number of stored bytes per item.",
             show_default=False,
             rich_help_panel=WHAT,
         ),
     ] = None,
-    top: Annotated[int, typer.Option("--top", "-n", metavar="N", help="Results a query.", rich_help_panel=HOW)] = 10,
+    top: Annotated[int, typer.Option("--top", "-n", metavar="N", help="Results per query.", rich_help_panel=HOW)] = 10,
     queries: Annotated[
         int,
-        typer.Option("--queries", metavar="N", help="Stored items to search for.", rich_help_panel=HOW),
+        typer.Option("--queries", metavar="N", help="Number of stored items used as queries.", rich_help_panel=HOW),
     ] = 200,
     items: Annotated[
         str | None,
         typer.Option(
             "--items",
             metavar="N",
-            help="Also say what so many items would take, for example 1e9.",
+            help="Also estimate the cost for this many items, for example 1e9.",
             show_default=False,
             rich_help_panel=WHAT,
         ),
@@ -78,7 +78,7 @@ def advise(
         typer.Option(
             "--price-per-gb",
             metavar="X",
-            help="What a gigabyte costs you, to say what the items would.",
+            help="Price of a gigabyte, to estimate the cost of the items.",
             show_default=False,
             rich_help_panel=WHAT,
         ),
@@ -88,7 +88,7 @@ def advise(
         typer.Option(
             "--plot",
             metavar="FILE",
-            help="Also draw recall against length, as FILE.svg and FILE.png.",
+            help="Also draw recall by length, as FILE.svg and FILE.png.",
             show_default=False,
             rich_help_panel=OUTPUT,
         ),
@@ -98,22 +98,25 @@ def advise(
     force: ForceOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Say which length or funnel to search with, measured on your own items.
+    """Recommend a length or funnel for searching, measured on your own items.
 
-    Recall is the share of the exact full-length results that a setting finds. `eigenmap search --dim auto` uses what
-    was recommended last.
+    Recall is the share of the exact full-length results that a setting finds. `eigenmap search --dim auto` uses the
+    last recommendation.
     """
     for file in [json, *([plot.with_suffix(".svg"), plot.with_suffix(".png")] if plot is not None else [])]:
         if file is not None:
             check_file(file, force)
     scale = _items(items)
     with database.codes_at(index, table) as opened:
-        advice = opened.advise(recall, bytes_per_item=bytes_per_item, top=top, queries=queries, say=sayer(quiet))
+        advice = opened.advise(recall, bytes_per_item=bytes_per_item, top=top, queries=queries, say=log_function(quiet))
     at = advice.at(scale if scale is not None else advice.items)
     if price is not None:
         at["price"] = price * at["stored_bytes"] / 1e9
     if json is not None:
-        write_json(json, {"measured": "search settings", "index": database.shown(index), **advice.as_json(), "at": at})
+        write_json_output(
+            json,
+            {"measured": "search settings", "index": database.without_password(index), **advice.as_json(), "at": at},
+        )
     if plot is not None:
         _draw(advice, plot)
     _show(advice)
@@ -135,42 +138,44 @@ def _items(text: str | None) -> float | None:
 def _show(advice: Advice) -> None:
     from rich.table import Table
 
-    from eigenmap.search.advisor import as_text
+    from eigenmap.search.advisor import funnel_text
 
     table = Table(title=f"{advice.items:,} items, {advice.queries} queries, top {advice.top}", title_justify="left")
     for name, justify in (("search", "left"), ("features:kept", "left"), ("recall", "right"), ("queries/s", "right")):
         table.add_column(name, justify=justify)  # type: ignore[arg-type]
     for row in advice.rows:
         style = "bold" if row == advice.chosen else None
-        table.add_row(row.name, as_text(row.stages), f"{row.recall:.3f}", f"{row.queries_per_second:,.0f}", style=style)
-    show(table)
+        table.add_row(
+            row.name, funnel_text(row.stages), f"{row.recall:.3f}", f"{row.queries_per_second:,.0f}", style=style
+        )
+    print_result(table)
     table = Table(title="recall of codes of the same length, in a sample", title_justify="left")
-    for name in ("features", "the first ones", "any (unordered)", "PCA"):
+    for name in ("features", "first", "random", "PCA"):
         table.add_column(name, justify="right")
     for one in advice.prefixes:
         table.add_row(str(one.dim), f"{one.prefix:.3f}", f"{one.random:.3f}", f"{one.pca:.3f}")
-    show(table)
+    print_result(table)
 
 
 def _recommend(advice: Advice, at: dict[str, float]) -> None:
-    from eigenmap.search.advisor import as_text
+    from eigenmap.search.advisor import funnel_text
 
     chosen = advice.chosen
     stages = chosen.stages
-    words = f"--dim {chosen.dim}" if len(stages) == 1 else f"--funnel {as_text(stages).replace(' > ', ',')}"
+    words = f"--dim {chosen.dim}" if len(stages) == 1 else f"--funnel {funnel_text(stages).replace(' > ', ',')}"
     faster = chosen.queries_per_second / advice.full.queries_per_second
-    show(f"Recommended: {words}: recall {chosen.recall:.3f}, {faster:.1f} times the speed of full length.")
+    print_result(f"Recommended: {words}: recall {chosen.recall:.3f}, {faster:.1f} times the speed of full length.")
     for remark in advice.remarks:
-        show(f"{remark[0].upper()}{remark[1:]}.")
+        print_result(f"{remark[0].upper()}{remark[1:]}.")
     cost = f", {at['price']:,.2f} at that price" if "price" in at else ""
-    show(
+    print_result(
         f"{at['items']:,.0f} items: {_size(at['stored_bytes'])} of codes{cost}, {_size(at['first_stage_bytes'])} of "
         f"them read first; about {at['queries_per_second']:,.3g} queries/s on this machine."
     )
 
 
 def _size(count: float) -> str:
-    """Bytes as people say them."""
+    """Format a number of bytes."""
     for unit in ("bytes", "kB", "MB", "GB", "TB"):
         if count < 1000 or unit == "TB":
             break
@@ -183,9 +188,9 @@ def _draw(advice: Advice, stem: Path) -> None:
     from eigenmap.figures.style import save
 
     curves = [
-        Curve("ours", "the first features", {row.dim: row.prefix for row in advice.prefixes}),
+        Curve("ours", "first features", {row.dim: row.prefix for row in advice.prefixes}),
         Curve("encoder-pca", "PCA of the codes", {row.dim: row.pca for row in advice.prefixes}),
-        Curve("random", "any features", {row.dim: row.random for row in advice.prefixes}),
+        Curve("random", "random features", {row.dim: row.random for row in advice.prefixes}),
     ]
     save(retrieval_curves({"": curves}, metric=f"recall@{advice.top} of full length"), stem)
 
@@ -203,18 +208,18 @@ def duplicates(
     index: IndexArgument,
     threshold: Annotated[
         float,
-        typer.Option("--threshold", metavar="COSINE", help="How alike near-duplicates are.", rich_help_panel=WHAT),
+        typer.Option("--threshold", metavar="COSINE", help="Minimum similarity.", rich_help_panel=WHAT),
     ] = 0.98,
     dim: DimOption = None,
     neighbours: Annotated[
-        int, typer.Option("--neighbours", metavar="N", help="Items compared with each.", rich_help_panel=HOW)
+        int, typer.Option("--neighbours", metavar="N", help="Number of items compared with each.", rich_help_panel=HOW)
     ] = 10,
     table: TableOption = None,
     json: JsonOption = None,
     force: ForceOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """List groups of near-duplicates: items whose codes point almost the same way."""
+    """List groups of near-duplicates: items whose codes have nearly the same direction."""
     from eigenmap.search.duplicates import duplicates as find
 
     if json is not None:
@@ -224,9 +229,9 @@ def duplicates(
         with progress_bar("comparing", quiet) as tick:
             groups = find(opened, threshold, dim, neighbours, tick)
     if json is not None:
-        write_json(json, _groups_as_json(database.shown(index), threshold, length, groups))
+        write_json_output(json, _groups_as_json(database.without_password(index), threshold, length, groups))
     for group in groups:
-        show("  ".join([f"{group.lowest:.4f}", *(printable(str(name)) for name in group.ids)]))
+        print_result("  ".join([f"{group.lowest:.4f}", *(printable(str(name)) for name in group.ids)]))
     if not quiet:
         repeated = sum(len(group.ids) - 1 for group in groups)
         found = "1 group" if len(groups) == 1 else f"{len(groups):,} groups"

@@ -1,4 +1,4 @@
-"""What the verbs of the command line do with a PostgreSQL database in place of a folder."""
+"""PostgreSQL databases in place of index folders."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from eigenmap.embedding.shards import Codebook
     from eigenmap.model import Eigenmap
     from eigenmap.search import CodeIndex
-    from eigenmap.search.backend import About, Batch, Id, Metadata
+    from eigenmap.search.backend import Id, IndexSpec, ItemBatch, Metadata
 
 PREFIX = 32
-"""Features that the approximate index of a table compares, unless said otherwise."""
+"""Default number of features in the approximate index of a table."""
 
 
-def shown(index: str) -> str:
-    """An index as it may be written down: without the password of a database."""
+def without_password(index: str) -> str:
+    """Return an index location for display, without the password of a database."""
     if not is_database(index):
         return redacted(index)
     from eigenmap.search.postgres.connection import address
@@ -35,42 +35,42 @@ def shown(index: str) -> str:
     return f"postgresql://{address(index)}"
 
 
-def check_address(url: str | None, table: str | None) -> tuple[str, str]:
-    """The address and the table, if both are there."""
+def check_database_address(url: str | None, table: str | None) -> tuple[str, str]:
+    """Return address and table; raise if one is missing."""
     url = require_database(url)
     if table is None:
-        raise EigenmapError("Name the table of the codes: --table photos.")
+        raise EigenmapError("Give the table of the codes: --table photos.")
     return url, table
 
 
 def codes_at(index: str, table: str | None) -> CodeIndex:
-    """The index in a folder, or in a table of a database."""
+    """Open the index in a folder, or in a table of a database."""
     from eigenmap.search import CodeIndex
 
     if not is_database(index):
         require_path(index)
         if table is not None:
-            raise EigenmapError(f"--table names a table of a database, and {index} is a folder; leave it out.")
+            raise EigenmapError(f"--table is for databases, but {index} is a folder; leave it out.")
         return CodeIndex.open(index)
-    url, name = check_address(index, table)
+    url, name = check_database_address(index, table)
     return CodeIndex.open(url, table=name)
 
 
 class Wanted(NamedTuple):
-    """What a table is to be."""
+    """Requested properties of a table."""
 
     precision: str
     bytes_per_item: int | None
     prefix: int | None
     force: bool
 
-    def about(self, dim: int, fingerprint: str) -> About:
-        """The description of its codes."""
-        from eigenmap.search.backend import About, Approximate
+    def about(self, dim: int, fingerprint: str) -> IndexSpec:
+        """Return the description of its codes."""
+        from eigenmap.search.backend import Approximate, IndexSpec
 
         prefix = PREFIX if self.prefix is None else self.prefix
         approximate = Approximate(dim=min(prefix, dim)) if prefix else None
-        return About(dim, "cosine", fingerprint, self.precision, self.bytes_per_item, approximate)
+        return IndexSpec(dim, "cosine", fingerprint, self.precision, self.bytes_per_item, approximate)
 
 
 def fill(
@@ -78,9 +78,9 @@ def fill(
 ) -> None:
     """Load the codes of images, of vectors, or of a folder that `eigenmap embed` wrote, into a table."""
     from eigenmap.embedding.shards import Codebook
-    from eigenmap.fitting.images import say_left_out
+    from eigenmap.fitting.images import log_left_out
     from eigenmap.model import Eigenmap, copy_model
-    from eigenmap.search.postgres import load
+    from eigenmap.search.postgres import load_table
     from eigenmap.search.postgres.connection import address
     from eigenmap.search.postgres.models import store_model
 
@@ -97,40 +97,40 @@ def fill(
             blocks = vector_batches(model, open_vectors(model, source), how.dim, how.device, quiet)
         else:
             blocks = _fresh_codes(model, source, how, skipped, tick)
-        made = load(url, table, about, blocks, replace=wanted.force)
+        made = load_table(url, table, about, blocks, replace=wanted.force)
         store_model(url, kept)
     if quiet:
         return
-    say_left_out(skipped, made.items, note)
-    replaced = " (what the table had under their names is replaced)" if made.changed else ""
+    log_left_out(skipped, made.items, note)
+    replaced = " (existing items of the same names were replaced)" if made.changed else ""
     note(
-        f"Table {table} at {address(url)}: {made.items:,} items of {how.dim} features; {made.added:,} are new, "
-        f"{made.changed:,} were changed{replaced}."
+        f"Table {table} at {address(url)}: {made.items:,} items of {how.dim} features; {made.added:,} new, "
+        f"{made.changed:,} changed{replaced}."
     )
 
 
-def _require_prefix(url: str, table: str, about: About) -> None:
-    """Refuse another approximate index than the table has: a load keeps the one that is there."""
+def _require_prefix(url: str, table: str, about: IndexSpec) -> None:
+    """Refuse another approximate index than the table has: loading keeps the existing one."""
     from eigenmap.search.postgres.connection import connect, speaking
-    from eigenmap.search.postgres.tables import described
+    from eigenmap.search.postgres.tables import find_table
 
     with connect(url) as connection, speaking():
-        there = described(connection, table)
+        there = find_table(connection, table)
     if there is not None and there.about.approximate != about.approximate:
         raise EigenmapError(
-            f"the table {table} is there and keeps its approximate index; leave --prefix out, or use --force to make "
-            "the table anew"
+            f"the table {table} exists and keeps its approximate index; leave --prefix out, or use --force to rebuild "
+            "the table"
         )
 
 
 def _fresh_codes(
     model: Eigenmap, source: Path, how: Encoding, skipped: list[tuple[str, str]], tick: Tick | None
-) -> Iterator[Batch]:
-    """Codes as they are computed, in constant memory; adds to `skipped` what could not be read."""
+) -> Iterator[ItemBatch]:
+    """Yield codes as they are computed, in constant memory; unreadable images are added to `skipped`."""
     from eigenmap.data.images.stream import open_stream
     from eigenmap.embedding.blocks import encode_blocks
     from eigenmap.embedding.shards import utf8_name
-    from eigenmap.search.backend import Batch
+    from eigenmap.search.backend import ItemBatch
 
     stream = open_stream(source)
     survey = stream.survey()
@@ -143,7 +143,7 @@ def _fresh_codes(
         labels: list[Metadata] = [
             {"label": str(name).partition("/")[0]} if survey.class_folders else {} for name in names
         ]
-        yield Batch(names, block.codes, labels)
+        yield ItemBatch(names, block.codes, labels)
         if tick is not None:
             tick(done, total)
     if len(skipped) == total:
@@ -151,27 +151,27 @@ def _fresh_codes(
         raise EigenmapError(f"none of the {total:,} images can be read, for example {name}: {reason}")
 
 
-def stored_codes(codes: Codebook, fingerprint: str | None, dim: int) -> Iterator[Batch]:
-    """Codes that were computed before, cut at `dim` and made unit rows again."""
+def stored_codes(codes: Codebook, fingerprint: str | None, dim: int) -> Iterator[ItemBatch]:
+    """Yield codes computed earlier, cut at `dim` and normalised again."""
     import numpy as np
 
     from eigenmap.embedding.shards import utf8_name
-    from eigenmap.search.backend import Batch
+    from eigenmap.search.backend import ItemBatch
 
     if codes.plan.fingerprint != fingerprint:
-        raise EigenmapError(f"{codes.path} holds codes of another model than RUN; embed the images again.")
+        raise EigenmapError(f"{codes.path} contains codes of another model than RUN; embed the images again.")
     if codes.plan.dim < dim:
-        raise EigenmapError(f"{codes.path} holds codes of {codes.plan.dim} features; choose --dim {codes.plan.dim}.")
+        raise EigenmapError(f"{codes.path} contains codes of {codes.plan.dim} features; use --dim {codes.plan.dim}.")
     for ids, rows in codes:
         cut = rows[:, :dim]
         norm = np.linalg.norm(cut, axis=1, keepdims=True)
         unit = (cut / np.where(norm == 0, 1, norm)).astype(np.float32)
-        yield Batch([utf8_name(name) for name in ids], unit, [{} for _ in ids])
+        yield ItemBatch([utf8_name(name) for name in ids], unit, [{} for _ in ids])
 
 
 @contextmanager
-def opened(url: str, table: str, run: Path | None) -> Iterator[tuple[CodeIndex, Path]]:
-    """A table of codes, and the directory of the model that made them: RUN if given, else a copy from the database."""
+def open_table(url: str, table: str, run: Path | None) -> Iterator[tuple[CodeIndex, Path]]:
+    """Open a table of codes with the directory of its model: RUN if given, else a copy from the database."""
     from eigenmap.search import CodeIndex
     from eigenmap.search.postgres.models import fetch_model
 

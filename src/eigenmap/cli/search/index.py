@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from eigenmap.cli.app import USE, app
-from eigenmap.cli.console import note, show
+from eigenmap.cli.console import note, print_result
+from eigenmap.cli.encoding import encode_images, read_images
 from eigenmap.cli.options import (
     DATABASE,
     HOW,
@@ -29,21 +30,20 @@ from eigenmap.cli.options import (
     TableOption,
     check_device,
 )
-from eigenmap.cli.outputs import check_file, check_index, write_json
+from eigenmap.cli.outputs import check_file, check_index, write_json_output
 from eigenmap.cli.search import database, indexing
-from eigenmap.cli.search.lengths import (
+from eigenmap.cli.search.options import (
     FunnelOption,
-    Lengths,
     RankOption,
     SearchDimOption,
+    SearchOptions,
     ShortlistDimOption,
     ShortlistOption,
     WhereOption,
     parse_funnel,
 )
-from eigenmap.cli.search.results import as_json, show_results
+from eigenmap.cli.search.results import results_as_json, show_results
 from eigenmap.cli.vectors import SideOption, open_vectors, query_codes, side_of, vector_batches
-from eigenmap.cli.work import encode_images, read_images
 from eigenmap.core.addresses import is_database, require_path
 from eigenmap.core.errors import EigenmapError
 
@@ -213,7 +213,7 @@ def index(
             raise EigenmapError("--backend goes with --out; the approximate index of a table is set by --prefix")
         how = Encoding(model.check_dim(dim), place, batch_size, strict)
         what = database.Wanted(stored, bytes_per_item, prefix, force)
-        database.fill(run, source, *database.check_address(to, table), how, what, side, quiet)
+        database.fill(run, source, *database.check_database_address(to, table), how, what, side, quiet)
         return
     made_by = model.weights_sha256
     if add:
@@ -326,7 +326,7 @@ def search(
     if json is not None:
         check_file(json, force)
     place = check_device(device)
-    asked = Lengths(top, dim, shortlist_dim, shortlist)
+    asked = SearchOptions(top, dim, shortlist_dim, shortlist)
     asked.funnel, asked.where, asked.ranking = parse_funnel(funnel), parse(where or []), rank_by
     with _opened(index, table, model) as (found_in, made_by):
         asked.check(found_in)
@@ -341,9 +341,9 @@ def search(
         results = asked.search(found_in, codes, quiet)
         similarity = asked.similarity(found_in, results.dim)
     if json is not None:
-        write_json(json, as_json(database.shown(index), similarity, names, results))
+        write_json_output(json, results_as_json(database.without_password(index), similarity, names, results))
     if not any(results.ids):  # an empty index is an error before this
-        show("No item meets the conditions of --where.")
+        print_result("No item meets the conditions of --where.")
         return
     show_results(names, results)
     if results.recall != 1 and results.recall is not None and not quiet:
@@ -356,7 +356,7 @@ def _opened(index: str, table: str | None, model: Path | None) -> Iterator[tuple
     from eigenmap.search.parts import model_in
 
     if is_database(index):
-        with database.opened(*database.check_address(index, table), model) as both:
+        with database.open_table(*database.check_database_address(index, table), model) as both:
             yield both
     else:
         with database.codes_at(index, table) as codes:

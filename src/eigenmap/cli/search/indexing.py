@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from eigenmap.model import Codes
     from eigenmap.search import CodeIndex
     from eigenmap.search.adding import Added
-    from eigenmap.search.backend import About, Batch
+    from eigenmap.search.backend import IndexSpec, ItemBatch
     from eigenmap.search.directory import Directory
 
 
@@ -19,7 +19,7 @@ def make_from_images(
     index: CodeIndex, source: Path, images: ImageSet, codes: Codes, out: Path, run: Path, force: bool, thumbnails: bool
 ) -> str:
     """Write a new index with everything in it, or nothing: a sentence that says what it holds."""
-    from eigenmap.search.saving import save
+    from eigenmap.search.saving import save_index
 
     def finish(directory: Directory) -> None:
         _note_source(directory, source)
@@ -28,15 +28,17 @@ def make_from_images(
             _store_thumbnails(directory.path, images, images.ids, range(len(images)))
 
     index.add(codes, images.ids, _labels(images))
-    save(index.backend, out, overwrite=force, model_dir=run, finish=finish)
+    save_index(index.backend, out, overwrite=force, model_dir=run, finish=finish)
     return f"{len(index):,} images, {index.n_components} features each."
 
 
-def make_from_codes(about: About, source: Path, batches: Iterator[Batch], out: Path, run: Path, force: bool) -> str:
+def make_from_codes(
+    about: IndexSpec, source: Path, batches: Iterator[ItemBatch], out: Path, run: Path, force: bool
+) -> str:
     """Write a new index of what `eigenmap embed` wrote, in constant memory."""
-    from eigenmap.search.saving import build
+    from eigenmap.search.saving import build_index
 
-    items = build(
+    items = build_index(
         about, batches, out, overwrite=force, model_dir=run, finish=lambda directory: _note_source(directory, source)
     )
     return f"{items:,} items, {about.n_components} features each."
@@ -61,7 +63,7 @@ def add_images(index: CodeIndex, source: Path, images: ImageSet, codes: Codes, r
     return f"{len(index):,} images, {index.n_components} features each; {_told(added)}."
 
 
-def add_codes(index: CodeIndex, source: Path, batches: Iterator[Batch], replace: bool) -> str:
+def add_codes(index: CodeIndex, source: Path, batches: Iterator[ItemBatch], replace: bool) -> str:
     """Add what `eigenmap embed` wrote, in constant memory."""
     from eigenmap.search.adding import Added, add
 
@@ -98,9 +100,9 @@ def _store_thumbnails(folder: Path, images: ImageSet, ids: list[str], rows: rang
 
 
 def _note_source(directory: Directory, source: Path) -> None:
-    from eigenmap.search.sources import NOTE, Sources
+    from eigenmap.search.sources import SOURCES_NOTE, Sources
 
-    directory.write_note(NOTE, Sources().with_source(source)[0].as_json())
+    directory.write_note(SOURCES_NOTE, Sources().with_source(source)[0].as_json())
 
 
 def _note_several_labels(directory: Directory, images: ImageSet) -> None:

@@ -1,17 +1,17 @@
-"""What `eigenmap search` found, as a table for each query and as JSON."""
+"""Search results as tables and as JSON."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from eigenmap.cli.console import printable, show
+from eigenmap.cli.console import print_result, printable
 
 if TYPE_CHECKING:
     from eigenmap.search import Results
 
 
-def as_json(index: str, similarity: str, queries: list[str], results: Results) -> dict[str, Any]:
-    """What `eigenmap search --json` writes."""
+def results_as_json(index: str, similarity: str, queries: list[str], results: Results) -> dict[str, Any]:
+    """Return the output of `eigenmap search --json`."""
     return {
         "index": index,
         "dim": results.dim,
@@ -28,7 +28,7 @@ def as_json(index: str, similarity: str, queries: list[str], results: Results) -
 
 
 def show_results(queries: list[str], results: Results) -> None:
-    """Print a table for each query."""
+    """Print one table per query."""
     from rich.table import Table
     from rich.text import Text
 
@@ -39,4 +39,4 @@ def show_results(queries: list[str], results: Results) -> None:
         table.add_column("file", overflow="fold")
         for rank, (name, score) in enumerate(zip(ids, scores, strict=True), start=1):
             table.add_row(str(rank), f"{score:.4f}", Text(printable(str(name))))
-        show(table)
+        print_result(table)

@@ -1,1 +1,1 @@
-"""Graphs: nodes with features, their adjacency, and the files and libraries they come from."""
+"""Graphs: nodes with features, their adjacency, and loading from files and other libraries."""

@@ -1,11 +1,11 @@
-r"""Who is whose neighbour, in CSR form, and random neighbours at a constant price.
+r"""Adjacency in CSR form, with constant-time sampling of random neighbours.
 
 A directed entry (row, column) with weight w_rc of the matrix W is drawn with probability w_rc / sum W. For a symmetric
 W its two ends are a step of the walk P = D^-1 W started in the degree measure pi_i = d_i / sum d, whose eigenvalues are
 those of D^-1/2 W D^-1/2.
 
-Two gathers draw one: the column of a uniformly drawn entry is a node in the degree measure, and a uniformly drawn entry
-of that node's row is its partner. With weights each draw is a binary search in their running sum.
+Two lookups draw a pair: the column of a uniformly drawn entry is a node in the degree measure, and a uniformly drawn
+entry of that node's row is its partner. With weights, each draw is a binary search in their running sum.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ class Adjacency:
 
     Attributes:
         indptr: (n + 1,) int64.
-        indices: (entries,) node numbers, int32 or int64; may lie over a memory-mapped file.
+        indices: (entries,) node numbers, int32 or int64; may be memory-mapped.
         cumulative: (entries,) float64 running sum of the weights, or None if all are 1.
         symmetric: whether each entry has its mirror image.
-        merged: how many entries of the list this was made from repeated others.
-        loops: how many of them led from a node to itself and were left out.
+        merged: number of entries in the original list that repeated others.
+        loops: number of self-loops that were removed.
 
     """
 
@@ -47,7 +47,7 @@ class Adjacency:
 
     @property
     def n_nodes(self) -> int:
-        """Number of nodes, those without neighbours included."""
+        """Number of nodes, including those without neighbours."""
         return len(self.indptr) - 1
 
     @property
@@ -57,47 +57,47 @@ class Adjacency:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all tensors."""
+        """Total size of the tensors in bytes."""
         return sum(part.nbytes for part in (self.indptr, self.indices, self.cumulative) if part is not None)
 
     @property
     def device(self) -> torch.device:
-        """Where the rows are."""
+        """Device of the rows."""
         return self.indptr.device
 
     def to(self, device: torch.device | str) -> Adjacency:
-        """The same on another device."""
+        """Move to another device."""
         cumulative = None if self.cumulative is None else self.cumulative.to(device)
         return replace(self, indptr=self.indptr.to(device), indices=self.indices.to(device), cumulative=cumulative)
 
     def degrees(self) -> Tensor:
-        """Sum of the weights in each row, (n,) float64."""
+        """Return the sum of the weights in each row, (n,) float64."""
         if self.cumulative is None:
             return self.indptr.diff().double()
         sums = torch.cat([self.cumulative.new_zeros(1), self.cumulative])
         return sums[self.indptr].diff()
 
     def weights(self, entries: Tensor) -> Tensor:
-        """The weights of entries by number, float64."""
+        """Return the weights of entries by number, float64."""
         if self.cumulative is None:
             return torch.ones(len(entries), dtype=torch.float64, device=self.device)
         before = torch.where(entries > 0, self.cumulative[entries - 1], 0.0)
         return self.cumulative[entries] - before
 
     def rows_of(self, entries: Tensor) -> Tensor:
-        """The row in which each entry lies, by binary search."""
+        """Return the row of each entry, by binary search."""
         return torch.searchsorted(self.indptr, entries, right=True) - 1
 
     def centre(self, uniform: Tensor) -> Tensor:
-        """A node of the degree measure for each of some uniform numbers (float64)."""
+        """Return a node of the degree measure for each uniform number (float64)."""
         return self.column(uniform) if self.symmetric else self.rows_of(self._entry(uniform))
 
     def column(self, uniform: Tensor) -> Tensor:
-        """The column of an entry drawn by weight: of the degree measure too, or of that of sources if bipartite."""
+        """Return the column of an entry drawn by weight: in the degree measure too, or that of sources if bipartite."""
         return self.indices[self._entry(uniform)].long()
 
     def neighbour(self, nodes: Tensor, uniform: Tensor) -> Tensor:
-        """A random neighbour of each node, by weight; no node may be without one."""
+        """Return a random neighbour of each node, by weight; every node must have one."""
         first, last = self.indptr[nodes], self.indptr[nodes + 1] - 1
         if self.cumulative is None:
             entries = first + (uniform * (last + 1 - first)).long()
@@ -115,18 +115,18 @@ class Adjacency:
         return entries.clamp_(max=self.n_entries - 1)
 
     def keys(self, rows: Tensor, columns: Tensor) -> Tensor:
-        """One number an edge: the same for both of its directions where the matrix is symmetric."""
+        """Return one number per edge, the same for both directions if the matrix is symmetric."""
         if self.symmetric:
             rows, columns = torch.minimum(rows, columns), torch.maximum(rows, columns)
         return rows * self.n_nodes + columns
 
     def edges(self) -> Tensor:
-        """All entries as a list (2, entries) int64."""
+        """Return all entries as a list (2, entries) int64."""
         rows = torch.repeat_interleave(torch.arange(self.n_nodes, device=self.device), self.indptr.diff())
         return torch.stack([rows, self.indices.long()])
 
     def mirrored(self) -> bool:
-        """Whether each entry (r, c) has its (c, r), told by random numbers: sum a_r b_c = sum a_c b_r modulo 2^64."""
+        """Test by random numbers whether each entry (r, c) has its (c, r): sum a_r b_c = sum a_c b_r modulo 2^64."""
         a, b = torch.randint(-(2**62), 2**62, (2, self.n_nodes), generator=torch.Generator().manual_seed(0))
         there = back = 0
         for rows, columns in self.strips():
@@ -135,7 +135,7 @@ class Adjacency:
         return (there - back) % 2**64 == 0
 
     def strips(self, entries: int = 1 << 22) -> Iterator[tuple[Tensor, Tensor]]:
-        """All entries as (rows, columns) on the CPU, about so many at a time: the whole may be a file."""
+        """Yield all entries as (rows, columns) on the CPU, in strips, since they may be a file."""
         indptr = self.indptr.cpu()
         ends = torch.searchsorted(indptr, torch.arange(entries, self.n_entries + entries, entries))
         first = 0
@@ -145,9 +145,9 @@ class Adjacency:
             first = last
 
     def components(self, entries: int = 1 << 22) -> tuple[int, Tensor]:
-        """The number of connected components, directions aside, and the component of each node.
+        """Return the number of connected components, ignoring directions, and the component of each node.
 
-        Strip by strip, and without the edges inside a component that was found before: memory is that of the nodes.
+        Works in strips and drops edges inside components already found, so memory is that of the nodes.
         """
         from scipy.sparse import coo_matrix
         from scipy.sparse.csgraph import connected_components
@@ -170,12 +170,11 @@ def build_adjacency(
     directed: Directed = "symmetrise",
     self_loops: SelfLoops = "remove",
 ) -> Adjacency:
-    """The adjacency of a list of edges (2, E), on the device the list is on.
+    """Build the adjacency of a list of edges (2, E), on the device of the list.
 
-    Edges given more than once count once; weights of such edges add up. "symmetrise" takes the union of both
-    directions ((W + W^T) / 2 with weights), so that it does not matter whether a list of undirected edges holds one
-    direction or both. "bipartite" keeps directions and has a row for each *target*, which lists what points to it. A
-    self-loop counts once.
+    Repeated edges count once; their weights add up. "symmetrise" takes the union of both directions ((W + W^T) / 2 with
+    weights), so it does not matter whether a list of undirected edges has one direction or both. "bipartite" keeps
+    directions and has a row for each *target*, listing what points to it. A self-loop counts once.
 
     Example:
         >>> build_adjacency(torch.tensor([[0, 1], [1, 2]]), 3).indptr
@@ -219,12 +218,12 @@ def build_adjacency(
 
 
 def check_edges(edge_index: Tensor, n_nodes: int, weights: Tensor | None) -> None:
-    """Refuse a list of edges that is none, or does not fit the nodes."""
+    """Refuse an invalid list of edges, or one that does not match the nodes."""
     if edge_index.ndim != 2 or len(edge_index) != 2:
         turned = "; transpose it" if edge_index.ndim == 2 and edge_index.shape[1] == 2 else ""
         raise EigenmapError(f"edge_index must be (2, edges), not an array of shape {tuple(edge_index.shape)}{turned}.")
     if edge_index.is_floating_point() or edge_index.is_complex() or edge_index.dtype == torch.bool:
-        raise EigenmapError(f"edge_index must hold whole numbers, not {edge_index.dtype}.")
+        raise EigenmapError(f"edge_index must contain whole numbers, not {edge_index.dtype}.")
     if n_nodes < 1:
         raise EigenmapError("The graph is empty: it has no nodes.")
     if edge_index.shape[1] == 0:
@@ -236,14 +235,14 @@ def check_edges(edge_index: Tensor, n_nodes: int, weights: Tensor | None) -> Non
     if weights is not None:
         if weights.shape != (edge_index.shape[1],):
             raise EigenmapError(
-                f"There must be one weight an edge ({edge_index.shape[1]:,}), not an array of {tuple(weights.shape)}."
+                f"There must be one weight per edge ({edge_index.shape[1]:,}), not an array of {tuple(weights.shape)}."
             )
         if weights.is_complex() or not bool((weights.isfinite() & (weights > 0)).all()):
-            raise EigenmapError("The weights of edges must be finite numbers above 0; leave out edges of weight 0.")
+            raise EigenmapError("Edge weights must be finite numbers above 0; leave out edges of weight 0.")
 
 
 def _coalesce(rows: Tensor, columns: Tensor, weights: Tensor | None, n_nodes: int) -> tuple[Tensor, Tensor | None]:
-    """Sorted keys row * n + column without repetitions, and the sums of their weights."""
+    """Return sorted keys row * n + column without repetitions, and the sums of their weights."""
     keys = rows * n_nodes + columns
     if weights is None:
         return torch.unique(keys), None

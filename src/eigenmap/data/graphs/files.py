@@ -1,15 +1,14 @@
-r"""Graphs in files.
+r"""Graph files.
 
-The format is an .npz file, or a folder of .npy files of the same names, which is opened as a memory map:
+The format is an .npz file, or a folder of .npy files of the same names, which are memory-mapped:
 
-- `edge_index` (2, E) whole numbers: from node, to node; undirected edges in both directions. `edge_weight` (E,) is
-  optional.
-- `x` (n, d): a row of features a node; or, sparse, the CSR parts `x_indptr`, `x_indices`, `x_shape` and, unless all
-  values are 1, `x_data`.
-- `y` (n,) class numbers, -1 where there is none; optional, as are `train_idx`, `val_idx`, `test_idx` (node numbers, or
-  masks).
-- In a folder `indptr` and `indices` (and `weights`, a running sum) can stand in for `edge_index`: a symmetric CSR
-  matrix without repetitions and self-loops, as `save_graph` writes it. Edges are then drawn from disk.
+- `edge_index` (2, E) integers: from node, to node; undirected edges in both directions. `edge_weight` (E,) is
+optional.
+- `x` (n, d): one row of features per node; or, sparse, the CSR parts `x_indptr`, `x_indices`, `x_shape` and, unless all
+values are 1, `x_data`.
+- `y` (n,) class numbers, -1 for none; optional, like `train_idx`, `val_idx`, `test_idx` (node numbers or masks).
+- In a folder, `indptr` and `indices` (and `weights`, a running sum) may replace `edge_index`: a symmetric CSR matrix
+without repetitions and self-loops, as written by `save_graph`. Edges are then sampled from disk.
 
 Nothing in either is executed when it is opened (`allow_pickle=False`).
 
@@ -32,7 +31,7 @@ from numpy.lib.format import MAGIC_PREFIX
 from torch import Tensor
 
 from eigenmap.core.errors import EigenmapError
-from eigenmap.core.files import whole_file
+from eigenmap.core.files import atomic_write
 from eigenmap.core.folders import staged_folder
 from eigenmap.data.graphs.adjacency import Adjacency
 from eigenmap.data.graphs.graph import (
@@ -50,15 +49,15 @@ from eigenmap.data.npy import open_npy, open_npz
 from eigenmap.networks.sparse import SparseRows
 
 SPLITS = {"train": "train_idx", "validation": "val_idx", "test": "test_idx"}
-"""Names of the splits, and of their arrays in a file."""
+"""Names of the splits and of their arrays in a file."""
 EDGE_ARRAYS = ("edge_index", "edge_weight", "indptr", "indices", "weights")
 FEATURE_ARRAYS = ("x", "x_indptr", "x_indices", "x_data", "x_shape")
 ARRAYS = (*EDGE_ARRAYS, *FEATURE_ARRAYS, "y", *SPLITS.values())
-"""All names that an array of a graph can have."""
+"""All array names of a graph file."""
 
 
 def read_features(path: str | Path) -> Tensor | SparseRows:
-    """Features of nodes from a file: an .npy matrix (memory-mapped), a scipy .npz matrix, or those of a graph file."""
+    """Read node features from a file: an .npy matrix (memory-mapped), a scipy .npz matrix, or a graph file."""
     path = Path(path)
     if path.is_dir() or not path.exists():
         return read_nodes(path).x
@@ -72,7 +71,7 @@ def read_features(path: str | Path) -> Tensor | SparseRows:
 
 
 def read_nodes(source: str | Path) -> Nodes:
-    """The nodes of a graph file, folder or public data set; edges are not read, and there need be none."""
+    """Read the nodes of a graph file, folder or public data set, without edges."""
     if str(source).partition(":")[0] in ("ogb", "pyg"):
         graph = load_graph(source)
         return Nodes(graph.x, graph.y, graph.splits)
@@ -82,10 +81,10 @@ def read_nodes(source: str | Path) -> Nodes:
 
 
 def save_graph(graph: Graph, path: str | Path) -> Path:
-    """Write a graph as an .npz file, or (any other name) as a folder of .npy files for memory-mapped use.
+    """Write a graph as an .npz file, or (any other name) as a folder of .npy files for memory mapping.
 
-    In the folder edges are symmetric, without repetitions and self-loops, ready to be drawn from. A graph that is
-    there already is replaced, whole or not at all; a folder with anything else in it is refused.
+    In the folder, edges are symmetric, without repetitions and self-loops, ready for sampling. An existing graph is
+    replaced atomically; a folder with other content is refused.
     """
     path = Path(path)
     arrays: dict[str, Tensor | None] = {"y": graph.y, **{SPLITS[name]: graph.splits[name] for name in graph.splits}}
@@ -106,7 +105,7 @@ def save_graph(graph: Graph, path: str | Path) -> Path:
         if folder:
             _save_folder(path, plain)
         else:
-            with whole_file(path) as file:
+            with atomic_write(path) as file:
                 np.savez(file, **plain)  # type: ignore[arg-type]
     except OSError as error:
         raise EigenmapError(f"The graph cannot be written to {path}: {error.strerror}.") from error
@@ -114,7 +113,7 @@ def save_graph(graph: Graph, path: str | Path) -> Path:
 
 
 def _edges(graph: Graph) -> tuple[Tensor, Tensor | None]:
-    """The list of edges and their weights, also of a graph that has only the walk's own form of them."""
+    """Return the list of edges and their weights, converting the walk's own form if necessary."""
     if graph.edge_index is not None:
         return graph.edge_index, graph.edge_weight
     walk = graph.walk()
@@ -123,7 +122,7 @@ def _edges(graph: Graph) -> tuple[Tensor, Tensor | None]:
 
 
 def _save_folder(path: Path, arrays: Mapping[str, Any]) -> None:
-    """Write a folder beside, then exchange the two: what is there may be the memory map that is being written."""
+    """Write a new folder and exchange the two, since the existing one may be the memory map being written."""
     _require_graph(path)
     with staged_folder(path, replace=True, check=_require_graph) as staging:
         for name, array in arrays.items():
@@ -134,11 +133,11 @@ def _require_graph(path: Path) -> None:
     """Refuse to replace anything but a graph."""
     ours = {f"{name}.npy" for name in ARRAYS}
     if path.exists() and (not path.is_dir() or any(file.name not in ours for file in path.iterdir())):
-        raise EigenmapError(f"{path} holds something that is not a graph; choose another name.")
+        raise EigenmapError(f"{path} contains something other than a graph; choose another name.")
 
 
 def read_graph(path: Path) -> Graph:
-    """A graph in our own format."""
+    """Read a graph in our own format."""
     with _about(path), _arrays(path) as (names, array):
         x, y, splits = _node_arrays(path, names, array)
         adjacency, edge_index, edge_weight = None, None, None
@@ -155,23 +154,23 @@ def read_graph(path: Path) -> Graph:
 
 @contextmanager
 def _arrays(path: Path) -> Iterator[tuple[set[str], Callable[[str], Any]]]:
-    """The names of the arrays in a file or folder, and how to get one."""
+    """Yield the names of the arrays in a file or folder, and a function that reads one."""
     if path.is_dir():
         files = {file.stem: file for file in path.glob("*.npy")}
-        # Copy on write: torch wants memory it may write to, and the file must stay as it is.
+        # Copy on write: torch requires writable memory, and the file must not change.
         yield set(files), lambda name: open_npy(files[name], "c")
         return
     if not path.exists():
-        raise EigenmapError(f"There is no file or folder {path}.")
+        raise EigenmapError(f"No file or folder at {path}.")
     if not _is_zip(path):
-        raise EigenmapError(f"{path} is no graph: that is an .npz file with edge_index and x in it.")
+        raise EigenmapError(f"{path} is not a graph, which is an .npz file with edge_index and x.")
     with open_npz(path) as arrays:
         yield set(arrays.names), arrays.__getitem__
 
 
 @contextmanager
 def _about(path: Path) -> Iterator[None]:
-    """Name the file in whatever is wrong with its content."""
+    """Add the file name to errors about its content."""
     try:
         yield
     except EigenmapError as error:
@@ -190,11 +189,11 @@ def _is_zip(path: Path) -> bool:
 def _node_arrays(
     path: Path, names: set[str], array: Callable[[str], Any]
 ) -> tuple[Tensor | SparseRows, Tensor | None, dict[str, Tensor]]:
-    """Features, labels and splits, not checked yet."""
+    """Return features, labels and splits, unchecked."""
     x = _sparse_features(path, array, names) if "x" not in names else as_features(array("x"))
     y = as_classes(array("y")) if "y" in names else None
     if y is None and "y" in names:
-        raise EigenmapError(f"y in {path} must be class numbers (0, 1, 2 ..., -1 where there is none).")
+        raise EigenmapError(f"y in {path} must be class numbers (0, 1, 2 ..., -1 for none).")
     n = x.shape[0] if x.shape else 0
     splits = {split: as_nodes(array(name), name, n) for split, name in SPLITS.items() if name in names}
     return x, y, splits
@@ -206,13 +205,13 @@ def _sparse_features(path: Path, array: Callable[[str], Any], names: set[str]) -
     offsets, columns = _list(path, "x_indptr", array).long(), _list(path, "x_indices", array)
     values = as_tensor(array("x_data")) if "x_data" in names else None
     n, shape = len(offsets) - 1, _sizes(path, array("x_shape"))
-    # Some writers store the transposed shape; the rows are what indptr says.
+    # Some writers store the transposed shape; indptr determines the number of rows.
     if n < 0 or n not in shape or len(shape) != 2 or min(shape) < 0:
-        raise EigenmapError(f"x_shape {tuple(shape)} does not fit the {n:,} rows of x_indptr in {path}.")
+        raise EigenmapError(f"x_shape {tuple(shape)} does not match the {n:,} rows of x_indptr in {path}.")
     width = shape[1] if shape[0] == n else shape[0]
     fits = bool((offsets.diff() >= 0).all()) and int(offsets[0]) == 0 and int(offsets[-1]) == len(columns)
     if not fits or (values is not None and values.shape != columns.shape):
-        raise EigenmapError(f"The sparse features in {path} are damaged: x_indptr does not fit x_indices or x_data.")
+        raise EigenmapError(f"The sparse features in {path} are damaged: x_indptr does not match x_indices or x_data.")
     if not columns_fit(columns, width):
         raise EigenmapError(f"The sparse features in {path} are damaged: a column is not in 0 ... {width - 1}.")
     return SparseRows(offsets, columns, values, width)
@@ -226,7 +225,7 @@ def _sizes(path: Path, shape: Any) -> list[int]:
 
 
 def _list(path: Path, name: str, array: Callable[[str], Any]) -> Tensor:
-    """Whole numbers, one after another."""
+    """Read a one-dimensional array of integers."""
     numbers = as_tensor(array(name), name)
     if numbers.ndim != 1 or numbers.is_floating_point():
         found = f"{numbers.dtype} of shape {tuple(numbers.shape)}".removeprefix("torch.")
@@ -235,7 +234,7 @@ def _list(path: Path, name: str, array: Callable[[str], Any]) -> Tensor:
 
 
 def _npy_rows(path: Path) -> Tensor | SparseRows:
-    """The matrix in an .npy file, which stays on disk."""
+    """Map the matrix in an .npy file."""
     with path.open("rb") as stream:
         if stream.read(len(MAGIC_PREFIX)) != MAGIC_PREFIX:
             raise EigenmapError(f"{path} cannot be read: features come as an .npy or .npz file.")
@@ -246,23 +245,23 @@ def _stored_adjacency(path: Path, indptr: Tensor, indices: Tensor, cumulative: T
     walk = Adjacency(indptr.long(), indices, cumulative)
     fits = bool(len(indptr) and (indptr.diff() >= 0).all()) and int(indptr[0]) == 0 and int(indptr[-1]) == len(indices)
     if not fits or (cumulative is not None and cumulative.shape != indices.shape):
-        raise EigenmapError(f"{path} is damaged: indptr does not fit indices or weights.")
+        raise EigenmapError(f"{path} is damaged: indptr does not match indices or weights.")
     if cumulative is not None and cumulative.dtype != torch.float64:
         raise EigenmapError(f"weights in {path} must be float64, as save_graph writes it, not {cumulative.dtype}.")
     if not len(indices):
         raise EigenmapError(f"{path} has no edges, so there is nothing to learn from.")
     if not 0 <= int(walk.indices.min()) <= int(walk.indices.max()) < walk.n_nodes:
-        raise EigenmapError(f"{path} is damaged: it names a node that is not in 0 ... {walk.n_nodes - 1}.")
+        raise EigenmapError(f"{path} is damaged: it contains a node outside 0 ... {walk.n_nodes - 1}.")
     if any(bool((rows == columns).any()) for rows, columns in walk.strips()):
-        raise EigenmapError(f"{path} holds self-loops, which a graph in a folder must not have.")
+        raise EigenmapError(f"{path} contains self-loops, which a graph in a folder must not have.")
     if not walk.mirrored():
-        raise EigenmapError(f"{path} is damaged: edges in indptr and indices must lead in both directions.")
+        raise EigenmapError(f"{path} is damaged: edges in indptr and indices must exist in both directions.")
     if cumulative is not None and not _increases(cumulative):
         raise EigenmapError(f"weights in {path} must be the running sum of positive weights, as save_graph writes it.")
     return walk
 
 
 def _increases(sums: Tensor, strip: int = 1 << 22) -> bool:
-    """Whether this can be a running sum; by strips, since it may be a memory map. Rounding may lose a small weight."""
+    """Tell whether this can be a running sum, in strips because it may be mapped; rounding may lose small weights."""
     parts = (sums[start : start + strip + 1] for start in range(0, len(sums), strip))
     return 0 < float(sums[0]) < float(sums[-1]) < math.inf and all(bool((part.diff() >= 0).all()) for part in parts)

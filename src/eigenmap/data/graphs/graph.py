@@ -1,4 +1,4 @@
-"""Graphs with features, from whatever a caller has: files, arrays, the objects of other libraries."""
+"""Graphs with features, from files, arrays and the objects of other libraries."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class Graph:
         x: features, (n, d) dense or sparse.
         edge_index: (2, E) node numbers, or None if `adjacency` is given.
         edge_weight: (E,) positive weights, or None if all are 1.
-        y: (n,) int64 class numbers, -1 where there is none; None without labels.
-        splits: "train", "validation" and "test" node numbers, where there are any.
-        adjacency: the walk's own form of the edges, where it was made before.
+        y: (n,) int64 class numbers, -1 for none; None without labels.
+        splits: "train", "validation" and "test" node numbers, if there are any.
+        adjacency: the walk's own form of the edges, if it was made before.
 
     """
 
@@ -51,25 +51,25 @@ class Graph:
         _check_labels(n, self.y, self.splits)
 
     def __len__(self) -> int:
-        """Count the nodes."""
+        """Return the number of nodes."""
         return len(self.x)
 
     @property
     def n_features(self) -> int:
-        """Features of a node."""
+        """Number of features per node."""
         return self.x.shape[1]
 
     def walk(self, directed: Directed = "symmetrise", self_loops: SelfLoops = "remove") -> Adjacency:
-        """The edges as a random walk sees them."""
+        """Return the edges as a random walk sees them."""
         if self.adjacency is not None:
             if directed != "symmetrise" or self_loops != "remove":
-                raise EigenmapError("The edges of this graph were stored as symmetric and without self-loops.")
+                raise EigenmapError("The edges of this graph are stored as symmetric and without self-loops.")
             return self.adjacency
         assert self.edge_index is not None
         return build_adjacency(self.edge_index, len(self), self.edge_weight, directed, self_loops)
 
     def digest(self, walk: Adjacency) -> str:
-        """What tells this graph from others of its size: a digest of some edges of its walk and of some features."""
+        """Return a digest of some edges and features that distinguishes this graph from others of its size."""
 
         def spread(count: int, most: int) -> Tensor:
             return torch.linspace(0, count - 1, min(count, most), dtype=torch.float64).long()
@@ -87,7 +87,7 @@ class Graph:
 
 @dataclass(frozen=True)
 class Nodes:
-    """Nodes without their edges: features, labels and splits as a `Graph` has them. That is all that a model sees."""
+    """Nodes without their edges: features, labels and splits as in a `Graph`. This is all that a model sees."""
 
     x: Tensor | SparseRows
     y: Tensor | None = None
@@ -97,27 +97,27 @@ class Nodes:
         _check_labels(check_features(self.x), self.y, self.splits)
 
     def __len__(self) -> int:
-        """Count the nodes."""
+        """Return the number of nodes."""
         return len(self.x)
 
 
 def _check_labels(n: int, y: Tensor | None, splits: Mapping[str, Tensor]) -> None:
     if y is not None and y.shape != (n,):
-        raise EigenmapError(f"There must be one label a node ({n:,}), not an array of {tuple(y.shape)}.")
+        raise EigenmapError(f"There must be one label per node ({n:,}), not an array of {tuple(y.shape)}.")
     for name, nodes in splits.items():
         if nodes.ndim != 1 or (len(nodes) and not 0 <= int(nodes.min()) <= int(nodes.max()) < n):
             raise EigenmapError(f"The {name} split must be a list of node numbers from 0 to {n - 1}.")
 
 
 def check_features(x: Tensor | SparseRows) -> int:
-    """The number of nodes that have features; an error if the features are no finite matrix."""
+    """Return the number of nodes with features; raise if the features are not a finite matrix."""
     if isinstance(x, Tensor) and (x.ndim != 2 or x.is_complex()):
         raise EigenmapError(f"Features must be a matrix (nodes, features), not an array of shape {tuple(x.shape)}.")
     n, d = x.shape
     if n == 0 or d == 0:
         raise EigenmapError(f"The graph is empty: its features are {n} x {d}.")
     values = x if isinstance(x, Tensor) else x.values
-    # By strips: a mask of the whole might not fit where the features are a memory map.
+    # In strips: a mask of all features might not fit into memory if they are mapped.
     for start in range(0, 0 if values is None else len(values), 1 << 16):
         strip = values[start : start + (1 << 16)]  # type: ignore[index]
         finite = strip.float().isfinite()  # networks compute in float32
@@ -125,8 +125,8 @@ def check_features(x: Tensor | SparseRows) -> int:
             row = start + int((~finite.reshape(len(finite), -1).all(1)).int().argmax())
             where = f", the first in row {row}" if isinstance(x, Tensor) else ""
             if bool(strip.isfinite().all()):
-                raise EigenmapError(f"The features hold numbers too large for float32{where}; scale them down.")
-            raise EigenmapError(f"The features hold NaN or infinity{where}; remove or impute them.")
+                raise EigenmapError(f"The features contain numbers too large for float32{where}; scale them down.")
+            raise EigenmapError(f"The features contain NaN or infinity{where}; remove or impute them.")
     return n
 
 
@@ -161,11 +161,11 @@ def load_graph(source: object, x: object = None) -> Graph:
 
 
 def as_features(x: object) -> Tensor | SparseRows:
-    """Features of any kind: arrays, tensors, nested lists, sparse matrices of scipy or torch."""
+    """Convert features of any kind: arrays, tensors, nested lists, sparse matrices of scipy or torch."""
     if isinstance(x, SparseRows):
         return x
     if hasattr(x, "edge_index"):
-        raise EigenmapError("This is a graph where features are asked for: pass its x.")
+        raise EigenmapError("Features are expected, not a graph: pass its x.")
     if hasattr(x, "tocsr"):
         _check_sparse(x)
         return SparseRows.of(_plain_numbers(x, "Features"))
@@ -175,12 +175,12 @@ def as_features(x: object) -> Tensor | SparseRows:
 
 
 def _check_sparse(matrix: Any) -> None:
-    """Refuse a scipy matrix whose parts do not fit each other: compiled code would read beyond them."""
+    """Refuse a scipy matrix with inconsistent parts, beyond which compiled code would read."""
     if matrix.ndim != 2:
         raise EigenmapError(f"Features must be a matrix (nodes, features), not an array of shape {matrix.shape}.")
     n, d = matrix.shape
     if matrix.format == "coo" and not (columns_fit(as_tensor(matrix.row), n) and columns_fit(as_tensor(matrix.col), d)):
-        raise EigenmapError("The sparse features are damaged: they name a row or column that is not there.")
+        raise EigenmapError("The sparse features are damaged: they contain a row or column out of range.")
     try:
         if hasattr(matrix, "check_format"):
             matrix.check_format(full_check=True)
@@ -189,9 +189,9 @@ def _check_sparse(matrix: Any) -> None:
 
 
 def as_tensor(array: Any, name: str = "The array") -> Tensor:
-    """A tensor over the same memory, or over a copy where that may not be written to and is no file.
+    """Return a tensor over the same memory, or over a copy if that is read-only and not a file.
 
-    An error if it is no array. A file that may only be read stays where it is, too: it can be larger than memory.
+    Raises if it is not an array. A read-only file is not copied either, since it can be larger than memory.
     """
     if isinstance(array, Tensor):
         return array.detach()
@@ -201,17 +201,17 @@ def as_tensor(array: Any, name: str = "The array") -> Tensor:
     except ValueError:
         raise EigenmapError(f"{name} must be an array of numbers, with rows of one length.") from None
     array = _plain_numbers(array, name)
-    if any(stride < 0 for stride in array.strides):  # turned round, which torch does not know
+    if any(stride < 0 for stride in array.strides):  # reversed, which torch does not support
         array = array.copy()
     if array.flags.writeable or not mapped:
         return torch.from_numpy(array if array.flags.writeable else array.copy())
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "The given NumPy array is not writable")  # nobody writes to features
+        warnings.filterwarnings("ignore", "The given NumPy array is not writable")  # features are never written to
         return torch.from_numpy(array)
 
 
 def _plain_numbers(array: Any, name: str) -> Any:
-    """An array, or a sparse matrix, of a type that torch computes with; itself if it has one."""
+    """Return an array or sparse matrix of a type that torch supports, unchanged if it has one."""
     if array.dtype.kind not in "biuf":
         raise EigenmapError(f"{name} must be numbers, not {array.dtype}.")
     if array.dtype.kind == "u" and array.dtype.itemsize > 1:
@@ -222,9 +222,9 @@ def _plain_numbers(array: Any, name: str) -> Any:
 
 
 def as_classes(y: Any) -> Tensor | None:
-    """Class numbers (n,) int64 from (n,) or (n, 1), -1 for NaN; None for numbers that are not whole: no classes."""
+    """Return class numbers (n,) int64 from (n,) or (n, 1), -1 for NaN; None if the numbers are not integers."""
     if np.asarray(y).dtype.kind in "SU":
-        raise EigenmapError("y holds names; number the classes: np.unique(y, return_inverse=True)[1].")
+        raise EigenmapError("y contains names; number the classes: np.unique(y, return_inverse=True)[1].")
     numbers = as_tensor(y, "y").cpu()
     if numbers.ndim == 2 and numbers.shape[1] == 1:
         numbers = numbers[:, 0]
@@ -236,7 +236,7 @@ def as_classes(y: Any) -> Tensor | None:
 
 
 def as_nodes(part: Any, name: str, n_nodes: int) -> Tensor:
-    """Node numbers from a list of them, or from a mask of all nodes."""
+    """Return node numbers from a list of them or from a mask of all nodes."""
     numbers = as_tensor(part, name)
     if numbers.dtype == torch.bool:
         if numbers.shape != (n_nodes,):
@@ -245,10 +245,10 @@ def as_nodes(part: Any, name: str, n_nodes: int) -> Tensor:
     if numbers.is_floating_point() and numbers.numel():
         raise EigenmapError(f"{name} must be node numbers or a mask, not {numbers.dtype}.")
     if n_nodes > 2 and numbers.shape == (n_nodes,) and bool(((numbers == 0) | (numbers == 1)).all()):
-        raise EigenmapError(f"{name} holds a 0 or 1 for every node; if that is a mask, make it boolean.")
+        raise EigenmapError(f"{name} contains 0 or 1 for every node; if it is a mask, make it boolean.")
     return numbers.long()
 
 
 def columns_fit(columns: Tensor, width: int) -> bool:
-    """Whether all columns (or rows) of sparse features are there."""
+    """Tell whether all columns (or rows) of sparse features are in range."""
     return not len(columns) or 0 <= int(columns.min()) <= int(columns.max()) < width

@@ -22,13 +22,13 @@ _PARTS = {
 
 
 def read_scipy(arrays: Npz) -> SparseRows:
-    """The matrix of an open file, as rows of features.
+    """Return the matrix of an open file as rows of features.
 
-    scipy.sparse.load_npz itself would believe whatever the file says of its size.
+    scipy.sparse.load_npz itself would trust whatever size the file states.
     """
     kind, shape = _kind(arrays["format"]), _shape(arrays["shape"])
     if kind not in _PARTS:
-        raise EigenmapError(f"The sparse matrix is of a format that is not read here; use {', '.join(_PARTS)}.")
+        raise EigenmapError(f"The sparse matrix has an unsupported format; use {', '.join(_PARTS)}.")
     parts = [arrays[name] for name in _PARTS[kind]]
     memory = memory_bytes()
     if memory is not None and 8 * (shape[0] + 1) > memory:
@@ -37,7 +37,7 @@ def read_scipy(arrays: Npz) -> SparseRows:
         rows = as_features(_matrix(kind, parts, shape))
     except EigenmapError as error:
         raise EigenmapError(f"{arrays.path} cannot be used: {error}") from None
-    except (ValueError, TypeError, IndexError, OverflowError) as error:  # parts that do not fit each other
+    except (ValueError, TypeError, IndexError, OverflowError) as error:  # inconsistent parts
         raise EigenmapError(f"{arrays.path} cannot be used: The sparse features are damaged: {error}.") from None
     assert isinstance(rows, SparseRows)
     return rows
@@ -49,14 +49,14 @@ def _matrix(kind: str, parts: list[Any], shape: tuple[int, int]) -> Any:
     make = getattr(scipy.sparse, f"{kind}_matrix")
     data, *where = parts
     if any(part.dtype.kind not in "iu" or part.ndim != 1 for part in where):
-        raise EigenmapError("The sparse features are damaged: rows and columns are whole numbers.")
+        raise EigenmapError("The sparse features are damaged: rows and columns must be whole numbers.")
     if kind == "coo":
         return make((data, tuple(where)), shape=shape)
     return make((data, *where), shape=shape)
 
 
 def _kind(name: Any) -> str:
-    """The name of the format, which is stored as bytes."""
+    """Decode the name of the format, which is stored as bytes."""
     if name.dtype.kind not in "SU" or name.ndim != 0:
         return ""
     value = name.item()
@@ -65,5 +65,5 @@ def _kind(name: Any) -> str:
 
 def _shape(shape: Any) -> tuple[int, int]:
     if shape.dtype.kind not in "iu" or shape.shape != (2,) or (shape.astype(np.int64) < 0).any():
-        raise EigenmapError("The sparse features are damaged: their shape is no pair of sizes.")
+        raise EigenmapError("The sparse features are damaged: their shape is not a pair of sizes.")
     return int(shape[0]), int(shape[1])

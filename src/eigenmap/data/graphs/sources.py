@@ -1,4 +1,4 @@
-"""Graphs from the objects and data sets of other libraries, each imported only when its graphs are asked for."""
+"""Graphs from the objects and data sets of other libraries, each imported only when needed."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from eigenmap.data.graphs.graph import Graph, as_classes, as_features, as_nodes,
 
 
 def from_object(source: Any, x: object = None) -> Graph:
-    """A graph from whatever is not a path: see `load_graph`."""
+    """Convert anything other than a path to a graph: see `load_graph`."""
     if isinstance(source, (tuple, list)) and len(source) in (2, 3):
         if x is not None:
-            raise EigenmapError("The features come twice, in (x, edge_index) and as x=; pass them once.")
+            raise EigenmapError("Features were given twice, in (x, edge_index) and as x=; pass them once.")
         return from_arrays(*source)
     if hasattr(source, "edge_index"):
         return from_pyg(source, x)
@@ -33,24 +33,24 @@ def from_object(source: Any, x: object = None) -> Graph:
 
 
 def from_arrays(x: object, edge_index: object, edge_weight: object = None) -> Graph:
-    """A graph from features and a list of edges, or a sparse adjacency matrix in its place."""
+    """Build a graph from features and a list of edges or a sparse adjacency matrix."""
     if hasattr(edge_index, "tocoo"):
         if edge_weight is not None:
             raise EigenmapError("The entries of an adjacency matrix are its weights: leave edge_weight out.")
         return from_scipy(edge_index, x)
     edges = as_tensor(edge_index, "edge_index")
-    if edges.numel() == 0:  # no edges have no type and hardly a shape
+    if edges.numel() == 0:  # an empty list may have any type and shape
         edges = torch.empty(2, 0, dtype=torch.int64)
     return Graph(as_features(x), edges, None if edge_weight is None else as_tensor(edge_weight, "edge_weight"))
 
 
 def from_pyg(data: Any, x: object = None) -> Graph:
-    """A graph from a PyG `Data`, with its masks, weights, and labels if they are one class number a node."""
+    """Convert a PyG `Data`, with its masks, weights, and labels if there is one class number per node."""
     features = getattr(data, "x", None) if x is None else x
     if features is None:
         raise EigenmapError("The PyG Data has no features x; pass them as x=.")
     if data.edge_index is None:
-        raise EigenmapError("The PyG Data has no edge_index, the list of its edges.")
+        raise EigenmapError("The PyG Data has no edge_index.")
     rows = as_features(features).to("cpu")
     weight = getattr(data, "edge_weight", None)
     weight = None if weight is None else as_tensor(weight, "edge_weight").reshape(-1).cpu()
@@ -66,27 +66,27 @@ def from_pyg(data: Any, x: object = None) -> Graph:
 
 
 def _masked(mask: Any, name: str, n_nodes: int) -> Tensor:
-    """The nodes of a mask of PyG; data sets with ten splits have masks (n, 10), and the first is the one reported."""
+    """Return the nodes of a PyG mask; of ten splits with masks (n, 10), the first is the one usually reported."""
     values = as_tensor(mask, name).cpu()
     values = values[:, 0] if values.ndim == 2 else values
     if bool(((values != 0) & (values != 1)).any()):
-        raise EigenmapError(f"{name} of the PyG Data must be a mask of true and false, not node numbers.")
+        raise EigenmapError(f"{name} of the PyG Data must be a boolean mask, not node numbers.")
     return as_nodes(values.bool(), name, n_nodes)
 
 
 def from_scipy(matrix: Any, x: object = None) -> Graph:
-    """A graph from a sparse adjacency matrix: its entries are the weights, which count only if they differ."""
+    """Convert a sparse adjacency matrix, whose entries are weights unless all are equal."""
     if x is None:
         raise EigenmapError("An adjacency matrix has no features; pass them as x=.")
     if matrix.shape[0] != matrix.shape[1]:
-        raise EigenmapError(f"An adjacency matrix is square, not {matrix.shape[0]} x {matrix.shape[1]}.")
+        raise EigenmapError(f"An adjacency matrix must be square, not {matrix.shape[0]} x {matrix.shape[1]}.")
     features = as_features(x)
     if len(features) != matrix.shape[0]:
         raise EigenmapError(f"There are {len(features):,} rows of features for {matrix.shape[0]:,} nodes.")
     if matrix.dtype.kind not in "biuf":
-        raise EigenmapError(f"The entries of an adjacency matrix are weights, real numbers, not {matrix.dtype}.")
+        raise EigenmapError(f"The entries of an adjacency matrix must be real numbers, not {matrix.dtype}.")
     coo = matrix.tocoo(copy=True)
-    coo.sum_duplicates()  # as every other format has done
+    coo.sum_duplicates()  # as in the other formats
     stored = coo.data != 0
     edges = np.stack([coo.row[stored], coo.col[stored]]).astype(np.int64)
     values = coo.data[stored]
@@ -95,9 +95,9 @@ def from_scipy(matrix: Any, x: object = None) -> Graph:
 
 
 def from_networkx(graph: Any, x: object = None) -> Graph:
-    """A graph from networkx: nodes in their own order, features from `x` or the node attribute "x".
+    """Convert a networkx graph: nodes in its order, features from `x` or the node attribute "x".
 
-    Where some edges have a weight, the others have 1, as everywhere in networkx.
+    If some edges have a weight, the others have 1, as usual in networkx.
     """
     places = {node: place for place, node in enumerate(graph.nodes)}
     if x is None:
@@ -118,7 +118,7 @@ def from_networkx(graph: Any, x: object = None) -> Graph:
     weights = None
     if any(weight is not None for weight in given):
         weights = as_tensor([1.0 if weight is None else weight for weight in given], "weight").double()
-    if not graph.is_directed():  # an edge that is listed once leads in both directions, a self-loop in one
+    if not graph.is_directed():  # an edge listed once leads in both directions, a self-loop in one
         back = edges[0] != edges[1]
         edges = torch.cat([edges, edges[:, back].flip(0)], dim=1)
         weights = None if weights is None else torch.cat([weights, weights[back]])
@@ -126,7 +126,7 @@ def from_networkx(graph: Any, x: object = None) -> Graph:
 
 
 def load_ogb(name: str, root: str = "dataset") -> Graph:
-    """A node data set of the Open Graph Benchmark, "ogbn-products" or "ogbn-arxiv", with its official split.
+    """Load a node data set of the Open Graph Benchmark, "ogbn-products" or "ogbn-arxiv", with its official split.
 
     Needs the package `ogb`, which downloads the data. The official evaluator of both is plain accuracy.
 
@@ -142,7 +142,7 @@ def load_ogb(name: str, root: str = "dataset") -> Graph:
         data = NodePropPredDataset(name=name, root=root)
     parts, labels = data[0]
     if parts.get("node_feat") is None or labels.shape[1:] != (1,):
-        raise EigenmapError(f"{name} has no features, or not one class a node; ogbn-arxiv and ogbn-products have both.")
+        raise EigenmapError(f"{name} lacks features or one class per node; ogbn-arxiv and ogbn-products have both.")
     split = data.get_idx_split()
     names = {"train": "train", "validation": "valid", "test": "test"}
     return Graph(
@@ -155,7 +155,7 @@ def load_ogb(name: str, root: str = "dataset") -> Graph:
 
 
 def load_pyg(name: str, root: str = "dataset") -> Graph:
-    """A node data set of PyG: Cora, CiteSeer, PubMed, Computers, Photo, CS or Physics.
+    """Load a node data set of PyG: Cora, CiteSeer, PubMed, Computers, Photo, CS or Physics.
 
     Needs the package `torch_geometric`, which downloads the data.
 
@@ -181,7 +181,7 @@ def load_pyg(name: str, root: str = "dataset") -> Graph:
 
 @contextmanager
 def _fetching(name: str) -> Iterator[None]:
-    """What goes wrong while another library fetches a data set, in one sentence."""
+    """Turn download errors of other libraries into one sentence."""
     try:
         yield
     except (OSError, ValueError, RuntimeError, KeyError, SystemExit) as error:

@@ -5,7 +5,7 @@ validation images from its training set, 1,000 queries from its test set; no ima
 pixels, ten classes.
 
 Each split is one PNG sheet of 28-pixel tiles in reading order, and tile i shows class i mod 10, so every stretch
-of ten images holds each class once. ``benchmarks/make_catalogue.py`` made the sheets.
+of ten images holds each class once. ``benchmarks/catalogue/make.py`` made the sheets.
 
 Garments there are centred and aligned, which flatters raw pixels. ``posed=True`` undoes that: every image gets
 its own zoom (0.75 to 1.25), rotation (up to 15 degrees), shift (up to 4 pixels each way) and, every second time,
@@ -36,9 +36,9 @@ from eigenmap.data.images.decode import Pixels
 from eigenmap.data.images.imageset import ImageSet
 from eigenmap.data.images.labels import Labels
 
-Split: TypeAlias = Literal["train", "validation", "query"]
+SplitName: TypeAlias = Literal["train", "validation", "query"]
 
-SPLITS: tuple[Split, ...] = ("train", "validation", "query")
+SPLITS: tuple[SplitName, ...] = ("train", "validation", "query")
 CLASSES = [
     "t-shirt",
     "trouser",
@@ -57,7 +57,7 @@ _POSE_SEED = 28_028
 _BLOCK = 250  # Images posed at a time: their coordinates stay in the processor's cache.
 
 
-def load(split: Split = "train", posed: bool = False) -> ImageSet:
+def load(split: SplitName = "train", posed: bool = False) -> ImageSet:
     """Return one split of the catalogue with its labels, as it is or posed."""
     if split not in SPLITS:
         raise EigenmapError(f"the catalogue has no split '{split}': choose one of {', '.join(SPLITS)}")

@@ -20,7 +20,7 @@ SHARE_OF_MEMORY = 0.5
 """Pixels that need more than this share of the memory go to a file."""
 
 
-def room_for(n: int, channels: int, size: int) -> Tensor:
+def allocate_pixels(n: int, channels: int, size: int) -> Tensor:
     """An empty uint8 tensor (n, channels, size, size), or a sentence that says how much room is missing."""
     needed, memory = n * channels * size * size, memory_bytes()
     if memory is None or needed <= SHARE_OF_MEMORY * memory:

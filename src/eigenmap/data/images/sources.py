@@ -28,13 +28,13 @@ from eigenmap.data.images.decode import (
 from eigenmap.data.images.folders import list_folder, require_files
 from eigenmap.data.images.imageset import ImageSet
 from eigenmap.data.images.labels import Labels, labels_from_csv, labels_from_folders
-from eigenmap.data.images.memory import room_for
+from eigenmap.data.images.memory import allocate_pixels
 from eigenmap.data.images.parquet import open_parquet
 from eigenmap.data.images.workers import decode_in_order, processors
 
-Source: TypeAlias = str | Path | Sequence[str | Path] | Images
+ImageSource: TypeAlias = str | Path | Sequence[str | Path] | Images
 LabelSource: TypeAlias = Labels | str | Path | Tensor | npt.ArrayLike
-Progress: TypeAlias = Callable[[int, int], object]
+ProgressCallback: TypeAlias = Callable[[int, int], object]
 
 DEFAULT_SIZE = 64
 """Side of the images where neither the caller nor the images themselves decide it."""
@@ -43,12 +43,12 @@ _SMALLEST_NATIVE = 8
 
 
 def load_images(
-    source: Source,
+    source: ImageSource,
     size: int | None = None,
     channels: int | None = None,
     labels: LabelSource | None = None,
     strict: bool = False,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
     workers: int | None = None,
 ) -> ImageSet:
     """Read images from a folder, files or arrays into one uint8 tensor, in memory or (where too large) in a file.
@@ -110,7 +110,11 @@ class _OnDisk:
 
 
 def _load_memory(
-    stored: _InMemory, size: int | None, channels: int | None, labels: LabelSource | None, progress: Progress | None
+    stored: _InMemory,
+    size: int | None,
+    channels: int | None,
+    labels: LabelSource | None,
+    progress: ProgressCallback | None,
 ) -> ImageSet:
     known = _resolve_labels(labels, stored.ids) or stored.labels
     with _about(stored.file):
@@ -127,7 +131,7 @@ def _load_files(
     channels: int | None,
     labels: LabelSource | None,
     strict: bool,
-    progress: Progress | None,
+    progress: ProgressCallback | None,
     workers: int,
 ) -> ImageSet:
     if strict and stored.skipped:
@@ -154,7 +158,7 @@ def _load_files(
     )
 
 
-def _find(source: Source) -> _InMemory | _OnDisk:
+def _find(source: ImageSource) -> _InMemory | _OnDisk:
     """Decide what the source is."""
     if isinstance(source, (str, Path)):
         return _find_path(a_path(source, "the source of images").expanduser())
@@ -273,11 +277,11 @@ def _native(shapes: set[tuple[int, int]]) -> int | None:
 
 
 def _decode_all(
-    stored: _OnDisk, size: int, channels: int, strict: bool, progress: Progress | None, workers: int
+    stored: _OnDisk, size: int, channels: int, strict: bool, progress: ProgressCallback | None, workers: int
 ) -> tuple[Tensor, dict[int, str]]:
     """Decode into one tensor, allocated once; also return {position: reason} of what could not be read."""
     total = len(stored.ids)
-    pixels = room_for(total, channels, size)
+    pixels = allocate_pixels(total, channels, size)
     rows = pixels.numpy()
     skipped: dict[int, str] = {}
     square = partial(decode_image, size=size, channels=channels)

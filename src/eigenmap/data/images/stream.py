@@ -24,24 +24,24 @@ from pathlib import Path
 from typing import Protocol, TypeAlias
 
 from eigenmap.core.errors import EigenmapError
-from eigenmap.core.files import whole_file
+from eigenmap.core.files import atomic_write
 from eigenmap.data.images.arrays import Array, as_array, as_nhwc, read_array_file, to_pixels
 from eigenmap.data.images.decode import Encoded, Pixels, decode_image
 from eigenmap.data.images.folders import list_folder, require_files, walk_images
 from eigenmap.data.images.parquet import count_rows, named_rows
 
-Picture: TypeAlias = Encoded | Array
+RawImage: TypeAlias = Encoded | Array
 """A file, the bytes of one, or the values of an image (H, W, C)."""
 
 _LISTING_BLOCK = 2**20
 """Bytes of a listing read at a time."""
 
 
-class Rows(Protocol):
+class ImageRows(Protocol):
     """Part of a source: iterating reads its images one by one, any number of times."""
 
     def __len__(self) -> int: ...
-    def __iter__(self) -> Iterator[tuple[str, Picture]]: ...
+    def __iter__(self) -> Iterator[tuple[str, RawImage]]: ...
 
     def stamp(self) -> str:
         """A digest of the sizes and times of the files these images are in; it changes when one is written."""
@@ -53,7 +53,7 @@ class Shard:
     """A run of images that is worked on as a whole."""
 
     number: int
-    rows: Rows
+    rows: ImageRows
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ def open_stream(source: str | Path | Sequence[Path], listing: Path | None = None
     return _files([path], [path.name])
 
 
-def square(picture: Picture, size: int, channels: int) -> Pixels:
+def square(picture: RawImage, size: int, channels: int) -> Pixels:
     """One image as 8-bit pixels (channels, size, size)."""
     if picture is None or isinstance(picture, (Path, bytes)):
         return decode_image(picture, size, channels)
@@ -125,7 +125,7 @@ class _FileRows:
     def __len__(self) -> int:
         return len(self.names)
 
-    def __iter__(self) -> Iterator[tuple[str, Picture]]:
+    def __iter__(self) -> Iterator[tuple[str, RawImage]]:
         for name, ident in zip(self.names, self.ids, strict=True):
             yield ident, self.root / name
 
@@ -160,7 +160,7 @@ class _Folder:
 
 def _listed(names: Iterable[str], listing: Path) -> Iterator[str]:
     """Pass names on and write them to a file, each with a zero byte, which no name contains, at its end."""
-    with whole_file(listing) as file:
+    with atomic_write(listing) as file:
         for name in names:
             file.write(_bytes(name) + b"\0")
             yield name
@@ -219,7 +219,7 @@ class _ParquetRows:
     def __len__(self) -> int:
         return self.stop - self.start
 
-    def __iter__(self) -> Iterator[tuple[str, Picture]]:
+    def __iter__(self) -> Iterator[tuple[str, RawImage]]:
         with _unchanged(self, self.opened, self.files[0]):
             yield from named_rows(self.files, self.start, self.stop)
 
@@ -293,7 +293,7 @@ class _ArrayRows:
     def __len__(self) -> int:
         return self.stop - self.start
 
-    def __iter__(self) -> Iterator[tuple[str, Picture]]:
+    def __iter__(self) -> Iterator[tuple[str, RawImage]]:
         with self.source.array() as array:
             images = as_nhwc(as_array(array))[self.start - self.first : self.stop - self.first]
             yield from zip(map(str, range(self.start, self.stop)), images, strict=True)

@@ -10,14 +10,14 @@ from typing import TypeVar
 
 from eigenmap.data.images.decode import Pixels, UnreadableImageError
 
-Item = TypeVar("Item")
+T = TypeVar("T")
 
 WAITING_PER_WORKER = 8
 """Decoded images in flight: enough to keep every worker busy, few enough to be small."""
 
 
 def decode_in_order(
-    items: Iterable[Item], decode: Callable[[Item], Pixels], workers: int, ahead: int | None = None
+    items: Iterable[T], decode: Callable[[T], Pixels], workers: int, ahead: int | None = None
 ) -> Iterator[Pixels | UnreadableImageError]:
     """Decode on `workers` threads (Pillow lets go of the interpreter lock) and yield in the order of `items`.
 
@@ -25,7 +25,7 @@ def decode_in_order(
     """
     at_most = WAITING_PER_WORKER * workers if ahead is None else max(1, ahead)
 
-    def attempt(item: Item) -> Pixels | UnreadableImageError:
+    def attempt(item: T) -> Pixels | UnreadableImageError:
         try:
             return decode(item)
         except UnreadableImageError as error:

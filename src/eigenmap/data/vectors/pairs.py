@@ -16,8 +16,8 @@ from eigenmap.data.vectors.vectors import Vectors, load_vectors
 def load_pairs(source: object) -> Vectors | npt.NDArray[Any]:
     """Partner vectors (floats), or a matrix of index pairs (whole numbers)."""
     if isinstance(source, str | Path) and Path(source).suffix.lower() == ".npy" and Path(source).is_file():
-        array: Any = open_npy(Path(source))
-        return np.array(array) if array.dtype.kind in "iu" else load_vectors(source)
+        stored = open_npy(Path(source))
+        return np.array(stored) if stored.dtype.kind in "iu" else load_vectors(source)
     if not isinstance(source, str | Path | Vectors):
         try:
             array = np.asarray(source)

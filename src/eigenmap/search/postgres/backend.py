@@ -1,4 +1,4 @@
-"""The back end of `CodeIndex` that keeps codes in a table."""
+"""Back end of `CodeIndex` that stores codes in a PostgreSQL table."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from psycopg import sql
 
 from eigenmap.core.errors import EigenmapError
 from eigenmap.search import checks
-from eigenmap.search.backend import About, Batch, Floats, Found, Id, Metadata, Mode, Stage
+from eigenmap.search.backend import Floats, Hits, Id, IndexSpec, ItemBatch, Metadata, Mode, Stage
 from eigenmap.search.filters import Condition
 from eigenmap.search.postgres.connection import (
     Connection,
@@ -23,10 +23,10 @@ from eigenmap.search.postgres.connection import (
     require_pgvector,
     speaking,
 )
-from eigenmap.search.postgres.copying import as_text, copy, lock, merge, staged
+from eigenmap.search.postgres.copying import copy, lock, merge, staged, vector_text
 from eigenmap.search.postgres.session import Session
-from eigenmap.search.postgres.statements import ID_TYPES, Table
-from eigenmap.search.postgres.tables import columns_of, described, making, number_of, said_by
+from eigenmap.search.postgres.statements import SQL_ID_TYPES, Table
+from eigenmap.search.postgres.tables import columns_of, find_table, making, number_of, said_by
 
 if TYPE_CHECKING:
     from typing_extensions import LiteralString
@@ -35,7 +35,7 @@ _REPLACED = "code = excluded.code, added = excluded.added"
 
 
 class PostgresBackend:
-    """A table of codes; see `eigenmap.search.backend.Backend` for what its methods do."""
+    """A table of codes; `eigenmap.search.backend.Backend` documents the methods."""
 
     def __init__(self, url: str, connection: Connection, table: Table) -> None:
         self.url = url
@@ -45,8 +45,8 @@ class PostgresBackend:
         weakref.finalize(self, self.session.close)
 
     @classmethod
-    def create(cls, url: str, table: str, about: About) -> PostgresBackend:
-        """Make an empty table; one that is there already is refused."""
+    def create(cls, url: str, table: str, about: IndexSpec) -> PostgresBackend:
+        """Create an empty table; refuse one that exists."""
         wanted = Table(table, about)
         backend = cls(url, connect(url), wanted)
         try:
@@ -58,18 +58,18 @@ class PostgresBackend:
 
     @classmethod
     def open(cls, url: str, table: str) -> PostgresBackend:
-        """Open a table that is there."""
+        """Open an existing table."""
         connection = connect(url)
         try:
             with speaking():
-                number = number_of(connection, Table(table, About(1)))  # before: a replacement in between is noticed
-                found = described(connection, table)
+                number = number_of(connection, Table(table, IndexSpec(1)))  # first: detects a replacement
+                found = find_table(connection, table)
         except EigenmapError:
             connection.close()
             raise
         if found is None:
             connection.close()
-            raise EigenmapError(f"there is no table {table} at {address(url)}; `eigenmap index --to` makes one")
+            raise EigenmapError(f"there is no table {table} at {address(url)}; create it with `eigenmap index --to`")
         backend = cls(url, connection, found)
         backend._number = number
         return backend
@@ -77,26 +77,26 @@ class PostgresBackend:
     def _make(self, connection: Connection) -> None:
         require_pgvector(connection)
         if columns_of(connection, self.table):
-            raise EigenmapError(f"the table {self.table.name} exists already; open it, or choose another name")
+            raise EigenmapError(f"the table {self.table.name} already exists; open it, or choose another name")
         for statement in making(self.table, "text"):
             execute(connection, statement)
         self._number = number_of(connection, self.table)
 
     @property
-    def about(self) -> About:
-        """What the index is."""
+    def about(self) -> IndexSpec:
+        """Description of the index."""
         return self.table.about
 
     @property
     def connection(self) -> Connection:
-        """The connection, a new one if the last was lost."""
+        """The connection, renewed if the last one was lost."""
         return self.session.connection
 
     def __len__(self) -> int:
         return int(self._rows("SELECT count(*) FROM {}")[0][0])
 
     def ids(self) -> list[Id]:
-        """All ids, in the order in which they were added."""
+        """Return all ids in the order of addition."""
         return [name for (name,) in self._rows("SELECT id FROM {} ORDER BY added")]
 
     def write(self, mode: Mode, codes: Floats, ids: Sequence[Id], metadata: Sequence[Metadata] | None) -> None:
@@ -110,7 +110,7 @@ class PostgresBackend:
                 self._require_all(ids, set(lock(connection, self.table, ids)))
             with staged(connection, self.table, id_type) as staging:
                 copy(connection, self.table, staging, [(ids, codes, metadata)], id_type)
-                # Who adds is refused by the database too, if another has added the same since it was looked at.
+                # The database too refuses an addition if another client has added the same id meanwhile.
                 replaced = _REPLACED if metadata is None else f"{_REPLACED}, metadata = excluded.metadata"
                 merge(connection, self.table, staging, None if mode == "add" else replaced)
             self._require_same(connection, number_of(connection, self.table))
@@ -131,8 +131,8 @@ class PostgresBackend:
 
         self.session.write(change)
 
-    def search(self, queries: Floats, stages: Sequence[Stage], where: Sequence[Condition], exact: bool) -> Found:
-        """Rank the items that meet all conditions, in one statement for all queries and stages."""
+    def search(self, queries: Floats, stages: Sequence[Stage], where: Sequence[Condition], exact: bool) -> Hits:
+        """Rank the items that meet all conditions, with one statement for all queries and stages."""
         approximate = self.about.approximate
         by_index = not exact and approximate is not None and stages[0].dim >= approximate.dim
         if not by_index or approximate is None:
@@ -141,13 +141,13 @@ class PostgresBackend:
         if stages[0].dim > approximate.dim or len(stages) == 1:
             planned.insert(0, Stage(approximate.dim, max(approximate.shortlist, stages[0].keep)))
         found = self._search(queries, planned, where, effort=approximate.effort)
-        # A filter may leave a walk through the graph with too few items, and a code of zeros is not in it.
+        # A filter may leave a walk through the graph with too few items, and a code of zeros is not in the graph.
         if found.scores.shape[1] < stages[-1].keep or np.isnan(found.scores).any():
             return self._search(queries, stages, where, effort=None)
         return found
 
-    def take(self, ids: Sequence[Id]) -> Batch:
-        """These items, in this order."""
+    def take(self, ids: Sequence[Id]) -> ItemBatch:
+        """Return these items in this order."""
         self.session.read(lambda connection: self._require_type(connection, ids))
         found = self._batch(
             self._rows("SELECT id, code, metadata FROM {} WHERE id = ANY(%s)", [list(ids)], binary=True)
@@ -155,15 +155,15 @@ class PostgresBackend:
         place = {name: row for row, name in enumerate(found.ids)}
         self._require_all(ids, set(place))
         rows = [place[name] for name in ids]
-        return Batch(list(ids), found.codes[rows], [found.metadata[row] for row in rows])
+        return ItemBatch(list(ids), found.codes[rows], [found.metadata[row] for row in rows])
 
-    def sample(self, count: int, seed: int) -> Batch:
-        """Some items at random."""
+    def sample(self, count: int, seed: int) -> ItemBatch:
+        """Return random items."""
         statement = "SELECT id, code, metadata FROM {} ORDER BY hashint8extended(added, %s), added LIMIT %s"
         return self._batch(self._rows(statement, [seed, count], binary=True))
 
-    def batches(self, rows: int) -> Iterator[Batch]:
-        """All items in the order of addition, over a connection of its own."""
+    def batches(self, rows: int) -> Iterator[ItemBatch]:
+        """Yield all items in the order of addition, over a separate connection."""
         statement = sql.SQL("SELECT id, code, metadata FROM {} ORDER BY added").format(self.table.identifier)
         with (
             connect(self.url) as connection,
@@ -177,7 +177,7 @@ class PostgresBackend:
                 yield self._batch(found)
 
     def write_note(self, name: str, content: dict[str, Any]) -> None:
-        """Keep a note in the comment of the table; who may only read the table keeps none."""
+        """Store a note in the comment of the table; does nothing without write permission."""
 
         def change(connection: Connection) -> None:
             notes = {**said_by(connection, self.table)["notes"], name: content}
@@ -187,27 +187,25 @@ class PostgresBackend:
             self.session.write(change)
 
     def read_note(self, name: str, required: bool = False) -> dict[str, Any] | None:
-        """What `write_note` kept, or None; a comment is never damaged in part."""
+        """Return the note of this name, or None; a comment is never partly damaged."""
         said = self.session.read(lambda connection: said_by(connection, self.table))
         note: dict[str, Any] | None = said["notes"].get(name)
         return note
 
     def close(self) -> None:
-        """End the connection."""
+        """Close the connection."""
         self.session.close()
 
-    def _search(
-        self, queries: Floats, stages: Sequence[Stage], where: Sequence[Condition], effort: int | None
-    ) -> Found:
+    def _search(self, queries: Floats, stages: Sequence[Stage], where: Sequence[Condition], effort: int | None) -> Hits:
         statement, values = self.table.search(stages, where, by_index=effort is not None)
-        arrays = [[as_text(row) for row in queries[:, : stage.dim]] for stage in stages]
+        arrays = [[vector_text(row) for row in queries[:, : stage.dim]] for stage in stages]
         chosen = {"jit": "off"}  # compiling the statement takes longer than running it
         if effort is not None:
             chosen["hnsw.ef_search"] = str(min(1000, max(effort, stages[0].keep)))
             chosen["hnsw.iterative_scan"] = "relaxed_order"
 
         def found(connection: Connection) -> list[Any]:
-            # All in one journey to the server and back.
+            # Everything in one round trip to the server.
             with connection.pipeline(), connection.transaction():
                 execute(
                     connection,
@@ -215,7 +213,7 @@ class PostgresBackend:
                     [list(chosen), list(chosen.values())],
                 )
                 cursor = execute(connection, statement, [*arrays, *values])
-                # Asked last: what was searched cannot be replaced before the transaction ends.
+                # Queried last: the table just searched cannot be replaced before the transaction ends.
                 now = number_of(connection, self.table)
                 rows = cursor.fetchall()
             self._require_same(connection, now)
@@ -229,28 +227,28 @@ class PostgresBackend:
         def found(connection: Connection) -> list[Any]:
             with connection.pipeline(), connection.transaction():
                 cursor = execute(connection, composed, values, binary=binary)
-                now = number_of(connection, self.table)  # asked last, as in a search
+                now = number_of(connection, self.table)  # queried last, as in a search
                 rows = cursor.fetchall()
             self._require_same(connection, now)
             return rows
 
         return self.session.read(found)
 
-    def _batch(self, rows: Sequence[tuple[Id, bytes, dict[str, Any]]]) -> Batch:
+    def _batch(self, rows: Sequence[tuple[Id, bytes, dict[str, Any]]]) -> ItemBatch:
         kind = ">f4" if self.table.type == "vector" else ">f2"
         codes = np.empty((len(rows), self.about.n_components), np.float32)
         for row, (_, code, _) in enumerate(rows):
             codes[row] = np.frombuffer(code, kind, offset=4)
-        return Batch([name for name, _, _ in rows], codes, [known for _, _, known in rows])
+        return ItemBatch([name for name, _, _ in rows], codes, [known for _, _, known in rows])
 
     def _require_same(self, connection: Connection, number: int | None) -> None:
-        """Refuse a table that has taken the place of the one that was opened, unless its codes are of the same kind."""
+        """Refuse a table that replaced the one that was opened, unless its codes are of the same kind."""
         if number == self._number:
             return
-        found = described(connection, self.table.name)
+        found = find_table(connection, self.table.name)
         if found is None or found.kind != self.table.kind:
             raise EigenmapError(
-                f"the table {self.table.name} was replaced since it was opened, and holds other codes; open it again"
+                f"the table {self.table.name} was replaced after it was opened and contains other codes; open it again"
             )
         self.table, self._number = found, number
 
@@ -260,11 +258,11 @@ class PostgresBackend:
         return columns_of(connection, self.table)["id"]
 
     def _settle_id_type(self, connection: Connection, ids: Sequence[Id]) -> str:
-        """Ids are all texts or all whole numbers; the first one decides."""
+        """Determine the type of ids, all text or all integers, from the first one."""
         wanted = "bigint" if isinstance(ids[0], int) else "text"
         if self._id_type(connection) == wanted:
             return wanted
-        # Two may find the table empty, and the second would change what the first has filled.
+        # Two clients may find the table empty, and the second would change what the first has filled.
         name = self.table.identifier
         execute(connection, sql.SQL("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE").format(name))
         if self._id_type(connection) == wanted:
@@ -279,7 +277,7 @@ class PostgresBackend:
         return wanted
 
     def _require_type(self, connection: Connection, ids: Sequence[Id]) -> None:
-        known = ID_TYPES[self._id_type(connection)]
+        known = SQL_ID_TYPES[self._id_type(connection)]
         for name in ids:
             if type(name) is not known:
                 checks.refuse_other_type([known(), name])
@@ -297,8 +295,8 @@ class PostgresBackend:
                 checks.refuse_known(name)
 
 
-def _found(rows: Sequence[tuple[int, Id, float]], queries: int) -> Found:
-    """Results per query; every query has the same number of them."""
+def _found(rows: Sequence[tuple[int, Id, float]], queries: int) -> Hits:
+    """Group results by query; every query has the same number of them."""
     ids: list[list[Id]] = [[] for _ in range(queries)]
     scores: list[list[float]] = [[] for _ in range(queries)]
     for number, name, score in rows:
@@ -308,4 +306,4 @@ def _found(rows: Sequence[tuple[int, Id, float]], queries: int) -> Found:
     padded = np.full((queries, width), np.nan, np.float32)
     for number, line in enumerate(scores):
         padded[number, : len(line)] = line
-    return Found(ids, padded)
+    return Hits(ids, padded)

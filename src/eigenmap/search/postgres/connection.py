@@ -1,4 +1,4 @@
-"""Talking to PostgreSQL: connections, and complaints as sentences."""
+"""Connections to PostgreSQL, and database errors as readable messages."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ if TYPE_CHECKING:
 
 Connection = psycopg.Connection[Any]
 
-# What it warns of is also raised, and said in a sentence.
+# Its warnings are also raised as exceptions, which become error messages.
 logging.getLogger("psycopg").addHandler(logging.NullHandler())
 
 _LOST = ("08", "57P01", "57P02", "57P03", "57P04", "57P05", "25P03", "25P04")
-"""Beginnings of the codes of errors after which a connection is no more: lost on the way, or ended by the server."""
+"""Prefixes of error codes after which a connection is unusable: lost, or closed by the server."""
 
 _CONFLICTS = ("40001", "40P01")
-"""Two transactions that cannot both go on, of which the server ended this one."""
+"""Error codes of conflicting transactions, of which the server aborted this one."""
 
 
 def connect(url: str) -> Connection:
-    """A connection; every statement is a transaction unless said otherwise."""
+    """Open a connection in which every statement is a transaction by default."""
     if _parts(url) is None:
         raise EigenmapError(
-            "the address of the database cannot be read; write postgresql://user@host:5432/name, or user:password@ in "
-            "front of the host, with a character such as @ / : or % in a password as %40 %2F %3A or %25"
+            "the database address cannot be parsed; write postgresql://user@host:5432/name, or user:password@ before "
+            "the host, with characters such as @ / : or % in a password written as %40 %2F %3A or %25"
         )
     try:
         return psycopg.connect(url, autocommit=True, connect_timeout=10)
@@ -45,15 +45,15 @@ def connect(url: str) -> Connection:
 
 
 def address(url: str) -> str:
-    """Host and database of an address, without the password."""
+    """Return host and database of an address, without the password."""
     known = _parts(url)
     return "this address" if known is None else f"{known.get('host') or 'localhost'}/{known.get('dbname') or ''}"
 
 
 def _parts(url: str) -> dict[str, Any] | None:
-    """What an address says; None if it says nothing, or if some of the password got into the other parts.
+    """Parse an address; return None if it is empty or if parts of the password ended up elsewhere.
 
-    Then nothing of it may be shown, not even what the database's library complains about.
+    In that case nothing of it may be shown, not even the message of the database library.
     """
     try:
         known = conninfo_to_dict(url)
@@ -66,27 +66,27 @@ def _parts(url: str) -> dict[str, Any] | None:
 
 @contextmanager
 def speaking() -> Iterator[None]:
-    """Turn what the database complains about into one sentence."""
+    """Turn database errors into readable messages."""
     try:
         yield
     except psycopg.errors.UniqueViolation as error:
         if error.diag.schema_name == "pg_catalog":
-            raise EigenmapError("another has just made a table of this name; run the same command again") from error
+            raise EigenmapError("another client has just created this table; run the same command again") from error
         detail = error.diag.message_detail or ""
-        raise EigenmapError(f"every item needs an id of its own: {detail.rstrip('.')}") from error
+        raise EigenmapError(f"every item needs its own id: {detail.rstrip('.')}") from error
     except (psycopg.Error, UnicodeEncodeError, OverflowError) as error:
-        again = "nothing was changed, run the same command again"
+        again = "nothing was changed; run the same command again"
         if is_lost(error):
-            raise EigenmapError(f"the database went away: {first_line(error)}; {again}") from error
+            raise EigenmapError(f"the connection to the database was lost: {first_line(error)}; {again}") from error
         if is_conflict(error):
             raise EigenmapError(
-                f"other changes of the same items were in the way: {first_line(error)}; {again}"
+                f"conflict with other changes of the same items: {first_line(error)}; {again}"
             ) from error
         raise EigenmapError(f"the database refused: {first_line(error)}") from error
 
 
 def is_lost(error: Exception) -> bool:
-    """Whether the connection ended; other errors leave it as it is."""
+    """Tell whether the connection ended; other errors leave it usable."""
     if not isinstance(error, psycopg.Error) or isinstance(error, psycopg.errors.PipelineAborted):
         return False
     if error.sqlstate is None:
@@ -95,7 +95,7 @@ def is_lost(error: Exception) -> bool:
 
 
 def is_conflict(error: Exception) -> bool:
-    """Whether the transaction was ended in favour of another, and may succeed if it is begun again."""
+    """Tell whether the transaction was aborted in favour of another and may succeed if repeated."""
     return isinstance(error, psycopg.Error) and error.sqlstate in _CONFLICTS
 
 
@@ -106,13 +106,13 @@ def execute(
     *,
     binary: bool = False,
 ) -> psycopg.Cursor[Any]:
-    """Execute a statement in which every % of our own text begins a parameter, and none in a name or a literal does."""
+    """Execute a statement in which % starts a parameter in our own text, but not in a name or literal."""
     text = statement if isinstance(statement, str) else escaped(statement, connection)
     return connection.execute(text, values, binary=binary)
 
 
 def escaped(statement: sql.Composable, connection: Connection) -> bytes:
-    """The statement with each % of its names and literals doubled: psycopg takes a single one for a parameter."""
+    """Double every % in names and literals of a statement, which psycopg would take for a parameter."""
     if isinstance(statement, sql.Composed):
         return b"".join(escaped(part, connection) for part in statement)
     text = statement.as_bytes(connection)
@@ -120,12 +120,12 @@ def escaped(statement: sql.Composable, connection: Connection) -> bytes:
 
 
 def first_line(error: Exception) -> str:
-    """What an error says, in short."""
+    """Return the first line of an error message."""
     return next(iter(str(error).strip().splitlines()), type(error).__name__)
 
 
 def require_pgvector(connection: Connection) -> None:
-    """Make sure that the database has the extension, of a version that cuts vectors."""
+    """Ensure that the database has pgvector in a version that supports subvectors."""
     query = "SELECT string_to_array(extversion, '.')::int[] >= '{0,8}' FROM pg_extension WHERE extname = 'vector'"
     found = connection.execute(query).fetchone()
     if found is None:
@@ -133,7 +133,7 @@ def require_pgvector(connection: Connection) -> None:
             with connection.transaction():
                 connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
         except psycopg.errors.UniqueViolation:
-            pass  # another has just done so
+            pass  # another client has just created it
         except psycopg.Error as error:
             raise EigenmapError(
                 f"this database lacks pgvector; its administrator can run CREATE EXTENSION vector ({first_line(error)})"

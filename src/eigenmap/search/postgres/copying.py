@@ -1,4 +1,4 @@
-"""Sending codes to PostgreSQL, and merging them with what is there."""
+"""Bulk transfer of codes to PostgreSQL, and merging with existing rows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def staged(connection: Connection, table: Table, id_type: str) -> Iterator[sql.Identifier]:
-    """A temporary table for what is to be merged."""
+    """Yield a temporary table for items to be merged."""
     staging = sql.Identifier("pg_temp", "eigenmap_staging")
     statement = sql.SQL(
         "CREATE TEMP TABLE eigenmap_staging (id {}, code {}, metadata jsonb, added bigserial) ON COMMIT DROP"
@@ -32,11 +32,11 @@ def staged(connection: Connection, table: Table, id_type: str) -> Iterator[sql.I
 
 
 def merge(connection: Connection, table: Table, staging: sql.Identifier, changes: LiteralString | None) -> int:
-    """Insert what is staged; `changes` is what becomes of items that are there, None refuses them.
+    """Insert staged items; `changes` is the update applied to existing ones, None refuses them.
 
-    Items count as added in the order in which they were staged, but are inserted in the order of their ids, and so
-    are locked: two merges of the same items in different orders would else wait for each other. Returns how many
-    rows were written.
+    Items count as added in the order in which they were staged, but are inserted, and therefore locked, in the order of
+    their ids: otherwise two merges of the same items in different orders could wait for each other. Returns the number
+    of rows written.
     """
     counter = _counter(connection, table)
     conflict = sql.SQL("" if changes is None else f" ON CONFLICT (id) DO UPDATE SET {changes}")
@@ -52,10 +52,10 @@ def merge(connection: Connection, table: Table, staging: sql.Identifier, changes
 
 
 def _counter(connection: Connection, table: Table) -> str | None:
-    """The sequence of the column `added`; None for who may insert and not count, since a default needs no permission.
+    """Return the sequence of the column `added`, or None without permission to use it; a default needs none.
 
-    Without it items are inserted, and locked, in the order in which they came; who then meets another is sent back by
-    the database and begins again.
+    Without the sequence, items are inserted and locked in the order given. A conflict with another client is then
+    resolved by the database, and the transaction starts over.
     """
     row = execute(
         connection,
@@ -67,9 +67,9 @@ def _counter(connection: Connection, table: Table) -> str | None:
 
 
 def lock(connection: Connection, table: Table, ids: Sequence[Id]) -> list[Id]:
-    """Those of the ids that are there, locked in their order until the transaction ends.
+    """Return the existing ones among the ids, locked in order until the transaction ends.
 
-    Who may delete and not update cannot lock, and gets them as they are.
+    A user who may delete but not update cannot lock, and gets them without locks.
     """
     may = execute(
         connection, "SELECT has_table_privilege(%s, 'UPDATE')", [table.identifier.as_string(connection)]
@@ -87,11 +87,11 @@ def copy(
     batches: Iterable[tuple[Sequence[Id], Floats, Sequence[Metadata] | None]],
     id_type: str,
 ) -> int:
-    """Send items with COPY, in PostgreSQL's binary form, and return how many there were."""
+    """Send items with COPY in binary format and return their number."""
     statement = sql.SQL("COPY {} (id, code, metadata) FROM STDIN (FORMAT BINARY)").format(into)
     items = 0
     with connection.cursor().copy(statement) as stream:
-        # A code is sent as the bytes that it is: a COPY in binary form carries no types.
+        # Codes are sent as raw bytes: a binary COPY carries no types.
         stream.set_types(["int8" if id_type == "bigint" else "text", "bytea", "jsonb"])
         for ids, codes, metadata in batches:
             known = [None] * len(ids) if metadata is None else [Jsonb(dict(item)) for item in metadata]
@@ -102,7 +102,7 @@ def copy(
 
 
 def binary_codes(table: Table, codes: Floats) -> Iterator[bytes]:
-    """What pgvector sends and receives: two 16-bit numbers, the length and 0, then the features, big-endian."""
+    """Yield codes in pgvector's wire format: two 16-bit numbers, length and 0, then the features, big-endian."""
     head = np.array([codes.shape[1], 0], ">i2").tobytes()
     with np.errstate(over="ignore"):
         rows = codes.astype(">f4" if table.type == "vector" else ">f2")
@@ -112,6 +112,6 @@ def binary_codes(table: Table, codes: Floats) -> Iterator[bytes]:
         yield head + row.tobytes()
 
 
-def as_text(row: Floats) -> str:
-    """A vector as pgvector reads it."""
+def vector_text(row: Floats) -> str:
+    """Format a vector as pgvector reads it."""
     return "[" + ",".join(map(repr, row.tolist())) + "]"

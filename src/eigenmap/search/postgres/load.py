@@ -1,4 +1,4 @@
-"""Filling a table with many codes: all of them are there in the end, or nothing is changed."""
+"""Bulk loading of a table in one transaction."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import psycopg
 from psycopg import sql
 
 from eigenmap.core.errors import EigenmapError
-from eigenmap.search.backend import About, Batch, Id
+from eigenmap.search.backend import Id, IndexSpec, ItemBatch
 from eigenmap.search.postgres.connection import (
     Connection,
     address,
@@ -22,14 +22,14 @@ from eigenmap.search.postgres.connection import (
 )
 from eigenmap.search.postgres.copying import copy, merge, staged
 from eigenmap.search.postgres.statements import Table
-from eigenmap.search.postgres.tables import columns_of, described, indexing
+from eigenmap.search.postgres.tables import columns_of, find_table, indexing
 from eigenmap.search.postgres.transactions import transaction
 
 _LOADING = "__loading"
 _INDEX_MEMORY = "1GB"
 _ATTEMPTS = 5
-# An item that is as before is not written again, and keeps its place. Codes that differ by less than 1e-4, relative to
-# their norm, are the same: another batch size or device rounds otherwise.
+# An unchanged item is not written again and keeps its place. Codes that differ by less than 1e-4 of their norm count
+# as equal, since another batch size or device rounds differently.
 _CHANGES = (
     "code = excluded.code, added = excluded.added, metadata = t.metadata || excluded.metadata"
     " WHERE (t.code <-> excluded.code) > 1e-4 * vector_norm(excluded.code::vector)"
@@ -37,28 +37,30 @@ _CHANGES = (
 )
 
 
-class Loaded(NamedTuple):
-    """What a load did: items in the table now, how many of them are new, and how many are not as before."""
+class LoadReport(NamedTuple):
+    """Result of a load: items now in the table, number of new ones, number of changed ones."""
 
     items: int
     added: int
     changed: int
 
 
-def load(url: str, table: str, about: About, batches: Iterable[Batch], *, replace: bool = False) -> Loaded:
-    """Fill a table with the items of `batches`, in one transaction.
+def load_table(
+    url: str, table: str, about: IndexSpec, batches: Iterable[ItemBatch], *, replace: bool = False
+) -> LoadReport:
+    """Fill a table with the items of `batches` in one transaction.
 
-    A table that is not there is made: COPY first, indexes after. Into one that is there, items are merged: new ones
-    are added, those with another code (beyond rounding) or other metadata are changed (metadata that only the table
-    has stays), all others are left alone, so that the same load again changes nothing. With `replace` a table of codes
-    is made anew, and others see the old one until the new one is complete.
+    A missing table is created: COPY first, indexes afterwards. Into an existing one, items are merged: new ones are
+    added, those with another code (beyond rounding) or other metadata are updated (metadata only in the table is kept),
+    and all others are left alone, so that repeating a load changes nothing. With `replace`, a table of codes is
+    rebuilt, and other clients see the old one until the new one is complete.
 
     Args:
         url: `postgresql://...`.
-        table: its name, perhaps with a schema.
-        about: what the codes are.
-        batches: ids, codes and metadata of some items at a time.
-        replace: start from nothing.
+        table: table name, optionally with a schema.
+        about: description of the codes.
+        batches: batches of ids, codes and metadata.
+        replace: start with an empty table.
 
     """
     wanted = Table(table, about)
@@ -66,7 +68,7 @@ def load(url: str, table: str, about: About, batches: Iterable[Batch], *, replac
         # Two loads of one table take turns.
         execute(connection, "SELECT pg_advisory_xact_lock(hashtext(%s))", [f"eigenmap {table}"])
         require_pgvector(connection)
-        there = described(connection, table)
+        there = find_table(connection, table)
         if there is None or replace:
             return _make(connection, wanted, batches, there is not None)
         _require_same(wanted, there, address(url))
@@ -88,7 +90,7 @@ def _require_same(wanted: Table, there: Table, where: str) -> None:
         )
 
 
-def _make(connection: Connection, table: Table, batches: Iterable[Batch], replace: bool) -> Loaded:
+def _make(connection: Connection, table: Table, batches: Iterable[ItemBatch], replace: bool) -> LoadReport:
     first, batches = _first(batches)
     id_type = "bigint" if isinstance(first, int) else "text"
     execute(connection, table.create(id_type, suffix=_LOADING))
@@ -100,7 +102,7 @@ def _make(connection: Connection, table: Table, batches: Iterable[Batch], replac
         _build(connection, statement)
     execute(connection, table.comment(suffix=_LOADING))
     if replace:
-        # Only now: from here to the commit, which is soon, readers wait.
+        # As late as possible: from here to the commit, which follows soon, readers wait.
         execute(connection, sql.SQL("DROP TABLE {}").format(table.identifier))
     _rename_counter(connection, table)
     for kind, suffix in _named_objects(table):
@@ -113,11 +115,11 @@ def _make(connection: Connection, table: Table, batches: Iterable[Batch], replac
     execute(connection, table.drop_function())
     execute(connection, table.function(id_type))
     execute(connection, sql.SQL("ANALYZE {}").format(table.identifier))
-    return Loaded(items, items, 0)
+    return LoadReport(items, items, 0)
 
 
 def _rename_counter(connection: Connection, table: Table) -> None:
-    """Give the sequence of the column `added` the name that it has in a table made otherwise; PostgreSQL named it."""
+    """Rename the sequence of the column `added`, named by PostgreSQL, to match the table."""
     found = execute(
         connection,
         "SELECT nspname, relname FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace"
@@ -131,17 +133,17 @@ def _rename_counter(connection: Connection, table: Table) -> None:
 
 
 def _build(connection: Connection, statement: sql.Composed) -> None:
-    """Build an index by several processes if the server has the shared memory for that, else by one."""
+    """Build an index with several processes if the server has the shared memory for it, else with one."""
     try:
         with connection.transaction():
             execute(connection, statement)
-    except psycopg.errors.DiskFull:  # so PostgreSQL calls it; the /dev/shm of a container is often small
+    except psycopg.errors.DiskFull:  # PostgreSQL's name for it; /dev/shm of a container is often small
         execute(connection, "SELECT set_config('max_parallel_maintenance_workers', '0', true)")
         execute(connection, statement)
 
 
 def _named_objects(table: Table) -> Iterator[tuple[str, str]]:
-    """What bears the name of the table, with what it is and how its name goes on."""
+    """Yield the kind and name suffix of everything named after the table."""
     yield "TABLE", ""
     yield "INDEX", "_pkey"
     yield "INDEX", "_metadata_idx"
@@ -149,22 +151,22 @@ def _named_objects(table: Table) -> Iterator[tuple[str, str]]:
         yield "INDEX", "_prefix_idx"
 
 
-def _merge(connection: Connection, table: Table, batches: Iterable[Batch]) -> Loaded:
+def _merge(connection: Connection, table: Table, batches: Iterable[ItemBatch]) -> LoadReport:
     id_type = columns_of(connection, table)["id"]
     first, batches = _first(batches)
     if isinstance(first, int) != (id_type == "bigint"):
-        raise EigenmapError(f"the ids of the table {table.name} are of type {id_type}, and {first!r} is not")
+        raise EigenmapError(f"the table {table.name} has ids of type {id_type}, but {first!r} is not one")
     with staged(connection, table, id_type) as staging:
         copy(connection, table, staging, batches, id_type)
         before = _count(connection, table)
         touched = _merge_staged(connection, table, staging)
         items = _count(connection, table)
     execute(connection, sql.SQL("ANALYZE {}").format(table.identifier))
-    return Loaded(items, items - before, touched - (items - before))
+    return LoadReport(items, items - before, touched - (items - before))
 
 
 def _merge_staged(connection: Connection, table: Table, staging: sql.Identifier) -> int:
-    """Merge what is staged, and begin again if others who change the same items are in the way."""
+    """Merge staged items, starting over on conflicts with other clients."""
     attempts = _ATTEMPTS
     while True:
         attempts -= 1
@@ -182,8 +184,8 @@ def _count(connection: Connection, table: Table) -> int:
     return int(found[0])
 
 
-def _first(batches: Iterable[Batch]) -> tuple[Id, Iterable[Batch]]:
-    """The first id, and all batches that hold any, none of them lost."""
+def _first(batches: Iterable[ItemBatch]) -> tuple[Id, Iterable[ItemBatch]]:
+    """Return the first id, and all non-empty batches."""
     filled = (batch for batch in batches if batch.ids)
     batch = next(filled, None)
     if batch is None:

@@ -1,4 +1,4 @@
-"""The model beside its codes, so that whoever can reach the database can search with images."""
+"""Storage of the model beside its codes, so that any client of the database can search by image."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TABLE = "eigenmap_models"
 
 
 def store_model(url: str, run: Path) -> None:
-    """Keep a model in the table `eigenmap_models`, once."""
+    """Store a model in the table `eigenmap_models`, once."""
     fingerprint = Eigenmap.fingerprint(run)
     files = [path.read_bytes() for path in (run / DESCRIPTION, weights_file(run))]
 
@@ -34,7 +34,7 @@ def store_model(url: str, run: Path) -> None:
 
 
 def fetch_model(url: str, fingerprint: str | None, to: Path) -> Path:
-    """Write the model that made the codes of a table into the folder `to`."""
+    """Write the model that made the codes of a table to the folder `to`."""
 
     def fetch(connection: Connection) -> Any:
         known = connection.execute("SELECT to_regclass(%s) IS NOT NULL", [_TABLE]).fetchone()
@@ -48,7 +48,7 @@ def fetch_model(url: str, fingerprint: str | None, to: Path) -> Path:
         row = session.read(fetch)
     if row is None:
         raise EigenmapError(
-            f"the database at {address(url)} does not hold the model of these codes; name it by --model"
+            f"the database at {address(url)} does not contain the model of these codes; give it with --model"
         )
     to.mkdir(parents=True, exist_ok=True)
     for name, content in zip((DESCRIPTION, WEIGHTS), row, strict=True):

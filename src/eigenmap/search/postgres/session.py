@@ -1,4 +1,4 @@
-"""A session: one connection at a time, made anew when it was lost."""
+"""Database session: one connection at a time, renewed when it is lost."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ T = TypeVar("T")
 Work = Callable[[Connection], T]
 
 CONFLICTS, LOSSES = 8, 1
-"""How often a change is begun again after a conflict with another, and after a lost connection."""
+"""Maximum number of retries after a conflict, and after a lost connection."""
 
 _PAUSES = (0.0, 0.2, 0.5, 1.0)
-"""Seconds before each attempt to connect again: a server that was stopped may be starting."""
+"""Seconds before each attempt to reconnect: a stopped server may be restarting."""
 
 
 class Session:
@@ -38,7 +38,7 @@ class Session:
 
     @property
     def connection(self) -> Connection:
-        """The connection, a new one if the last was lost."""
+        """The connection, renewed if the last one was lost."""
         if self._closed:
             raise EigenmapError("this index was closed; open it again")
         if self._connection.closed:
@@ -56,7 +56,7 @@ class Session:
         return connect(self.url)
 
     def read(self, work: Work[T]) -> T:
-        """What `work` returns, which changes nothing; it is repeated once if the connection is lost."""
+        """Return the result of `work`, which changes nothing; repeated once if the connection is lost."""
         with self._turn, speaking():
             try:
                 return work(self.connection)
@@ -66,10 +66,9 @@ class Session:
             return work(self.connection)
 
     def write(self, work: Work[T]) -> T:
-        """What `work` returns, in a transaction that is committed then.
+        """Return the result of `work`, run in a transaction that is then committed.
 
-        A transaction that was not committed is begun again, a few times if another was in its way, once if the
-        connection was lost.
+        A transaction that was not committed is repeated, several times after conflicts, once after a lost connection.
         """
         conflicts, losses = CONFLICTS, LOSSES
         with self._turn, speaking():
@@ -81,7 +80,7 @@ class Session:
                 except psycopg.Error as error:
                     if is_conflict(error) and conflicts:
                         conflicts -= 1
-                        # Some wait longer than others, so that the same two do not meet again.
+                        # Random delays, so that the same two clients do not collide again.
                         time.sleep(random.uniform(0, 0.01 * 2 ** (CONFLICTS - conflicts)))
                     elif self._has_lost(error) and losses:
                         losses -= 1
@@ -90,10 +89,10 @@ class Session:
 
     def _has_lost(self, error: psycopg.Error) -> bool:
         if is_lost(error):
-            self._connection.close()  # the server has ended it, and psycopg may not have noticed
+            self._connection.close()  # closed by the server, which psycopg may not have noticed
         return self._connection.closed
 
     def close(self) -> None:
-        """End the connection, for good."""
+        """Close the connection permanently."""
         self._closed = True
         self._connection.close()

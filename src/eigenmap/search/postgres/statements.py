@@ -1,15 +1,15 @@
-"""The SQL of the PostgreSQL back end. Values are parameters; names are quoted by psycopg (`connection.execute`).
+"""SQL of the PostgreSQL back end. Values are parameters; names are quoted by psycopg (`connection.execute`).
 
 One table per index:
 
     id        text or bigint, the primary key
-    code      vector(n) or halfvec(n): the whole code
-    metadata  jsonb, what is known of the item
-    added     bigint that rises with every addition, so that equal scores have an order
+    code      vector(n) or halfvec(n): the full code
+    metadata  jsonb
+    added     bigint that increases with every addition, to order equal scores
 
-A comment on the table says what the codes are. With an approximate index there is an HNSW index on the expression
-`subvector(code, 1, p)`, and a search is one statement: the index answers with a shortlist by the first p features,
-which the same statement ranks by more.
+A comment on the table describes the codes. With an approximate index there is an HNSW index on the expression
+`subvector(code, 1, p)`, and a search is one statement: the index returns a shortlist by the first p features, which the
+same statement ranks by more.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from typing import Any
 from psycopg import sql
 
 from eigenmap.core.errors import EigenmapError
-from eigenmap.search.backend import About, Stage
+from eigenmap.search.backend import IndexSpec, Stage
 from eigenmap.search.filters import Condition
 
 FORMAT, VERSION = "eigenmap-codes", 1
 
 TYPES = {"float32": "vector", "float16": "halfvec"}
-"""What a stored feature is, and the type of pgvector that stores it."""
+"""Precision of a stored feature, and the pgvector type that stores it."""
 
 LONGEST = {"vector": (16_000, 2_000), "halfvec": (16_000, 4_000)}
-"""Most features of a stored code, and of a prefix that HNSW can index."""
+"""Maximum number of features of a stored code, and of a prefix that HNSW can index."""
 
-ID_TYPES: dict[str, type] = {"text": str, "bigint": int}
+SQL_ID_TYPES: dict[str, type] = {"text": str, "bigint": int}
 
 _OPERATORS = {"cosine": ("<=>", "cosine"), "inner": ("<#>", "ip")}
 _CODE_AND_QUERY = (sql.SQL("code"), sql.SQL("query"))
@@ -44,16 +44,16 @@ _LONGEST_NAME = 63
 
 @dataclass(frozen=True)
 class Table:
-    """A table of codes: its name, perhaps with a schema, and what it holds."""
+    """A table of codes: its name, optionally with a schema, and its description."""
 
     name: str
-    about: About
+    about: IndexSpec
 
     def __post_init__(self) -> None:
         parts = self.name.split(".")
         if len(parts) > 2 or not all(map(_is_name, parts)):
             raise EigenmapError(
-                f"{self.name!r} is no name for a table: give photos or schema.photos, of at most {_LONGEST_NAME} bytes "
+                f"{self.name!r} is not a valid table name: use photos or schema.photos, at most {_LONGEST_NAME} bytes "
                 "each"
             )
         if self.about.precision not in TYPES:
@@ -71,7 +71,7 @@ class Table:
         if approximate is not None and approximate.dim > indexed:
             raise EigenmapError(
                 f"HNSW of pgvector indexes at most {indexed:,} features of a {self.about.precision} code, "
-                f"and the index is asked for {approximate.dim:,}"
+                f"but {approximate.dim:,} were requested"
             )
 
     # Names
@@ -83,27 +83,27 @@ class Table:
 
     @property
     def kind(self) -> tuple[str | None, int, str, str]:
-        """What has to be the same in codes that are compared."""
+        """Properties that must be equal for codes to be comparable."""
         return self.about.fingerprint, self.about.n_components, self.about.metric, self.about.precision
 
     @property
     def identifier(self) -> sql.Identifier:
-        """The quoted name."""
+        """Quoted name."""
         return sql.Identifier(*self.name.split("."))
 
     def beside(self, suffix: str) -> sql.Identifier:
-        """The quoted name of something that belongs to the table, in the same schema."""
+        """Return the quoted name of an object that belongs to the table, in the same schema."""
         *schema, name = self.name.split(".")
         return sql.Identifier(*schema, _longer(name, suffix))
 
     def bare(self, suffix: str = "") -> sql.Identifier:
-        """The same without its schema, as RENAME and CREATE INDEX want it."""
+        """Return the quoted name without its schema, as RENAME and CREATE INDEX require."""
         return sql.Identifier(_longer(self.name.split(".")[-1], suffix))
 
     # Making
 
     def create(self, id_type: str, *, suffix: str = "") -> sql.Composed:
-        """The table without its indexes, which are quicker to build when it is full."""
+        """Create the table without its indexes, which are faster to build once it is full."""
         size = sql.Literal(self.about.n_components)
         return sql.SQL(
             "CREATE TABLE {table} (id {id_type} NOT NULL, code {type}({size}) NOT NULL,"
@@ -116,19 +116,19 @@ class Table:
         )
 
     def keep_inline(self, *, suffix: str = "") -> sql.Composed | None:
-        """Store codes in the row where they fit: a search need not fetch each from a second table."""
+        """Store codes inside the row if they fit, so that a search need not fetch them from a second table."""
         if self.about.n_components * (4 if self.type == "vector" else 2) > _INLINE_BYTES:
             return None
         return sql.SQL("ALTER TABLE {} ALTER COLUMN code SET STORAGE PLAIN").format(self.beside(suffix))
 
     def key(self, *, suffix: str = "") -> sql.Composed:
-        """The primary key."""
+        """Add the primary key."""
         return sql.SQL("ALTER TABLE {} ADD CONSTRAINT {} PRIMARY KEY (id)").format(
             self.beside(suffix), self.bare(suffix + "_pkey")
         )
 
     def prefix_index(self, *, suffix: str = "") -> sql.Composed | None:
-        """The HNSW index on the first features, if the table is to have one."""
+        """Create the HNSW index on the leading features, if the table has one."""
         if self.about.approximate is None:
             return None
         return sql.SQL("CREATE INDEX {} ON {} USING hnsw (({}) {})").format(
@@ -139,18 +139,18 @@ class Table:
         )
 
     def filter_index(self, *, suffix: str = "") -> sql.Composed:
-        """An index for filters on metadata."""
+        """Create an index for filters on metadata."""
         return sql.SQL("CREATE INDEX {} ON {} USING gin (metadata jsonb_path_ops)").format(
             self.bare(suffix + "_metadata_idx"), self.beside(suffix)
         )
 
     def comment(self, *, suffix: str = "", notes: Mapping[str, Any] | None = None) -> sql.Composed:
-        """What the table says about itself, and what was noted about it."""
+        """Set the comment of the table, with its description and notes."""
         text = json.dumps({"format": FORMAT, "version": VERSION, **self.about.as_json(), "notes": notes or {}})
         return sql.SQL("COMMENT ON TABLE {} IS {}").format(self.beside(suffix), sql.Literal(text))
 
     def function(self, id_type: str) -> sql.Composed:
-        """`photos_search(query, top, dim, shortlist)`: the same search for any program that speaks SQL."""
+        """Create `photos_search(query, top, dim, shortlist)`: the same search for any SQL client."""
         approximate = self.about.approximate
         settings: sql.Composable = sql.SQL("")
         prepare: sql.Composable = sql.SQL("")
@@ -169,7 +169,7 @@ class Table:
                 sql.Literal(approximate.dim),
                 sql.SQL(self.type),
             )
-        # The index has compared so many features already: fewer would only undo that.
+        # The index has already compared this many features: fewer would only discard that.
         length = sql.SQL("greatest(dim, {})").format(sql.Literal(1 if approximate is None else approximate.dim))
         body = sql.SQL(
             "{prepare}SELECT id, {score}::real, metadata FROM"
@@ -195,7 +195,7 @@ class Table:
         )
 
     def drop_function(self) -> sql.Composed:
-        """The function away, whatever type of ids it returned."""
+        """Drop the function, whatever type of ids it returned."""
         return sql.SQL("DROP FUNCTION IF EXISTS {}(vector, integer, integer, integer)").format(self.beside("_search"))
 
     # Searching
@@ -203,10 +203,10 @@ class Table:
     def search(
         self, stages: Sequence[Stage], where: Sequence[Condition], by_index: bool
     ) -> tuple[sql.Composed, list[Any]]:
-        """One statement for any number of queries and stages, and the parameters of its conditions.
+        """Return one statement for any number of queries and stages, and the parameters of its conditions.
 
-        It takes for every stage an array of the queries cut at its length. With `by_index` the first stage is left to
-        the HNSW index, and is ranked exactly only by the stages after it.
+        It takes, for every stage, an array of the queries cut at its length. With `by_index` the first stage is
+        answered by the HNSW index and ranked exactly only by later stages.
         """
         condition, values = conditions_sql(where)
         inner: sql.Composable = sql.SQL("SELECT id, added, code FROM {} WHERE {}").format(self.identifier, condition)
@@ -234,12 +234,12 @@ class Table:
         return statement, values
 
     def _prefix(self, dim: int) -> sql.Composed:
-        """The indexed expression; a query uses the index only where it says exactly this."""
+        """Return the indexed expression; the planner uses the index only for exactly this text."""
         size = sql.Literal(dim)
         return sql.SQL("subvector(code, 1, {})::{}({})").format(size, sql.SQL(self.type), size)
 
     def _distance(self, code: sql.Composable, query: sql.Composable) -> sql.Composed:
-        """What rises as items get worse; the cosine of a code without length counts as 0."""
+        """Return a distance that increases as items get worse; the cosine of a zero code counts as 0."""
         operator = sql.SQL(_OPERATORS[self.about.metric][0])
         apart = sql.SQL("({}::vector {} {})").format(code, operator, query)
         return apart if self.about.metric == "inner" else sql.SQL("coalesce(nullif({}, 'NaN'), 1)").format(apart)
@@ -251,14 +251,14 @@ class Table:
 def _is_name(text: str) -> bool:
     try:
         return 0 < len(text.encode()) <= _LONGEST_NAME and "\0" not in text
-    except UnicodeEncodeError:  # odd bytes of the command line
+    except UnicodeEncodeError:  # invalid bytes from the command line
         return False
 
 
 def _longer(name: str, suffix: str) -> str:
-    """A name with something appended; where that is too long, a digest takes the place of the end of the name.
+    """Append a suffix to a name; if the result is too long, a digest replaces the end of the name.
 
-    PostgreSQL would cut it in silence, and the names of two things would be the same.
+    PostgreSQL would truncate it silently, and two objects could get the same name.
     """
     if len((name + suffix).encode()) <= _LONGEST_NAME:
         return name + suffix
@@ -267,11 +267,11 @@ def _longer(name: str, suffix: str) -> str:
 
 
 def _id_type(id_type: str) -> str:
-    return next(known for known in ID_TYPES if known == id_type)
+    return next(known for known in SQL_ID_TYPES if known == id_type)
 
 
 def conditions_sql(where: Sequence[Condition]) -> tuple[sql.Composable, list[Any]]:
-    """A WHERE clause that means what `filters.meets` means, and its parameters."""
+    """Return a WHERE clause equivalent to `filters.meets`, and its parameters."""
     clauses: list[sql.Composable] = [sql.SQL("TRUE")]
     values: list[Any] = []
     for condition in where:
@@ -286,12 +286,12 @@ def _condition(condition: Condition) -> tuple[sql.Composable, list[Any]]:
     if op in ("==", "in"):
         allowed = value if isinstance(value, tuple) else (value,)
         return sql.SQL("metadata @> ANY(%s::jsonb[])"), [[json.dumps({field: one}) for one in allowed]]
-    if value is None or isinstance(value, tuple):  # null is equal to itself, and in no order
+    if value is None or isinstance(value, tuple):  # null is equal to itself, but unordered
         return sql.SQL("FALSE"), []
     kind = "boolean" if isinstance(value, bool) else "string" if isinstance(value, str) else "number"
     operator = sql.SQL("<>" if op == "!=" else op)
     if kind == "string":
-        left, right = sql.SQL('(metadata ->> %s) COLLATE "C"'), sql.SQL("%s")  # by code point, as Python compares
+        left, right = sql.SQL('(metadata ->> %s) COLLATE "C"'), sql.SQL("%s")  # by code point, as in Python
     else:
         left, right = sql.SQL("metadata -> %s"), sql.SQL("%s::jsonb")
     clause = sql.SQL("(jsonb_typeof(metadata -> %s) = %s AND {} {} {})").format(left, operator, right)

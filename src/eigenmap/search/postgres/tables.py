@@ -1,4 +1,4 @@
-"""Tables of codes: recognising one, and making one."""
+"""Recognition and creation of tables of codes."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from psycopg import sql
 
 from eigenmap.core.errors import EigenmapError
 from eigenmap.core.files import parse_json
-from eigenmap.search.backend import About
+from eigenmap.search.backend import IndexSpec
 from eigenmap.search.postgres.connection import Connection, execute
-from eigenmap.search.postgres.statements import FORMAT, ID_TYPES, VERSION, Table
+from eigenmap.search.postgres.statements import FORMAT, SQL_ID_TYPES, VERSION, Table
 
 
 def columns_of(connection: Connection, table: Table) -> dict[str, str]:
-    """Names and types of the columns of a table, none if it is not there."""
+    """Return names and types of the columns of a table; empty if it does not exist."""
     name = table.identifier.as_string(connection)
     found = execute(
         connection,
@@ -26,15 +26,15 @@ def columns_of(connection: Connection, table: Table) -> dict[str, str]:
 
 
 def number_of(connection: Connection, table: Table) -> int | None:
-    """The number by which the database knows a table: another table of the same name has another."""
+    """Return the database's object id of a table; a table that replaces it has another one."""
     name = table.identifier.as_string(connection)
     row = execute(connection, "SELECT to_regclass(%s)::oid::bigint", [name]).fetchone()
     return None if row is None else row[0]
 
 
-def described(connection: Connection, name: str) -> Table | None:
+def find_table(connection: Connection, name: str) -> Table | None:
     """What a table says it is; None if there is none, and an error if it is something else."""
-    table = Table(name, About(1))
+    table = Table(name, IndexSpec(1))
     columns = columns_of(connection, table)
     if not columns:
         return None
@@ -43,13 +43,13 @@ def described(connection: Connection, name: str) -> Table | None:
         if (entries.pop("format"), entries.pop("version")) != (FORMAT, VERSION):
             raise ValueError("another format")
         del entries["notes"]
-        table = Table(name, About.from_json(entries))
+        table = Table(name, IndexSpec.from_json(entries))
     except (AttributeError, KeyError, TypeError, ValueError):
         raise EigenmapError(
             f"the table {name} exists and is no table of codes (its columns: {_some(columns)}); choose another name"
         ) from None
     wanted = {"code": f"{table.type}({table.about.n_components})", "metadata": "jsonb", "added": "bigint"}
-    if columns.get("id") not in ID_TYPES or any(columns.get(column) != kind for column, kind in wanted.items()):
+    if columns.get("id") not in SQL_ID_TYPES or any(columns.get(column) != kind for column, kind in wanted.items()):
         listed = ", ".join(f"{column} {kind}" for column, kind in columns.items())
         should = ", ".join(["id", *(f"{column} {kind}" for column, kind in wanted.items())])
         raise EigenmapError(

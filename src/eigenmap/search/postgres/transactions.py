@@ -1,8 +1,7 @@
-"""Transactions whose end is known: made, not made, or honestly unknown.
+"""Transactions whose outcome is known: committed, not committed, or explicitly unknown.
 
-A connection that is lost before COMMIT was sent has changed nothing. One that is lost later leaves the question open,
-and the server can answer it: it remembers what became of a transaction by its number, so that a second connection can
-ask (`pg_xact_status`).
+A connection lost before COMMIT was sent has changed nothing. If it is lost later, the outcome is open, but the server
+records it by transaction number, so that a second connection can ask (`pg_xact_status`).
 """
 
 from __future__ import annotations
@@ -17,14 +16,14 @@ import psycopg
 from eigenmap.core.errors import EigenmapError
 from eigenmap.search.postgres.connection import Connection, connect, first_line, is_lost
 
-PATIENCE = 15.0
-"""Seconds for which the server is asked what became of a transaction."""
+OUTCOME_TIMEOUT = 15.0
+"""Seconds during which the server is asked for the outcome of a transaction."""
 
 _PAUSES = (0.0, 0.05, 0.1, 0.2, 0.4, 0.8)
 
 
 class Ticket(NamedTuple):
-    """What a transaction is asked for by: its number, and when the server that gave the number started."""
+    """Identification of a transaction: its number, and the start time of the server that assigned it."""
 
     number: str
     started: str
@@ -32,9 +31,10 @@ class Ticket(NamedTuple):
 
 @contextmanager
 def transaction(url: str, connection: Connection) -> Iterator[None]:
-    """A transaction; once the block has ended well the changes are there for good, even if the connection is not.
+    """Run a transaction; once the block succeeds the changes are permanent, even if the connection is lost.
 
-    Errors of psycopg mean that nothing was changed. Where it cannot be found out, an `EigenmapError` says how to.
+    Errors of psycopg mean that nothing was changed. If the outcome cannot be determined, an `EigenmapError` says how
+    to.
     """
     ticket = None
     try:
@@ -47,8 +47,8 @@ def transaction(url: str, connection: Connection) -> Iterator[None]:
         made = outcome(url, ticket)
         if made is None:
             raise EigenmapError(
-                f"the connection was lost while the change was being committed ({first_line(error)}), and whether it "
-                "was made is unknown; before you repeat it, ask the database: "
+                f"the connection was lost during the commit ({first_line(error)}), and it is unknown whether the "
+                "change was made; before repeating it, ask the database: "
                 f"SELECT pg_xact_status('{ticket.number}') says committed or aborted"
             ) from error
         if not made:
@@ -56,7 +56,7 @@ def transaction(url: str, connection: Connection) -> Iterator[None]:
 
 
 def _ticket(connection: Connection) -> Ticket | None:
-    """The ticket of the transaction that is open, None if it has changed nothing."""
+    """Return the ticket of the open transaction, or None if it has changed nothing."""
     row = connection.execute(
         "SELECT pg_current_xact_id_if_assigned()::text, extract(epoch FROM pg_postmaster_start_time())::text"
     ).fetchone()
@@ -64,8 +64,8 @@ def _ticket(connection: Connection) -> Ticket | None:
 
 
 def outcome(url: str, ticket: Ticket) -> bool | None:
-    """Whether a transaction was committed, asked over a new connection; None if it cannot be found out."""
-    until = time.monotonic() + PATIENCE
+    """Ask over a new connection whether a transaction was committed; None if that cannot be determined."""
+    until = time.monotonic() + OUTCOME_TIMEOUT
     asked = 0
     while asked == 0 or time.monotonic() < until:
         time.sleep(_PAUSES[min(asked, len(_PAUSES) - 1)])
@@ -80,14 +80,14 @@ def outcome(url: str, ticket: Ticket) -> bool | None:
                 if asked >= len(_PAUSES):
                     _end(connection, ticket)
         except (EigenmapError, psycopg.Error):
-            continue  # not reachable yet: it may be starting again
+            continue  # not reachable yet: it may be restarting
     return None
 
 
 def _status(connection: Connection, ticket: Ticket) -> str | None:
-    """What the server says of a transaction; None if it is another server, or one that has started again since.
+    """Return the status of a transaction; None if the server is another one or has restarted since.
 
-    A server that crashed may give the number of a transaction that it forgot to another.
+    A crashed server may reuse the number of a transaction that it lost.
     """
     row = connection.execute(
         "SELECT CASE WHEN extract(epoch FROM pg_postmaster_start_time())::text = %s"
@@ -98,7 +98,7 @@ def _status(connection: Connection, ticket: Ticket) -> str | None:
 
 
 def _end(connection: Connection, ticket: Ticket) -> None:
-    """End the session that has lost its client and does not know it: it would hold its locks for hours."""
+    """End a server session that has lost its client without noticing; it would hold its locks for hours."""
     connection.execute(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_xid = %s::text::xid8::xid",
         [ticket.number],

@@ -144,8 +144,8 @@ export class SearchView {
     const each = about.bytes_per_item[dim - 1], full = about.bytes_per_item.at(-1);
     const smaller = full / each;
     find("memory").replaceChildren(
-      element("span", {}, `${number(each)} ${each === 1 ? "byte" : "bytes"} an item`),
-      element("span", {}, `${bytes(each * about.items)} in all`),
+      element("span", {}, `${number(each)} ${each === 1 ? "byte" : "bytes"} per item`),
+      element("span", {}, `${bytes(each * about.items)} in total`),
       element("span", {}, smaller > 1.05 ? `${Number(smaller.toPrecision(smaller < 10 ? 2 : 3))}× smaller` : "full length"),
     );
     find("compare").value = this.compare;
@@ -165,7 +165,7 @@ export class SearchView {
     const other = { off: null, length: { dim: this.dim2 }, random: { dim: this.dim, random: true } }[this.compare];
     if (this.quality) find("quality").replaceChildren(qualityChart(this.quality, this.about.n_components, this.dim, other));
     if (this.about.eigenvalues) find("spectrum").replaceChildren(spectrumChart(this.about.eigenvalues, this.dim));
-    else find("spectrum").replaceChildren(element("p", { class: "quiet" }, "The index has no model in it."));
+    else find("spectrum").replaceChildren(element("p", { class: "quiet" }, "The index contains no model."));
   }
 
   async search() {
@@ -281,7 +281,7 @@ function asMapping(conditions) {
   const where = {};
   for (const each of conditions) {
     const [, field, operator, text] = /^([^=<>!]+)(<=|>=|!=|==|=|<|>)(?![=<>!])(.*)$/s.exec(each) || [];
-    if (!field) throw new Error(`${each} is no condition; write one as label=cat or year>=2020`);
+    if (!field) throw new Error(`${each} is not a condition; write one as label=cat or year>=2020`);
     let value = text;
     try { value = JSON.parse(text); } catch { /* a plain word */ }
     const sign = operator === "=" ? "==" : operator;

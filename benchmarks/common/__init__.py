@@ -1,0 +1,1 @@
+"""Pieces that every study uses."""

@@ -1,0 +1,218 @@
+"""A GPU that is lent for minutes: several benchmarks in one command, each alone on it, until the time is over.
+
+    python -m benchmarks.common.gpu_run check profile vision:all --data FOLDER --out FOLDER --seconds 560
+    python -m benchmarks.common.gpu_run --list
+
+Parts run in the order given. `vision:STAGE` and `graphs:STAGE` are sweeps over what the two plans list;
+they take all the time that is left, or their share of it if further parts follow. The others take what they need, and
+are left out if that is not there. Sweeps of the two kinds do not share the card: a process gets a slice of its time
+whether its kernels are large or small, so that many small jobs leave a few large ones little of it. Where NVIDIA's
+multi-process service is installed, the runs of a vision sweep go through it, so that small kernels of several processes
+run at once. What is timed (every part that is no sweep) does not; nor do graphs, since a fault of one process of the
+service ends all of them: twelve at once ended with an illegal instruction, which the same runs without it did not.
+
+Results go to FOLDER (`--out`) as JSON, what the parts printed as .txt; the last lines say how everything went.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.vision import plan
+
+
+@dataclass(frozen=True)
+class Part:
+    """A benchmark: its module and options, with {data}, {out} and {seconds} to be filled in, and its seconds."""
+
+    command: str
+    seconds: float
+    sweeps: bool = False
+    shares: bool = False
+    """Whether its processes go through the multi-process service."""
+    lines: int = 25
+    """Of its output, how many of the last are shown."""
+
+
+PARTS = {
+    "check": Part("vision.gpu_check", 160),
+    "objectives": Part("vision.gpu_check --objectives", 60),
+    "profile": Part("vision.speed --modes compiled --profile", 80, lines=28),
+    "speed": Part("vision.speed --accumulate 4 --loader --objectives --json {out}/speed-resnet18-32.json", 150),
+    "speed-224": Part(
+        "vision.speed --preset imagenet --modes compiled --accumulate 4 --json {out}/speed-resnet50-224.json", 210
+    ),
+    "evaluation": Part("vision.evaluation_cost --device cuda --json {out}/evaluation-cost-cuda.json", 60),
+    "kernels": Part("eigenfunctions.kernel_cost --device cuda --json {out}/kernel-cost-cuda.json", 90),
+    "scale": Part("graphs.scale --seconds 240 --json {out}/graphs-scale.json", 200, lines=40),
+    "costs": Part(
+        "graphs.plan sweep --data {data} --results {out}/graphs --stage cost --side-by-side 1 --seconds 100", 60
+    ),
+    "vision": Part(
+        "vision.retrieval sweep --data {data} --results {out} --codes {out} --stage {stage} --side-by-side 4 "
+        "--seconds {seconds}",
+        60,
+        sweeps=True,
+        shares=True,
+    ),
+    "graphs": Part(
+        "graphs.plan sweep --data {data} --results {out}/graphs --stage {stage} --side-by-side 8 --seconds {seconds}",
+        40,
+        sweeps=True,
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Done:
+    """How a part went."""
+
+    name: str
+    seconds: float
+    code: int | None
+    """What the command ended with; None if there was no time for it."""
+
+    def __str__(self) -> str:
+        if self.code is None:
+            return f"{self.name}: left out, no time"
+        return f"{self.name}: {self.seconds:.0f} s" + (f", ended with {self.code}" if self.code else "")
+
+
+def run(names: Sequence[str], data: Path, out: Path, seconds: float) -> Iterator[Done]:
+    """Run parts one after another; each in turn says how it went."""
+    (out / "graphs").mkdir(parents=True, exist_ok=True)
+    deadline = time.monotonic() + seconds
+    for place, name in enumerate(names):
+        part = PARTS[name.partition(":")[0]]
+        later = [PARTS[other.partition(":")[0]] for other in names[place + 1 :]]
+        left = deadline - time.monotonic()
+        given = share(part, later, left)
+        if given < part.seconds:
+            yield Done(name, 0.0, None)
+            continue
+        words = words_of(name, data, out, given)
+        began = time.monotonic()
+        sharing = multi_process_service() if part.shares else nullcontext({})
+        with sharing as service, (out / f"{name.replace(':', '-')}.txt").open("w", encoding="utf-8") as log:
+            try:
+                code = subprocess.run(
+                    words, stdout=log, stderr=subprocess.STDOUT, timeout=left, env=environment() | service
+                ).returncode
+            except subprocess.TimeoutExpired:
+                code = 124
+        yield Done(name, time.monotonic() - began, code)
+
+
+def share(part: Part, later: Sequence[Part], left: float) -> float:
+    """Seconds a part may take: what is left; a sweep leaves to later parts what they need, and shares with sweeps."""
+    if not part.sweeps:
+        return left
+    free = left - sum(other.seconds for other in later if not other.sweeps)
+    return free / (1 + sum(other.sweeps for other in later))
+
+
+def words_of(name: str, data: Path, out: Path, seconds: float) -> list[str]:
+    """The command of a part; a sweep is told to be done a little before its time is over."""
+    kind, _, stage = name.partition(":")
+    filled = {"data": data, "out": out, "seconds": f"{max(1.0, seconds - 10):.0f}", "stage": stage or "all"}
+    module, *rest = PARTS[kind].command.split()
+    return [sys.executable, "-m", f"benchmarks.{module}", *(word.format(**filled) for word in rest)]
+
+
+def environment() -> dict[str, str]:
+    """Few threads a process: several of them share the host."""
+    return {"OMP_NUM_THREADS": "2", "PYTHONUNBUFFERED": "1"} | os.environ
+
+
+SERVICE = "nvidia-cuda-mps-control"
+FIRST_CONTEXT = """
+import ctypes, sys
+cuda, device, context = ctypes.CDLL("libcuda.so.1"), ctypes.c_int(), ctypes.c_void_p()
+sys.exit(cuda.cuInit(0) or cuda.cuDeviceGet(ctypes.byref(device), 0)
+         or cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), device))
+"""
+"""Ends with 0 if a process gets at the GPU."""
+
+
+@contextmanager
+def multi_process_service() -> Iterator[dict[str, str]]:
+    """Start the service; what processes need in their environment to use it, nothing if it does not work here."""
+    if shutil.which(SERVICE) is None:
+        print(f"== {SERVICE} is not installed: processes take turns", flush=True)
+        yield {}
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        service = {"CUDA_MPS_PIPE_DIRECTORY": folder, "CUDA_MPS_LOG_DIRECTORY": folder}
+        subprocess.run([SERVICE, "-d"], env=os.environ | service)
+        try:
+            # A service that hangs is as good as none: `timeout` ends the try with 124.
+            probe = ["timeout", "30", sys.executable, "-c", FIRST_CONTEXT]
+            works = subprocess.run(probe, env=os.environ | service).returncode == 0
+            print(f"== {SERVICE} {'serves' if works else 'does not work here'}", flush=True)
+            yield service if works else {}
+        finally:
+            subprocess.run([SERVICE], input=b"quit\n", env=os.environ | service)
+
+
+def told(path: Path, lines: int) -> list[str]:
+    """The last lines of an output, without warnings."""
+    said = [line[:170] for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
+    return [line for line in said if "warn" not in line.lower()][-lines:]
+
+
+def summary(out: Path, since: float) -> Iterator[str]:
+    """One line for each run of the vision study that was written since."""
+    for path in sorted(out.glob("*.json"), key=lambda path: path.stat().st_mtime):
+        result = json.loads(path.read_text(encoding="utf-8"))
+        if path.stat().st_mtime >= since and "job" in result:
+            yield line(result)
+
+
+def line(result: dict[str, Any]) -> str:
+    """What a run found, as `vision.plan --summary` says it, with the chosen code alone of all codes."""
+    head, *codes = plan.summary(result).splitlines()
+    return "".join([head, *(code for code in codes if f" {result.get('chosen_source')} aligned " in code)])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("parts", nargs="*", metavar="PART", help="name, or name:stage for a sweep")
+    parser.add_argument("--data", type=Path, help="folder with the .npz files of images and graphs")
+    parser.add_argument("--out", type=Path, help="folder for results")
+    parser.add_argument("--seconds", type=float, default=560.0)
+    parser.add_argument("--list", action="store_true", help="say which parts there are, and stop")
+    given = parser.parse_args()
+    if given.list:
+        for name, part in PARTS.items():
+            print(f"{name:10} {part.seconds:4.0f} s{' or more' if part.sweeps else '        '}  {part.command}")
+        return
+    unknown = [name for name in given.parts if name.partition(":")[0] not in PARTS]
+    if unknown or not given.parts or given.data is None or given.out is None:
+        parser.error(f"unknown part {unknown[0]!r}" if unknown else "give parts, --data and --out")
+    began = time.time()
+    done = []
+    for each in run(given.parts, given.data, given.out, given.seconds):
+        done.append(each)
+        print(f"== {each}", flush=True)
+        part = PARTS[each.name.partition(":")[0]]
+        if each.code is not None:
+            print("\n".join(told(given.out / f"{each.name.replace(':', '-')}.txt", part.lines)), flush=True)
+    print("\n".join(summary(given.out, began)))
+    print("; ".join(map(str, done)))
+    sys.exit(any(each.code for each in done))
+
+
+if __name__ == "__main__":
+    main()

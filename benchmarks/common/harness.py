@@ -1,0 +1,69 @@
+"""What every benchmark needs: where results live, and what machine and commit made them."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from benchmarks import ROOT
+
+
+def environment() -> dict[str, Any]:
+    """Date, commit and machine of a run; `EIGENMAP_COMMIT` stands in where the code runs outside its repository."""
+    return {
+        "date": datetime.now(timezone.utc).strftime("%Y-%m-%d"),
+        "commit": os.environ.get("EIGENMAP_COMMIT") or _commit(),
+        "device": torch.cuda.get_device_name()
+        if torch.cuda.is_available()
+        else f"cpu, {torch.get_num_threads()} threads",
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+    }
+
+
+def _commit() -> str:
+    """The commit, "-dirty" if files were changed since: other than results and pages, which a run itself writes."""
+    code = [":(top)", ":(top,exclude,glob)benchmarks/*/results/**", ":(top,exclude)docs"]
+    try:
+        commit = _git("describe", "--always")
+        changed = _git("status", "--porcelain", "--untracked-files=no", "--", *code)
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+    return f"{commit}-dirty" if changed else commit
+
+
+def _git(*words: str) -> str:
+    answer = subprocess.run(["git", *words], capture_output=True, text=True, check=True, cwd=ROOT)
+    return answer.stdout.strip()
+
+
+def stored_rows(file: Path, protocol: dict[str, Any]) -> list[dict[str, Any]]:
+    """What was measured before under the same protocol, so that a run that was cut off goes on."""
+    result = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    rows: list[dict[str, Any]] = result["rows"] if result.get("protocol") == protocol else []
+    return rows
+
+
+def write(path: Path, result: dict[str, Any]) -> None:
+    """Write a result whole or not at all, so that a run cut off leaves no half of one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_suffix(".partial")
+    partial.write_text(json.dumps(_rounded(result), indent=1) + "\n", encoding="utf-8")
+    partial.replace(path)
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, float):
+        return float(f"{value:.5g}")
+    if isinstance(value, dict):
+        return {str(name): _rounded(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_rounded(item) for item in value]
+    return value

@@ -1,0 +1,1 @@
+"""Rivals of the eigenfunction estimator: exact solvers, and other objectives for networks."""

@@ -1,0 +1,7 @@
+"""Node codes beside supervised and self-supervised rivals, spectra of graphs, and a graph of millions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+RESULTS = Path(__file__).parent / "results"

@@ -1,0 +1,1 @@
+"""Rivals of node codes: supervised, spectral, from random walks, and self-supervised."""

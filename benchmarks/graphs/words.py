@@ -1,0 +1,125 @@
+"""What the study of node codes found, in sentences: comparisons are computed, so that no word outlives its figures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from benchmarks.common.pages import NOT_RUN
+from benchmarks.graphs.goals import best
+from benchmarks.graphs.jobs import SETS, Setting
+from benchmarks.graphs.plan import Finished
+
+FEW, ALL = 0.01, 1.0
+"""Shares of the training labels."""
+
+SHORT_CODES = (
+    "Leading eigenfunctions of a graph often live on a handful of nodes (docs/graphs.md): short codes in the strict "
+    "order of eigenvalues lose accuracy, and so do whitened ones at full length. Codes are therefore rotated with a "
+    "ridge, under which they are close to the principal components of what the two ends of an edge share."
+)
+COSTS = (
+    "No graph at inference does not mean cheaper for all nodes at once, where one multiplication by a sparse matrix "
+    "serves everybody"
+)
+LARGE = (
+    "on the large synthetic graph a GCN on ten sampled neighbours a layer is cheaper than a perceptron of the paper's "
+    "shape"
+)
+POSITION = (
+    "Debian: a package's hundred features say little of where it stands among its dependencies. Methods that store a "
+    "position for each node, or look at its neighbours, have more to go on; a wide network learns the positions of the "
+    "packages it was trained on by heart, as far as their features tell them apart."
+)
+
+
+def findings(finished: Finished) -> Iterator[str]:
+    yield "## In words"
+    said = [
+        "Differences are between means; ± in the tables says how far runs vary, with 1 % of the labels by points.",
+        "Nodes of the training graph: ours, from features alone, is with all training labels "
+        f"{_against_gcn(finished, 'seen', ALL)}; with 1 % of them {_against_gcn(finished, 'seen', FEW)}.",
+        "Nodes that were not there in training, whose edges the GCN is given and ours is not: with all training labels "
+        f"ours is {_against_gcn(finished, 'unseen', ALL)}; with 1 % of them {_against_gcn(finished, 'unseen', FEW)}.",
+        _debian(finished),
+        SHORT_CODES,
+        _costs(finished),
+    ]
+    yield "\n".join(f"- {line}" for line in said)
+
+
+def in_short(finished: Finished) -> str:
+    """What the README says of graphs."""
+    return (
+        "Nodes of five graphs, classified from a code that is a function of their features alone, with all training "
+        f"labels (points of accuracy, means of three seeds): {_against_gcn(finished, 'seen', ALL)}. Nodes that were "
+        f"not there in training, whose edges the GCN is given: {_against_gcn(finished, 'unseen', ALL)}."
+    )
+
+
+def _against_gcn(finished: Finished, setting: Setting, share: float) -> str:
+    """Where ours is ahead of a tuned GCN and where it is not, in points."""
+    ahead, behind, missing = [], [], []
+    for data, label in SETS.items():
+        ours, gcn = (best(finished, data, method, setting, share) for method in (finished.form(data), "gcn"))
+        if ours is None or gcn is None:
+            missing.append(label)
+        else:
+            (ahead if ours > gcn else behind).append(f"{label} ({ours - gcn:+.1f})")
+    parts = {"ahead of a tuned GCN on": ahead, "not ahead on": behind, f"{NOT_RUN} on": missing}
+    return ", ".join(f"{words} {_joined(names)}" for words, names in parts.items() if names)
+
+
+def _debian(finished: Finished) -> str:
+    """What ours and its rivals get where position in the graph is hardest to tell from features."""
+    data = "debian_bookworm"
+    methods: Mapping[str, str | None] = {
+        "ours": finished.form(data),
+        "MLP": "mlp",
+        "GCN": "gcn",
+        "BGRL": "bgrl",
+        "Laplacian + MLP": "laplacian",
+        "node2vec + MLP": "node2vec",
+    }
+    settings: Mapping[Setting, str] = {"seen": "all packages", "unseen": "packages that were not there in training"}
+    said = []
+    for setting, words in settings.items():
+        found = {name: best(finished, data, method, setting, ALL) for name, method in methods.items()}
+        if found["ours"] is None:
+            return f"{POSITION} Ours is {NOT_RUN}."
+        known = sorted(((score, name) for name, score in found.items() if score is not None), reverse=True)
+        said.append(f"{words} {', '.join(f'{name} {score:.1f}' for score, name in known)}")
+    return (
+        f"{POSITION} In percent, with all training labels: {'; '.join(said)}. What ours loses from the first to the "
+        "second, and an MLP does not, is what it knew by heart."
+    )
+
+
+def _costs(finished: Finished) -> str:
+    """What classifying costs beside a GCN, in times: all test nodes at once, and one by itself."""
+    measured = {data: result["timings"] for data in SETS if (result := finished.results.get(f"cost-{data}"))}
+    if not measured:
+        return f"{COSTS}; costs {NOT_RUN}."
+
+    def times(data: str, row: Mapping[str, Any], what: str) -> float:
+        """How many times as long as the fastest GCN on the same device."""
+        rivals = [it for it in measured[data] if it["device"] == row["device"] and it["method"].startswith("GCN")]
+        return float(row[what] / min(rival[what] for rival in rivals))
+
+    ours = [(data, row) for data, rows in measured.items() for row in rows if row["method"].startswith("ours")]
+    said = []
+    for device, place in (("cuda", "the card"), ("cpu", "a CPU")):
+        here = [(times(data, row, "all_test_nodes_s"), data, row) for data, row in ours if row["device"] == device]
+        most, data, row = max(here, key=lambda found: found[0])
+        where = f"{SETS[data]}, {row['method'].removeprefix('ours, ')}"
+        least = min(found[0] for found in here)
+        said.append(f"on {place} {least:.1f} to {most:.3g} times ({where})")
+    alone = max(times(data, row, "one_node_s") for data, row in ours)
+    return (
+        f"{COSTS}: ours takes, beside a GCN of two layers, {' and '.join(said)} as long. A single node from its "
+        f"features takes at most {alone:.2f} times as long as by the cheaper of two ways to ask a GCN; {LARGE}."
+    )
+
+
+def _joined(names: list[str]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)

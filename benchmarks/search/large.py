@@ -1,0 +1,112 @@
+"""Ten million items on disk: how long opening takes, and what a search reads and holds, cold and warm."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from benchmarks.search.data import CHUNK, Floats, Mixture
+from eigenmap.search import CodeIndex
+
+DIMS = (8, 16, 32, 64, 128, 256)
+FUNNEL = [(16, 2000), (64, 200), (256, 10)]
+
+
+def fill(path: Path, mixture: Mixture, items: int, seconds: float) -> bool:
+    """Add chunks until the index is full, or for so long; True if it is full. Each chunk is safe when it is added."""
+    began = time.monotonic()
+    index = CodeIndex.open(path) if path.exists() else _new(path, mixture.means.shape[1])
+    while len(index) < items:
+        if time.monotonic() - began > seconds:
+            print(f"{len(index):,} of {items:,}")
+            return False
+        first = len(index)
+        index.upsert(mixture.chunk(first // CHUNK), range(first, first + CHUNK))
+    return True
+
+
+def _new(path: Path, n_components: int) -> CodeIndex:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return CodeIndex(n_components, where=path, precision="float16")
+
+
+class Peak:
+    """The most memory that was not a map of a file, while the block ran."""
+
+    def __enter__(self) -> Peak:
+        self.bytes, self._stop = 0, threading.Event()
+        self._thread = threading.Thread(target=self._watch)
+        self._thread.start()
+        return self
+
+    def _watch(self) -> None:
+        while not self._stop.wait(0.01):
+            self.bytes = max(self.bytes, _status("RssAnon:"))
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+
+def _status(name: str) -> int:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(1024 * int(line.split()[1]) for line in lines if line.startswith(name))
+
+
+def _bytes_read() -> int:
+    lines = Path("/proc/self/io").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("read_bytes:"))
+
+
+def drop_from_cache(path: Path) -> None:
+    """Ask the system to forget the files, so that the next read comes from the disk."""
+    for file in path.glob("*.bin"):
+        with file.open("rb") as stream:
+            os.fsync(stream.fileno())
+            os.posix_fadvise(stream.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def measure_large(path: Path, queries: Floats, memory_bytes: int) -> dict[str, Any]:
+    """Open, then search at each length from a cold cache and again from a warm one; at last add an item."""
+    drop_from_cache(path)
+    began = time.perf_counter()
+    index = CodeIndex.open(path, memory_bytes=memory_bytes)
+    opened = time.perf_counter() - began
+    searches = {}
+    settings: dict[str, dict[str, Any]] = {f"{dim} features": {"dim": dim} for dim in DIMS}
+    settings["funnel"] = {"funnel": FUNNEL}
+    for name, options in settings.items():
+        index = CodeIndex.open(path, memory_bytes=memory_bytes)
+        drop_from_cache(path)
+        before, held, read = time.perf_counter(), _status("RssAnon:"), _bytes_read()
+        with Peak() as peak:
+            index.search(queries, **options)
+        cold = time.perf_counter() - before
+        read = _bytes_read() - read
+        before = time.perf_counter()
+        index.search(queries, **options)
+        searches[name] = {
+            "cold_seconds": cold,
+            "warm_seconds": time.perf_counter() - before,
+            "cold_bytes_read": read,
+            "peak_extra_bytes": max(0, peak.bytes - held),
+        }
+        print(name, searches[name], flush=True)
+    items = len(index)
+    index, held = CodeIndex.open(path, memory_bytes=memory_bytes), _status("RssAnon:")
+    before = time.perf_counter()
+    with Peak() as peak:
+        index.add(queries[:1], [items])  # the first change of a process, which looks for its id among all
+    added = {"seconds": time.perf_counter() - before, "peak_extra_bytes": max(0, peak.bytes - held)}
+    size = sum(file.stat().st_size for file in path.iterdir() if file.is_file())
+    return {
+        "items": items,
+        "open_seconds": opened,
+        "disk_bytes": size,
+        "memory_bytes": memory_bytes,
+        "searches": searches,
+        "first_addition": added,
+    }

@@ -1,0 +1,187 @@
+"""Write the tables of docs/search.md from the results, and from nothing else.
+
+python -m benchmarks.search.tables
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from benchmarks import DOCS
+from benchmarks.common.pages import NONE, NOT_RUN, emphasise, made_by, renewed, table
+from benchmarks.search import RESULTS
+from benchmarks.search.versions import FILE as VERSIONS
+from benchmarks.search.ways import NAMES
+
+PAGE = DOCS / "search.md"
+SETS = {
+    "cifar10": "CIFAR-10",
+    "coco": "COCO, several labels an image",
+    "tiny": "Tiny-ImageNet-100",
+    "catalogue": "the embedded catalogue",
+}
+TIMED = ("cifar10", "coco")
+"""Of the catalogue there are too few items; Tiny-ImageNet-100 is as large as CIFAR-10."""
+SIZES = {"real": "its own codes", "1000000": "1 million like them"}
+BYTES = ("4", "8", "16", "32", "64")
+Result = dict[str, Any]
+
+
+def tables(results: Path) -> str:
+    """Everything between the markers."""
+    found = {file.stem: json.loads(file.read_text(encoding="utf-8")) for file in sorted(results.glob("search-*.json"))}
+    return "\n\n".join([*_speeds(found), *_quality(found), *_large(found), *_versions(results)])
+
+
+def _speeds(found: dict[str, Result]) -> Iterator[str]:
+    yield "### Speed and recall"
+    yield (
+        "Queries per second in batches of 100 and one at a time, on one thread and on all; `x exact` is the ratio to "
+        "the exact search at full length (faiss, one matrix) measured just before and after in the same process, in "
+        "batches on all threads. Recall@10 is against exact full length, on 1,000 queries that chose nothing; settings "
+        "were chosen on stored items as the least effort with recall 0.99. Bytes per item count codes and, where there "
+        "is one, the approximate index; memory is what building it took."
+    )
+    for name, title in SETS.items():
+        for size, words in SIZES.items():
+            result = found.get(f"search-{name}-{size}")
+            if result is None:
+                if name in TIMED:
+                    yield f"**{title}, {words}**: {NOT_RUN}."
+                continue
+            rows = result["rows"]
+            items = next(iter(rows.values()))["items"]
+            yield f"**{title}, {words}** ({items:,} items of {result['protocol']['features']} features)"
+            yield table(_SPEED_HEAD, [_speed_row(way, rows.get(way)) for way in NAMES])
+            yield made_by(list(rows.values()))
+
+
+_SPEED_HEAD = [
+    *("search", "setting", "recall@10", "x exact", "batch, all", "batch, 1 thread", "single, all", "single, 1 thread"),
+    *("bytes/item", "build, s", "memory, MB"),
+]
+
+
+def _speed_row(way: str, row: Result | None) -> list[str]:
+    if row is None:
+        return [way, NOT_RUN, *[NONE] * (len(_SPEED_HEAD) - 2)]
+    speeds = row["speeds"]
+    counts = sorted({int(name.split()[1]) for name in speeds})
+    most = counts[-1]
+    batch = speeds[f"batch, {most} threads"]
+    columns = [speeds[f"{mode}, {count} threads"] for mode in ("batch", "single") for count in (most, 1)]
+    return [
+        way,
+        row["setting"],
+        f"{row['recall@10']:.3f}",
+        f"{batch['queries_per_second'] / batch['exact']:.1f}",
+        *(f"{column['queries_per_second']:,.0f}" for column in columns),
+        f"{row['bytes_per_item']:,.0f}",
+        f"{row['build_seconds']:,.0f}",
+        f"{row['memory_bytes'] / 1e6:,.0f}",
+    ]
+
+
+def _quality(found: dict[str, Result]) -> Iterator[str]:
+    yield "### Retrieval quality at equal bytes"
+    yield (
+        "mAP over the relevant items found in the top 1,000 and in the top 100 (`map_over_found@1000`, `@100`), the "
+        "stored items compressed to so many bytes each and the queries not; an item is relevant if it shares a label. "
+        "Quantised vectors are ranked by inner product, as faiss does it and as our index does at full length; "
+        "prefixes and sign bits by cosine. PQ is faiss's product quantiser on the full vector; PCA + PQ keeps four "
+        "axes a byte; OPQ learns a rotation first. Two rows say where the lead of the bit budget comes from: ours "
+        "without the scale by reliability, and PQ with it."
+    )
+    for name, title in SETS.items():
+        result = found.get(f"search-{name}-quality")
+        if result is None:
+            yield f"**{title}**: {NOT_RUN}."
+            continue
+        rows, protocol = result["rows"], result["protocol"]
+        methods = list(dict.fromkeys(row["method"] for row in rows.values() if "method" in row))
+        for top in (1000, 100):
+            metric = f"map_over_found@{top}"
+            full = rows["full length, float32"][metric]
+            yield (
+                f"**{title}, top {top:,}**: {protocol['queries']:,} queries among {protocol['gallery']:,} items, codes "
+                f"weighted by mu^{protocol.get('t') or 't'}; full length, float32: {full:.4f}."
+            )
+            lines = []
+            for method in methods:
+                cells = [rows.get(f"{method}, {n} bytes") for n in BYTES]
+                lines.append([method, *(NOT_RUN if c is None else f"{c[metric]:.4f}" for c in cells)])
+            yield table(["stored as", *(f"{n} bytes" for n in BYTES)], emphasise(lines))
+        yield made_by(list(rows.values()))
+
+
+def _large(found: dict[str, Result]) -> Iterator[str]:
+    yield "### Ten million items on disk"
+    yield (
+        "Stored as float16 in column blocks; 20 queries in one batch. Cold: the files were dropped from the system's "
+        "cache first, and bytes are those read from the disk (`/proc/self/io`). Peak is memory, not counting maps of "
+        "files."
+    )
+    wanted = [(name, result) for name, result in found.items() if name.endswith("-large")]
+    if not wanted:
+        yield f"{NOT_RUN}."
+    for name, result in wanted:
+        for row in result["rows"].values():
+            yield (
+                f"**{SETS.get(name.split('-')[1], name)}, {row['items']:,} like them**: "
+                f"{row['disk_bytes'] / 1e9:.1f} GB on disk, opened in {1000 * row['open_seconds']:.0f} ms, memory "
+                f"given {row['memory_bytes'] / 2**20:.0f} MiB. The first addition of one item by a process took "
+                f"{1000 * row['first_addition']['seconds']:.0f} ms and "
+                f"{row['first_addition']['peak_extra_bytes'] / 1e6:.0f} MB."
+            )
+            yield table(
+                ["search", "cold, s", "warm, s", "read cold, MB", "peak, MB"],
+                [
+                    [
+                        search,
+                        f"{one['cold_seconds']:.2f}",
+                        f"{one['warm_seconds']:.2f}",
+                        f"{one['cold_bytes_read'] / 1e6:,.0f}",
+                        f"{one['peak_extra_bytes'] / 1e6:,.0f}",
+                    ]
+                    for search, one in row["searches"].items()
+                ],
+            )
+            yield made_by([row])
+
+
+def page(text: str, results: Path) -> str:
+    """The page with its tables renewed."""
+    return renewed(text, "tables: written by benchmarks/search/tables.py", tables(results))
+
+
+def _versions(results: Path) -> Iterator[str]:
+    file = results / f"{VERSIONS}.json"
+    if not file.is_file():
+        return
+    result = json.loads(file.read_text(encoding="utf-8"))
+    about = result["protocol"]
+    yield "### Before and after snapshots and checksums"
+    yield (
+        f"{about['items']:,} items of {about['features']} features in an index on disk; the version of commit "
+        f"{about['old']} and that of {result['commit']} in turn, {about['rounds']} rounds, the fastest of each "
+        f"({result['device']}). Differences of a few percent are noise."
+    )
+    yield table(
+        ["search", "before, ms", "after, ms", "speed"],
+        [
+            [search, f"{1e3 * row['before']:.2f}", f"{1e3 * row['after']:.2f}", f"{row['ratio']:.2f} x"]
+            for search, row in result["rows"].items()
+        ],
+    )
+
+
+def main() -> None:
+    PAGE.write_text(page(PAGE.read_text(encoding="utf-8"), RESULTS), encoding="utf-8")
+    print(f"{PAGE.name}: {len(PAGE.read_text(encoding='utf-8').splitlines())} lines")
+
+
+if __name__ == "__main__":
+    main()

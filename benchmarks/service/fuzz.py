@@ -1,0 +1,104 @@
+"""Throw generated requests and mutated pictures at a running service, and count what it answers.
+
+Requests come from the service's own OpenAPI schema (schemathesis: valid and invalid values for every parameter and
+body); every answer must be one that the schema announces, and none may be a 5xx but the announced ones.
+
+    eigenmap serve photos.index --port 8000 &
+    python -m benchmarks.service.fuzz http://127.0.0.1:8000 --requests 10000 --pictures 2000
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections import Counter
+from typing import Any
+
+import httpx
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from requests import Session
+
+from benchmarks.common import harness
+from benchmarks.service import RESULTS
+
+CHECKS = (
+    "not_a_server_error",
+    "status_code_conformance",
+    "content_type_conformance",
+    "response_headers_conformance",
+    "response_schema_conformance",
+)
+"""Not among them: that whatever fits the schema is accepted. Which ids there are, no schema can say."""
+RESULT = RESULTS / "serve-fuzz.json"
+
+
+def fuzz_schema(url: str, requests: int, number: int = 0) -> Counter[int]:
+    """So many generated requests, spread over all operations; how often each status was the answer."""
+    schema = schemathesis.openapi.from_url(f"{url}/openapi.json")
+    operations = [found.ok() for found in schema.get_all_operations()]
+    statuses: Counter[int] = Counter()
+    with Session() as session:
+        while statuses.total() < requests:  # an operation without parameters has one request only
+            for operation in operations:
+                _fuzz_operation(operation, session, -(-requests // len(operations)), number, statuses)
+            number += 1
+    return statuses
+
+
+def _fuzz_operation(operation: Any, session: Session, requests: int, number: int, statuses: Counter[int]) -> None:
+    checks = schemathesis.checks.CHECKS.get_by_names(list(CHECKS))
+
+    @seed(number)
+    @settings(
+        max_examples=requests,
+        deadline=None,
+        database=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(case=operation.as_strategy())
+    def attack(case: schemathesis.Case) -> None:
+        response = case.call(session=session)
+        statuses[response.status_code] += 1
+        case.validate_response(response, checks=checks)
+
+    attack()
+
+
+def fuzz_pictures(url: str, bodies: list[bytes]) -> Counter[int]:
+    """Upload each; how often each status was the answer. A service that died raises."""
+    statuses: Counter[int] = Counter()
+    with httpx.Client(base_url=url, timeout=60) as client:
+        for body in bodies:
+            statuses[client.post("/api/search/image", params={"top": 1}, content=body).status_code] += 1
+        assert client.get("/api/health").status_code == 200
+    return statuses
+
+
+def main() -> None:
+    from tests.service.pictures import mutants
+
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("url")
+    parser.add_argument("--requests", type=int, default=10_000)
+    parser.add_argument("--pictures", type=int, default=2000)
+    parser.add_argument("--seed", type=int, default=0, help="runs with other seeds add up in the result")
+    options = parser.parse_args()
+    began = time.perf_counter()
+    requests = fuzz_schema(options.url, options.requests, options.seed)
+    pictures = fuzz_pictures(options.url, list(mutants(options.pictures, options.seed)))
+    run = {
+        "requests": dict(sorted(requests.items())),
+        "pictures": dict(sorted(pictures.items())),
+        "seconds": time.perf_counter() - began,
+        **harness.environment(),
+    }
+    runs = json.loads(RESULT.read_text(encoding="utf-8"))["runs"] if RESULT.exists() else {}
+    harness.write(RESULT, {"runs": runs | {str(options.seed): run}})
+    print(run)
+
+
+if __name__ == "__main__":
+    main()

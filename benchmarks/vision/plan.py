@@ -1,0 +1,318 @@
+"""Which runs of the vision study are missing, highest value first, with the seconds each is likely to take.
+
+    python -m benchmarks.vision.plan [--stage STAGE] [--results FOLDER]
+    python -m benchmarks.vision.plan --summary          # what the finished runs found
+
+Stages, in the order in which they are worth running:
+
+| stage          | runs |
+| -------------- | --- |
+| screening      | 5 methods x 3 or 5 rates, 20 epochs, CIFAR-10: finds each method's rate by kNN on held-out images |
+| finals-cifar10 | the trainings behind the leading four rows, 50 epochs, 3 seeds |
+| finals-coco    | the same on COCO |
+| robustness     | batch x optimiser at k = 2,048, 10 epochs: the default and the paper's objective |
+| tiny           | the leading four on Tiny-ImageNet-100, 1 seed; each is measured on COCO too, without fine-tuning |
+| rates          | 10 epochs: the rates of the other rows, of the other optimisers, and of batch 2,048 |
+| others         | every other row, 1 seed, CIFAR-10 |
+| robustness-k   | the robustness runs at k = 128 and 8,192 |
+| few-steps      | the default at batch 512 with the steps of batch 2,048 |
+| accuracy-search | other settings of the default, 20 epochs: crops, SCL's scale, the projector's rate, twice the rate |
+| accuracy       | the best of these by held-out kNN, 200 epochs, CIFAR-10 |
+| wide           | the Gram penalty and the paper's objective at k = 8,192, 20 epochs |
+| crops          | the leading four with the wider crops of `cifar10-resnet18`, 3 seeds |
+| robustness-gram | the Gram penalty over all of that |
+
+The leading four are three trainings: SCL's serves our default (aligned) and SCL with PCA. Whatever needs a method's
+rate waits until the screening of that method is complete. A run is finished if its file is in `results/` or in
+`--results`. A rate is for batch 512 and grows with the batch; at batch 2,048 the default and the paper's objective may
+take a half, a quarter or an eighth of that, whichever has the best held-out kNN accuracy at k = 2,048.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import json
+import os
+import statistics
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from benchmarks.vision import RESULTS
+from benchmarks.vision.jobs import BATCH, METHODS, Job
+from eigenmap import recipes
+
+DEFAULT = "scl"
+SCREENED = ("scl", "matryoshka-scl", "gram", "nested", "paper")
+LEADING = ("scl", "matryoshka-scl", "paper")
+OTHERS = ("gram", "nested", "paper-unordered", "barlow-twins", "vicreg", "simclr")
+BRIEFLY_SCREENED = ("paper-unordered", "barlow-twins", "vicreg", "simclr", "scl-lars", "paper-sgd")
+"""Methods whose rate is chosen in the same way, but after 10 epochs."""
+ORDERED = ("gram", "paper")
+"""Objectives that order their features themselves, in the paper's way."""
+VARIANTS = ("scl-wide", "scl-scale5", "scl-scale20", "scl-slow-projector", "scl-fast-projector")
+ROBUST = ("scl", "scl-lars", "paper", "paper-sgd")
+ROBUST_ORDERED = ("gram", "gram-lars")
+SCREENING_EPOCHS, FINAL_EPOCHS, ROBUSTNESS_EPOCHS, ACCURACY_EPOCHS = 20, 50, 10, 200
+SEEDS = (0, 1, 2)
+BATCHES, WIDTHS = (512, 256, 2048), (2048, 128, 8192)
+LARGE = 2048
+SEARCHED_AT_LARGE = ROBUST
+SHARES = (1.0, 0.5, 0.25, 0.125)
+"""Of the rate that a large batch asks for, what is tried: all, as its root, as if it were small, and less."""
+
+IMAGES_PER_SECOND = float(os.environ.get("EIGENMAP_IMAGES_PER_SECOND", 50_000))
+"""Of the whole card at 32 pixels, all processes together: measured on one H200, four side by side, compiled."""
+SIDE_BY_SIDE = 4
+VIEWS_SHARE = 0.25
+"""Of a step at 32 pixels that is spent on the views (`speed-resnet18-32.json`)."""
+START, MEASURING, ACCURACY_ONLY = 15.0, 30.0, 5.0
+"""Seconds of a job that are not training, with four side by side: starting; measuring all codes; kNN and linear."""
+
+
+def training_seconds(job: Job) -> float:
+    """How long the training would take with the card to itself: images over speed, by pixels and by width."""
+    like = recipes.get(job.set.recipe)
+    pixels = ((like.image_size or 32) / 32) ** 2
+    stem = {"imagenet": 1 / 16, "medium": 1 / 4}.get(like.stem, 1.0)  # by the square of its stride
+    by_size = pixels * (VIEWS_SHARE + (1 - VIEWS_SHARE) * stem)
+    # A guess until measured: at k = 8,192 projector and objective cost about as much again as the rest.
+    by_width = (1 + (job.n_components / 8192) ** 2) / (1 + (2048 / 8192) ** 2)
+    return job.epochs * 0.9 * job.set.train_images / IMAGES_PER_SECOND * by_size * max(1.0, by_width)
+
+
+def wall_seconds(job: Job, side_by_side: int = SIDE_BY_SIDE) -> float:
+    """How long the job takes while so many share the card."""
+    measuring = ACCURACY_ONLY if job.part == "robustness" else MEASURING * (2 if job.set.transfer else 1)
+    return START + side_by_side * training_seconds(job) + measuring * side_by_side / SIDE_BY_SIDE
+
+
+class Finished:
+    """The runs that have a result, in the repository or in further folders."""
+
+    def __init__(self, *folders: Path) -> None:
+        self.assume_rates = False
+        """Whether to take the middle of the grid where a rate is not known yet: to say how much is to come."""
+        self.paths = {path.stem: path for folder in (RESULTS, *folders) for path in folder.glob("*.json")}
+
+    def __contains__(self, job: Job) -> bool:
+        return job.name in self.paths
+
+    def result(self, job: Job) -> dict[str, Any] | None:
+        path = self.paths.get(job.name)
+        return None if path is None else json.loads(path.read_text(encoding="utf-8"))
+
+    def best_rate(self, method: str) -> float | None:
+        """The rate with the best held-out kNN accuracy in the screening; None until all of them ran."""
+        return self._best({rate: trial(method, rate) for rate in METHODS[method].rates})
+
+    def rate(self, method: str) -> float | None:
+        """The rate to run a method at: the best one if it is screened, else the middle of the grid."""
+        middle = METHODS[method].grid[1]
+        if method not in (*SCREENED, *BRIEFLY_SCREENED):
+            return middle
+        return self.best_rate(method) or (middle if self.assume_rates else None)
+
+    def rate_at(self, method: str, batch: int) -> float | None:
+        """The rate (for batch 512) to run a method at with this batch; None until it is known."""
+        rate = self.rate(method)
+        if rate is None or method not in SEARCHED_AT_LARGE or batch != LARGE:
+            return rate
+        tried = {share * rate: brief(method, share * rate, batch_size=LARGE) for share in SHARES}
+        return self._best(tried) or (rate if self.assume_rates else None)
+
+    def _best(self, jobs: Mapping[float, Job]) -> float | None:
+        """The rate whose job has the best held-out kNN accuracy; None until all ran.
+
+        A run that collapsed counts as 0. Of equals the first.
+        """
+        results = {rate: self.result(job) for rate, job in jobs.items()}
+        scores = {rate: result.get("knn_held_out", 0.0) for rate, result in results.items() if result is not None}
+        return max(scores, key=lambda rate: scores[rate]) if len(scores) == len(jobs) else None
+
+
+def brief(method: str, rate: float, n_components: int = 2048, batch_size: int = BATCH) -> Job:
+    """A run of 10 epochs that only says how well it trained."""
+    return Job("cifar10", method, rate, ROBUSTNESS_EPOCHS, 0, n_components, batch_size, part="robustness")
+
+
+def trial(method: str, rate: float) -> Job:
+    """The run that says what a rate is worth to a method."""
+    return brief(method, rate) if method in BRIEFLY_SCREENED else Job("cifar10", method, rate, SCREENING_EPOCHS)
+
+
+def screening(finished: Finished) -> Iterator[Job]:
+    # The middle rate of every method first: if time runs out, every method has been looked at.
+    for place in (1, 2, 0):
+        for method in SCREENED:
+            yield Job("cifar10", method, METHODS[method].grid[place], SCREENING_EPOCHS)
+    for method in SCREENED:
+        yield from (Job("cifar10", method, rate, SCREENING_EPOCHS) for rate in METHODS[method].beyond)
+
+
+def _finals(data: str, methods: tuple[str, ...], seeds: tuple[int, ...]) -> Callable[[Finished], Iterator[Job]]:
+    def jobs(finished: Finished) -> Iterator[Job]:
+        for seed, method in product(seeds, methods):
+            rate = finished.rate(method)
+            if rate is not None:
+                yield Job(data, method, rate, FINAL_EPOCHS, seed)
+
+    return jobs
+
+
+def _robustness(methods: tuple[str, ...], widths: tuple[int, ...]) -> Callable[[Finished], Iterator[Job]]:
+    def jobs(finished: Finished) -> Iterator[Job]:
+        for width, batch, method in product(widths, BATCHES, methods):
+            rate = finished.rate_at(method, batch)
+            if rate is not None:
+                yield brief(method, rate, width, batch)
+
+    return jobs
+
+
+def _rates(finished: Finished) -> Iterator[Job]:
+    yield from (brief(method, rate) for method in BRIEFLY_SCREENED for rate in METHODS[method].rates)
+    for method in SEARCHED_AT_LARGE:
+        rate = finished.rate(method)
+        if rate is not None:
+            yield from (brief(method, share * rate, batch_size=LARGE) for share in SHARES)
+
+
+def few_steps(finished: Finished) -> Iterator[Job]:
+    """The default at the usual batch with about the steps that a robustness run has at the large one."""
+    rate = finished.rate(DEFAULT)
+    if rate is not None:
+        yield from (replace(brief(DEFAULT, rate), epochs=epochs) for epochs in (2, 3))
+
+
+def wide(finished: Finished) -> Iterator[Job]:
+    """The ordered objectives at the largest k."""
+    for method in ORDERED:
+        rate = finished.rate(method)
+        if rate is not None:
+            yield Job("cifar10", method, rate, SCREENING_EPOCHS, n_components=WIDTHS[-1])
+
+
+def wider(method: str) -> str:
+    """The same method with crops of a fifth of the image and more."""
+    return f"{method}-wide"
+
+
+def _crops(finished: Finished) -> Iterator[Job]:
+    """The leading four with wider crops, at the rates found with the others."""
+    for seed, method in product(SEEDS, LEADING):
+        rate = finished.rate(method)
+        if rate is not None:
+            yield Job("cifar10", wider(method), rate, FINAL_EPOCHS, seed)
+
+
+def accuracy_search(finished: Finished) -> Iterator[Job]:
+    """The default and other settings of it, at its rate; and twice that rate."""
+    rate = finished.rate(DEFAULT)
+    if rate is not None:
+        yield from (Job("cifar10", method, rate, SCREENING_EPOCHS) for method in (DEFAULT, *VARIANTS))
+        yield Job("cifar10", DEFAULT, 2 * rate, SCREENING_EPOCHS)
+
+
+def _accuracy(finished: Finished) -> Iterator[Job]:
+    tried = {job: finished.result(job) for job in accuracy_search(finished)}
+    known = {job: result.get("knn_held_out", 0.0) for job, result in tried.items() if result is not None}
+    if tried and (finished.assume_rates or len(known) == len(tried)):
+        best = max(tried, key=lambda job: known.get(job, 0.0))
+        yield replace(best, epochs=ACCURACY_EPOCHS, part="accuracy")
+
+
+STAGES: Mapping[str, Callable[[Finished], Iterator[Job]]] = {
+    "screening": screening,
+    "finals-cifar10": _finals("cifar10", LEADING, SEEDS),
+    "finals-coco": _finals("coco", LEADING, SEEDS),
+    "robustness": _robustness(ROBUST, WIDTHS[:1]),
+    "tiny": _finals("tiny", LEADING, SEEDS[:1]),
+    "rates": _rates,
+    "others": _finals("cifar10", OTHERS, SEEDS[:1]),
+    "robustness-k": _robustness(ROBUST, WIDTHS[1:]),
+    "few-steps": few_steps,
+    "accuracy-search": accuracy_search,
+    "accuracy": _accuracy,
+    "wide": wide,
+    "crops": _crops,
+    "robustness-gram": _robustness(ROBUST_ORDERED, WIDTHS),
+}
+
+
+def missing(finished: Finished, stage: str = "all") -> list[Job]:
+    """Jobs without a result, in the order in which they should run."""
+    planned = [job for name, jobs in STAGES.items() if stage in ("all", name) for job in jobs(finished)]
+    return [job for job in dict.fromkeys(planned) if job not in finished]
+
+
+def ready(finished: Finished) -> set[Job]:
+    """The missing runs that can begin now; the others wait for a rate or a setting that is not known yet."""
+    known = copy.copy(finished)
+    known.assume_rates = False
+    return set(missing(known))
+
+
+def summary(result: dict[str, Any]) -> str:
+    """A few lines that say how a run went."""
+    job = result["job"]
+    head = (
+        f"{job['data']} {job['method']} lr {job['rate']:g} {job['epochs']} epochs k {job['n_components']} "
+        f"batch {job['batch_size']} seed {job['seed']}"
+    )
+    if "collapsed" in result:
+        return f"{head}: {result['collapsed'][:150]}"
+    figures = [
+        f"{words} {result[name]:.3f}"
+        for name, words in (("knn_held_out", "kNN held out"), ("knn_test", "test"), ("linear_ridge_test", "linear"))
+        if name in result
+    ]
+    figures += [
+        f"{steady(result):,.0f} images/s",
+        f"{result['seconds_training']:.0f}+{result['seconds_measuring']:.0f} s",
+    ]
+    if "chosen_source" in result:
+        figures.append(f"chose {result['chosen_source']}")
+    for source, a in result.get("alignment", {}).items():
+        figures.append(f"{source} t={a['t']:g} ridge={a['ridge']:g} captured={a['quality']:.3f}")
+    lines = [f"{head}: {', '.join(figures)}"]
+    for name, rows in result.get("retrieval", {}).items():
+        lines.append(f"   {name:26} " + " ".join(f"{row['map_over_found@1000']:.3f}" for row in rows))
+    return "\n".join(lines)
+
+
+def steady(result: dict[str, Any]) -> float:
+    """Images per second once everything is compiled: the median over the records of the run."""
+    return float(statistics.median(record["images_per_second"] for record in result["history"]))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--results", type=Path, default=RESULTS, help="a further folder of results")
+    parser.add_argument("--stage", choices=("all", *STAGES), default="all")
+    parser.add_argument("--summary", action="store_true", help="print what ran instead")
+    given = parser.parse_args()
+    finished = Finished(given.results)
+    if given.summary:
+        for path in sorted(finished.paths.values()):
+            result = json.loads(path.read_text(encoding="utf-8"))
+            if "job" in result:
+                print(summary(result))
+        return
+    now = ready(finished)
+    finished.assume_rates = True
+    total = 0.0
+    for stage in STAGES if given.stage == "all" else (given.stage,):
+        for job in missing(finished, stage):
+            seconds = wall_seconds(job) / SIDE_BY_SIDE
+            total += seconds
+            note = "" if job in now else "   (waits for its rate)"
+            print(f"{seconds:6.0f} s  {stage:14}  {job.name}{note}")
+    print(f"{total:6.0f} s of the card, {SIDE_BY_SIDE} runs side by side")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,71 @@
+"""The image sets of the retrieval study: what belongs to each, and how its .npz file is read.
+
+A file `<name>.npz` holds `train_x`, `train_y`, `test_x`, `test_y`: uint8 images (N, height, width, channels), and
+either one class number an image or, where images have several labels, a yes/no matrix (N, classes). `prepare.py` makes
+them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from eigenmap.core.errors import EigenmapError
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """One image set: the recipe whose stem and size it is trained with, and how retrieval is scored on it."""
+
+    recipe: str
+    train_images: int
+    views: str
+    """Those of every method; the recipe's may have become better since."""
+    top: tuple[int, ...] = (100, 1000)
+    transfer: str | None = None
+    """A second set on which the same network is measured, without fine-tuning."""
+
+
+SETS: dict[str, DataSet] = {
+    "cifar10": DataSet("cifar10-resnet18", 50_000, "cifar"),
+    "coco": DataSet("coco-resnet18", 9_602, "barlow_twins", top=(100, 1000, 5000)),
+    "tiny": DataSet("tiny-resnet18", 50_000, "cifar", transfer="coco"),
+}
+
+QUERIES = {"cifar10": 2_000}
+"""Queries are the first so many test images; all of them where nothing is said."""
+
+
+@dataclass(frozen=True)
+class Split:
+    """Images (N, C, H, W) uint8 and their labels: (N,) int64, or (N, classes) bool."""
+
+    images: Tensor
+    labels: Tensor
+
+    @property
+    def multi_label(self) -> bool:
+        return self.labels.ndim == 2
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+
+def load(folder: Path, name: str) -> tuple[Split, Split]:
+    """The training part (which is the gallery) and the test part (whose first images are the queries) of a set."""
+    path = folder / f"{name}.npz"
+    if not path.is_file():
+        raise EigenmapError(f"There is no {path}: make it with benchmarks/vision/prepare.py.")
+    with np.load(path, allow_pickle=False) as arrays:
+        return _split(arrays["train_x"], arrays["train_y"]), _split(arrays["test_x"], arrays["test_y"])
+
+
+def _split(x: np.ndarray, y: np.ndarray) -> Split:
+    labels = torch.from_numpy(y)
+    return Split(
+        torch.from_numpy(x).permute(0, 3, 1, 2).contiguous(), labels.bool() if labels.ndim == 2 else labels.long()
+    )

@@ -1,0 +1,82 @@
+"""Number of steps that fit into a given time, measured on this machine."""
+
+from __future__ import annotations
+
+import copy
+import math
+import time
+from typing import TYPE_CHECKING
+
+import torch
+from torch import nn
+
+from eigenmap.core.errors import EigenmapError
+from eigenmap.training.config import TrainingConfig
+from eigenmap.training.launch import start
+from eigenmap.training.loop import Learner, Relation
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
+
+
+def steps_for_budget(seconds: float, step_seconds: float, least: int = 1, most: int = 1_000_000) -> int:
+    """Return the number of steps of `step_seconds` that fit into `seconds`, limited to least..most.
+
+    >>> steps_for_budget(60, 0.25, least=100, most=1000)
+    240
+    """
+    if not 1 <= least <= most:
+        raise EigenmapError(f"least ({least}) must be at least 1 and at most `most` ({most}).")
+    return min(max(math.floor(seconds / step_seconds), least), most)
+
+
+def budget_in_words(steps: int, what: str, step_seconds: float, minutes: float) -> str:
+    """Describe the length of training: the steps that fit, or the minimum if that takes longer.
+
+    >>> budget_in_words(240, "16 images", 0.25, 1.0)
+    '240 steps of 16 images fit into 1 min.'
+    >>> budget_in_words(20, "16 images", 6.0, 1.0)
+    '20 steps of 16 images, the minimum, will take about 2 min instead of 1.'
+    """
+    needed = steps * step_seconds / 60
+    if needed <= minutes:
+        return f"{steps:,} steps of {what} fit into {minutes:g} min."
+    return f"{steps:,} steps of {what}, the minimum, will take about {needed:.2g} min instead of {minutes:g}."
+
+
+def measure_step(
+    network: nn.Module,
+    relation: Relation,
+    objective: nn.Module,
+    config: TrainingConfig,
+    fabric: Fabric | None = None,
+    steps: int = 20,
+    warmup: int = 3,
+    at_most: float = 5.0,
+) -> float:
+    """Return the seconds of the fastest training step, including its batch, after `warmup` uncounted steps.
+
+    The fastest, because other load on the machine makes steps slower and never faster. Measurement stops after
+    `at_most` seconds, so that a slow machine does not spend its training time on it. Network and objective are copied
+    and stay unchanged.
+    """
+    fabric = fabric or start(config)
+    learner = Learner(fabric, copy.deepcopy(network), copy.deepcopy(objective), config)
+    for step in range(warmup):
+        learner.step(step, relation.batch(step))
+    _finish(fabric.device)
+    taken: list[float] = []
+    for step in range(warmup, warmup + steps):
+        began = time.perf_counter()
+        learner.step(step, relation.batch(step))
+        _finish(fabric.device)
+        taken.append(time.perf_counter() - began)
+        # All processes must stop at the same step.
+        if fabric.broadcast(sum(taken) > at_most):
+            break
+    return fabric.broadcast(min(taken))
+
+
+def _finish(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)

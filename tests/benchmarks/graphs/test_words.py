@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from benchmarks.graphs.jobs import COST, Job
+from benchmarks.graphs.plan import Finished
+from benchmarks.graphs.words import findings, in_short
+
+from .test_plan import runs, screened, write
+
+
+def words(folder: Path) -> str:
+    return "\n".join(findings(Finished(folder)))
+
+
+def test_without_results_nothing_is_claimed(tmp_path: Path) -> None:
+    page = words(tmp_path)
+    assert "ahead of" not in page and "Ours is not run." in page
+    assert "not run on Amazon Computers, Coauthor Physics, Debian packages, Cora and Citeseer" in page
+
+
+def test_who_is_ahead_is_read_from_the_results(tmp_path: Path) -> None:
+    for data, level in (("planetoid_cora", 0.8), ("planetoid_citeseer", 0.95)):
+        screened(tmp_path, data, "hidden", "scl")
+        write(tmp_path, Job(data, "scl", relation="hidden"), runs=runs("logistic", level) + runs("mlp", level - 0.1))
+        write(tmp_path, Job(data, "gcn"), runs=runs("gcn", 0.9))
+    page = words(tmp_path)
+    assert (
+        "with all training labels ahead of a tuned GCN on Citeseer (+5.0), not ahead on Cora (-10.0), not run" in page
+    )
+
+
+def test_debian_has_its_figures_in_order(tmp_path: Path) -> None:
+    data = "debian_bookworm"
+    screened(tmp_path, data, "uniform", "nested")
+    for method, seen, unseen in (("nested", 0.75, 0.7), ("mlp", 0.69, 0.68), ("gcn", 0.76, 0.74)):
+        relation = "uniform" if method == "nested" else ""
+        head = "logistic" if method == "nested" else method
+        write(tmp_path, Job(data, method, relation=relation), runs=runs(head, seen))
+        write(tmp_path, Job(data, method, "unseen", relation=relation), runs=runs(head, seen, unseen=unseen))
+    write(tmp_path, Job(data, "node2vec"), runs=runs("mlp", 0.78))
+    page = words(tmp_path)
+    assert "all packages node2vec + MLP 79.0, GCN 77.0, ours 76.0, MLP 70.0; packages" in page
+    assert "not there in training GCN 74.0, ours 70.0, MLP 68.0." in page
+
+
+def test_costs_are_times_of_the_cheapest_gcn_on_the_same_device(tmp_path: Path) -> None:
+    def timing(method: str, device: str, everything: float, one: float) -> dict[str, str | float]:
+        return {"method": method, "device": device, "all_test_nodes_s": everything, "one_node_s": one}
+
+    timings = [
+        timing("ours, features only, width 256", "cuda", 2.0, 0.5),
+        timing("ours, features only, width 1,024", "cuda", 12.0, 0.6),
+        timing("GCN, whole graph", "cuda", 1.0, 3.0),
+        timing("GCN, 10 sampled neighbours a layer", "cuda", 50.0, 1.0),
+        timing("ours, features only, width 256", "cpu", 4.0, 0.2),
+        timing("GCN, whole graph", "cpu", 8.0, 1.0),
+    ]
+    assert "costs not run" in words(tmp_path)
+    write(tmp_path, Job("debian_bookworm", COST), timings=timings)
+    page = words(tmp_path)
+    assert "on the card 2.0 to 12 times (Debian packages, features only, width 1,024)" in page
+    assert "on a CPU 0.5 to 0.5 times" in page
+    assert "takes at most 0.60 times as long" in page
+
+
+def test_the_readme_says_the_same(tmp_path: Path) -> None:
+    assert "not run on Amazon Computers" in in_short(Finished(tmp_path))

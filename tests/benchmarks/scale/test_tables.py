@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+from typing import Any
+
+from benchmarks import DOCS
+from benchmarks.scale import tables
+
+ENVIRONMENT = {"date": "2026-01-01", "commit": "abc", "device": "cpu, 1 threads", "python": "3", "torch": "2"}
+
+
+def test_every_figure_is_on_the_page() -> None:
+    embedding: dict[str, Any] = {
+        "environment": ENVIRONMENT,
+        "protocol": {"shard_size": 1024},
+        "rows": [{"how": "streamed", "images": 10_000, "peak_mb": 345.6, "images_per_second": 1234.5}],
+    }
+    row = {"method": "HNSW", "precision": "float16", "prefix": 32, "shortlist": 100, "dim": 256, "items": 5}
+    row |= {"table_bytes_per_item": 11.0, "hnsw_bytes_per_item": 22.0, "bytes_per_item": 33.0, "recall@10": 0.987}
+    row |= {"queries_per_second_batch": 4444.0, "queries_per_second_single": 555.0, "build_seconds": 66.0}
+    whole = row | {"prefix": None, "shortlist": 0}
+    postgres: dict[str, Any] = {"environment": ENVIRONMENT, "protocol": {"items": 5}, "rows": [row, whole]}
+    page = tables.page([embedding], [postgres])
+    assert "| streamed | 10,000 | 346 | 1,234 |" in page
+    assert "| HNSW | float16 | 32 | 100 | 0.987 | 555 | 4,444 | 11 | 22 | 33 | 66 |" in page
+    assert "| HNSW | float16 | – | – |" in page
+    assert page.count("commit abc; 2026-01-01") == 2
+    assert "shard size: 1024" in page
+
+
+def test_the_page_is_that_of_the_stored_results() -> None:
+    expected = tables.page(tables.stored("embedding.json"), tables.stored("postgres-*.json"))
+    page = DOCS / "scale-figures.md"
+    assert page.read_text(encoding="utf-8") == expected
