@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from eigenmap.embedding import embed_images
     from eigenmap.estimators import NeuralEigenmap
     from eigenmap.estimators.graph import GraphEigenmap
+    from eigenmap.estimators.pair import PairEigenmap
     from eigenmap.fitting.graph import fit_graph
     from eigenmap.fitting.images import fit_images
     from eigenmap.fitting.vectors import fit_vectors
@@ -34,6 +35,7 @@ __all__ = [
     "GraphEigenmap",
     "Moments",
     "NeuralEigenmap",
+    "PairEigenmap",
     "align",
     "align_pairs",
     "best_alignment",
@@ -54,6 +56,7 @@ _HOMES = {
     "fit_graph": "eigenmap.fitting.graph",
     "fit_vectors": "eigenmap.fitting.vectors",
     "GraphEigenmap": "eigenmap.estimators.graph",
+    "PairEigenmap": "eigenmap.estimators.pair",
     "save_graph": "eigenmap.data.graphs.files",
     **dict.fromkeys(["Graph", "load_graph"], "eigenmap.data.graphs.graph"),
     "Eigenmap": "eigenmap.model",

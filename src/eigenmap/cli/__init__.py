@@ -15,6 +15,7 @@ from types import TracebackType
 from eigenmap.cli import demo, embed, export, info, serve, verify
 from eigenmap.cli.app import app
 from eigenmap.cli.evaluate import classes, nodes, retrieval
+from eigenmap.cli.evaluate import vectors as judged
 from eigenmap.cli.figures import figures, reproduce
 from eigenmap.cli.fit import graph, images, vectors
 from eigenmap.cli.search import advise, index

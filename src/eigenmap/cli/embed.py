@@ -28,7 +28,7 @@ from eigenmap.cli.options import (
     check_device,
 )
 from eigenmap.cli.outputs import atomic_output, check_file
-from eigenmap.cli.vectors import Side, SideOption, encode_vectors, open_vectors, side_of
+from eigenmap.cli.vector_codes import Side, SideOption, encode_vectors, open_vectors, side_of
 from eigenmap.core.addresses import require_path
 from eigenmap.core.errors import EigenmapError
 

@@ -12,7 +12,7 @@ from eigenmap.cli.console import note
 from eigenmap.cli.options import OUTPUT, DimOption, ForceOption, QuietOption, TableOption
 from eigenmap.cli.outputs import check_file
 from eigenmap.cli.search import database
-from eigenmap.cli.vectors import Side, SideOption
+from eigenmap.cli.vector_codes import Side, SideOption
 from eigenmap.core.addresses import require_path
 from eigenmap.core.errors import EigenmapError
 

@@ -44,7 +44,7 @@ def info(run: ModelArgument) -> None:
     model = Eigenmap.load(run)
     print_result(_facts(model))
     print_result(_spectrum(model.eigenvalues_))
-    if model.kind == "vectors":
+    if model.training.get("vectors"):
         from eigenmap.cli.fit.vectors import score_table
         from eigenmap.fitting.vectors import scores_of
 

@@ -7,12 +7,14 @@ codes = model.encode("titles.npy", dim=32)
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 
+from eigenmap.core.arguments import a_path
 from eigenmap.core.errors import EigenmapError
 from eigenmap.core.logging import LogFunction
 from eigenmap.data.vectors.input import VectorInput
@@ -24,7 +26,10 @@ from eigenmap.fitting.options import RunOptions, check_length
 from eigenmap.fitting.problem import Code, Problem, Side
 from eigenmap.linear.align_pairs import check_count, solve
 from eigenmap.linear.choice import PairAlignment, shortest
+from eigenmap.linear.collect import Both, collect
 from eigenmap.linear.collect import Progress as Tick
+from eigenmap.linear.into import align_into
+from eigenmap.linear.solutions import TwoMaps
 from eigenmap.model import Eigenmap
 from eigenmap.networks.vectors import VectorEncoderSpec
 from eigenmap.objectives import build
@@ -126,6 +131,7 @@ def fit_vectors(
     weights: object = None,
     others: object = None,
     two_spaces: bool = False,
+    into: str | Path | None = None,
     solver: Solver = "linear",
     unit: bool | None = None,
     out: str | Path | None = None,
@@ -157,6 +163,8 @@ def fit_vectors(
         others: the vectors that the second column of index pairs counts; by default `vectors`.
         two_spaces: whether partner vectors are of another space although they are equally long. Where they are not,
             they are; each space then has a map of its own, `model.right` is the second one's.
+        into: a model of the partner vectors whose codes are stored already: new vectors get codes that can be compared
+            with these, so that nothing has to be encoded again. `pairs` are then the old vectors of the same things.
         solver: "linear" (closed form, one pass), or "neural": a residual head that starts there and is kept only if
             it finds more on held-out pairs.
         unit: whether rows are scaled to one norm first; by default if that finds more held-out partners.
@@ -193,12 +201,63 @@ def fit_vectors(
     check_solver(recipe, settings, minutes)
     relation = Relation(pairs, views, neighbours, second, lag, labels, weights, others, two_spaces)
     relation.check()
+    if into is not None:
+        return _fit_into(load_vectors(vectors), relation, recipe, a_path(into, "into"), unit, options, reading)
     found = relation.of(load_vectors(vectors), options.seed)
     check_count(found)
     if found.kind == "second model" and recipe.solver == "neural":
         raise EigenmapError("A second model's view is solved for in closed form: leave solver out, or give pairs.")
     linear = solve(found, recipe.n_components or None, unit=unit, progress=reading, say=options.say)
     return pipeline.fit(VectorTask(recipe.but(n_components=linear.n_components), found, linear), options)
+
+
+def _fit_into(
+    x: Vectors,
+    relation: Relation,
+    recipe: VectorRecipe,
+    run: Path,
+    unit: bool | None,
+    options: RunOptions,
+    reading: Tick | None,
+) -> Eigenmap:
+    """A model of new vectors whose codes can be compared with those that another model has made."""
+    if relation.pairs is None or recipe.solver != "linear" or recipe.n_components:
+        raise EigenmapError(
+            "into goes with pairs (the old vectors) and the linear solver; codes have as many features as those there."
+        )
+    pairs = replace(relation, two_spaces=True).of(x, options.seed)
+    old = side_by_length(Eigenmap.load(run), pairs.right)
+    check_count(pairs)
+
+    def aligned(way: bool) -> PairAlignment:
+        features = Both(
+            Both.plain(way).left, lambda rows: torch.from_numpy(old.encode(rows, weighting="none", normalize=False))
+        )
+        return align_into(collect(pairs, features, reading), old.alignment, way, pairs.count)
+
+    ways = [True, False] if unit is None else [unit]
+    found = max([aligned(way) for way in ways], key=lambda one: round(one.quality, 6))
+    task = VectorTask(recipe.but(n_components=found.n_components), pairs, found, codes_of=old.weights_sha256)
+    return pipeline.fit(task, options)
+
+
+def side_by_length(model: Eigenmap, vectors: Vectors) -> Eigenmap:
+    """The side of a model that takes vectors of this length."""
+    sides = [side for side in (model, model.right) if side is not None and isinstance(side.input, VectorInput)]
+    fitting = [side for side in sides if side.input.length == vectors.n_features]  # type: ignore[union-attr]
+    if len(fitting) != 1:
+        which = "several spaces" if fitting else "no space"
+        raise EigenmapError(
+            f"The model to compare with has {which} of vectors of {vectors.n_features:,} numbers, as in {vectors.name}."
+        )
+    return fitting[0]
+
+
+def codes_of(model: Eigenmap) -> str | None:
+    """Which weights the codes of a model can be compared with: its own, or those that it was fitted into."""
+    told = model.training.get("vectors", {})
+    other = told.get("codes_of") if isinstance(told, dict) else None
+    return other if isinstance(other, str) else model.weights_sha256
 
 
 def check_solver(recipe: VectorRecipe, settings: dict[str, Any], minutes: float | None) -> None:
@@ -210,6 +269,17 @@ def check_solver(recipe: VectorRecipe, settings: dict[str, Any], minutes: float 
         build(recipe.objective, **recipe.objective_options)
 
 
+def plain_side(alignment: Alignment, unit: bool) -> Side:
+    """The vectors themselves, under a linear map."""
+    length, spec = alignment.rotation.shape[0], VectorEncoderSpec(0)
+    return Side(spec.build(length, unit, length), alignment, VectorInput(length, unit), spec)
+
+
+def linear_model(maps: TwoMaps, unit: bool) -> Eigenmap:
+    """A model of two linear maps that were made elsewhere."""
+    return pipeline.as_model(Code("encoder", *(plain_side(side, unit) for side in maps)), {})
+
+
 @dataclass(frozen=True)
 class VectorTask:
     """Pairs of vectors, and their linear codes, to solve or to improve on.
@@ -218,12 +288,14 @@ class VectorTask:
         recipe: all settings.
         pairs: what belongs together.
         linear: the closed form.
+        codes_of: weights of the model whose stored codes can be compared, if not this one's.
 
     """
 
     recipe: VectorRecipe
     pairs: VectorPairs
     linear: PairAlignment
+    codes_of: str | None = None
 
     @property
     def steps(self) -> int:
@@ -243,7 +315,7 @@ class VectorTask:
     def problem(self, fabric: Fabric, config: TrainingConfig) -> Problem:
         """The vectors themselves and a closed form; with the neural solver, heads to train on top of it."""
         recipe = self.recipe
-        left = self._plain(self.linear.left)
+        left = plain_side(self.linear.left, self.linear.unit)
         heads = Heads(self.pairs, self.linear, recipe, config.seed, fabric) if self.steps else None
         found: dict[str, PairAlignment] = {}
 
@@ -251,7 +323,8 @@ class VectorTask:
             best = None if heads is None else heads.best(self.linear, say)
             found["best"] = self.linear if best is None else best.alignment
             if best is None:
-                return Code("encoder", left, self._plain(self.linear.right) if self.two_spaces else None)
+                right = plain_side(self.linear.right, self.linear.unit) if self.two_spaces else None
+                return Code("encoder", left, right)
             return Code("projector", *best.sides)
 
         return Problem(
@@ -274,12 +347,6 @@ class VectorTask:
             code=code,
         )
 
-    def _plain(self, alignment: Alignment) -> Side:
-        """The vectors themselves, under a linear map."""
-        length, spec = alignment.rotation.shape[0], VectorEncoderSpec(0)
-        network = spec.build(length, self.linear.unit, length)
-        return Side(network, alignment, VectorInput(length, self.linear.unit), spec)
-
     def facts(self, found: PairAlignment) -> dict[str, Any]:
         """What the model remembers: the relation, who won, and what was found on held-out pairs at each length."""
         return {
@@ -293,6 +360,7 @@ class VectorTask:
             "metric": "ndcg@10",
             "scores": {name: {str(d): s for d, s in scores.items()} for name, scores in found.scores.items()},
             "keeps": {"share": KEEP, "dim": shortest(found.scores["ours"], KEEP)},
+            **({} if self.codes_of is None else {"codes_of": self.codes_of}),
         }
 
 

@@ -120,21 +120,23 @@ def _longest(pairs: VectorPairs, found: Collected, two_spaces: bool, asked: int 
     """How many features codes can have, if that is as many as asked for."""
     sides = found.fit.sides()
     ranks = [(pairs.left, sides.C)] + ([(pairs.right, sides.C_plus)] if two_spaces else [])
-    possible = []
+    possible, notes = [], []
     for vectors, C in ranks:
         constant = int((C.diagonal() <= 0).sum())
         if constant == vectors.n_features:
             raise EigenmapError(f"All rows of {vectors.name} are the same, so that nothing can be told apart.")
         possible.append(rank(C))
         if constant:
-            say(f"Constant features of {vectors.name}, which say nothing: {constant:,} of {vectors.n_features:,}.")
+            notes.append(
+                f"Constant features of {vectors.name}, which say nothing: {constant:,} of {vectors.n_features:,}."
+            )
         if possible[-1] + constant < vectors.n_features:
-            say(f"{vectors.name} has rank {possible[-1]:,}, below its {vectors.n_features:,} features.")
+            notes.append(f"{vectors.name} has rank {possible[-1]:,}, below its {vectors.n_features:,} features.")
     most = min(possible)
-    if asked is None:
-        return min(most, LONGEST)
-    if whole_number(asked, "n_components") > most:
+    if asked is not None and whole_number(asked, "n_components") > most:
         raise EigenmapError(
             f"n_components is {asked:,}, and the vectors have rank {most:,}: ask for at most {most:,} features."
         )
-    return asked
+    for line in notes:
+        say(line)
+    return min(most, LONGEST) if asked is None else asked

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from torch import Tensor
 
 from eigenmap.core.errors import EigenmapError
-from eigenmap.linear.finding import Judge, judged_lengths
+from eigenmap.linear.finding import Judge, judged_lengths, table_lengths
 from eigenmap.linear.moments import PairMoments
 from eigenmap.linear.solutions import TwoMaps, canonical, prefix, principal
 from eigenmap.spectrum import Alignment, align
@@ -90,8 +90,9 @@ class PairAlignment:
 
     @property
     def quality(self) -> float:
-        """nDCG@10 averaged over lengths."""
-        return sum(self.scores["ours"].values()) / len(self.scores["ours"])
+        """nDCG@10 averaged over the judged lengths."""
+        lengths = judged_lengths(self.n_components)
+        return sum(self.scores["ours"][d] for d in lengths) / len(lengths)
 
     def suggest_dim(self, keep: float = 0.95) -> int:
         """The shortest judged length that keeps this share of what the longest code finds."""
@@ -133,11 +134,11 @@ def choose(
     rated += _rated(best, judge, lengths, [t for t in exponents if t not in first])
     simple = [replace(one, scores=_scores(one, judge, lengths)) for one in simple]
     best = _unbeaten([*simple, *rated], [one for one in simple if one.name in SIMPLE])
-    table = {"ours": _scores(best, judge, judged_lengths(best.maps.left.n_components))}
+    table = {"ours": _scores(best, judge, table_lengths(best.maps.left.n_components))}
     for name in SIMPLE:
         if plain := [one for one in simple if one.name == name]:
             ours = _best(plain)
-            table[name] = _scores(ours, judge, judged_lengths(ours.maps.left.n_components))
+            table[name] = _scores(ours, judge, table_lengths(ours.maps.left.n_components))
     return best, table
 
 

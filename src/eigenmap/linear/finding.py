@@ -74,9 +74,24 @@ def judged_lengths(n_components: int) -> list[int]:
     >>> judged_lengths(48), judged_lengths(6)
     ([8, 16, 32, 48], [1, 2, 4, 6])
     """
+    return [*_doubled(n_components), n_components]
+
+
+def table_lengths(n_components: int) -> list[int]:
+    """Return the lengths that are reported: those that are judged, and those in the middle between them.
+
+    >>> table_lengths(48)
+    [8, 12, 16, 24, 32, 48]
+    """
+    doubled = _doubled(n_components)
+    between = [3 * length // 2 for length in doubled if length % 2 == 0 and 3 * length // 2 < n_components]
+    return [*sorted({*doubled, *between}), n_components]
+
+
+def _doubled(n_components: int) -> list[int]:
     first = _SHORTEST if n_components >= 2 * _SHORTEST else 1
     lengths = []
     while first < n_components:
         lengths.append(first)
         first *= 2
-    return [*lengths, n_components]
+    return lengths

@@ -17,8 +17,11 @@ of a feature of its side.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import replace
+from typing import Any, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -48,6 +51,17 @@ def canonical(fit: PairMoments, held_out: PairMoments, ridge: float = 0.0, *, ce
     whiten, whiten_plus = _whitening(of.C, ridge), _whitening(of.C_plus, ridge)
     U, _, Vh = torch.linalg.svd(whiten.T @ of.A @ whiten_plus, full_matrices=False)
     return judged_maps(of, whiten @ U, whiten_plus @ Vh.T, held_out, ridge)
+
+
+def exact(X: npt.NDArray[Any], Y: npt.NDArray[Any], ridge: float = 0.0) -> TwoMaps:
+    """Canonical correlations of matrices in memory, over all of their rows; precise however far from 0 these are."""
+    means = [np.mean(side, axis=0, dtype=np.float64) for side in (X, Y)]
+    x, y = (torch.from_numpy(side - mean) for side, mean in zip((X, Y), means, strict=True))
+    moments = PairMoments(x.shape[1], y.shape[1])
+    moments.update(x, y)
+    left, right = canonical(moments, moments, ridge)
+    shift = [torch.from_numpy(mean) for mean in means]
+    return TwoMaps(replace(left, mean=left.mean + shift[0]), replace(right, mean=right.mean + shift[1]))
 
 
 def judged_maps(of: Sides, left: Tensor, right: Tensor, held_out: PairMoments, ridge: float = 0.0) -> TwoMaps:

@@ -56,6 +56,8 @@ Examples:
 
 [cyan]  eigenmap fit vectors documents.npy --pairs clicks.npy --weights counts.npy --out runs/clicks[/cyan]
 
+[cyan]  eigenmap fit vectors new.npy --pairs old.npy --into runs/text --out runs/new[/cyan]
+
 [cyan]  eigenmap embed runs/text titles.npy --out codes.npy --dim 32[/cyan]
 """,
 )
@@ -157,6 +159,17 @@ def vectors(
             rich_help_panel=MORE,
         ),
     ] = False,
+    into: Annotated[
+        Path | None,
+        typer.Option(
+            "--into",
+            metavar="RUN",
+            help="A model of the vectors of --pairs whose codes are stored already: VECTORS, of a new model, get codes "
+            "that can be compared with these.",
+            show_default=False,
+            rich_help_panel=MORE,
+        ),
+    ] = None,
     solver: Annotated[
         Solver,
         typer.Option(
@@ -245,6 +258,7 @@ def vectors(
             weights=weights,
             others=others,
             two_spaces=two_spaces,
+            into=into,
             solver=solver.value,
             unit=unit,
             out=out,

@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, NamedTuple
 
 from eigenmap.cli.console import note, progress_bar
-from eigenmap.cli.vectors import Side, open_vectors, side_of, vector_batches
+from eigenmap.cli.vector_codes import Side, open_vectors, side_of, vector_batches
 from eigenmap.core.addresses import is_database, require_database, require_path
 from eigenmap.core.errors import EigenmapError
 from eigenmap.core.redaction import redacted

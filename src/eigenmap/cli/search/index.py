@@ -43,7 +43,7 @@ from eigenmap.cli.search.options import (
     parse_funnel,
 )
 from eigenmap.cli.search.results import results_as_json, show_results
-from eigenmap.cli.vectors import SideOption, open_vectors, query_codes, side_of, vector_batches
+from eigenmap.cli.vector_codes import SideOption, open_vectors, query_codes, side_of, vector_batches
 from eigenmap.core.addresses import is_database, require_path
 from eigenmap.core.errors import EigenmapError
 
@@ -320,6 +320,7 @@ def search(
     The score is the cosine of the two codes, cut at --dim features: 1 for the same image. Of an index made with
     --bytes-per-item it is an estimate that also counts how reliable an item's code is, unless --rank-by cosine.
     """
+    from eigenmap.fitting.vectors import codes_of
     from eigenmap.model import Eigenmap
     from eigenmap.search.filters import parse
 
@@ -331,8 +332,9 @@ def search(
     with _opened(index, table, model) as (found_in, made_by):
         asked.check(found_in)
         encoder = side_of(Eigenmap.load(made_by), side)
-        assert encoder.weights_sha256 is not None  # since it was loaded
-        found_in.require_model(encoder.weights_sha256)
+        fingerprint = codes_of(encoder)
+        assert fingerprint is not None  # since it was loaded
+        found_in.require_model(fingerprint)
         if encoder.kind == "vectors":
             names, codes = query_codes(encoder, images, found_in.n_components, place, quiet)
         else:
