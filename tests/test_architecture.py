@@ -19,8 +19,8 @@ PACKAGE = "eigenmap"
 # fmt: off
 ORDER = [
     "core", "spectrum", "objectives", "networks", "data", "loading", "augment", "relations", "linear",
-    "description", "saved", "model", "embedding", "training", "evaluation", "search", "export", "figures", "recipes", "fitting",
-    "kernels", "demo", "estimators", "service", "cli",
+    "description", "saved", "model", "embedding", "training", "evaluation", "search", "export", "figures", "recipes",
+    "fitting", "kernels", "demo", "estimators", "service", "cli",
 ]
 # fmt: on
 
