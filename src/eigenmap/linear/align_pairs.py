@@ -131,7 +131,7 @@ def _longest(pairs: VectorPairs, found: Collected, two_spaces: bool, asked: int 
                 f"Constant features of {vectors.name}, which say nothing: {constant:,} of {vectors.n_features:,}."
             )
         if possible[-1] + constant < vectors.n_features:
-            notes.append(f"{vectors.name} has rank {possible[-1]:,}, below its {vectors.n_features:,} features.")
+            notes.append(f"The rank of {vectors.name} is {possible[-1]:,}, below its {vectors.n_features:,} features.")
     most = min(possible)
     if asked is not None and whole_number(asked, "n_components") > most:
         raise EigenmapError(
