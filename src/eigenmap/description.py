@@ -191,6 +191,8 @@ def _vector_shapes(network: Mapping[str, Any], length: int, width: int) -> dict[
     if width == 0:
         return {}
     return {
+        "network.projector.shift": (length,),
+        "network.projector.unit": (network["n_components"],),
         "network.projector.linear.weight": (network["n_components"], length),
         "network.projector.hidden.0.weight": (width, length),
         "network.projector.correction.weight": (network["n_components"], width),

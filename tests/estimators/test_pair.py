@@ -80,7 +80,7 @@ def test_the_model_can_be_saved(tmp_path: Path) -> None:
 
 def test_the_neural_solver_sees_what_is_not_linear() -> None:
     x, y = squared(3000)
-    settings = {"steps": 150, "lr": 5e-3, "batch_size": 256, "width": 64}
+    settings = {"steps": 150, "lr": 3e-2, "batch_size": 256, "width": 64}
     neural = PairEigenmap(6, solver="neural", settings=settings, device="cpu").fit(x[:2500], y[:2500])
     linear = PairEigenmap(6).fit(x[:2500], y[:2500])
     assert neural.score(x[2500:], y[2500:]) > linear.score(x[2500:], y[2500:]) + 0.2

@@ -178,7 +178,7 @@ def squared(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 def test_a_neural_head_finds_what_no_linear_map_can(tmp_path: Path) -> None:
     x, y = squared(4000)
     said: list[str] = []
-    how: dict[str, Any] = {"solver": "neural", "steps": 150, "lr": 5e-3, "batch_size": 256, "width": 64, "unit": False}
+    how: dict[str, Any] = {"solver": "neural", "steps": 150, "lr": 3e-2, "batch_size": 256, "width": 64, "unit": False}
     how |= QUIET
     model = fit_vectors(x, pairs=y, out=tmp_path / "run", say=said.append, **how)
     scores = scores_of(model)
@@ -215,14 +215,15 @@ def test_a_neural_run_that_stopped_goes_on_to_the_same_weights(tmp_path: Path) -
 
 
 def test_two_spaces_can_have_heads(tmp_path: Path) -> None:
-    x, y = squared(3000)
-    turned = y @ np.random.default_rng(1).normal(size=(6, 9))
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(3000, 6))
+    turned = np.hstack([np.abs(x), 0.1 * rng.normal(size=(3000, 3))]) @ rng.normal(size=(9, 9))
     model = fit_vectors(
         x,
         pairs=turned,
         solver="neural",
         steps=150,
-        lr=5e-3,
+        lr=3e-2,
         batch_size=256,
         width=64,
         unit=False,

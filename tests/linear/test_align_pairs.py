@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -12,15 +14,16 @@ from eigenmap.data.vectors.vectors import Vectors
 from eigenmap.linear.align_pairs import align_pairs, solve
 from eigenmap.linear.choice import SLACK, PairAlignment, shortest
 from eigenmap.linear.collect import agreed
+from eigenmap.linear.finding import judged_lengths
 from eigenmap.relations.pairs import labelled, lagged, second
 from tests.linear.planted import planted, two_spaces
 from tests.linear.test_moments import sums
 
 
 def assert_not_beaten(found: PairAlignment) -> None:
-    """At no judged length below the better of PCA and prefix."""
+    """At no reported length below the better of PCA and prefix."""
     ours, simple = found.scores["ours"], [found.scores[name] for name in ("pca", "prefix")]
-    floor = max(simple, key=lambda scores: np.mean([scores[d] for d in ours if d in scores]))
+    floor = max(simple, key=lambda scores: np.mean([scores[d] for d in judged_lengths(max(scores))]))
     assert all(ours[d] >= floor[d] - SLACK for d in ours if d in floor)
 
 
@@ -104,6 +107,19 @@ def test_labels_bring_forward_what_tells_classes_apart() -> None:
     x = np.hstack([4 * rng.normal(size=(1000, 10)), np.eye(5)[labels] + 0.3 * rng.normal(size=(1000, 5))])
     found = solve(labelled(Vectors(x), labels))
     assert found.winner == "pairs" and found.scores["ours"][8] > found.scores["pca"][8] + 0.2
+
+
+def test_codes_are_those_of_a_model(tmp_path: Path) -> None:
+    x, y = planted(600)
+    for unit in (True, False):
+        found = align_pairs(x, y, 8, unit=unit)
+        model = em.fit_vectors(x, 8, pairs=y, unit=unit, progress=False)
+        np.testing.assert_allclose(found.encode(x[:50], dim=4), model.encode(x[:50], dim=4), atol=1e-6)
+        assert 4 <= model.suggest_dim(recall=1.0) <= 8
+    turned = align_pairs(*two_spaces(600))
+    assert turned.encode(two_spaces(5)[1], side="right").shape == (5, 12)
+    with pytest.raises(EigenmapError, match="dim"):
+        found.encode(x, dim=9)
 
 
 def test_the_same_seed_gives_the_same_map() -> None:

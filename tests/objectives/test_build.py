@@ -28,7 +28,8 @@ def test_names() -> None:
         "nt-logistic",
         "nested",
         "matryoshka-scl",
-        "matryoshka-simclr",
+        "info-nce",
+        "matryoshka-info-nce",
         "ritz-trace",
         "ritz-logdet",
     }

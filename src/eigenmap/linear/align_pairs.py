@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-import torch
 
 from eigenmap.core.arguments import whole_number
 from eigenmap.core.errors import EigenmapError
@@ -50,7 +49,7 @@ def align_pairs(
 
     Example:
         >>> found = align_pairs(titles, texts)  # doctest: +SKIP
-        >>> codes = found.left.apply(torch.from_numpy(titles), dim=32)  # doctest: +SKIP
+        >>> codes = found.encode(titles, dim=32)  # doctest: +SKIP
 
     """
     pairs = partners(load_vectors(X, "X"), load_vectors(Y, "Y"), seed, two_spaces)
@@ -110,8 +109,8 @@ def one_norm(pairs: VectorPairs) -> bool:
     """Whether all rows have about the same norm, so that scaling them changes nothing."""
     for side in (pairs.left, pairs.right):
         rows = side.take(np.linspace(0, len(side) - 1, min(len(side), _SAMPLED_NORMS)).astype(np.int64))
-        norms = torch.from_numpy(rows).double().norm(dim=1)
-        if float(norms.std()) > _ONE_NORM * float(norms.mean()):
+        norms = np.linalg.norm(rows.astype(np.float64), axis=1)
+        if norms.std() > _ONE_NORM * norms.mean():
             return False
     return True
 

@@ -10,10 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
+import numpy as np
+import numpy.typing as npt
 from torch import Tensor
 
+from eigenmap.core.arguments import whole_number
 from eigenmap.core.errors import EigenmapError
+from eigenmap.data.vectors.vectors import as_rows, load_vectors
 from eigenmap.linear.finding import Judge, judged_lengths, table_lengths
 from eigenmap.linear.moments import PairMoments
 from eigenmap.linear.solutions import TwoMaps, canonical, prefix, principal
@@ -31,6 +36,7 @@ SIMPLE = ("pca", "prefix")
 """Candidates that nothing was fitted to pairs for."""
 
 Scores = dict[int, float]
+Codes = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True)
@@ -94,6 +100,16 @@ class PairAlignment:
         lengths = judged_lengths(self.n_components)
         return sum(self.scores["ours"][d] for d in lengths) / len(lengths)
 
+    def encode(self, vectors: object, dim: int | None = None, side: Literal["left", "right"] = "left") -> Codes:
+        """The codes of vectors of one side, cut at `dim` features: float32 rows of norm 1."""
+        if side not in ("left", "right"):
+            raise EigenmapError(f'side must be "left" or "right", not {side!r}.')
+        alignment = self.left if side == "left" else self.right
+        rows = load_vectors(vectors, n_features=alignment.rotation.shape[0])
+        dim = alignment.n_components if dim is None else whole_number(dim, "dim", 1, alignment.n_components)
+        codes = [alignment.apply(as_rows(block, self.unit), dim).float().numpy() for block in rows.blocks()]
+        return np.concatenate(codes)
+
     def suggest_dim(self, keep: float = 0.95) -> int:
         """The shortest judged length that keeps this share of what the longest code finds."""
         return shortest(self.scores["ours"], keep)
@@ -133,11 +149,12 @@ def choose(
     best = _best(rated)
     rated += _rated(best, judge, lengths, [t for t in exponents if t not in first])
     simple = [replace(one, scores=_scores(one, judge, lengths)) for one in simple]
-    best = _unbeaten([*simple, *rated], [one for one in simple if one.name in SIMPLE])
+    plain = [one for one in simple if one.name in SIMPLE]
+    best = _finished(_unbeaten([*simple, *rated], plain, judge), judge)
     table = {"ours": _scores(best, judge, table_lengths(best.maps.left.n_components))}
     for name in SIMPLE:
-        if plain := [one for one in simple if one.name == name]:
-            ours = _best(plain)
+        if named := [one for one in plain if one.name == name]:
+            ours = _best(named)
             table[name] = _scores(ours, judge, table_lengths(ours.maps.left.n_components))
     return best, table
 
@@ -188,15 +205,33 @@ def _scores(candidate: Candidate, judge: Judge, lengths: Sequence[int]) -> Score
     return judge.of(lambda x: maps.left.apply(x, unit=False), lambda y: maps.right.apply(y, unit=False), lengths)
 
 
+def _finished(best: Candidate, judge: Judge) -> Candidate:
+    """The winner, with its quality and how many of its own full-length neighbours a cut code finds."""
+    maps = best.maps
+    left, right = (
+        side.apply(rows, unit=False) for side, rows in zip(maps, (judge.queries, judge.gallery), strict=True)
+    )
+    recall = judge.recall(left, right, table_lengths(maps.left.n_components))
+    told = replace(maps.left, quality=best.quality, recall=recall)
+    other = told if maps.right is maps.left else replace(maps.right, quality=best.quality, recall=dict(recall))
+    return replace(best, maps=TwoMaps(told, other))
+
+
 def _best(candidates: Sequence[Candidate]) -> Candidate:
     """The first of the best, but for rounding."""
     return max(candidates, key=lambda one: round(one.quality, 6))
 
 
-def _unbeaten(candidates: Sequence[Candidate], simple: Sequence[Candidate]) -> Candidate:
-    """The best candidate that no length of the best simple one beats; that one itself if there is none."""
+def _unbeaten(candidates: Sequence[Candidate], simple: Sequence[Candidate], judge: Judge) -> Candidate:
+    """The best candidate that the best simple one beats at no reported length; that one itself if there is none."""
     if not simple:
         return _best(candidates)
     floor = _best(simple)
-    allowed = [one for one in candidates if all(one.scores[d] >= floor.scores[d] - SLACK for d in floor.scores)]
-    return _best([floor, *allowed])
+    told = _scores(floor, judge, table_lengths(floor.maps.left.n_components))
+    for one in sorted(candidates, key=lambda one: -round(one.quality, 6)):
+        if one.quality <= floor.quality:
+            break
+        ours = _scores(one, judge, table_lengths(one.maps.left.n_components))
+        if all(ours[d] >= told[d] - SLACK for d in ours if d in told):
+            return one
+    return floor

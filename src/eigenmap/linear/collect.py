@@ -11,11 +11,10 @@ import torch
 from torch import Tensor
 
 from eigenmap.core.errors import EigenmapError
-from eigenmap.data.vectors.vectors import Vectors
+from eigenmap.data.vectors.vectors import Vectors, as_rows
 from eigenmap.linear.finding import TOP, Judge
 from eigenmap.linear.moments import PairMoments
 from eigenmap.relations.pairs import Part, VectorPairs
-from eigenmap.spectrum import unit_rms_rows
 
 MOST_JUDGED = 2_000
 """Queries, and things among which they are looked for."""
@@ -90,12 +89,6 @@ def judge_of(pairs: VectorPairs, outputs: Both) -> Judge:
         return _by_label(pairs, pairs.labels, outputs)
     part = _joined(pairs.held_out) if len(pairs.held_out) > 1 else pairs.held_out[0]
     return _by_pairs(part, outputs)
-
-
-def as_rows(rows: npt.NDArray[Any], unit: bool) -> Tensor:
-    """Rows as a tensor, of one norm if `unit`."""
-    made = torch.from_numpy(rows)
-    return unit_rms_rows(made) if unit else made
 
 
 def _moments(parts: Sequence[Part], outputs: Both, tick: _Counter) -> PairMoments:

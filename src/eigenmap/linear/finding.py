@@ -48,11 +48,24 @@ class Judge:
         """The same for two maps."""
         return self.scores(left(self.queries), right(self.gallery), lengths)
 
-    def _score(self, left: Tensor, right: Tensor) -> float:
+    def recall(self, left: Tensor, right: Tensor, lengths: Sequence[int]) -> dict[int, float]:
+        """Return the share of the ten nearest of full length that are among the ten nearest at each length."""
+        truth = self._nearest(left, right)
+        total = truth.sum()
+        return {d: float((self._nearest(left[:, :d], right[:, :d]) & truth).sum() / total) for d in lengths}
+
+    def _nearest(self, left: Tensor, right: Tensor) -> Tensor:
+        """Return (n, m), whether a gallery row is among the ten nearest of a query."""
+        similarity = self._similarity(left, right)
+        listed = similarity.topk(min(TOP, similarity.shape[1] - self.own), dim=1).indices
+        return torch.zeros(similarity.shape, dtype=torch.bool).scatter_(1, listed, True)
+
+    def _similarity(self, left: Tensor, right: Tensor) -> Tensor:
         similarity = normalize(left.float(), dim=1) @ normalize(right.float(), dim=1).T
-        if self.own:
-            similarity.fill_diagonal_(-torch.inf)
-        return ndcg(similarity, self.relevant)
+        return similarity.fill_diagonal_(-torch.inf) if self.own else similarity
+
+    def _score(self, left: Tensor, right: Tensor) -> float:
+        return ndcg(self._similarity(left, right), self.relevant)
 
 
 def ndcg(similarity: Tensor, relevant: Tensor, top: int = TOP) -> float:

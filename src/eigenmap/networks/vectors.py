@@ -28,9 +28,10 @@ class Rows(nn.Module):
 
 
 class ResidualHead(nn.Module):
-    r"""A linear map and a correction to it: psi = W x + b + V relu(LN(U z)), z = x standardised.
+    r"""A linear map and a correction to it, psi = u W (x - m) + v V relu(LN(U z)) with z = (x - m) / deviation.
 
-    V starts at zero, and `start_from` sets W and b: training begins at a linear solution.
+    V starts at zero, and `start_from` sets W: training begins at a linear solution. The units u of each feature, and
+    their mean v, make weights of size one, so that one rate fits linear maps of any scale.
 
     Args:
         in_features: length of x.
@@ -41,29 +42,32 @@ class ResidualHead(nn.Module):
 
     shift: Tensor
     scale: Tensor
+    unit: Tensor
 
     def __init__(self, in_features: int, out_features: int, width: int) -> None:
         super().__init__()
         self.in_features, self.hidden_features = in_features, width
-        self.linear = nn.Linear(in_features, out_features)
+        self.linear = nn.Linear(in_features, out_features, bias=False)
         self.hidden = nn.Sequential(nn.Linear(in_features, width), nn.LayerNorm(width), nn.ReLU())
         self.correction = nn.Linear(width, out_features, bias=False)
         nn.init.zeros_(self.correction.weight)
         self.register_buffer("shift", torch.zeros(in_features))
         self.register_buffer("scale", torch.ones(in_features))
+        self.register_buffer("unit", torch.ones(out_features))
 
     @torch.no_grad()
     def start_from(self, mean: Tensor, rotation: Tensor, deviation: Tensor) -> None:
         """Begin at psi = (x - mean) rotation; the hidden layer sees x in units of `deviation`, its mean subtracted."""
-        self.linear.weight.copy_(rotation.T)
-        self.linear.bias.copy_(-mean @ rotation)
+        size = rotation.square().mean(0).sqrt()
+        self.unit.copy_(size.clamp(min=max(0.01 * float(size.max()), 1e-30)))
+        self.linear.weight.copy_(rotation.T / self.unit[:, None])
         self.shift.copy_(mean)
         self.scale.copy_(torch.where(deviation > 0, 1 / deviation.clamp(min=1e-30), 0.0))
 
     def forward(self, x: Tensor) -> Tensor:
         """Features (B, in_features) -> psi (B, out_features)."""
-        x = x.to(self.shift.dtype)
-        psi: Tensor = self.linear(x) + self.correction(self.hidden((x - self.shift) * self.scale))
+        x = (x - self.shift).to(self.shift.dtype)
+        psi: Tensor = self.unit * self.linear(x) + self.unit.mean() * self.correction(self.hidden(x * self.scale))
         return psi
 
 

@@ -20,6 +20,7 @@ from typing import Any
 
 from eigenmap.core.errors import EigenmapError
 from eigenmap.objectives.barlow_twins import BarlowTwins
+from eigenmap.objectives.info_nce import InfoNCE
 from eigenmap.objectives.matryoshka import Matryoshka
 from eigenmap.objectives.nested import NestedMoments
 from eigenmap.objectives.neuralef import GramNeuralEF, NeuralEF, shift_for
@@ -34,6 +35,7 @@ __all__ = [
     "OBJECTIVES",
     "BarlowTwins",
     "GramNeuralEF",
+    "InfoNCE",
     "Matryoshka",
     "NTLogistic",
     "NestedMoments",
@@ -58,10 +60,10 @@ def _matryoshka_scl(
     return Matryoshka(SpectralContrastive(scale=scale, rows=rows), lengths=lengths, weights=weights)
 
 
-def _matryoshka_simclr(
+def _matryoshka_info_nce(
     lengths: Sequence[int] | None = None, weights: Sequence[float] | None = None, temperature: float = 0.1
 ) -> Matryoshka:
-    return Matryoshka(SimCLR(temperature=temperature), lengths=lengths, weights=weights)
+    return Matryoshka(InfoNCE(temperature=temperature), lengths=lengths, weights=weights)
 
 
 OBJECTIVES: dict[str, Callable[..., Objective]] = {
@@ -79,7 +81,8 @@ OBJECTIVES: dict[str, Callable[..., Objective]] = {
     "nt-logistic": NTLogistic,
     "nested": NestedMoments,
     "matryoshka-scl": _matryoshka_scl,
-    "matryoshka-simclr": _matryoshka_simclr,
+    "info-nce": InfoNCE,
+    "matryoshka-info-nce": _matryoshka_info_nce,
     "ritz-trace": RitzTrace,
     "ritz-logdet": RitzLogDet,
 }

@@ -33,10 +33,10 @@ class VectorRecipe(BaseRecipe):
     solver: Solver = "linear"
     n_components: int = 0
     width: int = 512
-    objective: str = "matryoshka-simclr"
+    objective: str = "matryoshka-info-nce"
     batch_size: int = 512
     steps: int = 0
-    lr: float = 1e-3
+    lr: float = 1e-2
     clip_norm: float | None = 1.0
     compile: bool = False
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import eigenmap as em
+from eigenmap import EigenmapError
 from eigenmap.service.explorer import Explorer
 from tests.cli.run import refused, succeed
 from tests.linear.planted import planted, two_spaces
@@ -113,6 +114,8 @@ def test_an_index_of_vectors_is_searched_by_vectors(files: Path, run: Path, tmp_
     assert "groups" in succeed("duplicates", index).err
     explorer = Explorer.open(index)
     assert len(explorer.overview) == 1200 and explorer.eigenvalues() is not None
+    with pytest.raises(EigenmapError, match="takes vectors"):
+        explorer.encode(b"picture", 1000)
     assert "without damage" in succeed("verify", index).out
 
 

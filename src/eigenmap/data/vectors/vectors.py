@@ -17,11 +17,14 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
+from torch import Tensor
 
 from eigenmap.core.arguments import whole_number
 from eigenmap.core.errors import EigenmapError
 from eigenmap.data.npy import open_npy, open_npz
 from eigenmap.data.vectors import arrow
+from eigenmap.spectrum import unit_rms_rows
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.floating[Any]]
@@ -114,6 +117,12 @@ def load_vectors(source: object, name: str = "the vectors", n_features: int | No
             f"{vectors.name} has {vectors.n_features:,} numbers per row, and {n_features:,} are needed here."
         )
     return vectors
+
+
+def as_rows(rows: Array, unit: bool) -> Tensor:
+    """Rows as a tensor, scaled to one norm if `unit`."""
+    made = torch.from_numpy(rows)
+    return unit_rms_rows(made) if unit else made
 
 
 def is_vector_file(path: Path) -> bool:
