@@ -7,13 +7,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-import hypothesis
 import pytest
-import torch
-
-from tests.database import rows, running_server
-
-torch.set_num_threads(1)
 
 # What is printed is read here by tests, wherever they run, not by a terminal that may want colours.
 for name in ("FORCE_COLOR", "CLICOLOR_FORCE", "PY_COLORS", "TTY_COMPATIBLE", "GITHUB_ACTIONS"):
@@ -22,9 +16,18 @@ for name in ("FORCE_COLOR", "CLICOLOR_FORCE", "PY_COLORS", "TTY_COMPATIBLE", "GI
 # Servers of tests are on this machine, where a proxy does not reach.
 os.environ["NO_PROXY"] = os.environ["no_proxy"] = "127.0.0.1,localhost"
 
-# No test is timed: on a busy machine any may be slow.
-hypothesis.settings.register_profile("untimed", deadline=None)
-hypothesis.settings.load_profile("untimed")
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Prepare the libraries, except in the process that only hands out tests to others."""
+    if getattr(config.option, "numprocesses", None) and not hasattr(config, "workerinput"):
+        return
+    import hypothesis
+    import torch
+
+    torch.set_num_threads(1)
+    # No test is timed: on a busy machine any may be slow.
+    hypothesis.settings.register_profile("untimed", deadline=None)
+    hypothesis.settings.load_profile("untimed")
 
 
 SLOW_FOLDERS = ("benchmarks", "cli/figures", "end_to_end", "figures", "robustness", "search/postgres", "service")
@@ -50,17 +53,32 @@ SLOW_FILES = (
     "search/test_replacing.py",
     "search/test_threads.py",
     "test_demo.py",
+    "test_docs_graphs.py",
+    "test_docs_kernels.py",
+    "test_theorems.py",
     "training/test_launch.py",
 )
-"""Tests that need a browser, a database, Ray or ONNX, that kill and race, or that take many seconds."""
+"""Tests that need a browser, a database, Ray or ONNX, that kill and race, or that take many seconds.
+
+Single ones in other files have the marker `slow` themselves.
+"""
+
+
+def is_slow(path: Path) -> bool:
+    """Whether `make check` leaves a file or folder out."""
+    place = path.relative_to(Path(__file__).parent).as_posix()
+    return place in SLOW_FILES or f"{place}/".startswith(tuple(f"{folder}/" for folder in SLOW_FOLDERS))
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not import slow tests that are not asked for: their libraries take seconds to load."""
+    return True if config.option.markexpr == "not slow" and is_slow(collection_path) else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what `make check` leaves out."""
-    here = Path(__file__).parent
     for item in items:
-        place = item.path.relative_to(here).as_posix()
-        if place in SLOW_FILES or place.startswith(tuple(f"{folder}/" for folder in SLOW_FOLDERS)):
+        if is_slow(item.path):
             item.add_marker("slow")
 
 
@@ -70,6 +88,8 @@ def server() -> Iterator[str]:
 
     Its data lie in a folder with a short name, since its socket is there too.
     """
+    from tests.database import running_server
+
     with (
         tempfile.TemporaryDirectory(prefix="pg", ignore_cleanup_errors=True) as folder,
         running_server(Path(folder) / "data") as address,
@@ -80,6 +100,8 @@ def server() -> Iterator[str]:
 @pytest.fixture
 def database(server: str) -> Iterator[str]:
     """The address of an empty database, gone after the test."""
+    from tests.database import rows
+
     rows(server, "CREATE DATABASE test")
     yield server.replace("/postgres?", "/test?")
     rows(server, "DROP DATABASE test WITH (FORCE)")

@@ -183,6 +183,7 @@ def _process(rank: int, folder: str) -> None:
     torch.distributed.destroy_process_group()
 
 
+@pytest.mark.slow
 def test_two_processes_reduce_to_one(tmp_path: Path) -> None:
     torch.multiprocessing.spawn(_process, args=(str(tmp_path),), nprocs=2)
     for rank in (0, 1):
@@ -649,6 +650,7 @@ def test_suggest_dim_wants_exactly_one_share(alignment: Alignment, asked: dict[s
         alignment.suggest_dim(**asked)
 
 
+@pytest.mark.slow
 def test_neighbours_leave_behind_what_only_a_few_items_share() -> None:
     """Eight features of all items, and eight faint ones that are not zero for one item in a hundred, but never lie."""
     generator = torch.Generator().manual_seed(0)

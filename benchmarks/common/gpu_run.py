@@ -3,10 +3,10 @@
     python -m benchmarks.common.gpu_run check profile vision:all --data FOLDER --out FOLDER --seconds 560
     python -m benchmarks.common.gpu_run --list
 
-Parts run in the order given. `vision:STAGE` and `graphs:STAGE` are sweeps over what the two plans list;
-they take all the time that is left, or their share of it if further parts follow. The others take what they need, and
-are left out if that is not there. Sweeps of the two kinds do not share the card: a process gets a slice of its time
-whether its kernels are large or small, so that many small jobs leave a few large ones little of it. Where NVIDIA's
+Parts run in the order given. `vision:STAGE` and `graphs:STAGE` are sweeps over what is missing of the two studies; they
+take all the time that is left, or their share of it if further parts follow. The others take what they need, and are
+left out if that is not there. Sweeps of the two kinds do not share the card: a process gets a slice of its time whether
+its kernels are large or small, so that many small jobs leave a few large ones little of it. Where NVIDIA's
 multi-process service is installed, the runs of a vision sweep go through it, so that small kernels of several processes
 run at once. What is timed (every part that is no sweep) does not; nor do graphs, since a fault of one process of the
 service ends all of them: twelve at once ended with an illegal instruction, which the same runs without it did not.
@@ -30,12 +30,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.vision import plan
+from benchmarks.vision.summary import summary as summary_of_run
 
 
 @dataclass(frozen=True)
 class Part:
-    """A benchmark: its module and options, with {data}, {out} and {seconds} to be filled in, and its seconds."""
+    """A benchmark: what follows `python -m`, with {data}, {out} and {seconds} to be filled in, and its seconds."""
 
     command: str
     seconds: float
@@ -46,33 +46,26 @@ class Part:
     """Of its output, how many of the last are shown."""
 
 
+SWEEP = "--data {data} --stage {stage} --seconds {seconds} --side-by-side"
 PARTS = {
-    "check": Part("vision.gpu_check", 160),
-    "objectives": Part("vision.gpu_check --objectives", 60),
-    "profile": Part("vision.speed --modes compiled --profile", 80, lines=28),
-    "speed": Part("vision.speed --accumulate 4 --loader --objectives --json {out}/speed-resnet18-32.json", 150),
-    "speed-224": Part(
-        "vision.speed --preset imagenet --modes compiled --accumulate 4 --json {out}/speed-resnet50-224.json", 210
-    ),
-    "evaluation": Part("vision.evaluation_cost --device cuda --json {out}/evaluation-cost-cuda.json", 60),
-    "kernels": Part("eigenfunctions.kernel_cost --device cuda --json {out}/kernel-cost-cuda.json", 90),
-    "scale": Part("graphs.scale --seconds 240 --json {out}/graphs-scale.json", 200, lines=40),
-    "costs": Part(
-        "graphs.plan sweep --data {data} --results {out}/graphs --stage cost --side-by-side 1 --seconds 100", 60
-    ),
+    "check": Part("benchmarks.vision.gpu_check", 160),
+    "objectives": Part("benchmarks.vision.gpu_check --objectives", 60),
+    "profile": Part("benchmarks.vision.speed --modes compiled --profile", 80, lines=28),
+    "speed": Part("benchmarks vision run speed-resnet18-32 --again --results {out}/vision", 150),
+    "speed-224": Part("benchmarks vision run speed-resnet50-224 --again --results {out}/vision", 210),
+    "evaluation": Part("benchmarks vision run evaluation-cost-cuda --again --results {out}/vision", 60),
+    "kernels": Part("benchmarks eigenfunctions run kernel-cost-cuda --again --results {out}/eigenfunctions", 90),
+    "scale": Part("benchmarks graphs run graphs-scale --again --results {out}/graphs", 200, lines=40),
+    "costs": Part("benchmarks graphs run --data {data} --stage cost --results {out}/graphs --seconds 100", 60),
     "vision": Part(
-        "vision.retrieval sweep --data {data} --results {out} --codes {out} --stage {stage} --side-by-side 4 "
-        "--seconds {seconds}",
+        f"benchmarks vision run {SWEEP} 4 --results {{out}}/vision -- --default-codes {{out}}/vision",
         60,
         sweeps=True,
         shares=True,
     ),
-    "graphs": Part(
-        "graphs.plan sweep --data {data} --results {out}/graphs --stage {stage} --side-by-side 8 --seconds {seconds}",
-        40,
-        sweeps=True,
-    ),
+    "graphs": Part(f"benchmarks graphs run {SWEEP} 8 --results {{out}}/graphs", 40, sweeps=True),
 }
+"""Parts by name; results of a study go into a folder of its own."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +85,7 @@ class Done:
 
 def run(names: Sequence[str], data: Path, out: Path, seconds: float) -> Iterator[Done]:
     """Run parts one after another; each in turn says how it went."""
-    (out / "graphs").mkdir(parents=True, exist_ok=True)
+    out.mkdir(parents=True, exist_ok=True)
     deadline = time.monotonic() + seconds
     for place, name in enumerate(names):
         part = PARTS[name.partition(":")[0]]
@@ -127,8 +120,7 @@ def words_of(name: str, data: Path, out: Path, seconds: float) -> list[str]:
     """The command of a part; a sweep is told to be done a little before its time is over."""
     kind, _, stage = name.partition(":")
     filled = {"data": data, "out": out, "seconds": f"{max(1.0, seconds - 10):.0f}", "stage": stage or "all"}
-    module, *rest = PARTS[kind].command.split()
-    return [sys.executable, "-m", f"benchmarks.{module}", *(word.format(**filled) for word in rest)]
+    return [sys.executable, "-m", *(word.format(**filled) for word in PARTS[kind].command.split())]
 
 
 def environment() -> dict[str, str]:
@@ -174,15 +166,15 @@ def told(path: Path, lines: int) -> list[str]:
 
 def summary(out: Path, since: float) -> Iterator[str]:
     """One line for each run of the vision study that was written since."""
-    for path in sorted(out.glob("*.json"), key=lambda path: path.stat().st_mtime):
+    for path in sorted(out.glob("vision/*.json"), key=lambda path: path.stat().st_mtime):
         result = json.loads(path.read_text(encoding="utf-8"))
         if path.stat().st_mtime >= since and "job" in result:
             yield line(result)
 
 
 def line(result: dict[str, Any]) -> str:
-    """What a run found, as `vision.plan --summary` says it, with the chosen code alone of all codes."""
-    head, *codes = plan.summary(result).splitlines()
+    """What a run found, as `vision.summary` says it, with the chosen code alone of all codes."""
+    head, *codes = summary_of_run(result).splitlines()
     return "".join([head, *(code for code in codes if f" {result.get('chosen_source')} aligned " in code)])
 
 

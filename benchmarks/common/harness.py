@@ -1,4 +1,4 @@
-"""What every benchmark needs: where results live, and what machine and commit made them."""
+"""Results: the machine and commit that made them, and how they are written."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from benchmarks import ROOT
+from benchmarks.common import jsontext
 
 
 def environment() -> dict[str, Any]:
@@ -55,8 +56,13 @@ def write(path: Path, result: dict[str, Any]) -> None:
     """Write a result whole or not at all, so that a run cut off leaves no half of one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_suffix(".partial")
-    partial.write_text(json.dumps(_rounded(result), indent=1) + "\n", encoding="utf-8")
+    partial.write_text(as_text(result), encoding="utf-8")
     partial.replace(path)
+
+
+def as_text(result: dict[str, Any]) -> str:
+    """A result as it is stored: figures with five digits."""
+    return jsontext.text(_rounded(result)) + "\n"
 
 
 def _rounded(value: Any) -> Any:

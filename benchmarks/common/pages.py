@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from statistics import mean, stdev
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 NOT_RUN = "not run"
 NONE = "–"
@@ -81,3 +85,12 @@ def accuracies(result: dict[str, Any] | None, *names: str) -> list[str]:
     if "collapsed" in result:
         return ["collapsed"] * len(names)
     return [f"{result[name]:.3f}" if name in result else NOT_RUN for name in names]
+
+
+def write_figure(figure: Figure, path: Path) -> None:
+    """Write a small PNG and print its path."""
+    from eigenmap.figures.style import png
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(png(figure, dpi=100))
+    print(path)

@@ -1,11 +1,11 @@
-"""Three choices inside the default estimator, each against its alternative: what the docstrings say is printed here.
+"""Three choices inside the default estimator, each against its alternative.
 
     python -m benchmarks.eigenfunctions.choices                    # run what is missing, print the table
     python -m benchmarks.eigenfunctions.choices --seconds 240      # as much of it as fits
 
 - *probes*: the last layer by Rayleigh-Ritz alone, or fitted at probes around the points too. The 2-D problem of
-  `eigenfunctions.py`, 20 modes, mean overlap with exact Nystroem's functions at the nodes.
-- *cut*: the whole span of the hidden layer, or what held-out nodes leave of it. The block model of `eigenfunctions.py`,
+  `known.py`, 20 modes, mean overlap with exact Nystroem's functions at the nodes.
+- *cut*: the whole span of the hidden layer, or what held-out nodes leave of it. The block model of `known.py`,
   mean alignment with the truth.
 - *offset*: tau of the log-det on blocks of many points. 16,000 points of `kernel_stream.py` in 16 dimensions, 32
   functions, share of the kernel's spectrum captured on 4,096 fresh points.

@@ -1,4 +1,4 @@
-"""What eigenfunctions of a kernel cost: time and memory against the number of points, beside KernelPCA and Nystroem.
+"""Cost of eigenfunctions of a kernel: time and memory by number of points, beside KernelPCA and Nystroem.
 
     python -m benchmarks.eigenfunctions.kernel_cost                        # two CPU cores, up to 1,000,000 points
     python -m benchmarks.eigenfunctions.kernel_cost --device cuda         # streams 100 million points at k = 256
@@ -26,6 +26,7 @@ import numpy as np
 import torch
 
 from benchmarks.common.harness import environment, write
+from benchmarks.common.timing import peak_mb
 from benchmarks.eigenfunctions import RESULTS, kernel_stream
 from benchmarks.eigenfunctions.kernel_stream import DIMENSIONS, LENGTH_SCALE, captured, points
 
@@ -67,7 +68,7 @@ def run(method: str, n: int, k: int, landmarks: int) -> dict[str, Any]:
         "n": n,
         "seconds": seconds,
         "processor_seconds": processor,  # of all cores together; does not depend on how busy the machine is
-        "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        "peak_mb": peak_mb(),
         "captured": captured(codes, fresh),
         "transform_points_per_processor_second": rate(transform, many),
         **extra,

@@ -1,4 +1,4 @@
-"""Eigenfunctions from a stream of points made on the card: points a second, and the share of what its products can do.
+"""Eigenfunctions from a stream of points made on the GPU: points per second, and share of its peak throughput.
 
 Called by `kernel_cost.py --device cuda`. A step draws `blocks` x `block` new points from a seed,
 evaluates the network on all of them and the kernel inside each block, and takes one Adam step on the trace of the
@@ -24,6 +24,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from benchmarks.common.timing import each_seconds, mean_seconds, wait
 from eigenmap.networks import MLP
 from eigenmap.objectives.moments import l2_normalise
 from eigenmap.objectives.ritz import ritz_quotient
@@ -36,7 +37,7 @@ RIDGES = {"bf16": 1e-2, "tf32": 1e-3}
 """Of the Rayleigh quotient in training, above the rounding of its products: with less a run of 100 million points ended
 in nan. The alignment afterwards is in float64 and needs none."""
 DATA_SHEET = {"H200": 989e12, "H100": 989e12, "A100": 312e12}
-"""bf16 operations a second of matrix products without sparsity, as the vendor gives them; those of TF32 are half."""
+"""bf16 operations per second of matrix products without sparsity, as the vendor gives them; those of TF32 are half."""
 WARM_UP, LOOK = 5, 50
 TRANSFORMED = 2**21
 """Points that `transform` is timed on."""
@@ -207,31 +208,24 @@ def nystroem(landmarks: Tensor, k: int) -> Transform:
 
 
 def transform_rate(transform: Transform, z: Tensor, device: str, rows: int = 65536) -> float:
-    """Points a second, the faster of two passes."""
-    seconds = []
+    """Points per second, the faster of two passes."""
+
+    def one_pass() -> None:
+        for part in torch.split(z, rows):
+            transform(part)
+
     with torch.no_grad():
-        for _ in range(2):
-            wait(device)
-            began = time.perf_counter()
-            for part in torch.split(z, rows):
-                transform(part)
-            wait(device)
-            seconds.append(time.perf_counter() - began)
+        seconds = each_seconds(one_pass, device, 2)
     return len(z) / min(seconds)
 
 
 def product_peak(precision: str, device: str, size: int = 8192, seconds: float = 0.5) -> float:
-    """Operations a second of the device's own product of two square matrices in this precision."""
+    """Operations per second of the device's own product of two square matrices in this precision."""
     size = size if device.startswith("cuda") else 512
     a, b = (torch.randn(size, size, device=device, dtype=DTYPES[precision]) for _ in range(2))
     best, until = math.inf, time.perf_counter() + seconds
     while best == math.inf or time.perf_counter() < until:
-        wait(device)
-        began = time.perf_counter()
-        for _ in range(10):
-            torch.mm(a, b)
-        wait(device)
-        best = min(best, (time.perf_counter() - began) / 10)
+        best = min(best, mean_seconds(lambda step: torch.mm(a, b), device, 10, warmup=0))
     return 2 * size**3 / best
 
 
@@ -302,9 +296,3 @@ def _say(row: dict[str, Any]) -> None:
         f"card's own {row['product_peak'] / 1e12:.4g}; captured {row['captured']:.4f}",
         flush=True,
     )
-
-
-def wait(device: str) -> None:
-    """Until the device has done all it was told."""
-    if device.startswith("cuda"):
-        torch.cuda.synchronize()

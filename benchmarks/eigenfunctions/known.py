@@ -3,7 +3,6 @@
     python -m benchmarks.eigenfunctions.known                          # run what is missing, print the table
     python -m benchmarks.eigenfunctions.known --seconds 240            # as much of it as fits
     python -m benchmarks.eigenfunctions.known --problems rbf-2d --methods default nystroem --again
-    python -m benchmarks.eigenfunctions.tables                            # docs/eigenfunctions.md
 
 Protocol. Every method gets the same n points and the kernel between them. Networks have the same shape, the same number
 of full-batch Adam steps in float64 and the same grid of rates; the rate is the one whose features have the largest
@@ -18,10 +17,10 @@ beyond what it started with. Results are one file per problem; a run that is the
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import math
 import multiprocessing
-import resource
 import time
 from dataclasses import asdict
 from multiprocessing.connection import Connection
@@ -31,6 +30,7 @@ from typing import Any
 import torch
 
 from benchmarks.common import harness
+from benchmarks.common.timing import peak_mb
 from benchmarks.eigenfunctions import RESULTS
 from benchmarks.eigenfunctions.methods import METHODS, Fit, Method, Settings
 from benchmarks.eigenfunctions.problems import PROBLEMS, Problem
@@ -42,14 +42,14 @@ Run = dict[str, Any]
 def measure(problem: Problem, method: Method, seed: int, rate: float, settings: Settings) -> Run:
     """Fit a method once and judge it."""
     sample = problem.sample(settings.n, seed)
-    began, memory = time.process_time(), _peak_mb()
+    began, memory = time.process_time(), peak_mb()
     try:
         fit = method.fit(problem, sample, seed, rate, settings)
     except torch.linalg.LinAlgError as error:  # GrEASE inverts a triangle that a collapsed network makes singular
         return {"failed": str(error)}
     psi = fit.functions(sample.x)
     rotation, mu = (None, None) if fit.aligned else aligned(psi, sample.gram, problem.n_components)
-    cost = {"seconds": time.process_time() - began, "peak_mb": _peak_mb() - memory}
+    cost = {"seconds": time.process_time() - began, "peak_mb": peak_mb() - memory}
     nodes = fit.functions(problem.truth.nodes)
     own = Found(nodes, rayleigh(psi, sample.gram) if fit.mu is None else fit.mu)
     if rotation is None or mu is None:
@@ -67,10 +67,6 @@ def _judge(found: Found, fit: Fit, problem: Problem) -> Run:
     # Centring may leave fewer positive modes than were asked for; those beyond them are anything.
     k = min(problem.n_components, int((truth.mu > 1e-9 * truth.mu[0]).sum()))
     return scores(Found(found.psi[:, :k], found.mu[:k]), truth, k)
-
-
-def _peak_mb() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def apart(problem: Problem, method: Method, seed: int, rate: float, settings: Settings) -> Run:
@@ -158,6 +154,8 @@ def run_missing(
 
 def warm_up() -> None:
     """Load here what every run needs, so that it is not counted as the memory of the first."""
+    if importlib.util.find_spec("grease") is not None:
+        importlib.import_module("grease")
     problem, settings = PROBLEMS["rbf-1d-1"], Settings(n=8, steps=1)
     METHODS["trace"].fit(problem, problem.sample(8, seed=0), 0, 0.01, settings)
 

@@ -1,9 +1,9 @@
-"""One shared trunk or k separate networks? The two layouts of the papers, on the intervals of the main table.
+"""Layouts of the network: one shared trunk, or k separate networks, on the intervals of the main table.
 
     python -m benchmarks.eigenfunctions.layouts                    # run what is missing, print the table
     python -m benchmarks.eigenfunctions.layouts --seconds 240      # as much of it as fits
 
-Everything else is as in `eigenfunctions.py`, at one rate and with one seed. Separate networks come twice: each as wide
+Everything else is as in `known.py`, at one rate and with one seed. Separate networks come twice: each as wide
 as the shared trunk (k times the work), and each so narrow that all together have about as many weights.
 """
 
@@ -29,6 +29,9 @@ FILE = "eigen-layouts.json"
 OBJECTIVES = ("alpha-10", "ratio", "trace")
 SETTINGS = Settings(rates=(0.01,), seeds=(0,))
 SHARED, WIDE, NARROW = "one trunk", "separate, as wide", "separate, as many weights"
+INTERVALS, LAYOUTS = ("rbf-1d-1", "rbf-1d-0.3"), (SHARED, NARROW, WIDE)
+COUNT = len(INTERVALS) * len(OBJECTIVES) * len(LAYOUTS)
+"""Runs in all."""
 
 
 @dataclass(frozen=True)
@@ -49,9 +52,9 @@ def run_missing(path: Path, until: float) -> list[dict[str, Any]]:
     """Run what is not there yet, until that time; return all there is."""
     runs: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))["runs"] if path.exists() else []
     done = {(run["problem"], run["method"], run["layout"]) for run in runs}
-    for problem in (PROBLEMS["rbf-1d-1"], PROBLEMS["rbf-1d-0.3"]):
+    for problem in (PROBLEMS[name] for name in INTERVALS):
         for name in OBJECTIVES:
-            for layout in (Layout(each, problem) for each in (SHARED, NARROW, WIDE)):
+            for layout in (Layout(each, problem) for each in LAYOUTS):
                 if (problem.name, name, layout.name) in done or time.monotonic() > until:
                     continue
                 method = METHODS[name]

@@ -1,4 +1,4 @@
-"""The methods of the eigenfunction benchmark: all that is given is a sample of points and the kernel between them."""
+"""Methods of the eigenfunction study; each is given a sample of points and the kernel between them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does perturbing the kernel help to find functions with small eigenvalues? The question the paper leaves open.
+"""Perturbed kernels: their small eigenvalues lifted or removed, a question that the paper leaves open.
 
     python -m benchmarks.eigenfunctions.perturbation                    # run what is missing, print the table
     python -m benchmarks.eigenfunctions.perturbation --seconds 240      # as much of it as fits

@@ -1,4 +1,4 @@
-"""Kernels whose eigenfunctions are known: what `eigenfunctions.py` holds every method against.
+"""Kernels whose eigenfunctions are known: the truth that every method is compared with.
 
 A problem is a kernel kappa, a measure p to draw points from, and the leading eigenpairs of
 

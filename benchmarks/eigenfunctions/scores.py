@@ -1,4 +1,4 @@
-"""How good a set of functions is as the leading eigenfunctions of a kernel, feature by feature."""
+"""Scores of functions as the leading eigenfunctions of a kernel, feature by feature."""
 
 from __future__ import annotations
 

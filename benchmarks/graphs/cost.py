@@ -1,12 +1,11 @@
-"""What it costs to classify nodes: ours from features alone, GCN from the graph, on the same device in the same run.
+"""Cost of classifying nodes: ours from features alone, GCN from the graph, on the same device in the same run.
 
-Three figures a method: all test nodes at once, a node's share of that, and one node by itself (the median of many).
+Three figures per method: all test nodes at once, a node's share of that, and one node by itself (the median of many).
 """
 
 from __future__ import annotations
 
 import statistics
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.common import harness
+from benchmarks.common.timing import median_seconds
 from benchmarks.graphs.jobs import BASE, DENSE, FURTHER, SETS
 from benchmarks.graphs.rivals import gcn
 from benchmarks.graphs.rivals.features import rows, widths
@@ -90,18 +90,6 @@ def costs(task: Task, device: str, sizes: Sequence[int]) -> list[dict[str, Any]]
                 }
             )
     return made
-
-
-def median_seconds(work: Callable[[], object], device: str, times: int) -> float:
-    """The median of several calls, after one that warms up where there are several."""
-    taken = []
-    for _ in range(times + (times > 1)):
-        began = time.perf_counter()
-        work()
-        if device == "cuda":
-            torch.cuda.synchronize()
-        taken.append(time.perf_counter() - began)
-    return statistics.median(taken[1:] if times > 1 else taken)
 
 
 def summary(result: dict[str, Any]) -> str:

@@ -1,7 +1,6 @@
-"""Which defaults suit graphs: variants of the recipe, by the validation accuracy of a logistic probe.
+"""Defaults for graphs: variants of the recipe, by the validation accuracy of a logistic probe.
 
-    python -m benchmarks.graphs.defaults run [--study recipe | width] --data FOLDER [--sets ...] [--seconds 400]
-    python -m benchmarks.graphs.defaults table [--study recipe | width]
+    python -m benchmarks.graphs.defaults [--study recipe | width] --data FOLDER [--sets ...] [--seconds 400]
 
 In the study of the recipe each variant adds one change to the one before it; in that of the width only the width
 changes. Nodes are split 10 / 10 / 80; the probe of the encoder's output is fitted with all training labels and judged
@@ -60,10 +59,6 @@ class Study:
     steps: Mapping[str, int]
     seeds: tuple[int, ...]
 
-    @property
-    def path(self) -> Path:
-        return RESULTS / self.file
-
 
 STUDIES = {
     "recipe": Study("graph-defaults.json", VARIANTS, STEPS, (0, 1)),
@@ -94,7 +89,8 @@ def missing(study: Study, rows: list[dict[str, Any]], sets: list[str]) -> Iterat
 def run(given: argparse.Namespace) -> None:
     study = STUDIES[given.study]
     protocol = {"steps": dict(study.steps), "split": "10 / 10 / 80", "probe": "logistic, all training labels"}
-    rows = harness.stored_rows(study.path, protocol)
+    path = given.folder / study.file
+    rows = harness.stored_rows(path, protocol)
     began = time.monotonic()
     for seed, data, variant in missing(study, rows, given.sets or list(study.steps)):
         if time.monotonic() - began > given.seconds:
@@ -108,12 +104,12 @@ def run(given: argparse.Namespace) -> None:
         rows.append(row)
         print(data, variant, seed, f"{row['validation']:.3f}", flush=True)
         about = {"benchmark": "graph defaults", "protocol": protocol, **harness.environment()}
-        harness.write(study.path, about | {"rows": rows})
+        harness.write(path, about | {"rows": rows})
 
 
-def show(study: Study) -> str:
+def show(study: Study, folder: Path = RESULTS) -> str:
     """What was found, as Markdown: percent, the mean over seeds."""
-    rows = json.loads(study.path.read_text(encoding="utf-8"))["rows"]
+    rows = json.loads((folder / study.file).read_text(encoding="utf-8"))["rows"]
     sets = [data for data in SETS if any(row["data"] == data for row in rows)]
 
     def cell(variant: str, data: str) -> str:
@@ -126,18 +122,12 @@ def show(study: Study) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    verbs = parser.add_subparsers(dest="verb", required=True)
-    one = verbs.add_parser("run")
-    one.add_argument("--data", type=Path, required=True, help="folder with <set>.npz")
-    one.add_argument("--sets", nargs="+", choices=SETS, help="not all of the study's")
-    one.add_argument("--seconds", type=float, default=400, help="begin no further run after so long")
-    for verb in (one, verbs.add_parser("table")):
-        verb.add_argument("--study", choices=STUDIES, default="recipe")
-    given = parser.parse_args()
-    if given.verb == "table":
-        print(show(STUDIES[given.study]))
-    else:
-        run(given)
+    parser.add_argument("--data", type=Path, required=True, help="folder with <set>.npz")
+    parser.add_argument("--study", choices=STUDIES, default="recipe")
+    parser.add_argument("--sets", nargs="+", choices=SETS, help="not all of the study's")
+    parser.add_argument("--seconds", type=float, default=400, help="begin no further run after so long")
+    parser.add_argument("--folder", type=Path, default=RESULTS, help="where results are kept")
+    run(parser.parse_args())
 
 
 if __name__ == "__main__":

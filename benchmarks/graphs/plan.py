@@ -1,9 +1,4 @@
-"""Which runs of the study of node codes are missing, highest value first, with the seconds each is likely to take.
-
-    python -m benchmarks.graphs.plan list                 # what is missing
-    python -m benchmarks.graphs.plan summary              # what the finished runs found, on validation labels
-    python -m benchmarks.graphs.plan sweep --data FOLDER --seconds 560 --side-by-side 8
-    python -m benchmarks.graphs.plan sweep --data FOLDER --seconds 280 --side-by-side 1 --device cpu
+"""The plan of the study of node codes: its stages, highest value first, and the seconds that runs take.
 
 Stages, in the order in which they are worth running:
 
@@ -19,25 +14,19 @@ Stages, in the order in which they are worth running:
 | others    | the forms that are not ours, seed 0, whole graph |
 | seeds     | ours, the rivals and the unseen runs with seeds 1 and 2 |
 
-A run is finished if its file is in `--results` (benchmarks/graphs/results). What needs a choice waits until the
-screening for it is complete on that set. Costs are times, so they are measured one job at a time (`--side-by-side 1`).
+A run is finished if its file is in `results/` or in a further folder. What needs a choice waits until the screening for
+it is complete on that set. Costs are times, so they are measured one job at a time.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
-import os
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import product
 from pathlib import Path
-from typing import Any
 
-from benchmarks.graphs import RESULTS, quality
-from benchmarks.graphs import cost as graph_cost
+from benchmarks.common.plan import Stored, planned
+from benchmarks.graphs import RESULTS
 from benchmarks.graphs.jobs import (
     CANDIDATES,
     COST,
@@ -85,15 +74,15 @@ def seconds(job: Job, device: str = "cuda") -> float:
     return START + work * (ON_A_CPU if device == "cpu" else 1.0)
 
 
-class Finished:
-    """The runs that have a result."""
+class Finished(Stored):
+    """The runs that have a result, in the repository unless folders are given."""
 
     def __init__(self, *folders: Path) -> None:
-        paths = {path.stem: path for folder in (folders or (RESULTS,)) for path in folder.glob("*.json")}
-        self.results = {name: json.loads(path.read_text(encoding="utf-8")) for name, path in paths.items()}
+        super().__init__(*(folders or (RESULTS,)))
+        self.results = {name: json.loads(path.read_text(encoding="utf-8")) for name, path in self.paths.items()}
 
     def __contains__(self, job: Job) -> bool:
-        return job.name in self.results
+        return self.has(job.name)
 
     def validation(self, job: Job) -> float | None:
         """What a screened job is worth: the mean of the linear probe and the better MLP head; None if it is missing."""
@@ -200,98 +189,17 @@ STAGES: Mapping[str, Callable[[Finished], Iterator[Job]]] = {
 }
 
 
-def missing(finished: Finished, stage: str = "all", only: str | None = None) -> list[Job]:
+def missing(finished: Finished, stage: str = "all") -> list[Job]:
     """Jobs without a result, in the order in which they should run; ours waits until a set's relation is settled."""
-    planned = [job for name, jobs in STAGES.items() if stage in ("all", name) for job in jobs(finished)]
-    unsettled = {job.data for job in relations(finished) if job not in finished}
-    return [
-        job
-        for job in dict.fromkeys(planned)
-        if job not in finished
-        and only in (None, job.data)
-        and (job.screening or not job.ours or job.data not in unsettled)
-    ]
+    settled = settled_sets(finished)
+    return [job for job in planned(STAGES, finished, stage) if job not in finished and can_begin(job, settled)]
 
 
-def sweep(given: argparse.Namespace) -> None:
-    """Run missing jobs, several side by side, as long as they are likely to finish in time."""
-    deadline = time.monotonic() + given.seconds
-    running: dict[Job, subprocess.Popen[bytes]] = {}
-    started: set[Job] = set()
-    threads = max(1, (os.cpu_count() or 1) // given.side_by_side)
-    environment = {"OMP_NUM_THREADS": str(threads)} | os.environ
-    given.results.mkdir(parents=True, exist_ok=True)
-    while True:
-        for job in [job for job, process in running.items() if process.poll() is not None]:
-            print("done " if running.pop(job).returncode == 0 else "FAILED", job.name, flush=True)
-        left = deadline - time.monotonic()
-        for job in missing(Finished(given.results), given.stage, given.only):
-            if len(running) >= given.side_by_side:
-                break
-            absent = not (given.data / f"{job.data}.npz").is_file()
-            disturbed = job.method == COST and given.side_by_side > 1
-            if job in started or absent or disturbed or seconds(job, given.device) > left:
-                continue
-            started.add(job)
-            with (given.results / f"{job.name}.log").open("wb") as log:
-                running[job] = subprocess.Popen(command(given, job), stdout=log, stderr=log, env=environment)
-            print("start", job.name, flush=True)
-        if not running:
-            return
-        if left < 0:
-            for process in running.values():
-                process.kill()
-                process.wait()
-            print("out of time:", ", ".join(job.name for job in running), flush=True)
-            return
-        time.sleep(0.5)
+def settled_sets(finished: Finished) -> set[str]:
+    """Sets on which every relation was screened."""
+    return set(SETS) - {job.data for job in relations(finished) if job not in finished}
 
 
-def command(given: argparse.Namespace, job: Job) -> list[str]:
-    """The command that runs one job of a sweep."""
-    values = {"set": job.data, "data": given.data, "results": given.results, "device": given.device}
-    if job.method != COST:
-        values |= {"method": job.method, "setting": job.setting, "seed": job.seed, "splits": given.splits}
-        values |= {"relation": job.relation}
-    words = [word for name, value in values.items() for word in (f"--{name}", str(value))]
-    words += ["--screen"] if job.screening else []
-    return [sys.executable, "-m", quality.__name__, COST if job.method == COST else "run", *words]
-
-
-def show(result: dict[str, Any]) -> str:
-    return graph_cost.summary(result) if "timings" in result else quality.summary(result)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("verb", choices=("list", "summary", "sweep"))
-    parser.add_argument("--results", type=Path, default=RESULTS, help="where results are and go")
-    parser.add_argument("--stage", choices=("all", *STAGES), default="all")
-    parser.add_argument("--only", choices=SETS, help="one data set")
-    parser.add_argument("--data", type=Path, help="folder with <set>.npz (sweep)")
-    parser.add_argument("--seconds", type=float, help="how long the sweep may take")
-    parser.add_argument("--side-by-side", type=int, default=8)
-    parser.add_argument("--splits", type=int, default=2)
-    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
-    given = parser.parse_args()
-    if given.verb == "sweep":
-        if given.data is None or given.seconds is None:
-            parser.error("a sweep needs --data and --seconds")
-        sweep(given)
-        return
-    finished = Finished(given.results)
-    if given.verb == "summary":
-        for name in sorted(finished.results):
-            print(show(finished.results[name]))
-        return
-    total = 0.0
-    for stage in STAGES if given.stage == "all" else (given.stage,):
-        for job in missing(finished, stage, given.only):
-            needed = seconds(job, given.device) / (given.side_by_side if given.device == "cuda" else 1)
-            total += needed
-            print(f"{needed:6.0f} s  {stage:9}  {job.name}")
-    print(f"{total:6.0f} s of the machine in all")
-
-
-if __name__ == "__main__":
-    main()
+def can_begin(job: Job, settled: Collection[str]) -> bool:
+    """Whether it needs no choice, or the choice of its set is made."""
+    return job.screening or not job.ours or job.data in settled

@@ -1,8 +1,7 @@
-"""Train one job of the study of node codes, measure what it is worth, write one JSON file.
+"""One run of the study of node codes: train a job, measure it, write one JSON file.
 
     python -m benchmarks.graphs.quality run --data FOLDER --set planetoid_cora --method gcn --setting unseen --seed 0
     python -m benchmarks.graphs.quality cost --data FOLDER --set planetoid_cora
-    python -m benchmarks.graphs.plan sweep --data FOLDER --seconds 560 --side-by-side 8
 
 FOLDER holds <set>.npz files in the format of docs/graphs.md. Nodes are split 10 / 10 / 80 for training, validation and
 test; 1, 10 or 100 % of the training labels are used, stratified, at least one of each class. Every choice (settings of

@@ -1,4 +1,4 @@
-"""Millions of nodes: how long the edge sampler and the paper's node blocks take, and what an embedding costs.
+"""Millions of nodes: time of the edge sampler and of the paper's node blocks, and the cost of an embedding.
 
     python -m benchmarks.graphs.scale --seconds 420 --json FILE          # one GPU, a graph as large as OGBN-Products
     python -m benchmarks.graphs.scale --scale 0.005 --seconds 60         # a small one, also without a GPU
@@ -21,7 +21,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,21 +30,21 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from benchmarks.common import harness
-from benchmarks.graphs.scale_cost import Clock, cost_lines, test_cost
+from benchmarks.common.learners import Stepping, stepping
+from benchmarks.common.timing import Clock, mean_seconds
+from benchmarks.graphs.scale_cost import cost_lines, test_cost
 from benchmarks.graphs.scale_rivals import fit_gcn, fit_mlp
-from benchmarks.graphs.synthetic import CLASSES, FEATURES, Data, Shape, generate
-from eigenmap.networks import Network, NodeFeatures, NodeNetwork, ResidualMLP
-from eigenmap.objectives import build
-from eigenmap.recipes.graph import PAPER_BLOCK_ALPHA
-from eigenmap.relations import GraphPairs, NodeBlocks
-from eigenmap.training import TrainingConfig, start
-from eigenmap.training.config import Optimizer
-from eigenmap.training.loop import Learner, Relation
+from benchmarks.graphs.synthetic import CLASSES, Data, Shape, generate
+from eigenmap.fitting.graph import GraphTask
+from eigenmap.fitting.options import RunOptions
+from eigenmap.recipes.graph import PAPER_BLOCK_ALPHA, GraphRecipe
 
 SHARES = {"rivals": 0.16, "edges": 0.15, "node blocks, paper": 0.25, "node blocks, ours": 0.1}
 """Of the seconds; the rest is for making graphs, ten times the edges and test cost."""
 PROBED = 50_000
 """Nodes the probe is judged on."""
+STEPS, WARM_UP = 1_000_000, 50
+"""More steps than the time allows, at a constant rate after the first few."""
 
 
 @dataclass(frozen=True)
@@ -57,46 +57,35 @@ class Setting:
     block: int = 16_384
 
 
-@dataclass(frozen=True)
-class Contestant:
-    """A sampler with its objective and optimizer."""
-
-    sampler: str
-    objective: nn.Module
-    optimizer: Optimizer
-    lr: float
-    weight_decay: float
-    warmup: int
-
-    def relation(self, data: Data, setting: Setting) -> Relation:
-        if self.sampler == "edges":
-            return GraphPairs(data.walk, setting.edges, teleport=0.02)
-        return NodeBlocks(data.walk, setting.block)
-
-
-def contestants() -> dict[str, Contestant]:
-    paper = build("neuralef-unordered", alpha=PAPER_BLOCK_ALPHA, scale=20.0)
+def contestants(setting: Setting) -> dict[str, GraphRecipe]:
+    """Samplers with their objectives and optimizers, for the same network."""
+    ours = GraphRecipe(
+        width=setting.width,
+        blocks=5,
+        feature_dropout=0.0,
+        n_components=setting.n_components,
+        batch_size=setting.edges,
+        warmup=WARM_UP / STEPS,
+        final_lr_fraction=1.0,
+        clip_norm=0.0,
+        held_out=0.0,
+        steps=STEPS,
+    )
+    blocks = replace(ours, sampler="node-blocks", teleport=0.0, batch_size=setting.block)
+    published = {"alpha": PAPER_BLOCK_ALPHA, "scale": 20.0}
+    paper = replace(blocks, objective="neuralef-unordered", objective_options=published)
     return {
-        "edges": Contestant("edges", build("scl"), "adamw", 2e-3, 1e-2, 50),
-        "node blocks, paper": Contestant("node blocks", paper, "lars", 0.3, 0.0, 0),
-        "node blocks, ours": Contestant("node blocks", build("scl"), "adamw", 2e-3, 1e-2, 50),
+        "edges": ours,
+        "node blocks, paper": replace(paper, optimizer="lars", lr=0.3, weight_decay=0.0, warmup=0.0),
+        "node blocks, ours": blocks,
     }
 
 
-def learner_of(contestant: Contestant, data: Data, setting: Setting) -> tuple[Learner, NodeNetwork]:
-    torch.manual_seed(0)
-    network = Network(ResidualMLP(FEATURES, setting.width), setting.n_components)
-    nodes = NodeNetwork(network, NodeFeatures(data.x))
-    config = TrainingConfig(
-        steps=1_000_000,
-        optimizer=contestant.optimizer,
-        lr=contestant.lr,
-        weight_decay=contestant.weight_decay,
-        warmup_steps=contestant.warmup,
-        final_lr_fraction=1.0,
-        accelerator="cuda" if data.x.is_cuda else "cpu",
-    )
-    return Learner(start(config), nodes, contestant.objective, config), nodes
+def training_of(recipe: GraphRecipe, data: Data) -> Stepping:
+    """The pipeline's problem of a recipe on the graph, to be trained step by step; features keep their scale."""
+    about = {"nodes": len(data.y), "edges": data.walk.n_entries // 2}
+    task = GraphTask(recipe, data.walk, data.x, words=True, about=about, digest="")
+    return stepping(task, RunOptions(device="cuda" if data.x.is_cuda else "cpu"))
 
 
 def points() -> Iterator[int]:
@@ -107,11 +96,11 @@ def points() -> Iterator[int]:
         step *= 1.5
 
 
-def race(contestant: Contestant, data: Data, setting: Setting, seconds: float) -> dict[str, Any]:
+def race(recipe: GraphRecipe, data: Data, seconds: float) -> dict[str, Any]:
     """Train for so many seconds (probes not counted), and say how accurate the probe was on the way."""
     clock = Clock(data.x.device)
-    learner, nodes = learner_of(contestant, data, setting)
-    relation = contestant.relation(data, setting)
+    made = training_of(recipe, data)
+    relation, nodes = made.problem.relation, made.problem.network
     untrained = probe(nodes, data)
     step, evaluations, spent = 0, 0, 0.0
     curve: list[dict[str, float]] = []
@@ -119,12 +108,12 @@ def race(contestant: Contestant, data: Data, setting: Setting, seconds: float) -
         lap = Clock(data.x.device)
         while step < point and (step % 10 or spent + lap.seconds() < seconds):
             batch = relation.batch(step)
-            learner.step(step, batch)
+            made.learner.step(step, batch)
             evaluations += len(batch.x) + len(batch.x_plus)
             step += 1
         spent += lap.seconds()
         accuracy = probe(nodes, data)
-        drawn = 2 * step * (setting.edges if contestant.sampler == "edges" else setting.block)
+        drawn = 2 * step * recipe.batch_size
         curve.append(
             {"steps": step, "evaluations": evaluations, "rows_drawn": drawn, "seconds": spent, "accuracy": accuracy}
         )
@@ -142,7 +131,7 @@ def race(contestant: Contestant, data: Data, setting: Setting, seconds: float) -
 
 
 @torch.no_grad()
-def probe(nodes: NodeNetwork, data: Data) -> float:
+def probe(nodes: nn.Module, data: Data) -> float:
     """Accuracy of a linear discriminant on the encoder's output: fitted on training nodes, judged on test nodes."""
     nodes.eval()
     classify = discriminant(outputs(nodes, data.train[: 4 * PROBED]), data.y[data.train[: 4 * PROBED]])
@@ -153,7 +142,7 @@ def probe(nodes: NodeNetwork, data: Data) -> float:
 
 
 @torch.no_grad()
-def outputs(nodes: NodeNetwork, chosen: Tensor) -> Tensor:
+def outputs(nodes: nn.Module, chosen: Tensor) -> Tensor:
     return torch.cat([nodes(part)[0] for part in chosen.split(65_536)])
 
 
@@ -180,17 +169,11 @@ def to_accuracy(runs: dict[str, Any], target: float) -> dict[str, Any]:
 
 def edge_cost(data: Data, setting: Setting, repeat: int) -> dict[str, float]:
     """Seconds an edge: of a whole training step, and of drawing it."""
-    contestant = contestants()["edges"]
-    learner, _ = learner_of(contestant, data, setting)
-    relation = contestant.relation(data, setting)
+    made = training_of(contestants(setting)["edges"], data)
+    learner, relation = made.learner, made.problem.relation
 
     def seconds(work: Callable[[int], object]) -> float:
-        for step in range(3):
-            work(step)
-        clock = Clock(data.x.device)
-        for step in range(3, 3 + repeat):
-            work(step)
-        return clock.seconds() / repeat / setting.edges
+        return mean_seconds(work, data.x.device, repeat, warmup=3) / setting.edges
 
     return {
         "step_seconds_an_edge": seconds(lambda step: learner.step(step, relation.batch(step))),
@@ -262,7 +245,7 @@ def _one_graph(parts: Parts, data: Data, setting: Setting) -> None:
     budget = {name: share * arguments.seconds for name, share in SHARES.items()}
     parts.run("MLP", lambda: _mlp(result, data, budget["rivals"] / 2))
     parts.run("GCN and test cost", lambda: _gcn(result, data, setting, budget["rivals"] / 2))
-    for name in contestants():
+    for name in contestants(setting):
         parts.run(name, lambda name=name: _race(result, name, data, setting, budget[name]))
     parts.run("target", lambda: _target(result, arguments.target))
     parts.run("edges, 1x", lambda: _edge_cost(result, "1x", data, setting, arguments.repeat))
@@ -292,7 +275,7 @@ def _gcn(result: dict[str, Any], data: Data, setting: Setting, seconds: float) -
 
 
 def _race(result: dict[str, Any], name: str, data: Data, setting: Setting, seconds: float) -> None:
-    made = race(contestants()[name], data, setting, seconds)
+    made = race(contestants(setting)[name], data, seconds)
     result.setdefault("runs", {})[name] = made
     _print_run(name, made)
 
@@ -350,7 +333,7 @@ def main() -> None:
     parser.add_argument("--target", type=float, help="probe accuracy to reach; by default what the paper's blocks do")
     parser.add_argument("--width", type=int, default=Setting.width)
     parser.add_argument("--components", type=int, default=Setting.n_components)
-    parser.add_argument("--edges", type=int, default=Setting.edges, help="edges a step")
+    parser.add_argument("--edges", type=int, default=Setting.edges, help="edges per step")
     parser.add_argument("--block", type=int, default=Setting.block, help="nodes on a side of a block")
     parser.add_argument("--repeat", type=int, default=30)
     parser.add_argument("--seed", type=int, default=0)

@@ -1,43 +1,21 @@
-"""What it costs to classify nodes of a large graph: from features alone, and by a GCN, on one card in one run."""
+"""Cost of classifying nodes of a large graph: from features alone, and by a GCN, on one GPU in one run."""
 
 from __future__ import annotations
 
 import copy
-import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from benchmarks.common.timing import mean_seconds
 from benchmarks.graphs.scale_rivals import GCN
 from benchmarks.graphs.synthetic import CLASSES, FEATURES, Data
 from eigenmap.networks import ResidualMLP
 from eigenmap.recipes.graph import GRAPH, WIDE
 
 ROWS = ("ours", "ours, the library's default", "GCN, full batch", "GCN, 10 + 10 neighbours")
-
-
-class Clock:
-    """Seconds and peak memory of a piece of work; waits for the device."""
-
-    def __init__(self, device: torch.device) -> None:
-        self.device = device
-        self._wait()
-        if device.type == "cuda":
-            torch.cuda.reset_peak_memory_stats()
-        self.began = time.perf_counter()
-
-    def _wait(self) -> None:
-        if self.device.type == "cuda":
-            torch.cuda.synchronize()
-
-    def seconds(self) -> float:
-        self._wait()
-        return time.perf_counter() - self.began
-
-    def peak_gb(self) -> float | None:
-        return torch.cuda.max_memory_allocated() / 1e9 if self.device.type == "cuda" else None
 
 
 @torch.no_grad()
@@ -62,11 +40,7 @@ def test_cost(data: Data, width: int, gcn: GCN, S: Tensor, repeat: int = 20) -> 
             gcn.sampled(data.x, data.walk, part)
 
     def seconds(work: Callable[[], object], times: int) -> float:
-        work()
-        clock = Clock(device)
-        for _ in range(times):
-            work()
-        return clock.seconds() / times
+        return mean_seconds(lambda _: work(), device, times)
 
     one = test[:1]
     found: dict[str, Any] = {"test_nodes": len(test)}
@@ -98,12 +72,7 @@ def _classifier(encoder: ResidualMLP) -> nn.Module:
 
 
 def _host_seconds(work: Callable[[], object], times: int) -> float:
-    for _ in range(3):
-        work()
-    began = time.perf_counter()
-    for _ in range(times):
-        work()
-    return (time.perf_counter() - began) / times
+    return mean_seconds(lambda _: work(), "cpu", times, warmup=3)
 
 
 def cost_lines(costs: Mapping[str, Any]) -> str:

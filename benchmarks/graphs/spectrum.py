@@ -1,7 +1,6 @@
-"""Are the eigenvalues right? Learned spectra of real graphs against a sparse eigensolver, and two ways to sample them.
+"""Learned spectra of real graphs against a sparse eigensolver, and two ways to sample them.
 
     python -m benchmarks.graphs.spectrum spectrum FILE.npz [FILE.npz ...] [--indefinite] [--steps 1000]
-    python -m benchmarks.graphs.spectrum table          # what was found, as Markdown
 
 On the largest connected component of each graph (and, with `--indefinite`, on a random bipartite ring, whose spectrum
 is symmetric about zero), with one-hot features, for which the network is a table of free values: train, collect the
@@ -12,7 +11,7 @@ low degree more often, with smaller weights; every expectation stays that of the
 - Relative error of 1 - mu_j for j = 2 ... 32 against ARPACK; mu_1 = 1 is the constant. Goal: below 10 %.
 - Largest principal angle between the learned and the true space, cut at the largest gap between mu_9 and mu_33.
 - Edge sampler against node blocks of the paper's share of the nodes (16,384 of 2,449,029), for the same functions (the
-  true phi_2 ... phi_33) at the same number of network evaluations a draw: relative bias and standard deviation of the
+  true phi_2 ... phi_33) at the same number of network evaluations per draw: relative bias and standard deviation of the
   diagonal of R, over many draws. A block's evaluations are counted twice: all of its rows, and only those that have an
   edge in it, which is enough if rows are dropped before the network sees them.
 """
@@ -35,10 +34,13 @@ from scipy.sparse.linalg import eigsh
 from torch import Tensor, nn
 
 from benchmarks.common import harness
+from benchmarks.common.pages import table
 from benchmarks.graphs import RESULTS
 from eigenmap import load_graph
 from eigenmap.data import Adjacency, build_adjacency
+from eigenmap.fitting.options import RunOptions
 from eigenmap.objectives import build
+from eigenmap.recipes.graph import GraphRecipe
 from eigenmap.relations import Batch, GraphPairs, NodeBlocks
 from eigenmap.relations.graph import Start
 from eigenmap.training import TrainingConfig, start, train
@@ -110,9 +112,8 @@ def bipartite_ring(side: int = 1000, degree: int = 10, width: float = 0.05, seed
 
 def learn_edges(truth: Truth, steps: int, batch_size: int, lr: float, start_of_walks: Start) -> tuple[Array, float]:
     """The values psi of every node after training on sampled edges, and the seconds it took."""
-    network = Table(truth.walk.n_nodes, COMPONENTS, std=0.1)
-    config = _config(steps, lr=lr, weight_decay=0.0, warmup_steps=steps // 20)
-    fabric = start(config)
+    config = _config(steps, lr=lr, warmup=0.05)
+    network, fabric = Table(truth.walk.n_nodes, COMPONENTS, std=0.1), start(config)
     pairs = GraphPairs(truth.walk.to(fabric.device), batch_size, start=start_of_walks)
     began = time.perf_counter()
     train(network, pairs, build("ritz-trace", ridge=1e-3), config, fabric=fabric)
@@ -132,9 +133,8 @@ class Whole:
 def learn_whole(truth: Truth, steps: int) -> tuple[Array, float]:
     """The same from exact moments. Eigenvectors of D^-1/2 W D^-1/2 are eigenfunctions of the walk times sqrt(pi)."""
     nodes = truth.walk.n_nodes
-    network = Table(nodes, COMPONENTS, std=nodes**-0.5)
-    config = _config(steps, optimizer="sgd", lr=0.5, weight_decay=0.0, final_lr_fraction=1.0)
-    fabric = start(config)
+    config = _config(steps, optimizer="sgd", lr=0.5, warmup=0.0, final_lr_fraction=1.0)
+    network, fabric = Table(nodes, COMPONENTS, std=nodes**-0.5), start(config)
     whole = Whole(truth.walk.to(fabric.device))
     began = time.perf_counter()
     train(network, whole, build("ritz-trace", ridge=1e-5, centre=False), config, fabric=fabric)
@@ -142,8 +142,9 @@ def learn_whole(truth: Truth, steps: int) -> tuple[Array, float]:
 
 
 def _config(steps: int, **settings: Any) -> TrainingConfig:
+    """Settings of a graph's recipe for a table of free values, which nothing pulls towards zero; seeds the table."""
     torch.manual_seed(0)
-    return TrainingConfig(steps=steps, log_every=steps, check_every=steps, checkpoint_every=steps, **settings)
+    return RunOptions(seed=0).config(GraphRecipe(weight_decay=0.0, clip_norm=None, **settings), steps)
 
 
 def ritz(truth: Truth, psi: Array) -> tuple[Array, Array]:
@@ -308,7 +309,7 @@ def _print(result: dict[str, Any]) -> None:
             f"{found['principal_angle_degrees']:.1f} degrees"
         )
     of = result["samplers"]
-    print(f"  diag R over {of['draws']:,} draws; blocks of {of['nodes_a_side']:,} nodes a side:")
+    print(f"  diag R over {of['draws']:,} draws; blocks of {of['nodes_a_side']:,} nodes per side:")
     for sampler, row in of["rows"].items():
         print(
             f"    {sampler:40s} {row['evaluations']:5,} evaluations  bias {row['relative_bias']:+8.1%}  "
@@ -316,28 +317,35 @@ def _print(result: dict[str, Any]) -> None:
         )
 
 
-def table(arguments: argparse.Namespace) -> None:
-    """Print what was found as the table of docs/graphs.md."""
-    print("| graph | nodes | trained on | largest error of 1 - mu | median | largest principal angle |")
-    print("| --- | --- | --- | --- | --- | --- |")
-    for path in sorted(arguments.folder.glob("graphs-spectrum-*.json")):
-        result = json.loads(path.read_text(encoding="utf-8"))
-        for how, found in result["runs"].items():
-            drawn = f"{result['edges_drawn']:,} " if how.startswith("sampled") else ""
-            print(
-                f"| {result['graph']} | {result['nodes']:,} | {drawn}{how} | {found['largest_relative_error']:.1%} "
-                f"| {found['median_relative_error']:.1%} "
-                f"| {found['principal_angle_degrees']:.1f} degrees of {found['cut']} functions |"
-            )
-    print("\n| diagonal of R | sampler | evaluations a draw | relative bias | relative deviation |")
-    print("| --- | --- | --- | --- | --- |")
-    for path in sorted(arguments.folder.glob("graphs-spectrum-*.json")):
-        result = json.loads(path.read_text(encoding="utf-8"))
-        for sampler, row in result["samplers"]["rows"].items():
-            print(
-                f"| {result['graph']} | {sampler} | {row['evaluations']} "
-                f"| {row['relative_bias']:+.0%} | {row['relative_deviation']:.0%} |"
-            )
+def tables(folder: Path) -> str:
+    """What was found, as the tables of docs/graphs.md."""
+    results = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("graphs-spectrum-*.json"))]
+    learned = [
+        [
+            result["graph"],
+            f"{result['nodes']:,}",
+            (f"{result['edges_drawn']:,} " if how.startswith("sampled") else "") + how,
+            f"{found['largest_relative_error']:.1%}",
+            f"{found['median_relative_error']:.1%}",
+            f"{found['principal_angle_degrees']:.1f} degrees of {found['cut']} functions",
+        ]
+        for result in results
+        for how, found in result["runs"].items()
+    ]
+    sampled = [
+        [
+            result["graph"],
+            sampler,
+            str(row["evaluations"]),
+            f"{row['relative_bias']:+.0%}",
+            f"{row['relative_deviation']:.0%}",
+        ]
+        for result in results
+        for sampler, row in result["samplers"]["rows"].items()
+    ]
+    head = ["graph", "nodes", "trained on", "largest error of 1 - mu", "median", "largest principal angle"]
+    of_samplers = ["diagonal of R", "sampler", "evaluations per draw", "relative bias", "relative deviation"]
+    return f"{table(head, learned)}\n\n{table(of_samplers, sampled)}"
 
 
 def main() -> None:
@@ -356,9 +364,6 @@ def main() -> None:
     verb.add_argument("--batch-size", type=int, default=16_384)
     verb.add_argument("--lr", type=float, default=0.03)
     verb.set_defaults(run=spectrum)
-    verb = verbs.add_parser("table", help="the results as Markdown")
-    verb.add_argument("--folder", type=Path, default=RESULTS, help="where the results are")
-    verb.set_defaults(run=table)
     arguments = parser.parse_args()
     arguments.run(arguments)
 

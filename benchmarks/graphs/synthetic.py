@@ -1,7 +1,7 @@
 """A graph of OGBN-Products' size and shape, made on the device it is used on, from a seed.
 
 2,449,029 nodes, 61,859,140 undirected edges, 100 features, 47 classes of very different size: degree-corrected blocks,
-one a class, with log-normal propensities; four of five edges join nodes of one class. Features are a class mean plus
+one per class, with log-normal propensities; four of five edges join nodes of one class. Features are a class mean plus
 noise. Two things make it as hard as the original:
 
 - The noise is set so that the best possible classifier of features alone is right for `ALONE` of the nodes: an MLP

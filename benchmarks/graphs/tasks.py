@@ -1,4 +1,4 @@
-"""What a method is given: a graph without the nodes it must not see, labels and splits; and the graph of later.
+"""Tasks of node classification: a graph without the nodes that are withheld, labels, splits, and the whole graph.
 
 Setting "seen": the whole graph is there in training; test nodes differ from training nodes by their labels only.
 Setting "unseen": a fifth of the labelled nodes (of an official split: of its test nodes) is not there, neither features

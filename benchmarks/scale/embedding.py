@@ -1,4 +1,4 @@
-"""Memory and speed of `eigenmap embed`: does memory stay constant as the number of images grows?
+"""Memory and speed of `eigenmap embed` as the number of images grows.
 
     python -m benchmarks.scale.embedding --out benchmarks/scale/results/embedding.json
 

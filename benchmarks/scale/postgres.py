@@ -24,8 +24,8 @@ import numpy as np
 import psycopg
 from numpy.typing import NDArray
 
+from benchmarks.common.codes import Codes, Mixture
 from benchmarks.common.harness import environment, stored_rows, write
-from benchmarks.search.data import Codes, Mixture
 from eigenmap.search import CodeIndex
 from eigenmap.search.backend import Approximate, IndexSpec, ItemBatch
 from eigenmap.search.postgres import load_table

@@ -8,7 +8,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks.search.data import CHUNK, Floats, Mixture
+from benchmarks.common.codes import CHUNK, Floats, Mixture
+from benchmarks.common.timing import status_bytes
 from eigenmap.search import CodeIndex
 
 DIMS = (8, 16, 32, 64, 128, 256)
@@ -44,16 +45,11 @@ class Peak:
 
     def _watch(self) -> None:
         while not self._stop.wait(0.01):
-            self.bytes = max(self.bytes, _status("RssAnon:"))
+            self.bytes = max(self.bytes, status_bytes("RssAnon"))
 
     def __exit__(self, *_: object) -> None:
         self._stop.set()
         self._thread.join()
-
-
-def _status(name: str) -> int:
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(1024 * int(line.split()[1]) for line in lines if line.startswith(name))
 
 
 def _bytes_read() -> int:
@@ -81,7 +77,7 @@ def measure_large(path: Path, queries: Floats, memory_bytes: int) -> dict[str, A
     for name, options in settings.items():
         index = CodeIndex.open(path, memory_bytes=memory_bytes)
         drop_from_cache(path)
-        before, held, read = time.perf_counter(), _status("RssAnon:"), _bytes_read()
+        before, held, read = time.perf_counter(), status_bytes("RssAnon"), _bytes_read()
         with Peak() as peak:
             index.search(queries, **options)
         cold = time.perf_counter() - before
@@ -96,7 +92,7 @@ def measure_large(path: Path, queries: Floats, memory_bytes: int) -> dict[str, A
         }
         print(name, searches[name], flush=True)
     items = len(index)
-    index, held = CodeIndex.open(path, memory_bytes=memory_bytes), _status("RssAnon:")
+    index, held = CodeIndex.open(path, memory_bytes=memory_bytes), status_bytes("RssAnon")
     before = time.perf_counter()
     with Peak() as peak:
         index.add(queries[:1], [items])  # the first change of a process, which looks for its id among all

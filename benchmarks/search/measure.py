@@ -5,7 +5,6 @@
     python -m benchmarks.search.measure speed codes.npz --name cifar10 --items 1000000 --work DIR --ways "funnel" "int8"
     python -m benchmarks.search.measure quality codes.npz --name cifar10
     python -m benchmarks.search.measure large codes.npz --name cifar10 --items 10000000 --work DIR
-    python -m benchmarks.search.tables
 
 `codes.npz` holds `gallery`, `queries`, `gallery_labels`, `query_labels` and `eigenvalues`. Every figure goes into a
 JSON file in `results/`; what is there is not measured again, so that a run that was cut off goes on. Each way is
@@ -29,8 +28,9 @@ from typing import Any
 import numpy as np
 
 from benchmarks.common import harness
+from benchmarks.common.codes import Codes, Floats, Mixture, unit
+from benchmarks.common.timing import status_bytes
 from benchmarks.search import RESULTS
-from benchmarks.search.data import Codes, Floats, Mixture, unit
 from benchmarks.search.ways import DATABASE, NAMES, TOP, Ids, recall, ways
 
 QUERIES, TUNE = 1000, 100
@@ -39,8 +39,9 @@ SECONDS = 0.5
 Result = dict[str, Any]
 
 
-def result_file(name: str, part: str) -> Path:
-    return RESULTS / f"search-{name}-{part}.json"
+def result_file(args: argparse.Namespace, part: str) -> Path:
+    folder: Path = args.folder
+    return folder / f"search-{args.name}-{part}.json"
 
 
 def stored(file: Path) -> Result:
@@ -71,14 +72,6 @@ def cores() -> int:
     import os
 
     return len(os.sched_getaffinity(0))
-
-
-def anonymous_bytes() -> int:
-    """Memory of this process that is no map of a file."""
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith("RssAnon:"):
-            return 1024 * int(line.split()[1])
-    return 0
 
 
 def queries_per_second(search: Callable[[Floats], Any], queries: Floats, batch: int) -> float:
@@ -143,11 +136,11 @@ def measure(way_name: str, of: Task, postgres: str | None) -> Result:
     gallery, queries = of.gallery, of.queries
     baseline = exact(unit(gallery))
     with threads(cores()):
-        way, before = ways(postgres)[way_name](), anonymous_bytes()
+        way, before = ways(postgres)[way_name](), status_bytes("RssAnon")
         began = time.perf_counter()
         way.build(gallery, lambda line: print(f"  {way_name}: {line}", flush=True))
         built = time.perf_counter() - began
-        memory = anonymous_bytes() - before
+        memory = status_bytes("RssAnon") - before
         print(f"  {way_name}: built in {built:.0f} s", flush=True)
         way.tune(gallery[of.tune], of.tune_truth)
         print(f"  {way_name}: {way.setting}", flush=True)
@@ -186,7 +179,7 @@ def catalogue(args: argparse.Namespace) -> None:
 
 
 def speed(args: argparse.Namespace) -> None:
-    file = result_file(args.name, args.items)
+    file = result_file(args, args.items)
     if args.one is not None:
         of = task(args.codes, args.items, args.work)
         row = measure(args.one, of, args.postgres)
@@ -205,7 +198,7 @@ def speed(args: argparse.Namespace) -> None:
             print(f"{name}: there already")
             continue
         words = [sys.executable, "-m", "benchmarks.search.measure", "speed", str(args.codes), "--name", args.name]
-        words += ["--items", args.items, "--work", str(args.work), "--one", name]
+        words += ["--items", args.items, "--work", str(args.work), "--folder", str(args.folder), "--one", name]
         with database(args.postgres) if name in DATABASE else nullcontext(None) as url:
             if subprocess.run([*words, *(["--postgres", url] if url else [])], check=False).returncode:
                 print(f"{name}: failed")
@@ -222,7 +215,7 @@ def database(given: str | None) -> AbstractContextManager[str]:
 def quality(args: argparse.Namespace) -> None:
     from benchmarks.search.quality import BYTES, METHODS, full_quality, mean_average_precision
 
-    file, codes = result_file(args.name, "quality"), Codes.load(args.codes, args.queries)
+    file, codes = result_file(args, "quality"), Codes.load(args.codes, args.queries)
     protocol = {
         "gallery": len(codes.gallery),
         "queries": len(codes.queries),
@@ -250,7 +243,7 @@ def large(args: argparse.Namespace) -> None:
         return
     row = measure_large(path, mixture.queries(20), args.memory_mb * 2**20)
     protocol = {"precision": "float16", "features": mixture.means.shape[1], "queries": 20}
-    add_row(result_file(args.name, "large"), f"{args.items} items, {args.memory_mb} MiB", row, protocol)
+    add_row(result_file(args, "large"), f"{args.items} items, {args.memory_mb} MiB", row, protocol)
     print(json.dumps(row, indent=1))
 
 
@@ -265,6 +258,7 @@ def main() -> None:
             one.add_argument("--steps", type=int, default=450)
             continue
         one.add_argument("--name", required=True, help="what the codes are of; part of the result's name")
+        one.add_argument("--folder", type=Path, default=RESULTS, help="where results are kept")
         if verb == "speed":
             one.add_argument("--items", default="real", help='"real", or how many to draw')
             one.add_argument("--work", type=Path, required=True, help="where vectors and the truth are kept meanwhile")

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.search.data import Codes, Floats
+from benchmarks.common.codes import Codes, Floats
 from eigenmap.evaluation.retrieval import retrieval
 from eigenmap.search import CodeIndex
 from eigenmap.search.codecs import reliable

@@ -115,6 +115,7 @@ def main() -> None:
     parser.add_argument("old", help="the commit of the older version")
     parser.add_argument("--items", type=int, default=1_000_000)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--folder", type=Path, default=RESULTS, help="where the result goes")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         tree = Path(folder) / "old"
@@ -125,7 +126,7 @@ def main() -> None:
             subprocess.run(["git", "-C", ROOT, "worktree", "remove", "--force", tree], check=True)
     protocol = {"items": given.items, "features": FEATURES, "rounds": given.rounds, "old": given.old}
     result: dict[str, Any] = {"benchmark": "search-versions", "protocol": protocol, "rows": rows}
-    harness.write(RESULTS / f"{FILE}.json", result | harness.environment())
+    harness.write(given.folder / f"{FILE}.json", result | harness.environment())
     print(f"{'milliseconds':40} {'before':>9} {'after':>9} {'speed':>7}")
     for search, row in rows.items():
         print(f"{search:40} {1e3 * row['before']:9.2f} {1e3 * row['after']:9.2f} {row['ratio']:6.2f}x")

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.search.data import unit
+from benchmarks.common.codes import unit
 from eigenmap.search import Approximate, CodeIndex
 from eigenmap.search.advisor import Measure
 from eigenmap.search.backend import RankingRule

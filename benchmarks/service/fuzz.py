@@ -1,18 +1,24 @@
-"""Throw generated requests and mutated pictures at a running service, and count what it answers.
+"""Generated requests and mutated pictures, sent to a running service; counts its answers.
 
 Requests come from the service's own OpenAPI schema (schemathesis: valid and invalid values for every parameter and
 body); every answer must be one that the schema announces, and none may be a 5xx but the announced ones.
 
-    eigenmap serve photos.index --port 8000 &
-    python -m benchmarks.service.fuzz http://127.0.0.1:8000 --requests 10000 --pictures 2000
+    python -m benchmarks.service.fuzz --requests 10000 --pictures 2000      # a server of the embedded catalogue
+    python -m benchmarks.service.fuzz http://127.0.0.1:8000                 # one that runs
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import subprocess
+import sys
+import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -31,7 +37,6 @@ CHECKS = (
     "response_schema_conformance",
 )
 """Not among them: that whatever fits the schema is accepted. Which ids there are, no schema can say."""
-RESULT = RESULTS / "serve-fuzz.json"
 
 
 def fuzz_schema(url: str, requests: int, number: int = 0) -> Counter[int]:
@@ -77,26 +82,43 @@ def fuzz_pictures(url: str, bodies: list[bytes]) -> Counter[int]:
     return statuses
 
 
+@contextmanager
+def catalogue_service() -> Iterator[str]:
+    """The address of a server of the embedded catalogue, by a model that is hardly trained."""
+    from benchmarks.service.load import served
+    from eigenmap import fit_images
+
+    with tempfile.TemporaryDirectory() as name:
+        model, index = Path(name) / "model", Path(name) / "catalogue.index"
+        fit_images("catalogue", 8, steps=20, out=model, device="cpu", progress=False)
+        words = ["index", str(model), "catalogue", "--out", str(index), "--quiet"]
+        subprocess.run([sys.executable, "-c", "from eigenmap.cli import main; main()", *words], check=True)
+        with served(index) as (port, _):
+            yield f"http://127.0.0.1:{port}"
+
+
 def main() -> None:
     from tests.service.pictures import mutants
 
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("url")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("url", nargs="?", help="of a running server (default: one of the embedded catalogue)")
     parser.add_argument("--requests", type=int, default=10_000)
     parser.add_argument("--pictures", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=0, help="runs with other seeds add up in the result")
+    parser.add_argument("--json", type=Path, default=RESULTS / "serve-fuzz.json", help="where the result goes")
     options = parser.parse_args()
     began = time.perf_counter()
-    requests = fuzz_schema(options.url, options.requests, options.seed)
-    pictures = fuzz_pictures(options.url, list(mutants(options.pictures, options.seed)))
+    with nullcontext(options.url) if options.url else catalogue_service() as url:
+        requests = fuzz_schema(url, options.requests, options.seed)
+        pictures = fuzz_pictures(url, list(mutants(options.pictures, options.seed)))
     run = {
         "requests": dict(sorted(requests.items())),
         "pictures": dict(sorted(pictures.items())),
         "seconds": time.perf_counter() - began,
         **harness.environment(),
     }
-    runs = json.loads(RESULT.read_text(encoding="utf-8"))["runs"] if RESULT.exists() else {}
-    harness.write(RESULT, {"runs": runs | {str(options.seed): run}})
+    runs = json.loads(options.json.read_text(encoding="utf-8"))["runs"] if options.json.exists() else {}
+    harness.write(options.json, {"runs": runs | {str(options.seed): run}})
     print(run)
 
 

@@ -1,7 +1,6 @@
 """Load on `eigenmap serve`: latency and requests per second at 1, 16 and 128 clients, and twice what it can do.
 
-    python -m benchmarks.service.load run        # about four minutes; writes results/serve.json
-    python -m benchmarks.service.load publish    # the tables of docs/explorer.md
+    python -m benchmarks.service.load        # about four minutes
 
 The server is a process of its own, the clients are coroutines of this one, both on this machine. Every request is a
 search by the id of a random item for 24 results, as the page sends it. Codes are random with a falling spectrum: the
@@ -20,7 +19,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -29,13 +27,10 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import DOCS
 from benchmarks.common import harness
-from benchmarks.common.pages import made_by, renewed, table
+from benchmarks.common.timing import status_bytes
 from benchmarks.service import RESULTS
 
-RESULT = RESULTS / "serve.json"
-PAGE = DOCS / "explorer.md"
 ITEMS, FEATURES, TOP = 100_000, 256, 24
 CLIENTS = (1, 16, 128)
 LENGTHS = (8, 32, 128, 256)
@@ -202,10 +197,8 @@ def served(index: Path) -> Iterator[tuple[int, int]]:
 
 
 def resident(pid: int) -> float:
-    """Memory of a process in MB, files that are mapped included."""
-    words = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
-    found = re.search(r"VmRSS:\s+(\d+) kB", words)
-    return int(found[1]) / 1000 if found else 0.0
+    """Memory of a process in thousands of KiB, files that are mapped included."""
+    return status_bytes("VmRSS", pid) / 1024 / 1000
 
 
 async def measure(port: int, pid: int, items: int, seconds: float, overload_seconds: float) -> dict[str, Any]:
@@ -258,80 +251,15 @@ def run(seconds: float, overload_seconds: float, items: int = ITEMS) -> dict[str
     return {"protocol": protocol, **found, **harness.environment()}
 
 
-def tables(result: dict[str, Any] | None, fuzz: dict[str, Any] | None) -> str:
-    """Everything between the markers."""
-    parts = ["not run." if result is None else _load(result)]
-    if fuzz is not None:
-        parts.append(_fuzz(fuzz["runs"]))
-    return "\n\n".join(parts)
-
-
-def _load(result: dict[str, Any]) -> str:
-    protocol, over = result["protocol"], result["overload"]
-    names = list(dict.fromkeys(name.rpartition(", ")[0] for name in result["rows"]))
-    lines = [
-        [f"{name}, {clients}", *(f"{row[key]:,.0f}" for key in ("requests_per_second", "p50_ms", "p99_ms"))]
-        for name in names
-        for clients in CLIENTS
-        for row in [result["rows"][f"{name}, {clients}"]]
-    ]
-    alone = [[str(dim), *(f"{result['alone'][str(dim)][key]:,.0f}" for key in ("p50_ms", "p99_ms"))] for dim in LENGTHS]
-    memory = over["memory_mb"]
-    refused = {status: count for status, count in over["statuses"].items() if status != "200"}
-    return "\n\n".join(
-        [
-            f"{protocol['items']:,} items of {protocol['features']} features (float32), {protocol['top']} results a "
-            f"search, {protocol['cores']} cores shared by server and clients. Mixed lengths: each request at a length "
-            "of its own, log-uniform from 1 to all.",
-            table(["load, clients", "searches/s", "p50, ms", "p99, ms"], lines),
-            "One client, by length:",
-            table(["features", "p50, ms", "p99, ms"], alone),
-            f"Twice the sustainable rate ({over['sustainable_per_second']:,.0f}/s) for {over['seconds']:,.0f} seconds: "
-            f"{over['sent_per_second']:,.0f} requests/s sent, {over['requests_per_second']:,.0f}/s answered, p50 "
-            f"{over['p50_ms']:,.0f} ms, p99 {over['p99_ms']:,.0f} ms; others: "
-            + (", ".join(f"{count:,} x {status}" for status, count in refused.items()) or "none")
-            + f". Answers that are not announced: {over['unannounced']}. Memory {memory['first']:,.0f} MB at the "
-            f"start, {memory['lowest']:,.0f} to {memory['highest']:,.0f} MB in the last three quarters. The first "
-            f"answers afterwards took {', '.join(f'{ms:,.0f}' for ms in over['first_answers_after_ms'])} ms.",
-            made_by([result]),
-        ]
-    )
-
-
-def _fuzz(runs: dict[str, Any]) -> str:
-    def added(name: str) -> str:
-        total: Counter[str] = Counter()
-        for one in runs.values():
-            total.update(one[name])
-        words = ", ".join(f"{count:,} x {status}" for status, count in sorted(total.items()))
-        return f"{total.total():,} ({words})"
-
-    return (
-        f"Fuzz (`fuzz.py` beside it): requests generated from the OpenAPI schema, {added('requests')}; mutated "
-        f"pictures uploaded, {added('pictures')}. Every answer was one that the schema announces."
-    )
-
-
-def page(text: str, result: dict[str, Any] | None, fuzz: dict[str, Any] | None) -> str:
-    """The page with its tables renewed."""
-    return renewed(text, "tables: written by benchmarks/service/load.py", tables(result, fuzz))
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=["run", "publish"])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=10, help="of each closed loop")
     parser.add_argument("--overload-seconds", type=float, default=120)
+    parser.add_argument("--json", type=Path, default=RESULTS / "serve.json", help="where the result goes")
     options = parser.parse_args()
-    if options.what == "run":
-        result = run(options.seconds, options.overload_seconds)
-        harness.write(RESULT, result)
-        print(json.dumps(result["overload"], indent=1))
-    loaded = [
-        json.loads(file.read_text(encoding="utf-8")) if file.exists() else None
-        for file in (RESULT, RESULTS / "serve-fuzz.json")
-    ]
-    PAGE.write_text(page(PAGE.read_text(encoding="utf-8"), loaded[0], loaded[1]), encoding="utf-8")
+    result = run(options.seconds, options.overload_seconds)
+    harness.write(options.json, result)
+    print(json.dumps(result["overload"], indent=1))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What it costs to measure retrieval exactly, beside the product of queries and gallery that no exact ranking avoids.
+"""Cost of measuring retrieval exactly, beside the product of queries and gallery that no exact ranking avoids.
 
     python -m benchmarks.vision.evaluation_cost [--device cuda] [--galleries 50000 200000 800000] [--json FILE]
 
@@ -133,8 +133,8 @@ def section(results: Mapping[str, dict[str, Any]]) -> Iterator[str]:
         shape = result["shape"]
         yield (
             f"{shape['queries']:,} queries, {shape['features']:,} features, float32, mAP over found@{shape['top']:,}, "
-            "exact; random codes in the memory of the host. `retrieval` works in blocks; the usual few lines sort all "
-            "similarities at once. The product alone is the limit."
+            "exact; random codes in host memory. `retrieval` works in blocks; the usual few lines sort all "
+            "similarities at once. The matrix product alone is the limit."
         )
         yield table(HEAD, rows_of(result))
         yield made_by([result])

@@ -1,9 +1,9 @@
-"""Whether what is compiled for a GPU computes what the plain code does there: views, networks, objectives, whole steps.
+"""Compiled code against plain code on a GPU: views, networks, objectives, whole steps.
 
     python -m benchmarks.vision.gpu_check [--sizes 32 96] [--views cifar ...] [--precisions 32-true bf16-mixed] [--all]
     python -m benchmarks.vision.gpu_check --objectives
 
-Prints one line a case and ends with 1 if any is wrong. Tests run where there is no GPU; this is for where there is.
+Prints one line per case and ends with 1 if any is wrong. Tests run where there is no GPU; this is for where there is.
 Nearly all of its time is compiling, so by default it looks at what most runs use (32 pixels, bf16, the views with and
 without blur); `--all` looks at everything.
 """
@@ -11,7 +11,6 @@ without blur); `--all` looks at everything.
 from __future__ import annotations
 
 import argparse
-import copy
 import sys
 from collections.abc import Iterator, Sequence
 from itertools import chain
@@ -19,10 +18,14 @@ from typing import get_args
 
 import torch
 
+from benchmarks.common.learners import stepping
 from eigenmap.augment.policies import POLICIES
 from eigenmap.augment.views import TwoViews
-from eigenmap.networks import Network, build_encoder
+from eigenmap.fitting.images import ImageTask
+from eigenmap.fitting.options import RunOptions
+from eigenmap.model import ImageInput
 from eigenmap.objectives import OBJECTIVES, build
+from eigenmap.recipes import Recipe
 from eigenmap.relations.images import ImagePairs
 from eigenmap.training import TrainingConfig, start
 from eigenmap.training.config import TrainingPrecision
@@ -72,24 +75,28 @@ def check_steps(
     """The losses of a short training, compiled against plain: they drift apart slowly, never to nan."""
     stem = "imagenet" if size > 64 else "small"
     losses = {}
-    torch.manual_seed(0)
-    network = Network(build_encoder("resnet18", image_size=size, stem=stem), 256)
+    pixels, rows = photos(512, size), torch.arange(512)
+    recipe = Recipe(
+        "check",
+        encoder="resnet18",
+        stem=stem,
+        image_size=size,
+        n_components=256,
+        objective="scl",
+        views="barlow_twins",
+        batch_size=128,
+        optimizer="sgd",
+        lr=0.1,
+        clip_norm=1.0,
+        warmup=1 / 3,
+        channels_last=True,
+    )
     for precision in precisions:
         for compiled in (False, True):
-            config = TrainingConfig(
-                steps=steps,
-                optimizer="sgd",
-                lr=0.1,
-                clip_norm=1.0,
-                warmup_steps=steps // 3,
-                precision=precision,
-                channels_last=True,
-                compile=compiled,
-            )
-            fabric = start(config)
-            pairs = ImagePairs(photos(512, size), TwoViews("barlow_twins", size), 128, 0, device, compile=compiled)
-            learner = Learner(fabric, copy.deepcopy(network), build("scl"), config)
-            losses[compiled] = torch.stack([learner.step(step, pairs.batch(step))[0] for step in range(steps)])
+            chosen = recipe.but(precision=precision, compile=compiled)
+            task = ImageTask(chosen, pixels, rows, rows[:2], ImageInput(size, 3))
+            made = stepping(task, RunOptions(steps=steps, device=device.type))
+            losses[compiled] = torch.tensor([made.step(step) for step in range(steps)])
         yield f"first loss, {stem} stem, {size} pixels, {precision}", _apart(losses[False][:1], losses[True][:1]), 0.05
         drift = _apart(losses[False].mean(), losses[True].mean())
         yield f"mean loss of {steps} steps, {stem} stem, {size} pixels, {precision}", drift, 0.5

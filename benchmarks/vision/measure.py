@@ -1,4 +1,4 @@
-"""What a trained network is worth: retrieval by every kind of code at every length, kNN and linear accuracy.
+"""Measurements of a trained network: retrieval by every kind of code at every length, kNN and linear accuracy.
 
 Codes are made from plain images. Whatever is fitted (PCA, alignment, probe) is fitted on training images, and whatever
 is chosen is chosen on held-out ones.
@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from benchmarks.common.timing import wait
 from benchmarks.vision import sets
 from benchmarks.vision.sets import Split
 from eigenmap.evaluation.classes import fit_standardised_sgd
@@ -46,8 +47,7 @@ class Clock:
     def part(self, name: str) -> Iterator[None]:
         began = time.perf_counter()
         yield
-        if torch.cuda.is_available():
-            torch.cuda.synchronize()
+        wait("cuda" if torch.cuda.is_available() else "cpu")
         self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - began
 
 

@@ -1,7 +1,4 @@
-"""Which runs of the vision study are missing, highest value first, with the seconds each is likely to take.
-
-    python -m benchmarks.vision.plan [--stage STAGE] [--results FOLDER]
-    python -m benchmarks.vision.plan --summary          # what the finished runs found
+"""The plan of the vision study: its stages, highest value first, and the seconds that runs take.
 
 Stages, in the order in which they are worth running:
 
@@ -30,17 +27,15 @@ take a half, a quarter or an eighth of that, whichever has the best held-out kNN
 
 from __future__ import annotations
 
-import argparse
 import copy
-import json
 import os
-import statistics
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
 
+from benchmarks.common.plan import Stored, planned
 from benchmarks.vision import RESULTS
 from benchmarks.vision.jobs import BATCH, METHODS, Job
 from eigenmap import recipes
@@ -90,20 +85,19 @@ def wall_seconds(job: Job, side_by_side: int = SIDE_BY_SIDE) -> float:
     return START + side_by_side * training_seconds(job) + measuring * side_by_side / SIDE_BY_SIDE
 
 
-class Finished:
+class Finished(Stored):
     """The runs that have a result, in the repository or in further folders."""
 
     def __init__(self, *folders: Path) -> None:
+        super().__init__(RESULTS, *folders)
         self.assume_rates = False
         """Whether to take the middle of the grid where a rate is not known yet: to say how much is to come."""
-        self.paths = {path.stem: path for folder in (RESULTS, *folders) for path in folder.glob("*.json")}
 
     def __contains__(self, job: Job) -> bool:
-        return job.name in self.paths
+        return self.has(job.name)
 
     def result(self, job: Job) -> dict[str, Any] | None:
-        path = self.paths.get(job.name)
-        return None if path is None else json.loads(path.read_text(encoding="utf-8"))
+        return self.read(job.name)
 
     def best_rate(self, method: str) -> float | None:
         """The rate with the best held-out kNN accuracy in the screening; None until all of them ran."""
@@ -245,8 +239,7 @@ STAGES: Mapping[str, Callable[[Finished], Iterator[Job]]] = {
 
 def missing(finished: Finished, stage: str = "all") -> list[Job]:
     """Jobs without a result, in the order in which they should run."""
-    planned = [job for name, jobs in STAGES.items() if stage in ("all", name) for job in jobs(finished)]
-    return [job for job in dict.fromkeys(planned) if job not in finished]
+    return [job for job in planned(STAGES, finished, stage) if job not in finished]
 
 
 def ready(finished: Finished) -> set[Job]:
@@ -254,65 +247,3 @@ def ready(finished: Finished) -> set[Job]:
     known = copy.copy(finished)
     known.assume_rates = False
     return set(missing(known))
-
-
-def summary(result: dict[str, Any]) -> str:
-    """A few lines that say how a run went."""
-    job = result["job"]
-    head = (
-        f"{job['data']} {job['method']} lr {job['rate']:g} {job['epochs']} epochs k {job['n_components']} "
-        f"batch {job['batch_size']} seed {job['seed']}"
-    )
-    if "collapsed" in result:
-        return f"{head}: {result['collapsed'][:150]}"
-    figures = [
-        f"{words} {result[name]:.3f}"
-        for name, words in (("knn_held_out", "kNN held out"), ("knn_test", "test"), ("linear_ridge_test", "linear"))
-        if name in result
-    ]
-    figures += [
-        f"{steady(result):,.0f} images/s",
-        f"{result['seconds_training']:.0f}+{result['seconds_measuring']:.0f} s",
-    ]
-    if "chosen_source" in result:
-        figures.append(f"chose {result['chosen_source']}")
-    for source, a in result.get("alignment", {}).items():
-        figures.append(f"{source} t={a['t']:g} ridge={a['ridge']:g} captured={a['quality']:.3f}")
-    lines = [f"{head}: {', '.join(figures)}"]
-    for name, rows in result.get("retrieval", {}).items():
-        lines.append(f"   {name:26} " + " ".join(f"{row['map_over_found@1000']:.3f}" for row in rows))
-    return "\n".join(lines)
-
-
-def steady(result: dict[str, Any]) -> float:
-    """Images per second once everything is compiled: the median over the records of the run."""
-    return float(statistics.median(record["images_per_second"] for record in result["history"]))
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--results", type=Path, default=RESULTS, help="a further folder of results")
-    parser.add_argument("--stage", choices=("all", *STAGES), default="all")
-    parser.add_argument("--summary", action="store_true", help="print what ran instead")
-    given = parser.parse_args()
-    finished = Finished(given.results)
-    if given.summary:
-        for path in sorted(finished.paths.values()):
-            result = json.loads(path.read_text(encoding="utf-8"))
-            if "job" in result:
-                print(summary(result))
-        return
-    now = ready(finished)
-    finished.assume_rates = True
-    total = 0.0
-    for stage in STAGES if given.stage == "all" else (given.stage,):
-        for job in missing(finished, stage):
-            seconds = wall_seconds(job) / SIDE_BY_SIDE
-            total += seconds
-            note = "" if job in now else "   (waits for its rate)"
-            print(f"{seconds:6.0f} s  {stage:14}  {job.name}{note}")
-    print(f"{total:6.0f} s of the card, {SIDE_BY_SIDE} runs side by side")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,7 +1,6 @@
-"""Train one job of the study, measure what it is worth, write one JSON file; or as many jobs as fit into some time.
+"""One run of the vision study: train a job, measure what it is worth, write one JSON file.
 
-    python -m benchmarks.vision.retrieval run --data FOLDER --set cifar10 --method scl --rate 0.3 --epochs 50
-    python -m benchmarks.vision.retrieval sweep --data FOLDER --seconds 560 --side-by-side 3 --eager
+    python -m benchmarks.vision.retrieval --data FOLDER --set cifar10 --method scl --rate 0.3 --epochs 50
 
 FOLDER holds cifar10.npz, coco.npz, tiny.npz (see `sets.py`; what is not there is not run). Training images: all but a
 tenth, held out for alignment, for choosing the rate (k-nearest-neighbour accuracy there) and for the health check.
@@ -12,11 +11,7 @@ is chosen on the queries.
 from __future__ import annotations
 
 import argparse
-import os
-import subprocess
-import sys
 import time
-from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, get_args
@@ -27,6 +22,7 @@ from benchmarks.common import harness
 from benchmarks.vision import RESULTS, plan, sets
 from benchmarks.vision.jobs import METHODS, Job, Part
 from benchmarks.vision.measure import Probe, Trained, measure, measure_accuracy, target
+from benchmarks.vision.summary import summary
 from eigenmap.fitting import pipeline
 from eigenmap.fitting.images import ImageTask
 from eigenmap.fitting.options import RunOptions
@@ -95,93 +91,31 @@ def run(
     return result
 
 
-def sweep(given: argparse.Namespace) -> None:
-    """Run missing jobs of the plan, several side by side, as long as they are likely to finish in time."""
-    deadline = time.monotonic() + given.seconds
-    running: dict[str, subprocess.Popen[bytes]] = {}
-    started: set[str] = set()
-    # Part of the measurement runs on the CPU: processes that take all its cores would wait for each other.
-    threads = max(1, (os.cpu_count() or 1) // given.side_by_side)
-    environment = {"OMP_NUM_THREADS": str(threads)} | os.environ
-    left_out = [name for job in plan.missing(plan.Finished(), given.stage) for name in without_data(given.data, job)]
-    for name, count in Counter(left_out).items():
-        print(f"{count} runs are left out: there is no {given.data / name}.npz", flush=True)
-    while True:
-        for name in [name for name, process in running.items() if process.poll() is not None]:
-            code = running.pop(name).returncode
-            print(f"{'done' if code == 0 else 'FAILED'}  {name}", flush=True)
-        left = deadline - time.monotonic()
-        for job in plan.missing(plan.Finished(given.results), given.stage):
-            if len(running) >= given.side_by_side:
-                break
-            too_long = plan.wall_seconds(job, given.side_by_side) > left
-            if job.name in started or too_long or without_data(given.data, job):
-                continue
-            started.add(job.name)
-            with (given.results / f"{job.name}.log").open("wb") as log:
-                running[job.name] = subprocess.Popen(command(given, job), stdout=log, stderr=log, env=environment)
-            print(f"start {job.name}", flush=True)
-        if not running:
-            return
-        if left < 0:
-            for process in running.values():
-                process.kill()
-                process.wait()
-            print("out of time:", ", ".join(running), flush=True)
-            return
-        time.sleep(0.5)
-
-
-def without_data(folder: Path, job: Job) -> list[str]:
-    """The sets that the job needs and that are not in the folder."""
-    needed = [name for name in (job.data, job.set.transfer) if name is not None]
-    return [name for name in needed if not (folder / f"{name}.npz").is_file()]
-
-
-def command(given: argparse.Namespace, job: Job) -> list[str]:
-    """The command that runs one job of a sweep."""
-    values = {"set": job.data, "method": job.method, "rate": job.rate, "epochs": job.epochs, "seed": job.seed}
-    values |= {"components": job.n_components, "batch-size": job.batch_size, "part": job.part}
-    values |= {"data": given.data, "results": given.results}
-    words = [word for name, value in values.items() for word in (f"--{name}", str(value))]
-    words += [f"--{name}" for name in ("eager", "study") if getattr(given, name)]
-    if given.codes and (job.method, job.seed, job.epochs) == (plan.DEFAULT, 0, plan.FINAL_EPOCHS):
-        words += ["--codes", str(given.codes)]
-    return [sys.executable, "-m", "benchmarks.vision.retrieval", "run", *words]
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    verbs = parser.add_subparsers(dest="verb", required=True)
-    one, many = verbs.add_parser("run"), verbs.add_parser("sweep")
-    for verb in (one, many):
-        verb.add_argument("--data", type=Path, required=True, help="folder with <set>.npz")
-        verb.add_argument("--results", type=Path, default=RESULTS)
-        verb.add_argument("--eager", action="store_true", help="do not compile the network")
-        verb.add_argument("--study", action="store_true", help="measure fixed ridges and exponents too (slow)")
-        verb.add_argument("--codes", type=Path, help="folder for the codes (in a sweep: the default's, seed 0)")
-    one.add_argument("--set", choices=sets.SETS, default="cifar10")
-    one.add_argument("--method", choices=METHODS, required=True)
-    one.add_argument("--rate", type=float, required=True)
-    one.add_argument("--epochs", type=int, required=True)
-    one.add_argument("--seed", type=int, default=0)
-    one.add_argument("--components", type=int, default=2048)
-    one.add_argument("--batch-size", type=int, default=512)
-    one.add_argument("--part", choices=get_args(Part), default="retrieval")
-    many.add_argument("--seconds", type=float, required=True)
-    many.add_argument("--side-by-side", type=int, default=plan.SIDE_BY_SIDE)
-    many.add_argument("--stage", choices=("all", *plan.STAGES), default="all", help="which part of the plan")
+    parser.add_argument("--data", type=Path, required=True, help="folder with <set>.npz")
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    parser.add_argument("--eager", action="store_true", help="do not compile the network")
+    parser.add_argument("--study", action="store_true", help="measure fixed ridges and exponents too (slow)")
+    parser.add_argument("--codes", type=Path, help="folder for codes-<set>.npz")
+    parser.add_argument("--default-codes", type=Path, help="the same, if it is the default's final run with seed 0")
+    parser.add_argument("--set", choices=sets.SETS, default="cifar10")
+    parser.add_argument("--method", choices=METHODS, required=True)
+    parser.add_argument("--rate", type=float, required=True)
+    parser.add_argument("--epochs", type=int, required=True)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--components", type=int, default=2048)
+    parser.add_argument("--batch-size", type=int, default=512)
+    parser.add_argument("--part", choices=get_args(Part), default="retrieval")
     given = parser.parse_args()
-    given.results.mkdir(parents=True, exist_ok=True)
-    if given.verb == "sweep":
-        sweep(given)
-        return
     size = given.components, given.batch_size
     job = Job(given.set, given.method, given.rate, given.epochs, given.seed, *size, part=given.part)
-    codes = given.codes and given.codes / f"{job.name}.npz"
+    default = (job.method, job.seed, job.epochs) == (plan.DEFAULT, 0, plan.FINAL_EPOCHS)
+    folder = given.codes or (given.default_codes if default else None)
+    codes = folder and folder / f"codes-{job.data}.npz"
     result = run(job, given.data, compiled=not given.eager, study=given.study, codes=codes)
     harness.write(given.results / f"{job.name}.json", result)
-    print(plan.summary(result))
+    print(summary(result))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """The image sets of the retrieval study: what belongs to each, and how its .npz file is read.
 
 A file `<name>.npz` holds `train_x`, `train_y`, `test_x`, `test_y`: uint8 images (N, height, width, channels), and
-either one class number an image or, where images have several labels, a yes/no matrix (N, classes). `prepare.py` makes
+either one class number per image or, where images have several labels, a yes/no matrix (N, classes). `prepare.py` makes
 them.
 """
 

@@ -1,4 +1,4 @@
-"""Cosines of codes against what else could compare them: a constant in every code, Euclidean distance, inner product.
+"""Cosines of codes against other measures: a constant in every code, Euclidean distance, inner product.
 
     python -m benchmarks.vision.similarity cifar10=CODES.npz coco=CODES.npz [--queries 1000] [--json FILE]
 
@@ -78,7 +78,7 @@ def study(parts: dict[str, Tensor]) -> Iterator[dict[str, Any]]:
 
 
 def pages(name: str, rows: list[dict[str, Any]], metric: str) -> str:
-    """One metric of one set: a row a measure and exponent, a column a length."""
+    """One metric of one set: one row per measure and exponent, one column per length."""
     dims = sorted({row["dim"] for row in rows})
     found = {(row["measure"], row["t"], row["dim"]): row[metric] for row in rows}
     lines = [

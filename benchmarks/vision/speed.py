@@ -1,4 +1,4 @@
-"""How close a training step comes to the limit: the network's forward and backward pass alone on resident tensors.
+"""Speed of a training step against its limit: the network's forward and backward pass alone on resident tensors.
 
     python -m benchmarks.vision.speed [--preset cifar | imagenet] [--objectives] [--accumulate 4] [--loader]
 
@@ -24,14 +24,16 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from benchmarks.common import harness
-from eigenmap.augment.views import TwoViews
+from benchmarks.common.learners import stepping
+from benchmarks.common.timing import mean_seconds, wait
 from eigenmap.core.batch import Batch
-from eigenmap.networks import Network, build_encoder
+from eigenmap.fitting.images import ImageTask
+from eigenmap.fitting.options import RunOptions
+from eigenmap.model import ImageInput
 from eigenmap.objectives import build
 from eigenmap.objectives.neuralef import PAPER_STRENGTH
+from eigenmap.recipes import Recipe
 from eigenmap.relations.images import ImagePairs
-from eigenmap.training import TrainingConfig, start
-from eigenmap.training.loop import Learner
 
 
 @dataclass(frozen=True)
@@ -59,27 +61,21 @@ WARM_UP = 5
 
 def seconds(work: Callable[[int], object], device: torch.device, repeat: int, warmup: int = WARM_UP) -> float:
     """Mean seconds of `work(step)`, after some that are not counted."""
-    for step in range(warmup):
-        work(step)
-    _finish(device)
-    began = time.perf_counter()
-    for step in range(warmup, warmup + repeat):
-        work(step)
-    _finish(device)
-    return (time.perf_counter() - began) / repeat
-
-
-def _finish(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
+    return mean_seconds(work, device, repeat, warmup)
 
 
 class Bench:
     """A learner and its batches, to be timed."""
 
     def __init__(self, setting: Setting, *, compiled: bool = False, chunks: int = 1) -> None:
-        config = TrainingConfig(
-            steps=10_000,
+        recipe = Recipe(
+            "speed",
+            encoder=setting.encoder,
+            image_size=setting.size,
+            n_components=setting.components,
+            objective=setting.objective,
+            views=setting.views,
+            batch_size=setting.batch_size,
             optimizer="sgd",
             lr=0.1,
             clip_norm=1.0,
@@ -88,14 +84,14 @@ class Bench:
             compile=compiled,
             accumulate=chunks,
         )
-        fabric = start(config)
-        self.setting, self.chunks, self.device = setting, chunks, fabric.device
-        shape = (2 * setting.batch_size, 3, setting.size, setting.size)
-        self.pixels = torch.randint(256, shape, dtype=torch.uint8)
-        views = TwoViews(setting.views, setting.size)
-        self.pairs = ImagePairs(self.pixels, views, setting.batch_size, device=self.device, compile=compiled)
-        network = Network(build_encoder(setting.encoder, image_size=setting.size), setting.components)
-        self.learner = Learner(fabric, network, build(setting.objective), config)
+        self.pixels = torch.randint(256, (2 * setting.batch_size, 3, setting.size, setting.size), dtype=torch.uint8)
+        rows = torch.arange(len(self.pixels))
+        # Held-out images are asked for and not looked at: what is timed are steps.
+        task = ImageTask(recipe, self.pixels, rows, rows[:2], ImageInput(setting.size, 3))
+        made = stepping(task, RunOptions(steps=10_000))
+        assert isinstance(made.problem.relation, ImagePairs)
+        self.setting, self.chunks, self.pairs = setting, chunks, made.problem.relation
+        self.learner, self.device = made.learner, made.learner.fabric.device
 
     def limit(self) -> Callable[[int], None]:
         """Forward and backward of one chunk alone, on views that are there already."""
@@ -157,7 +153,7 @@ def profile(setting: Setting, *, compiled: bool, steps: int = 10) -> str:
     busy, busy_alone = (sum(spent for spent, _ in each.values()) for each in (kernels, of_network))
     return "\n".join(
         [
-            f"{1e3 * took:.2f} ms a step, {1e3 * launching:.2f} ms until the host has launched it, "
+            f"{1e3 * took:.2f} ms per step, {1e3 * launching:.2f} ms until the host has launched it, "
             f"{busy / 1e3:.2f} ms of kernels; the network alone {1e3 * alone:.2f} ms, "
             f"{busy_alone / 1e3:.2f} ms of kernels",
             "beside the network:",
@@ -170,7 +166,7 @@ def launch_seconds(bench: Bench, steps: int) -> float:
     """Seconds of the host for a step, while the device has nothing to wait for."""
     spent = 0.0
     for step in range(steps):
-        _finish(bench.device)
+        wait(bench.device)
         began = time.perf_counter()
         bench.step(step)
         spent += time.perf_counter() - began

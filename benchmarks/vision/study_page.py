@@ -1,7 +1,4 @@
-"""Renew what docs/objective-study.md and README.md quote: a few rows and lengths of docs/benchmarks.md, and graphs.
-
-python -m benchmarks.vision.study_page
-"""
+"""Quotations in docs/objective-study.md and README.md: tables and sentences from a few rows of docs/benchmarks.md."""
 
 from __future__ import annotations
 
@@ -10,16 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from statistics import mean
 
-from benchmarks import DOCS, ROOT, graphs
 from benchmarks.common.pages import NOT_RUN, emphasise, renewed, table
-from benchmarks.graphs import words as graph_words
-from benchmarks.graphs.plan import Finished
-from benchmarks.vision import RESULTS, plan, speed_tables
+from benchmarks.vision import plan, speed_tables
 from benchmarks.vision.accuracy_tables import PUBLISHED
 from benchmarks.vision.jobs import METHODS, Job
 from benchmarks.vision.tables import LEADING, SAME_TRAININGS, Result, Results, Row, best_long_run
 
-PAGE, README = DOCS / "objective-study.md", ROOT / "README.md"
+WRITTEN_BY = "written by python -m benchmarks vision page"
 METRIC = "map_over_found@1000"
 COLUMNS = ("2", "4", "8", "16", "32", "64", "full")
 SCREENING_COLUMNS = ("2", "4", "8", "16", "64", "full")
@@ -70,9 +64,9 @@ def headline(results: Results) -> str:
     best = best_long_run(results)
     if best is not None:
         said.append(
-            f"After {best['job']['epochs']} epochs of the recipe `cifar10-resnet18`, with "
-            f"{best.get('held_out_share', 0.1):.0%} of the images held out: kNN accuracy "
-            f"{best['knn_test']:.3f} and linear probe {best['linear_sgd_test']:.3f} at the final epoch, in "
+            f"After {best['job']['epochs']} epochs, the recipe `cifar10-resnet18` with "
+            f"{best.get('held_out_share', 0.1):.0%} of the images held out reaches kNN accuracy "
+            f"{best['knn_test']:.3f} and linear probe {best['linear_sgd_test']:.3f} at the final epoch. It takes "
             f"{best['seconds_training'] / 60:.1f} minutes on one {best['device'].removeprefix('NVIDIA ')}. The best "
             f"row that lightly publishes for this setting, {name}, has kNN {published:.3f} at its best epoch, after "
             f"{minutes} minutes on an A6000."
@@ -81,11 +75,9 @@ def headline(results: Results) -> str:
     return "\n\n".join(textwrap.fill(part, 120) if not part.startswith("|") else part for part in said)
 
 
-def readme(text: str, folder: Path, graphs_folder: Path) -> str:
+def readme(text: str, folder: Path) -> str:
     """The README with its figures renewed."""
-    graphs = textwrap.fill(graph_words.in_short(Finished(graphs_folder)), 120)
-    text = renewed(text, "figures: written by benchmarks/vision/study_page.py", headline(Results(folder)))
-    return renewed(text, "graphs: written by benchmarks/vision/study_page.py", graphs)
+    return renewed(text, f"figures: {WRITTEN_BY}", headline(Results(folder)))
 
 
 def page(text: str, folder: Path) -> str:
@@ -93,15 +85,5 @@ def page(text: str, folder: Path) -> str:
     results = Results(folder)
     tables = {data: finals(results, data) for data in SETS} | {"screening": screening(results)}
     for name, made in tables.items():
-        text = renewed(text, f"{name}: written by benchmarks/vision/study_page.py", made)
+        text = renewed(text, f"{name}: {WRITTEN_BY}", made)
     return text
-
-
-def main() -> None:
-    PAGE.write_text(page(PAGE.read_text(encoding="utf-8"), RESULTS), encoding="utf-8")
-    README.write_text(readme(README.read_text(encoding="utf-8"), RESULTS, graphs.RESULTS), encoding="utf-8")
-    print(f"{PAGE.name} and {README.name} quote the results")
-
-
-if __name__ == "__main__":
-    main()

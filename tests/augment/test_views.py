@@ -125,6 +125,7 @@ def test_working_in_pieces_changes_nothing(name: str, monkeypatch: pytest.Monkey
     torch.testing.assert_close(torch.cat(TwoViews(name, 16)(photos(7), generator())), whole, rtol=0, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_compiled_views_are_the_same_views(monkeypatch: pytest.MonkeyPatch) -> None:
     """Through the tracer, which must not break the graph; what inductor makes of it is torch's business."""
     monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="aot_eager", fullgraph=True))

@@ -94,6 +94,6 @@ def test_info_says_what_a_saved_estimator_is(tmp_path: Path) -> None:
     for fact in ("NeuralEigenmap", "rbf, length_scale 1.5", "2 features", f"{model.eigenvalues_[1]:.3f}"):
         assert fact in text
     text = succeed("info", NeuralEigenmap(2, kernel=double, random_state=0).partial_fit(x).save(tmp_path / "own")).out
-    for fact in ("double", "NeuralEigenmap.load", "not solved"):
+    for fact in ("double", "NeuralEigenmap.load", "not computed"):
         assert fact in text
     assert "NeuralEigenmap.load" in refused("embed", tmp_path / "own", tmp_path, "--out", tmp_path / "codes.npy")

@@ -21,7 +21,7 @@ def flip(file: Path, place: int = -3) -> None:
 def test_an_index_is_checked_with_its_pictures_and_its_model(index_dir: Path, model_dir: Path, tmp_path: Path) -> None:
     result = succeed("verify", index_dir)
     lines = result.out.splitlines()
-    assert re.search(f"{index_dir}.*index.*damaged", lines[0])
+    assert re.search(f"{index_dir}.*index.*damage", lines[0])
     assert {line.split(":")[0].strip() for line in lines} >= {"thumbnails.sqlite", "model", "sources.json"}
     assert any(re.search(r"thumbnails\.sqlite: 15 ", line) for line in lines)
     assert succeed("verify", index_dir, "--quiet").out == ""
@@ -41,7 +41,7 @@ def test_an_index_is_checked_with_its_pictures_and_its_model(index_dir: Path, mo
         pictures(60), 8, steps=2, batch_size=32, codes="projector", hidden=64, device="cpu", progress=False
     )
     other.save(copy / "model")
-    assert "another model" in refused("verify", copy)
+    assert "not the model" in refused("verify", copy)
 
 
 def test_a_run_is_checked_with_its_checkpoint_and_metrics(tmp_path: Path) -> None:
@@ -50,7 +50,7 @@ def test_a_run_is_checked_with_its_checkpoint_and_metrics(tmp_path: Path) -> Non
         pictures(60), 8, steps=4, batch_size=32, codes="projector", hidden=64, out=run, device="cpu", progress=False
     )
     out = succeed("verify", run).out
-    assert re.search(f"^{run}.*run.*damaged", out) and "model.safetensors: " in out
+    assert re.search(f"^{run}.*run.*damage", out) and "model.safetensors: " in out
     assert re.search(r"checkpoint\.pt: .*4 steps", out) and "metrics.jsonl: " in out
     for name in ("model.safetensors", "checkpoint.pt", "metrics.jsonl"):
         content = (run / name).read_bytes()
@@ -84,7 +84,7 @@ def test_a_saved_estimator_is_checked(tmp_path: Path) -> None:
         NeuralEigenmap(2, random_state=0).fit(np.random.default_rng(0).normal(size=(40, 2))).save(tmp_path / "kernel")
     )
     lines = succeed("verify", place).out.splitlines()
-    assert re.search(f"{place}.*NeuralEigenmap.*damaged", lines[0])
+    assert re.search(f"{place}.*NeuralEigenmap.*damage", lines[0])
     assert "model.json: " in lines[1]
     for name in ("model.json", "model.safetensors"):
         copy = shutil.copytree(place, tmp_path / "copy")

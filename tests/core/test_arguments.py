@@ -65,5 +65,5 @@ def test_devices_that_are_here() -> None:
 @pytest.mark.parametrize("device", ["gpu", "auto", "cuda:99", "meta", "", 1.5, None, ["cpu"]])
 def test_devices_that_are_not_here(device: Any) -> None:
     """`meta` is a device of torch that holds no numbers: a model moved there would be lost."""
-    with pytest.raises(EigenmapError, match=r"^device .*torch"):
+    with pytest.raises(EigenmapError, match=r"^device .*available"):
         a_device(device)

@@ -171,6 +171,7 @@ for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_DIRECTORY", "O_CLOEXEC", "register_a
 """
 
 
+@pytest.mark.slow
 def test_the_command_line_and_files_need_no_unix(tmp_path: Path) -> None:
     script = f"""{WITHOUT}
 from pathlib import Path

@@ -8,7 +8,8 @@ import pytest
 
 from eigenmap import Eigenmap, EigenmapError
 from eigenmap.data import load_images
-from eigenmap.data.images.stream import RawImage, open_stream
+from eigenmap.data.images.rows import RawImage
+from eigenmap.data.images.stream import open_stream
 from eigenmap.embedding.blocks import Encoding, encode_blocks
 from tests.end_to_end.photos import pictures
 

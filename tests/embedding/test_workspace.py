@@ -11,7 +11,8 @@ from PIL import Image
 
 from eigenmap import EigenmapError
 from eigenmap.core.folders import BusyFolderError
-from eigenmap.data.images.stream import ImageStream, Shard, open_stream
+from eigenmap.data.images.rows import ImageStream, Shard
+from eigenmap.data.images.stream import open_stream
 from eigenmap.embedding.blocks import Block
 from eigenmap.embedding.shards import Plan
 from eigenmap.embedding.workspace import ShardFolder, Workspace

@@ -62,7 +62,7 @@ def test_queries_are_taken_out_of_the_gallery(images: ImageSet) -> None:
     assert sorted([*gallery.ids, *queries.ids]) == sorted(images.ids)
     assert split_queries(images, share=0.25, seed=3)[1].ids == queries.ids
     assert len(split_queries(images, most=7)[1]) == 7
-    with pytest.raises(EigenmapError, match="searched"):
+    with pytest.raises(EigenmapError, match="gallery and queries"):
         split_queries(images.subset([0]))
 
 

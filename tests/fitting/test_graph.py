@@ -148,6 +148,7 @@ def test_every_variant_trains(settings: dict[str, Any]) -> None:
     assert all(recipe[name] == value for name, value in settings.items())
 
 
+@pytest.mark.slow
 def test_large_graphs_are_aligned_on_drawn_walks(trained: Eigenmap, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(evidence, "TABLE_NODES", 10)
     edges = LARGE.edge_index[:, (LARGE.edge_index < SEEN).all(0)]

@@ -179,6 +179,7 @@ def test_no_more_than_one_k_by_k_buffer_is_held(name: str) -> None:
     assert memory.peak <= 4 * k * k + 64 * like_psi
 
 
+@pytest.mark.slow
 @every_objective
 @pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")  # by torch.compile itself
 def test_compiled_the_value_and_the_gradient_are_the_same(name: str) -> None:

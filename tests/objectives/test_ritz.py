@@ -87,6 +87,7 @@ def test_centring_leaves_the_constant_out() -> None:
     assert not torch.allclose(uncentred(psi + 3, psi_plus + 3), uncentred(psi, psi_plus))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("centre", [False, True], ids=["with the constant", "without"])
 @pytest.mark.parametrize("name", ["trace", "logdet"])
 def test_training_finds_the_span_of_the_leading_eigenfunctions(name: str, centre: bool) -> None:

@@ -47,7 +47,7 @@ def test_a_function_can_be_asked_anywhere_strip_by_strip(monkeypatch: pytest.Mon
 
 def test_a_matrix_cannot_unless_it_is_told_how() -> None:
     assert not OPERATORS["dense"].extends
-    with pytest.raises(EigenmapError, match="about points"):
+    with pytest.raises(EigenmapError, match="points that are not in it"):
         OPERATORS["dense"].at(Z, F)
     told = MatrixOperator(X, rbf(X, X), P, extension=lambda z, f: rbf(z, X) @ (P[:, None] * f))
     assert told.extends

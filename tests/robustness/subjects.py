@@ -21,7 +21,8 @@ from eigenmap.data.graphs.files import read_features, read_nodes, save_graph
 from eigenmap.data.graphs.graph import load_graph
 from eigenmap.data.images.decode import UnreadableImageError
 from eigenmap.data.images.labels import labels_from_csv
-from eigenmap.data.images.stream import open_stream, square
+from eigenmap.data.images.rows import square
+from eigenmap.data.images.stream import open_stream
 from eigenmap.embedding import embed_images
 from eigenmap.embedding.shards import Codebook
 from eigenmap.estimators import NeuralEigenmap

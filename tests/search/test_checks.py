@@ -42,7 +42,7 @@ def test_metadata_by_item_and_by_column():
 @pytest.mark.parametrize(
     ("items", "message"),
     [
-        ([{}], "2 items.*metadata.*1"),
+        ([{}], "2 items.*1.*metadata"),
         ({"label": ["a"]}, "metadata.*1.*'label'.*2"),
         ([{}, "x"], "mapping"),
         ([{}, {1: 2}], "mapping"),

@@ -95,5 +95,5 @@ def test_what_is_no_log_is_refused(content):
     ],
 )
 def test_a_line_that_makes_no_sense_is_refused(entries):
-    with pytest.raises(ValueError, match="no index"):
+    with pytest.raises(ValueError, match="not describe an index"):
         IndexState.from_json(entries)

@@ -47,7 +47,7 @@ def test_a_write_that_fails_keeps_the_previous_checkpoint(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(*((Path, "replace", fail) if fault == "replace" else (torch, "save", fail)))
-    with pytest.raises(EigenmapError, match=r"No space left.*earlier"):
+    with pytest.raises(EigenmapError, match=r"No space left.*previous"):
         checkpoint.save(example(step=4), path)
     assert checkpoint.load(path).step == 3
     assert [file.name for file in tmp_path.iterdir()] == ["checkpoint.pt"]

@@ -133,6 +133,7 @@ test_loop.run(out=sys.argv[1])
 """
 
 
+@pytest.mark.slow
 def test_killed_and_resumed_equals_uninterrupted(tmp_path: Path) -> None:
     environment = {**os.environ, "OMP_NUM_THREADS": str(torch.get_num_threads())}
     killed = subprocess.run([sys.executable, "-c", KILLED, tmp_path / "killed"], cwd=ROOT, env=environment)

@@ -14,7 +14,6 @@ import warnings
 from collections.abc import Callable
 
 import torch
-from grease import GrEASE
 from torch import Tensor
 
 
@@ -22,6 +21,8 @@ def grease(
     x: Tensor, k: int, *, width: int, epochs: int, rate: float, seed: int
 ) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
     """Return k functions, the trivial one first, and 1 minus the eigenvalues of the Laplacian."""
+    from grease import GrEASE
+
     torch.manual_seed(seed)
     model = GrEASE(
         n_components=k - 1,

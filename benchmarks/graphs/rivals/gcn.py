@@ -50,7 +50,7 @@ GRID = (
 
 
 class GCN(nn.Module):
-    """Graph convolutions; `operators` is one sparse matrix for all layers, or one a layer (sampled blocks)."""
+    """Graph convolutions; `operators` is one sparse matrix for all layers, or one per layer (sampled blocks)."""
 
     def __init__(self, in_features: Sequence[int], n_classes: int, how: Settings) -> None:
         super().__init__()

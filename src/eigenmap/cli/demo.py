@@ -6,11 +6,9 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from eigenmap.cli.app import LEARN, app
 from eigenmap.cli.console import log_function, print_result
-from eigenmap.cli.options import HOW, OUTPUT, ForceOption, QuietOption
+from eigenmap.cli.options import HOW, OUTPUT, ForceOption, QuietOption, option
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -28,26 +26,13 @@ Example:
 )
 def demo(
     out: Annotated[
-        Path,
-        typer.Option(
-            "--out", "-o", metavar="FOLDER", help="Folder for report.html and the models.", rich_help_panel=OUTPUT
-        ),
+        Path, option("--out -o FOLDER", "Folder for report.html and the models.", OUTPUT, shown=True)
     ] = Path("runs/demo"),
-    minutes: Annotated[
-        float,
-        typer.Option("--minutes", metavar="M", help="Time limit for training both models.", rich_help_panel=HOW),
-    ] = 3.5,
+    minutes: Annotated[float, option("--minutes M", "Time limit for training both models.", HOW, shown=True)] = 3.5,
     steps: Annotated[
-        int | None,
-        typer.Option(
-            "--steps",
-            metavar="N",
-            help="Exact number of training steps per model, however long they take.",
-            show_default=False,
-            rich_help_panel=HOW,
-        ),
+        int | None, option("--steps N", "Exact number of training steps per model, however long they take.", HOW)
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Random seed.", rich_help_panel=HOW)] = 0,
+    seed: Annotated[int, option("--seed N", "Random seed.", HOW, shown=True)] = 0,
     force: ForceOption = False,
     quiet: QuietOption = False,
 ) -> None:

@@ -25,21 +25,24 @@ def read_images(
     strict: bool = False,
     quiet: bool = False,
 ) -> ImageSet:
-    """Read images in the model's format, reporting skipped files.
-
-    The word `catalogue` means the embedded catalogue, unless a file has that name.
-    """
+    """Read images in the model's format, reporting skipped files."""
     from eigenmap.data import load_images
-    from eigenmap.data.images import catalogue
     from eigenmap.fitting.images import log_skipped
 
-    size, channels = model.image.size, model.image.channels  # refused here if the model takes something else
-    embedded = source == Path("catalogue") and not Path("catalogue").exists()
+    size, channels = model.image.size, model.image.channels  # raises if the model takes something else
     with progress_bar("reading", quiet) as tick:
-        given = catalogue.load("train") if embedded else source
-        images = load_images(given, size, channels, labels, strict, progress=tick)
+        images = load_images(given_images(source), size, channels, labels, strict, progress=tick)
     log_skipped(images, log_function(quiet))
     return images
+
+
+def given_images(source: Path | Sequence[Path]) -> Path | Sequence[Path] | ImageSet:
+    """Return the source, or the embedded catalogue for the word `catalogue` unless a file has that name."""
+    if source == Path("catalogue") and not Path("catalogue").exists():
+        from eigenmap.data.images import catalogue
+
+        return catalogue.load("train")
+    return source
 
 
 def encode_images(

@@ -5,11 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from eigenmap.cli.app import USE, app
 from eigenmap.cli.console import note
-from eigenmap.cli.options import OUTPUT, DimOption, ForceOption, QuietOption, TableOption
+from eigenmap.cli.options import OUTPUT, DimOption, ForceOption, QuietOption, TableOption, argument, option
 from eigenmap.cli.outputs import check_file
 from eigenmap.cli.search import database
 from eigenmap.cli.vector_codes import Side, SideOption
@@ -32,23 +30,9 @@ Examples:
 )
 def export(
     what: Annotated[
-        str,
-        typer.Argument(
-            metavar="RUN|INDEX",
-            help="A model for .onnx; an index (folder or postgresql://...) for .parquet and .faiss.",
-            show_default=False,
-        ),
+        str, argument("RUN|INDEX", "A model for .onnx; an index (folder or postgresql://...) for .parquet and .faiss.")
     ],
-    to: Annotated[
-        Path,
-        typer.Option(
-            "--to",
-            metavar="FILE",
-            help="model.onnx, codes.parquet or codes.faiss.",
-            show_default=False,
-            rich_help_panel=OUTPUT,
-        ),
-    ],
+    to: Annotated[Path, option("--to FILE", "model.onnx, codes.parquet or codes.faiss.", OUTPUT)],
     dim: DimOption = None,
     side: SideOption = None,
     table: TableOption = None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -16,6 +16,21 @@ WHAT, HOW, DATABASE, OUTPUT = "What", "How", "Database", "Output"
 SOURCES_HELP = "A folder of any depth, an .npy or .npz array, a Parquet file, or one image."
 
 
+def option(usage: str, help: str, panel: str | None = None, *, shown: bool = False, **more: Any) -> Any:
+    """Declare an option by its usage, `option("--out -o RUN", "Folder for the model.", OUTPUT)`.
+
+    The help lists the default only if `shown`.
+    """
+    names = [word for word in usage.split() if word.startswith("-")]
+    metavar = next((word for word in usage.split() if not word.startswith("-")), None)
+    return typer.Option(*names, metavar=metavar, help=help, show_default=shown, rich_help_panel=panel, **more)
+
+
+def argument(metavar: str, help: str) -> Any:
+    """Declare an argument."""
+    return typer.Argument(metavar=metavar, help=help, show_default=False)
+
+
 class Device(str, Enum):
     """Device to compute on."""
 
@@ -24,56 +39,31 @@ class Device(str, Enum):
     cuda = "cuda"
 
 
-ModelArgument = Annotated[
-    Path, typer.Argument(metavar="RUN", help="The model written by `eigenmap fit`.", show_default=False)
-]
+ModelArgument = Annotated[Path, argument("RUN", "The model written by `eigenmap fit`.")]
 SourceArgument = Annotated[
     Path,
-    typer.Argument(
-        metavar="SOURCE",
-        help=f"The images. {SOURCES_HELP} The word catalogue stands for the pictures that `eigenmap demo` learns from.",
-        show_default=False,
+    argument(
+        "SOURCE",
+        f"The images. {SOURCES_HELP} The word catalogue stands for the pictures that `eigenmap demo` learns from.",
     ),
 ]
 
 DimOption = Annotated[
-    int | None,
-    typer.Option(
-        "--dim",
-        "-d",
-        metavar="N",
-        help="Length at which to cut codes [dim](default: all features)[/dim].",
-        show_default=False,
-    ),
+    int | None, option("--dim -d N", "Length at which to cut codes [dim](default: all features)[/dim].")
 ]
-BatchOption = Annotated[
-    int, typer.Option("--batch-size", metavar="N", min=1, help="Images per batch.", rich_help_panel=HOW)
-]
+BatchOption = Annotated[int, option("--batch-size N", "Images per batch.", HOW, min=1, shown=True)]
 DeviceOption = Annotated[
-    Device, typer.Option("--device", help="Device to compute on; auto uses a GPU if there is one.", rich_help_panel=HOW)
+    Device, option("--device", "Device to compute on; auto uses a GPU if there is one.", HOW, shown=True)
 ]
 StrictOption = Annotated[
-    bool,
-    typer.Option("--strict", help="Fail on an unreadable image instead of skipping it.", rich_help_panel=HOW),
+    bool, option("--strict", "Fail on an unreadable image instead of skipping it.", HOW, shown=True)
 ]
-QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bars or notes.", rich_help_panel=OUTPUT)]
-ForceOption = Annotated[bool, typer.Option("--force", "-f", help="Replace existing output.", rich_help_panel=OUTPUT)]
+QuietOption = Annotated[bool, option("--quiet -q", "No progress bars or notes.", OUTPUT, shown=True)]
+ForceOption = Annotated[bool, option("--force -f", "Replace existing output.", OUTPUT, shown=True)]
 TableOption = Annotated[
-    str | None,
-    typer.Option(
-        "--table",
-        metavar="NAME",
-        help="Table in the database; schema.name for one in another schema.",
-        show_default=False,
-        rich_help_panel=DATABASE,
-    ),
+    str | None, option("--table NAME", "Table in the database; schema.name for one in another schema.", DATABASE)
 ]
-JsonOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--json", metavar="FILE", help="Also write the result as JSON.", show_default=False, rich_help_panel=OUTPUT
-    ),
-]
+JsonOption = Annotated[Path | None, option("--json FILE", "Also write the result as JSON.", OUTPUT)]
 
 
 def check_device(device: Device) -> str:

@@ -5,11 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from eigenmap.cli.app import USE, app
 from eigenmap.cli.console import note, print_result
-from eigenmap.cli.options import HOW, QuietOption
+from eigenmap.cli.options import HOW, QuietOption, argument, option
 from eigenmap.core.addresses import is_database, require_path
 from eigenmap.core.errors import EigenmapError
 
@@ -28,40 +26,19 @@ Examples:
 """,
 )
 def serve(
-    index: Annotated[
-        str, typer.Argument(metavar="INDEX", help="A folder written by `eigenmap index --out`.", show_default=False)
-    ],
+    index: Annotated[str, argument("INDEX", "A folder written by `eigenmap index --out`.")],
     images: Annotated[
-        Path | None,
-        typer.Option(
-            "--images",
-            metavar="FOLDER",
-            help="The indexed folder, for pictures larger than those in the index.",
-            show_default=False,
-        ),
+        Path | None, option("--images FOLDER", "The indexed folder, for pictures larger than those in the index.")
     ] = None,
-    port: Annotated[int, typer.Option("--port", "-p", metavar="N", help="Port; 0 takes a free one.")] = 8000,
+    port: Annotated[int, option("--port -p N", "Port; 0 takes a free one.", shown=True)] = 8000,
     host: Annotated[
-        str,
-        typer.Option(
-            "--host", metavar="ADDRESS", help="0.0.0.0 for all networks; requires --token.", rich_help_panel=HOW
-        ),
+        str, option("--host ADDRESS", "0.0.0.0 for all networks; requires --token.", HOW, shown=True)
     ] = "127.0.0.1",
     token: Annotated[
         str | None,
-        typer.Option(
-            "--token",
-            metavar="SECRET",
-            envvar="EIGENMAP_TOKEN",
-            help="Secret that grants access, at least 16 characters.",
-            show_default=False,
-            rich_help_panel=HOW,
-        ),
+        option("--token SECRET", "Secret that grants access, at least 16 characters.", HOW, envvar="EIGENMAP_TOKEN"),
     ] = None,
-    timeout: Annotated[
-        float,
-        typer.Option("--timeout", metavar="SECONDS", help="Stop searches that take longer.", rich_help_panel=HOW),
-    ] = 30.0,
+    timeout: Annotated[float, option("--timeout SECONDS", "Stop searches that take longer.", HOW, shown=True)] = 30.0,
     quiet: QuietOption = False,
 ) -> None:
     """Explore an index in the browser: search by picture, change the code length, look at each feature.

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from eigenmap.data.vectors.vectors import Vectors
     from eigenmap.model import Codes, Eigenmap
-    from eigenmap.search.backend import ItemBatch
 
 
 class Side(str, Enum):
@@ -63,20 +62,6 @@ def encode_vectors(model: Eigenmap, vectors: Vectors, dim: int, device: str, qui
             done += len(rows)
             if tick is not None:
                 tick(done, len(vectors))
-
-
-def vector_batches(
-    model: Eigenmap, vectors: Vectors, dim: int, device: str, quiet: bool = False
-) -> Iterator[ItemBatch]:
-    """Codes with their names, as an index takes them: ids of the file, or else row numbers."""
-    from eigenmap.search.backend import ItemBatch
-
-    done = 0
-    for codes in encode_vectors(model, vectors, dim, device, quiet):
-        numbers = range(done, done + len(codes))
-        names = [str(row) if vectors.ids is None else vectors.ids[row] for row in numbers]
-        yield ItemBatch([*names], codes, [{} for _ in numbers])
-        done += len(codes)
 
 
 def query_codes(

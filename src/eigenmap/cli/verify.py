@@ -5,11 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from eigenmap.cli.app import ABOUT, app
 from eigenmap.cli.console import print_result
-from eigenmap.cli.options import QuietOption
+from eigenmap.cli.options import QuietOption, argument
 from eigenmap.core.addresses import require_path
 from eigenmap.core.errors import EigenmapError
 
@@ -27,12 +25,7 @@ Examples:
 )
 def verify(
     place: Annotated[
-        Path,
-        typer.Argument(
-            metavar="PLACE",
-            help="A folder written by `eigenmap fit`, `eigenmap index` or `eigenmap embed`.",
-            show_default=False,
-        ),
+        Path, argument("PLACE", "A folder written by `eigenmap fit`, `eigenmap index` or `eigenmap embed`.")
     ],
     quiet: QuietOption = False,
 ) -> None:

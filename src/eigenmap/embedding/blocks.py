@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import partial
+from itertools import islice
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from eigenmap.data.images.decode import Pixels, UnreadableImageError, quiet_pillow
-from eigenmap.data.images.sources import strict_error
-from eigenmap.data.images.stream import RawImage, square
-from eigenmap.data.images.workers import decode_in_order, processors
+from eigenmap.data.images.rows import RawImage, Skipped, decoded, strict_error
+from eigenmap.data.images.workers import processors
 from eigenmap.model import Codes, Eigenmap
 
 
@@ -23,7 +22,11 @@ class Block:
 
     ids: list[str]
     codes: Codes
-    skipped: list[tuple[str, str]] = field(default_factory=list)
+    skipped: Skipped = field(default_factory=list)
+    pixels: Tensor | None = None
+    """The encoded pixels, uint8 (images, channels, size, size); None if the codes were read from disk."""
+    readable: list[bool] = field(default_factory=list)
+    """For each image, skipped ones included, whether it has a code."""
 
 
 @dataclass(frozen=True)
@@ -42,38 +45,26 @@ def encode_blocks(model: Eigenmap, rows: Iterable[tuple[str, RawImage]], how: En
 
     While one batch is encoded, threads decode the next: at most two batches of small pictures are in memory.
     """
-    names: deque[str] = deque()
-
-    def pictures() -> Iterator[RawImage]:
-        for name, picture in rows:
-            names.append(name)
-            yield picture
-
-    decode = partial(square, size=model.image.size, channels=model.image.channels)
-    ids: list[str] = []
-    batch: list[Pixels] = []
-    skipped: list[tuple[str, str]] = []
+    workers = how.workers or processors()
     with quiet_pillow():
-        for result in decode_in_order(pictures(), decode, how.workers or processors(), ahead=how.batch_size):
-            name = names.popleft()
-            if not isinstance(result, UnreadableImageError):
-                ids.append(name)
-                batch.append(result)
-            elif how.strict:
-                raise strict_error(name, str(result))
-            else:
-                skipped.append((name, str(result)))
-            if len(ids) + len(skipped) == how.batch_size:
-                yield _encoded(model, ids, batch, skipped, how)
-                ids, batch, skipped = [], [], []
-        if ids or skipped:
-            yield _encoded(model, ids, batch, skipped, how)
+        images = decoded(rows, model.image.size, model.image.channels, workers, ahead=how.batch_size)
+        while some := list(islice(images, how.batch_size)):
+            yield _encoded(model, some, how)
 
 
-def _encoded(
-    model: Eigenmap, ids: list[str], batch: list[Pixels], skipped: list[tuple[str, str]], how: Encoding
-) -> Block:
-    if not ids:
-        return Block([], np.empty((0, how.dim), np.float32), skipped)
-    pixels = torch.from_numpy(np.stack(batch))
-    return Block(ids, model.encode(pixels, how.dim, device=how.device, batch_size=how.batch_size), skipped)
+def _encoded(model: Eigenmap, images: list[tuple[str, Pixels | UnreadableImageError]], how: Encoding) -> Block:
+    block = Block([], np.empty((0, how.dim), np.float32))
+    batch: list[Pixels] = []
+    for name, result in images:
+        block.readable.append(not isinstance(result, UnreadableImageError))
+        if not isinstance(result, UnreadableImageError):
+            block.ids.append(name)
+            batch.append(result)
+        elif how.strict:
+            raise strict_error(name, str(result))
+        else:
+            block.skipped.append((name, str(result)))
+    if batch:
+        block.pixels = torch.from_numpy(np.stack(batch))
+        block.codes = model.encode(block.pixels, how.dim, device=how.device, batch_size=how.batch_size)
+    return block

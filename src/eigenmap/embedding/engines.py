@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 from eigenmap.core.errors import EigenmapError
-from eigenmap.data.images.stream import ImageStream, Shard
+from eigenmap.data.images.rows import ImageStream, Shard
 from eigenmap.data.images.workers import processors
 from eigenmap.embedding.blocks import Block, Encoding, encode_blocks
 from eigenmap.embedding.workspace import ShardFolder

@@ -10,7 +10,8 @@ from typing import IO
 import numpy as np
 
 from eigenmap.core.files import atomic_write, sync_directory, write_json
-from eigenmap.embedding.shards import Codebook, code_table, parquet_module
+from eigenmap.data.parquet import parquet_module
+from eigenmap.embedding.shards import FINGERPRINT, Codebook, code_table
 from eigenmap.model import Codes
 
 SUFFIXES = (".npy", ".npz", ".parquet")
@@ -61,7 +62,7 @@ def _write_codes(file: IO[bytes], shards: Codebook) -> None:
 
 def _join_parquet(shards: Codebook, out: Path) -> None:
     pq = parquet_module()
-    metadata = {"eigenmap_fingerprint": shards.plan.fingerprint}
+    metadata = {FINGERPRINT: shards.plan.fingerprint}
     schema = code_table([], np.empty((0, shards.plan.dim), np.float32), metadata).schema
     with atomic_write(out) as file, pq.ParquetWriter(file, schema) as writer:
         for ids, codes in shards:

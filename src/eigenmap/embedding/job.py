@@ -12,13 +12,14 @@ from eigenmap.core.arguments import a_device, a_path, whole_number
 from eigenmap.core.errors import EigenmapError
 from eigenmap.core.files import require_writable
 from eigenmap.core.folders import recover, remove_leftovers
-from eigenmap.data.images.sources import strict_error
-from eigenmap.data.images.stream import ImageStream, open_stream
+from eigenmap.data.images.rows import ImageStream, nothing_readable, strict_error
+from eigenmap.data.images.stream import open_stream
+from eigenmap.data.parquet import parquet_module
 from eigenmap.embedding import engines
 from eigenmap.embedding.blocks import Encoding
 from eigenmap.embedding.files import SUFFIXES, join_shards
 from eigenmap.embedding.publication import Publication, Replaced
-from eigenmap.embedding.shards import Codebook, Plan, parquet_module
+from eigenmap.embedding.shards import Plan
 from eigenmap.embedding.workspace import ShardFolder, Workspace
 from eigenmap.model import Eigenmap
 
@@ -198,7 +199,7 @@ def _finish(workspace: Workspace, begun: _Begun) -> Embedded:
     codes = begun.folder.complete()
     if not codes.images:
         workspace.discard()
-        raise _nothing_readable(codes)
+        raise nothing_readable(codes.skipped)
     publication = Publication(begun.folder.path, workspace.out)
     if publication.staged != codes.path:
         join_shards(codes, workspace.out.suffix, publication.staged, publication.staged_names)
@@ -243,10 +244,3 @@ class _Counter:
         self.done = min(self.total, self.done + images)
         if self.progress is not None:
             self.progress(self.done, self.total)
-
-
-def _nothing_readable(codes: Codebook) -> EigenmapError:
-    name, reason = codes.skipped[-1]
-    if len(codes.skipped) == 1:
-        return EigenmapError(f"{name} cannot be read: {reason}")
-    return EigenmapError(f"none of the {len(codes.skipped):,} images can be read, for example {name}: {reason}")

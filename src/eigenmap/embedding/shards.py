@@ -26,11 +26,15 @@ from eigenmap.core.arguments import a_path
 from eigenmap.core.errors import EigenmapError
 from eigenmap.core.files import atomic_write, json_bytes, open_regular, parse_json, read_json, write_json
 from eigenmap.data.npy import read_npy
+from eigenmap.data.parquet import parquet_module
 from eigenmap.embedding.blocks import Block
 from eigenmap.embedding.checksums import Checksum
 from eigenmap.model import Codes
 
 MANIFEST = "_embedding.json"  # readers of Parquet folders skip names that start with an underscore
+FINGERPRINT = "eigenmap_fingerprint"
+"""Key in the metadata of a Parquet file: the model that made its codes."""
+
 _KIND, _VERSION = "eigenmap-codes", 1
 _PART = re.compile(r"part-\d+\.(parquet|npy|ids\.json)")
 
@@ -68,7 +72,7 @@ def write_shard(folder: Path, plan: Plan, number: int, block: Block) -> Checksum
     for name in shard_files(plan, number):
         with atomic_write(folder / name) as file:
             if name.endswith(".parquet"):
-                metadata = {"eigenmap_fingerprint": plan.fingerprint}
+                metadata = {FINGERPRINT: plan.fingerprint}
                 parquet_module().write_table(code_table(block.ids, block.codes, metadata), file)
             elif name.endswith(".npy"):
                 np.save(file, block.codes)
@@ -233,15 +237,6 @@ def json_integer(number: object, least: int) -> int:
 
 def _own_checksum(about: Mapping[str, Any]) -> str:
     return f"{zlib.crc32(json.dumps(about, sort_keys=True).encode('ascii')):08x}"
-
-
-def parquet_module() -> Any:
-    """Import pyarrow.parquet, or raise an error that says how to install it."""
-    try:
-        import pyarrow.parquet
-    except ImportError:
-        raise EigenmapError('Parquet files need pyarrow: pip install "eigenmap[parquet]"') from None
-    return pyarrow.parquet
 
 
 def code_table(ids: Sequence[str | int], codes: Codes, metadata: dict[str, str]) -> Any:

@@ -27,7 +27,7 @@ from uuid import uuid4
 from eigenmap.core.errors import EigenmapError
 from eigenmap.core.files import make_folder, read_json, sync_directory, write_json
 from eigenmap.core.folders import BusyFolderError, aside, folder_lock
-from eigenmap.data.images.stream import ImageStream
+from eigenmap.data.images.rows import ImageStream
 from eigenmap.embedding.blocks import Block
 from eigenmap.embedding.checksums import Checksum
 from eigenmap.embedding.shards import (

@@ -11,10 +11,12 @@ import numpy as np
 
 from eigenmap.core.arguments import a_path, whole_number
 from eigenmap.core.files import atomic_write, json_bytes
+from eigenmap.data.parquet import parquet_module
 from eigenmap.embedding.files import remove_names
-from eigenmap.embedding.shards import code_table, parquet_module
+from eigenmap.embedding.shards import FINGERPRINT, code_table
 from eigenmap.search import CodeIndex, forking
 from eigenmap.search.backend import Floats, Id
+from eigenmap.search.scan import comparable
 
 _ROWS_AT_ONCE = 16_384
 
@@ -25,7 +27,7 @@ def export_parquet(index: CodeIndex, out: str | Path, dim: int | None = None) ->
     Codes are cut at `dim` and have norm 1 if the index compares by cosine.
     """
     pq = parquet_module()
-    about = {"eigenmap_fingerprint": index.fingerprint or "", "eigenmap_metric": index.metric}
+    about = {FINGERPRINT: index.fingerprint or "", "eigenmap_metric": index.metric}
     rows = 0
     with atomic_write(a_path(out, "out")) as file:
         writer: Any = None
@@ -81,16 +83,8 @@ def export_faiss(index: CodeIndex, out: str | Path, dim: int | None = None) -> P
 def _batches(index: CodeIndex, dim: int | None) -> Iterator[tuple[list[Id], Floats]]:
     length = _length(index, dim)
     for batch in index.batches(_ROWS_AT_ONCE):
-        yield batch.ids, _comparable(np.ascontiguousarray(batch.codes[:, :length]), index.metric)
+        yield batch.ids, comparable(batch.codes[:, :length], index.metric)
 
 
 def _length(index: CodeIndex, dim: int | None) -> int:
     return index.n_components if dim is None else whole_number(dim, "dim", 1, index.n_components)
-
-
-def _comparable(codes: Floats, metric: str) -> Floats:
-    """Return rows whose inner products are the scores."""
-    if metric == "inner":
-        return codes
-    norm = np.linalg.norm(codes, axis=1, keepdims=True)
-    return (codes / np.where(norm == 0, 1, norm)).astype(np.float32)

@@ -11,6 +11,7 @@ recall is measured on the other half.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
@@ -83,6 +84,12 @@ class Advice:
             "queries_per_second": self.chosen.queries_per_second / growth,
             "queries_per_second_full_length": self.full.queries_per_second * self.items / items,
         }
+
+    def stages_for(self, top: int) -> list[Stage]:
+        """Return the stages of the chosen setting for `top` results; longer lists need more candidates."""
+        more = max(1.0, top / self.top)
+        stages = [Stage(dim, math.ceil(keep * more)) for dim, keep in self.chosen.stages[:-1]]
+        return [*stages, Stage(self.chosen.dim, top)]
 
     def as_json(self) -> dict[str, Any]:
         """Return plain values for a file."""

@@ -70,6 +70,15 @@ class IndexSpec:
         """Return plain values that `from_json` accepts."""
         return asdict(self)
 
+    def can_replace(self, other: IndexSpec) -> bool:
+        """Whether searches of the other index can go on with this one: same model, length, metric and kind."""
+        same = (self.fingerprint, self.n_components, self.metric) == (
+            other.fingerprint,
+            other.n_components,
+            other.metric,
+        )
+        return same and (self.approximate is None) == (other.approximate is None)
+
     @classmethod
     def from_json(cls, entries: Mapping[str, Any]) -> IndexSpec:
         """Restore a description from `as_json`; raise `TypeError` or `ValueError` if it is malformed."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from eigenmap.core.arguments import whole_number
 from eigenmap.core.errors import EigenmapError, UnknownIdError
-from eigenmap.search.backend import Floats, Id, Metadata, Stage
+from eigenmap.search.backend import Floats, Id, IndexSpec, Metadata, Stage
 from eigenmap.search.filters import plain_value
 
 
@@ -50,6 +50,21 @@ def products(rows: Floats, what: str) -> None:
             f"{what} are too large for inner products: row {row} has norm {norms[row]:.2g}, but at most "
             f'{LARGEST_NORM:g} is allowed; scale them down, or use the metric "cosine"'
         )
+
+
+def queries(given: Any, dim: int, about: IndexSpec) -> Floats:
+    """Return queries of an index, of full length or already cut at `dim`, as rows of `dim` features."""
+    rows = matrix(given, "queries", one_allowed=True)
+    if rows.shape[1] not in (about.n_components, dim):
+        either = "" if dim == about.n_components else f", or already cut at dim = {dim}"
+        raise EigenmapError(
+            f"queries have {rows.shape[1]} features, but this index contains codes of {about.n_components}: "
+            f"give queries of {about.n_components}{either}"
+        )
+    rows = np.ascontiguousarray(rows[:, :dim])
+    if about.metric == "inner":
+        products(rows, "queries")
+    return rows
 
 
 def names(ids: Iterable[Id]) -> list[Id]:

@@ -363,3 +363,8 @@ def fits(codec: Codec, about: IndexSpec) -> bool:
         return False
     stored = sum(codec.width(block) for block in range(len(codec.blocks)))
     return about.bytes_per_item is None or stored <= about.bytes_per_item
+
+
+def feature_files(codec: Codec) -> list[str]:
+    """Return the file names of the column blocks."""
+    return [f"features-{first}-{end}.bin" for first, end in codec.blocks]

@@ -1,23 +1,23 @@
-"""An index on disk: a directory of files that only grow, and a log that says how much of them counts.
+"""Index on disk: a directory of append-only files, and a log that records how much of them counts.
 
-    index.json           format, version, and what the index is (`backend.IndexSpec`)
-    codec.json           how features are written (`codecs`); appears with the first items
-    features-0-8.bin     features 0-8 of all rows, then one file for each further column block
-    ids.bin, ids.ends    the ids joined, and where each of them ends (int64)
-    ids.hash             a hash of each (`keys`), by which a change finds the rows of its ids
-    metadata.bin, .ends  the same for what is known of each item, as JSON, or nothing
-    deleted.bin          numbers of the rows that are gone (int64)
-    ids.bin.crc, ...     running checksums of a file at every mebibyte (`checksums`); none for a smaller one
-    log                  one line per change: sizes and checksums of all files when it was complete (`log`)
-    sources.json         where the images came from (`sources`), if `eigenmap index` made the index
-    parts.json           which of the parts beside the items there are (`parts`); this and others are `notes`
+    index.json           format, version, and the description of the index (`backend.IndexSpec`)
+    codec.json           codec of the features (`codecs`); written with the first items
+    features-0-8.bin     features 0-8 of all rows, then one file per further column block
+    ids.bin, ids.ends    the ids joined, and the end of each (int64)
+    ids.hash             a hash of each id (`keys`), by which a change finds the rows of its ids
+    metadata.bin, .ends  the same for the metadata of each item, as JSON or empty
+    deleted.bin          numbers of the deleted rows (int64)
+    ids.bin.crc, ...     running checksums of a file at every mebibyte (`checksums`); none for smaller files
+    log                  one line per change: sizes and checksums of all files after it (`log`)
+    sources.json         sources of the images (`sources`), if `eigenmap index` made the index
+    parts.json           list of the parts besides the items (`parts`); this and others are `notes`
     model/               a copy of the model that made the codes, if one was given
 
-A change appends to the files, makes sure that they are on disk, and only then appends its line to the log. A process
-that is killed in between leaves bytes that no line counts; they are never read, and the next change overwrites them.
-Nothing in the directory is unpickled, no symbolic link in it is followed, and other files are left alone.
+A change appends to the files, flushes them to disk, and only then appends its line to the log. A process killed in
+between leaves bytes that no line counts; they are never read, and the next change overwrites them. Nothing in the
+directory is unpickled, no symbolic link in it is followed, and other files are left alone.
 
-Indexes of format version 2, whose logs have no chain, are read as they are; the first change makes them version 3.
+Indexes of format version 2, whose logs are not chained, can be read; the first change upgrades them to version 3.
 """
 
 from __future__ import annotations
@@ -44,21 +44,21 @@ from eigenmap.search.open_folder import OpenFolder, require_folders
 T = TypeVar("T")
 
 _LONGEST_LOG = 64
-"""Lines after which a log is rewritten as one."""
+"""Number of lines after which a log is rewritten as one."""
 _LEFTOVER = re.compile(r"\.((log|[a-z_]+\.json|prefix-\d+\.[a-z0-9]+)\.partial|codec\.json|[a-z_]+\.[0-9a-f]{32})")
-"""Files that only a killed process leaves; the last two are names of format version 2."""
+"""Files left only by a killed process; the last two are names of format version 2."""
 
 
 class Directory:
-    """An index on disk, at one state of its log.
+    """An index on disk, in one state of its log.
 
-    It holds the directory open: where another index takes its place, `refresh` goes over to that if it is of the same
-    model and shape, and raises `ReplacedError` if it is not.
+    It keeps the directory open. If another index replaces it, `refresh` switches to that if it has the same model and
+    shape, and raises `ReplacedError` otherwise.
     """
 
     def __init__(self, folder: OpenFolder, *, private: bool = False) -> None:
-        self.path = folder.path.absolute()  # whatever folder this process works in later
-        self._private = private  # nobody else knows the directory yet, so that nobody has to be kept out
+        self.path = folder.path.absolute()  # independent of later changes of the working directory
+        self._private = private  # nobody else knows the directory yet, so no lock is needed
         self._turn = threading.RLock()
         self._held = 0
         self._tidied = False
@@ -67,38 +67,38 @@ class Directory:
 
     @classmethod
     def create(cls, path: Path, about: IndexSpec) -> Directory:
-        """An empty index in a new directory, which appears whole or not at all."""
+        """Create an empty index in a new directory, atomically."""
         with staged_index(path, about, overwrite=False):
             pass
         return cls.open(path)
 
     @classmethod
     def open(cls, path: Path) -> Directory:
-        """The index in a directory."""
+        """Open the index in a directory."""
         while True:
             folder = open_index_folder(path)
             try:
                 return cls(folder)
             except EigenmapError:
-                if folder.is_at(path) is not False:  # else it was replaced while we read it
+                if folder.is_at(path) is not False:  # else it was replaced while being read
                     raise
 
     def __copy__(self) -> Directory:
-        """The same state, from which the copy goes on by itself; it holds no lock."""
+        """Return an independent copy of this state; it holds no lock."""
         made = object.__new__(Directory)
         made.__dict__.update(self.__dict__, _turn=threading.RLock(), _held=0, _changed=False)
         return made
 
-    # What is there
+    # State
 
     def refresh(self) -> bool:
-        """Look for changes by other processes; True if there are any since this was asked last."""
+        """Look for changes by other processes; return True if there are any since the last call."""
         self.update()
         changed, self._changed = self._changed, False
         return changed
 
     def update(self) -> None:
-        """Take the state that is on disk now; the next `refresh` says whether it is another."""
+        """Load the current state from disk; the next `refresh` tells whether it differs."""
         while True:
             here = self._folder.is_at(self.path)
             if here is False:
@@ -109,7 +109,7 @@ class Directory:
                     return
             except OSError as error:
                 if here is None:
-                    return  # removed under us: what is mapped can still be read
+                    return  # removed meanwhile: what is mapped can still be read
                 if self._folder.is_at(self.path) is False:
                     continue
                 raise EigenmapError(f"{self.path / 'log'} is missing; {RESTORE}") from error
@@ -120,10 +120,10 @@ class Directory:
                     raise
 
     def _adopt(self, folder: OpenFolder) -> None:
-        """Take the state that an open folder is in."""
+        """Load the state of an open folder."""
         about = read_spec(folder)
         try:
-            seen = self._stamp(folder)  # before it is read: what comes in between is seen the next time
+            seen = self._stamp(folder)  # before reading: changes in between are noticed the next time
         except OSError as error:
             raise EigenmapError(f"{self.path / 'log'} is missing; {RESTORE}") from error
         log = self.read_log(folder)
@@ -132,14 +132,14 @@ class Directory:
         self._folder, self.about, self._log, self._seen = folder, about, log, seen
 
     def _switch(self) -> None:
-        """Go over to the index that has taken the place of this one."""
+        """Switch to the index that replaced this one."""
         folder = open_index_folder(self.path)
         try:
             about, state = read_spec(folder), self.read_log(folder).state
             ids = {self.state.id_type, state.id_type} - {None}
-            if _shape(about) != _shape(self.about) or len(ids) > 1:
+            if not about.can_replace(self.about) or len(ids) > 1:
                 raise ReplacedError(
-                    f"{self.path} was replaced by an index of another model or shape; open it again to use that"
+                    f"{self.path} was replaced by an index of another model or shape; open it again to use it"
                 )
             self._adopt(folder)
         except ReplacedError:
@@ -149,11 +149,11 @@ class Directory:
                 raise
 
     def settled(self, load: Callable[[], T]) -> T:
-        """What `load` makes of the files, made anew if the directory is replaced meanwhile."""
+        """Return the result of `load`, repeated if the directory is replaced meanwhile."""
         while True:
             try:
                 return load()
-            except (EigenmapError, OSError, ValueError) as error:  # noqa: PERF203 - seldom more than once
+            except (EigenmapError, OSError, ValueError) as error:  # noqa: PERF203 - rarely more than once
                 if self._folder.is_at(self.path) is False:
                     self.update()
                 elif isinstance(error, EigenmapError):
@@ -163,12 +163,12 @@ class Directory:
 
     @property
     def state(self) -> IndexState:
-        """What counts."""
+        """Current state."""
         return self._log.state
 
     @property
     def folder(self) -> OpenFolder:
-        """The directory itself."""
+        """The open directory."""
         return self._folder
 
     def _stamp(self, folder: OpenFolder) -> tuple[int, int, int]:
@@ -176,7 +176,7 @@ class Directory:
         return now.st_ino, now.st_size, now.st_mtime_ns
 
     def read_log(self, folder: OpenFolder | None = None) -> Log:
-        """The log as it is on disk now."""
+        """Read the log from disk."""
         file = self.path / "log"
         try:
             return read_log((folder or self._folder).read("log"))
@@ -198,20 +198,20 @@ class Directory:
     # Reading files
 
     def read(self, name: str) -> bytes:
-        """All of a file that counts."""
+        """Return the part of a file that counts."""
         size = self.state.sizes.get(name, 0)
         with self._reading(name):
             return self._folder.read(name, size) if size else b""
 
     def read_codec(self) -> codecs.Codec | None:
-        """How features are written; None before the first items."""
+        """Return the codec of the features; None before the first items."""
         if not self.state.sizes:
             return None
         file = self.path / "codec.json"
         try:
             content = self._folder.read("codec.json")
             if zlib.crc32(content) != self.state.fixed.get("codec.json", zlib.crc32(content)):
-                raise ValueError("its checksum is not that of the log")
+                raise ValueError("its checksum differs from the log")
             codec = codecs.from_json(parse_json(content), self.about.n_components)
         except (OSError, KeyError, TypeError, ValueError) as error:
             raise EigenmapError(f"{file} is missing, truncated or damaged; {RESTORE}") from error
@@ -220,16 +220,16 @@ class Directory:
         return codec
 
     def check_rows(self, codec: codecs.Codec) -> None:
-        """Refuse files that count different numbers of rows."""
+        """Refuse files with different numbers of rows."""
         sizes, rows = self.state.sizes, self.state.rows
-        expected = {file: rows * codec.width(b) for b, file in enumerate(feature_files(codec))}
+        expected = {file: rows * codec.width(b) for b, file in enumerate(codecs.feature_files(codec))}
         expected |= {"ids.ends": 8 * rows, "metadata.ends": 8 * rows, "ids.bin": -1, "metadata.bin": -1}
         for name, size in expected.items():
             if name not in sizes or size not in (-1, sizes[name]):
                 raise EigenmapError(f"{self.path / 'log'} contradicts codec.json in the size of {name}; {RESTORE}")
 
     def read_note(self, name: str, required: bool = False) -> dict[str, Any] | None:
-        """What `write_note` kept; None if there is nothing, or nothing whole and that is not `required`."""
+        """Return a note; None if there is none, or if it is damaged and not `required`."""
         try:
             return notes.parse_note(self._folder.read(f"{name}.json"))
         except FileNotFoundError:
@@ -245,9 +245,9 @@ class Directory:
 
     @contextmanager
     def locked(self, wait: bool = True) -> Iterator[None]:
-        """Keep others from changing the index; ends with the block, or with this process. Blocks may be nested.
+        """Keep others from changing the index until the block, or this process, ends. Blocks may be nested.
 
-        Without `wait`, `BusyFolderError` if somebody else is changing it.
+        Without `wait`, raise `BusyFolderError` if somebody else is changing it.
         """
         if not self._turn.acquire(blocking=wait):
             raise BusyFolderError(f"{self.path} is being changed by another thread")
@@ -272,13 +272,13 @@ class Directory:
             try:
                 use_at(self.path, lambda: stack.enter_context(folder_lock(self.path, blocking=wait)))
             except (FileNotFoundError, NotADirectoryError) as error:
-                raise EigenmapError(f"{self.path} was removed, so it cannot be changed") from error
+                raise EigenmapError(f"{self.path} was removed and cannot be changed") from error
             except OSError as error:
                 raise EigenmapError(f"{self.path} cannot be changed: {error.strerror}") from error
             yield
 
     def _tidy(self) -> None:
-        """Remove what killed processes left."""
+        """Remove leftovers of killed processes."""
         with suppress(OSError):
             for name in self._folder.names():
                 if _LEFTOVER.fullmatch(name):
@@ -288,20 +288,20 @@ class Directory:
                 self._tidied = True
 
     def write_codec(self, codec: codecs.Codec) -> None:
-        """Say how features are written, before the first items are."""
+        """Write the codec, before the first items."""
         with self._writing("codec.json"):
             self._folder.replace("codec.json", json.dumps(codec.as_json()).encode("ascii"), not self._private)
 
     def write_note(self, name: str, content: Mapping[str, Any]) -> None:
-        """Keep a JSON object beside the index."""
+        """Store a JSON object beside the index."""
         with self.locked(), self._writing(f"{name}.json"):
             self._folder.replace(f"{name}.json", notes.note_bytes(content), not self._private)
 
     def append(self, id_type: str | None, additions: Mapping[str, bytes | memoryview], durable: bool = True) -> None:
-        """Append to files; when this returns it is done for good, and if it fails nothing of it counts."""
+        """Append to files; durable when this returns, and without effect if it fails."""
         with self.locked():
-            if not self._private and self.read_log() != self._log:  # also before what is not seen is cut off
-                raise EigenmapError(f"{self.path / 'log'} was changed by a process that did not wait for its turn")
+            if not self._private and self.read_log() != self._log:  # checked before anything beyond it is truncated
+                raise EigenmapError(f"{self.path / 'log'} was changed by a process that did not hold the lock")
             if not self._log.chained:
                 self._upgrade()
             self._append_line(IndexState(id_type, *self._grown(additions, durable), self._fixed()), durable)
@@ -312,7 +312,7 @@ class Directory:
     def _grown(
         self, additions: Mapping[str, bytes | memoryview], durable: bool
     ) -> tuple[dict[str, int], dict[str, int]]:
-        """Sizes and checksums with the additions, which are on disk then."""
+        """Write the additions to disk and return the new sizes and checksums."""
         sizes, crc32 = dict(self.state.sizes), dict(self.state.crc32)
         created = False
 
@@ -325,10 +325,10 @@ class Directory:
 
         for name, content in additions.items():
             if not len(content) and name in sizes:
-                continue  # nothing to put on disk
+                continue  # nothing to write
             size, notes_name = sizes.get(name, 0), f"{name}.crc"
             ends, crc = checksums.extended(content, size, crc32.get(name, 0))
-            noted = sizes.get(notes_name, 0) // 4 == size // checksums.BLOCK  # not in a large file of version 2
+            noted = sizes.get(notes_name, 0) // 4 == size // checksums.BLOCK  # false for a large file of version 2
             grow(name, content, crc)
             if ends and noted:
                 grow(notes_name, ends, checksums.extended(ends, 0, crc32.get(notes_name, 0))[1])
@@ -338,7 +338,7 @@ class Directory:
         return sizes, crc32
 
     def _fixed(self) -> dict[str, int]:
-        """Checksums of the files that are written once."""
+        """Return checksums of the files that are written once."""
         fixed = dict(self.state.fixed)
         for name in ("index.json", "codec.json"):
             if name not in fixed:
@@ -352,7 +352,7 @@ class Directory:
             try:
                 self._folder.append("log", self._log.end, line, durable)
             except OSError:
-                with suppress(OSError):  # a line that may not be on disk must not be read either
+                with suppress(OSError):  # a line that may not be durable must not be read either
                     self._folder.truncate("log", self._log.end)
                 raise
             self._written(log)
@@ -361,7 +361,7 @@ class Directory:
         self._log, self._seen = log, self._stamp(self._folder)
 
     def _upgrade(self) -> None:
-        """Make an index of version 2 one of version 3, without any change to its items."""
+        """Upgrade an index of version 2 to version 3, without changing its items."""
         with self._writing("log"):
             self._folder.replace("index.json", spec_bytes(self.about))
             self._compact(durable=True)
@@ -388,34 +388,24 @@ class Directory:
             raise EigenmapError(f"{self.path / name} cannot be read: {why}; {RESTORE}") from error
 
 
-def feature_files(codec: codecs.Codec) -> list[str]:
-    """The names of the files of the column blocks."""
-    return [f"features-{first}-{end}.bin" for first, end in codec.blocks]
-
-
-def _shape(about: IndexSpec) -> tuple[object, ...]:
-    """What an open index cannot have otherwise from one moment to the next."""
-    return about.fingerprint, about.n_components, about.metric, about.approximate is None
-
-
 def require_index(target: Path) -> None:
-    """Refuse to replace anything but an index, or an empty folder."""
+    """Refuse to replace anything but an index or an empty folder."""
     if not (target / "index.json").is_file() and not is_empty_folder(target):
-        raise EigenmapError(f"{target} exists and is not an index, so it is not overwritten; choose another place")
+        raise EigenmapError(f"{target} exists and is not an index, so it is not overwritten; choose another name")
 
 
 @contextmanager
 def staged_index(path: Path, about: IndexSpec, overwrite: bool, held: bool = False) -> Iterator[Directory]:
-    """An empty index to fill; it takes its place at `path` when the block ends without an error.
+    """Yield an empty index to fill; it becomes `path` if the block succeeds.
 
-    Without `overwrite` nothing is ever replaced, and with it only an index. `held` says that the caller has locked the
-    index that is replaced.
+    Without `overwrite` nothing is ever replaced, and with it only an index. `held` means that the caller has locked the
+    index to be replaced.
     """
     require_folders(path)
     target = path.resolve()
     if target.exists() and not is_empty_folder(target):
         if not overwrite:
-            raise EigenmapError(f"{target} exists already; choose another place or ask to overwrite it")
+            raise EigenmapError(f"{target} exists; choose another name or allow overwriting")
         require_index(target)
     with staged_folder(path, replace=overwrite, check=require_index, held=held) as staging:
         folder = OpenFolder(staging)

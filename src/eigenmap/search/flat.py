@@ -20,7 +20,7 @@ from eigenmap.core.errors import EigenmapError
 from eigenmap.search import checks, codecs, forking
 from eigenmap.search.backend import Floats, Hits, Id, IndexSpec, ItemBatch, Mask, Metadata, Mode, RankingRule, Stage
 from eigenmap.search.columns import Columns, appended, map_file
-from eigenmap.search.directory import Directory, feature_files
+from eigenmap.search.directory import Directory
 from eigenmap.search.filters import Condition
 from eigenmap.search.index_file import RESTORE
 from eigenmap.search.keys import Hashes, Places, StoredHashes, hashes_of, id_bytes
@@ -222,7 +222,7 @@ class FlatBackend:
             if not self.directory.state.sizes:
                 self.directory.write_codec(codec)
             sizes = self.directory.state.sizes
-            additions = _additions(sizes, feature_files(codec), encoded, names, metadata, gone)
+            additions = _additions(sizes, codecs.feature_files(codec), encoded, names, metadata, gone)
             additions["ids.hash"] = _unstored_hashes(before, sizes).tobytes() + hashes_of(names).tobytes()
             self.directory.append(type(ids[0]).__name__, additions, durable=self.durable)
             try:
@@ -320,7 +320,9 @@ def mapped(directory: Directory, codec: codecs.Codec, read_deleted: bool = True)
     hashes = map_file(path / "ids.hash", state.rows, 8, folder.descriptor) if hashed else None
     keys = StoredHashes(names, None if hashes is None else hashes.reshape(-1).view("<u8"))
     alive = _read_deleted(directory) if read_deleted else None
-    columns = Columns.mapped(codec, [path / file for file in feature_files(codec)], state.rows, folder.descriptor)
+    columns = Columns.mapped(
+        codec, [path / file for file in codecs.feature_files(codec)], state.rows, folder.descriptor
+    )
     lineage = folder.stat("ids.ends")
     id_type = ID_TYPES[str(state.id_type)]
     return StoredItems(columns, names, known, alive, id_type, keys, folder, (lineage.st_dev, lineage.st_ino))

@@ -1,27 +1,24 @@
-"""CodeIndex: search among ordered codes, at a length chosen for each query.
+"""CodeIndex: search among ordered codes, at a length chosen per query.
 
-A search cuts queries and codes at `dim`, normalises what is left (cosine) and takes the largest inner products. A
-funnel first ranks everything by very few features, then the best of them by more, with any number of stages:
+A search cuts queries and codes at `dim`, normalises them (cosine) and returns the largest inner products. A funnel
+first ranks everything by very few features, then the best by more, in any number of stages:
 
     index.search(queries, top=10, dim=64)
     index.search(queries, top=10, dim=64, shortlist_dim=16, shortlist=200)
     index.search(queries, funnel=[(8, 2000), (32, 200), (256, 10)], where={"label": "cat"})
 
-One class stands in front of three back ends (`eigenmap.search.backend`); in exact mode they give the same results.
+One class covers three back ends (`eigenmap.search.backend`), which give the same results in exact mode.
 
-Any number of threads may search an index while others change it. Each search sees one state, that before a change or
-that after it, never a part; changes take turns.
+Any number of threads may search an index while others change it. Each search sees one state, either before or after a
+change; changes take turns.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
-
-import numpy as np
 
 from eigenmap.core.arguments import whole_number
 from eigenmap.core.errors import EigenmapError
@@ -45,6 +42,7 @@ from eigenmap.search.backend import (
 )
 from eigenmap.search.backend_choice import Where, create_backend, new_index_spec, open_backend
 from eigenmap.search.filters import conditions
+from eigenmap.search.stages import measure_recall, search_stages
 
 if TYPE_CHECKING:
     from eigenmap.search.advisor import Advice
@@ -52,46 +50,46 @@ if TYPE_CHECKING:
 MEMORY_BYTES = 256 * 2**20
 
 FEWEST_TO_ADVISE = 1000
-"""Comparing so few at full length takes no time, so that there is nothing to choose."""
+"""Number of items below which a full-length comparison is instant and there is nothing to choose."""
 
 
 class Results(NamedTuple):
-    """What a search found, the best first."""
+    """Search results, best first."""
 
     ids: list[list[Id]]
-    """One list per query."""
+    """One list of ids per query."""
     scores: Floats
     """(n_queries, found) cosines or inner products, float32."""
     recall: float | None = 1.0
-    """Share of the exact results of the last stage's length that such a search finds: 1 if it is exact; else what
-    `CodeIndex.recall` measured with these settings, or None if it was not asked."""
+    """Share of the exact results at the last stage's length that such a search finds: 1 if it is exact, otherwise as
+    measured by `CodeIndex.recall` with these settings, or None if it was not measured."""
     dim: int | None = None
-    """How many features the scores compare."""
+    """Number of features that the scores compare."""
 
 
 class CodeIndex:
     """Codes with their ids, searched by any prefix.
 
     Threads may share an index: any number may search while others change it, and each search sees one state; writers
-    take turns. A forked process may go on with it as well, unless it is in a database. Pickling keeps the place of an
-    index (its directory, or the address of the database as it was given, password included) and how it is opened; an
-    index in memory cannot be pickled.
+    take turns. A forked process may continue to use it, unless it is in a database. Pickling stores the location of an
+    index (its directory, or the database address as given, password included) and its options; an index in memory
+    cannot be pickled.
 
-    Equal scores come in the order in which the items were added (where more items tie than fit, which of them
-    are returned is up to faiss).
+    Items with equal scores are returned in the order of addition (if more items tie than fit, faiss decides which are
+    returned).
 
     Args:
-        n_components: features a code has.
+        n_components: length of a code.
         metric: "cosine" or "inner".
         backend: "flat" compares everything; "faiss" has an approximate index on a prefix; "postgres" is a table.
         where: None for memory, a new directory for an index on disk, or `postgresql://...`.
-        table: name of the table, for postgres.
-        precision: what a stored feature is: "float32", "float16", "int8", "bits" (a bit budget spread over features)
+        table: name of the table for postgres.
+        precision: storage format of a feature: "float32", "float16", "int8", "bits" (bits allocated over the features)
             or "signs".
-        bytes_per_item: size of a stored code, for "bits" and "signs".
+        bytes_per_item: size of a stored code for "bits" and "signs".
         approximate: the approximate index of "faiss" and "postgres".
         fingerprint: the model that made the codes.
-        memory_bytes: bounds the copies a search makes; a prefix that fits in it is kept for the next search.
+        memory_bytes: limit on the copies that a search makes; a prefix that fits is kept for the next search.
 
     >>> index = CodeIndex(2)
     >>> index.add([[1.0, 0.0], [0.6, 0.8]], ["east", "north-east"])
@@ -116,7 +114,7 @@ class CodeIndex:
     ) -> None:
         about = new_index_spec(n_components, metric, fingerprint, precision, bytes_per_item, approximate)
         if about.approximate is None and backend == "faiss":
-            # IVF: made in seconds where HNSW takes minutes, and level with it where the refinement decides.
+            # IVF is built in seconds where HNSW takes minutes, and is as accurate after the refinement.
             about = replace(about, approximate=Approximate("ivf", dim=min(64, about.n_components)))
         self._use(create_backend(backend, about, where, table, whole_number(memory_bytes, "memory_bytes")))
         self._lies(where, table, memory_bytes)
@@ -130,10 +128,10 @@ class CodeIndex:
         fingerprint: str | None = None,
         memory_bytes: int = MEMORY_BYTES,
     ) -> CodeIndex:
-        """Open what is there: a directory, or `postgresql://...` and a table.
+        """Open an existing index: a directory, or `postgresql://...` and a table.
 
-        Codes stay where they are, so that any number of processes share them; a change is there for good when the
-        call that makes it returns. With `fingerprint`, an index of another model is refused.
+        Codes stay where they are, so any number of processes can share them; a change is durable when its call returns.
+        With `fingerprint`, an index of another model is refused.
         """
         index = cls.__new__(cls)
         index._use(open_backend(where, table, whole_number(memory_bytes, "memory_bytes")))
@@ -145,23 +143,23 @@ class CodeIndex:
     load = open
 
     def require_model(self, fingerprint: str) -> None:
-        """Raise if the codes are of another model: codes of two models cannot be compared."""
+        """Raise if the codes were made by another model, since codes of two models cannot be compared."""
         if self.fingerprint != fingerprint:
             made_by = "no known model" if self.fingerprint is None else f"the model {self.fingerprint[:12]}"
             raise EigenmapError(
-                f"the index holds codes of {made_by}, not of the model {fingerprint[:12]}; "
-                "index the items again with this model, or use the other"
+                f"the index contains codes of {made_by}, not of the model {fingerprint[:12]}; "
+                "index the items again with this model, or use the other one"
             )
 
     def _use(self, backend: Backend) -> None:
         self.backend = backend
-        # Replaced by every change, so that what is measured meanwhile, on the items before it, goes with the old one.
+        # Replaced by every change, so that measurements made meanwhile on the previous items are discarded.
         self._measured: dict[tuple[Stage, ...], float] = {}
         self._advice: Advice | None = None
         self._generation = backend.generation if isinstance(backend, KeepsStates) else None
 
     def _still(self) -> Readable:
-        """One state of the items; what was measured on another index that was in this place is forgotten."""
+        """Return one state of the items, discarding measurements on an index that this one replaced."""
         items = still(self.backend)
         generation = self.backend.generation if isinstance(self.backend, KeepsStates) else None
         if generation is not self._generation:
@@ -177,35 +175,35 @@ class CodeIndex:
     def __reduce__(self) -> tuple[Any, ...]:
         if self._place is None:
             raise EigenmapError(
-                "an index in memory cannot be pickled, since its items are nowhere else; save it, and open the folder "
-                "where it is needed"
+                "an index in memory cannot be pickled, because its items exist nowhere else; save it and open the "
+                "folder where it is needed"
             )
         ranking = self.backend.ranking if isinstance(self.backend, RanksTwoWays) else None
         return _opened_again, (*self._place, self.fingerprint, ranking)
 
     @property
     def about(self) -> IndexSpec:
-        """Everything that was decided when the index was made."""
+        """Description of the index, fixed when it was created."""
         return self.backend.about
 
     @property
     def n_components(self) -> int:
-        """The number of features of a code."""
+        """Length of a code."""
         return self.backend.about.n_components
 
     @property
     def metric(self) -> str:
-        """What scores are: "cosine" or "inner"."""
+        """Kind of scores: "cosine" or "inner"."""
         return self.backend.about.metric
 
     @property
     def fingerprint(self) -> str | None:
-        """The model that made the codes."""
+        """Fingerprint of the model that made the codes."""
         return self.backend.about.fingerprint
 
     @property
     def ids(self) -> list[Id]:
-        """The ids of all items, in the order in which they were added."""
+        """Return the ids of all items in the order of addition."""
         return self.backend.ids()
 
     def __len__(self) -> int:
@@ -218,29 +216,29 @@ class CodeIndex:
         self.close()
 
     def close(self) -> None:
-        """Let go of files and connections."""
+        """Release files and connections."""
         self.backend.close()
 
     def add(self, codes: Any, ids: Iterable[Id], metadata: Any = None) -> None:
-        """Add (n, n_components) codes, numpy or torch of any float type, with one new id each: all str or all int.
+        """Add (n, n_components) codes, NumPy or torch of any float type, with one new id each: all str or all int.
 
-        `metadata`: a mapping per item, or one mapping of columns. If anything is wrong nothing is added.
+        `metadata` is one mapping per item, or one mapping of columns. On any error nothing is added.
         """
         self._write("add", codes, ids, metadata)
 
     def update(self, codes: Any, ids: Iterable[Id], metadata: Any = None) -> None:
-        """Replace the codes of items that are there, and their metadata if any is given."""
+        """Replace the codes of existing items, and their metadata if given."""
         self._write("update", codes, ids, metadata)
 
     def upsert(self, codes: Any, ids: Iterable[Id], metadata: Any = None) -> None:
-        """Add items, or replace those that are there."""
+        """Add items, or replace existing ones."""
         self._write("upsert", codes, ids, metadata)
 
     def _write(self, mode: Literal["add", "update", "upsert"], codes: Any, ids: Iterable[Id], metadata: Any) -> None:
         rows = checks.matrix(codes, "codes")
         if rows.shape[1] != self.n_components:
             raise EigenmapError(
-                f"codes have {rows.shape[1]} features, but this index holds codes of {self.n_components}"
+                f"codes have {rows.shape[1]} features, but this index contains codes of {self.n_components}"
             )
         names = checks.names(ids)
         if len(names) != len(rows):
@@ -253,7 +251,7 @@ class CodeIndex:
             self._measured = {}
 
     def delete(self, ids: Iterable[Id]) -> None:
-        """Remove items. If one of them is not there none is removed."""
+        """Remove items. If one of them does not exist, none is removed."""
         names = checks.names(ids)
         if names:
             self.backend.delete(names)
@@ -271,15 +269,14 @@ class CodeIndex:
         where: Mapping[str, Any] | None = None,
         exact: bool = False,
     ) -> Results:
-        """Find the `top` (default 10) best items of each query, comparing the first `dim` features (default all).
+        """Find the `top` (default 10) best items for each query, comparing the first `dim` features (default all).
 
-        Queries are one code or one per row, of full length or already cut at the longest length compared. With
+        Queries are one code, or one per row, at full length or already cut at the longest length compared. With
         `shortlist_dim` and `shortlist`, everything is ranked by the first `shortlist_dim` features and only the best
-        `shortlist` items by `dim`. `funnel` names all stages, (features, items kept), and its last number is `top`.
-        `where` is a filter on metadata (`eigenmap.search.filters`). `exact` makes every back end compare all items
-        in the first stage. `dim="auto"` follows what `advise` found best; where it was not asked, or the number of
-        items has doubled or halved since, every item is compared at full length. Fewer than `top` are returned if there
-        are no more.
+        `shortlist` items by `dim`. `funnel` lists all stages, (features, items kept); its last number is `top`. `where`
+        is a metadata filter (`eigenmap.search.filters`). `exact` makes every back end compare all items in the first
+        stage. `dim="auto"` follows the last `advise`; if there is none, or the number of items has doubled or halved
+        since, every item is compared at full length. Fewer than `top` results are returned if there are no more.
         """
         items = self._still()
         if dim == "auto":
@@ -289,17 +286,17 @@ class CodeIndex:
         else:
             stages = self.stages(top, dim, shortlist_dim, shortlist, funnel)
             measured = self._known_recall(stages, exact)
-        rows = self._cut_queries(queries, stages[-1].dim)
+        rows = checks.queries(queries, stages[-1].dim, self.about)
         found = items.search(rows, stages, conditions(where), exact)
-        if not found.scores.size and not len(items):  # asked last: a database counts by reading everything
+        if not found.scores.size and not len(items):  # counted last: a database counts by reading everything
             raise EigenmapError("the index is empty; add codes before searching")
         return Results(found.ids, found.scores, measured, stages[-1].dim)
 
     def rank_by(self, ranking: RankingRule) -> None:
-        """How an index with a budget of bits ranks at full length, from now on; others always rank by their metric.
+        """Set how compact codes are ranked at full length; other indexes always rank by their metric.
 
-        "relevance", which it does until told otherwise, is the expected cosine times the reliability of the item's
-        code: more relevant items. "cosine" is that of what is stored: more of the nearest neighbours by full codes.
+        "relevance", the default, is the expected cosine times the reliability of the item's code and finds more
+        relevant items. "cosine" is that of the stored values and finds more of the nearest neighbours under full codes.
         """
         if ranking not in RANKINGS:
             raise EigenmapError(f"ranking must be one of {', '.join(RANKINGS)}, not {ranking!r}")
@@ -308,9 +305,9 @@ class CodeIndex:
             self._measured = {}
 
     def advise(self, recall: float = 0.99, **options: Any) -> Advice:
-        """Measure lengths and funnels on the items (`eigenmap.search.advisor.advise`); `dim="auto"` then follows it.
+        """Measure lengths and funnels on the items (`eigenmap.search.advisor.advise`) for `dim="auto"`.
 
-        What was found is stored with the index, if it can be written.
+        The advice is stored with the index, if it is writable.
         """
         from eigenmap.search.advisor import advise
 
@@ -321,7 +318,7 @@ class CodeIndex:
 
     @property
     def advice(self) -> Advice | None:
-        """What `advise` found, by this object or by another, if the number of items has not doubled or halved since."""
+        """Return the last advice, unless the number of items has doubled or halved since."""
         return self._advice_for(len(self._still()))
 
     def _advice_for(self, count: int) -> Advice | None:
@@ -333,15 +330,12 @@ class CodeIndex:
         return advice if advice is not None and 0.5 < count / advice.items < 2 else None
 
     def _advised(self, top: int | None, count: int) -> tuple[list[Stage], bool, float | None]:
-        """The setting that was found best, the share of the full-length results it kept, for `top` results."""
+        """Return the recommended setting for `top` results, and the share of the full-length results it kept."""
         top = 10 if top is None else whole_number(top, "top")
         advice = self._advice_for(count) if count >= FEWEST_TO_ADVISE else None
         if advice is None:
             return [Stage(self.n_components, top)], True, 1.0
-        chosen = advice.chosen
-        more = max(1.0, top / advice.top)  # longer lists need as many times the candidates
-        stages = [Stage(dim, math.ceil(keep * more)) for dim, keep in chosen.stages[:-1]]
-        return [*stages, Stage(chosen.dim, top)], chosen.exact, chosen.recall
+        return advice.stages_for(top), advice.chosen.exact, advice.chosen.recall
 
     def recall(
         self,
@@ -354,22 +348,14 @@ class CodeIndex:
         queries: int = 100,
         seed: int = 0,
     ) -> float:
-        """Share of the exact results at `dim` that such a search finds, measured on stored items as queries.
+        """Return the share of the exact results at `dim` that such a search finds, with stored items as queries.
 
-        Each query is left out of its own results. Later searches with these settings carry the figure.
+        Each query is excluded from its own results. Later searches with these settings report the figure.
         """
         stages = self.stages(top, dim, shortlist_dim, shortlist, funnel)
         items = self._still()
-        measured = self._measured
-        sample = items.sample(whole_number(queries, "queries"), seed)
-        wider = [Stage(stage.dim, stage.keep + 1) for stage in stages]
-        found = items.search(sample.codes, wider, [], False)
-        truth = items.search(sample.codes, wider[-1:], [], True)
-        shares = []
-        for own, got, right in zip(sample.ids, found.ids, truth.ids, strict=True):
-            wanted = {name for name in right if name != own}
-            shares.append(len(wanted & set(got)) / max(1, len(wanted)))
-        share = measured[tuple(stages)] = float(np.mean(shares))
+        measured = self._measured  # of these items, whatever is changed meanwhile
+        share = measured[tuple(stages)] = measure_recall(items, stages, whole_number(queries, "queries"), seed)
         return share
 
     def _known_recall(self, stages: Sequence[Stage], exact: bool) -> float | None:
@@ -378,21 +364,21 @@ class CodeIndex:
         return self._measured.get(tuple(stages))
 
     def codes(self, ids: Iterable[Id]) -> Floats:
-        """The stored codes of these items, decoded, in this order."""
+        """Return the stored codes of these items, decoded, in this order."""
         return self.backend.take(checks.names(ids)).codes
 
     def metadata(self, ids: Iterable[Id]) -> list[dict[str, Any]]:
-        """What is known of these items, in this order."""
+        """Return the metadata of these items, in this order."""
         return [dict(item) for item in self.backend.take(checks.names(ids)).metadata]
 
     def batches(self, rows: int = 16_384) -> Iterator[ItemBatch]:
-        """All items as they are now, in the order of addition, `rows` at a time: ids, decoded codes, metadata."""
+        """Yield all current items in the order of addition, `rows` at a time: ids, decoded codes, metadata."""
         return self.backend.batches(whole_number(rows, "rows"))
 
     def save(self, path: Where, overwrite: bool = False, model_dir: Where | None = None) -> None:
-        """Write the index as a directory, whole or not at all; an existing index only with `overwrite`.
+        """Write the index as a directory, atomically; an existing index is replaced only with `overwrite`.
 
-        The model in `model_dir`, if given (the folder of a run, say), is copied inside as `model/`.
+        The model in `model_dir`, if given (for example the folder of a run), is copied inside as `model/`.
         """
         from eigenmap.search.saving import save_index
 
@@ -401,12 +387,12 @@ class CodeIndex:
         save_index(self.backend, path, overwrite=overwrite, model_dir=model_dir)
 
     def verify(self) -> list[str]:
-        """Read every byte of an index on disk and compare checksums: one line per part.
+        """Read every byte of an index on disk and compare checksums; return one line per part.
 
-        Raises `EigenmapError` for the first part that is damaged, with its file and, in a large file, the place.
+        Raises `EigenmapError` at the first damaged part, with its file and, in a large file, the position.
         """
         if not isinstance(self.backend, KeepsChecksums):
-            raise EigenmapError("this index is in a database, which checks what it stores itself")
+            raise EigenmapError("this index is in a database, which verifies its own storage")
         return self.backend.verify()
 
     def stages(
@@ -417,40 +403,14 @@ class CodeIndex:
         shortlist: int | None,
         funnel: Sequence[tuple[int, int]] | None,
     ) -> list[Stage]:
-        """What a search with these arguments would do, stage by stage; an error if it cannot be done."""
-        if top is not None:
-            top = whole_number(top, "top")
-        if funnel is not None:
-            if dim is not None or shortlist_dim is not None or shortlist is not None:
-                raise EigenmapError("funnel names all stages; leave dim, shortlist_dim and shortlist out")
-            return checks.funnel(funnel, top, self.n_components)
-        top = 10 if top is None else top
-        dim = self.n_components if dim is None else whole_number(dim, "dim", 1, self.n_components)
-        if shortlist_dim is None and shortlist is None:
-            return [Stage(dim, top)]
-        if shortlist_dim is None or shortlist is None:
-            raise EigenmapError("shortlist_dim and shortlist go together; give both or neither")
-        shortlist_dim = whole_number(shortlist_dim, "shortlist_dim", 1, dim)
-        return [Stage(shortlist_dim, whole_number(shortlist, "shortlist", top)), Stage(dim, top)]
-
-    def _cut_queries(self, queries: Any, dim: int) -> Floats:
-        rows = checks.matrix(queries, "queries", one_allowed=True)
-        if rows.shape[1] not in (self.n_components, dim):
-            either = "" if dim == self.n_components else f", or already cut at dim = {dim}"
-            raise EigenmapError(
-                f"queries have {rows.shape[1]} features, but this index holds codes of {self.n_components}: "
-                f"give queries of {self.n_components}{either}"
-            )
-        rows = np.ascontiguousarray(rows[:, :dim])
-        if self.metric == "inner":
-            checks.products(rows, "queries")
-        return rows
+        """Return the stages of a search with these arguments; raise if they are invalid."""
+        return search_stages(self.n_components, top, dim, shortlist_dim, shortlist, funnel)
 
 
 def _opened_again(
     where: str, table: str, memory_bytes: int, fingerprint: str | None, ranking: RankingRule | None
 ) -> CodeIndex:
-    """The index that was pickled."""
+    """Open an index that was pickled."""
     index = CodeIndex.open(where, table=table, fingerprint=fingerprint, memory_bytes=memory_bytes)
     if ranking is not None:
         index.rank_by(ranking)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TypeAlias
 
@@ -56,15 +56,41 @@ def build_index(
     finish: Finish | None = None,
 ) -> int:
     """Build an index from a stream of items in constant memory; return their number."""
+    with building(about, path, overwrite=overwrite, model_dir=model_dir) as made:
+        for batch in joined(batches):
+            made.add(batch)
+        if finish is not None:
+            finish(made.directory)
+    return made.items
+
+
+class UnfinishedIndex:
+    """An index that is being built in a directory of its own."""
+
+    def __init__(self, about: IndexSpec, directory: Directory) -> None:
+        self.directory = directory
+        self._backend = _empty(about, directory)
+
+    @property
+    def items(self) -> int:
+        """Number of items."""
+        return self._backend.rows
+
+    def add(self, batch: ItemBatch) -> None:
+        """Add items; the levels of compact codes are learned from the first batch."""
+        self._backend.write("add", checks.matrix(batch.codes, "codes"), checks.names(batch.ids), batch.metadata)
+
+
+@contextmanager
+def building(about: IndexSpec, path: Place, *, overwrite: bool, model_dir: Place | None) -> Iterator[UnfinishedIndex]:
+    """Fill an index, which is moved into place with its model when the block ends without an error."""
     require_path(path)
     with staged_index(Path(path), about, overwrite) as directory:
-        made = _empty(about, directory)
-        for batch in joined(batches):
-            made.write("add", checks.matrix(batch.codes, "codes"), checks.names(batch.ids), batch.metadata)
-        if not made.rows:
+        made = UnfinishedIndex(about, directory)
+        yield made
+        if not made.items:
             raise EigenmapError("there are no codes to index")
-        _finish(directory, model_dir, finish)
-        return made.rows
+        _finish(directory, model_dir, None)
 
 
 def _finish(directory: Directory, model_dir: Place | None, finish: Finish | None) -> None:

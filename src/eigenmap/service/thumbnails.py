@@ -75,7 +75,12 @@ def store(path: Path, ids: Iterable[str | int], pixels: Iterable[npt.NDArray[np.
 
     store(Path("photos.index"), images.ids, images.pixels.numpy())
     """
-    rows = ((_stored_name(name), encode(each)) for name, each in zip(ids, pixels, strict=True))
+    store_encoded(path, ids, map(encode, pixels))
+
+
+def store_encoded(path: Path, ids: Iterable[str | int], pictures: Iterable[bytes]) -> None:
+    """Store pictures that `encode` returned."""
+    rows = ((_stored_name(name), each) for name, each in zip(ids, pictures, strict=True))
     require_own(path / FILE)  # SQLite would follow a link and write to its target
     with _complaining(path), closing(sqlite3.connect(path / FILE)) as connection, connection:
         connection.execute("PRAGMA synchronous = EXTRA")  # otherwise a power cut may undo an acknowledged write

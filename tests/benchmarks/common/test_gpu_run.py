@@ -11,21 +11,26 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.__main__ import load, parser
 from benchmarks.common import gpu_run
 from benchmarks.common.gpu_run import PARTS, Part
+from benchmarks.common.plan import Place
 from benchmarks.vision.jobs import Job
 
 
-def test_every_part_is_a_script_with_the_options_it_is_given(tmp_path: Path) -> None:
-    for name in PARTS:
-        words = gpu_run.words_of(f"{name}:all" if PARTS[name].sweeps else name, tmp_path, tmp_path, 100)
-        assert words[1] == "-m"
-        text = inspect.getsource(importlib.import_module(words[2]))
-        for word in words[3:]:
-            assert "{" not in word
-            if word.startswith("--"):
-                # An option is spelled out, or made of a word in a loop.
-                assert f'"{word}"' in text or f'"{word[2:]}"' in text, (name, word)
+def test_every_part_is_a_command_with_the_options_it_is_given(tmp_path: Path) -> None:
+    for name, part in PARTS.items():
+        words = gpu_run.words_of(f"{name}:all" if part.sweeps else name, tmp_path, tmp_path, 100)
+        assert words[1] == "-m" and not any("{" in word for word in words)
+        if words[2] == "benchmarks":
+            rest = words[3 : words.index("--")] if "--" in words else words[3:]
+            given = parser().parse_args(rest)
+            known = {job.name for job in load(given.study).jobs(Place(tmp_path))}
+            assert given.verb == "run" and set(given.jobs) <= known and given.results == tmp_path / given.study
+            assert given.again == bool(given.jobs)
+        else:
+            text = inspect.getsource(importlib.import_module(words[2]))
+            assert all(f'"{word}"' in text for word in words[3:] if word.startswith("--"))
 
 
 def test_a_sweep_leaves_time_to_what_follows() -> None:
@@ -62,9 +67,8 @@ def test_a_sweep_shares_the_card_only_where_the_service_works(
 @pytest.fixture
 def scripts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Two scripts in the place of the benchmarks: one that works, one that fails."""
-    (tmp_path / "benchmarks").mkdir()
-    (tmp_path / "benchmarks" / "good.py").write_text("print('a warning'); print('fine')")
-    (tmp_path / "benchmarks" / "bad.py").write_text("raise SystemExit(3)")
+    (tmp_path / "good.py").write_text("print('a warning'); print('fine')")
+    (tmp_path / "bad.py").write_text("raise SystemExit(3)")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(gpu_run, "PARTS", {"good": Part("good", 1), "bad": Part("bad", 1), "long": Part("good", 1e6)})
     return tmp_path
@@ -80,9 +84,11 @@ def test_a_part_that_fails_or_has_no_time_does_not_stop_the_others(scripts: Path
 def test_the_command_says_what_was_found(
     scripts: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (scripts / "benchmarks" / "good.py").write_text(
+    (scripts / "good.py").write_text(
         "import json, pathlib\n"
-        f"pathlib.Path({str(scripts / 'out' / 'run.json')!r}).write_text(json.dumps({json.loads(RESULT)!r}))"
+        f"folder = pathlib.Path({str(scripts / 'out' / 'vision')!r})\n"
+        "folder.mkdir()\n"
+        f"(folder / 'run.json').write_text(json.dumps({json.loads(RESULT)!r}))"
     )
     monkeypatch.setattr(sys, "argv", ["gpu_run.py", "good", "--data", str(scripts), "--out", str(scripts / "out")])
     with pytest.raises(SystemExit) as stopped:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
 import json
-import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from benchmarks.graphs import RESULTS, plan, quality, tables
+from benchmarks.__main__ import main
+from benchmarks.common.plan import Job as PlannedJob
+from benchmarks.common.plan import Place
+from benchmarks.graphs import plan, quality, study, tables
 from benchmarks.graphs.jobs import CANDIDATES, COST, DENSE, FORMS, FURTHER, RELATIONS, RIVALS, SETS, Job
 from benchmarks.graphs.plan import Finished, missing
 
@@ -52,10 +53,6 @@ def row(page: str, label: str) -> list[str]:
     return [cell.strip() for cell in line.strip("|").split("|")][1:]
 
 
-def test_the_page_is_what_the_committed_results_give() -> None:
-    assert tables.PAGE.read_text(encoding="utf-8") == tables.page(RESULTS)
-
-
 def test_without_results_screening_rivals_and_costs_are_missing(tmp_path: Path) -> None:
     jobs = missing(Finished(tmp_path))
     assert len(jobs) == len(set(jobs))
@@ -71,7 +68,7 @@ def test_choices_open_what_waited_for_them(tmp_path: Path) -> None:
     finished = Finished(tmp_path)
     assert (finished.relation("planetoid_cora"), finished.form("planetoid_cora")) == ("walks-uniform", "nested")
     assert finished.relation("coauthor_physics") is None and finished.form("coauthor_physics") is None
-    jobs = missing(finished, only="planetoid_cora")
+    jobs = [job for job in missing(finished) if job.data == "planetoid_cora"]
     ours = Job("planetoid_cora", "nested", relation="walks-uniform")
     unseen = Job("planetoid_cora", "nested", "unseen", relation="walks-uniform")
     assert jobs.index(ours) < jobs.index(Job("planetoid_cora", "gcn")) < jobs.index(unseen)
@@ -104,7 +101,7 @@ def test_estimates_are_longer_on_a_cpu_and_shorter_for_screening() -> None:
 
 
 def test_the_command_of_a_job_is_understood(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    given = argparse.Namespace(data=tmp_path, results=tmp_path, device="cpu", splits=2)
+    place = Place(tmp_path, tmp_path, device="cpu")
     seen: list[Job] = []
 
     def pretend(job: Job, data: Path, *, n_splits: int, device: str) -> dict[str, object]:
@@ -119,27 +116,23 @@ def test_the_command_of_a_job_is_understood(tmp_path: Path, monkeypatch: pytest.
         Job("planetoid_cora", "scl", relation="uniform", screening=True),
     ]
     for job in jobs:
-        monkeypatch.setattr(sys, "argv", plan.command(given, job)[2:])
+        planned = PlannedJob(job.name, "graphs.quality", study.words_of(job))
+        monkeypatch.setattr(sys, "argv", planned.command(place)[2:])
         quality.main()
         assert seen[-1] == job and (tmp_path / f"{job.name}.json").is_file()
 
 
-def test_a_sweep_runs_what_fits_and_leaves_the_rest(tmp_path: Path) -> None:
-    """In a process of its own, on a graph of 60 nodes: only the costs of one set are asked for."""
+def test_a_cost_is_measured_by_the_one_command(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """On a graph of 60 nodes."""
     random = np.random.default_rng(0)
     edges = random.integers(0, 60, (2, 200))
     np.savez(tmp_path / "planetoid_cora.npz", x=random.random((60, 3)), edge_index=edges, y=np.arange(60) % 3)
-    command = [sys.executable, "-m", plan.__name__, "sweep", "--data", tmp_path, "--results", tmp_path / "results"]
-    command += ["--stage", "cost", "--device", "cpu", "--side-by-side"]
-
-    def sweep(side_by_side: int, seconds: int) -> subprocess.CompletedProcess[str]:
-        words = [*map(str, command), str(side_by_side), "--seconds", str(seconds)]
-        return subprocess.run(words, capture_output=True, text=True, check=True)
-
-    assert sweep(1, 1).stdout == ""  # no time
-    assert sweep(2, 300).stdout == ""  # a cost beside other jobs means little
-    done = sweep(1, 300)
-    assert done.stdout.splitlines() == ["start cost-planetoid_cora", "done  cost-planetoid_cora"]
+    words = ["graphs", "run", "cost-planetoid_cora", "--again", "--device", "cpu", "--data", str(tmp_path)]
+    assert main([*words, "--results", str(tmp_path / "results"), "--seconds", "1"]) == 0  # no time
+    assert capfd.readouterr().out == ""
+    assert main([*words, "--results", str(tmp_path / "results")]) == 0
+    said = capfd.readouterr().out.splitlines()
+    assert (said[0], said[-1]) == ("start  cost-planetoid_cora", "done   cost-planetoid_cora")
     result = json.loads((tmp_path / "results" / "cost-planetoid_cora.json").read_text())
     assert result["test_nodes"] == 48
 

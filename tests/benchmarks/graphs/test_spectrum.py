@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks import DOCS
 from benchmarks.graphs import spectrum
 from eigenmap.data import build_adjacency
 
@@ -74,12 +73,3 @@ def test_the_command_writes_and_prints_its_result(
 
 
 graphs_small = spectrum.bipartite_ring(side=100, degree=8)
-
-
-def test_the_table_in_the_docs_is_what_the_command_prints(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(sys, "argv", ["graphs.py", "table"])
-    spectrum.main()
-    page = DOCS / "graphs.md"
-    assert capsys.readouterr().out.strip() in page.read_text(encoding="utf-8")

@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from benchmarks.service import load
+from benchmarks.service import load, tables
 
-EMPTY = "<!-- tables: written by benchmarks/service/load.py -->old<!-- end of tables -->"
+EMPTY = "<!-- tables: written by python -m benchmarks service page -->old<!-- end of tables -->"
 
 
 @pytest.fixture(scope="module")
@@ -35,12 +35,12 @@ def test_the_page_is_written_from_results(result: dict) -> None:
             "1": {"requests": {"200": 1}, "pictures": {}},
         }
     }
-    text = load.page(f"before\n{EMPTY}\nafter", result, fuzz)
+    text = tables.page(f"before\n{EMPTY}\nafter", result, fuzz)
     assert text.startswith("before\n") and text.endswith("\nafter") and "old" not in text
     assert "| mixed lengths, 128 |" in text and "8 (6 x 200, 2 x 422)" in text and "3 (3 x 415)" in text
-    assert "not run." in load.page(EMPTY, None, None)
+    assert "not run." in tables.page(EMPTY, None, None)
     with pytest.raises(SystemExit):
-        load.page("no markers", result, None)
+        tables.page("no markers", result, None)
 
 
 def test_a_connection_that_fails_is_counted_as_no_answer() -> None:

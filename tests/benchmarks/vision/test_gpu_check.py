@@ -48,7 +48,7 @@ def test_what_is_not_a_number_is_infinitely_far_apart() -> None:
     [
         ([], (32,), ("cifar", "barlow_twins"), ("bf16-mixed",)),
         (["--sizes", "48", "--views", "weak"], [48], ["weak"], ("bf16-mixed",)),
-        (["--all"], (32, 96), tuple(gpu_check.RECIPES), ("32-true", "bf16-mixed")),
+        (["--all"], (32, 96), gpu_check.VIEWS, ("32-true", "bf16-mixed")),
     ],
 )
 def test_every_case_is_compiled_afresh_and_one_that_is_wrong_counts(

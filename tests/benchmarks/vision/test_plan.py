@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.vision import RESULTS, plan
+from benchmarks.__main__ import main
+from benchmarks.vision import RESULTS, plan, summary
 from benchmarks.vision.jobs import METHODS, Job
 from benchmarks.vision.sets import SETS
 from eigenmap import recipes
@@ -177,19 +178,16 @@ def test_more_pixels_and_wider_codes_take_longer() -> None:
     assert 4 * plan.training_seconds(Job("cifar10", "scl", 0.3, 50)) == pytest.approx(177, rel=0.05)
 
 
-def test_what_is_to_come_is_listed(
-    results: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("sys.argv", ["plan.py", "--stage", "accuracy"])
-    plan.main()
+def test_what_is_to_come_is_listed(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["vision", "missing", "--stage", "accuracy", "--results", str(results)]) == 0
     listed, total = capsys.readouterr().out.splitlines()
     assert "accuracy-cifar10-scl-lr0.3-e200" in listed and listed.endswith("(waits for its rate)")
-    assert total.endswith("s of the card, 4 runs side by side")
+    assert total.endswith("s of the machine in all, 4 jobs side by side")
 
 
 def test_finished_runs_are_summed_up(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.argv", ["plan.py", "--summary"])
-    plan.main()
+    monkeypatch.setattr("sys.argv", ["summary.py"])
+    summary.main()
     said = capsys.readouterr().out
     assert "cifar10 scl lr 0.3 20 epochs k 2048 batch 512 seed 0: kNN held out 0." in said
     assert "   projector aligned " in said

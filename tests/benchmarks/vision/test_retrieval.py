@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from benchmarks.common import harness
-from benchmarks.vision import retrieval, sets
+from benchmarks.common.plan import Job as PlannedJob
+from benchmarks.common.plan import Place
+from benchmarks.vision import retrieval, sets, study
 from benchmarks.vision.jobs import Job
 from benchmarks.vision.sets import DataSet
 from eigenmap.core.errors import EigenmapError
@@ -96,16 +96,16 @@ def test_a_collapse_is_a_result(data: Path) -> None:
 
 
 def test_a_job_waits_for_all_sets_it_needs(data: Path) -> None:
-    job = Job("tiny", "scl", 0.1, 1)
-    assert retrieval.without_data(data, job) == []
+    (planned, *_) = (job for job in study.jobs(Place(data)) if job.stage == "tiny")
+    assert planned.lacks(data) == []
     (data / "coco.npz").unlink()
-    assert retrieval.without_data(data, job) == ["coco"]
+    assert planned.lacks(data) == ["coco.npz"]
     with pytest.raises(EigenmapError, match=r"There is no .*coco.npz: make it with benchmarks/vision/prepare.py"):
         sets.load(data, "coco")
 
 
 def test_the_command_of_a_job_describes_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    given = argparse.Namespace(data=tmp_path, results=tmp_path / "results", eager=True, study=False, codes=tmp_path)
+    place = Place(tmp_path / "results", tmp_path)
     job = Job("cifar10", "paper", 0.6, 10, 1, 128, 256, part="robustness")
     done: list[Job] = []
 
@@ -115,36 +115,8 @@ def test_the_command_of_a_job_describes_it(tmp_path: Path, monkeypatch: pytest.M
         return {"job": vars(job), "collapsed": "not run"}
 
     monkeypatch.setattr(retrieval, "run", run)
-    monkeypatch.setattr("sys.argv", retrieval.command(given, job)[2:])
+    planned = PlannedJob(job.name, "vision.retrieval", study.words_of(job))
+    further = ["--eager", "--default-codes", str(tmp_path)]
+    monkeypatch.setattr("sys.argv", planned.command(place, further)[2:])
     retrieval.main()
     assert done == [job] and (tmp_path / "results" / f"{job.name}.json").is_file()
-
-
-def test_a_sweep_runs_what_fits_and_has_its_data(
-    data: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    quick, broken = (Job("tiny", method, 0.1, 1) for method in ("scl", "gram"))
-    long, absent = Job("tiny", "scl", 0.1, 10_000_000), Job("cifar10", "scl", 0.1, 1)
-    monkeypatch.setattr("benchmarks.vision.plan.missing", lambda finished, stage: [quick, long, absent, broken])
-    code = {quick.name: "pass", broken.name: "raise SystemExit(3)"}
-    monkeypatch.setattr(retrieval, "command", lambda given, job: [sys.executable, "-c", code[job.name]])
-    monkeypatch.setattr("sys.argv", ["x", "sweep", "--data", str(data), "--results", str(data), "--seconds", "600"])
-    retrieval.main()
-    said = capsys.readouterr().out.splitlines()
-    assert said[0] == f"1 runs are left out: there is no {data / 'cifar10'}.npz"
-    assert sorted(said[1:]) == sorted(
-        [f"start {quick.name}", f"start {broken.name}", f"done  {quick.name}", f"FAILED  {broken.name}"]
-    )
-
-
-def test_a_sweep_ends_in_time(data: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    job = Job("tiny", "scl", 0.1, 1)
-    monkeypatch.setattr("benchmarks.vision.plan.missing", lambda finished, stage: [job])
-    monkeypatch.setattr(
-        "benchmarks.vision.plan.wall_seconds", lambda job, side_by_side: float("-inf")
-    )  # begun, however late it is
-    sleep = [sys.executable, "-c", "import time; time.sleep(60)"]
-    monkeypatch.setattr(retrieval, "command", lambda given, job: sleep)
-    monkeypatch.setattr("sys.argv", ["x", "sweep", "--data", str(data), "--results", str(data), "--seconds", "0"])
-    retrieval.main()
-    assert capsys.readouterr().out.splitlines() == [f"start {job.name}", f"out of time: {job.name}"]

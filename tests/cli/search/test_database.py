@@ -149,7 +149,7 @@ def test_mistakes(model_dir: Path, photos: Path, database: str, tmp_path: Path) 
     broken.mkdir()
     shutil.copy(photos / "disc" / "broken.jpg", broken)
     sentence = refused("index", model_dir, broken, "--to", database, "--table", "photos")
-    assert re.search("1 image.*read", sentence) or "no codes" in sentence
+    assert "broken.jpg" in sentence
     rows(database, "CREATE TABLE photos (price numeric)")
     assert re.search("table.*columns: price numeric", index("--to", database, "--table", "photos"))
     assert re.search("exists.*table", index("--to", database, "--table", "photos", "--force"))

@@ -7,18 +7,22 @@ import shutil
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import torch
 from PIL import Image
 
 from eigenmap import Eigenmap
-from eigenmap.cli.search.indexing import make_from_images
+from eigenmap.cli.search import indexing
+from eigenmap.cli.search.items import Items
 from eigenmap.core.errors import EigenmapError
-from eigenmap.data import ImageSet
-from eigenmap.search import CodeIndex
+from eigenmap.search import CodeIndex, codecs
 from eigenmap.service.thumbnails import StoredPictures, encode
 from tests.cli.run import refused, succeed
 from tests.end_to_end.photos import pictures
@@ -83,8 +87,81 @@ def test_codes_that_were_embedded_before(model_dir: Path, photos: Path, index_di
     assert json.loads((tmp_path / "cosine.json").read_text())["similarity"].endswith("features, estimated")
     assert re.search("--dim .*5", refused("index", model_dir, codes, "--out", made, "--add", "--dim", 5))
     succeed("embed", model_dir, photos, "--out", tmp_path / "short", "--dim", 3)
-    assert "choose --dim 3" in refused("index", model_dir, tmp_path / "short", "--out", tmp_path / "x")
+    assert "--dim 3" in refused("index", model_dir, tmp_path / "short", "--out", tmp_path / "x")
     assert not (tmp_path / "x").exists()
+
+
+@pytest.mark.parametrize("name", ["codes.npy", "codes.npz", "codes.parquet"])
+def test_codes_in_one_file(name: str, model_dir: Path, photos: Path, index_dir: Path, tmp_path: Path) -> None:
+    codes, made = tmp_path / name, tmp_path / "made.index"
+    succeed("embed", model_dir, photos, "--out", codes)
+    assert succeed("index", model_dir, codes, "--out", made).err == f"{made}: 15 items, 8 features each.\n"
+    with CodeIndex.open(made) as index, CodeIndex.open(index_dir) as other:
+        assert index.ids == other.ids
+        np.testing.assert_allclose(index.codes(index.ids), other.codes(other.ids), atol=1e-6)
+    kept = "8 features each; 0 added, 15 were there already (--replace replaces them)."
+    assert succeed("index", model_dir, codes, "--out", made, "--add").err == f"{made}: 15 items, {kept}\n"
+    assert "bars/1.png" in succeed("search", made, photos / "bars" / "1.png", "--top", 1).out
+
+
+def test_any_matrix_of_floats_is_codes(model_dir: Path, tmp_path: Path) -> None:
+    rows = np.random.default_rng(0).normal(size=(9, 8))
+    np.save(tmp_path / "mine.npy", rows)
+    succeed("index", model_dir, tmp_path / "mine.npy", "--out", tmp_path / "an.index", "--dim", 3)
+    index = CodeIndex.open(tmp_path / "an.index")
+    assert index.ids == [str(i) for i in range(9)]
+    cut = rows[:, :3]
+    expected = cut / np.linalg.norm(cut, axis=1, keepdims=True)
+    np.testing.assert_allclose(index.codes(index.ids), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("rows", "sentence"),
+    [
+        (np.zeros((9, 7)), r"mine\.npy.*7 features.*--dim 7"),
+        (np.zeros((9, 9)), r"mine\.npy.*9 features.*RUN.*8"),
+        (np.full((9, 8), np.nan), "NaN.*row 0"),
+        (np.zeros((9, 8), int), r"mine\.npy.*\(9, 8\)"),
+        (np.zeros((0, 8)), r"mine\.npy.*\(0, 8\)"),
+    ],
+    ids=["short", "long", "nan", "integers", "empty"],
+)
+def test_matrices_that_are_no_codes(model_dir: Path, tmp_path: Path, rows: np.ndarray, sentence: str) -> None:
+    np.save(tmp_path / "mine.npy", rows)
+    assert re.search(sentence, refused("index", model_dir, tmp_path / "mine.npy", "--out", tmp_path / "an.index"))
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.npy"]
+
+
+def test_labels_of_every_kind_of_source(model_dir: Path, tmp_path: Path) -> None:
+    shown = pictures(3, 16)
+    files = []
+    for picture in shown:
+        Image.fromarray(picture).save(buffer := BytesIO(), "PNG")
+        files.append(buffer.getvalue())
+    table = {"id": ["a", "b", "c"], "png": [files[0], b"damaged", files[2]], "label": [["y", "x"], ["y"], []]}
+    pq.write_table(pa.table(table), tmp_path / "a.parquet")
+    np.savez(tmp_path / "a.npz", images=shown, labels=np.array([7, -1, 5]))
+    expected = {
+        "a.parquet": {"a": {"label": "x y"}, "c": {}},
+        "a.npz": {"0": {"label": "7"}, "1": {}, "2": {"label": "5"}},
+    }
+    for name, known in expected.items():
+        out = tmp_path / f"{name}.index"
+        succeed("index", model_dir, tmp_path / name, "--out", out)
+        index = CodeIndex.open(out)
+        assert dict(zip(index.ids, index.metadata(index.ids), strict=True)) == known
+        assert (out / "several_labels.json").exists() == (name == "a.parquet")
+
+
+def test_compact_codes_are_learned_from_all_images(
+    model_dir: Path, array_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[int] = []
+    train = codecs.train_codec
+    monkeypatch.setattr(codecs, "train_codec", lambda about, codes: seen.append(len(codes)) or train(about, codes))
+    words = ("--batch-size", 5, "--bytes-per-item", 4, "--quiet")
+    succeed("index", model_dir, array_file, "--out", tmp_path / "an.index", *words)
+    assert seen[0] == 12
 
 
 def test_several_conditions_on_one_label(index_dir: Path, photos: Path) -> None:
@@ -164,7 +241,7 @@ def test_mistakes_in_stages_and_conditions(index_dir: Path, photos: Path) -> Non
     assert "funnel" in refused("search", index_dir, photo, "--funnel", "8")
     assert re.search("dim.*'all'", refused("search", index_dir, photo, "--dim", "all"))
     assert re.search("'bars'.*condition", refused("search", index_dir, photo, "--where", "bars"))
-    assert "go together" in refused("search", index_dir, photo, "--shortlist", 5)
+    assert "shortlist_dim" in refused("search", index_dir, photo, "--shortlist", 5)
     assert re.search("funnel.*stages", refused("search", index_dir, photo, "--funnel", "2:9,8:3", "--dim", 4))
 
 
@@ -207,7 +284,7 @@ def test_compact_indexes(model_dir: Path, photos: Path, tmp_path: Path) -> None:
 
 def test_rankings_that_are_not_there(index_dir: Path, photos: Path) -> None:
     query = photos / "bars" / "1.png"
-    assert "bits" in refused("search", index_dir, query, "--rank-by", "relevance")
+    assert "--bytes-per-item" in refused("search", index_dir, query, "--rank-by", "relevance")
     assert succeed("search", index_dir, query, "--rank-by", "cosine") == succeed("search", index_dir, query)
 
 
@@ -270,7 +347,7 @@ def test_an_index_that_fails_at_its_pictures_leaves_nothing(
         raise EigenmapError("the thumbnails cannot be written: database or disk is full")
 
     out = tmp_path / "an.index"
-    monkeypatch.setattr("eigenmap.service.thumbnails.store", fail)
+    monkeypatch.setattr("eigenmap.service.thumbnails.store_encoded", fail)
     assert "disk is full" in refused("index", model_dir, array_file, "--out", out)
     assert list(tmp_path.iterdir()) == []
     succeed("index", model_dir, array_file, "--out", out, "--no-thumbnails")
@@ -283,22 +360,33 @@ def test_an_index_that_fails_at_its_pictures_leaves_nothing(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["an.index", "more"]
 
 
+class OneBatch:
+    """Items that are there at once."""
+
+    noun, several_labels = "images", False
+
+    def __init__(self, items: Items) -> None:
+        self.items = items
+
+    def __iter__(self) -> Iterator[Items]:
+        yield self.items
+
+
 def test_of_two_threads_that_write_one_index_one_succeeds(
     model_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What the command does, many times."""
     monkeypatch.setattr("os.fsync", lambda descriptor: None)  # it takes most of the time
-    images = [ImageSet(torch.from_numpy(pictures(2, 16, seed)).permute(0, 3, 1, 2), ["a", "b"]) for seed in (0, 1)]
+    shown = [[encode(picture) for picture in pictures(2, 16, seed).transpose(0, 3, 1, 2)] for seed in (0, 1)]
     for number in range(24):
         out, start = tmp_path / f"{number}.index", threading.Barrier(2)
         ended: list[str] = []
 
         def make(which: int, out: Path = out, start: threading.Barrier = start, ended: list[str] = ended) -> None:
-            index = CodeIndex(8)
+            items = Items(["a", "b"], np.full((2, 8), which + 1, np.float32), [{}, {}], shown[which])
             start.wait()
             with contextlib.suppress(EigenmapError):
-                codes = np.full((2, 8), which + 1, np.float32)
-                make_from_images(index, tmp_path, images[which], codes, out, model_dir, False, True)
+                indexing.make_index(CodeIndex(8).about, tmp_path, OneBatch(items), out, model_dir, False)
                 ended.append(str(which))
 
         threads = [threading.Thread(target=make, args=(which,)) for which in (0, 1)]
@@ -308,8 +396,7 @@ def test_of_two_threads_that_write_one_index_one_succeeds(
             thread.join()
         (winner,) = ended
         assert CodeIndex.open(out).codes(["a"])[0, 0] == int(winner) + 1
-        expected = encode(images[int(winner)].pixels[1].numpy())
-        assert StoredPictures(out).read("b") == expected
+        assert StoredPictures(out).read("b") == shown[int(winner)][1]
         assert [path.name for path in tmp_path.iterdir()] == [out.name]
         shutil.rmtree(out)
 

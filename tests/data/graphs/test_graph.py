@@ -212,7 +212,7 @@ def test_entries_of_an_adjacency_matrix_are_weights_even_if_all_are_the_same(wei
     [
         ("indices", np.zeros((2, 3), np.int32), "indices .*list"),
         ("indptr", np.int64(3), "indptr .*list"),
-        ("indptr", np.empty(0, np.int64), "indptr.*fit"),
+        ("indptr", np.empty(0, np.int64), "indptr"),
         ("weights", np.arange(1, 7, dtype=np.float32), "float64"),
         ("weights", np.ones((6, 1)), "indices"),
         ("indices", np.array([0, 0, 1, 1, 2, 3], np.int32), "self-loops|both directions"),
@@ -250,7 +250,7 @@ def test_features_alone(tmp_path: Path) -> None:
         scipy.sparse.save_npz(tmp_path / "sparse.npz", scipy.sparse.csr_matrix(X).asformat(form))
         torch.testing.assert_close(dense(read_features(tmp_path / "sparse.npz")), torch.from_numpy(X))
     torch.testing.assert_close(read_features(write(tmp_path / "g.npz")), torch.from_numpy(X))
-    with pytest.raises(EigenmapError, match="no file"):
+    with pytest.raises(EigenmapError, match=r"none.npy"):
         read_features(tmp_path / "none.npy")
 
 
@@ -294,7 +294,7 @@ def test_a_folder_with_other_things_in_it_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "photos" / "cat.jpg").touch()
     graph = load_graph(write(tmp_path / "g.npz"))
     for name in ("photos", "photos/cat.jpg"):
-        with pytest.raises(EigenmapError, match="not a graph"):
+        with pytest.raises(EigenmapError, match=r"photos.*graph"):
             save_graph(graph, tmp_path / name)
     assert [file.name for file in (tmp_path / "photos").iterdir()] == ["cat.jpg"]
 

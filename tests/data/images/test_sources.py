@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -277,13 +275,6 @@ def test_given_labels_follow_the_source_past_skipped_files(damaged: Path) -> Non
     assert load_images(noise(2, 8, 8), labels=labels).labels is labels
     with pytest.raises(EigenmapError, match=r"3 labels.*8 images"):
         load_images(damaged, labels=[1, 2, 3])
-
-
-def test_importing_the_room_is_light() -> None:
-    heavy = "pyarrow matplotlib torchvision scipy sklearn faiss lightning_fabric timm"
-    code = f"import sys, eigenmap.data; print([m for m in {heavy.split()!r} if m in sys.modules])"
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert result.stdout.strip() == "[]"
 
 
 @pytest.mark.parametrize(

@@ -1,58 +1,18 @@
 from __future__ import annotations
 
 import os
-import pickle
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import torch
 
 from eigenmap import EigenmapError
 from eigenmap.data import load_images
-from eigenmap.data.images.decode import UnreadableImageError
-from eigenmap.data.images.stream import open_stream, square
-from tests.end_to_end.photos import pictures, write_photos
-
-
-@pytest.fixture
-def photos(tmp_path: Path) -> Path:
-    root = tmp_path / "photos"
-    write_photos(root, per_kind=4)
-    # Names that sort differently as text and as trees, and a name that is not UTF-8.
-    for name in ("disc-2.png", "disc.png", "disc0.png", "disc/a\udcff.png"):
-        (root / name).write_bytes((root / "disc" / "1.png").read_bytes())
-    (root / "notes.txt").write_text("no image")
-    return root
-
-
-def parquet(path: Path, names: list[str] | None, n: int = 10, row_group: int = 3) -> Path:
-    from io import BytesIO
-
-    from PIL import Image
-
-    encoded = []
-    for picture in pictures(n):
-        Image.fromarray(picture).save(buffer := BytesIO(), "PNG")
-        encoded.append(buffer.getvalue())
-    table = pa.table({"jpeg": encoded} | ({} if names is None else {"id": names}))
-    pq.write_table(table, path, row_group_size=row_group)
-    return path
-
-
-def assert_same_as_loaded(source: Path, size: int) -> None:
-    """All shards together are what `load_images` reads, also after a journey to another process."""
-    images = load_images(source, size=16, channels=3)
-    shards = [pickle.loads(pickle.dumps(shard)) for shard in open_stream(source).shards(size)]
-    assert [shard.number for shard in shards] == list(range(-(-len(images) // size)))
-    assert all(len(shard.rows) == size for shard in shards[:-1])
-    rows = [row for shard in reversed(shards) for row in reversed(list(shard.rows))][::-1]
-    assert [name for name, _ in rows] == images.ids
-    pixels = torch.stack([torch.from_numpy(square(picture, 16, 3).copy()) for _, picture in rows])
-    assert torch.equal(pixels, images.pixels)
-    assert open_stream(source).survey().count == len(images)
+from eigenmap.data.images.stream import open_stream
+from tests.data.images.streams import assert_same_as_loaded, parquet
+from tests.end_to_end.photos import pictures
 
 
 @pytest.mark.parametrize("size", [1, 4, 100])
@@ -68,18 +28,25 @@ def test_parquet(tmp_path: Path, names: list[str] | None, size: int) -> None:
     assert_same_as_loaded(tmp_path, size)
 
 
-@pytest.mark.parametrize("size", [5, 100])
-def test_arrays(tmp_path: Path, size: int) -> None:
-    np.save(tmp_path / "a.npy", pictures(12, size=20).transpose(0, 3, 1, 2))
-    np.savez(tmp_path / "a.npz", images=pictures(12, size=20))
-    assert_same_as_loaded(tmp_path / "a.npy", size)
-    assert_same_as_loaded(tmp_path / "a.npz", size)
-
-
 def test_one_file_and_several(photos: Path) -> None:
     assert_same_as_loaded(photos / "disc.png", 10)
     files = [photos / "disc.png", photos / "disc0.png"]
     assert [name for shard in open_stream(files).shards(1) for name, _ in shard.rows] == [str(file) for file in files]
+
+
+def test_classes_are_known_row_by_row(photos: Path, tmp_path: Path) -> None:
+    for loose in photos.glob("*.png"):
+        loose.unlink()
+    parquet(tmp_path / "a.parquet", None)
+    table = pq.read_table(tmp_path / "a.parquet")
+    for name, column in (("numbers", [3, 12, -1, None] + 6 * [3]), ("names", [["b", "a"], [], None] + 7 * [["a"]])):
+        pq.write_table(table.append_column("label", [column]), tmp_path / f"{name}.parquet", row_group_size=3)
+    np.savez(tmp_path / "a.npz", images=pictures(5), labels=np.array(["x", "y", "x", "y", "z"]))
+    for source in (photos, tmp_path / "numbers.parquet", tmp_path / "names.parquet", tmp_path / "a.npz"):
+        stream, loaded = open_stream(source), load_images(source).labels
+        assert stream.survey().labelled and loaded is not None
+        assert [row for shard in stream.shards(4) for row in shard.rows.labels()] == loaded.rows()
+    assert not open_stream(tmp_path / "a.parquet").survey().labelled
 
 
 def test_a_changed_source_has_another_digest(photos: Path) -> None:
@@ -89,51 +56,6 @@ def test_a_changed_source_has_another_digest(photos: Path) -> None:
     after = open_stream(photos).survey()
     assert after.count == before.count
     assert after.digest != before.digest
-
-
-def test_so_has_a_changed_array(tmp_path: Path) -> None:
-    np.save(tmp_path / "a.npy", pictures(4))
-    before = open_stream(tmp_path / "a.npy").survey()
-    np.save(tmp_path / "a.npy", pictures(4, seed=1))
-    after = open_stream(tmp_path / "a.npy").survey()
-    assert after.count == before.count and after.digest != before.digest
-
-
-def test_a_listing_keeps_the_names_of_the_survey(photos: Path, tmp_path: Path) -> None:
-    stream = open_stream(photos, listing=tmp_path / "names")
-    survey = stream.survey()
-    names = [name for shard in open_stream(photos).shards(3) for name, _ in shard.rows]
-    (photos / "disc0.png").unlink()
-    (photos / "a\nnew one.png").write_bytes(b"")
-    listed = [name for shard in stream.shards(3) for name, _ in shard.rows]
-    assert listed == names and len(listed) == survey.count
-    assert stream.survey().digest != survey.digest
-    assert "a\nnew one.png" in [name for shard in stream.shards(3) for name, _ in shard.rows]
-
-
-def test_long_listings_are_read_in_blocks(photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    stream = open_stream(photos, listing=tmp_path / "names")
-    stream.survey()
-    whole = [name for shard in stream.shards(3) for name, _ in shard.rows]
-    monkeypatch.setattr("eigenmap.data.images.stream._LISTING_BLOCK", 7)
-    assert [name for shard in stream.shards(3) for name, _ in shard.rows] == whole
-
-
-def test_the_stamp_of_a_shard_changes_with_its_files_only(photos: Path) -> None:
-    def stamps() -> list[str]:
-        return [shard.rows.stamp() for shard in open_stream(photos).shards(4)]
-
-    before = stamps()
-    assert stamps() == before
-    first = photos / next(iter(next(open_stream(photos).shards(4)).rows))[0]
-    content, status = first.read_bytes(), first.stat()
-    first.write_bytes(content[:-1] + b"~")
-    os.utime(first, ns=(status.st_atime_ns, status.st_mtime_ns))
-    after = stamps()
-    assert after[0] != before[0] and after[1:] == before[1:]
-    first.unlink()
-    first.symlink_to("nowhere")
-    assert stamps()[0] not in (before[0], after[0])
 
 
 @pytest.mark.parametrize("name", ["a.npy", "a.parquet"])
@@ -166,20 +88,12 @@ def test_pipes_are_no_sources(tmp_path: Path, name: str) -> None:
 
 
 def test_class_folders_are_seen(photos: Path, tmp_path: Path) -> None:
-    assert not open_stream(photos).survey().class_folders
+    assert not open_stream(photos).survey().labelled
     for loose in photos.glob("*.png"):
         loose.unlink()
-    assert open_stream(photos).survey().class_folders
+    assert open_stream(photos).survey().labelled
     np.save(tmp_path / "a.npy", pictures(3))
-    assert not open_stream(tmp_path / "a.npy").survey().class_folders
-
-
-def test_a_damaged_file_says_so_when_it_is_read(tmp_path: Path) -> None:
-    (tmp_path / "broken.jpg").write_bytes(b"")
-    ((name, picture),) = [row for shard in open_stream(tmp_path).shards(5) for row in shard.rows]
-    assert name == "broken.jpg"
-    with pytest.raises(UnreadableImageError, match="empty file"):
-        square(picture, 8, 3)
+    assert not open_stream(tmp_path / "a.npy").survey().labelled
 
 
 def test_what_is_no_source(tmp_path: Path) -> None:

@@ -6,8 +6,6 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from eigenmap.cli.console import log_function
 from eigenmap.cli.evaluate.probing import (
     CodesOf,
@@ -31,6 +29,7 @@ from eigenmap.cli.options import (
     QuietOption,
     StrictOption,
     check_device,
+    option,
 )
 from eigenmap.cli.outputs import check_file, write_json_output
 from eigenmap.core.errors import EigenmapError
@@ -64,52 +63,26 @@ Examples:
 )
 def classes(
     run: ModelArgument,
-    train: Annotated[
-        Path,
-        typer.Option(
-            "--train", metavar="SOURCE", help="Images to learn classes from.", show_default=False, rich_help_panel=WHAT
-        ),
-    ],
-    test: Annotated[
-        Path,
-        typer.Option(
-            "--test", metavar="SOURCE", help="Other images, to classify.", show_default=False, rich_help_panel=WHAT
-        ),
-    ],
+    train: Annotated[Path, option("--train SOURCE", "Images to learn classes from.", WHAT)],
+    test: Annotated[Path, option("--test SOURCE", "Other images, to classify.", WHAT)],
     train_labels: Annotated[
         Path | None,
-        typer.Option(
-            "--train-labels",
-            metavar="CSV",
-            help="A table `file,labels` with one label per file [dim](default: class folders)[/dim].",
-            show_default=False,
-            rich_help_panel=WHAT,
+        option(
+            "--train-labels CSV",
+            "A table `file,labels` with one label per file [dim](default: class folders)[/dim].",
+            WHAT,
         ),
     ] = None,
     test_labels: Annotated[
-        Path | None,
-        typer.Option(
-            "--test-labels",
-            metavar="CSV",
-            help="Like --train-labels, for the test images.",
-            show_default=False,
-            rich_help_panel=WHAT,
-        ),
+        Path | None, option("--test-labels CSV", "Like --train-labels, for the test images.", WHAT)
     ] = None,
     labels: LabelSharesOption = None,
     dims: DimsOption = None,
     probe: Annotated[
         ImageProbe,
-        typer.Option(
-            "--probe",
-            help="ridge: closed form; sgd: 100 epochs at rate 0.1 on standardised features.",
-            rich_help_panel=HOW,
-        ),
+        option("--probe", "ridge: closed form; sgd: 100 epochs at rate 0.1 on standardised features.", HOW, shown=True),
     ] = ImageProbe.ridge,
-    neighbours: Annotated[
-        int,
-        typer.Option("--neighbours", metavar="N", min=1, help="Neighbours that vote.", rich_help_panel=HOW),
-    ] = 200,
+    neighbours: Annotated[int, option("--neighbours N", "Neighbours that vote.", HOW, min=1, shown=True)] = 200,
     of: CodesOfOption = CodesOf.codes,
     batch_size: BatchOption = 256,
     device: DeviceOption = Device.auto,

@@ -6,12 +6,11 @@ from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Annotated, Any
 
-import typer
 from typer.core import TyperCommand
 
 from eigenmap.cli.console import print_result
 from eigenmap.cli.evaluate.retrieval import repeat_options
-from eigenmap.cli.options import HOW
+from eigenmap.cli.options import HOW, option
 from eigenmap.core.errors import EigenmapError
 
 
@@ -32,20 +31,15 @@ class CodesOf(str, Enum):
 
 LabelSharesOption = Annotated[
     list[float] | None,
-    typer.Option(
-        "--labels",
-        metavar="PERCENT...",
-        help="Percentages of the training labels to use [dim](default: 1 10 100)[/dim].",
-        show_default=False,
-        rich_help_panel=HOW,
-    ),
+    option("--labels PERCENT...", "Percentages of the training labels to use [dim](default: 1 10 100)[/dim].", HOW),
 ]
 CodesOfOption = Annotated[
     CodesOf,
-    typer.Option(
+    option(
         "--of",
-        help="Ordered codes, or the raw encoder output, which has no order and is used at full length.",
-        rich_help_panel=HOW,
+        "Ordered codes, or the raw encoder output, which has no order and is used at full length.",
+        HOW,
+        shown=True,
     ),
 ]
 

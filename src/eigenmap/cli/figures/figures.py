@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from eigenmap.cli.app import ABOUT, app
 from eigenmap.cli.console import log_function, print_result, progress_bar
 from eigenmap.cli.figures.studies import (
@@ -35,7 +33,9 @@ from eigenmap.cli.options import (
     ModelArgument,
     QuietOption,
     StrictOption,
+    argument,
     check_device,
+    option,
 )
 from eigenmap.cli.outputs import check_file, write_json_output
 from eigenmap.core.errors import EigenmapError
@@ -55,19 +55,10 @@ Examples:
 """,
 )
 def figures(
-    run: Annotated[
-        Path | None,
-        typer.Argument(metavar="RUN", help="The model written by `eigenmap fit`.", show_default=False),
-    ] = None,
+    run: Annotated[Path | None, argument("RUN", "The model written by `eigenmap fit`.")] = None,
     only: Annotated[
         list[str] | None,
-        typer.Option(
-            "--only",
-            metavar="NAME,...",
-            help="Figures to draw [dim](default: all possible ones except optimised)[/dim].",
-            show_default=False,
-            rich_help_panel=WHAT,
-        ),
+        option("--only NAME,...", "Figures to draw [dim](default: all possible ones except optimised)[/dim].", WHAT),
     ] = None,
     data: DataOption = None,
     labels: LabelsFileOption = None,
@@ -77,23 +68,12 @@ def figures(
     metric: MetricOption = None,
     features: FeaturesOption = 8,
     top: TopOption = None,
-    steps: Annotated[
-        int,
-        typer.Option("--steps", metavar="N", min=1, help="Steps per optimised image.", rich_help_panel=HOW),
-    ] = 5000,
+    steps: Annotated[int, option("--steps N", "Steps per optimised image.", HOW, min=1, shown=True)] = 5000,
     seed: SeedOption = 0,
     device: DeviceOption = Device.auto,
     strict: StrictOption = False,
     out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            "-o",
-            metavar="FOLDER",
-            help="Folder for the files [dim](default: RUN/figures)[/dim].",
-            show_default=False,
-            rich_help_panel=OUTPUT,
-        ),
+        Path | None, option("--out -o FOLDER", "Folder for the files [dim](default: RUN/figures)[/dim].", OUTPUT)
     ] = None,
     json: JsonOption = None,
     force: ForceOption = False,
@@ -162,27 +142,19 @@ def report(
     top: TopOption = None,
     optimise: Annotated[
         int,
-        typer.Option(
-            "--optimise",
-            metavar="STEPS",
+        option(
+            "--optimise STEPS",
+            "Also synthesise images that excite the first features, in this many steps; the paper uses 5,000.",
+            HOW,
             min=0,
-            help="Also synthesise images that excite the first features, in this many steps; the paper uses 5,000.",
-            rich_help_panel=HOW,
+            shown=True,
         ),
     ] = 0,
     seed: SeedOption = 0,
     device: DeviceOption = Device.auto,
     strict: StrictOption = False,
     out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            "-o",
-            metavar="FILE",
-            help="The page [dim](default: RUN/report.html)[/dim].",
-            show_default=False,
-            rich_help_panel=OUTPUT,
-        ),
+        Path | None, option("--out -o FILE", "The page [dim](default: RUN/report.html)[/dim].", OUTPUT)
     ] = None,
     json: JsonOption = None,
     force: ForceOption = False,

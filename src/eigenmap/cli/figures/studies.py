@@ -8,11 +8,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from eigenmap.cli.console import log_function, progress_bar
 from eigenmap.cli.encoding import read_images
-from eigenmap.cli.options import HOW, SOURCES_HELP, WHAT
+from eigenmap.cli.options import HOW, SOURCES_HELP, WHAT, option
 from eigenmap.core.errors import EigenmapError
 from eigenmap.core.logging import LogFunction
 
@@ -23,75 +21,47 @@ if TYPE_CHECKING:
     from eigenmap.figures.study import Study, TrainedRun
     from eigenmap.model import Eigenmap
 
-DataOption = Annotated[
-    Path | None,
-    typer.Option("--data", metavar="SOURCE", help=f"Images. {SOURCES_HELP}", show_default=False, rich_help_panel=WHAT),
-]
+DataOption = Annotated[Path | None, option("--data SOURCE", f"Images. {SOURCES_HELP}", WHAT)]
 LabelsFileOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--labels",
-        metavar="CSV",
-        help="A table `file,labels` for --data [dim](default: class folders)[/dim].",
-        show_default=False,
-        rich_help_panel=WHAT,
-    ),
+    Path | None, option("--labels CSV", "A table `file,labels` for --data [dim](default: class folders)[/dim].", WHAT)
 ]
 QueriesOption = Annotated[
     Path | None,
-    typer.Option(
-        "--queries",
-        metavar="SOURCE",
-        help="Images to search for in --data [dim](default: a random fifth of it, searched for in the rest)[/dim].",
-        show_default=False,
-        rich_help_panel=WHAT,
+    option(
+        "--queries SOURCE",
+        "Images to search for in --data [dim](default: a random fifth of it, searched for in the rest)[/dim].",
+        WHAT,
     ),
 ]
-QueryLabelsOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--query-labels", metavar="CSV", help="The same for --queries.", show_default=False, rich_help_panel=WHAT
-    ),
-]
+QueryLabelsOption = Annotated[Path | None, option("--query-labels CSV", "The same for --queries.", WHAT)]
 ScoresOption = Annotated[
     list[str] | None,
-    typer.Option(
-        "--scores",
-        metavar="[NAME=]FILE",
-        help="A file of `eigenmap evaluate ... --json`; repeat it for more. Files of one NAME are averaged.",
-        show_default=False,
-        rich_help_panel=WHAT,
+    option(
+        "--scores [NAME=]FILE",
+        "A file of `eigenmap evaluate ... --json`; repeat it for more. Files of one NAME are averaged.",
+        WHAT,
     ),
 ]
 MetricOption = Annotated[
     list[str] | None,
-    typer.Option(
-        "--metric",
-        metavar="NAME",
-        help="What to draw of --scores, such as precision@100; repeat it for more "
+    option(
+        "--metric NAME",
+        "What to draw of --scores, such as precision@100; repeat it for more "
         "[dim](default: mAP and precision, or accuracy)[/dim].",
-        show_default=False,
-        rich_help_panel=WHAT,
+        WHAT,
     ),
 ]
 TopOption = Annotated[
     int | None,
-    typer.Option(
-        "--top",
-        metavar="M",
+    option(
+        "--top M",
+        "How many results count for retrieval [dim](default: 1,000, fewer for little data)[/dim].",
+        HOW,
         min=1,
-        help="How many results count for retrieval [dim](default: 1,000, fewer for little data)[/dim].",
-        show_default=False,
-        rich_help_panel=HOW,
     ),
 ]
-FeaturesOption = Annotated[
-    int,
-    typer.Option("--features", metavar="N", min=1, help="Features in exciting and optimised.", rich_help_panel=HOW),
-]
-SeedOption = Annotated[
-    int, typer.Option("--seed", metavar="N", min=0, help="Of everything random.", rich_help_panel=HOW)
-]
+FeaturesOption = Annotated[int, option("--features N", "Features in exciting and optimised.", HOW, min=1, shown=True)]
+SeedOption = Annotated[int, option("--seed N", "Of everything random.", HOW, min=0, shown=True)]
 
 
 @dataclass(frozen=True)

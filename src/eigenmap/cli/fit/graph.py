@@ -6,8 +6,6 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from eigenmap.cli.console import duration, log_function, note
 from eigenmap.cli.fit.images import all_settings, fit
 from eigenmap.cli.fit.options import (
@@ -25,7 +23,7 @@ from eigenmap.cli.fit.options import (
     TrainingSeedOption,
     check_restart,
 )
-from eigenmap.cli.options import Device, DeviceOption, QuietOption, check_device
+from eigenmap.cli.options import Device, DeviceOption, QuietOption, argument, check_device, option
 from eigenmap.core.errors import EigenmapError
 
 if TYPE_CHECKING:
@@ -49,11 +47,10 @@ Examples:
 def graph(
     source: Annotated[
         Path,
-        typer.Argument(
-            metavar="GRAPH",
-            help="An .npz file, or a folder of .npy files, with edge_index and x; the format is in docs/graphs.md. "
+        argument(
+            "GRAPH",
+            "An .npz file, or a folder of .npy files, with edge_index and x; the format is in docs/graphs.md. "
             "Or ogb:NAME, pyg:NAME.",
-            show_default=False,
         ),
     ],
     out: RunOption,
@@ -62,81 +59,52 @@ def graph(
     n_components: ComponentsOption = None,
     width: Annotated[
         int | None,
-        typer.Option(
-            "--width",
-            metavar="N",
-            help="Units of each layer of the residual perceptron: by default 1024 for dense features of 10,000 nodes "
+        option(
+            "--width N",
+            "Units of each layer of the residual perceptron: by default 1024 for dense features of 10,000 nodes "
             "or more, else 256.",
-            show_default=False,
-            rich_help_panel=NETWORK,
+            NETWORK,
         ),
     ] = None,
     hops: Annotated[
-        int | None,
-        typer.Option(
-            "--hops",
-            metavar="N",
-            help="1: neighbours belong together; 2: nodes with a common neighbour.",
-            show_default=False,
-            rich_help_panel=RELATION,
-        ),
+        int | None, option("--hops N", "1: neighbours belong together; 2: nodes with a common neighbour.", RELATION)
     ] = None,
     start: Annotated[
         str | None,
-        typer.Option(
-            "--start",
-            metavar="NAME",
-            help="Measure of nodes: degree; uniform, in which hubs count less; or balanced, which is degree drawn so "
+        option(
+            "--start NAME",
+            "Measure of nodes: degree; uniform, in which hubs count less; or balanced, which is degree drawn so "
             "that small parts of the graph are seen more often.",
-            show_default=False,
-            rich_help_panel=RELATION,
+            RELATION,
         ),
     ] = None,
     go_on: Annotated[
         float | None,
-        typer.Option(
-            "--go-on",
-            metavar="P",
-            help="Pairs are the ends of random walks that go on with this probability after each step, 0 to 0.9. "
+        option(
+            "--go-on P",
+            "Pairs are the ends of random walks that go on with this probability after each step, 0 to 0.9. "
             "Worth trying (0.7) where edges are few or noisy.",
-            show_default=False,
-            rich_help_panel=RELATION,
+            RELATION,
         ),
     ] = None,
     directed: Annotated[
         str | None,
-        typer.Option(
-            "--directed",
-            metavar="NAME",
-            help="symmetrise, or bipartite: nodes that point to the same node belong together.",
-            show_default=False,
-            rich_help_panel=RELATION,
+        option(
+            "--directed NAME", "symmetrise, or bipartite: nodes that point to the same node belong together.", RELATION
         ),
     ] = None,
-    sampler: Annotated[
-        str | None,
-        typer.Option(
-            "--sampler", metavar="NAME", help="edges or node-blocks.", show_default=False, rich_help_panel=RELATION
-        ),
-    ] = None,
-    recipe: Annotated[
-        str, typer.Option("--recipe", metavar="NAME", help="auto or paper.", rich_help_panel=TRAINING)
-    ] = "auto",
+    sampler: Annotated[str | None, option("--sampler NAME", "edges or node-blocks.", RELATION)] = None,
+    recipe: Annotated[str, option("--recipe NAME", "auto or paper.", TRAINING, shown=True)] = "auto",
     objective: ObjectiveOption = None,
-    batch_size: Annotated[
-        int | None,
-        typer.Option("--batch-size", metavar="N", help="Edges a step.", show_default=False, rich_help_panel=TRAINING),
-    ] = None,
+    batch_size: Annotated[int | None, option("--batch-size N", "Edges per step.", TRAINING)] = None,
     lr: RateOption = None,
     setting: Annotated[
         list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="NAME=VALUE",
-            help="Any other setting of the recipe, as often as needed: feature_dropout=0.5, teleport=0, held_out=0.05, "
+        option(
+            "--set NAME=VALUE",
+            "Any other setting of the recipe, as often as needed: feature_dropout=0.5, teleport=0, held_out=0.05, "
             "codes=projector.",
-            show_default=False,
-            rich_help_panel=TRAINING,
+            TRAINING,
         ),
     ] = None,
     seed: TrainingSeedOption = 0,
@@ -193,7 +161,7 @@ def graph(
 
 
 def _summarise(model: Eigenmap, out: Path) -> None:
-    """Say what was made, and what to do with it."""
+    """Report what was made and what to do next."""
     about = model.training
     leading = " ".join(f"{mu:.2f}" for mu in model.eigenvalues_[:8])
     note(

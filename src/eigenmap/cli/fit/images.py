@@ -26,7 +26,17 @@ from eigenmap.cli.fit.options import (
     TrainingSeedOption,
     check_restart,
 )
-from eigenmap.cli.options import OUTPUT, SOURCES_HELP, Device, DeviceOption, QuietOption, StrictOption, check_device
+from eigenmap.cli.options import (
+    OUTPUT,
+    SOURCES_HELP,
+    Device,
+    DeviceOption,
+    QuietOption,
+    StrictOption,
+    argument,
+    check_device,
+    option,
+)
 from eigenmap.core.errors import EigenmapError
 from eigenmap.core.files import parse_json
 
@@ -56,97 +66,53 @@ Examples:
 """,
 )
 def images(
-    source: Annotated[Path, typer.Argument(metavar="SOURCE", help=f"The images. {SOURCES_HELP}", show_default=False)],
+    source: Annotated[Path, argument("SOURCE", f"The images. {SOURCES_HELP}")],
     out: RunOption,
     epochs: Annotated[
-        float | None,
-        typer.Option(
-            "--epochs",
-            metavar="X",
-            help="Passes over the images [dim](default: the recipe's)[/dim].",
-            show_default=False,
-            rich_help_panel=LENGTH,
-        ),
+        float | None, option("--epochs X", "Passes over the images [dim](default: the recipe's)[/dim].", LENGTH)
     ] = None,
     steps: StepsOption = None,
     minutes: MinutesOption = None,
     n_components: ComponentsOption = None,
     encoder: Annotated[
-        str | None,
-        typer.Option(
-            "--encoder",
-            metavar="NAME",
-            help="small-cnn, resnet18, resnet34, resnet50, or a name timm knows.",
-            show_default=False,
-            rich_help_panel=NETWORK,
-        ),
+        str | None, option("--encoder NAME", "small-cnn, resnet18, resnet34, resnet50, or a name timm knows.", NETWORK)
     ] = None,
     encoder_weights: Annotated[
         Path | None,
-        typer.Option(
-            "--encoder-weights",
-            metavar="FILE",
-            help="Start the encoder from these weights (.pth as torchvision has them, or .safetensors).",
-            show_default=False,
-            rich_help_panel=NETWORK,
+        option(
+            "--encoder-weights FILE",
+            "Start the encoder from these weights (.pth as torchvision has them, or .safetensors).",
+            NETWORK,
         ),
     ] = None,
-    freeze: Annotated[
-        bool, typer.Option("--freeze", help="Train the projector only.", rich_help_panel=NETWORK)
-    ] = False,
+    freeze: Annotated[bool, option("--freeze", "Train the projector only.", NETWORK, shown=True)] = False,
     imagenet: Annotated[
-        bool,
-        typer.Option(
-            "--imagenet", help="Standardise pixels as encoders trained on ImageNet expect.", rich_help_panel=NETWORK
-        ),
+        bool, option("--imagenet", "Standardise pixels as encoders trained on ImageNet expect.", NETWORK, shown=True)
     ] = False,
     image_size: Annotated[
         int | None,
-        typer.Option(
-            "--image-size",
-            metavar="N",
-            help="Side of the images in pixels [dim](default: their own up to 64, else 64)[/dim].",
-            show_default=False,
-            rich_help_panel=NETWORK,
+        option(
+            "--image-size N", "Side of the images in pixels [dim](default: their own up to 64, else 64)[/dim].", NETWORK
         ),
     ] = None,
     recipe: Annotated[
-        str,
-        typer.Option(
-            "--recipe", metavar="NAME", help="Settings to start from, see `eigenmap recipes`.", rich_help_panel=TRAINING
-        ),
+        str, option("--recipe NAME", "Settings to start from, see `eigenmap recipes`.", TRAINING, shown=True)
     ] = "auto",
     objective: ObjectiveOption = None,
     views: Annotated[
         str | None,
-        typer.Option(
-            "--views",
-            metavar="NAME",
-            help="Augmentation: weak, catalogue, cifar, cifar-wide, simclr or barlow_twins.",
-            show_default=False,
-            rich_help_panel=TRAINING,
-        ),
+        option("--views NAME", "Augmentation: weak, catalogue, cifar, cifar-wide, simclr or barlow_twins.", TRAINING),
     ] = None,
-    batch_size: Annotated[
-        int | None,
-        typer.Option("--batch-size", metavar="N", help="Images a step.", show_default=False, rich_help_panel=TRAINING),
-    ] = None,
+    batch_size: Annotated[int | None, option("--batch-size N", "Images per step.", TRAINING)] = None,
     lr: RateOption = None,
-    optimizer: Annotated[
-        str | None,
-        typer.Option(
-            "--optimizer", metavar="NAME", help="adamw, sgd or lars.", show_default=False, rich_help_panel=TRAINING
-        ),
-    ] = None,
+    optimizer: Annotated[str | None, option("--optimizer NAME", "adamw, sgd or lars.", TRAINING)] = None,
     setting: Annotated[
         list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="NAME=VALUE",
-            help="Any other setting of the recipe, as often as needed: clip_norm=1, warmup=0.1, hidden=512, "
+        option(
+            "--set NAME=VALUE",
+            "Any other setting of the recipe, as often as needed: clip_norm=1, warmup=0.1, hidden=512, "
             "codes=projector, objective_options='{\"alpha\": 1}'.",
-            show_default=False,
-            rich_help_panel=TRAINING,
+            TRAINING,
         ),
     ] = None,
     seed: TrainingSeedOption = 0,
@@ -157,10 +123,11 @@ def images(
     tensorboard: TensorboardOption = False,
     monitor: Annotated[
         bool,
-        typer.Option(
+        option(
             "--monitor",
-            help="Report how well nearest neighbours classify held-out images, where class folders say what they show.",
-            rich_help_panel=OUTPUT,
+            "Report how well nearest neighbours classify held-out images, where class folders say what they show.",
+            OUTPUT,
+            shown=True,
         ),
     ] = False,
     quiet: QuietOption = False,
@@ -219,16 +186,16 @@ def images(
 
 
 def all_settings(pairs: list[str], options: dict[str, Any]) -> dict[str, Any]:
-    """What `--set` and the options of their own say together; an error where they say a thing twice."""
+    """Merge the settings of `--set` with those of their own options; a setting given twice is an error."""
     settings, given = parse_settings(pairs), {name: value for name, value in options.items() if value is not None}
     twice = next((name for name in settings if name in given), None)
     if twice is not None:
-        raise EigenmapError(f"{twice} is given twice, by --set and by an option of its own: give it once.")
+        raise EigenmapError(f"{twice} is given twice, by --set and by its own option; give it once.")
     return settings | given
 
 
 def parse_settings(pairs: list[str]) -> dict[str, Any]:
-    """`["clip_norm=1", "codes=projector"]` as a dictionary; values are JSON where they can be read so, else text.
+    """Parse `name=value` pairs into a dictionary; values are JSON if they parse as JSON, else text.
 
     >>> parse_settings(["clip_norm=1", "codes=projector", "compile=true"])
     {'clip_norm': 1, 'codes': 'projector', 'compile': True}
@@ -254,7 +221,7 @@ def parse_settings(pairs: list[str]) -> dict[str, Any]:
 
 
 def _summarise(model: Eigenmap, out: Path, source: Path) -> None:
-    """Say what was made, and what to do with it."""
+    """Report what was made and what to do next."""
     about = model.training
     leading = " ".join(f"{mu:.2f}" for mu in model.eigenvalues_[:8])
     note(

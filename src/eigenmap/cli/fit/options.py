@@ -1,84 +1,36 @@
-"""Options that all kinds of `eigenmap fit` have."""
+"""Options shared by all kinds of `eigenmap fit`."""
 
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from eigenmap.cli.options import OUTPUT
+from eigenmap.cli.options import OUTPUT, option
 from eigenmap.core.errors import EigenmapError
 
 NETWORK, TRAINING, LENGTH = "Network", "Training", "Length of training (one of these)"
 """Headings in the help."""
 
-RunOption = Annotated[
-    Path,
-    typer.Option(
-        "--out",
-        "-o",
-        metavar="RUN",
-        help="Folder for the model, its checkpoints and metrics.jsonl.",
-        show_default=False,
-        rich_help_panel=OUTPUT,
-    ),
-]
-StepsOption = Annotated[
-    int | None,
-    typer.Option("--steps", metavar="N", help="Steps of one batch each.", show_default=False, rich_help_panel=LENGTH),
-]
+RunOption = Annotated[Path, option("--out -o RUN", "Folder for the model, its checkpoints and metrics.jsonl.", OUTPUT)]
+StepsOption = Annotated[int | None, option("--steps N", "Steps of one batch each.", LENGTH)]
 MinutesOption = Annotated[
-    float | None,
-    typer.Option(
-        "--minutes",
-        metavar="X",
-        help="As many steps as fit into this time on this machine.",
-        show_default=False,
-        rich_help_panel=LENGTH,
-    ),
+    float | None, option("--minutes X", "As many steps as fit into this time on this machine.", LENGTH)
 ]
 ComponentsOption = Annotated[
     int | None,
-    typer.Option(
-        "--components",
-        "-k",
-        metavar="N",
-        help="Features to learn: the longest code [dim](default: the recipe's)[/dim].",
-        show_default=False,
-        rich_help_panel=NETWORK,
-    ),
+    option("--components -k N", "Features to learn: the longest code [dim](default: the recipe's)[/dim].", NETWORK),
 ]
 ObjectiveOption = Annotated[
-    str | None,
-    typer.Option(
-        "--objective",
-        metavar="NAME",
-        help="What to train for, see `eigenmap objectives`.",
-        show_default=False,
-        rich_help_panel=TRAINING,
-    ),
+    str | None, option("--objective NAME", "Training objective, see `eigenmap objectives`.", TRAINING)
 ]
-RateOption = Annotated[
-    float | None,
-    typer.Option("--lr", metavar="X", help="Peak learning rate.", show_default=False, rich_help_panel=TRAINING),
-]
+RateOption = Annotated[float | None, option("--lr X", "Peak learning rate.", TRAINING)]
 TrainingSeedOption = Annotated[
-    int,
-    typer.Option(
-        "--seed", metavar="N", help="Of everything random; on a CPU runs repeat exactly.", rich_help_panel=TRAINING
-    ),
+    int, option("--seed N", "Random seed; runs on a CPU repeat exactly.", TRAINING, shown=True)
 ]
-ResumeOption = Annotated[
-    bool, typer.Option("--resume", help="Go on from the last checkpoint in RUN.", rich_help_panel=OUTPUT)
-]
-OverwriteOption = Annotated[
-    bool, typer.Option("--force", "-f", help="Replace the run that is there.", rich_help_panel=OUTPUT)
-]
-TensorboardOption = Annotated[
-    bool, typer.Option("--tensorboard", help="Also write TensorBoard files.", rich_help_panel=OUTPUT)
-]
+ResumeOption = Annotated[bool, option("--resume", "Continue from the last checkpoint in RUN.", OUTPUT, shown=True)]
+OverwriteOption = Annotated[bool, option("--force -f", "Replace an existing run.", OUTPUT, shown=True)]
+TensorboardOption = Annotated[bool, option("--tensorboard", "Also write TensorBoard files.", OUTPUT, shown=True)]
 
 
 def check_restart(resume: bool, force: bool) -> None:
-    """Refuse to go on with a run and to replace it at once."""
+    """Raise if a run is to be both continued and replaced."""
     if resume and force:
-        raise EigenmapError("Give --resume to go on with the run that is there or --force to replace it, not both.")
+        raise EigenmapError("Give --resume to continue the existing run or --force to replace it, not both.")

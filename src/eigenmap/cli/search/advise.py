@@ -5,11 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from eigenmap.cli.app import USE, app
 from eigenmap.cli.console import log_function, note, print_result, printable, progress_bar
-from eigenmap.cli.options import HOW, OUTPUT, WHAT, DimOption, ForceOption, JsonOption, QuietOption, TableOption
+from eigenmap.cli.options import (
+    HOW,
+    OUTPUT,
+    WHAT,
+    DimOption,
+    ForceOption,
+    JsonOption,
+    QuietOption,
+    TableOption,
+    argument,
+    option,
+)
 from eigenmap.cli.outputs import check_file, write_json_output
 from eigenmap.cli.search import database
 from eigenmap.core.errors import EigenmapError
@@ -20,18 +29,9 @@ if TYPE_CHECKING:
 
 AdvisedArgument = Annotated[
     str,
-    typer.Argument(
-        metavar="INDEX|RUN",
-        help="Output of `eigenmap index`: a folder, or postgresql://... Or a model of vectors, with --keep.",
-        show_default=False,
-    ),
+    argument("INDEX", "An index written by `eigenmap index`, or a model written by `eigenmap fit vectors`."),
 ]
-IndexArgument = Annotated[
-    str,
-    typer.Argument(
-        metavar="INDEX", help="An index written by `eigenmap index`: a folder, or postgresql://...", show_default=False
-    ),
-]
+IndexArgument = Annotated[str, argument("INDEX", "An index written by `eigenmap index`: a folder, or postgresql://...")]
 
 
 @app.command(
@@ -51,68 +51,29 @@ def advise(
     index: AdvisedArgument,
     keep: Annotated[
         float | None,
-        typer.Option(
-            "--keep",
-            metavar="SHARE",
-            help="For a model of vectors: share of the relevance of the longest code, on held-out pairs, that must be "
-            "kept [dim](default: 0.95)[/dim].",
-            show_default=False,
-            rich_help_panel=WHAT,
+        option(
+            "--keep SHARE",
+            "For a model of vectors: share of the relevance of the longest code, on held-out pairs, that must be kept "
+            "[dim](default: 0.95)[/dim].",
+            WHAT,
         ),
     ] = None,
     recall: Annotated[
-        float,
-        typer.Option(
-            "--recall",
-            metavar="SHARE",
-            help="Share of the full-length results that must be found.",
-            rich_help_panel=WHAT,
-        ),
+        float, option("--recall SHARE", "Share of the full-length results that must be found.", WHAT, shown=True)
     ] = 0.99,
     bytes_per_item: Annotated[
-        int | None,
-        typer.Option(
-            "--bytes-per-item",
-            metavar="N",
-            help="Maximum number of stored bytes per item.",
-            show_default=False,
-            rich_help_panel=WHAT,
-        ),
+        int | None, option("--bytes-per-item N", "Maximum number of stored bytes per item.", WHAT)
     ] = None,
-    top: Annotated[int, typer.Option("--top", "-n", metavar="N", help="Results per query.", rich_help_panel=HOW)] = 10,
-    queries: Annotated[
-        int,
-        typer.Option("--queries", metavar="N", help="Number of stored items used as queries.", rich_help_panel=HOW),
-    ] = 200,
+    top: Annotated[int, option("--top -n N", "Results per query.", HOW, shown=True)] = 10,
+    queries: Annotated[int, option("--queries N", "Number of stored items used as queries.", HOW, shown=True)] = 200,
     items: Annotated[
-        str | None,
-        typer.Option(
-            "--items",
-            metavar="N",
-            help="Also estimate the cost for this many items, for example 1e9.",
-            show_default=False,
-            rich_help_panel=WHAT,
-        ),
+        str | None, option("--items N", "Also estimate the cost for this many items, for example 1e9.", WHAT)
     ] = None,
     price: Annotated[
-        float | None,
-        typer.Option(
-            "--price-per-gb",
-            metavar="X",
-            help="Price of a gigabyte, to estimate the cost of the items.",
-            show_default=False,
-            rich_help_panel=WHAT,
-        ),
+        float | None, option("--price-per-gb X", "Price of a gigabyte, to estimate the cost of the items.", WHAT)
     ] = None,
     plot: Annotated[
-        Path | None,
-        typer.Option(
-            "--plot",
-            metavar="FILE",
-            help="Also draw recall by length, as FILE.svg and FILE.png.",
-            show_default=False,
-            rich_help_panel=OUTPUT,
-        ),
+        Path | None, option("--plot FILE", "Also draw recall by length, as FILE.svg and FILE.png.", OUTPUT)
     ] = None,
     table: TableOption = None,
     json: JsonOption = None,
@@ -265,14 +226,9 @@ Example:
 )
 def duplicates(
     index: IndexArgument,
-    threshold: Annotated[
-        float,
-        typer.Option("--threshold", metavar="COSINE", help="Minimum similarity.", rich_help_panel=WHAT),
-    ] = 0.98,
+    threshold: Annotated[float, option("--threshold COSINE", "Minimum similarity.", WHAT, shown=True)] = 0.98,
     dim: DimOption = None,
-    neighbours: Annotated[
-        int, typer.Option("--neighbours", metavar="N", help="Number of items compared with each.", rich_help_panel=HOW)
-    ] = 10,
+    neighbours: Annotated[int, option("--neighbours N", "Number of items compared with each.", HOW, shown=True)] = 10,
     table: TableOption = None,
     json: JsonOption = None,
     force: ForceOption = False,

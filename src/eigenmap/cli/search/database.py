@@ -8,19 +8,17 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, NamedTuple
 
-from eigenmap.cli.console import note, progress_bar
-from eigenmap.cli.vector_codes import Side, open_vectors, side_of, vector_batches
+from eigenmap.cli.console import note
+from eigenmap.cli.search.items import open_items
+from eigenmap.cli.vector_codes import Side, side_of
 from eigenmap.core.addresses import is_database, require_database, require_path
 from eigenmap.core.errors import EigenmapError
 from eigenmap.core.redaction import redacted
 
 if TYPE_CHECKING:
-    from eigenmap.cli.console import Tick
     from eigenmap.embedding.blocks import Encoding
-    from eigenmap.embedding.shards import Codebook
-    from eigenmap.model import Eigenmap
     from eigenmap.search import CodeIndex
-    from eigenmap.search.backend import Id, IndexSpec, ItemBatch, Metadata
+    from eigenmap.search.backend import IndexSpec
 
 PREFIX = 32
 """Default number of features in the approximate index of a table."""
@@ -76,32 +74,26 @@ class Wanted(NamedTuple):
 def fill(
     run: Path, source: Path, url: str, table: str, how: Encoding, wanted: Wanted, side: Side | None, quiet: bool
 ) -> None:
-    """Load the codes of images, of vectors, or of a folder that `eigenmap embed` wrote, into a table."""
-    from eigenmap.embedding.shards import Codebook
-    from eigenmap.fitting.images import log_left_out
+    """Load the codes of images or vectors, or codes that `eigenmap embed` wrote, into a table."""
+    from eigenmap.embedding.shards import utf8_name
     from eigenmap.model import Eigenmap, copy_model
+    from eigenmap.search.backend import ItemBatch
     from eigenmap.search.postgres import load_table
     from eigenmap.search.postgres.connection import address
     from eigenmap.search.postgres.models import store_model
 
-    skipped: list[tuple[str, str]] = []
-    with TemporaryDirectory() as folder, progress_bar("loading", quiet) as tick:
+    with TemporaryDirectory() as folder:
         kept = Path(folder) / "model"  # RUN may get another model while the images are encoded
-        fingerprint = copy_model(run, kept)
-        about = wanted.about(how.dim, fingerprint)
+        about = wanted.about(how.dim, copy_model(run, kept))
         if wanted.prefix is not None and not wanted.force:
             _require_prefix(url, table, about)
-        if Codebook.is_at(source):
-            blocks = stored_codes(Codebook.open(source), fingerprint, how.dim)
-        elif (model := side_of(Eigenmap.load(kept), side)).kind == "vectors":
-            blocks = vector_batches(model, open_vectors(model, source), how.dim, how.device, quiet)
-        else:
-            blocks = _fresh_codes(model, source, how, skipped, tick)
-        made = load_table(url, table, about, blocks, replace=wanted.force)
+        items = open_items(side_of(Eigenmap.load(kept), side), source, how, pictures=False, quiet=quiet)
+        batches = (ItemBatch([utf8_name(name) for name in part.ids], part.codes, part.metadata) for part in items)
+        made = load_table(url, table, about, batches, replace=wanted.force)
         store_model(url, kept)
     if quiet:
         return
-    log_left_out(skipped, made.items, note)
+    items.log_skipped()
     replaced = " (existing items of the same names were replaced)" if made.changed else ""
     note(
         f"Table {table} at {address(url)}: {made.items:,} items of {how.dim} features; {made.added:,} new, "
@@ -121,52 +113,6 @@ def _require_prefix(url: str, table: str, about: IndexSpec) -> None:
             f"the table {table} exists and keeps its approximate index; leave --prefix out, or use --force to rebuild "
             "the table"
         )
-
-
-def _fresh_codes(
-    model: Eigenmap, source: Path, how: Encoding, skipped: list[tuple[str, str]], tick: Tick | None
-) -> Iterator[ItemBatch]:
-    """Yield codes as they are computed, in constant memory; unreadable images are added to `skipped`."""
-    from eigenmap.data.images.stream import open_stream
-    from eigenmap.embedding.blocks import encode_blocks
-    from eigenmap.embedding.shards import utf8_name
-    from eigenmap.search.backend import ItemBatch
-
-    stream = open_stream(source)
-    survey = stream.survey()
-    total, done = survey.count, 0
-    rows = (row for shard in stream.shards(how.batch_size) for row in shard.rows)
-    for block in encode_blocks(model, rows, how):
-        skipped += block.skipped
-        done += len(block.ids) + len(block.skipped)
-        names: list[Id] = [utf8_name(name) for name in block.ids]
-        labels: list[Metadata] = [
-            {"label": str(name).partition("/")[0]} if survey.class_folders else {} for name in names
-        ]
-        yield ItemBatch(names, block.codes, labels)
-        if tick is not None:
-            tick(done, total)
-    if len(skipped) == total:
-        name, reason = skipped[-1]
-        raise EigenmapError(f"none of the {total:,} images can be read, for example {name}: {reason}")
-
-
-def stored_codes(codes: Codebook, fingerprint: str | None, dim: int) -> Iterator[ItemBatch]:
-    """Yield codes computed earlier, cut at `dim` and normalised again."""
-    import numpy as np
-
-    from eigenmap.embedding.shards import utf8_name
-    from eigenmap.search.backend import ItemBatch
-
-    if codes.plan.fingerprint != fingerprint:
-        raise EigenmapError(f"{codes.path} contains codes of another model than RUN; embed the images again.")
-    if codes.plan.dim < dim:
-        raise EigenmapError(f"{codes.path} contains codes of {codes.plan.dim} features; use --dim {codes.plan.dim}.")
-    for ids, rows in codes:
-        cut = rows[:, :dim]
-        norm = np.linalg.norm(cut, axis=1, keepdims=True)
-        unit = (cut / np.where(norm == 0, 1, norm)).astype(np.float32)
-        yield ItemBatch([utf8_name(name) for name in ids], unit, [{} for _ in ids])
 
 
 @contextmanager

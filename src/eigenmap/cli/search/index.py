@@ -8,8 +8,6 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from eigenmap.cli.app import USE, app
 from eigenmap.cli.console import note, print_result
 from eigenmap.cli.encoding import encode_images, read_images
@@ -28,10 +26,13 @@ from eigenmap.cli.options import (
     SourceArgument,
     StrictOption,
     TableOption,
+    argument,
     check_device,
+    option,
 )
 from eigenmap.cli.outputs import check_file, check_index, write_json_output
 from eigenmap.cli.search import database, indexing
+from eigenmap.cli.search.items import open_items
 from eigenmap.cli.search.options import (
     FunnelOption,
     RankOption,
@@ -43,7 +44,7 @@ from eigenmap.cli.search.options import (
     parse_funnel,
 )
 from eigenmap.cli.search.results import results_as_json, show_results
-from eigenmap.cli.vector_codes import SideOption, open_vectors, query_codes, side_of, vector_batches
+from eigenmap.cli.vector_codes import SideOption, query_codes, side_of
 from eigenmap.core.addresses import is_database, require_path
 from eigenmap.core.errors import EigenmapError
 
@@ -89,86 +90,69 @@ def index(
     run: ModelArgument,
     source: SourceArgument,
     out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            "-o",
-            metavar="INDEX",
-            help="The index to write: a folder, with a copy of the model in it.",
-            show_default=False,
-            rich_help_panel=OUTPUT,
-        ),
+        Path | None, option("--out -o INDEX", "The index to write: a folder, with a copy of the model in it.", OUTPUT)
     ] = None,
     to: Annotated[
         str | None,
-        typer.Option(
-            "--to",
-            metavar="ADDRESS",
-            help="Or the database to fill, PostgreSQL with pgvector: postgresql://user@host/name.",
-            show_default=False,
-            rich_help_panel=DATABASE,
+        option(
+            "--to ADDRESS", "Or the database to fill, PostgreSQL with pgvector: postgresql://user@host/name.", DATABASE
         ),
     ] = None,
     table: TableOption = None,
     prefix: Annotated[
         int | None,
-        typer.Option(
-            "--prefix",
-            metavar="N",
+        option(
+            "--prefix N",
+            "Features that the approximate index of the table compares; 0 for no such index [dim](default: 32)[/dim].",
+            DATABASE,
             min=0,
-            help="Features that the approximate index of the table compares; 0 for no such index "
-            "[dim](default: 32)[/dim].",
-            show_default=False,
-            rich_help_panel=DATABASE,
         ),
     ] = None,
     dim: DimOption = None,
     precision: Annotated[
         Precision | None,
-        typer.Option(
+        option(
             "--precision",
-            help="What a stored feature is; signs only with --bytes-per-item [dim](default: float32)[/dim].",
-            show_default=False,
-            rich_help_panel=HOW,
+            "What a stored feature is; signs only with --bytes-per-item [dim](default: float32)[/dim].",
+            HOW,
         ),
     ] = None,
     bytes_per_item: Annotated[
         int | None,
-        typer.Option(
-            "--bytes-per-item",
-            metavar="N",
-            help="Spread so many bytes over the features, more bits for the important ones, for example 16.",
-            show_default=False,
-            rich_help_panel=HOW,
+        option(
+            "--bytes-per-item N",
+            "Spread so many bytes over the features, more bits for the important ones, for example 16.",
+            HOW,
         ),
     ] = None,
     backend: Annotated[
         Store | None,
-        typer.Option(
+        option(
             "--backend",
-            help="faiss adds an approximate index, for a million items and more [dim](default: flat)[/dim].",
-            show_default=False,
-            rich_help_panel=HOW,
+            "faiss adds an approximate index, for a million items and more [dim](default: flat)[/dim].",
+            HOW,
         ),
     ] = None,
     thumbnails: Annotated[
         bool,
-        typer.Option(
+        option(
             "--thumbnails/--no-thumbnails",
-            help="Store small pictures for `eigenmap serve`, 1 to 3 kB each.",
-            rich_help_panel=HOW,
+            "Store small pictures for `eigenmap serve`, 1 to 3 kB each.",
+            HOW,
+            shown=True,
         ),
     ] = True,
     add: Annotated[
         bool,
-        typer.Option(
+        option(
             "--add",
-            help="Add to an index that is there. Images of another folder that have the same name are kept beside "
+            "Add to an index that is there. Images of another folder that have the same name are kept beside "
             "each other; those of the same folder stay as they are.",
+            shown=True,
         ),
     ] = False,
     replace: Annotated[
-        bool, typer.Option("--replace", help="With --add: replace images that have the same name.")
+        bool, option("--replace", "With --add: replace images that have the same name.", shown=True)
     ] = False,
     side: SideOption = None,
     batch_size: BatchOption = 256,
@@ -180,11 +164,11 @@ def index(
     """Make images or vectors searchable: `eigenmap search` needs nothing but the index.
 
     All features are stored unless --dim says otherwise, since a search can cut them at any length. Labels, where they
-    are known, can be searched by: `eigenmap search ... --where label=cat`. SOURCE may also be a folder that `eigenmap
-    embed` wrote: its codes are indexed as they are, any number of them in constant memory. For a model of vectors it
-    is a file of them; items are named by its ids, or else by row number.
+    are known, can be searched by: `eigenmap search ... --where label=cat`. SOURCE may also contain codes: a
+    folder or file written by `eigenmap embed`, or an .npy file with one row per item. For a model of vectors it is a
+    file of vectors; items are named by its ids, or else by row number.
     """
-    from eigenmap.embedding.shards import Codebook
+    from eigenmap.embedding.blocks import Encoding
     from eigenmap.model import Eigenmap
     from eigenmap.search import CodeIndex
 
@@ -207,8 +191,6 @@ def index(
     place = check_device(device)
     model = side_of(Eigenmap.load(run), side)
     if out is None:
-        from eigenmap.embedding.blocks import Encoding
-
         if backend is not None:
             raise EigenmapError("--backend goes with --out; the approximate index of a table is set by --prefix")
         how = Encoding(model.check_dim(dim), place, batch_size, strict)
@@ -236,25 +218,14 @@ def index(
             bytes_per_item=bytes_per_item,
             fingerprint=made_by,
         )
-    if Codebook.is_at(source) or model.kind == "vectors":
-        batches = (
-            vector_batches(model, open_vectors(model, source), dim, place, quiet)
-            if model.kind == "vectors"
-            else database.stored_codes(Codebook.open(source), made_by, dim)
-        )
-        said = (
-            indexing.add_codes(made, source, batches, replace)
-            if add
-            else indexing.make_from_codes(made.about, source, batches, out, run, force)
-        )
-    else:
-        images = read_images(model, source, strict=strict, quiet=quiet)
-        codes = encode_images(model, images, dim, place, batch_size, quiet)
-        said = (
-            indexing.add_images(made, source, images, codes, replace, thumbnails)
-            if add
-            else indexing.make_from_images(made, source, images, codes, out, run, force, thumbnails)
-        )
+    how = Encoding(dim, place, batch_size, strict)
+    items = open_items(model, source, how, pictures=thumbnails, quiet=quiet)
+    said = (
+        indexing.add_items(made, source, items, replace)
+        if add
+        else indexing.make_index(made.about, source, items, out, run, force)
+    )
+    items.log_skipped()
     if not quiet:
         note(f"{out}: {said}")
 
@@ -273,25 +244,12 @@ Examples:
 """,
 )
 def search(
-    index: Annotated[
-        str,
-        typer.Argument(
-            metavar="INDEX", help="What `eigenmap index` wrote: a folder, or postgresql://...", show_default=False
-        ),
-    ],
+    index: Annotated[str, argument("INDEX", "What `eigenmap index` wrote: a folder, or postgresql://...")],
     images: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="IMAGE",
-            help="One or more images to look for; for an index of vectors, files of vectors.",
-            show_default=False,
-        ),
+        list[Path], argument("IMAGE", "One or more images to look for; for an index of vectors, files of vectors.")
     ],
     dim: SearchDimOption = None,
-    top: Annotated[
-        int | None,
-        typer.Option("--top", "-n", metavar="N", help="Results an image [dim](default: 10)[/dim].", show_default=False),
-    ] = None,
+    top: Annotated[int | None, option("--top -n N", "Results an image [dim](default: 10)[/dim].")] = None,
     shortlist_dim: ShortlistDimOption = None,
     shortlist: ShortlistOption = None,
     funnel: FunnelOption = None,
@@ -299,14 +257,7 @@ def search(
     where: WhereOption = None,
     table: TableOption = None,
     model: Annotated[
-        Path | None,
-        typer.Option(
-            "--model",
-            metavar="RUN",
-            help="The model [dim](default: the copy in the index)[/dim].",
-            show_default=False,
-            rich_help_panel=HOW,
-        ),
+        Path | None, option("--model RUN", "The model [dim](default: the copy in the index)[/dim].", HOW)
     ] = None,
     side: SideOption = None,
     device: DeviceOption = Device.auto,

@@ -1,76 +1,78 @@
-"""What `eigenmap index` does: an index of images or of stored codes, made whole or added to."""
+"""Indexes on disk: created or extended by `eigenmap index`."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from eigenmap.cli.search.items import AnyItems, ImageItems, Items
+
 if TYPE_CHECKING:
-    from eigenmap.data import ImageSet
-    from eigenmap.model import Codes
     from eigenmap.search import CodeIndex
     from eigenmap.search.adding import Added
     from eigenmap.search.backend import IndexSpec, ItemBatch
     from eigenmap.search.directory import Directory
 
 
-def make_from_images(
-    index: CodeIndex, source: Path, images: ImageSet, codes: Codes, out: Path, run: Path, force: bool, thumbnails: bool
-) -> str:
-    """Write a new index with everything in it, or nothing: a sentence that says what it holds."""
-    from eigenmap.search.saving import save_index
+def make_index(about: IndexSpec, source: Path, items: AnyItems, out: Path, run: Path, force: bool) -> str:
+    """Write a new index atomically; return a sentence that describes it."""
+    from eigenmap.search.codecs import LARGEST_SAMPLE
+    from eigenmap.search.saving import building, joined
 
-    def finish(directory: Directory) -> None:
-        _note_source(directory, source)
-        _note_several_labels(directory, images)
-        if thumbnails:
-            _store_thumbnails(directory.path, images, images.ids, range(len(images)))
-
-    index.add(codes, images.ids, _labels(images))
-    save_index(index.backend, out, overwrite=force, model_dir=run, finish=finish)
-    return f"{len(index):,} images, {index.n_components} features each."
-
-
-def make_from_codes(
-    about: IndexSpec, source: Path, batches: Iterator[ItemBatch], out: Path, run: Path, force: bool
-) -> str:
-    """Write a new index of what `eigenmap embed` wrote, in constant memory."""
-    from eigenmap.search.saving import build_index
-
-    items = build_index(
-        about, batches, out, overwrite=force, model_dir=run, finish=lambda directory: _note_source(directory, source)
-    )
-    return f"{items:,} items, {about.n_components} features each."
+    # Folders are sorted by class, so the levels of compact codes are learned from all images, not from the first ones.
+    learned = about.precision not in ("float32", "float16")
+    at_once = sys.maxsize if learned and isinstance(items, ImageItems) else LARGEST_SAMPLE
+    with building(about, out, overwrite=force, model_dir=run) as made:
+        for batch in joined(_stored(items, made.directory), at_once):
+            made.add(batch)
+        _note_source(made.directory, source)
+        _note_several_labels(made.directory, items)
+    return f"{made.items:,} {items.noun}, {about.n_components} features each."
 
 
-def add_images(index: CodeIndex, source: Path, images: ImageSet, codes: Codes, replace: bool, thumbnails: bool) -> str:
-    """Add images; a kill at any moment leaves the index as it was, or with all of them.
+def add_items(index: CodeIndex, source: Path, items: AnyItems, replace: bool) -> str:
+    """Add items to an index; return a sentence that says how many were added, replaced or kept.
 
-    Pictures of replaced images come last, and may still be those of before after a kill; adding them again ends that.
+    All images are added in one change, which a kill cannot split. Thumbnails of replaced images are written last; after
+    a kill they may be outdated until the images are added again. Stored codes, of any number, are added in blocks.
     """
-    from eigenmap.search.adding import add
+    from eigenmap.search import adding
     from eigenmap.search.flat import FlatBackend
+    from eigenmap.service.thumbnails import store_encoded
 
     assert isinstance(index.backend, FlatBackend) and index.backend.directory is not None
     directory = index.backend.directory
+    added = adding.Added()
+    for part in [_together(items)] if isinstance(items, ImageItems) else items:
 
-    def store(ids: list[str], rows: list[int]) -> None:
-        _store_thumbnails(directory.path, images, ids, rows)
+        def store(ids: list[str], rows: list[int], part: Items = part) -> None:
+            store_encoded(directory.path, ids, (part.pictures[row] for row in rows))
 
-    added = add(index, source, images.ids, codes, _labels(images), replace, store if thumbnails else None)
-    _note_several_labels(directory, images)
-    return f"{len(index):,} images, {index.n_components} features each; {_told(added)}."
+        stored = store if part.pictures else None
+        added = added.and_then(adding.add(index, source, part.ids, part.codes, part.metadata, replace, stored))
+    _note_several_labels(directory, items)
+    return f"{len(index):,} {items.noun}, {index.n_components} features each; {_told(added)}."
 
 
-def add_codes(index: CodeIndex, source: Path, batches: Iterator[ItemBatch], replace: bool) -> str:
-    """Add what `eigenmap embed` wrote, in constant memory."""
-    from eigenmap.search.adding import Added, add
+def _stored(items: AnyItems, directory: Directory) -> Iterator[ItemBatch]:
+    """Yield the items as batches of an index, storing their thumbnails on the way."""
+    from eigenmap.search.backend import ItemBatch
+    from eigenmap.service.thumbnails import store_encoded
 
-    added = Added()
-    for batch in batches:
-        added = added.and_then(add(index, source, [str(name) for name in batch.ids], batch.codes, replace=replace))
-    return f"{len(index):,} items, {index.n_components} features each; {_told(added)}."
+    for part in items:
+        if part.pictures:
+            store_encoded(directory.path, part.ids, part.pictures)
+        yield ItemBatch([*part.ids], part.codes, part.metadata)
+
+
+def _together(items: ImageItems) -> Items:
+    import numpy as np
+
+    ids, codes, metadata, pictures = zip(*items, strict=True)
+    return Items([*chain(*ids)], np.concatenate(codes), [*chain(*metadata)], [*chain(*pictures)])
 
 
 def _told(added: Added) -> str:
@@ -84,30 +86,15 @@ def _told(added: Added) -> str:
     return ", ".join(parts)
 
 
-def _labels(images: ImageSet) -> list[dict[str, str]] | None:
-    """What is known of each image: its label, several separated by spaces."""
-    if images.labels is None:
-        return None
-    names = images.labels.names
-    rows = [[names[c] for c in row.nonzero()[:, 0].tolist()] for row in images.labels.matrix]
-    return [{"label": " ".join(row)} if row else {} for row in rows]
-
-
-def _store_thumbnails(folder: Path, images: ImageSet, ids: list[str], rows: range | list[int]) -> None:
-    from eigenmap.service.thumbnails import store
-
-    store(folder, ids, (images.pixels[row].numpy() for row in rows))
-
-
 def _note_source(directory: Directory, source: Path) -> None:
     from eigenmap.search.sources import SOURCES_NOTE, Sources
 
     directory.write_note(SOURCES_NOTE, Sources().with_source(source)[0].as_json())
 
 
-def _note_several_labels(directory: Directory, images: ImageSet) -> None:
-    """Say in the index that a label may be several, since a class folder may have spaces in its name too."""
+def _note_several_labels(directory: Directory, items: AnyItems) -> None:
+    """Note that a label may be several; a class folder may have spaces in its name too."""
     from eigenmap.service.quality import SEVERAL
 
-    if images.labels is not None and int(images.labels.matrix.sum(1).max()) > 1:
+    if items.several_labels:
         directory.write_note(SEVERAL, {"separator": " "})

@@ -6,10 +6,8 @@ import re
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import typer
-
 from eigenmap.cli.console import note
-from eigenmap.cli.options import HOW, WHAT
+from eigenmap.cli.options import HOW, WHAT, option
 from eigenmap.core.errors import EigenmapError
 
 if TYPE_CHECKING:
@@ -25,62 +23,35 @@ class Ranking(str, Enum):
 
 SearchDimOption = Annotated[
     str | None,
-    typer.Option(
-        "--dim",
-        "-d",
-        metavar="N|auto",
-        help="Number of features to compare; auto uses the advice of `eigenmap advise` [dim](default: all)[/dim].",
-        show_default=False,
+    option(
+        "--dim -d N|auto",
+        "Number of features to compare; auto uses the advice of `eigenmap advise` [dim](default: all)[/dim].",
     ),
 ]
 ShortlistDimOption = Annotated[
     int | None,
-    typer.Option(
-        "--shortlist-dim",
-        metavar="N",
-        help="Rank everything by this many features first, and only the best by --dim.",
-        show_default=False,
-        rich_help_panel=HOW,
-    ),
+    option("--shortlist-dim N", "Rank everything by this many features first, and only the best by --dim.", HOW),
 ]
-ShortlistOption = Annotated[
-    int | None,
-    typer.Option(
-        "--shortlist",
-        metavar="N",
-        help="Number of items kept from the shortlist.",
-        show_default=False,
-        rich_help_panel=HOW,
-    ),
-]
+ShortlistOption = Annotated[int | None, option("--shortlist N", "Number of items kept from the shortlist.", HOW)]
 FunnelOption = Annotated[
     str | None,
-    typer.Option(
-        "--funnel",
-        metavar="N:KEEP,...",
-        help="All stages as features:items kept, for example 8:2000,32:200,256:10.",
-        show_default=False,
-        rich_help_panel=HOW,
-    ),
+    option("--funnel N:KEEP,...", "All stages as features:items kept, for example 8:2000,32:200,256:10.", HOW),
 ]
 RankOption = Annotated[
     Ranking | None,
-    typer.Option(
+    option(
         "--rank-by",
-        help="Ranking at full length with --bytes-per-item: relevance takes the reliability of codes into account, "
+        "Ranking at full length with --bytes-per-item: relevance takes the reliability of codes into account, "
         "cosine finds more of what full codes would [dim](default: relevance; other indexes rank by cosine)[/dim].",
-        show_default=False,
-        rich_help_panel=HOW,
+        HOW,
     ),
 ]
 WhereOption = Annotated[
     list[str] | None,
-    typer.Option(
-        "--where",
-        metavar="CONDITION",
-        help="Only items that meet this condition: label=cat, year>=2020, camera!=A. May be repeated.",
-        show_default=False,
-        rich_help_panel=WHAT,
+    option(
+        "--where CONDITION",
+        "Only items that meet this condition: label=cat, year>=2020, camera!=A. May be repeated.",
+        WHAT,
     ),
 ]
 

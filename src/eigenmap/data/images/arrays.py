@@ -1,4 +1,4 @@
-"""Images that are already in memory, or in NumPy's files, to 8-bit pixels of one size."""
+"""Conversion of images in memory or in NumPy files to 8-bit pixels of one size."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ def to_pixels(images: Images, size: int, channels: int) -> Tensor:
     ===========================================  ====================================================
     given                                        read as
     ===========================================  ====================================================
-    4 axes, the last of 1, 3 or 4                NHWC (also where axis 1 would do as channels)
+    4 axes, the last of 1, 3 or 4                NHWC (even if axis 1 could be channels)
     4 axes, axis 1 of 1, 3 or 4                  NCHW
     3 axes, the last of 3 or 4                   one colour image, HWC
     3 axes                                       NHW, grey
-    Pillow image, or list of images              each of its own size; arrays in a list are HW, HWC, CHW
+    Pillow image, or list of images              each with its own size; arrays in a list are HW, HWC, CHW
     ``ImageSet``                                 its pixels
     ===========================================  ====================================================
 
-    Values are 0..255 of any integer type, or floats in [0, 1]. Four channels are RGBA and are laid on white.
-    Images of another size are scaled and cut as files are (:func:`.decode.fit_image`). A tensor that
-    needs no change is returned as it is, on its device.
+    Values are 0..255 of any integer type, or floats in [0, 1]. Four channels are RGBA and are composed on white. Images
+    of another size are scaled and cropped like files (:func:`.decode.fit_image`). A tensor that needs no change is
+    returned unchanged, on its device.
 
     Example:
         >>> to_pixels(np.zeros((5, 28, 28), np.uint8), size=32, channels=3).shape
@@ -74,23 +74,21 @@ def to_pixels(images: Images, size: int, channels: int) -> Tensor:
 
 
 def as_array(images: object) -> Array:
-    """Return the values of a tensor or array, without copying where that is possible."""
+    """Return the values of a tensor or array, without copying if possible."""
     if isinstance(images, str | Path):
         raise EigenmapError(
-            f"images come as arrays or Pillow images, not as the name {str(images)!r}: open it with PIL.Image.open, or "
+            f"images must be arrays or Pillow images, not the name {str(images)!r}: open it with PIL.Image.open, or "
             "read any number of files with eigenmap.data.load_images"
         )
     if isinstance(images, Tensor):
         if images.layout != torch.strided or images.is_meta:
-            raise EigenmapError("a tensor of images must be dense and hold values")
-        # NumPy has no bfloat16, and a float of any width will do.
+            raise EigenmapError("a tensor of images must be dense and contain values")
+        # NumPy has no bfloat16, and any float type will do.
         images = images.detach().cpu()
         return (images.float() if images.is_floating_point() else images).numpy()
     if isinstance(images, np.ndarray):
         return images
-    raise EigenmapError(
-        f"images come as a NumPy array, a torch tensor or Pillow images, not as {type(images).__name__}"
-    )
+    raise EigenmapError(f"images must be a NumPy array, a torch tensor or Pillow images, not {type(images).__name__}")
 
 
 def as_nhwc(array: Array) -> Array:
@@ -108,7 +106,7 @@ def as_nhwc(array: Array) -> Array:
             "(N, C, H, W) with 1, 3 or 4 channels"
         )
     if 0 in array.shape[1:]:
-        raise EigenmapError(f"an array of shape {shape} holds images without pixels")
+        raise EigenmapError(f"an array of shape {shape} contains images without pixels")
     return array
 
 
@@ -120,7 +118,7 @@ def one_as_nhwc(array: Array) -> Array:
 
 
 def read_array_file(path: Path) -> tuple[Array, Labels | None]:
-    """Read images, and labels where there are any, from an .npy or .npz file; nothing is unpickled."""
+    """Read images, and labels if there are any, from an .npy or .npz file; nothing is unpickled."""
     if path.suffix.lower() == ".npy":
         return open_npy(path), None
     with open_npz(path) as arrays:
@@ -131,19 +129,19 @@ def read_array_file(path: Path) -> tuple[Array, Labels | None]:
         return images, None if values is None else Labels.from_array(values)
     except EigenmapError as error:
         raise EigenmapError(f"{path}: {error}") from None
-    except UnicodeDecodeError:  # names as bytes
+    except UnicodeDecodeError:  # names stored as bytes
         raise EigenmapError(f"{path}: the names in {label_key} are not ASCII; store them as text") from None
 
 
 def _image_key(arrays: Npz) -> str:
-    """Find the array of an .npz file that holds the images: by its name, else the only one shaped so."""
+    """Find the array of images in an .npz file: by name, or else the only one of a suitable shape."""
     known = [key for key in arrays.names if key.lower() in IMAGE_KEYS]
     if not known:
         known = [key for key in arrays.names if len(arrays.shape(key)) in (3, 4)]
     if len(known) != 1:
         listed = ", ".join(arrays.names) or "nothing"
         raise EigenmapError(
-            f"{arrays.path}: which array holds the images is not clear (it has: {listed}); name one of them 'images'"
+            f"{arrays.path}: unclear which array contains the images (it has: {listed}); name one of them 'images'"
         )
     return known[0]
 
@@ -157,7 +155,7 @@ def _label_key(image_key: str, keys: Sequence[str]) -> str | None:
 
 
 def _is_ready(images: Tensor, size: int, channels: int) -> bool:
-    """Whether these are NCHW pixels of the right kind, and beyond doubt (a last axis of 1, 3 or 4 is NHWC)."""
+    """Tell whether these are NCHW pixels of the right kind without doubt (a last axis of 1, 3 or 4 is NHWC)."""
     return images.dtype == torch.uint8 and images.shape[1:] == (channels, size, size) and size not in _COLOURS
 
 
@@ -166,7 +164,7 @@ def _empty(n: int, size: int, channels: int) -> Tensor:
 
 
 def _fit_one(image: object, size: int, channels: int) -> Pixels:
-    """Fit one Pillow image or one HW / HWC / CHW array of its own size."""
+    """Fit one Pillow image, or one HW / HWC / CHW array, of any size."""
     if isinstance(image, Image.Image):
         try:
             return fit_image(image, size, channels)
@@ -176,7 +174,7 @@ def _fit_one(image: object, size: int, channels: int) -> Pixels:
 
 
 def _fit_batch(array: Array, size: int, channels: int) -> Tensor:
-    """Fit images (N, H, W, C) of one size, a block at a time."""
+    """Fit images (N, H, W, C) of one size, in blocks."""
     out = _empty(len(array), size, channels)
     for start in range(0, len(array), _BLOCK):
         block = _to_uint8(array[start : start + _BLOCK])
@@ -190,31 +188,31 @@ def _fit_batch(array: Array, size: int, channels: int) -> Tensor:
 
 
 def _to_uint8(array: Array) -> Pixels:
-    """0..255 whole numbers, false / true, or floats in [0, 1] as 8-bit values; anything else is refused."""
+    """Convert integers 0..255, booleans or floats in [0, 1] to 8-bit values; refuse anything else."""
     if array.dtype == np.uint8 or array.size == 0:
         return array.astype(np.uint8, copy=False)
     if array.dtype.kind == "b":
         return array.astype(np.uint8) * np.uint8(255)
     if array.dtype.kind not in "iuf":
-        raise EigenmapError(f"images hold numbers, not {array.dtype}")
+        raise EigenmapError(f"images must contain numbers, not {array.dtype}")
     low, high = array.min(), array.max()
     if not np.isfinite([low, high]).all():  # A NaN anywhere makes the minimum one.
-        raise EigenmapError("the images hold values that are not finite")
+        raise EigenmapError("the images contain values that are not finite")
     if array.dtype.kind in "iu":
         if low < 0 or high > 255:
-            raise EigenmapError(f"integer images hold 0 to 255, but these go from {low} to {high}")
+            raise EigenmapError(f"integer images must be in 0 to 255, but these range from {low} to {high}")
         return array.astype(np.uint8)
-    # A little slack: resampling overshoots by rounding.
+    # With a tolerance: resampling overshoots by rounding.
     if low < -1e-3 or high > 1 + 1e-3:
         raise EigenmapError(
-            f"float images lie in [0, 1], but these go from {low:.4g} to {high:.4g}; scale them or give uint8"
+            f"float images must be in [0, 1], but these range from {low:.4g} to {high:.4g}; scale them or give uint8"
         )
     unit: npt.NDArray[np.float32] = array.astype(np.float32, copy=False).clip(0, 1)
     return np.rint(unit * 255).astype(np.uint8)
 
 
 def _recolour(block: Pixels, channels: int) -> Pixels:
-    """Change the channels of (N, H, W, C) pixels, rounding as Pillow does, so that files and arrays agree."""
+    """Change the channels of (N, H, W, C) pixels, rounding like Pillow, so that files and arrays agree."""
     if block.shape[-1] == 4:
         # On white: c a / 255 + 255 (1 - a / 255), rounded.
         colour, alpha = block[..., :3].astype(np.uint32), block[..., 3:].astype(np.uint32)

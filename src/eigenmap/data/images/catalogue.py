@@ -1,15 +1,15 @@
-"""The embedded catalogue: 12,000 garments to try everything on, offline.
+"""Embedded catalogue: 12,000 garments to try everything on, offline.
 
 A class-balanced sample of Fashion-MNIST [1] (MIT licence, beside the images): 10,000 training and 1,000
 validation images from its training set, 1,000 queries from its test set; no image occurs twice. Grey, 28 x 28
 pixels, ten classes.
 
-Each split is one PNG sheet of 28-pixel tiles in reading order, and tile i shows class i mod 10, so every stretch
-of ten images holds each class once. ``benchmarks/catalogue/make.py`` made the sheets.
+Each split is one PNG sheet of 28-pixel tiles in reading order, and tile i shows class i mod 10, so every ten
+consecutive images contain each class once. ``benchmarks/catalogue/make.py`` made the sheets.
 
-Garments there are centred and aligned, which flatters raw pixels. ``posed=True`` undoes that: every image gets
-its own zoom (0.75 to 1.25), rotation (up to 15 degrees), shift (up to 4 pixels each way) and, every second time,
-a mirror image. The pose of an image depends on its split and position alone.
+Garments are centred and aligned, which favours raw pixels. ``posed=True`` undoes that: every image gets its own zoom
+(0.75 to 1.25), rotation (up to 15 degrees), shift (up to 4 pixels each way) and, every second time, is mirrored. The
+pose of an image depends only on its split and position.
 
 [1] H. Xiao, K. Rasul, R. Vollgraf: Fashion-MNIST: a novel image dataset for benchmarking machine learning
     algorithms. 2017.
@@ -54,11 +54,11 @@ CLASSES = [
 SIZE = 28
 
 _POSE_SEED = 28_028
-_BLOCK = 250  # Images posed at a time: their coordinates stay in the processor's cache.
+_BLOCK = 250  # Images posed at a time; their coordinates stay in the processor's cache.
 
 
 def load(split: SplitName = "train", posed: bool = False) -> ImageSet:
-    """Return one split of the catalogue with its labels, as it is or posed."""
+    """Return one split of the catalogue with its labels, unchanged or posed."""
     if split not in SPLITS:
         raise EigenmapError(f"the catalogue has no split '{split}': choose one of {', '.join(SPLITS)}")
     tiles = _read_tiles(split)
@@ -73,7 +73,7 @@ def load(split: SplitName = "train", posed: bool = False) -> ImageSet:
 
 
 def pose(images: Pixels, seed: tuple[int, ...]) -> Pixels:
-    """Give each grey image (N, S, S) a random pose on black; image i looks the same however many follow it.
+    """Give each grey image (N, S, S) a random pose on black; image i does not depend on how many follow it.
 
     An output pixel at p (from the centre) shows the input at M R(-angle) (p - shift) / zoom, where M mirrors,
     sampled bilinearly in float64 and rounded.
@@ -109,7 +109,7 @@ def _read_tiles(split: str) -> Pixels:
 
 
 def _uniform(n: int, k: int, seed: tuple[int, ...]) -> npt.NDArray[np.float64]:
-    """Return n rows of k numbers in [0, 1), from PCG64's raw stream, which NumPy promises never to change."""
+    """Return n rows of k numbers in [0, 1) from PCG64's raw stream, which NumPy guarantees never to change."""
     raw = np.random.PCG64(np.random.SeedSequence(seed)).random_raw(n * k)
     return ((raw >> np.uint64(11)).astype(np.float64) * 2.0**-53).reshape(n, k)
 

@@ -1,11 +1,11 @@
-"""One image file, or one Pillow image, to a small square of 8-bit pixels.
+"""Decoding of one image file, or one Pillow image, to a small square of 8-bit pixels.
 
-Whatever the file holds, the result is the picture as a viewer would show it: turned upright (EXIF), laid on
-white where it is transparent, the first frame where it moves, scaled by its full range where it has 16 bits.
+The result is the picture as a viewer would show it: rotated upright (EXIF), composed on white if transparent, the first
+frame of an animation, scaled by its full range if it has 16 bits.
 
-The square is the picture with its shortest side scaled to ``size`` and the middle cut out, computed in one
-antialiased resampling step from the central square, so that 20,000 x 1 pixels cost no more than the one in the
-middle. JPEG files are decoded at the smallest scale (1, 1/2, 1/4, 1/8) that still leaves twice the pixels needed.
+The square is the picture with its shortest side scaled to ``size`` and the centre cropped, computed in one antialiased
+resampling step from the central square, so that 20,000 x 1 pixels cost no more than the one in the middle. JPEG files
+are decoded at the smallest scale (1, 1/2, 1/4, 1/8) that still leaves twice the pixels needed.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ EXTENSIONS = frozenset(
     {".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".gif", ".bmp", ".dib", ".tif", ".tiff", ".webp"}
     | {".ppm", ".pgm", ".pbm", ".pnm", ".tga", ".jp2", ".avif", ".heic", ".heif"}
 )
-"""File names we take for images. HEIC is among them although Pillow alone cannot read it: a photo that is
-skipped should be counted and listed, and it is read where the user registered an opener."""
+"""File extensions that count as images. HEIC is included although Pillow alone cannot read it: a skipped photo should
+be counted and listed, and it is read if the user has registered an opener."""
 
 FORMATS = frozenset(
     {"JPEG", "MPO", "PNG", "GIF", "BMP", "DIB", "TIFF", "WEBP", "PPM", "TGA", "JPEG2000", "AVIF", "HEIF"}
 )
-"""What a file may turn out to hold. Pillow also opens PostScript, which starts an interpreter: never that."""
+"""Accepted formats. Pillow also opens PostScript, which starts an interpreter: never that."""
 
 DEEP_MODES = frozenset({"F", "I", "I;16", "I;16L", "I;16B", "I;16N"})
 GREY_MODES = DEEP_MODES | {"1", "L", "LA"}
@@ -56,20 +56,20 @@ _UPRIGHT = {
 
 
 class UnreadableImageError(EigenmapError):
-    """One image that cannot be decoded; the message is the reason alone, to stand beside the file's name."""
+    """An image that cannot be decoded; the message is only the reason, to be shown beside the file name."""
 
 
 def decode_image(encoded: Encoded, size: int, channels: int) -> Pixels:
     """Decode one file, or the bytes of one, into an array of shape (channels, size, size).
 
-    Raises :class:`UnreadableImageError` with the reason for anything that is not a whole, readable image.
+    Raises :class:`UnreadableImageError` with the reason for anything that is not a complete, readable image.
 
     Example:
         >>> pixels = decode_image(Path("photo.jpg"), size=64, channels=3)  # doctest: +SKIP
 
     """
     with _opened(encoded) as image:
-        # Twice the target leaves the resampling filter enough to work with; the decoder skips the rest.
+        # Twice the target size is enough for the resampling filter; the decoder skips the rest.
         draft = image.draft("L" if channels == 1 else "RGB", (2 * size, 2 * size))
         return fit_image(image, size, channels, extent=draft[1][2:] if draft else None)
 
@@ -81,13 +81,13 @@ def read_header(encoded: Encoded) -> tuple[tuple[int, int], str]:
 
 
 def fit_image(image: Image.Image, size: int, channels: int, extent: tuple[float, float] | None = None) -> Pixels:
-    """Scale the shortest side to ``size``, cut out the middle, turn it upright: (channels, size, size).
+    """Scale the shortest side to ``size``, crop the centre, rotate upright: (channels, size, size).
 
-    ``extent`` is how far the picture really reaches in a JPEG decoded at a smaller scale: 375 pixels are 187.5 at
-    half scale, in a raster of 188.
+    ``extent`` is the exact size of the picture in a JPEG decoded at a smaller scale: 375 pixels are 187.5 at half
+    scale, in a raster of 188.
     """
     image.load()
-    # After loading: TIFF and AVIF are turned by Pillow itself, and PNG may keep its EXIF block at the end.
+    # After loading: Pillow itself rotates TIFF and AVIF, and PNG may have its EXIF block at the end.
     turn = _UPRIGHT.get(image.getexif().get(_ORIENTATION_TAG, 1))
     image = flatten(image)
     mode = "L" if channels == 1 else "RGB"
@@ -98,14 +98,14 @@ def fit_image(image: Image.Image, size: int, channels: int, extent: tuple[float,
     left, top = (width - side) / 2, (height - side) / 2
     image = image.resize((size, size), Image.Resampling.BILINEAR, (left, top, left + side, top + side))
     if turn is not None:
-        # The central square turns into itself, so turning the small picture is the same and cheaper.
+        # The central square maps to itself, so rotating the small picture is equivalent and cheaper.
         image = image.transpose(turn)
     pixels = np.asarray(image)
     return pixels[None] if channels == 1 else pixels.transpose(2, 0, 1)
 
 
 def flatten(image: Image.Image) -> Image.Image:
-    """Return a picture with 8 bits a channel and no transparency, as it looks on white paper."""
+    """Return a picture with 8 bits per channel and no transparency, as it looks on white paper."""
     if image.mode in DEEP_MODES:
         return Image.fromarray(_to_8_bit(np.asarray(image)))
     if not _has_alpha(image):

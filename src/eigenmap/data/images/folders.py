@@ -1,4 +1,4 @@
-"""Finding the image files of a folder."""
+"""Search for image files in a folder."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from eigenmap.data.images.decode import EXTENSIONS
 
 @dataclass
 class Folder:
-    """What lies in a folder at any depth, as sorted relative paths; hidden files are not counted."""
+    """Content of a folder at any depth, as sorted relative paths without hidden files."""
 
     root: Path
     images: list[str] = field(default_factory=list)
@@ -23,13 +23,13 @@ class Folder:
     closed: list[tuple[str, str]] = field(default_factory=list)
 
     def without_images(self) -> EigenmapError:
-        """Say what is in the folder instead of images."""
+        """Return an error that says what is in the folder instead of images."""
         if not self.others:
             return EigenmapError(f"the folder {self.root} is empty")
         kinds = Counter(Path(name).suffix.lower() or "no extension" for name in self.others)
         listed = ", ".join(f"{count:,} {kind}" for kind, count in kinds.most_common(3))
         files = f"{len(self.others):,} other file{'' if len(self.others) == 1 else 's'}"
-        return EigenmapError(f"the folder {self.root} holds no images, only {files} ({listed})")
+        return EigenmapError(f"the folder {self.root} contains no images, only {files} ({listed})")
 
 
 def list_folder(root: Path) -> Folder:
@@ -49,7 +49,7 @@ def list_folder(root: Path) -> Folder:
 
 
 def walk_images(root: Path, closed: list[tuple[str, str]] | None = None) -> Iterator[str]:
-    """Yield the names that `list_folder(root).images` lists, in the same order, without holding them.
+    """Yield the names that `list_folder(root).images` lists, in the same order, without storing them.
 
     Folders that cannot be opened are added to `closed` with the reason.
     """
@@ -59,7 +59,7 @@ def walk_images(root: Path, closed: list[tuple[str, str]] | None = None) -> Iter
 
 
 def require_files(paths: Sequence[Path], names: Sequence[str]) -> None:
-    """Refuse paths that lead to no file; a FIFO or a device would be waited for, or read for ever."""
+    """Refuse paths that are not regular files; a FIFO or device would block or never end."""
     absent = []
     for path, name in zip(paths, names, strict=True):
         if not path.is_file():
@@ -76,12 +76,12 @@ def _suffix(name: str) -> str:
 
 
 def _walk(root: Path, inner: str, above: tuple[tuple[int, int], ...], closed: list[tuple[str, str]]) -> Iterator[str]:
-    """Yield the paths of visible files, sorted; ``above`` are the folders we are in, so that links cannot loop."""
+    """Yield the paths of visible files, sorted; ``above`` are the enclosing folders, so that links cannot loop."""
     here = root / inner
     try:
         status = here.stat()
         with os.scandir(here) as entries:
-            # With its slash a folder sorts where the paths of its files do: "a-b.jpg" before "a/x.jpg".
+            # With its slash, a folder sorts where the paths of its files do: "a-b.jpg" before "a/x.jpg".
             listed = sorted(
                 (f"{entry.name}/" if entry.is_dir() else entry.name, entry)
                 for entry in entries
@@ -97,5 +97,5 @@ def _walk(root: Path, inner: str, above: tuple[tuple[int, int], ...], closed: li
         name = f"{inner}/{entry.name}" if inner else entry.name
         if key_name.endswith("/"):
             yield from _walk(root, name, (*above, key), closed)
-        elif entry.is_file() or entry.is_symlink():  # A broken link is listed, and then skipped with its reason.
+        elif entry.is_file() or entry.is_symlink():  # a broken link is listed and then skipped with its reason
             yield name

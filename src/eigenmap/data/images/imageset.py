@@ -1,4 +1,4 @@
-"""Images held in memory, with what is known about each."""
+"""Image sets: images in memory with ids and labels."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _ROWS_IN_DIGEST, _BYTES_IN_DIGEST = 256, 2**28
 
 @dataclass(frozen=True, eq=False)
 class ImageSet:
-    """N square images of one size, resident as 8-bit pixels.
+    """N square images of one size, stored as 8-bit pixels.
 
     Attributes:
         pixels: uint8 tensor of shape (N, channels, size, size).
-        ids: one name an image: the path relative to the folder, or "0", "1", ... for arrays.
-        labels: the classes of every image, or None where nothing is known.
+        ids: one name per image: the path relative to the folder, or "0", "1", ... for arrays.
+        labels: classes of every image, or None if unknown.
         skipped: (file, reason) of every file that could not be read.
 
     Example:
@@ -41,7 +41,7 @@ class ImageSet:
 
     def __post_init__(self) -> None:
         if self.pixels.dtype != torch.uint8 or self.pixels.ndim != 4:
-            raise EigenmapError("an ImageSet holds uint8 pixels of shape (N, channels, height, width)")
+            raise EigenmapError("an ImageSet needs uint8 pixels of shape (N, channels, height, width)")
         if len(self.ids) != len(self.pixels):
             raise EigenmapError(f"{len(self.ids)} ids for {len(self.pixels)} images: there must be one each")
         if self.labels is not None and len(self.labels) != len(self.pixels):
@@ -61,7 +61,7 @@ class ImageSet:
         return int(self.pixels.shape[1])
 
     def digest(self) -> str:
-        """What tells these images from others: a digest of all names and of all pixels, or of some of a large set's."""
+        """Return a digest that identifies these images, from all names and all pixels, or some of a large set."""
         apart = 1 if self.pixels.nbytes <= _BYTES_IN_DIGEST else max(1, len(self) // _ROWS_IN_DIGEST)
         rows = torch.arange(0, len(self), apart)
         content = hashlib.sha256("\0".join(self.ids).encode("utf-8", "surrogateescape"))

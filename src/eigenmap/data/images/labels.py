@@ -1,4 +1,4 @@
-"""Which classes an image belongs to: none, one or several, and where that is written down."""
+"""Labels: classes of images (none, one or several) and their sources."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ class Labels:
 
     def __post_init__(self) -> None:
         if self.matrix.dtype != torch.bool or self.matrix.ndim != 2 or self.matrix.shape[1] != len(self.names):
-            raise EigenmapError("labels are a bool matrix (images, classes) with one name a class")
+            raise EigenmapError("labels are a bool matrix (images, classes) with one name per class")
 
     @classmethod
     def from_names(cls, rows: Sequence[str | Sequence[str]]) -> Labels:
-        """Labels from one class name an image, or from one list of names an image."""
+        """Build labels from one class name per image, or one list of names per image."""
         lists = [[row] if isinstance(row, str) else list(row) for row in rows]
         names = sorted({name for row in lists for name in row})
         column = {name: c for c, name in enumerate(names)}
@@ -51,13 +51,13 @@ class Labels:
 
     @classmethod
     def from_integers(cls, values: Tensor | npt.ArrayLike, names: Sequence[str] | None = None) -> Labels:
-        """Labels from one integer an image; a negative one means "unlabelled".
+        """Build labels from one integer per image; a negative one means "unlabelled".
 
-        With ``names`` the integers count into them, else the classes are named after the integers that occur.
+        With ``names`` the integers are positions in it; otherwise classes are named after the integers that occur.
         """
         y = np.asarray(values)
         if y.ndim != 1 or y.dtype.kind not in "iu":
-            raise EigenmapError(f"integer labels are one integer an image, not {y.dtype} of shape {y.shape}")
+            raise EigenmapError(f"integer labels are one integer per image, not {y.dtype} of shape {y.shape}")
         classes = np.unique(y[y >= 0]) if names is None else np.arange(len(names))
         if names is not None and len(y) and y.max() >= len(names):
             raise EigenmapError(f"label {y.max()} has no name: {len(names)} names are given")
@@ -68,9 +68,9 @@ class Labels:
 
     @classmethod
     def from_array(cls, values: Any) -> Labels:
-        """Labels from whatever an array file or a caller holds.
+        """Build labels from an array of any supported form.
 
-        One integer or one name an image, one list of names an image, or a 0/1 matrix (images, classes).
+        One integer or one name per image, one list of names per image, or a 0/1 matrix (images, classes).
         """
         if isinstance(values, (list, tuple)) and values and isinstance(values[0], (list, tuple, set, frozenset)):
             return cls.from_names([[str(name) for name in row] for row in values])
@@ -95,8 +95,20 @@ class Labels:
         """Return the labels at these positions, in this order; the classes stay."""
         return Labels(self.matrix[indices.to(self.matrix.device)], self.names)
 
+    def part(self, start: int, stop: int) -> Labels:
+        """Return the labels from `start` to `stop`; the classes stay."""
+        return Labels(self.matrix[start:stop], self.names)
+
+    def rows(self) -> list[list[str]]:
+        """Return the class names of each image.
+
+        >>> Labels.from_names([["cat", "dog"], []]).rows()
+        [['cat', 'dog'], []]
+        """
+        return [[self.names[c] for c in row.nonzero()[:, 0].tolist()] for row in self.matrix]
+
     def to_integers(self) -> Tensor:
-        """One class number an image (int64), -1 where there is none; refuses images with several labels."""
+        """Return one class number per image (int64), -1 for none; refuse images with several labels."""
         if bool((self.matrix.sum(1) > 1).any()):
             raise EigenmapError("some images have several labels: here every image needs exactly one")
         if not self.names:
@@ -113,17 +125,17 @@ class Labels:
         return Labels(matrix, list(names))
 
     def relevant(self, other: Labels) -> Tensor:
-        """Bool matrix (len(self), len(other)): true where two images share at least one class.
+        """Return a bool matrix (len(self), len(other)): whether two images share at least one class.
 
-        Classes are matched by name, so two sets may have been read from different folders. For a large ``self``
-        go block by block: ``labels.subset(rows).relevant(gallery)``.
+        Classes are matched by name, so the two sets may come from different folders. For a large ``self`` process it in
+        blocks: ``labels.subset(rows).relevant(gallery)``.
         """
         mine = self.in_classes(other.names).matrix.float()
         return mine @ other.matrix.float().T > 0.5
 
 
 def labels_from_folders(ids: Sequence[str]) -> Labels | None:
-    """Labels from class folders, the first part of each path; None unless every file lies in a folder.
+    """Return labels from class folders, the first part of each path; None unless every file is in a folder.
 
     Example:
         >>> labels_from_folders(["cat/1.jpg", "cat/more/2.jpg", "dog/1.jpg"]).names
@@ -132,21 +144,25 @@ def labels_from_folders(ids: Sequence[str]) -> Labels | None:
     """
     if not ids or not all("/" in name.strip("/") for name in ids):
         return None
-    return Labels.from_names([PurePosixPath(name.strip("/")).parts[0] for name in ids])
+    return Labels.from_names([class_folder(name) for name in ids])
+
+
+def class_folder(name: str) -> str:
+    """Return the first part of a path."""
+    return PurePosixPath(name.strip("/")).parts[0]
 
 
 def labels_from_csv(path: str | Path, ids: Sequence[str], missing: Literal["error", "unlabelled"] = "error") -> Labels:
-    """Labels from a CSV file with the header ``file,labels``, the labels of a file separated by spaces.
+    """Read labels from a CSV file with the header ``file,labels``, several labels separated by spaces.
 
-    A file is matched by its path relative to the image folder or, where only one image has it, by its bare name.
-    An empty ``labels`` cell means "none of the classes". A row that names no image is an error, and so is an
-    image without a row, since it would silently count as relevant to nothing; ``missing="unlabelled"`` allows
-    the latter.
+    A file is matched by its path relative to the image folder or, if only one image has it, by its bare name. An empty
+    ``labels`` cell means "none of the classes". A row that matches no image is an error, and so is an image without a
+    row, since it would silently count as relevant to nothing; ``missing="unlabelled"`` allows the latter.
     """
     table = _read_table(Path(path))
     found, absent = _match(table, ids, Path(path))
     if absent:
-        raise EigenmapError(f"{path} names {_count(absent, 'file')} that {_are(absent)} not among the images")
+        raise EigenmapError(f"{path} lists {_count(absent, 'file')} that {_are(absent)} not among the images")
     bare = [name for i, name in enumerate(ids) if i not in found]
     if bare and missing == "error":
         raise EigenmapError(
@@ -160,7 +176,7 @@ _BEYOND = "\0 beyond the header"
 
 
 def _read_table(path: Path) -> dict[str, list[str]]:
-    """Read ``file -> labels`` from the CSV file; the columns may stand in any order, among others."""
+    """Read ``file -> labels`` from the CSV file; the columns may be in any order, among others."""
     try:
         with path.open(newline="", encoding="utf-8-sig") as stream:
             reader = csv.DictReader(stream, restkey=_BEYOND, skipinitialspace=True)
@@ -180,7 +196,7 @@ def _read_table(path: Path) -> dict[str, list[str]]:
                     )
                 if not name:
                     if any(cell and cell.strip() for cell in row.values()):
-                        raise EigenmapError(f"{path} has a row that names no file, line {reader.line_num}")
+                        raise EigenmapError(f"{path} has a row without a file, line {reader.line_num}")
                     continue
                 if name in table:
                     raise EigenmapError(f"{path} has two rows for {name}; put all labels of a file in one row")
@@ -192,7 +208,7 @@ def _read_table(path: Path) -> dict[str, list[str]]:
 
 
 def _match(table: dict[str, list[str]], ids: Sequence[str], path: Path) -> tuple[dict[int, list[str]], list[str]]:
-    """Find the image of every row; returns {position: labels} and the names that match nothing."""
+    """Find the image of every row; return {position: labels} and the names without a match."""
     by_path = {_normal(name): i for i, name in enumerate(ids)}
     by_name: dict[str, list[int]] = defaultdict(list)
     for i, name in enumerate(ids):
@@ -202,7 +218,7 @@ def _match(table: dict[str, list[str]], ids: Sequence[str], path: Path) -> tuple
     for name, labels in table.items():
         matches = [by_path[name]] if name in by_path else by_name.get(name, [])
         if len(matches) > 1:
-            raise EigenmapError(f"{path} names {name}, which {len(matches)} images are called; give its folder too")
+            raise EigenmapError(f"{path} lists {name}, but {len(matches)} images have this name; give its folder too")
         if not matches:
             absent.append(name)
         elif matches[0] in found:
@@ -213,13 +229,13 @@ def _match(table: dict[str, list[str]], ids: Sequence[str], path: Path) -> tuple
 
 
 def _normal(name: str) -> str:
-    """One spelling for a path: forward slashes, no leading './', accents composed (macOS splits them)."""
+    """Normalise a path: forward slashes, no leading './', composed accents (macOS splits them)."""
     name = unicodedata.normalize("NFC", name.strip().replace("\\", "/"))
     return str(PurePosixPath(name)) if name else ""
 
 
 def _count(names: Sequence[str], noun: str) -> str:
-    """Say how many and which: '1 file (a.jpg)', '12 files (a.jpg, b.jpg, c.jpg, ...)'."""
+    """Format a number of names with examples: '1 file (a.jpg)', '12 files (a.jpg, b.jpg, c.jpg, ...)'."""
     shown = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
     return f"{len(names):,} {noun}{'' if len(names) == 1 else 's'} ({shown})"
 

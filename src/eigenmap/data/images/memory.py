@@ -1,7 +1,7 @@
-"""Room for the pixels of a whole set: in memory if they fit there, else in a file that is mapped into it.
+"""Memory for the pixels of a whole set: RAM if they fit, else a memory-mapped file.
 
-The file lies in the folder for temporary files (`TMPDIR`), has no name there, and is gone when the program ends. Images
-are decoded once; after that an epoch costs one read of the file, from memory as far as that goes.
+The file is in the folder for temporary files (`TMPDIR`), has no name, and is gone when the program ends. Images are
+decoded once; after that an epoch costs one read of the file, from the page cache as far as possible.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from torch import Tensor
 from eigenmap.core.errors import EigenmapError
 
 SHARE_OF_MEMORY = 0.5
-"""Pixels that need more than this share of the memory go to a file."""
+"""Share of the memory above which pixels go to a file."""
 
 
 def allocate_pixels(n: int, channels: int, size: int) -> Tensor:
-    """An empty uint8 tensor (n, channels, size, size), or a sentence that says how much room is missing."""
+    """Return an empty uint8 tensor (n, channels, size, size), or raise an error that says how much space is missing."""
     needed, memory = n * channels * size * size, memory_bytes()
     if memory is None or needed <= SHARE_OF_MEMORY * memory:
         return torch.empty(n, channels, size, size, dtype=torch.uint8)
@@ -38,7 +38,7 @@ def allocate_pixels(n: int, channels: int, size: int) -> Tensor:
 
 
 def memory_bytes() -> int | None:
-    """Memory of this machine, where it can be asked."""
+    """Return the memory of this machine in bytes, or None if unknown."""
     if not hasattr(os, "sysconf"):
         return None
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -1,4 +1,4 @@
-"""Decoding images on threads, in order, with a bounded number of them in memory."""
+"""Decoding of images on threads, in order, with a bounded number in memory."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from eigenmap.data.images.decode import Pixels, UnreadableImageError
 T = TypeVar("T")
 
 WAITING_PER_WORKER = 8
-"""Decoded images in flight: enough to keep every worker busy, few enough to be small."""
+"""Number of decoded images in flight: enough to keep every worker busy."""
 
 
 def decode_in_order(
     items: Iterable[T], decode: Callable[[T], Pixels], workers: int, ahead: int | None = None
 ) -> Iterator[Pixels | UnreadableImageError]:
-    """Decode on `workers` threads (Pillow lets go of the interpreter lock) and yield in the order of `items`.
+    """Decode on `workers` threads (Pillow releases the interpreter lock) and yield in the order of `items`.
 
-    At most `ahead` images are decoded before they are asked for. What cannot be read is yielded as its error.
+    At most `ahead` images are decoded before they are requested. An unreadable image is yielded as its error.
     """
     at_most = WAITING_PER_WORKER * workers if ahead is None else max(1, ahead)
 
@@ -45,5 +45,5 @@ def decode_in_order(
 
 
 def processors() -> int:
-    """Processors this process may use."""
+    """Return the number of processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,0 +1,30 @@
+"""A fit that is taken step by step: the problem and settings of the pipeline, without its loop."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from eigenmap.fitting.options import RunOptions
+from eigenmap.fitting.problem import Problem, Task
+from eigenmap.training import start
+from eigenmap.training.loop import Learner
+
+
+@dataclass(frozen=True)
+class Stepping:
+    """A problem on its device, and the learner that takes its steps."""
+
+    problem: Problem
+    learner: Learner
+
+    def step(self, step: int) -> float:
+        """Take a step on the batch of that number; return its loss."""
+        return float(self.learner.step(step, self.problem.relation.batch(step))[0])
+
+
+def stepping(task: Task, options: RunOptions) -> Stepping:
+    """What `fitting.pipeline.train` sets up before its first step."""
+    config = options.config(task.recipe, options.steps or task.steps)
+    fabric = start(config)
+    problem = task.problem(fabric, config)
+    return Stepping(problem, Learner(fabric, problem.network, problem.objective, config))

@@ -1,0 +1,121 @@
+"""The generic sweep: jobs of a plan as processes, several side by side, while there is time."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+
+from benchmarks import ROOT
+from benchmarks.common.plan import Job, Place
+
+PAUSE = 0.5
+"""Seconds between two looks at the processes."""
+
+
+def sweep(
+    jobs: Callable[[], Iterable[Job]],
+    place: Place,
+    seconds: float,
+    further: Sequence[str] = (),
+    say: Callable[[str], object] = print,
+) -> list[str]:
+    """Run jobs in order and return the names of those that failed.
+
+    `jobs` is asked again whenever one has ended, since its result may tell which jobs come next. A job that is done,
+    waits for something, lacks data or a GPU, or would take too long is left out. What jobs print that run side by side
+    goes into .log files beside their results.
+    """
+    place.results.mkdir(parents=True, exist_ok=True)
+    deadline = time.monotonic() + seconds
+    for line in left_out(jobs(), place):
+        say(line)
+    running: dict[Job, subprocess.Popen[bytes]] = {}
+    started: set[str] = set()
+    failed: list[str] = []
+    changed = True
+    while True:
+        for job in [job for job, process in running.items() if process.poll() is not None]:
+            code = running.pop(job).returncode
+            say(f"done   {job.name}" if code == 0 else f"FAILED {job.name}{_see(job, place)}")
+            failed += [job.name] if code else []
+            changed = True
+        left = deadline - time.monotonic()
+        for job in fitting(jobs(), running, started, place, left) if changed else ():
+            started.add(job.name)
+            say(f"start  {job.name}")
+            running[job] = begin(job, place, further)
+        changed = False
+        if not running:
+            return failed
+        if left < 0:
+            for process in running.values():
+                process.kill()
+                process.wait()
+            say(f"out of time: {', '.join(job.name for job in running)}")
+            return failed
+        time.sleep(PAUSE)
+
+
+def begin(job: Job, place: Place, further: Sequence[str] = ()) -> subprocess.Popen[bytes]:
+    """Start the process of a job; one that runs by itself prints where we do."""
+    command, variables = job.command(place, further), environment(place.side_by_side)
+    if prints(job, place):
+        return subprocess.Popen(command, env=variables)
+    with log_of(job, place).open("wb") as log:
+        return subprocess.Popen(command, stdout=log, stderr=log, env=variables)
+
+
+def prints(job: Job, place: Place) -> bool:
+    """Whether nothing runs beside the job."""
+    return job.alone or place.side_by_side == 1
+
+
+def _see(job: Job, place: Place) -> str:
+    return "" if prints(job, place) else f": see {log_of(job, place)}"
+
+
+def fitting(jobs: Iterable[Job], running: Iterable[Job], started: set[str], place: Place, left: float) -> Iterator[Job]:
+    """The jobs that may begin now, beside those that run."""
+    beside = list(running)
+    for job in jobs:
+        if any(other.alone for other in beside) or len(beside) >= place.side_by_side:
+            return
+        if job.name in started or job.seconds > left or not runnable(job, place) or (job.alone and beside):
+            continue
+        beside.append(job)
+        yield job
+
+
+def runnable(job: Job, place: Place) -> bool:
+    """Whether it has no result yet, and everything that it needs."""
+    return not (job.done or job.waits_for or job.lacks(place.data) or (job.gpu and place.device == "cpu"))
+
+
+def left_out(jobs: Iterable[Job], place: Place) -> Iterator[str]:
+    """How many jobs lack what."""
+    missing = [job for job in jobs if not job.done]
+    counts = Counter(name for job in missing for name in job.lacks(place.data))
+    for name, count in counts.items():
+        place_of = "no --data FOLDER was given" if place.data is None else f"there is no {place.data / name}"
+        yield f"{_jobs(count)} left out for lack of {name}: {place_of}"
+    if place.device == "cpu" and (count := sum(job.gpu for job in missing)):
+        yield f"{_jobs(count)} left out for lack of a GPU"
+
+
+def _jobs(count: int) -> str:
+    return "1 job is" if count == 1 else f"{count} jobs are"
+
+
+def log_of(job: Job, place: Place) -> Path:
+    return place.results / f"{job.name}.log"
+
+
+def environment(side_by_side: int) -> dict[str, str]:
+    """Where jobs find the benchmarks, and their share of the cores: more threads would wait for each other."""
+    threads = str(max(1, (os.cpu_count() or 1) // side_by_side))
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    return {"OMP_NUM_THREADS": threads, **os.environ, "PYTHONPATH": path}

@@ -1,0 +1,87 @@
+"""Jobs and pages of the study."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from benchmarks import DOCS, ROOT
+from benchmarks.common.pages import renewed
+from benchmarks.common.plan import Job, Place, planned
+from benchmarks.graphs import RESULTS, plan
+from benchmarks.graphs.jobs import COST
+from benchmarks.graphs.jobs import Job as Run
+
+SIDE_BY_SIDE = 8
+WRITTEN_BY = "written by python -m benchmarks graphs page"
+SPECTRA = ("amazon_computers", "planetoid_cora", "bipartite-ring")
+
+
+def jobs(place: Place) -> Iterator[Job]:
+    """Every run of the plan, then spectra, short runs of other defaults, and the large graph."""
+    finished = plan.Finished(RESULTS, place.results)
+    settled = plan.settled_sets(finished)
+    for run, stage in planned(plan.STAGES, finished).items():
+        yield Job(
+            run.name,
+            "graphs.quality",
+            words_of(run),
+            seconds=plan.seconds(run, place.device),
+            stage=stage,
+            needs=(f"{run.data}.npz",),
+            alone=run.method == COST,
+            done=run in finished,
+            waits_for="" if run in finished or plan.can_begin(run, settled) else "its relation",
+        )
+    yield from (replace(job, done=finished.has(job.name)) for job in spectra())
+    yield from short_runs(finished)
+    words = ("--seconds", "240", "--json", "{results}/graphs-scale.json")
+    done = finished.has("graphs-scale")
+    yield Job("graphs-scale", "graphs.scale", words, 200, stage="scale", gpu=True, alone=True, done=done)
+
+
+def words_of(run: Run) -> tuple[str, ...]:
+    """The options that describe a run."""
+    where = ("--data", "{data}", "--results", "{results}", "--device", "{device}", "--set", run.data)
+    if run.method == COST:
+        return ("cost", *where)
+    values = {"method": run.method, "setting": run.setting, "seed": run.seed, "relation": run.relation}
+    words = [word for name, value in values.items() for word in (f"--{name}", str(value))]
+    return ("run", *where, *words, *(["--screen"] if run.screening else []))
+
+
+def spectra() -> Iterator[Job]:
+    """Learned spectra against an eigensolver."""
+    for graph in SPECTRA:
+        file = f"{graph}.npz"
+        made = graph == "bipartite-ring"
+        words = ("spectrum", "--indefinite" if made else f"{{data}}/{file}", "--folder", "{results}")
+        needs = () if made else (file,)
+        yield Job(f"graphs-spectrum-{graph}", "graphs.spectrum", words, 300, stage="spectra", needs=needs, alone=True)
+
+
+def short_runs(finished: plan.Finished) -> Iterator[Job]:
+    """Other defaults in short runs on a CPU."""
+    from benchmarks.graphs import defaults
+
+    for name, study in defaults.STUDIES.items():
+        job = study.file.removesuffix(".json")
+        left = sum(1 for _ in defaults.missing(study, finished.rows(job), list(study.steps)))
+        words = ("--study", name, "--data", "{data}", "--folder", "{results}")
+        needs = tuple(f"{data}.npz" for data in study.steps)
+        yield Job(job, "graphs.defaults", words, 40.0 * left, "defaults", needs, alone=True, done=left == 0)
+
+
+def pages() -> Iterator[tuple[Path, str]]:
+    """docs/graph-benchmarks.md, the tables of docs/graphs.md, and what the README says of graphs."""
+    from benchmarks.graphs import defaults, spectrum, tables, words
+
+    yield DOCS / "graph-benchmarks.md", tables.page(RESULTS)
+    path = DOCS / "graphs.md"
+    text = path.read_text(encoding="utf-8")
+    for name, study in defaults.STUDIES.items():
+        text = renewed(text, f"{name}: {WRITTEN_BY}", defaults.show(study))
+    yield path, renewed(text, f"spectra: {WRITTEN_BY}", spectrum.tables(RESULTS))
+    path = ROOT / "README.md"
+    yield path, renewed(path.read_text(encoding="utf-8"), f"graphs: {WRITTEN_BY}", words.in_short(plan.Finished()))

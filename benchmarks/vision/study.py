@@ -1,0 +1,76 @@
+"""Jobs and pages of the study."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from benchmarks import DOCS, ROOT
+from benchmarks.common.plan import Job, Place, planned
+from benchmarks.vision import RESULTS, plan
+from benchmarks.vision.jobs import Job as Run
+
+SIDE_BY_SIDE = plan.SIDE_BY_SIDE
+
+
+def timed(name: str, module: str, *words: str, seconds: float, gpu: bool = False, needs: tuple[str, ...] = ()) -> Job:
+    """A job that has the machine to itself and writes one file."""
+    words = (*words, "--json", f"{{results}}/{name}.json")
+    return Job(name, f"vision.{module}", words, seconds, stage="timed", needs=needs, gpu=gpu, alone=True)
+
+
+CODES = ("codes-cifar10.npz", "codes-coco.npz")
+LARGE = ("--preset", "imagenet", "--modes", "compiled", "--accumulate", "4")
+TIMED = (
+    timed("speed-resnet18-32", "speed", "--accumulate", "4", "--loader", "--objectives", seconds=150, gpu=True),
+    timed("speed-resnet50-224", "speed", *LARGE, seconds=210, gpu=True),
+    timed("evaluation-cost-cuda", "evaluation_cost", "--device", "cuda", seconds=60, gpu=True),
+    timed("evaluation-cost-cpu", "evaluation_cost", "--device", "cpu", seconds=600),
+    timed(
+        "similarity",
+        "similarity",
+        *("cifar10={data}/codes-cifar10.npz", "coco={data}/codes-coco.npz"),
+        seconds=300,
+        needs=CODES,
+    ),
+)
+"""Speed of training, cost of evaluation, and other ways to compare codes."""
+
+
+def jobs(place: Place) -> Iterator[Job]:
+    """Every training run of the plan, then what is timed."""
+    finished = plan.Finished(place.results)
+    ready = plan.ready(finished)
+    finished.assume_rates = True
+    for run, stage in planned(plan.STAGES, finished).items():
+        done = run in finished
+        yield Job(
+            run.name,
+            "vision.retrieval",
+            words_of(run),
+            seconds=plan.wall_seconds(run, place.side_by_side),
+            stage=stage,
+            needs=tuple(f"{name}.npz" for name in (run.data, run.set.transfer) if name is not None),
+            gpu=True,
+            done=done,
+            waits_for="" if done or run in ready else "its rate",
+        )
+    yield from (replace(job, done=finished.has(job.name)) for job in TIMED)
+
+
+def words_of(run: Run) -> tuple[str, ...]:
+    """The options that describe a training run."""
+    values = {"set": run.data, "method": run.method, "rate": run.rate, "epochs": run.epochs, "seed": run.seed}
+    values |= {"components": run.n_components, "batch-size": run.batch_size, "part": run.part}
+    words = [word for name, value in values.items() for word in (f"--{name}", str(value))]
+    return ("--data", "{data}", "--results", "{results}", *words)
+
+
+def pages() -> Iterator[tuple[Path, str]]:
+    """docs/benchmarks.md, and what docs/objective-study.md and the README quote."""
+    from benchmarks.vision import study_page, tables
+
+    yield DOCS / "benchmarks.md", tables.page(RESULTS)
+    for path, renew in ((DOCS / "objective-study.md", study_page.page), (ROOT / "README.md", study_page.readme)):
+        yield path, renew(path.read_text(encoding="utf-8"), RESULTS)

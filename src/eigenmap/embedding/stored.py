@@ -1,0 +1,124 @@
+"""Stored codes: folders of shards, and .npy, .npz and Parquet files, read in blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+
+from eigenmap.core.errors import EigenmapError
+from eigenmap.core.files import read_json
+from eigenmap.data.npy import Array, open_npy, open_npz
+from eigenmap.data.parquet import batches, parquet_module, readable
+from eigenmap.embedding.files import names_file
+from eigenmap.embedding.shards import FINGERPRINT, Codebook
+from eigenmap.model import Codes
+
+CodeBlocks: TypeAlias = Iterator[tuple[list[str], Codes]]
+
+_ROWS = 8192
+"""Codes read at a time."""
+
+
+@dataclass(frozen=True)
+class StoredCodes:
+    """Codes on disk with the names of their items, read in blocks.
+
+    Attributes:
+        path: folder or file.
+        dim: length of the codes.
+        fingerprint: the model that made them, or None if it is not stored.
+
+    """
+
+    path: Path
+    dim: int
+    fingerprint: str | None
+    read: Callable[[], CodeBlocks]
+
+    def __iter__(self) -> CodeBlocks:
+        return self.read()
+
+
+def open_codes(path: Path) -> StoredCodes | None:
+    """Open the codes at a path; return None if it contains something else, such as images.
+
+    Codes are written by `eigenmap embed`. Any .npy matrix of floats with one row per item is accepted too. The names
+    for `codes.npy` are read from `codes.ids.json` beside it, and are row numbers without that file.
+    """
+    if Codebook.is_at(path):
+        shards = Codebook.open(path)
+        return StoredCodes(path, shards.plan.dim, shards.plan.fingerprint, lambda: iter(shards))
+    opener = {".npy": _npy, ".npz": _npz, ".parquet": _parquet}.get(path.suffix.lower())
+    return opener(path) if opener is not None and path.is_file() else None
+
+
+def _npy(path: Path) -> StoredCodes | None:
+    codes = open_npy(path)
+    if not _is_matrix(codes):
+        return None
+    return StoredCodes(path, codes.shape[1], None, lambda: _cut(codes, _names_beside(path, len(codes))))
+
+
+def _npz(path: Path) -> StoredCodes | None:
+    with open_npz(path) as arrays:
+        if "codes" not in arrays.names or len(arrays.shape("codes")) != 2:
+            return None
+        codes = arrays["codes"]
+        ids = arrays["ids"] if "ids" in arrays.names else np.arange(len(codes))
+    if not _is_matrix(codes):
+        return None
+    names = _checked([str(name) for name in ids], len(codes), path)
+    return StoredCodes(path, codes.shape[1], None, lambda: _cut(codes, names))
+
+
+def _parquet(path: Path) -> StoredCodes | None:
+    with readable(path):
+        file = parquet_module().ParquetFile(path)
+        columns = {field.name: field.type for field in file.schema_arrow}
+        dim = int(getattr(columns.get("code"), "list_size", 0))
+        made_by = (file.schema_arrow.metadata or {}).get(FINGERPRINT.encode(), b"").decode()
+    if "id" not in columns or not dim:
+        return None
+
+    def read() -> CodeBlocks:
+        for batch in batches(file, path, _ROWS, columns=["id", "code"]):
+            with readable(path):
+                flat = batch.column("code").flatten().to_numpy(zero_copy_only=False)
+                names = [str(name) for name in batch.column("id").to_pylist()]
+                yield names, flat.reshape(len(names), dim)
+
+    return StoredCodes(path, dim, made_by or None, read)
+
+
+def _is_matrix(codes: Array) -> bool:
+    return codes.ndim == 2 and codes.dtype.kind == "f" and codes.size > 0
+
+
+def _cut(codes: Array, names: list[str]) -> CodeBlocks:
+    for start in range(0, len(codes), _ROWS):
+        rows = slice(start, start + _ROWS)
+        yield names[rows], np.asarray(codes[rows], np.float32)
+
+
+def _names_beside(path: Path, count: int) -> list[str]:
+    """Return the names in the file beside an .npy file, or row numbers without that file."""
+    file = names_file(path)
+    if file is None or not file.exists():
+        return [str(i) for i in range(count)]
+    try:
+        names = read_json(file)
+    except (OSError, ValueError) as error:
+        raise EigenmapError(f"{file} is damaged or cannot be read: {error}") from error
+    if not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
+        raise EigenmapError(f"{file} is not a list of names; remove it to name items by row number")
+    return _checked(names, count, file)
+
+
+def _checked(names: list[str], count: int, file: Path) -> list[str]:
+    if len(names) != count:
+        raise EigenmapError(f"{file} contains {len(names):,} names for {count:,} codes; embed the images again")
+    return names

@@ -1,0 +1,57 @@
+"""Stages of a search: how many features each compares and how many items it keeps, and what that costs in recall."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from eigenmap.core.arguments import whole_number
+from eigenmap.core.errors import EigenmapError
+from eigenmap.search import checks
+from eigenmap.search.backend import Readable, Stage
+
+
+def search_stages(
+    n_components: int,
+    top: int | None = None,
+    dim: int | None = None,
+    shortlist_dim: int | None = None,
+    shortlist: int | None = None,
+    funnel: Sequence[tuple[int, int]] | None = None,
+) -> list[Stage]:
+    """Return the stages that the arguments of a search ask for, among codes of `n_components` features.
+
+    >>> search_stages(256, top=10, shortlist_dim=16, shortlist=200)
+    [Stage(dim=16, keep=200), Stage(dim=256, keep=10)]
+    """
+    if top is not None:
+        top = whole_number(top, "top")
+    if funnel is not None:
+        if dim is not None or shortlist_dim is not None or shortlist is not None:
+            raise EigenmapError("funnel lists all stages; leave dim, shortlist_dim and shortlist out")
+        return checks.funnel(funnel, top, n_components)
+    top = 10 if top is None else top
+    dim = n_components if dim is None else whole_number(dim, "dim", 1, n_components)
+    if shortlist_dim is None and shortlist is None:
+        return [Stage(dim, top)]
+    if shortlist_dim is None or shortlist is None:
+        raise EigenmapError("shortlist_dim and shortlist must be given together")
+    shortlist_dim = whole_number(shortlist_dim, "shortlist_dim", 1, dim)
+    return [Stage(shortlist_dim, whole_number(shortlist, "shortlist", top)), Stage(dim, top)]
+
+
+def measure_recall(items: Readable, stages: Sequence[Stage], queries: int, seed: int) -> float:
+    """Return the share of the exact results of the last stage's length that the stages find.
+
+    The queries are a sample of the items; each is left out of its own results.
+    """
+    sample = items.sample(queries, seed)
+    wider = [Stage(stage.dim, stage.keep + 1) for stage in stages]
+    found = items.search(sample.codes, wider, [], False)
+    truth = items.search(sample.codes, wider[-1:], [], True)
+    shares = []
+    for own, got, right in zip(sample.ids, found.ids, truth.ids, strict=True):
+        wanted = {name for name in right if name != own}
+        shares.append(len(wanted & set(got)) / max(1, len(wanted)))
+    return float(np.mean(shares))

@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from eigenmap import EigenmapError
+from eigenmap.search import CodeIndex
+from eigenmap.search.backend import Stage
+from eigenmap.search.stages import measure_recall, search_stages
+
+
+@pytest.mark.parametrize(
+    ("asked", "stages"),
+    [
+        ({}, [(64, 10)]),
+        ({"top": 3, "dim": 8}, [(8, 3)]),
+        ({"dim": 32, "shortlist_dim": 4, "shortlist": 100}, [(4, 100), (32, 10)]),
+        ({"funnel": [(4, 100), (64, 7)]}, [(4, 100), (64, 7)]),
+        ({"funnel": [(4, 100), (64, 7)], "top": 5}, [(4, 100), (64, 5)]),
+    ],
+)
+def test_stages(asked: dict[str, Any], stages: list[tuple[int, int]]) -> None:
+    assert search_stages(64, **asked) == [Stage(*stage) for stage in stages]
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({"top": 0}, "top.*0"),
+        ({"dim": 65}, "dim.*65"),
+        ({"shortlist": 100}, "shortlist_dim"),
+        ({"shortlist_dim": 9, "shortlist": 100, "dim": 8}, "shortlist_dim.*9"),
+        ({"shortlist_dim": 4, "shortlist": 9}, "shortlist.*9"),
+        ({"funnel": [(4, 100)], "dim": 4}, "funnel.*dim"),
+    ],
+)
+def test_stages_that_cannot_be(asked: dict[str, Any], words: str) -> None:
+    with pytest.raises(EigenmapError, match=words):
+        search_stages(64, **asked)
+
+
+def test_recall_against_a_slow_loop() -> None:
+    codes = np.random.default_rng(0).normal(size=(60, 8)).astype(np.float32)
+    index = CodeIndex(8)
+    index.add(codes, range(60))
+    stages = [Stage(2, 12), Stage(8, 5)]
+
+    def ranked(query: int, dim: int, among: list[int]) -> list[int]:
+        cut = codes[:, :dim].astype(np.float64)
+        unit = cut / np.linalg.norm(cut, axis=1, keepdims=True)
+        return sorted(among, key=lambda row: -unit[query] @ unit[row])
+
+    shares = []
+    for query in range(60):
+        others = [row for row in range(60) if row != query]
+        shortlist = ranked(query, 2, others)[:12]
+        shares.append(len({*ranked(query, 8, shortlist)[:5]} & {*ranked(query, 8, others)[:5]}) / 5)
+    assert 0.2 < np.mean(shares) < 1
+    assert measure_recall(index.backend, stages, queries=60, seed=0) == pytest.approx(np.mean(shares))
+    assert index.recall(funnel=stages, queries=60) == pytest.approx(np.mean(shares))
