@@ -1,4 +1,4 @@
-"""A trained model: images, or features of nodes, in, ordered codes of any length out; and its directory on disk.
+"""Trained model: images, node features or vectors in, ordered codes of any length out; and its directory on disk.
 
     model = Eigenmap.load("runs/mine")
     codes = model.encode(images, dim=16)          # (n, 16) float32, rows of norm 1
@@ -26,13 +26,15 @@ from eigenmap.core.arguments import a_device, a_path, is_number, whole_number
 from eigenmap.core.errors import EigenmapError
 from eigenmap.data import to_pixels
 from eigenmap.data.graphs.graph import as_features, check_features
+from eigenmap.data.vectors.input import VectorInput
 from eigenmap.description import CHECKPOINT as CHECKPOINT  # these three are public names of this module too
 from eigenmap.description import DESCRIPTION as DESCRIPTION
-from eigenmap.description import MODEL_FORMAT, VERSION, check_tensors, read_description
+from eigenmap.description import MODEL_FORMAT, VERSION, check_tensors, kind_of, read_description
 from eigenmap.description import WEIGHTS as WEIGHTS
 from eigenmap.networks import CodeSource as CodeSource
 from eigenmap.networks import Network, ResidualMLP, SparseRows, build_encoder, code_rows
 from eigenmap.networks.folding import Folding, Inference
+from eigenmap.networks.vectors import VectorEncoderSpec
 from eigenmap.relations.feature_propagation import propagated_features, without_rows
 from eigenmap.relations.neighbour_codes import Cut, NeighbourCodes, require_same
 from eigenmap.relations.neighbourhood import StoredNodes, missing_nodes, smoothing
@@ -41,7 +43,12 @@ from eigenmap.saved import WAITING, prefixed, read_model, weights_of, write_mode
 from eigenmap.spectrum import Alignment, unit_rms_rows
 
 Weighting = Literal["diffusion", "none"]
+Kind = Literal["images", "nodes", "vectors"]
+Side = Literal["left", "right"]
 Codes = npt.NDArray[np.float32]
+
+VECTORS_AT_A_TIME = 8_192
+"""Minimum number of vectors per forward pass; a batch size for images is little work for a matrix product."""
 
 
 @dataclass(frozen=True)
@@ -132,10 +139,11 @@ class Eigenmap:
         network: the trained encoder and projector.
         alignment: order, eigenvalues and weights, from `spectrum.best_alignment`.
         source: which of the network's two outputs the alignment belongs to, or both side by side.
-        input: what is done to images, or to the features of nodes, first.
+        input: preprocessing of images, node features or vectors.
         encoder: how to build the encoder again on load.
         training: what is worth knowing about how it was trained; stored, and otherwise left alone.
-        neighbours: how codes of nodes use their neighbours, where there are edges; by default not at all.
+        neighbours: how codes of nodes use their neighbours if there are edges; by default not at all.
+        right: the model of the other space, if two spaces share their codes.
 
     """
 
@@ -146,10 +154,11 @@ class Eigenmap:
         network: Network,
         alignment: Alignment,
         source: CodeSource,
-        input: ImageInput | NodeInput,
-        encoder: EncoderSpec | NodeEncoderSpec,
+        input: ImageInput | NodeInput | VectorInput,
+        encoder: EncoderSpec | NodeEncoderSpec | VectorEncoderSpec,
         training: Mapping[str, Any] | None = None,
         neighbours: NeighbourCodes | None = None,
+        right: Eigenmap | None = None,
     ) -> None:
         self.network = network.eval()
         self.alignment = alignment
@@ -158,15 +167,37 @@ class Eigenmap:
         self.encoder = encoder
         self.training = dict(training or {})
         self.neighbours = neighbours or NeighbourCodes()
+        self.right = right
         self.inference = Inference()
         self._folding = Folding()
 
     @property
     def image(self) -> ImageInput:
-        """What is done to images; an error that says so if the model is one of nodes."""
-        if not isinstance(self.input, ImageInput):
+        """Preprocessing of images; raise if the model takes something else."""
+        if isinstance(self.input, NodeInput):
             raise EigenmapError("This is a model of the nodes of a graph: it takes rows of features, not images.")
+        if isinstance(self.input, VectorInput):
+            raise EigenmapError("This is a model of vectors: it takes rows of numbers, not images.")
         return self.input
+
+    @property
+    def kind(self) -> Kind:
+        """Kind of things that the model takes."""
+        if isinstance(self.input, VectorInput):
+            return "vectors"
+        return "nodes" if isinstance(self.input, NodeInput) else "images"
+
+    def side(self, side: Side | None = None) -> Eigenmap:
+        """Return the model of one of two spaces, "left" (this one) or "right"; None is for models of one space."""
+        if side is not None and side not in get_args(Side):
+            raise EigenmapError(f'side must be "left" or "right", not {side!r}.')
+        if self.right is None:
+            if side == "right":
+                raise EigenmapError("This model has one space, and so no right side; leave the side out.")
+            return self
+        if side is None:
+            raise EigenmapError("This model has two spaces, left and right: say which of them is meant.")
+        return self if side == "left" else self.right
 
     @property
     def weights_sha256(self) -> str | None:
@@ -191,8 +222,8 @@ class Eigenmap:
 
     @property
     def device(self) -> torch.device:
-        """Where the network is."""
-        return next(self.network.parameters()).device
+        """Device of the network; the CPU for one without weights."""
+        return next((weights.device for weights in self.network.parameters()), torch.device("cpu"))
 
     def suggest_dim(self, *, spectrum: float | None = None, recall: float | None = None) -> int:
         """The shortest code that keeps this share of the spectrum, or of the full-length nearest neighbours."""
@@ -212,13 +243,14 @@ class Eigenmap:
         device: torch.device | str | None = None,
         batch_size: int = 256,
     ) -> Codes:
-        """The ordered codes of images, or of nodes by their features, cut at `dim` features (all of them by default).
+        """Return the ordered codes of images, nodes or vectors, cut at `dim` features (default all).
 
         Cutting a longer code gives the same numbers; only the norm of the rows has to be made 1 again.
 
         Args:
             images: uint8 arrays or tensors (NHWC, NCHW, NHW), floats in [0, 1], a Pillow image, a list of images; for a
-                model of nodes their features, an array (n, d) or a scipy sparse matrix.
+                model of nodes their features, an array (n, d) or a scipy sparse matrix; for one of vectors an array or
+                a file of them.
             dim: length of the codes, 1 ... `n_components`.
             edges: between the nodes, for a model of nodes: (2, edges), that and weights, or a sparse adjacency matrix.
                 Codes then use neighbours in the way that the fit chose (`neighbours.propagation`).
@@ -257,7 +289,8 @@ class Eigenmap:
     def codes_of(self, rows: Tensor | SparseRows, cut: Cut | None = None, batch_size: int = 4096) -> Codes:
         """Codes of what the network sees, pixels or features as they are; full length by default."""
         cut = cut or Cut(self.n_components)
-        codes = [self.alignment.apply(psi, cut.dim, cut.t, unit=cut.normalize) for psi in self.raw(rows, batch_size)]
+        made = self.raw(rows, batch_size)
+        codes = [self.alignment.apply(psi, cut.dim, cut.t, unit=cut.normalize).float() for psi in made]
         return cast(Codes, torch.cat([torch.empty(0, cut.dim), *codes]).numpy())
 
     def _with_neighbours(
@@ -270,7 +303,9 @@ class Eigenmap:
         batch_size: int,
     ) -> Codes:
         if not isinstance(self.input, NodeInput):
-            raise EigenmapError("edges belong to the nodes of a graph, and this is a model of images; leave them out.")
+            raise EigenmapError(
+                f"edges belong to the nodes of a graph, but this is a model of {self.kind}; leave them out."
+            )
         how = self.neighbours
         if self.input.hops:
             if stored is not None:
@@ -299,15 +334,19 @@ class Eigenmap:
     ) -> Iterator[Tensor]:
         """What the alignment applies to: unit rows of the network's output `source`, batch by batch, on the CPU.
 
-        `rows` are pixels, or features of nodes, as `input.read` makes them; `source` is by default the model's own.
+        `rows` are pixels, features of nodes or vectors, as `input.read` makes them; `source` is by default the model's
+        own. Vectors themselves keep the norm that they are learned with.
         """
         output = source or self.source
         run = None if output == "both" else self._folding.of(self.network, output, self.inference)
+        if isinstance(self.input, VectorInput):
+            batch_size = max(batch_size, VECTORS_AT_A_TIME)
         for start in range(0, len(rows), batch_size):
             batch = self.input(rows[start : start + batch_size].to(self.device))  # type: ignore[arg-type]
             if run is None:
                 features, psi = self.network(batch)
-                yield code_rows(features, psi, output).cpu()
+                plain = isinstance(self.input, VectorInput) and output == "encoder"
+                yield (features if plain else code_rows(features, psi, output)).cpu()
             else:
                 yield unit_rms_rows(run(batch)).cpu()
 
@@ -322,29 +361,54 @@ class Eigenmap:
     def save(self, directory: str | Path) -> Path:
         """Write the model; it is on disk when this returns, and until then a model that was there stays whole."""
         directory = a_path(directory, "directory")
-        tensors = {f"network.{name}": tensor for name, tensor in self.network.state_dict().items()}
-        for prefix, alignment in {"alignment": self.alignment, "neighbours": self.neighbours.alignment}.items():
-            values = {} if alignment is None else vars(alignment)
-            tensors |= {f"{prefix}.{name}": value for name, value in values.items() if _is_tensor(value)}
-        self._weights_sha256 = write_model(directory, tensors, self._description)
+        tensors = self._tensors("")
+        if self.right is not None:
+            tensors |= self.right._tensors("right.")
+        self._know_weights(write_model(directory, tensors, self._description))
         return directory
 
+    def _know_weights(self, digest: str) -> None:
+        self._weights_sha256 = digest
+        if self.right is not None:
+            self.right._weights_sha256 = digest
+
+    def _tensors(self, where: str) -> dict[str, Tensor]:
+        tensors = {f"{where}network.{name}": tensor for name, tensor in self.network.state_dict().items()}
+        for prefix, alignment in {"alignment": self.alignment, "neighbours": self.neighbours.alignment}.items():
+            values = {} if alignment is None else vars(alignment)
+            tensors |= {f"{where}{prefix}.{name}": value for name, value in values.items() if _is_tensor(value)}
+        return tensors
+
     def _description(self, digest: str) -> dict[str, Any]:
+        right = {} if self.right is None else {"right": self.right._side_description()}
+        nodes = {"neighbours": _neighbours_description(self.neighbours)} if isinstance(self.input, NodeInput) else {}
         return {
             "format": MODEL_FORMAT,
             "version": VERSION,
             "weights_sha256": digest,
+            **self._side_description(),
+            "source": self.source,
+            **nodes,
+            "training": self.training,
+            **right,
+        }
+
+    def _side_description(self) -> dict[str, Any]:
+        network = self.network
+        sizes = (
+            {"n_components": network.n_components, "out_features": self.input.length}
+            if isinstance(self.input, VectorInput)
+            else {
+                "n_components": network.n_components,
+                "hidden": network.projector.hidden_features,
+                "out_features": network.projector.in_features,
+            }
+        )
+        return {
             "input": _input_description(self.input),
             "encoder": asdict(self.encoder),
-            "network": {
-                "n_components": self.network.n_components,
-                "hidden": self.network.projector.hidden_features,
-                "out_features": self.network.projector.in_features,
-            },
-            "source": self.source,
+            "network": sizes,
             "alignment": _numbers(self.alignment),
-            **({} if isinstance(self.input, ImageInput) else {"neighbours": _neighbours_description(self.neighbours)}),
-            "training": self.training,
         }
 
     @classmethod
@@ -355,11 +419,22 @@ class Eigenmap:
             raise EigenmapError(f"encoder must be the module that the model was trained with, not {encoder!r}.")
         about, tensors = read_model(directory, read_description)
         check_tensors(about, tensors, directory, own_encoder=encoder is not None)
+        model = cls._built(about, tensors, directory, encoder)
+        if "right" in about:
+            other = {**about["right"], "source": about["source"], "training": {}}
+            model.right = cls._built(other, prefixed("right.", tensors), directory, None)
+        model._know_weights(about["weights_sha256"])
+        return model
+
+    @classmethod
+    def _built(
+        cls, about: Mapping[str, Any], tensors: Mapping[str, Tensor], directory: Path, encoder: nn.Module | None
+    ) -> Eigenmap:
+        """Build the model of one space."""
         try:
-            input, spec, built = _input_and_encoder(about, encoder)
+            input, spec, network = _input_and_network(about, encoder)
         except EigenmapError as error:
             raise EigenmapError(f"{directory}: {error}") from error
-        network = Network(built, **about["network"])
         alignment = _alignment(about["alignment"], prefixed("alignment.", tensors))
         try:
             network.load_state_dict(prefixed("network.", tensors))
@@ -368,9 +443,7 @@ class Eigenmap:
             which = f"that {DESCRIPTION} names" if encoder is None else "passed"
             raise EigenmapError(f"The encoder {which} does not fit the weights in {directory}: {reason}") from error
         neighbours = _neighbours(about.get("neighbours"), prefixed("neighbours.", tensors))
-        model = cls(network, alignment, about["source"], input, spec, about["training"], neighbours)
-        model._weights_sha256 = about["weights_sha256"]
-        return model
+        return cls(network, alignment, about["source"], input, spec, about["training"], neighbours)
 
     @staticmethod
     def fingerprint(directory: str | Path) -> str:
@@ -382,22 +455,30 @@ class Eigenmap:
         """Read a saved model and compare digests: one line per file, or an error for the first that is damaged."""
         directory = a_path(directory, "directory")
         _, tensors = read_model(directory, read_description)
-        return [f"{DESCRIPTION}: whole", f"{WEIGHTS}: {len(tensors):,} tensors"]
+        return [f"{DESCRIPTION}: intact", f"{WEIGHTS}: {len(tensors):,} tensors"]
 
     @staticmethod
     def is_of_nodes(directory: str | Path) -> bool:
-        """Whether a saved model takes features of nodes, not images."""
-        return "n_features" in read_description(a_path(directory, "directory"))["input"]
+        """Tell whether a saved model takes features of nodes."""
+        return Eigenmap.kind_at(directory) == "nodes"
+
+    @staticmethod
+    def kind_at(directory: str | Path) -> Kind:
+        """Return the kind of things that a saved model takes."""
+        return kind_of(read_description(a_path(directory, "directory"))["input"])
 
 
-def _input_and_encoder(
+def _input_and_network(
     about: Mapping[str, Any], encoder: nn.Module | None
-) -> tuple[ImageInput | NodeInput, EncoderSpec | NodeEncoderSpec, nn.Module]:
-    """What a description says of input and encoder; the encoder is built unless it is given."""
-    given = about["input"]
+) -> tuple[ImageInput | NodeInput | VectorInput, EncoderSpec | NodeEncoderSpec | VectorEncoderSpec, Network]:
+    """Build input and network from a description; the encoder is built unless it is given."""
+    given, sizes = about["input"], about["network"]
+    if kind_of(given) == "vectors":
+        vector, head = VectorInput(**given), VectorEncoderSpec(**about["encoder"])
+        return vector, head, head.build(vector.length, vector.unit, sizes["n_components"])
     if "n_features" in given:
         node, shape = NodeInput(**given), NodeEncoderSpec(**about["encoder"])
-        return node, shape, shape.build(node) if encoder is None else encoder
+        return node, shape, Network(shape.build(node) if encoder is None else encoder, **sizes)
     standardisation = Standardisation(**given["standardisation"])
     image = ImageInput(given["size"], given["channels"], standardisation, given.get("view"))
     if image.view_size > image.size:
@@ -405,7 +486,7 @@ def _input_and_encoder(
     if image.standardisation.channels not in (None, image.channels):
         raise EigenmapError(f"{DESCRIPTION} has other channels in its standardisation than in its images.")
     spec = EncoderSpec(**about["encoder"])
-    return image, spec, spec.build(image) if encoder is None else encoder
+    return image, spec, Network(spec.build(image) if encoder is None else encoder, **sizes)
 
 
 def _alignment(about: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Alignment:
@@ -421,7 +502,7 @@ def _alignment(about: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Align
     return Alignment(**numbers)
 
 
-def _input_description(input: ImageInput | NodeInput) -> dict[str, Any]:
+def _input_description(input: ImageInput | NodeInput | VectorInput) -> dict[str, Any]:
     """Return the input's settings without those that earlier versions do not know and that are not used."""
     about = {name: value for name, value in asdict(input).items() if value is not None}
     if isinstance(input, NodeInput) and input.hops == 0:

@@ -28,6 +28,8 @@ def test_names() -> None:
         "nt-logistic",
         "nested",
         "matryoshka-scl",
+        "info-nce",
+        "matryoshka-info-nce",
         "ritz-trace",
         "ritz-logdet",
         "swav",

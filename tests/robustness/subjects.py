@@ -37,6 +37,7 @@ from eigenmap.relations.propagation import Propagation
 from eigenmap.spectrum import Alignment
 from eigenmap.training import checkpoint, metrics
 from tests.end_to_end.photos import pictures
+from tests.robustness import vector_subjects as vectors
 from tests.robustness.damage import Damage, in_json, in_npy, in_npz, in_parquet
 from tests.test_model import make_model
 
@@ -481,6 +482,18 @@ SUBJECTS = [
         Subject(f"codes of nodes, {name}", f"codes/{name}.npy", _write_nodes, _read_nodes, in_npy, exact=True)
         for name in ("own", "state", "indptr")
     ),
+    Subject("model.json of vectors", "model.json", vectors.write_linear, vectors.read_model, in_json),
+    Subject("model.json of two spaces", "model.json", vectors.write_two_spaces, vectors.read_model, in_json),
+    Subject(
+        "forged weights of two spaces",
+        "model.safetensors",
+        vectors.write_two_spaces,
+        vectors.read_forged,
+        _in_safetensors,
+    ),
+    Subject("vectors .parquet", "x.parquet", vectors.write_parquet, vectors.read_rows("x.parquet"), in_parquet),
+    Subject("vectors .arrow", "x.arrow", vectors.write_arrow, vectors.read_rows("x.arrow")),
+    Subject("qrels", "qrels.tsv", vectors.write_qrels, vectors.read_qrels),
     Subject("metrics.jsonl", "metrics.jsonl", _write_metrics, _read_metrics, _in_lines),
     Subject("scores", "scores.json", _write_scores, _read_scores, in_json),
 ]

@@ -1,4 +1,4 @@
-"""`eigenmap embed`: any number of images, or of nodes, to codes on disk."""
+"""`eigenmap embed`: any number of images, nodes or vectors to codes on disk."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from eigenmap.cli.options import (
     StrictOption,
     check_device,
 )
+from eigenmap.cli.vector_codes import SideOption, embed_vectors
 from eigenmap.core.addresses import require_path
 from eigenmap.core.errors import EigenmapError
 
@@ -61,6 +62,8 @@ Examples:
 
 [cyan]  eigenmap embed runs/graph new_nodes.npz --append --out nodes/[/cyan]
 
+[cyan]  eigenmap embed runs/text vectors.npy --out codes.npy --dim 32[/cyan]
+
 [cyan]  torchrun --nproc-per-node 4 --no-python eigenmap embed runs/mine PHOTOS/ --out codes/[/cyan]
 """,
 )
@@ -70,7 +73,8 @@ def embed(
         Path,
         typer.Argument(
             metavar="SOURCE",
-            help=f"The images. {SOURCES_HELP} For a model of nodes a file of their features.",
+            help=f"The images. {SOURCES_HELP} For a model of nodes a file of their features, for one of vectors a "
+            "file of them.",
             show_default=False,
         ),
     ],
@@ -146,13 +150,14 @@ def embed(
             rich_help_panel=OUTPUT,
         ),
     ] = False,
+    side: SideOption = None,
     batch_size: BatchOption = 256,
     device: DeviceOption = Device.auto,
     strict: StrictOption = False,
     force: ForceOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Turn images, or the features of nodes, into ordered codes: one row of norm 1 each.
+    """Turn images, node features or vectors into ordered codes: one row of norm 1 each.
 
     A longer code holds the shorter ones: cut rows anywhere and divide them by their norm. Memory does not grow with
     the number of images or nodes, and after a stop or a kill the same command goes on where it was (with nodes, it
@@ -170,14 +175,20 @@ def embed(
     if files is not None and out.suffix in SUFFIXES:
         raise EigenmapError(f"--files goes with a folder, and {out} is one file; leave it out, or name a folder")
     place = check_device(device)
-    if Eigenmap.is_of_nodes(run):
-        if engine is Engine.ray:
-            raise EigenmapError("--engine ray is for images; the codes of nodes are made on this machine.")
-        used = neighbours or append or stored is not None
+    kind = Eigenmap.kind_at(run)
+    if kind != "images" and engine is Engine.ray:
+        raise EigenmapError(f"--engine ray is for images; the codes of {kind} are made on this machine.")
+    used = neighbours or append or stored is not None
+    if kind != "nodes" and used:
+        raise EigenmapError(f"--neighbours, --stored and --append are for models of nodes, but {run} takes {kind}.")
+    if kind != "vectors" and side is not None:
+        raise EigenmapError(f"--side is for models of vectors with two spaces, but {run} takes {kind}; leave it out.")
+    if kind == "nodes":
         embed_nodes(NodeOptions(run, source, out, dim, place, batch_size, force, quiet, used, stored, append))
         return
-    if neighbours or append or stored is not None:
-        raise EigenmapError(f"--neighbours, --stored and --append are for models of nodes, and {run} is one of images.")
+    if kind == "vectors":
+        embed_vectors(run, source, out, dim, place, side, force, quiet)
+        return
     with progress_bar("encoding", quiet) as tick:
         made = embed_images(
             run,

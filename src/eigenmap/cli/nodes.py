@@ -6,11 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
-from zipfile import ZipFile
 
 from eigenmap.cli.console import note, progress_bar
 from eigenmap.cli.encoding import encode_nodes
-from eigenmap.cli.outputs import atomic_output, check_file
+from eigenmap.cli.outputs import check_file, write_codes
 from eigenmap.core.errors import EigenmapError
 
 if TYPE_CHECKING:
@@ -176,15 +175,7 @@ def _append(model: Eigenmap, asked: NodeOptions) -> None:
 
 
 def _write(asked: NodeOptions, shape: tuple[int, int], codes: Iterable[Codes]) -> None:
-    from eigenmap.embedding.files import names_file, remove_names, write_matrix
-
-    with atomic_output(asked.out) as file:
-        if asked.out.suffix == ".npy":
-            write_matrix(file, shape, codes)
-        else:
-            with ZipFile(file, "w") as archive, archive.open("codes.npy", "w", force_zip64=True) as member:
-                write_matrix(member, shape, codes)
-        remove_names(names_file(asked.out))
+    write_codes(asked.out, shape, codes)
     if not asked.quiet:
         note(f"{shape[0]:,} codes of {shape[1]} features, in the order of the nodes: {asked.out}")
 

@@ -21,6 +21,7 @@ from typing import Any
 from eigenmap.core.errors import EigenmapError
 from eigenmap.objectives.barlow_twins import BarlowTwins
 from eigenmap.objectives.byol import BYOL
+from eigenmap.objectives.info_nce import InfoNCE
 from eigenmap.objectives.learning import LearningObjective, TaughtObjective
 from eigenmap.objectives.matryoshka import Matryoshka
 from eigenmap.objectives.moco import MoCo
@@ -40,6 +41,7 @@ __all__ = [
     "OBJECTIVES",
     "BarlowTwins",
     "GramNeuralEF",
+    "InfoNCE",
     "LearningObjective",
     "Matryoshka",
     "MoCo",
@@ -70,6 +72,12 @@ def _matryoshka_scl(
     return Matryoshka(SpectralContrastive(scale=scale, rows=rows), lengths=lengths, weights=weights)
 
 
+def _matryoshka_info_nce(
+    lengths: Sequence[int] | None = None, weights: Sequence[float] | None = None, temperature: float = 0.1
+) -> Matryoshka:
+    return Matryoshka(InfoNCE(temperature=temperature), lengths=lengths, weights=weights)
+
+
 OBJECTIVES: dict[str, Callable[..., Objective]] = {
     "neuralef": NeuralEF,
     "neuralef-unordered": partial(NeuralEF, ordered=False),
@@ -85,6 +93,8 @@ OBJECTIVES: dict[str, Callable[..., Objective]] = {
     "nt-logistic": NTLogistic,
     "nested": NestedMoments,
     "matryoshka-scl": _matryoshka_scl,
+    "info-nce": InfoNCE,
+    "matryoshka-info-nce": _matryoshka_info_nce,
     "ritz-trace": RitzTrace,
     "ritz-logdet": RitzLogDet,
     "swav": SwAV,

@@ -8,7 +8,7 @@ import importlib.util
 import logging
 import os
 import shutil
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import torch
 
@@ -32,9 +32,7 @@ def start(config: TrainingConfig) -> Fabric:
     processes run on this machine (Fabric starts the same command once more for each further one), and with
     `config.nodes` as many on each of so many machines, where the environment says which one this is.
     """
-    on_gpu = torch.cuda.is_available() if config.accelerator == "auto" else config.accelerator == "cuda"
-    if on_gpu and not torch.cuda.is_available():
-        raise EigenmapError('A GPU was requested, but torch finds none; use device="cpu".')
+    on_gpu = _on_gpu(config)
     nodes, devices = machines(config)
     if on_gpu and devices > torch.cuda.device_count():
         raise EigenmapError(f"{devices} devices were requested, but torch finds {torch.cuda.device_count()}.")
@@ -52,6 +50,27 @@ def start(config: TrainingConfig) -> Fabric:
         torch.set_float32_matmul_precision("high")
         torch.backends.cudnn.benchmark = True
     return fabric
+
+
+class Alone(NamedTuple):
+    """The place of a fit that trains nothing: this process, without Fabric, whose import takes seconds."""
+
+    device: torch.device
+    global_rank: int = 0
+    world_size: int = 1
+    is_global_zero: bool = True
+
+
+def alone(config: TrainingConfig) -> Fabric:
+    """Return a stand-in for Fabric for a fit that trains nothing."""
+    return cast("Fabric", Alone(torch.device("cuda" if _on_gpu(config) else "cpu")))
+
+
+def _on_gpu(config: TrainingConfig) -> bool:
+    on_gpu = torch.cuda.is_available() if config.accelerator == "auto" else config.accelerator == "cuda"
+    if on_gpu and not torch.cuda.is_available():
+        raise EigenmapError('A GPU was requested, but torch finds none; use device="cpu".')
+    return on_gpu
 
 
 def machines(config: TrainingConfig) -> tuple[int, int]:
