@@ -65,7 +65,7 @@ ELSEWHERE = """\
 | table 1, by the command | `eigenmap reproduce table-1 --scale small --data DIR`, or `--scale tiny` in seconds |
 | figure of the RBF kernel | `eigenmap reproduce figure-rbf`; [eigenfunctions](eigenfunctions.md) |
 | retrieval against code length | `eigenmap reproduce figure-retrieval`; [benchmarks](benchmarks.md) |
-| OGBN-Products | [graph benchmarks](graph-benchmarks.md): our five graphs, and a synthetic one of that size |
+| table 6, OGBN-Products | `eigenmap reproduce table-6`; [graph benchmarks](graph-benchmarks.md): our five graphs |
 | tables 2 to 5, 7 and 8 | not run under their names |
 
 The ImageNet recipes are in [training at scale](training-at-scale.md)."""

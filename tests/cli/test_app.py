@@ -53,7 +53,8 @@ VERBS = {
     "recipes": ["--help"],
     "objectives": ["--help"],
     "demo": ["--out", "--force"],
-    "reproduce": ["figure-rbf", "table-1", "figure-retrieval", "--list"],
+    "reproduce": ["figure-rbf", "table-1", "table-6", "figure-retrieval", "--list"],
+    "reproduce table-6": ["--scale", "--data", "--runs", "--seed", "--device", "--json", "--force"],
     "reproduce table-1": ["--scale", "--data", "--seed", "--device", "--json", "--force"],
     "reproduce figure-retrieval": ["--out", "--scale", "--data", "--top", "--seed", "--device", "--json", "--force"],
     "reproduce figure-rbf": [

@@ -11,6 +11,7 @@ from eigenmap.reproduce.methods import METHODS, Method, Scale, recipe_of
 from eigenmap.reproduce.retrieval import figure_retrieval
 from eigenmap.reproduce.sets import Sets, load_sets
 from eigenmap.reproduce.table_1 import table_1
+from eigenmap.reproduce.table_6 import load_labelled_graph, table_6
 
 __all__ = [
     "ITEMS",
@@ -20,7 +21,9 @@ __all__ = [
     "Scale",
     "Sets",
     "figure_retrieval",
+    "load_labelled_graph",
     "load_sets",
     "recipe_of",
     "table_1",
+    "table_6",
 ]
