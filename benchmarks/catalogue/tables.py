@@ -54,16 +54,16 @@ INTRODUCTION = """# The embedded catalogue, measured
 
 <!-- Written by python -m benchmarks catalogue page; do not edit. -->
 
-10,000 training images of the embedded catalogue (a sample of Fashion-MNIST) as gallery, its 1,000 query images as
-queries, as they are ("clean") and each in a random pose ("posed"). Items are ranked by the cosine of codes cut at the
-given length; relevant is what has the query's class. Labels are used for scoring only. Settings were chosen on the
-1,000 validation images, never on the queries.
+The gallery is the 10,000 training images of the embedded catalogue (a sample of Fashion-MNIST), and the queries are its
+1,000 query images. The images are used as they are ("clean") or each in a random pose ("posed"). Items are ranked by
+the cosine of codes cut at the given length. An item is relevant if it has the query's class. Labels are used for
+scoring only. Settings were chosen on the 1,000 validation images, never on the queries.
 
-Mean and standard deviation over {seeds} seeds, {steps} steps of 256 images each; "full" is each method's own length.
-Random features are drawn from an unordered model of the same network, views and steps, trained with the spectral
-contrastive loss (SCL): mean over {draws} draws, then over seeds. "SCL, aligned" is that model after our alignment step.
-Pixels do not depend on the seed. Every run, with its commit and machine, is in `benchmarks/catalogue/results/`. To
-repeat them:
+Figures are mean and standard deviation over {seeds} seeds, with {steps} steps of 256 images each. "full" is each
+method's own length. Random features are drawn from an unordered model of the same network, views and steps, trained
+with the spectral contrastive loss (SCL). They are averaged over {draws} draws, then over seeds. "SCL, aligned" is that
+model after our alignment step. Pixels do not depend on the seed. Every run, with its commit and machine, is in
+`benchmarks/catalogue/results/`. To repeat the runs:
 
     python -m benchmarks catalogue run && python -m benchmarks catalogue page
 """
@@ -87,13 +87,13 @@ def in_short(runs: list[dict[str, Any]]) -> str:
         ours, random = means(scene, "ours")[8], means(scene, "random")[32]
         lines.append(
             f"- {scene.capitalize()}, mAP over what was found in the top 1,000: our first 8 features reach {ours:.3f}, "
-            f"32 random features of the unordered model {random:.3f}. The least lead of our code at any common length "
-            f"is {least_lead(scene, 'encoder-pca')} over PCA of our encoder, {least_lead(scene, 'pixel-pca')} over PCA "
-            f"of pixels, and {least_lead(scene, 'aligned')} over the unordered model once it is aligned."
+            f"and 32 random features of the unordered model {random:.3f}. The smallest lead of our code at any common "
+            f"length is {least_lead(scene, 'encoder-pca')} over PCA of our encoder, {least_lead(scene, 'pixel-pca')} "
+            f"over PCA of pixels, and {least_lead(scene, 'aligned')} over the unordered model once it is aligned."
         )
         lines.append(
-            f"- {scene.capitalize()}, top 100: the least lead is {least_lead(scene, 'pixel-pca', STRICT)} over PCA of "
-            f"pixels and {least_lead(scene, 'encoder-pca', STRICT)} over PCA of our encoder."
+            f"- {scene.capitalize()}, top 100: the smallest lead is {least_lead(scene, 'pixel-pca', STRICT)} over PCA "
+            f"of pixels and {least_lead(scene, 'encoder-pca', STRICT)} over PCA of our encoder."
         )
     return "In short:\n\n" + "\n".join(lines) + "\n"
 

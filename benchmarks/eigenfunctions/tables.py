@@ -187,8 +187,8 @@ def losses(results: Results) -> str:
     blurred = [j + 1 for j, value in enumerate(averaged(exact, "after", "alignment")) if value < GOOD] if exact else []
     if blurred:
         said += (
-            f" Exact Nystroem itself is below {GOOD} in mode {', '.join(map(str, blurred))}: there the points blur the "
-            "modes, and who is ahead is chance unless many modes say the same."
+            f" Exact Nystroem itself is below {GOOD} in mode {', '.join(map(str, blurred))}: the points blur these "
+            "modes, so a lead there is chance unless many modes agree."
         )
     return said
 
@@ -205,7 +205,7 @@ def one(name: str, found: dict[str, Results]) -> Iterator[str]:
     yield losses(results)
     yield "Alignment of every mode, after alignment:"
     yield modes(results, "after")
-    yield "Before, in the method's own order (methods that have one of their own and nothing before it are left out):"
+    yield "Before alignment, in the method's own order (methods that align by themselves are left out):"
     yield modes(results, "before")
     yield "Relative eigenvalue error of every mode, after alignment:"
     yield errors(results)
@@ -222,11 +222,11 @@ def _made_by(runs: Sequence[Run]) -> str:
 def perturbed(folder: Path) -> Iterator[str]:
     yield "## Perturbing the kernel"
     yield (
-        "Does lifting or removing small eigenvalues help to find their functions, as the paper suspects? The "
-        f"exponential kernel on [-2, 2] at {perturbation.POINTS} grid points, eigenvalues falling like 1/j²; "
-        "expectations are exact and the network is wide enough, so that only the objective can fail. Modes with "
-        f"alignment ≥ {GOOD} in their own place, before and after alignment; one rate, one seed. *Shift*: "
-        "(1 - c) mu + c. *Lifted*: mu / (mu + tau). *Truncated*: eigenvalues below the k-th set to zero."
+        "Does lifting or removing small eigenvalues help to find their functions, as the paper suspects? This is "
+        f"tested with the exponential kernel on [-2, 2] at {perturbation.POINTS} grid points, whose eigenvalues fall "
+        "like 1/j². Expectations are exact and the network is wide enough, so only the objective can fail. The table "
+        f"counts modes with alignment ≥ {GOOD} in their own place, before and after alignment; one rate, one seed. "
+        "*Shift*: (1 - c) mu + c. *Lifted*: mu / (mu + tau). *Truncated*: eigenvalues below the k-th set to zero."
     )
     runs = perturbation.Results(folder).runs
     rows = []
@@ -249,9 +249,9 @@ def _runs(path: Path) -> list[Run]:
 def trunks(folder: Path) -> Iterator[str]:
     yield "## One trunk or k separate networks"
     yield (
-        "NeuralEF trains k networks, its successor one trunk with k outputs. Same points and steps as above, one "
-        "rate, one seed. Separate networks are as wide as the trunk, or so narrow that all together have about as "
-        "many weights."
+        "NeuralEF trains k networks, and its successor one trunk with k outputs. Points and steps are as above, with "
+        "one rate and one seed. Separate networks are as wide as the trunk, or so narrow that together they have about "
+        "as many weights."
     )
     runs = _runs(folder / layouts.FILE)
     rows = [
@@ -275,9 +275,10 @@ def trunks(folder: Path) -> Iterator[str]:
 def choices(folder: Path) -> Iterator[str]:
     yield "## Choices inside the default"
     yield (
-        "Three choices against their alternatives, on 512 points (16,000 in 16 dimensions), each in the span of the "
-        "same network or at the same steps. *Probes*: Rayleigh-Ritz alone, or also least squares at probes around the "
-        "points. *Cut*: all of the hidden layer, or what held-out nodes leave of it. *Offset*: tau of the log-det."
+        "Three choices are compared with their alternatives on 512 points (16,000 in 16 dimensions), in the span of "
+        "the same network or at the same steps. *Probes*: Rayleigh-Ritz alone, or also least squares at probes around "
+        "the points. *Cut*: all of the hidden layer, or the part that held-out nodes support. *Offset*: tau of the "
+        "log-det."
     )
     runs = _runs(folder / eigen_choices.FILE)
     rows = []
@@ -297,9 +298,9 @@ def choices(folder: Path) -> Iterator[str]:
 def costs(folder: Path) -> Iterator[str]:
     yield "## What it costs"
     yield (
-        "`kernel_cost.py`: points near a curved surface of 4 dimensions in 16, Gaussian kernel of length "
+        "Measured by `kernel_cost.py`: points near a curved surface of 4 dimensions in 16, Gaussian kernel of length "
         "scale 2. *Captured*: share of the kernel's spectrum on 4,096 fresh points, from pairs of different points. "
-        "Seconds are of the processor, of all threads together; a fit may use 2 GB."
+        "Seconds are processor time of all threads together. A fit may use 2 GB."
     )
     path = folder / "kernel-cost-cpu.json"
     if path.exists():
@@ -336,7 +337,7 @@ def _per_step(fits: Sequence[Run]) -> str:
         f"{row['n']:,} points {row['steps']:,} steps of {1000 * row['processor_seconds'] / row['steps']:.0f} ms"
         for row in ours
     )
-    return f"A step of the default visits 2,048 points, whatever their number (the last layer is counted in): {each}."
+    return f"A step of the default visits 2,048 points, however many there are (times include the last layer): {each}."
 
 
 def _stream(path: Path) -> Iterator[str]:
@@ -346,9 +347,9 @@ def _stream(path: Path) -> Iterator[str]:
         return
     content = json.loads(path.read_text(encoding="utf-8"))
     yield (
-        f"On a GPU, points made there from a seed and seen once, k = {content['stream']['k']}, two hidden layers of "
-        f"{content['stream']['width']}. *Share*: operations of all matrix products over what the card's own product of "
-        "two large matrices reaches in that precision, in the same run, and over the data sheet's figure."
+        f"On a GPU: points are made there from a seed and seen once, k = {content['stream']['k']}, two hidden layers "
+        f"of {content['stream']['width']}. *Share*: rate of operations in all matrix products, relative to the product "
+        "of two large matrices on the same GPU, in that precision and in the same run, and relative to the data sheet."
     )
     head = ["precision", "points", "points/s", "TFLOP/s", "share of the measured peak", "of the data sheet", "captured"]
     rows = [
@@ -374,32 +375,32 @@ INTRODUCTION = """\
 
 Generated by `python -m benchmarks eigenfunctions page` from `benchmarks/eigenfunctions/results/`; do not edit.
 
-**What is measured.** Kernels whose eigenfunctions phi_j and eigenvalues mu_j are known, in closed form or by quadrature
-in float64. *Alignment* of mode j is |<psi_j, phi_j>| in L2(p), both of norm 1; where eigenvalues are closer than 5 %,
-cosines of the angles between the two eigenspaces. *Eigenvalue error* is |mu - mu_j| / mu_j. *Off-diagonal* is the
-largest |<psi_i, psi_j>|, i ≠ j. All inner products are taken at quadrature nodes that no method saw. Columns *before*
-are a method's own features in its own order; the others are after the library's alignment on the training points,
-whose eigenvalues are in-sample, like Nystroem's.
+**What is measured.** The kernels have known eigenfunctions phi_j and eigenvalues mu_j, in closed form or by quadrature
+in float64. *Alignment* of mode j is |<psi_j, phi_j>| in L2(p), both of norm 1. If eigenvalues are closer than 5 %, it
+is the cosines of the angles between the two eigenspaces. *Eigenvalue error* is |mu - mu_j| / mu_j. *Off-diagonal* is
+the largest |<psi_i, psi_j>|, i ≠ j. All inner products are taken at quadrature nodes that no method saw. Columns
+*before* show a method's own features in its own order. The others are after the library's alignment on the training
+points, with in-sample eigenvalues, like Nystroem's.
 
 **Protocol.** Every method gets the same points and the same kernel between them. Networks have two hidden layers of 64
-units, float64, 600 full-batch steps of Adam along a cosine, and the best of three rates (0.003, 0.01, 0.03) by the mean
-logarithm of the eigenvalues that the span has on 512 held-out points, chosen on the first seed. The *default estimator*
-is `NeuralEigenmap(k, kernel=..., kernel_params=...)` with no other setting: its own network, steps and alignment.
-Seconds are processor seconds of one thread for one training at the chosen rate; MB is the peak of memory above that of
-the idle process. Means over seeds, ± their standard deviation.
+units and take 600 full-batch steps of Adam along a cosine, in float64. They have the best of three rates (0.003, 0.01,
+0.03), chosen on the first seed by the mean logarithm of the eigenvalues of the span on 512 held-out points. The
+*default estimator* is `NeuralEigenmap(k, kernel=..., kernel_params=...)` with no other setting: its own network, steps
+and alignment. Seconds are processor seconds of one thread, for one training at the chosen rate. MB is the peak of
+memory above that of the idle process. Figures are means over seeds, ± their standard deviation.
 
-**Mind.** *KernelPCA* centres the kernel, which changes its eigenfunctions: it is held against those of the centred
-kernel (of which there may be fewer). *GrEASE* embeds a neighbour graph of its own, so another operator: its row before
-alignment says how different that is, its row after how useful its span is. It has its own network code, schedule and
-stopping rule, at the common width. For new nodes of the block model *Nystroem* and *KernelPCA* are given their edges to
-the training nodes; networks see their features alone. mu-EigenGame and SpIN are written anew, small, for full batches
-(`benchmarks/eigenfunctions/rivals/`).
+**Notes.** *KernelPCA* centres the kernel, which changes its eigenfunctions, so it is compared with those of the centred
+kernel (there may be fewer). *GrEASE* embeds its own neighbour graph, which is another operator. Its row before
+alignment shows how different that is, and its row after shows how useful its span is. It has its own network code,
+schedule and stopping rule, at the common width. For new nodes of the block model, *Nystroem* and *KernelPCA* get the
+edges to the training nodes; networks see only features. mu-EigenGame and SpIN are small implementations of our own, for
+full batches (`benchmarks/eigenfunctions/rivals/`).
 
 ![Ten functions learned from 1,024 points lie on the true ones, and their inner products are close to zero or
 one](images/figure-rbf.png)
 
-`eigenmap reproduce figure-rbf` draws this picture, the RBF figure of the paper with the default estimator in its place:
-length scale 1 on [-2, 2], 1,024 random points, compared at 2,048 evenly spaced ones."""
+`eigenmap reproduce figure-rbf` draws this picture: the RBF figure of the paper, made with the default estimator. Length
+scale 1 on [-2, 2], 1,024 random points, compared at 2,048 evenly spaced ones."""
 
 
 def page(folder: Path) -> str:

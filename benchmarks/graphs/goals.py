@@ -54,9 +54,9 @@ def _seeds_of_bgrl(finished: Finished) -> str:
 def goals(finished: Finished) -> Iterator[str]:
     yield "## The goals"
     yield (
-        "Ours against each rival in points of accuracy (ours minus theirs), both by the classifier that is best on "
-        "validation nodes: *seen* nodes with 1 / 10 / 100 % of the training labels, then *unseen* nodes. "
-        f"Means over three seeds, of BGRL over {_seeds_of_bgrl(finished)}."
+        "Accuracy of ours minus that of each rival, in points: *seen* nodes with 1 / 10 / 100 % of the training "
+        "labels, then *unseen* nodes. Both use the classifier that is best on validation nodes. Means over three "
+        f"seeds; BGRL over {_seeds_of_bgrl(finished)}."
     )
     rivals = {"mlp": "MLP", "laplacian": "Laplacian + MLP", "node2vec": "node2vec + MLP", "gcn": "GCN", "bgrl": "BGRL"}
     settings: tuple[Setting, Setting] = ("seen", "unseen")
@@ -145,7 +145,7 @@ def _why_so_short(finished: Finished, data: str) -> str:
     """What is known about the cost of a cut at eight features."""
     results = [finished.results.get(Job(data, "bgrl", seed=seed).name, {}) for seed in SEEDS]
     rows = [row for result in results for row in result.get("lengths", [])]
-    why = " The set has ten classes, for which eight directions are few"
+    why = " The set has ten classes, and eight directions are few for them"
     if not rows:
         return f"{why}."
     whole, shortest = _curve(rows, "PCA", "accuracy")[1:3]

@@ -31,15 +31,15 @@ def scale(folder: Path) -> Iterator[str]:
     graph, more = result["graph"], result.get("graph of more edges", {})
     yield (
         f"A synthetic graph of {graph['nodes']:,} nodes and {graph['edges']:,} edges (degree-corrected blocks, 47 "
-        f"classes, homophily {graph['homophily']:.2f}), made on the card in {graph['seconds']:.1f} s. An MLP on "
+        f"classes, homophily {graph['homophily']:.2f}), made on the GPU in {graph['seconds']:.1f} s. An MLP on "
         f"features scores {100 * result['MLP']['accuracy']:.1f} % on it, a GCN "
         f"{100 * result['GCN']['accuracy']:.1f} %. {made_by([result])}"
     )
     yield "### To a given accuracy"
     yield (
-        "The same residual perceptron (width 512, 5 blocks), trained with three contestants; accuracy of a linear "
-        "discriminant on the encoder's output at growing numbers of steps. Evaluations: rows that went through the "
-        "network; a block's rows without an edge do not, but they have to be drawn."
+        "The same residual perceptron (width 512, 5 blocks) is trained in three ways. Accuracy is that of a linear "
+        "discriminant on the encoder's output at growing numbers of steps. Evaluations are rows that went through the "
+        "network. A block's rows without an edge do not, but they have to be drawn."
     )
     yield _race(result)
     yield from _target(result)
@@ -91,16 +91,16 @@ def _target(result: Result) -> Iterator[str]:
     yield "\n".join(lines)
     yield (
         f"{_verdict(result)} The same network without any training scores {100 * untrained:.1f} %"
-        + (", which the paper's blocks do not get back to in that time." if target < untrained else ".")
+        + (", which the paper's blocks do not reach again in that time." if target < untrained else ".")
     )
     ours, blocks = (_furthest(result, name) for name in ("edges", "node blocks, ours"))
     if ours and blocks:
         yield (
-            f"The third contestant tells two causes apart. To {100 * blocks['accuracy']:.1f} %, the best of blocks "
-            f"with our objective and optimizer, these need {blocks['evaluations']:,} evaluations and "
-            f"{blocks['seconds']:.1f} s, edges {ours['evaluations']:,} and {ours['seconds']:.1f} s: the sampler's part "
-            f"is {blocks['evaluations'] / ours['evaluations']:.1f} times in evaluations and "
-            f"{blocks['seconds'] / ours['seconds']:.1f} times in time; the rest is the objective's and the optimizer's."
+            f"The third row separates two causes. Blocks with our objective and optimizer reach at best "
+            f"{100 * blocks['accuracy']:.1f} %, for which they need {blocks['evaluations']:,} evaluations and "
+            f"{blocks['seconds']:.1f} s. Edges need {ours['evaluations']:,} and {ours['seconds']:.1f} s. So the "
+            f"sampler accounts for a factor of {blocks['evaluations'] / ours['evaluations']:.1f} in evaluations and "
+            f"{blocks['seconds'] / ours['seconds']:.1f} in time. The rest is due to objective and optimizer."
         )
 
 
@@ -116,8 +116,8 @@ def _verdict(result: Result) -> str:
     most = f"{paper['evaluations'] / before['edges']:.1f}" if before["edges"] else "any number"
     met = "met" if factor >= GOAL else "just missed" if factor >= 0.95 * GOAL else "missed"
     return (
-        f"{goal}: {met}, {factor:.1f} times, counted to the first look at or above that accuracy (between the looks "
-        f"before and at it the factor lies anywhere from {least:.1f} to {most})."
+        f"{goal}: {met}, {factor:.1f} times, counted to the first check at or above that accuracy. Accuracy is checked "
+        f"now and then, so the true factor lies anywhere from {least:.1f} to {most}."
     )
 
 
@@ -139,8 +139,8 @@ def _furthest(result: Result, name: str) -> Result | None:
 def _test_cost(costs: Result) -> Iterator[str]:
     yield (
         f"From features (and, for the GCN of width 128, the graph) to class scores, {costs['test_nodes']:,} test "
-        "nodes, same card, same run. Ours is the residual perceptron of width 512 with 5 blocks, the paper's shape; "
-        "the library's default has width 1,024 and 1 block."
+        "nodes, same GPU, same run. Ours is the residual perceptron of width 512 with 5 blocks, the paper's shape. The "
+        "library's default has width 1,024 and 1 block."
     )
     rows = []
     for name in ROWS:

@@ -122,14 +122,14 @@ def quality(finished: Finished) -> Iterator[str]:
     yield "## Accuracy in percent"
     yield (
         "Columns: share of the training labels. *Seen*: trained on the whole graph, tested on its test nodes. "
-        "*Unseen*: trained without a fifth of the labelled nodes, their features and their edges, and tested on those; "
-        "GCN and BGRL are given the edges of the new nodes then, ours is not. Seconds: of training one representation, "
-        "or one supervised network, while other jobs shared the card: upper bounds (CPU: on one core, where no run was "
-        "on the card). Mean ± sample standard deviation "
-        f"over all runs there are: {len(SEEDS)} seeds at most with 2 splits each, which is fewer than the 10 runs of "
-        "`eigenmap evaluate nodes`. Debian has one split, so that its runs with all labels differ by the seed alone. "
-        "Laplacian eigenmap and node2vec have no code for a new node; GCN on sampled neighbourhoods, which is a way to "
-        "train it, was not tried on them."
+        "*Unseen*: trained without a fifth of the labelled nodes, their features and their edges, and tested on those. "
+        "GCN and BGRL then see the edges of the new nodes, ours does not. Seconds: training time of one representation "
+        "or one supervised network. They are upper bounds, since other jobs shared the GPU (CPU: on one core, if no "
+        "run was on a GPU). Figures are mean ± sample standard deviation "
+        f"over all runs: at most {len(SEEDS)} seeds with 2 splits each, fewer than the 10 runs of `eigenmap evaluate "
+        "nodes`. Debian has one split, so its runs with all labels differ only by the seed. Laplacian eigenmap and "
+        "node2vec have no code for a new node. GCN on sampled neighbourhoods, a way to train it, was not tried on new "
+        "nodes."
     )
     shares = [f"{100 * share:g} %" for share in SHARES]
     head = ["method", "graph at inference", *(f"seen {s}" for s in shares), *(f"unseen {s}" for s in shares), "s"]
@@ -180,10 +180,10 @@ def other_forms(finished: Finished) -> Iterator[str]:
 def lengths(finished: Finished) -> Iterator[str]:
     yield "## Accuracy against code length"
     yield (
-        "Seen nodes, all training labels, logistic probe unless it says MLP. *aligned*: our ordered code; *own order*: "
-        "the projector as the objective left it; *PCA*: centred, of the encoder (for BGRL, of its embedding). An MLP "
-        "has standardised features, which makes the many weak ones at the end of a long code as loud as the first: "
-        "where training nodes are few it is better off with a short code."
+        "Seen nodes, all training labels, logistic probe unless a row says MLP. *aligned*: our ordered code; *own "
+        "order*: the projector as the objective left it; *PCA*: centred, of the encoder (for BGRL, of its embedding). "
+        "An MLP gets standardised features, which makes the many weak ones at the end of a long code as large as the "
+        "first. With few training nodes it therefore does better with a short code."
     )
     dims = ("8", "16", "32", "64", "128", "full")
     for data, name in SETS.items():
@@ -226,7 +226,7 @@ def screening(finished: Finished) -> Iterator[str]:
     yield "## What the validation labels chose from"
     yield (
         "Mean of the logistic probe's and the better MLP head's accuracy on validation nodes, seed 0, one split, all "
-        "training labels. Test labels were not looked at in these runs."
+        "training labels. These runs did not use test labels."
     )
 
     def rows_of(jobs: dict[str, Callable[[str], Job | None]]) -> list[list[str]]:
@@ -256,10 +256,10 @@ def screening(finished: Finished) -> Iterator[str]:
 def cost(finished: Finished) -> Iterator[str]:
     yield "## Cost of inference"
     yield (
-        "All test nodes at once, a node's share of that, and one node by itself (median of 100), classifier included. "
-        "The paper sets one node of its own against GCN on the whole test set; here both are side by side. GCN on the "
-        "whole graph computes all nodes, whichever are asked for; one node by itself takes its exact neighbourhood. "
-        "Ours has width 256 where no other is said."
+        "Time for all test nodes at once, per node of those, and for a single node (median of 100), classifier "
+        "included. The paper compares one node of its own method with GCN on the whole test set; this table has both "
+        "for each. GCN on the whole graph always computes all nodes; for a single node it uses the exact "
+        "neighbourhood. Ours has width 256 unless another is given."
     )
     head = ["set", "method", "device", "all test nodes, ms", "per node, µs", "one node, ms"]
     rows, results = [], []
@@ -285,14 +285,14 @@ HEAD = """
 # Node codes: quality and cost
 
 Generated from `benchmarks/graphs/results/` by `python -m benchmarks graphs page`; do not edit.
-`python -m benchmarks graphs missing` lists what is still to run. Ours is `GraphEigenmap`: it learns from the graph
-and then sees nothing but the features of a node.
+`python -m benchmarks graphs missing` lists the runs that are missing. Ours is `GraphEigenmap`: it learns from the graph
+and then sees only the features of a node.
 
-Protocol: labelled nodes are split 10 / 10 / 80 % into training, validation and test nodes (Debian: its own split, of
-the same shares; the others: random ones); 1, 10 or 100 % of the training labels are used, stratified, at least one of
-each class. Every choice is made on validation labels, for every method in the same way: settings of a rival, penalty
+Protocol: labelled nodes are split 10 / 10 / 80 % into training, validation and test nodes. Debian has its own split, of
+the same shares; the others have random ones. 1, 10 or 100 % of the training labels are used, stratified, with at least
+one per class. Every choice is made on validation labels, in the same way for every method: settings of a rival, penalty
 and epoch of a classifier, whether raw features are joined to a code, our relation and form. Test nodes are classified
-once. An MLP has three layers of width 512, dropout and batch normalisation. Unlabelled nodes are in the graph and in no
+once. An MLP has three layers of width 512, dropout and batch normalisation. Unlabelled nodes are in the graph but in no
 split.
 """
 

@@ -15,33 +15,35 @@ FEW, ALL = 0.01, 1.0
 """Shares of the training labels."""
 
 SHORT_CODES = (
-    "Leading eigenfunctions of a graph often live on a handful of nodes (docs/graphs.md): short codes in the strict "
-    "order of eigenvalues lose accuracy, and so do whitened ones at full length. Codes are therefore rotated with a "
-    "ridge, under which they are close to the principal components of what the two ends of an edge share."
+    "Leading eigenfunctions of a graph often live on a handful of nodes (docs/graphs.md). So short codes in the strict "
+    "order of eigenvalues lose accuracy, and whitened ones do at full length. Codes are therefore rotated with a "
+    "ridge, which makes them close to the principal components of what the two ends of an edge share."
 )
 COSTS = (
-    "No graph at inference does not mean cheaper for all nodes at once, where one multiplication by a sparse matrix "
-    "serves everybody"
+    "Inference without the graph is not always cheaper for all nodes at once: there, a GCN needs one product with a "
+    "sparse matrix for all nodes"
 )
 LARGE = (
-    "on the large synthetic graph a GCN on ten sampled neighbours a layer is cheaper than a perceptron of the paper's "
-    "shape"
+    "On the large synthetic graph, a GCN on ten sampled neighbours per layer is cheaper than a perceptron of the "
+    "paper's shape"
 )
 POSITION = (
-    "Debian: a package's hundred features say little of where it stands among its dependencies. Methods that store a "
-    "position for each node, or look at its neighbours, have more to go on; a wide network learns the positions of the "
-    "packages it was trained on by heart, as far as their features tell them apart."
+    "Debian: the hundred features of a package say little about its place among its dependencies. Methods that store "
+    "a position per node, or look at its neighbours, know more. A wide network memorises the positions of its training "
+    "packages, as far as their features tell them apart."
 )
 
 
 def findings(finished: Finished) -> Iterator[str]:
     yield "## In words"
     said = [
-        "Differences are between means; ± in the tables says how far runs vary, with 1 % of the labels by points.",
-        "Nodes of the training graph: ours, from features alone, is with all training labels "
-        f"{_against_gcn(finished, 'seen', ALL)}; with 1 % of them {_against_gcn(finished, 'seen', FEW)}.",
-        "Nodes that were not there in training, whose edges the GCN is given and ours is not: with all training labels "
-        f"ours is {_against_gcn(finished, 'unseen', ALL)}; with 1 % of them {_against_gcn(finished, 'unseen', FEW)}.",
+        "Differences are between means. The tables give the spread of the runs (±); with 1 % of the labels they differ "
+        "by whole points.",
+        "Nodes of the training graph, with all training labels: ours, from features alone, is "
+        f"{_against_gcn(finished, 'seen', ALL)}. With 1 % of the labels it is {_against_gcn(finished, 'seen', FEW)}.",
+        "Nodes that were not in the training graph (the GCN sees their edges, ours does not), with all training "
+        f"labels: ours is {_against_gcn(finished, 'unseen', ALL)}. With 1 % of the labels it is "
+        f"{_against_gcn(finished, 'unseen', FEW)}.",
         _debian(finished),
         SHORT_CODES,
         _costs(finished),
@@ -52,9 +54,10 @@ def findings(finished: Finished) -> Iterator[str]:
 def in_short(finished: Finished) -> str:
     """What the README says of graphs."""
     said = (
-        "Nodes of five graphs, classified from a code that is a function of their features alone, with all training "
-        f"labels (points of accuracy, means of three seeds): {_against_gcn(finished, 'seen', ALL)}. Nodes that were "
-        f"not there in training, whose edges the GCN is given: {_against_gcn(finished, 'unseen', ALL)}."
+        "We classify the nodes of five graphs from codes that are a function of their features alone, with all "
+        "training labels (points of accuracy, means of three seeds). On nodes of the training graph, ours is "
+        f"{_against_gcn(finished, 'seen', ALL)}. On new nodes the GCN also sees their edges: ours is "
+        f"{_against_gcn(finished, 'unseen', ALL)}."
     )
     return textwrap.fill(said, 120)
 
@@ -83,7 +86,7 @@ def _debian(finished: Finished) -> str:
         "Laplacian + MLP": "laplacian",
         "node2vec + MLP": "node2vec",
     }
-    settings: Mapping[Setting, str] = {"seen": "all packages", "unseen": "packages that were not there in training"}
+    settings: Mapping[Setting, str] = {"seen": "all packages", "unseen": "packages not in the training graph"}
     said = []
     for setting, words in settings.items():
         found = {name: best(finished, data, method, setting, ALL) for name, method in methods.items()}
@@ -92,8 +95,8 @@ def _debian(finished: Finished) -> str:
         known = sorted(((score, name) for name, score in found.items() if score is not None), reverse=True)
         said.append(f"{words} {', '.join(f'{name} {score:.1f}' for score, name in known)}")
     return (
-        f"{POSITION} In percent, with all training labels: {'; '.join(said)}. What ours loses from the first to the "
-        "second, and an MLP does not, is what it knew by heart."
+        f"{POSITION} In percent, with all training labels: {'; '.join(said)}. Ours loses from the first to the second "
+        "what it had memorised; an MLP does not."
     )
 
 
@@ -110,7 +113,7 @@ def _costs(finished: Finished) -> str:
 
     ours = [(data, row) for data, rows in measured.items() for row in rows if row["method"].startswith("ours")]
     said = []
-    for device, place in (("cuda", "the card"), ("cpu", "a CPU")):
+    for device, place in (("cuda", "a GPU"), ("cpu", "a CPU")):
         here = [(times(data, row, "all_test_nodes_s"), data, row) for data, row in ours if row["device"] == device]
         most, data, row = max(here, key=lambda found: found[0])
         where = f"{SETS[data]}, {row['method'].removeprefix('ours, ')}"
@@ -118,8 +121,8 @@ def _costs(finished: Finished) -> str:
         said.append(f"on {place} {least:.1f} to {most:.3g} times ({where})")
     alone = max(times(data, row, "one_node_s") for data, row in ours)
     return (
-        f"{COSTS}: ours takes, beside a GCN of two layers, {' and '.join(said)} as long. A single node from its "
-        f"features takes at most {alone:.2f} times as long as by the cheaper of two ways to ask a GCN; {LARGE}."
+        f"{COSTS}. Compared with a GCN of two layers, ours takes {' and '.join(said)} as long. A single node takes at "
+        f"most {alone:.2f} times as long as with the faster of two ways to run a GCN. {LARGE}."
     )
 
 

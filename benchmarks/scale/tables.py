@@ -23,8 +23,8 @@ def page(folder: Path) -> str:
         ]
     parts.append("## Search in PostgreSQL with pgvector")
     parts.append(
-        "Queries/s over one connection, one query at a time and all in one statement. Bytes per item are those of the "
-        "table with its code, id and metadata, of the HNSW index, and of all that the table owns. Recall@10 is the "
+        "Queries/s are over one connection, one query at a time and all in one statement. Bytes per item are given for "
+        "the table (code, id and metadata), for the HNSW index, and for everything the table owns. Recall@10 is the "
         "share of the exact full-length top 10 that is found."
     )
     head = ["way", "precision", "features indexed", "shortlist", "recall@10", "one at a time", "all at once"]

@@ -33,11 +33,12 @@ def tables(results: Path) -> str:
 def _speeds(found: dict[str, Result]) -> Iterator[str]:
     yield "### Speed and recall"
     yield (
-        "Queries per second in batches of 100 and one at a time, on one thread and on all; `x exact` is the ratio to "
-        "the exact search at full length (faiss, one matrix) measured just before and after in the same process, in "
-        "batches on all threads. Recall@10 is against exact full length, on 1,000 queries that chose nothing; settings "
-        "were chosen on stored items as the least effort with recall 0.99. Bytes per item count codes and, where there "
-        "is one, the approximate index; memory is what building it took."
+        "The tables show queries per second in batches of 100 and one at a time, on one thread and on all. `x exact` "
+        "is the speed relative to the exact search at full length (faiss, one matrix), in batches on all threads. That "
+        "search was measured just before and after, in the same process. Recall@10 is relative to the exact search at "
+        "full length, on 1,000 queries that were not used to choose settings. Settings were chosen on stored items, as "
+        "the least effort with recall 0.99. Bytes per item include the codes and the approximate index, if there is "
+        "one. Memory is what building it took."
     )
     for name, title in SETS.items():
         for size, words in SIZES.items():
@@ -82,11 +83,11 @@ def _speed_row(way: str, row: Result | None) -> list[str]:
 def _quality(found: dict[str, Result]) -> Iterator[str]:
     yield "### Retrieval quality at equal bytes"
     yield (
-        "mAP over the relevant items found in the top 1,000 and in the top 100 (`map_over_found@1000`, `@100`), the "
-        "stored items compressed to so many bytes each and the queries not; an item is relevant if it shares a label. "
-        "Quantised vectors are ranked by inner product, as faiss does it and as our index does at full length; "
-        "prefixes and sign bits by cosine. PQ is faiss's product quantiser on the full vector; PCA + PQ keeps four "
-        "axes a byte; OPQ learns a rotation first. Two rows say where the lead of the bit budget comes from: ours "
+        "The tables show mAP over the relevant items found in the top 1,000 and in the top 100 (`map_over_found@1000`, "
+        "`@100`). Stored items are compressed to the given number of bytes, queries are not. An item is relevant if it "
+        "shares a label. Quantised vectors are ranked by inner product, as in faiss and as in our index at full "
+        "length; prefixes and sign bits by cosine. PQ is the product quantiser of faiss on the full vector. PCA + PQ "
+        "keeps four axes per byte. OPQ learns a rotation first. Two rows explain the lead of the bit budget: ours "
         "without the scale by reliability, and PQ with it."
     )
     for name, title in SETS.items():
@@ -114,9 +115,9 @@ def _quality(found: dict[str, Result]) -> Iterator[str]:
 def _large(found: dict[str, Result]) -> Iterator[str]:
     yield "### Ten million items on disk"
     yield (
-        "Stored as float16 in column blocks; 20 queries in one batch. Cold: the files were dropped from the system's "
-        "cache first, and bytes are those read from the disk (`/proc/self/io`). Peak is memory, not counting maps of "
-        "files."
+        "Items are stored as float16 in column blocks; 20 queries run in one batch. Cold: the files were dropped from "
+        "the system's cache first, and bytes are those read from the disk (`/proc/self/io`). Peak is memory without "
+        "mapped files."
     )
     wanted = [(name, result) for name, result in found.items() if name.endswith("-large")]
     if not wanted:
@@ -159,8 +160,8 @@ def _versions(results: Path) -> Iterator[str]:
     about = result["protocol"]
     yield "### Before and after snapshots and checksums"
     yield (
-        f"{about['items']:,} items of {about['features']} features in an index on disk; the version of commit "
-        f"{about['old']} and that of {result['commit']} in turn, {about['rounds']} rounds, the fastest of each "
+        f"{about['items']:,} items of {about['features']} features in an index on disk. The versions of commit "
+        f"{about['old']} and {result['commit']} ran in turn for {about['rounds']} rounds; the fastest of each counts "
         f"({result['device']}). Differences of a few percent are noise."
     )
     yield table(

@@ -32,17 +32,17 @@ def _load(result: dict[str, Any]) -> str:
     return "\n\n".join(
         [
             f"{protocol['items']:,} items of {protocol['features']} features (float32), {protocol['top']} results per "
-            f"search, {protocol['cores']} cores shared by server and clients. Mixed lengths: each request at a length "
-            "of its own, log-uniform from 1 to all.",
+            f"search, {protocol['cores']} cores shared by server and clients. Mixed lengths: each request has its own "
+            "length, log-uniform from 1 to all.",
             table(["load, clients", "searches/s", "p50, ms", "p99, ms"], lines),
             "One client, by length:",
             table(["features", "p50, ms", "p99, ms"], alone),
             f"Twice the sustainable rate ({over['sustainable_per_second']:,.0f}/s) for {over['seconds']:,.0f} seconds: "
             f"{over['sent_per_second']:,.0f} requests/s sent, {over['requests_per_second']:,.0f}/s answered, p50 "
-            f"{over['p50_ms']:,.0f} ms, p99 {over['p99_ms']:,.0f} ms; others: "
+            f"{over['p50_ms']:,.0f} ms, p99 {over['p99_ms']:,.0f} ms. Other answers: "
             + (", ".join(f"{count:,} x {status}" for status, count in refused.items()) or "none")
-            + f". Answers that are not announced: {over['unannounced']}. Memory {memory['first']:,.0f} MB at the "
-            f"start, {memory['lowest']:,.0f} to {memory['highest']:,.0f} MB in the last three quarters. The first "
+            + f". Answers outside the schema: {over['unannounced']}. Memory was {memory['first']:,.0f} MB at the "
+            f"start and {memory['lowest']:,.0f} to {memory['highest']:,.0f} MB in the last three quarters. The first "
             f"answers afterwards took {', '.join(f'{ms:,.0f}' for ms in over['first_answers_after_ms'])} ms.",
             made_by([result]),
         ]
@@ -58,8 +58,8 @@ def _fuzz(runs: dict[str, Any]) -> str:
         return f"{total.total():,} ({words})"
 
     return (
-        f"Fuzz: requests generated from the OpenAPI schema, {added('requests')}; mutated "
-        f"pictures uploaded, {added('pictures')}. Every answer was one that the schema announces."
+        f"Fuzzing with requests generated from the OpenAPI schema: {added('requests')}. Fuzzing with uploads of "
+        f"mutated pictures: {added('pictures')}. Every answer was one that the schema describes."
     )
 
 

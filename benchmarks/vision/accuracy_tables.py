@@ -17,8 +17,8 @@ def other_settings(results: Mapping[str, dict[str, Any]], finished: plan.Finishe
     """One row a setting that was tried for the default."""
     yield "## CIFAR-10, other settings of the default"
     yield (
-        "20 epochs, one seed, one change each. The one with the best kNN accuracy on held-out images trains for 200 "
-        "epochs, next. mAP over found@1000 of the aligned code."
+        "20 epochs, one seed, one change each. The setting with the best kNN accuracy on held-out images trains for "
+        "200 epochs (next section). mAP is over found@1000, of the aligned code."
     )
     tried = {job: results.get(job.name) for job in plan.accuracy_search(finished)}
     rows = [
@@ -55,10 +55,10 @@ def accuracy(results: Mapping[str, dict[str, Any]]) -> Iterator[str]:
     best = max(knn for knn, _ in PUBLISHED.values())
     yield "## Accuracy: 200 epochs"
     yield (
-        f"CIFAR-10, ResNet-18, batch 512, final epoch. Goal: kNN above {best:.3f}. kNN of the encoder, as published "
-        "rows have it, and of our code at full length. Linear probes offline: the usual SGD recipe and closed-form "
-        "ridge. Published rows are those of lightly's documentation, with the best epoch on the test images, one run "
-        "and minutes on an NVIDIA A6000."
+        f"CIFAR-10, ResNet-18, batch 512, final epoch. Goal: kNN above {best:.3f}. kNN is of the encoder, as in "
+        "published rows, and of our code at full length. Linear probes are offline: the usual SGD recipe and "
+        "closed-form ridge. Published rows are those of lightly's documentation, with the best epoch on the test "
+        "images, one run and minutes on an NVIDIA A6000."
     )
     runs = [result for name, result in results.items() if name.startswith("accuracy-")]
     names = ("knn_test", "knn_code_test", "linear_sgd_test", "linear_ridge_test")

@@ -133,8 +133,8 @@ def section(results: Mapping[str, dict[str, Any]]) -> Iterator[str]:
         shape = result["shape"]
         yield (
             f"{shape['queries']:,} queries, {shape['features']:,} features, float32, mAP over found@{shape['top']:,}, "
-            "exact; random codes in the memory of the host. `retrieval` works in blocks; the usual few lines sort all "
-            "similarities at once. The product alone is the limit."
+            "exact; random codes in host memory. `retrieval` works in blocks; the usual few lines sort all "
+            "similarities at once. The matrix product alone is the limit."
         )
         yield table(HEAD, rows_of(result))
         yield made_by([result])

@@ -9,9 +9,10 @@ from benchmarks.common.pages import NOT_RUN, made_by, table
 
 PARTS = ("views alone", "objective alone", "clipping and optimizer alone")
 GOAL = (
-    "Images per second of the full step, and its share of the network's forward and backward pass alone on resident "
-    "tensors (the limit) in the same mode. Goal: 90 %."
+    "Images per second of the full step, and as a share of the limit: the network's forward and backward pass alone, "
+    "on resident tensors, in the same mode. Goal: 90 %."
 )
+LIMIT = "the throughput of forward and backward alone"
 
 
 def speed(results: Mapping[str, dict[str, Any]]) -> Iterator[str]:
@@ -25,8 +26,8 @@ def speed(results: Mapping[str, dict[str, Any]]) -> Iterator[str]:
         yield f"ResNet-50 / 224 pixels, k = 8,192: {NOT_RUN}."
     yield "### Objectives alone, batch 2,048"
     yield (
-        "Value and gradient from codes that are there, float32. The paper's objective written out forms two k x k "
-        "products with their gradients; ours forms one block of columns at a time."
+        "Time for value and gradient from existing codes, float32. The paper's objective, written out, forms two k x k "
+        "products with their gradients. Ours forms one block of columns at a time."
     )
     timed = [(result, row) for result in found.values() for row in result.get("objectives", [])]
     rows = [
@@ -42,20 +43,17 @@ def in_short(results: Mapping[str, dict[str, Any]]) -> str:
     said, large = [], []
     for result in (result for name, result in results.items() if name.startswith("speed")):
         setting, row = result["settings"], max(result["rows"], key=lambda row: float(row["share"]))
+        share = f"{100 * row['share']:.0f} %"
+        reached = f"It reaches {share}" if said else f"A full training step reaches {share} of {LIMIT}"
         said.append(
-            f"{100 * row['share']:.0f} % with {setting['encoder']} at {setting['size']} pixels "
+            f"{reached} with {setting['encoder']} at {setting['size']} pixels "
             f"({row['images_per_second']:,.0f} images per second on one {result['device'].removeprefix('NVIDIA ')}, "
-            f"`{setting['objective']}`, k = {setting['components']:,}, batch {setting['batch_size']:,})"
+            f"`{setting['objective']}`, k = {setting['components']:,}, batch {setting['batch_size']:,})."
         )
         if more := result.get("accumulated"):
             large.append(f"{100 * more['share']:.0f} % at {setting['size']} pixels (batch {more['batch_size']:,})")
-    if not said:
-        return ""
-    chunks = f" A batch that is computed in exact chunks reaches {' and '.join(large)}." if large else ""
-    return (
-        "A full training step reaches this share of the throughput of the network's forward and backward pass alone: "
-        f"{' and '.join(said)}.{chunks}"
-    )
+    chunks = [f"A batch that is computed in exact chunks reaches {' and '.join(large)}."] if large else []
+    return " ".join([*said, *chunks])
 
 
 def _steps(name: str, result: dict[str, Any]) -> Iterator[str]:

@@ -64,9 +64,9 @@ def headline(results: Results) -> str:
     best = best_long_run(results)
     if best is not None:
         said.append(
-            f"After {best['job']['epochs']} epochs of the recipe `cifar10-resnet18`, with "
-            f"{best.get('held_out_share', 0.1):.0%} of the images held out: kNN accuracy "
-            f"{best['knn_test']:.3f} and linear probe {best['linear_sgd_test']:.3f} at the final epoch, in "
+            f"After {best['job']['epochs']} epochs, the recipe `cifar10-resnet18` with "
+            f"{best.get('held_out_share', 0.1):.0%} of the images held out reaches kNN accuracy "
+            f"{best['knn_test']:.3f} and linear probe {best['linear_sgd_test']:.3f} at the final epoch. It takes "
             f"{best['seconds_training'] / 60:.1f} minutes on one {best['device'].removeprefix('NVIDIA ')}. The best "
             f"row that lightly publishes for this setting, {name}, has kNN {published:.3f} at its best epoch, after "
             f"{minutes} minutes on an A6000."

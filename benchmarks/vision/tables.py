@@ -141,9 +141,9 @@ def screening(results: Results) -> Iterator[str]:
     runs = {method: results.best_screened(method) for method in plan.SCREENED}
     yield "## CIFAR-10, screening: 20 epochs"
     yield (
-        "mAP over found@1000 at each code length. ResNet-18 with the 3 x 3 stem, k = 2,048, batch 512, one seed, each "
-        "method at the rate with the best held-out kNN accuracy of those that ran. Encoder codes have 512 features. "
-        "Random features: mean of ten draws. Bold: the best of a column."
+        "mAP over found@1000 at each code length: ResNet-18 with the 3 x 3 stem, k = 2,048, batch 512, one seed. Each "
+        "method has the rate with the best held-out kNN accuracy among those that ran. Encoder codes have 512 "
+        "features. Random features are the mean of ten draws. Bold marks the best of a column."
     )
     ran = {method: results.screened(method) for method in plan.SCREENED}
     yield (
@@ -206,8 +206,8 @@ def _repeats(results: Results) -> str:
 def rates(results: Results) -> Iterator[str]:
     yield "## CIFAR-10, the grid of rates"
     yield (
-        "20 epochs, one seed; the rate of every later run is the one with the best kNN accuracy on held-out training "
-        "images, once all of them ran. kNN: 200 neighbours, temperature 0.1, on encoder features. Linear: closed-form "
+        "20 epochs, one seed. Once all rates have run, every later run has the rate with the best kNN accuracy on "
+        "held-out training images. kNN: 200 neighbours, temperature 0.1, on encoder features. Linear: closed-form "
         "ridge."
     )
     names = ("knn_held_out", "knn_test", "linear_ridge_test")
@@ -239,7 +239,7 @@ def finals(results: Results) -> Iterator[str]:
     methods = (*plan.LEADING, *plan.OTHERS)
     runs = {method: results.finals("cifar10", method) for method in methods}
     yield "## CIFAR-10, finals: 50 epochs"
-    yield "As above; mean ± standard deviation where there are several seeds."
+    yield "As above. With several seeds, mean ± standard deviation."
     yield retrieval_table(rows, runs, "map_over_found@1000")
     yield made_by(used(rows, runs))
     yield _worth(runs)
@@ -257,8 +257,8 @@ def crops(results: Results) -> Iterator[str]:
     runs = {method: results.finals("cifar10", plan.wider(method)) for method in plan.LEADING}
     yield "## CIFAR-10, wider crops: 50 epochs"
     yield (
-        "The leading rows once more, with crops of a fifth of the image and more, which the recipe `cifar10-resnet18` "
-        "has; at the rates found with the others."
+        "The leading rows again, with crops of a fifth of the image and more, as in the recipe `cifar10-resnet18`, "
+        "at the rates found with the narrower crops."
     )
     if not any(runs.values()):
         yield made_by([])
@@ -276,7 +276,7 @@ def many_features(results: Results) -> Iterator[str]:
     runs = {job.method: [found] for job in plan.wide(finished) if (found := results.of(job)) is not None}
     rows = tuple(row for row in (*LEADING, *SAME_TRAININGS, *CANDIDATES) if row.method in plan.ORDERED)
     yield f"## CIFAR-10, k = {max(plan.WIDTHS):,}: {plan.SCREENING_EPOCHS} epochs"
-    yield "The ordered objectives with as many features as the paper has, one seed; the encoder has 512 of its own."
+    yield "The ordered objectives with as many features as in the paper, one seed. The encoder has 512 features."
     yield retrieval_table(rows, runs, "map_over_found@1000")
     names = ("knn_held_out", "knn_test", "linear_ridge_test")
     cells = [[method, *accuracies(next(iter(runs.get(method, [])), None), *names)] for method in plan.ORDERED]
@@ -315,11 +315,12 @@ def other_sets(results: Results) -> Iterator[str]:
         rows = (*LEADING, *SAME_TRAININGS)
         yield f"## {title}: 50 epochs"
         for metric in metrics:
-            yield f"{metric.replace('map_over_found', 'mAP over found')}; relevant: at least one label in common."
+            words = metric.replace("map_over_found", "mAP over found")
+            yield f"{words}. An image is relevant if it shares at least one label."
             yield retrieval_table(rows, runs, metric)
         yield made_by(used(rows, runs))
     yield "## Tiny-ImageNet-100 to COCO, without fine-tuning"
-    yield "mAP over found@5000. Alignment and PCA too come from Tiny-ImageNet-100."
+    yield "mAP over found@5000. Alignment and PCA also come from Tiny-ImageNet-100."
     yield retrieval_table(rows, runs, "map_over_found@5000", transfer="coco")
     yield made_by(used(rows, runs))
 
@@ -327,7 +328,7 @@ def other_sets(results: Results) -> Iterator[str]:
 def robustness(results: Results) -> Iterator[str]:
     yield "## Robustness: batch x k x optimiser"
     yield (
-        "CIFAR-10, 10 epochs, one seed: linear accuracy (closed-form ridge) on the test images; the rate grows with "
+        "Linear accuracy (closed-form ridge) on the test images: CIFAR-10, 10 epochs, one seed. The rate grows with "
         "the batch, unless a half, a quarter or an eighth of it did better on held-out images at batch 2,048 and "
         "k = 2,048 (scl and neuralef; neuralef-gram has the whole rate). Goal for the default: no collapse, and "
         "within 3 points of its best."
@@ -355,7 +356,7 @@ def _few_steps(results: Results, finished: plan.Finished) -> str:
     large = _steps(plan.brief(plan.DEFAULT, 1.0, batch_size=plan.LARGE))
     return (
         f"At batch {plan.LARGE:,} ten epochs are {large} steps. At batch {plan.BATCH} the default has "
-        f"{' and '.join(said) or NOT_RUN}, each with a schedule of its own: what so few steps can do."
+        f"{' and '.join(said) or NOT_RUN}, each with its own schedule: that is what so few steps can do."
     )
 
 
@@ -376,14 +377,14 @@ def _robust(results: Results, finished: plan.Finished, method: str, k: int, batc
 HEAD = """# Benchmarks
 
 Generated by `python -m benchmarks vision page` from the files in `benchmarks/vision/results/`; do not edit.
-`python -m benchmarks vision missing` lists what is still to run. What was tried and chosen is in
-[objective-study.md](objective-study.md); the embedded catalogue has [a page of its own](catalogue.md).
+`python -m benchmarks vision missing` lists the runs that are missing. [objective-study.md](objective-study.md) says
+what was tried and chosen. The embedded catalogue has [its own page](catalogue.md).
 
-Protocol: a tenth of the training images is not trained on; it serves the alignment, the choice of the output that
-becomes the code, and the choice of the rate. Gallery: all training images. Queries: the first 2,000 test images of
-CIFAR-10, all test images of the other sets. Cosine of code prefixes; final epoch; nothing is chosen on the queries.
-"mAP over found@M" is the mean over queries of the sum of precisions at the relevant ones among the first M results,
-divided by how many of those there are.
+Protocol: a tenth of the training images is held out. It is used to align, to choose the output that becomes the code,
+and to choose the rate. The gallery is all training images. The queries are the first 2,000 test images of CIFAR-10, and
+all test images of the other sets. Codes are cut and compared by cosine, at the final epoch. Nothing is chosen on the
+queries. For "mAP over found@M", add up the precisions at the relevant items among the first M results, divide by the
+number of these items, and take the mean over queries.
 
 Rows of the paper's objective, ordered (`paper`, `neuralef`) or not (`paper-unordered`), train the published loss:
 `scale` = 20, alpha = 204.8 / k in the convention of [method.md](method.md).

@@ -147,7 +147,7 @@ def test_an_address_is_no_path_in_python(door: str, model_dir: Path, index_dir: 
         with pytest.raises(EigenmapError) as error:
             DOORS[door](spelling.format("Zq7"), model_dir, index_dir)
         assert SECRET not in str(error.value)
-        assert "address" in str(error.value) or "say backend=" in str(error.value)
+        assert "address" in str(error.value) or "backend=" in str(error.value)
     assert list(folder.iterdir()) == []
 
 

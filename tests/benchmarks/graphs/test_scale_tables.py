@@ -51,8 +51,8 @@ def test_every_figure_is_on_the_page(tmp_path: Path) -> None:
     page = "\n".join(scale_tables.scale(tmp_path))
     assert "1,000 nodes and 5,000 edges" in page and "An MLP on features scores 60.0 %" in page
     assert "after 200 and at most 300 evaluations, 3.0 s; 20.0 times fewer evaluations" in page
-    assert "which the paper's blocks do not get back to" in page
-    assert "20 times fewer evaluations: met, 20.0 times" in page and "anywhere from 0.7 to 30.0)" in page
+    assert "which the paper's blocks do not reach again" in page
+    assert "20 times fewer evaluations: met, 20.0 times" in page and "anywhere from 0.7 to 30.0." in page
     assert "| node blocks, our objective and optimizer | not run |" in page
     assert "| ours | 1.000 | 1.000 | 2.00 | 3.00 |" in page and "| 5,000 | 1.00 | 0.100 |" in page
 

@@ -97,31 +97,31 @@ def prefixes() -> Figures:
 QUOTES = (
     Quote(
         SEARCH,
-        "on CIFAR-10 and the catalogue (by up to {cifar} and {catalogue}) and lower on COCO (by up to {coco}); on "
-        "Tiny-ImageNet-100 the difference is {tiny} at most. Over the top 100 it is lower by up to {top100} on the "
-        "catalogue and {elsewhere} elsewhere",
+        "Over the top 1,000 results it is higher on CIFAR-10 and the catalogue (by up to {cifar} and {catalogue}) and "
+        "lower on COCO (by up to {coco}). On Tiny-ImageNet-100 the difference is {tiny} at most. - Over the top 100 it "
+        "is lower by up to {top100} on the catalogue and {elsewhere} elsewhere",
         scale,
     ),
     Quote(
         SEARCH,
-        "has recall above 0.999 at {default} times the speed of the exact search at full length (CIFAR-10 and COCO; "
-        "the goal was five). The funnel without any approximate index comes to {funnel}. HNSW on the 64 features "
-        "comes to {hnsw} and took {seconds} s to build; HNSW of usearch on the full vector (COCO only) comes to "
-        "{usearch}, at recall {usearch_recall}, and took longest to build, {usearch_seconds} s; that of faiss comes to "
-        "{faiss}, at recall {faiss_recall}.",
+        "has recall above 0.999. It is {default} times as fast as the exact search at full length (CIFAR-10 and COCO; "
+        "the goal was five). The funnel without an approximate index reaches {funnel}. HNSW on the 64 features "
+        "reaches {hnsw}, and took {seconds} s to build. HNSW of usearch on the full vector (COCO only) reaches "
+        "{usearch} at recall {usearch_recall}. It took longest to build, {usearch_seconds} s. HNSW of faiss on the "
+        "full vector reaches {faiss}, at recall {faiss_recall}.",
         million,
     ),
     Quote(
         SEARCH,
-        "the bit budget ranks relevant items higher than product quantisation of the full vector on CIFAR-10, COCO and "
-        "the catalogue, at every budget from 4 to 64 bytes over the top 1,000; on Tiny-ImageNet-100 the two are level "
-        "(within 0.001) from 8 bytes on and PQ is ahead at 4.",
+        "**Compact codes over the top 1,000**: on CIFAR-10, COCO and the catalogue, the bit budget ranks relevant "
+        "items higher than product quantisation (PQ) of the full vector. It does so at every budget from 4 to 64 "
+        "bytes. On Tiny-ImageNet-100 the two are level (within 0.001) from 8 bytes on, and PQ is ahead at 4.",
         bit_budget,
     ),
     Quote(
         SEARCH,
-        "PQ with a learned rotation (OPQ) is level with it or ahead on all but CIFAR-10. On CIFAR-10 4 bytes rank "
-        "better than the full code in float32",
+        "PQ with a learned rotation (OPQ) is level with the bit budget or ahead on all but CIFAR-10. On CIFAR-10, 4 "
+        "bytes rank better than the full code in float32",
         bit_budget,
     ),
     Quote(

@@ -258,40 +258,41 @@ QUOTES = (
     Quote(PAGE, "the paper's objective at LARS 0.6, where both outputs keep the same share ({share}).", chosen_paper),
     Quote(
         PAGE,
-        "the aligned code of `scl` at 0.3 differs by {scl} on average over the lengths and by at most {scl_most}, that "
-        "of `matryoshka-scl` by {matryoshka_scl}, that of `nested` by {nested}. The table shows the first run of each; "
-        "of `scl` it is the better one (the repeat has {again}).",
+        "The aligned code of `scl` at 0.3 differs by {scl} on average over the lengths and by at most {scl_most}, "
+        "that of `matryoshka-scl` by {matryoshka_scl}, that of `nested` by {nested}. The table shows the first run of "
+        "each. For `scl` it is the better one (the repeat has {again}).",
         repeats,
     ),
     Quote(
         PAGE,
-        "With the norm of the gradient clipped at 1 no run did, although norms up to {norm} were met before clipping "
+        "With the norm of the gradient clipped at 1, no run did, although norms up to {norm} were met before clipping "
         "(`nested` at 0.12).",
         clipped,
     ),
     Quote(
         PAGE,
-        "In {always} of the {trials} runs of 20 epochs at k = 2,048 that did not collapse (all rates) the aligned code "
-        "is above the network's own order, all four PCA codes and random features of the same network at every length. "
-        "The exceptions: `neuralef-gram` at 0.75, where from 32 features on its own order and its PCA are ahead, by "
-        "{high} at full length, and at 0.12, where centred PCA of the projector is ahead at 2 features and from 128 "
-        "on, by at most {low}; and one of the two `nested` runs at 0.3, where from 512 features on the own order and "
-        "uncentred PCA are ahead by {nested}. At k = 8,192 the Gram penalty's own order is ahead of its aligned code "
-        "at every length, by {wide}; the paper's own order is behind its aligned code at every length.",
+        "In {always} of the {trials} runs of 20 epochs at k = 2,048 that did not collapse (all rates), the aligned "
+        "code is best at every length. It is above the network's own order, all four PCA codes and random features of "
+        "the same network. There are three exceptions. For `neuralef-gram` at 0.75, its own order and its PCA are "
+        "ahead from 32 features on, by {high} at full length. For `neuralef-gram` at 0.12, centred PCA of the "
+        "projector is ahead at 2 features and from 128 on, by at most {low}. For one of the two `nested` runs at 0.3, "
+        "the own order and uncentred PCA are ahead from 512 features on, by {nested}. At k = 8,192 the Gram penalty's "
+        "own order is ahead of its aligned code at every length, by {wide}. The paper's own order is behind its "
+        "aligned code at every length.",
         alignment,
     ),
     Quote(
         PAGE,
-        "it leads the best PCA of its own network by {short}, more than runs differ. At full length it leads by {full} "
-        "in one run and {again} in the other: not more than two runs of one seed differ. At the best rates after 20 "
-        "epochs it is first from 4 features on; at 2 the aligned Gram penalty ({gram}) and Matryoshka-SCL "
-        "({matryoshka}) are ahead of its {scl}.",
+        "it leads the best PCA of its own network by {short}, which is more than runs differ. At full length it leads "
+        "by {full} in one run and {again} in the other, which is not more than two runs of one seed differ. At the "
+        "best rates after 20 epochs it is first from 4 features on. At 2 the aligned Gram penalty ({gram}) and "
+        "Matryoshka-SCL ({matryoshka}) are ahead of its {scl}.",
         first_at_every_length,
     ),
     Quote(
         PAGE,
-        "Each at its best rate (0.75 and LARS 0.6), its own order is above that of the paper's objective at every "
-        "length, by {ahead}.",
+        "At the best rates (0.75 and LARS 0.6) its own order is above that of the paper's objective at every length, "
+        "by {ahead}.",
         ordered,
     ),
     Quote(
@@ -308,8 +309,8 @@ QUOTES = (
         lambda: {name: value for name, value in rates().items() if name not in ("first", "second")},
     ),
     Quote(PAGE, "the published scale is better: held-out kNN accuracy {published} against", published_scale),
-    Quote(PAGE, "at full length, in place of {own}; aligned it had", lambda: {"own": paper_finals(OWN)}),
-    Quote(PAGE, ", in place of {aligned}. Whoever wants", lambda: {"aligned": paper_finals(ALIGNED)}),
+    Quote(PAGE, "at full length, in place of {own}. Aligned it had", lambda: {"own": paper_finals(OWN)}),
+    Quote(PAGE, ", in place of {aligned}. To get the most", lambda: {"aligned": paper_finals(ALIGNED)}),
     Quote(
         PAGE,
         "The default ({ours}) is far ahead of both.",
@@ -317,23 +318,23 @@ QUOTES = (
     ),
     Quote(
         PAGE,
-        "`neuralef-gram` at 0.75 has the best held-out kNN accuracy after 20 epochs ({knn}; `scl` {scl}), and its "
-        "*own* order, without alignment, gives {own} at 4, 8, 16 features after 50 epochs (one seed), where "
-        "Matryoshka-SCL has {matryoshka} and the paper's objective {paper}.",
+        "`neuralef-gram` at 0.75 has the best held-out kNN accuracy after 20 epochs ({knn}; `scl` {scl}). Its *own* "
+        "order, without alignment, gives {own} at 4, 8, 16 features after 50 epochs (one seed). Matryoshka-SCL has "
+        "{matryoshka} there, and the paper's objective {paper}.",
         gram,
     ),
     Quote(
         PAGE,
-        "its effective rank is {rank}, linear accuracy {linear}, held-out kNN accuracy {knn}, and its own order has "
-        "{own} at 4, 8, 16 and all features, what centred PCA of the same output has too ({pca}). That is less than at"
-        " k = 2,048 ({accuracies}; {narrow}), where nothing else was different.",
+        "its effective rank is {rank}, linear accuracy {linear} and held-out kNN accuracy {knn}. Its own order has "
+        "{own} at 4, 8, 16 and all features, about the same as centred PCA of the same output ({pca}). That is less "
+        "than at k = 2,048 ({accuracies}; {narrow}), where nothing else was different.",
         gram_wide,
     ),
     Quote(
         PAGE,
-        "The paper's objective with LARS 0.6 gains a little: linear accuracy {linear} at k = 8,192 and {linear2048} at "
-        "2,048, held-out kNN accuracy {knn}, effective rank {rank}. But its own order gets worse, {own} at 4, 8 and 16 "
-        "features ({narrow} at k = 2,048), and at every length both its codes stay behind the Gram penalty's.",
+        "With LARS 0.6 it has linear accuracy {linear} at k = 8,192 and {linear2048} at 2,048, held-out kNN accuracy "
+        "{knn}, effective rank {rank}. But its own order gets worse: {own} at 4, 8 and 16 features ({narrow} at k = "
+        "2,048). At every length both its codes stay behind the Gram penalty's.",
         paper_wide,
     ),
     Quote(
@@ -344,24 +345,24 @@ QUOTES = (
     ),
     Quote(
         PAGE,
-        "A smaller scale of SCL costs {points} points of that accuracy; a larger one, 0.3 or 3 times the rate for the "
-        "projector and twice the rate change half a point at most. (With a rate of its own for the projector mAP is "
-        "{higher} higher at 4 features, whether that rate is smaller or larger, and with 0.3 times the rate linear "
-        "accuracy is {slow} in place of {usual}; one seed each.)",
+        "A smaller scale of SCL costs {points} points of held-out kNN accuracy. A larger scale, 0.3 or 3 times the "
+        "rate for the projector, and twice the rate change half a point at most. If the projector has another rate, "
+        "smaller or larger, mAP is {higher} higher at 4 features. With 0.3 times the rate, linear accuracy is {slow} "
+        "in place of {usual}.",
         other_settings,
     ),
     Quote(
         PAGE,
-        "the default has {ours} at 4, 8, 16 and all features, Matryoshka-SCL in its own order {own}, centred PCA "
-        "{pca}, the paper's objective {paper}; Matryoshka-SCL, aligned, is again ahead at 4 features ({aligned}).",
+        "at 4, 8, 16 and all features: the default has {ours}, Matryoshka-SCL in its own order {own}, centred PCA "
+        "{pca}, the paper's objective {paper}. Matryoshka-SCL, aligned, is again ahead at 4 features ({aligned}).",
         crops_finals,
     ),
     Quote(
         PAGE,
-        "the label-free choice loses {mean} mAP on average over lengths and runs: from nothing (`scl` at 0.3, where it"
-        " chose t = 4 and is {ahead} ahead of all of them) to {most} (`nested` at 0.3, where it chose t = 1). It chose"
-        " t = 1 or 2 in {small} of {runs} runs; the best fixed t was 2 in three, 4 in six and 8 in two. Ridge 0 and t "
-        "= 4 for all would gain {gain}.",
+        "the label-free choice loses {mean} mAP on average over lengths and runs. The loss is nothing at best (`scl` "
+        "at 0.3, where it chose t = 4 and is {ahead} ahead of all of them) and {most} at worst (`nested` at 0.3, "
+        "where it chose t = 1). It chose t = 1 or 2 in {small} of {runs} runs. The best fixed t was 2 in three, 4 in "
+        "six and 8 in two. Ridge 0 and t = 4 for all runs would gain {gain}.",
         choices,
     ),
     Quote(PAGE, "in the finals on CIFAR-10 t = 2 won by {won} over t = 4 in two of three seeds", agreement),

@@ -91,36 +91,36 @@ def paper() -> Figures:
 QUOTES = (
     Quote(
         PAGE,
-        "at k = 128, 2,048 and 8,192 it has {at256} at batch 256, {at512} at 512 and {at2048} at 2,048 with SGD, and "
-        "{lars} with LARS (linear accuracy, 10 epochs).",
+        "Its linear accuracy after 10 epochs, at k = 128, 2,048 and 8,192 with SGD, is {at256} at batch 256, {at512} "
+        "at 512, and {at2048} at 2,048. With LARS it is {lars}.",
         gram,
     ),
     Quote(
         PAGE,
-        "At 10 epochs its linear accuracy is {small} at batch 256 and 512 for k = 128, 2,048 and 8,192 with SGD and "
-        "with LARS: at k = 2,048 and 8,192 within {wide} points of the best, at k = 128 within {narrow}. At batch "
-        "2,048 it is {large}: the goal",
+        "After 10 epochs its linear accuracy is {small} at batch 256 and 512, for k = 128, 2,048 and 8,192, with SGD "
+        "and with LARS. At k = 2,048 and 8,192 that is within {wide} points of the best, at k = 128 within {narrow}. "
+        "At batch 2,048 it is {large}, so the goal",
         scl,
     ),
     Quote(
         PAGE,
-        "Ten epochs of that batch are {steps} steps, and the steps are what is missing: batch 512 has {short} after "
-        "{short_steps} steps and {longer} after {longer_steps} with a schedule of their own",
+        "Ten epochs of that batch are {steps} steps, which is too few: batch 512 has {short} after {short_steps} "
+        "steps and {longer} after {longer_steps}, each with its own schedule.",
         few_steps,
     ),
     Quote(
         PAGE,
-        "with SGD at k = 2,048 linear accuracy is {sgd} at the whole, a half, a quarter and an eighth of it, with LARS "
-        "{lars}. At batch 512 LARS wanted a rate far beyond the grid: {grid} at 0.3, 0.6, 1.2, 2.4 and 4.8.",
+        "With SGD at k = 2,048, linear accuracy is {sgd} at the whole, a half, a quarter and an eighth of it. With "
+        "LARS it is {lars}. At batch 512 LARS needed a rate far beyond the grid: {grid} at 0.3, 0.6, 1.2, 2.4 and 4.8.",
         rates,
     ),
     Quote(
         PAGE,
-        "with LARS {small} at batch 256 and 512 for k = 2,048 and 8,192; at k = 128 it collapsed at batch 256 and has "
-        "{narrow} at 512. At batch 2,048 an eighth of the rate that the batch asks for is best on held-out images, the "
-        "smallest share that was tried ({shares} at the whole, a half, a quarter and an eighth, k = 2,048). There it "
-        "has {large} at k = 128, 2,048 and 8,192, where `scl` with LARS has {scl}. With SGD at the best of five rates "
-        "it has {sgd} everywhere; at the highest of them it collapsed.",
+        "With LARS it has {small} at batch 256 and 512 for k = 2,048 and 8,192. At k = 128 it collapsed at batch 256 "
+        "and has {narrow} at 512. At batch 2,048 the best share of the rate on held-out images is an eighth, the "
+        "smallest that was tried ({shares} at the whole, a half, a quarter and an eighth, k = 2,048). There it has "
+        "{large} at k = 128, 2,048 and 8,192, and `scl` with LARS has {scl}. With SGD at the best of five rates it "
+        "has {sgd} everywhere. At the highest of them it collapsed.",
         paper,
     ),
 )

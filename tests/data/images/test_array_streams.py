@@ -37,7 +37,7 @@ def test_images_in_memory() -> None:
 def test_what_is_wrong_with_an_array_names_its_file(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", 2.0 * pictures(3))
     (shard,) = open_stream(tmp_path / "a.npy").shards(5)
-    with pytest.raises(EigenmapError, match=r"a\.npy: float images lie in \[0, 1\]"):
+    with pytest.raises(EigenmapError, match=r"a\.npy: float images.*in \[0, 1\]"):
         list(decoded(shard.rows, 8, 3, workers=1))
     np.save(tmp_path / "a.npy", np.zeros((3, 7)))
     with pytest.raises(EigenmapError, match=r"a\.npy: an array of shape \(3, 7\) is not a batch of images"):
