@@ -66,8 +66,9 @@ PANELS = [(16, 98, 292, 572), (334, 98, 292, 572), (652, 98, 292, 572)]
 
 ROOMS = [
     Room("cli", 16, 16, 292, 56, ("the commands, one folder per group",)),
-    Room("estimators", 334, 16, 292, 56, ("classes in the manner of scikit-learn",)),
-    Room("demo", 652, 16, 292, 56, ("what `eigenmap demo` does",)),
+    Room("estimators", 334, 16, 292, 56, ("scikit-learn estimators",)),
+    Room("demo", 652, 16, 140, 56, ("eigenmap demo",)),
+    Room("reproduce", 804, 16, 140, 56, ("the paper",)),
     # Files to pairs
     Room("data/images", 28, 176, 138, 108, ("folders, lists,", ".npy, .npz and", "Parquet, as one", "stream")),
     Room("data/graphs", 174, 176, 122, 74, ("nodes, their", "features, edges")),
