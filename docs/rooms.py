@@ -66,11 +66,13 @@ PANELS = [(16, 98, 292, 572), (334, 98, 292, 572), (652, 98, 292, 572)]
 
 ROOMS = [
     Room("cli", 16, 16, 292, 56, ("the commands, one folder per group",)),
-    Room("estimators", 334, 16, 292, 56, ("classes in the manner of scikit-learn",)),
-    Room("demo", 652, 16, 292, 56, ("what `eigenmap demo` does",)),
+    Room("estimators", 334, 16, 292, 56, ("scikit-learn estimators",)),
+    Room("demo", 652, 16, 140, 56, ("eigenmap demo",)),
+    Room("reproduce", 804, 16, 140, 56, ("the paper",)),
     # Files to pairs
     Room("data/images", 28, 176, 138, 108, ("folders, lists,", ".npy, .npz and", "Parquet, as one", "stream")),
-    Room("data/graphs", 174, 176, 122, 108, ("nodes, their", "features and", "edges")),
+    Room("data/graphs", 174, 176, 122, 74, ("nodes, their", "features, edges")),
+    Room("data/vectors", 174, 258, 122, 56, ("rows and pairs",)),
     Room("loading", 28, 328, 138, 74, ("pixels on", "the device")),
     Room("augment", 28, 448, 138, 74, ("two random", "views of each")),
     Room(
@@ -87,7 +89,8 @@ ROOMS = [
     Room("objectives", 346, 200, 268, 56, ("losses on codes, one per file",)),
     Room("fitting", 346, 298, 268, 56, ("states a Problem and solves it",), main=True),
     Room("training", 346, 394, 268, 56, ("the loop, checkpoints, health",)),
-    Room("spectrum", 346, 490, 268, 56, ("alignment, eigenvalues, lengths",)),
+    Room("spectrum", 346, 482, 130, 74, ("alignment,", "eigenvalues")),
+    Room("linear", 484, 482, 130, 74, ("closed form,", "for vectors")),
     Room("kernels", 346, 602, 268, 56, ("eigenfunctions, for estimators",)),
     # A model to answers
     Room("description", 664, 134, 122, 56, ("of model.json",)),
@@ -108,12 +111,13 @@ ARROWS = [
     Arrow(((97, 284), (97, 325))),
     Arrow(((97, 402), (97, 445))),
     Arrow(((97, 522), (97, 565))),
-    Arrow(((235, 284), (235, 565))),
+    Arrow(((235, 314), (235, 565))),
     Arrow(((296, 596), (321, 596), (321, 326), (343, 326))),
     Arrow(((296, 630), (343, 630))),
     Arrow(((480, 256), (480, 295))),
     Arrow(((480, 354), (480, 391))),
-    Arrow(((480, 450), (480, 487))),
+    Arrow(((411, 450), (411, 479))),
+    Arrow(((549, 450), (549, 479))),
     Arrow(((614, 518), (639, 518), (639, 228), (661, 228))),
     Arrow(((725, 256), (725, 313))),
     Arrow(((871, 292), (871, 313)), new_images=True),
@@ -129,7 +133,7 @@ WORDS = [
     Words("From pairs to a model", 346, 122, "heading"),
     Words("From a model to answers", 664, 122, "heading"),
     Words("images", 75, 146),
-    Words("a graph", 211, 146),
+    Words("graph, vectors", 190, 146),
     Words("new images", 834, 286, "use-text"),
     Words("runs/mine", 736, 289),
 ]

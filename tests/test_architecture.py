@@ -18,9 +18,9 @@ PACKAGE = "eigenmap"
 # A module imports only from those before it.
 # fmt: off
 ORDER = [
-    "core", "spectrum", "objectives", "networks", "data", "loading", "augment", "relations", "description",
-    "saved", "model", "embedding", "training", "evaluation", "search", "export", "figures", "recipes", "fitting",
-    "kernels", "demo", "estimators", "service", "cli",
+    "core", "spectrum", "objectives", "networks", "data", "loading", "augment", "relations", "linear",
+    "description", "saved", "model", "embedding", "training", "evaluation", "search", "export", "figures", "recipes",
+    "fitting", "kernels", "demo", "reproduce", "estimators", "service", "cli",
 ]
 # fmt: on
 

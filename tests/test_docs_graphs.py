@@ -14,10 +14,11 @@ PAGE = Path(__file__).parents[1] / "docs" / "graphs.md"
 def test_the_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     examples = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
-    assert len(examples) == 3
+    assert len(examples) == 4
     names: dict[str, Any] = {}
     for example in examples:
         shorter = re.sub(r"steps=\d+", "steps=2", example)
         exec(compile(shorter, str(PAGE), "exec"), names)
     assert names["codes"].shape == (600, 4)
+    assert names["with_edges"].shape == names["unknown"].shape == (600, 16)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["graph", "graph.npz", "runs"]

@@ -19,7 +19,7 @@ from eigenmap import model as module
 from eigenmap import saved as saved_files
 from eigenmap.augment.views import IMAGENET_STANDARDISATION
 from eigenmap.model import CodeSource, EncoderSpec, ImageInput, weights_file
-from eigenmap.networks import Network, SmallCNN
+from eigenmap.networks import Network, SmallCNN, code_rows
 from eigenmap.search import CodeIndex
 from tests.end_to_end.photos import pictures
 
@@ -50,7 +50,7 @@ def make_model(source: CodeSource = "projector", encoder: nn.Module | None = Non
     pixels = torch.from_numpy(IMAGES).permute(0, 3, 1, 2)
     x = image(pixels).repeat(8, 1, 1, 1)
     with torch.no_grad():
-        views = [network(x + 0.3 * torch.randn_like(x))[source == "projector"] for _ in range(2)]
+        views = [code_rows(*network(x + 0.3 * torch.randn_like(x)), source) for _ in range(2)]
     half = len(x) // 2
     fit, held_out = (Moments(views[0].shape[1]) for _ in range(2))
     fit.update(views[0][:half], views[1][:half])
@@ -76,7 +76,7 @@ def edit(directory: Path, **changes: Any) -> None:
     path.write_text(json.dumps({name: value for name, value in about.items() if value is not ...}))
 
 
-@pytest.mark.parametrize("source", ["encoder", "projector"])
+@pytest.mark.parametrize("source", ["encoder", "projector", "both"])
 def test_a_model_read_back_gives_the_same_codes_to_the_bit(source: CodeSource, tmp_path: Path) -> None:
     model = make_model(source)
     loaded = Eigenmap.load(model.save(tmp_path / "model"))

@@ -71,6 +71,17 @@ def batch(kind: str, n: int = 7, k: int = 3, seed: int = 0) -> tuple[Tensor, Ten
     return psi, psi_plus, kernel.to_sparse() if kind == "sparse block" else kernel
 
 
+def test_moments_of_some_features_are_a_part_of_those_of_all() -> None:
+    psi, psi_plus = randn(50, 6, seed=1), randn(50, 6, seed=2)
+    part, expected = Moments(6).update(psi, psi_plus).part(slice(2, 5)), Moments(3)
+    expected.update(psi[:, 2:5], psi_plus[:, 2:5])
+    m = expected.mean()
+    torch.testing.assert_close(part.mean(), m)
+    for found, wanted in zip(part.about(m), expected.about(m), strict=True):
+        torch.testing.assert_close(found, wanted)
+    assert part.noise() == expected.noise()
+
+
 def test_rows_whose_squares_do_not_fit_float32_become_unit_rows() -> None:
     psi = randn(5, 8).float()
     torch.testing.assert_close(unit_rms_rows(psi * 1e30), unit_rms_rows(psi), rtol=1e-5, atol=1e-5)
@@ -672,3 +683,25 @@ def test_neighbours_leave_behind_what_only_a_few_items_share() -> None:
     codes = [[found.apply(psi, t=0.0) for psi in held] for found in (by_eigenvalue, by_neighbours)]
     cuts = [agreement(pair, [8, 16]) for pair in codes]
     assert cuts[0] < cuts[1]
+
+
+def test_a_relation_that_shares_nothing_leaves_the_variance_of_features() -> None:
+    """Pairs of unrelated things: no ridge and no t is better than another, so none may throw features away."""
+    generator = torch.Generator().manual_seed(0)
+    scale = torch.linspace(3, 0.1, 32)
+    first, second = (torch.randn(1000, 32, generator=generator) * scale for _ in range(2))
+    fit = Moments(32).update(first[:500], second[:500])
+    held_out = Moments(32).update(first[500:], second[500:])
+    pairs = (first[500:], second[500:])
+    found = best_alignment(
+        fit, held_out, pairs, ridges=(0.0, 100.0), exponents=(0.0, 4.0), judge="agreement", own=False
+    )
+    assert (found.ridge, found.t) == (100.0, 0.0)
+    # Where things are related, t is chosen as ever.
+    shared = torch.randn(1000, 2, generator=generator)
+    first, second = (torch.cat([shared, torch.randn(1000, 30, generator=generator)], dim=1) for _ in range(2))
+    fit = Moments(32).update(first[:500], second[:500])
+    held_out = Moments(32).update(first[500:], second[500:])
+    pairs = (first[500:], second[500:])
+    found = best_alignment(fit, held_out, pairs, ridges=(0.0, 1.0), exponents=(0.0, 4.0), judge="agreement", own=False)
+    assert found.t == 4.0 and found.eigenvalues[1] > 0.8

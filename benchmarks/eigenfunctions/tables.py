@@ -399,8 +399,9 @@ full batches (`benchmarks/eigenfunctions/rivals/`).
 ![Ten functions learned from 1,024 points lie on the true ones, and their inner products are close to zero or
 one](images/figure-rbf.png)
 
-`eigenmap reproduce figure-rbf` draws this picture: the RBF figure of the paper, made with the default estimator. Length
-scale 1 on [-2, 2], 1,024 random points, compared at 2,048 evenly spaced ones."""
+`eigenmap reproduce figure-rbf` draws this picture: the RBF figure of the paper. Length scale 1 on [-2, 2], 1,024 random
+points, compared at 2,048 evenly spaced ones. Blue are the functions of the default estimator; orange are the three that
+a network of width 256 learns with the paper's objective (alpha 5, 600 steps), without alignment."""
 
 
 def page(folder: Path) -> str:

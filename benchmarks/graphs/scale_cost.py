@@ -22,7 +22,7 @@ ROWS = ("ours", "ours, the library's default", "GCN, full batch", "GCN, 10 + 10 
 def test_cost(data: Data, width: int, gcn: GCN, S: Tensor, repeat: int = 20) -> dict[str, Any]:
     """Seconds from features (and, for the GCN, the graph) to class scores; weights need no training for that.
 
-    `ours` has the paper's shape, 5 blocks of this width; the library's default has one of 1,024.
+    `ours` has the paper's 5 blocks, of this width (the paper's is 2,048); the library's default has one of 1,024.
     """
     torch.manual_seed(0)
     device, test = data.x.device, data.test

@@ -139,8 +139,8 @@ def _furthest(result: Result, name: str) -> Result | None:
 def _test_cost(costs: Result) -> Iterator[str]:
     yield (
         f"From features (and, for the GCN of width 128, the graph) to class scores, {costs['test_nodes']:,} test "
-        "nodes, same GPU, same run. Ours is the residual perceptron of width 512 with 5 blocks, the paper's shape. The "
-        "library's default has width 1,024 and 1 block."
+        "nodes, same GPU, same run. Ours is the residual perceptron of width 512 with 5 blocks, the paper's "
+        "depth at a quarter of its width. The library's default has width 1,024 and 1 block."
     )
     rows = []
     for name in ROWS:

@@ -9,11 +9,13 @@ from pathlib import Path
 from benchmarks import DOCS, ROOT
 from benchmarks.common.pages import renewed
 from benchmarks.common.plan import Job, Place, planned
-from benchmarks.graphs import RESULTS, plan
+from benchmarks.graphs import RESULTS, edges, plan
 from benchmarks.graphs.jobs import COST
 from benchmarks.graphs.jobs import Job as Run
 
 SIDE_BY_SIDE = 8
+EDGE_SECONDS = {"ours": 120.0, "ours-hops": 120.0, "sign": 60.0, "appnp": 60.0, "glnn": 90.0, "bgrl": 230.0}
+"""Guesses, on one H200 that eight jobs share; 60 elsewhere."""
 WRITTEN_BY = "written by python -m benchmarks graphs page"
 SPECTRA = ("amazon_computers", "planetoid_cora", "bipartite-ring")
 
@@ -34,6 +36,7 @@ def jobs(place: Place) -> Iterator[Job]:
             done=run in finished,
             waits_for="" if run in finished or plan.can_begin(run, settled) else "its relation",
         )
+    yield from (replace(job, done=finished.has(job.name)) for job in with_edges(place.device))
     yield from (replace(job, done=finished.has(job.name)) for job in spectra())
     yield from short_runs(finished)
     words = ("--seconds", "240", "--json", "{results}/graphs-scale.json")
@@ -49,6 +52,17 @@ def words_of(run: Run) -> tuple[str, ...]:
     values = {"method": run.method, "setting": run.setting, "seed": run.seed, "relation": run.relation}
     words = [word for name, value in values.items() for word in (f"--{name}", str(value))]
     return ("run", *where, *words, *(["--screen"] if run.screening else []))
+
+
+def with_edges(device: str) -> Iterator[Job]:
+    """Ours with edges at inference beside rivals that use them."""
+    for run in edges.jobs():
+        values = {"set": run.data, "method": run.method, "setting": run.setting, "seed": run.seed}
+        words = [word for name, value in values.items() for word in (f"--{name}", str(value))]
+        where = ("run", "--data", "{data}", "--results", "{results}", "--device", "{device}")
+        work = EDGE_SECONDS.get(run.method, 60.0) * plan.SIZE.get(run.data, 0.5)
+        seconds = plan.START + work * (plan.ON_A_CPU if device == "cpu" else 1.0)
+        yield Job(run.name, "graphs.edges", (*where, *words), seconds, "edges", (f"{run.data}.npz",))
 
 
 def spectra() -> Iterator[Job]:
@@ -75,13 +89,14 @@ def short_runs(finished: plan.Finished) -> Iterator[Job]:
 
 def pages() -> Iterator[tuple[Path, str]]:
     """docs/graph-benchmarks.md, the tables of docs/graphs.md, and what the README says of graphs."""
-    from benchmarks.graphs import defaults, spectrum, tables, words
+    from benchmarks.graphs import defaults, neighbours, spectrum, tables, words
 
     yield DOCS / "graph-benchmarks.md", tables.page(RESULTS)
     path = DOCS / "graphs.md"
     text = path.read_text(encoding="utf-8")
     for name, study in defaults.STUDIES.items():
         text = renewed(text, f"{name}: {WRITTEN_BY}", defaults.show(study))
+    text = renewed(text, f"neighbours: {WRITTEN_BY}", neighbours.stored_table(RESULTS / "neighbours.json"))
     yield path, renewed(text, f"spectra: {WRITTEN_BY}", spectrum.tables(RESULTS))
     path = ROOT / "README.md"
     yield path, renewed(path.read_text(encoding="utf-8"), f"graphs: {WRITTEN_BY}", words.in_short(plan.Finished()))

@@ -25,7 +25,7 @@ COSTS = (
 )
 LARGE = (
     "On the large synthetic graph, a GCN on ten sampled neighbours per layer is cheaper than a perceptron of the "
-    "paper's shape"
+    "paper's depth"
 )
 POSITION = (
     "Debian: the hundred features of a package say little about its place among its dependencies. Methods that store "

@@ -257,12 +257,11 @@ def agreements(trained: Trained, bases: Bases) -> dict[str, dict[str, float]]:
 
     What the choice of t rests on; to be set beside the retrieval of `fixed_settings`.
     """
-    codes = trained.evidence.codes
     found: dict[str, dict[str, float]] = {}
     for source, alignment in bases.aligned.items():
         on_cpu = alignment.to("cpu")
         for t in EXPONENTS:
-            views = [on_cpu.apply(psi.cpu(), t=t, unit=False) for psi in codes[source]]
+            views = [on_cpu.apply(psi.cpu(), t=t, unit=False) for psi in trained.evidence.of(source).codes]
             for top in (10, 20, 40, 100, 200):
                 values = [
                     neighbour_agreement(*(normalize(view[:, :d], dim=1) for view in views), top)
@@ -278,14 +277,14 @@ def fixed_settings(trained: Trained, gallery: Outputs, query: Outputs, on: Targe
 
     60 codes at every length: most of the time of a measurement, so only where it is asked for.
     """
-    fit, held_out = trained.evidence.fit, trained.evidence.held_out
     top, found = on.top[1], {}
     for source in SOURCES:
+        fit, held_out, _, _ = trained.evidence.of(source)
         of_query, of_gallery = unit_rms_rows(query[source]), unit_rms_rows(gallery[source])
         for ridge in (0.0, 0.01, 0.1, 1.0, 10.0):
-            alignment = align(fit[source], held_out[source], ridge)
+            alignment = align(fit, held_out, ridge)
             alignment = replace(alignment, mean=of_gallery.double().mean(0))
-            share = captured(alignment, held_out[source])
+            share = captured(alignment, held_out)
             for t in (0.0, 1.0, 2.0, 4.0, 8.0, 16.0):
                 first, second = (alignment.apply(psi, t=t, unit=False) for psi in (of_query, of_gallery))
                 rows = retrieval(first, second, *on.labels, lengths(first.shape[1]), (top,), tf32=True)

@@ -38,6 +38,22 @@ TIMED = (
 """Speed of training, cost of evaluation, and other ways to compare codes."""
 
 
+TRANSFER = tuple(
+    Job(
+        f"transfer-{name}-s{seed}",
+        "vision.transfer",
+        ("--data", "{data}", "--results", "{results}", "--set", name, "--seed", str(seed)),
+        seconds=seconds,
+        stage="transfer",
+        needs=("cifar10.npz", "tiny.npz", "coco.npz"),
+        gpu=True,
+    )
+    for seed in (1, 2, 3)
+    for name, seconds in (("cifar10", 190.0), ("tiny80", 190.0), ("coco", 130.0))
+)
+"""What training never saw: networks of one set that search every other."""
+
+
 def jobs(place: Place) -> Iterator[Job]:
     """Every training run of the plan, then what is timed."""
     finished = plan.Finished(place.results)
@@ -56,7 +72,7 @@ def jobs(place: Place) -> Iterator[Job]:
             done=done,
             waits_for="" if done or run in ready else "its rate",
         )
-    yield from (replace(job, done=finished.has(job.name)) for job in TIMED)
+    yield from (replace(job, done=finished.has(job.name)) for job in (*TRANSFER, *TIMED))
 
 
 def words_of(run: Run) -> tuple[str, ...]:
@@ -69,8 +85,9 @@ def words_of(run: Run) -> tuple[str, ...]:
 
 def pages() -> Iterator[tuple[Path, str]]:
     """docs/benchmarks.md, and what docs/objective-study.md and the README quote."""
-    from benchmarks.vision import study_page, tables
+    from benchmarks.vision import study_page, tables, transfer_tables
 
     yield DOCS / "benchmarks.md", tables.page(RESULTS)
+    yield DOCS / "transfer.md", transfer_tables.page(RESULTS)
     for path, renew in ((DOCS / "objective-study.md", study_page.page), (ROOT / "README.md", study_page.readme)):
         yield path, renew(path.read_text(encoding="utf-8"), RESULTS)

@@ -17,8 +17,11 @@ if TYPE_CHECKING:
     from eigenmap.embedding import embed_images
     from eigenmap.estimators import NeuralEigenmap
     from eigenmap.estimators.graph import GraphEigenmap
+    from eigenmap.estimators.pair import PairEigenmap
     from eigenmap.fitting.graph import fit_graph
     from eigenmap.fitting.images import fit_images
+    from eigenmap.fitting.vectors import fit_vectors
+    from eigenmap.linear.align_pairs import align_pairs
     from eigenmap.model import Eigenmap
     from eigenmap.search import CodeIndex
     from eigenmap.spectrum import Alignment, Moments, align, best_alignment
@@ -32,11 +35,14 @@ __all__ = [
     "GraphEigenmap",
     "Moments",
     "NeuralEigenmap",
+    "PairEigenmap",
     "align",
+    "align_pairs",
     "best_alignment",
     "embed_images",
     "fit_graph",
     "fit_images",
+    "fit_vectors",
     "load_graph",
     "save_graph",
 ]
@@ -48,10 +54,13 @@ _HOMES = {
     "embed_images": "eigenmap.embedding",
     "fit_images": "eigenmap.fitting.images",
     "fit_graph": "eigenmap.fitting.graph",
+    "fit_vectors": "eigenmap.fitting.vectors",
     "GraphEigenmap": "eigenmap.estimators.graph",
+    "PairEigenmap": "eigenmap.estimators.pair",
     "save_graph": "eigenmap.data.graphs.files",
     **dict.fromkeys(["Graph", "load_graph"], "eigenmap.data.graphs.graph"),
     "Eigenmap": "eigenmap.model",
+    "align_pairs": "eigenmap.linear.align_pairs",
     "NeuralEigenmap": "eigenmap.estimators",
     **dict.fromkeys(["Alignment", "Moments", "align", "best_alignment"], "eigenmap.spectrum"),
 }

@@ -14,7 +14,7 @@ import json
 import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -34,7 +34,9 @@ CHECKPOINT = "checkpoint.pt"
 """Files of a run: the first two are its model, the last is there as soon as training has saved its state once."""
 
 SEAL = "description_sha256"
-CODE_SOURCES = ("encoder", "projector")
+CODE_SOURCES = ("encoder", "projector", "both")
+WAYS = {"none": 1, "S": 1, "S2": 1, "concat": 3, "pagerank": 1}
+"""Ways to use neighbours (`relations.propagation`), and how many times as long as a code what they make is."""
 STEMS = ("auto", "imagenet", "medium", "small")
 
 LARGEST_SIZE = 1 << 31
@@ -55,15 +57,42 @@ def read_description(directory: Path) -> dict[str, Any]:
     """What a model's description says, every value of the type and in the range that it has to be."""
     about, path = read_sealed(directory, MODEL_FORMAT, VERSION), directory / DESCRIPTION
     check_values(about, _WHOLE_FILE, "", path)
-    check_values(about["input"], _NODES if "n_features" in about["input"] else _IMAGES, "input.", path)
-    if "standardisation" in about["input"]:
-        check_values(about["input"]["standardisation"], _STANDARDISATION, "input.standardisation.", path)
-    check_values(about["encoder"], _NODE_ENCODER if "n_features" in about["input"] else _ENCODER, "encoder.", path)
-    check_values(about["network"], _NETWORK, "network.", path)
-    check_values(about["alignment"], _ALIGNMENT, "alignment.", path)
+    _check_side(about, "", path)
+    if "right" in about:
+        check_values(about["right"], _SIDE, "right.", path)
+        _check_side(about["right"], "right.", path)
+    if "neighbours" in about:
+        _check_neighbours(about["neighbours"], path)
     check_values(about["training"], _TRAINING, "training.", path, open_ended=True)
     check_values(about["training"].get("graph", {}), _GRAPH, "training.graph.", path, open_ended=True)
     return about
+
+
+def kind_of(input: Mapping[str, Any]) -> Literal["images", "nodes", "vectors"]:
+    """Return the kind of things that a model takes, by the `input` of its description."""
+    return "vectors" if "length" in input else "nodes" if "n_features" in input else "images"
+
+
+def _check_side(about: Mapping[str, Any], where: str, path: Path) -> None:
+    """Check input, encoder, network and alignment: all that makes codes."""
+    kind = kind_of(about["input"])
+    input, encoder, network = _KINDS[kind]
+    check_values(about["input"], input, f"{where}input.", path)
+    if kind == "images":
+        check_values(about["input"]["standardisation"], _STANDARDISATION, f"{where}input.standardisation.", path)
+    check_values(about["encoder"], encoder, f"{where}encoder.", path)
+    check_values(about["network"], network, f"{where}network.", path)
+    check_values(about["alignment"], _ALIGNMENT, f"{where}alignment.", path)
+
+
+def _check_neighbours(about: Mapping[str, Any], path: Path) -> None:
+    check_values(about, _NEIGHBOURS, "neighbours.", path)
+    if ("alignment" in about) != (about["way"] != "none"):
+        raise EigenmapError(
+            f"{path} is damaged: neighbours.alignment does not fit neighbours.way; fit the model again."
+        )
+    if "alignment" in about:
+        check_values(about["alignment"], _ALIGNMENT, "neighbours.alignment.", path)
 
 
 def read_sealed(directory: Path, format: str, version: int) -> dict[str, Any]:
@@ -120,9 +149,21 @@ def check_tensors(
 
     The sizes of an encoder of the user's own are its own business.
     """
-    rotation = tensors.get("alignment.rotation")
+    _check_side_tensors(about, tensors, "", directory, own_encoder)
+    if "right" in about:
+        _check_side_tensors({**about["right"], "source": about["source"]}, tensors, "right.", directory, own_encoder)
+    for name, tensor in tensors.items():
+        if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
+            raise EigenmapError(f"{directory / WEIGHTS} contains NaN or infinity in {name}; fit the model again.")
+
+
+def _check_side_tensors(
+    about: Mapping[str, Any], tensors: Mapping[str, Tensor], where: str, directory: Path, own_encoder: bool
+) -> None:
+    rotation = tensors.get(f"{where}alignment.rotation")
     r = rotation.shape[1] if rotation is not None and rotation.ndim == 2 else 0
-    for name, shape in _shapes(about, r, own_encoder).items():
+    for plain, shape in _shapes(about, r, own_encoder).items():
+        name = where + plain
         tensor = tensors.get(name)
         found = "missing" if tensor is None else f"of shape {tuple(tensor.shape)}"
         if tensor is None or tuple(tensor.shape) != shape or not tensor.is_floating_point() or 0 in shape:
@@ -130,31 +171,59 @@ def check_tensors(
                 f"{directory} is damaged: by {DESCRIPTION}, {name} has shape {shape}, but in {WEIGHTS} it is {found}; "
                 "restore the files, or fit the model again."
             )
-    if any(int(length) > r for length in about["alignment"]["recall"]):
-        raise EigenmapError(f"{directory / DESCRIPTION} is damaged: alignment.recall has lengths above {r}.")
-    for name, tensor in tensors.items():
-        if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
-            raise EigenmapError(f"{directory / WEIGHTS} holds NaN or infinity in {name}; fit the model again.")
+    for name, alignment in {"alignment": about["alignment"], **_of_neighbours(about)}.items():
+        if any(int(length) > r for length in alignment["recall"]):
+            raise EigenmapError(f"{directory / DESCRIPTION} is damaged: {where}{name}.recall has lengths above {r}.")
+
+
+def _of_neighbours(about: Mapping[str, Any]) -> dict[str, Any]:
+    """The alignment of codes with neighbours, where there is one."""
+    alignment = about.get("neighbours", {}).get("alignment")
+    return {} if alignment is None else {"neighbours.alignment": alignment}
 
 
 def _shapes(about: Mapping[str, Any], r: int, own_encoder: bool) -> dict[str, tuple[int, ...]]:
     """The shapes that tensors must have, by their names in the file; `r` is the number of ordered features."""
     network, encoder, input = about["network"], about["encoder"], about["input"]
-    k = network["out_features"] if about["source"] == "encoder" else network["n_components"]
+    features = input["length"] if kind_of(input) == "vectors" else network["out_features"]
+    k = {"encoder": features, "projector": network["n_components"]}.get(
+        about["source"], features + network["n_components"]
+    )
     shapes = {
         "alignment.rotation": (k, r),
         "alignment.mean": (k,),
         "alignment.eigenvalues": (r,),
         "alignment.power": (r,),
+    }
+    if kind_of(input) == "vectors":
+        return shapes | _vector_shapes(network, input["length"], encoder["width"])
+    shapes |= {
         "network.projector.layers.0.weight": (network["hidden"], network["out_features"]),
         "network.projector.layers.3.weight": (network["n_components"], network["hidden"]),
     }
+    if _of_neighbours(about):
+        long = r * WAYS[about["neighbours"]["way"]]
+        shapes |= {"neighbours.rotation": (long, r), "neighbours.mean": (long,)}
+        shapes |= {"neighbours.eigenvalues": (r,), "neighbours.power": (r,)}
     if "n_features" in input and not own_encoder:
         width = encoder["width"]
-        shapes["network.encoder.stem.weight"] = (input["n_features"], width)
+        shapes["network.encoder.stem.weight"] = (input["n_features"] * (input.get("hops", 0) + 1), width)
         for block in range(encoder.get("blocks", 5)):
             shapes[f"network.encoder.blocks.{block}.layers.0.weight"] = (width, width)
     return shapes
+
+
+def _vector_shapes(network: Mapping[str, Any], length: int, width: int) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of the head of a network of vectors, if it has one."""
+    if width == 0:
+        return {}
+    return {
+        "network.projector.shift": (length,),
+        "network.projector.unit": (network["n_components"],),
+        "network.projector.linear.weight": (network["n_components"], length),
+        "network.projector.hidden.0.weight": (width, length),
+        "network.projector.correction.weight": (network["n_components"], width),
+    }
 
 
 # Values
@@ -226,20 +295,32 @@ _WHOLE_FILE: Checks = {
     "input": ("an object", is_object),
     "encoder": ("an object", is_object),
     "network": ("an object", is_object),
-    "source": ('"encoder" or "projector"', lambda value: value in CODE_SOURCES),
+    "source": ('"encoder", "projector" or "both"', lambda value: value in CODE_SOURCES),
     "alignment": ("an object", is_object),
+    "neighbours?": ("an object", is_object),
     "training": ("an object", is_object),
+    "right?": ("an object", is_object),
+}
+_SIDE: Checks = dict.fromkeys(("input", "encoder", "network", "alignment"), ("an object", is_object))
+_NEIGHBOURS: Checks = {
+    "way": (f"one of {', '.join(WAYS)}", lambda value: is_text(value) and value in WAYS),
+    "restart": ("a probability below 1", number_between(0.0, 1 - 1e-9)),
+    "alignment?": ("an object", is_object),
 }
 _IMAGES: Checks = {
     "size": (f"a whole number from 1 to {_LARGEST_IMAGE}", whole_between(1, _LARGEST_IMAGE)),
     "channels": ("1 or 3", lambda value: whole_between(1, 3)(value) and value != 2),
     "standardisation": ("an object", is_object),
+    "view?": (f"a whole number from 1 to {_LARGEST_IMAGE}", whole_between(1, _LARGEST_IMAGE)),
 }
 _STANDARDISATION: Checks = {
     "mean": ("a list of 1 or 3 finite numbers", _some_numbers(-1e30)),
     "std": ("a list of 1 or 3 positive numbers", _some_numbers(1e-30)),
 }
-_NODES: Checks = {"n_features": ("a whole number of at least 1", SIZE)}
+_NODES: Checks = {
+    "n_features": ("a whole number of at least 1", SIZE),
+    "hops?": ("a whole number from 0 to 10", whole_between(0, 10)),
+}
 _ENCODER: Checks = {
     "name": ("the name of an encoder, or null", optional(is_text)),
     "stem?": (f"one of {', '.join(STEMS)}", lambda value: value in STEMS),
@@ -248,13 +329,26 @@ _NODE_ENCODER: Checks = {
     "width": ("a whole number of at least 1", SIZE),
     "blocks?": ("a whole number from 0 to 10000", whole_between(0, 10_000)),
 }
+_VECTORS: Checks = {
+    "length": ("a whole number of at least 1", SIZE),
+    "unit": ("true or false", lambda value: isinstance(value, bool)),
+}
+_VECTOR_ENCODER: Checks = {"width": ("a whole number of at least 0", whole_between(0, LARGEST_SIZE))}
+_VECTOR_NETWORK: Checks = dict.fromkeys(("n_components", "out_features"), ("a whole number of at least 1", SIZE))
 _NETWORK: Checks = dict.fromkeys(("n_components", "hidden", "out_features"), ("a whole number of at least 1", SIZE))
+_KINDS: Mapping[str, tuple[Checks, Checks, Checks]] = {
+    "images": (_IMAGES, _ENCODER, _NETWORK),
+    "nodes": (_NODES, _NODE_ENCODER, _NETWORK),
+    "vectors": (_VECTORS, _VECTOR_ENCODER, _VECTOR_NETWORK),
+}
+"""Checks of input, encoder and network, by kind of model."""
 _ALIGNMENT: Checks = {
     "t?": ("a number of at least 0", number_between(0.0, _LARGEST_EXPONENT)),
     "ridge?": ("a number of at least 0", NOT_NEGATIVE),
     "own_order?": ("true or false", lambda value: isinstance(value, bool)),
     "quality?": ("a number", _is_quality),
     "noise?": ("a number of at least 0", NOT_NEGATIVE),
+    "head?": ("a count", COUNT),
     "recall": ("shares by length", _shares(_is_length)),
     "agreement?": ("shares by exponent", _shares(_is_exponent)),
 }

@@ -1,8 +1,8 @@
-"""A trained model: images, or features of nodes, in, ordered codes of any length out; and its directory on disk.
+"""Trained model: images, node features or vectors in, ordered codes of any length out; and its directory on disk.
 
     model = Eigenmap.load("runs/mine")
     codes = model.encode(images, dim=16)          # (n, 16) float32, rows of norm 1
-    model.eigenvalues_                            # how much of each feature two views share, sorted
+    model.eigenvalues_                            # how much of each feature two views share
     model.suggest_dim(recall=0.95)                # the shortest code that keeps 95 % of the neighbours
 
 A directory holds `model.json` (what it is) and `model.safetensors` (its numbers): nothing that executes when opened.
@@ -26,34 +26,55 @@ from eigenmap.core.arguments import a_device, a_path, is_number, whole_number
 from eigenmap.core.errors import EigenmapError
 from eigenmap.data import to_pixels
 from eigenmap.data.graphs.graph import as_features, check_features
+from eigenmap.data.vectors.input import VectorInput
 from eigenmap.description import CHECKPOINT as CHECKPOINT  # these three are public names of this module too
 from eigenmap.description import DESCRIPTION as DESCRIPTION
-from eigenmap.description import MODEL_FORMAT, VERSION, check_tensors, read_description
+from eigenmap.description import MODEL_FORMAT, VERSION, check_tensors, kind_of, read_description
 from eigenmap.description import WEIGHTS as WEIGHTS
-from eigenmap.networks import Network, ResidualMLP, SparseRows, build_encoder
+from eigenmap.networks import CodeSource as CodeSource
+from eigenmap.networks import Network, ResidualMLP, SparseRows, build_encoder, code_rows
+from eigenmap.networks.folding import Folding, Inference
+from eigenmap.networks.vectors import VectorEncoderSpec
+from eigenmap.relations.feature_propagation import propagated_features, without_rows
+from eigenmap.relations.neighbour_codes import Cut, NeighbourCodes, require_same
+from eigenmap.relations.neighbourhood import StoredNodes, missing_nodes, smoothing
+from eigenmap.relations.propagation import Propagation, Smoothing
 from eigenmap.saved import WAITING, prefixed, read_model, weights_of, write_model
 from eigenmap.spectrum import Alignment, unit_rms_rows
 
-CodeSource = Literal["encoder", "projector"]
 Weighting = Literal["diffusion", "none"]
+Kind = Literal["images", "nodes", "vectors"]
+Side = Literal["left", "right"]
 Codes = npt.NDArray[np.float32]
+
+VECTORS_AT_A_TIME = 8_192
+"""Minimum number of vectors per forward pass; a batch size for images is little work for a matrix product."""
 
 
 @dataclass(frozen=True)
 class ImageInput:
-    """What becomes of an image before the network sees it."""
+    """What becomes of an image before the network sees it.
+
+    Images are read at `size` pixels a side; the network sees the middle `view` of them, by default all.
+    """
 
     size: int
     channels: int
     standardisation: Standardisation = field(default_factory=Standardisation)
+    view: int | None = None
+
+    @property
+    def view_size(self) -> int:
+        """Side of what the network sees."""
+        return self.view or self.size
 
     def read(self, images: object) -> Tensor:
         """Pixels of whatever images a caller has: uint8 (N, channels, size, size)."""
         return to_pixels(images, self.size, self.channels)  # type: ignore[arg-type]
 
     def __call__(self, pixels: Tensor) -> Tensor:
-        """Standardised floats (B, channels, size, size) from uint8 pixels."""
-        return plain_view(pixels, self.size, self.standardisation)
+        """Standardised floats (B, channels, view_size, view_size) from uint8 pixels."""
+        return plain_view(pixels, self.view_size, self.standardisation, self.view_size / self.size)
 
 
 @dataclass(frozen=True)
@@ -61,6 +82,13 @@ class NodeInput:
     """What the network of a graph model sees: the features of a node, and nothing of the graph."""
 
     n_features: int
+    hops: int = 0
+    """How often features were averaged over neighbours for the network to see; with 0 it sees a node's own alone."""
+
+    @property
+    def width(self) -> int:
+        """Length of what the network sees."""
+        return self.n_features * (self.hops + 1)
 
     def read(self, x: object) -> Tensor | SparseRows:
         """Checked rows of features, dense or sparse, from whatever matrix a caller has."""
@@ -89,7 +117,7 @@ class EncoderSpec:
             raise EigenmapError(
                 "This model was trained with an encoder of your own: pass it as Eigenmap.load(directory, encoder=...)."
             )
-        return build_encoder(self.name, channels=image.channels, image_size=image.size, stem=self.stem)
+        return build_encoder(self.name, channels=image.channels, image_size=image.view_size, stem=self.stem)
 
 
 @dataclass(frozen=True)
@@ -101,7 +129,7 @@ class NodeEncoderSpec:
 
     def build(self, node: NodeInput, feature_dropout: float = 0.0) -> ResidualMLP:
         """A freshly initialised encoder of this shape."""
-        return ResidualMLP(node.n_features, self.width, self.blocks, feature_dropout)
+        return ResidualMLP(node.width, self.width, self.blocks, feature_dropout)
 
 
 class Eigenmap:
@@ -110,10 +138,12 @@ class Eigenmap:
     Args:
         network: the trained encoder and projector.
         alignment: order, eigenvalues and weights, from `spectrum.best_alignment`.
-        source: which of the network's two outputs the alignment belongs to.
-        input: what is done to images, or to the features of nodes, first.
+        source: which of the network's two outputs the alignment belongs to, or both side by side.
+        input: preprocessing of images, node features or vectors.
         encoder: how to build the encoder again on load.
         training: what is worth knowing about how it was trained; stored, and otherwise left alone.
+        neighbours: how codes of nodes use their neighbours if there are edges; by default not at all.
+        right: the model of the other space, if two spaces share their codes.
 
     """
 
@@ -124,9 +154,11 @@ class Eigenmap:
         network: Network,
         alignment: Alignment,
         source: CodeSource,
-        input: ImageInput | NodeInput,
-        encoder: EncoderSpec | NodeEncoderSpec,
+        input: ImageInput | NodeInput | VectorInput,
+        encoder: EncoderSpec | NodeEncoderSpec | VectorEncoderSpec,
         training: Mapping[str, Any] | None = None,
+        neighbours: NeighbourCodes | None = None,
+        right: Eigenmap | None = None,
     ) -> None:
         self.network = network.eval()
         self.alignment = alignment
@@ -134,13 +166,38 @@ class Eigenmap:
         self.input = input
         self.encoder = encoder
         self.training = dict(training or {})
+        self.neighbours = neighbours or NeighbourCodes()
+        self.right = right
+        self.inference = Inference()
+        self._folding = Folding()
 
     @property
     def image(self) -> ImageInput:
-        """What is done to images; an error that says so if the model is one of nodes."""
-        if not isinstance(self.input, ImageInput):
+        """Preprocessing of images; raise if the model takes something else."""
+        if isinstance(self.input, NodeInput):
             raise EigenmapError("This is a model of the nodes of a graph: it takes rows of features, not images.")
+        if isinstance(self.input, VectorInput):
+            raise EigenmapError("This is a model of vectors: it takes rows of numbers, not images.")
         return self.input
+
+    @property
+    def kind(self) -> Kind:
+        """Kind of things that the model takes."""
+        if isinstance(self.input, VectorInput):
+            return "vectors"
+        return "nodes" if isinstance(self.input, NodeInput) else "images"
+
+    def side(self, side: Side | None = None) -> Eigenmap:
+        """Return the model of one of two spaces, "left" (this one) or "right"; None is for models of one space."""
+        if side is not None and side not in get_args(Side):
+            raise EigenmapError(f'side must be "left" or "right", not {side!r}.')
+        if self.right is None:
+            if side == "right":
+                raise EigenmapError("This model has one space, and so no right side; leave the side out.")
+            return self
+        if side is None:
+            raise EigenmapError("This model has two spaces, left and right: say which of them is meant.")
+        return self if side == "left" else self.right
 
     @property
     def weights_sha256(self) -> str | None:
@@ -157,13 +214,16 @@ class Eigenmap:
 
     @property
     def eigenvalues_(self) -> npt.NDArray[np.float64]:
-        """Held-out eigenvalue of each feature, largest first: its correlation between two related things."""
+        """Held-out eigenvalue of each feature: its correlation between two related things.
+
+        They descend if the code is made of one output; in a staged code features are sorted by shared variance.
+        """
         return cast(npt.NDArray[np.float64], self.alignment.eigenvalues.cpu().numpy())
 
     @property
     def device(self) -> torch.device:
-        """Where the network is."""
-        return next(self.network.parameters()).device
+        """Device of the network; the CPU for one without weights."""
+        return next((weights.device for weights in self.network.parameters()), torch.device("cpu"))
 
     def suggest_dim(self, *, spectrum: float | None = None, recall: float | None = None) -> int:
         """The shortest code that keeps this share of the spectrum, or of the full-length nearest neighbours."""
@@ -174,20 +234,29 @@ class Eigenmap:
         images: object,
         dim: int | None = None,
         *,
+        edges: object = None,
+        missing: object = None,
+        stored: StoredNodes | None = None,
         weighting: Weighting = "diffusion",
         t: float | None = None,
         normalize: bool = True,
         device: torch.device | str | None = None,
         batch_size: int = 256,
     ) -> Codes:
-        """The ordered codes of images, or of nodes by their features, cut at `dim` features (all of them by default).
+        """Return the ordered codes of images, nodes or vectors, cut at `dim` features (default all).
 
         Cutting a longer code gives the same numbers; only the norm of the rows has to be made 1 again.
 
         Args:
             images: uint8 arrays or tensors (NHWC, NCHW, NHW), floats in [0, 1], a Pillow image, a list of images; for a
-                model of nodes their features, an array (n, d) or a scipy sparse matrix.
+                model of nodes their features, an array (n, d) or a scipy sparse matrix; for one of vectors an array or
+                a file of them.
             dim: length of the codes, 1 ... `n_components`.
+            edges: between the nodes, for a model of nodes: (2, edges), that and weights, or a sparse adjacency matrix.
+                Codes then use neighbours in the way that the fit chose (`neighbours.propagation`).
+            missing: numbers, or a mask, of nodes whose features are unknown; their code comes from their neighbours.
+            stored: codes of a graph on disk (`embedding.NodeCodes`) into which the edges lead: its nodes keep their
+                numbers, and the rows of `images` are numbered after them.
             weighting: "diffusion" weighs feature j by max(mu_j, 0)^t; "none" leaves features as they are.
             t: the exponent; by default the one chosen on held-out pairs.
             normalize: rows of norm 1, for cosine similarity.
@@ -209,8 +278,55 @@ class Eigenmap:
         rows = self.input.read(images)
         if place is not None:
             self.network.to(place)
-        codes = [self.alignment.apply(psi, dim, t, unit=normalize) for psi in self.raw(rows, batch_size)]
-        return cast(Codes, torch.cat([torch.empty(0, dim), *codes]).numpy())
+        if edges is not None:
+            return self._with_neighbours(rows, edges, missing, stored, Cut(dim, t, normalize), batch_size)
+        if missing is not None or stored is not None:
+            raise EigenmapError("missing and stored go with edges: give the edges of the nodes, too.")
+        if isinstance(self.input, NodeInput) and self.input.hops:
+            raise EigenmapError("This model was trained to see averages over neighbours: give the edges of the nodes.")
+        return self.codes_of(rows, Cut(dim, t, normalize), batch_size)
+
+    def codes_of(self, rows: Tensor | SparseRows, cut: Cut | None = None, batch_size: int = 4096) -> Codes:
+        """Codes of what the network sees, pixels or features as they are; full length by default."""
+        cut = cut or Cut(self.n_components)
+        made = self.raw(rows, batch_size)
+        codes = [self.alignment.apply(psi, cut.dim, cut.t, unit=cut.normalize).float() for psi in made]
+        return cast(Codes, torch.cat([torch.empty(0, cut.dim), *codes]).numpy())
+
+    def _with_neighbours(
+        self,
+        rows: Tensor | SparseRows,
+        edges: object,
+        missing: object,
+        stored: StoredNodes | None,
+        cut: Cut,
+        batch_size: int,
+    ) -> Codes:
+        if not isinstance(self.input, NodeInput):
+            raise EigenmapError(
+                f"edges belong to the nodes of a graph, but this is a model of {self.kind}; leave them out."
+            )
+        how = self.neighbours
+        if self.input.hops:
+            if stored is not None:
+                raise EigenmapError(
+                    "This model sees features of neighbours, which are not stored; embed the whole graph again."
+                )
+            rows = self.seen(rows, smoothing(edges, len(rows)), missing)
+        # What is propagated is the code itself, at full length: that is also what is stored of a graph.
+        own = self.codes_of(rows, Cut(self.n_components, cut.t if how.alignment is None else None), batch_size)
+        if stored is None:
+            return how.of_graph(own, edges, missing, cut)
+        require_same(stored, self.weights_sha256, how, self.n_components)
+        return how.of_new_nodes(own, edges, missing, stored, cut)
+
+    def seen(self, rows: Tensor | SparseRows, smooth: Smoothing, missing: object = None) -> Tensor | SparseRows:
+        """What the network of a graph model sees: features of the nodes, and their averages if it learned with them."""
+        hops = self.input.hops if isinstance(self.input, NodeInput) else 0
+        if hops == 0:
+            return rows
+        unknown = missing_nodes(missing, len(rows))
+        return propagated_features(without_rows(rows, unknown) if unknown.any() else rows, smooth, hops)
 
     @torch.inference_mode()
     def raw(
@@ -218,12 +334,21 @@ class Eigenmap:
     ) -> Iterator[Tensor]:
         """What the alignment applies to: unit rows of the network's output `source`, batch by batch, on the CPU.
 
-        `rows` are pixels, or features of nodes, as `input.read` makes them; `source` is by default the model's own.
+        `rows` are pixels, features of nodes or vectors, as `input.read` makes them; `source` is by default the model's
+        own. Vectors themselves keep the norm that they are learned with.
         """
+        output = source or self.source
+        run = None if output == "both" else self._folding.of(self.network, output, self.inference)
+        if isinstance(self.input, VectorInput):
+            batch_size = max(batch_size, VECTORS_AT_A_TIME)
         for start in range(0, len(rows), batch_size):
-            batch = rows[start : start + batch_size].to(self.device)
-            features, psi = self.network(self.input(batch))  # type: ignore[arg-type]
-            yield unit_rms_rows(features if (source or self.source) == "encoder" else psi).cpu()
+            batch = self.input(rows[start : start + batch_size].to(self.device))  # type: ignore[arg-type]
+            if run is None:
+                features, psi = self.network(batch)
+                plain = isinstance(self.input, VectorInput) and output == "encoder"
+                yield (features if plain else code_rows(features, psi, output)).cpu()
+            else:
+                yield unit_rms_rows(run(batch)).cpu()
 
     def check_dim(self, dim: object) -> int:
         """`dim` itself if a code can be cut there, all features for None, else an error that says what is allowed."""
@@ -236,26 +361,54 @@ class Eigenmap:
     def save(self, directory: str | Path) -> Path:
         """Write the model; it is on disk when this returns, and until then a model that was there stays whole."""
         directory = a_path(directory, "directory")
-        tensors = {f"network.{name}": tensor for name, tensor in self.network.state_dict().items()}
-        tensors |= {f"alignment.{name}": value for name, value in vars(self.alignment).items() if _is_tensor(value)}
-        self._weights_sha256 = write_model(directory, tensors, self._description)
+        tensors = self._tensors("")
+        if self.right is not None:
+            tensors |= self.right._tensors("right.")
+        self._know_weights(write_model(directory, tensors, self._description))
         return directory
 
+    def _know_weights(self, digest: str) -> None:
+        self._weights_sha256 = digest
+        if self.right is not None:
+            self.right._weights_sha256 = digest
+
+    def _tensors(self, where: str) -> dict[str, Tensor]:
+        tensors = {f"{where}network.{name}": tensor for name, tensor in self.network.state_dict().items()}
+        for prefix, alignment in {"alignment": self.alignment, "neighbours": self.neighbours.alignment}.items():
+            values = {} if alignment is None else vars(alignment)
+            tensors |= {f"{where}{prefix}.{name}": value for name, value in values.items() if _is_tensor(value)}
+        return tensors
+
     def _description(self, digest: str) -> dict[str, Any]:
+        right = {} if self.right is None else {"right": self.right._side_description()}
+        nodes = {"neighbours": _neighbours_description(self.neighbours)} if isinstance(self.input, NodeInput) else {}
         return {
             "format": MODEL_FORMAT,
             "version": VERSION,
             "weights_sha256": digest,
-            "input": asdict(self.input),
-            "encoder": asdict(self.encoder),
-            "network": {
-                "n_components": self.network.n_components,
-                "hidden": self.network.projector.hidden_features,
-                "out_features": self.network.projector.in_features,
-            },
+            **self._side_description(),
             "source": self.source,
-            "alignment": {name: value for name, value in vars(self.alignment).items() if not _is_tensor(value)},
+            **nodes,
             "training": self.training,
+            **right,
+        }
+
+    def _side_description(self) -> dict[str, Any]:
+        network = self.network
+        sizes = (
+            {"n_components": network.n_components, "out_features": self.input.length}
+            if isinstance(self.input, VectorInput)
+            else {
+                "n_components": network.n_components,
+                "hidden": network.projector.hidden_features,
+                "out_features": network.projector.in_features,
+            }
+        )
+        return {
+            "input": _input_description(self.input),
+            "encoder": asdict(self.encoder),
+            "network": sizes,
+            "alignment": _numbers(self.alignment),
         }
 
     @classmethod
@@ -266,11 +419,22 @@ class Eigenmap:
             raise EigenmapError(f"encoder must be the module that the model was trained with, not {encoder!r}.")
         about, tensors = read_model(directory, read_description)
         check_tensors(about, tensors, directory, own_encoder=encoder is not None)
+        model = cls._built(about, tensors, directory, encoder)
+        if "right" in about:
+            other = {**about["right"], "source": about["source"], "training": {}}
+            model.right = cls._built(other, prefixed("right.", tensors), directory, None)
+        model._know_weights(about["weights_sha256"])
+        return model
+
+    @classmethod
+    def _built(
+        cls, about: Mapping[str, Any], tensors: Mapping[str, Tensor], directory: Path, encoder: nn.Module | None
+    ) -> Eigenmap:
+        """Build the model of one space."""
         try:
-            input, spec, built = _input_and_encoder(about, encoder)
+            input, spec, network = _input_and_network(about, encoder)
         except EigenmapError as error:
             raise EigenmapError(f"{directory}: {error}") from error
-        network = Network(built, **about["network"])
         alignment = _alignment(about["alignment"], prefixed("alignment.", tensors))
         try:
             network.load_state_dict(prefixed("network.", tensors))
@@ -278,9 +442,8 @@ class Eigenmap:
             reason = str(error).splitlines()[-1].strip()
             which = f"that {DESCRIPTION} names" if encoder is None else "passed"
             raise EigenmapError(f"The encoder {which} does not fit the weights in {directory}: {reason}") from error
-        model = cls(network, alignment, about["source"], input, spec, about["training"])
-        model._weights_sha256 = about["weights_sha256"]
-        return model
+        neighbours = _neighbours(about.get("neighbours"), prefixed("neighbours.", tensors))
+        return cls(network, alignment, about["source"], input, spec, about["training"], neighbours)
 
     @staticmethod
     def fingerprint(directory: str | Path) -> str:
@@ -292,27 +455,38 @@ class Eigenmap:
         """Read a saved model and compare digests: one line per file, or an error for the first that is damaged."""
         directory = a_path(directory, "directory")
         _, tensors = read_model(directory, read_description)
-        return [f"{DESCRIPTION}: whole", f"{WEIGHTS}: {len(tensors):,} tensors"]
+        return [f"{DESCRIPTION}: intact", f"{WEIGHTS}: {len(tensors):,} tensors"]
 
     @staticmethod
     def is_of_nodes(directory: str | Path) -> bool:
-        """Whether a saved model takes features of nodes, not images."""
-        return "n_features" in read_description(a_path(directory, "directory"))["input"]
+        """Tell whether a saved model takes features of nodes."""
+        return Eigenmap.kind_at(directory) == "nodes"
+
+    @staticmethod
+    def kind_at(directory: str | Path) -> Kind:
+        """Return the kind of things that a saved model takes."""
+        return kind_of(read_description(a_path(directory, "directory"))["input"])
 
 
-def _input_and_encoder(
+def _input_and_network(
     about: Mapping[str, Any], encoder: nn.Module | None
-) -> tuple[ImageInput | NodeInput, EncoderSpec | NodeEncoderSpec, nn.Module]:
-    """What a description says of input and encoder; the encoder is built unless it is given."""
-    given = about["input"]
+) -> tuple[ImageInput | NodeInput | VectorInput, EncoderSpec | NodeEncoderSpec | VectorEncoderSpec, Network]:
+    """Build input and network from a description; the encoder is built unless it is given."""
+    given, sizes = about["input"], about["network"]
+    if kind_of(given) == "vectors":
+        vector, head = VectorInput(**given), VectorEncoderSpec(**about["encoder"])
+        return vector, head, head.build(vector.length, vector.unit, sizes["n_components"])
     if "n_features" in given:
         node, shape = NodeInput(**given), NodeEncoderSpec(**about["encoder"])
-        return node, shape, shape.build(node) if encoder is None else encoder
-    image = ImageInput(given["size"], given["channels"], Standardisation(**given["standardisation"]))
+        return node, shape, Network(shape.build(node) if encoder is None else encoder, **sizes)
+    standardisation = Standardisation(**given["standardisation"])
+    image = ImageInput(given["size"], given["channels"], standardisation, given.get("view"))
+    if image.view_size > image.size:
+        raise EigenmapError(f"{DESCRIPTION} has a view of {image.view_size} pixels in images of {image.size}.")
     if image.standardisation.channels not in (None, image.channels):
         raise EigenmapError(f"{DESCRIPTION} has other channels in its standardisation than in its images.")
     spec = EncoderSpec(**about["encoder"])
-    return image, spec, spec.build(image) if encoder is None else encoder
+    return image, spec, Network(spec.build(image) if encoder is None else encoder, **sizes)
 
 
 def _alignment(about: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Alignment:
@@ -326,6 +500,31 @@ def _alignment(about: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Align
     if about.get("quality") is None:
         numbers["quality"] = float("nan")
     return Alignment(**numbers)
+
+
+def _input_description(input: ImageInput | NodeInput | VectorInput) -> dict[str, Any]:
+    """Return the input's settings without those that earlier versions do not know and that are not used."""
+    about = {name: value for name, value in asdict(input).items() if value is not None}
+    if isinstance(input, NodeInput) and input.hops == 0:
+        del about["hops"]
+    return about
+
+
+def _numbers(alignment: Alignment) -> dict[str, Any]:
+    """What an alignment says in the description; its tensors are in the other file."""
+    return {name: value for name, value in vars(alignment).items() if not _is_tensor(value)}
+
+
+def _neighbours_description(neighbours: NeighbourCodes) -> dict[str, Any]:
+    about: dict[str, Any] = asdict(neighbours.propagation)
+    return about if neighbours.alignment is None else {**about, "alignment": _numbers(neighbours.alignment)}
+
+
+def _neighbours(about: Mapping[str, Any] | None, tensors: Mapping[str, Tensor]) -> NeighbourCodes | None:
+    if about is None:
+        return None
+    alignment = _alignment(about["alignment"], tensors) if "alignment" in about else None
+    return NeighbourCodes(Propagation(about["way"], about["restart"]), alignment)
 
 
 def _is_tensor(value: object) -> bool:

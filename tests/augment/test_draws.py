@@ -3,6 +3,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 
+import numpy as np
 import pytest
 import torch
 
@@ -195,3 +196,23 @@ def test_views_of_different_interpolation_do_not_join() -> None:
     first = draw_views(Augmentation(), 2, COLOUR, generator())
     with pytest.raises(EigenmapError, match="interpolation"):
         first.join(draw_views(Augmentation(interpolation="bilinear"), 2, COLOUR, generator()))
+
+
+@pytest.mark.parametrize(("height", "width"), [(30, 90), (80, 20), (40, 41)])
+def test_crops_of_squeezed_pictures_are_those_of_the_pictures(height: int, width: int) -> None:
+    """Boxes are shares of the sides, so that only the shape of the picture matters."""
+    settings = policy("barlow_twins")[0]
+    own = draw_views(settings, 50, (3, height, width), torch.Generator().manual_seed(0))
+    shapes = np.full(50, width / height, np.float32)
+    squeezed = draw_views(settings, 50, (3, 64, 64), torch.Generator().manual_seed(0), shapes)
+    torch.testing.assert_close(squeezed.table, own.table, rtol=1e-5, atol=1e-6)
+
+
+def test_each_picture_is_cropped_by_its_own_shape() -> None:
+    settings = policy("simclr")[0]
+    shapes = np.array([0.4, 1.0, 3.0], np.float32).repeat(200)
+    boxes = draw_views(settings, 600, (3, 64, 64), torch.Generator().manual_seed(1), shapes).boxes.numpy()
+    ratio = np.abs(boxes[:, 3]) * shapes / boxes[:, 2]  # width / height in pixels of the picture
+    assert ratio.min() > 0.74 and ratio.max() < 1.34
+    area = np.abs(boxes[:, 3]) * boxes[:, 2]
+    assert area.min() > 0.07 and area.max() <= 1.0001

@@ -228,3 +228,27 @@ def test_wrong_arguments() -> None:
         TwoViews("weak", 16)(torch.rand(2, 3, 8, 8), generator())
     with pytest.raises(EigenmapError, match="uint8"):
         plain_view(photos()[0], 16)
+
+
+def test_the_plain_view_of_a_share_is_the_middle() -> None:
+    images = photos(height=32, width=32)
+    middle = plain_view(images, 28, UNIT, share=28 / 32)
+    torch.testing.assert_close(middle, images[:, :, 2:30, 2:30].float() / 255, atol=1e-5, rtol=0)
+
+
+def test_the_plain_view_of_a_squeezed_picture_is_that_of_the_picture() -> None:
+    """A smooth picture twice as wide as high, and one twice as high as wide, squeezed into squares."""
+    y, x = torch.meshgrid(torch.linspace(0, 1, 64), torch.linspace(0, 1, 128), indexing="ij")
+    wide = (255 * (0.5 * x + 0.5 * y * y)).round().to(torch.uint8)[None, None]
+    for picture in (wide, wide.transpose(2, 3).contiguous()):
+        squeezed = torch.nn.functional.interpolate(picture.float(), (96, 96), mode="bilinear", align_corners=False)
+        shape = torch.tensor([picture.shape[3] / picture.shape[2]])
+        for share in (1.0, 0.875):
+            expected = plain_view(picture, 48, UNIT, share)
+            found = plain_view(squeezed.round().to(torch.uint8), 48, UNIT, share, shape)
+            torch.testing.assert_close(found, expected, atol=0.02, rtol=0)
+
+
+def test_crops_of_whole_pictures_are_not_rotated() -> None:
+    with pytest.raises(EigenmapError, match="rotat"):
+        TwoViews("weak", 8)(photos(), generator(), torch.ones(6))

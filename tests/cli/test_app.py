@@ -19,7 +19,8 @@ VERBS = {
     "fit images": [
         *("SOURCE", "--out", "--components", "--recipe", "--encoder", "--encoder-weights", "--freeze", "--image-size"),
         *("--objective", "--views", "--epochs", "--steps", "--minutes", "--batch-size", "--lr", "--optimizer"),
-        *("--seed", "--device", "--strict", "--force", "--resume", "--quiet", "--tensorboard", "--set"),
+        *("--seed", "--device", "--devices", "--nodes", "--strict", "--force", "--resume", "--quiet", "--tensorboard"),
+        "--set",
     ],
     "embed": ["RUN", "SOURCE", "--out", "--dim", "--batch-size", "--force", "--strict", "--device"],
     "index": ["RUN", "SOURCE", "--out", "--dim", "--force", "--precision", "--bytes-per-item", "--backend", "--add"],
@@ -29,6 +30,7 @@ VERBS = {
     "evaluate": ["retrieval", "classes", "nodes"],
     "evaluate retrieval": [
         *("RUN", "--gallery", "--query", "--gallery-labels", "--query-labels", "--dims", "--top", "--json"),
+        *("--of", "--random-features"),
     ],
     "evaluate classes": [
         *("RUN", "--train", "--test", "--train-labels", "--test-labels", "--labels", "--dims", "--probe", "--of"),
@@ -51,8 +53,14 @@ VERBS = {
     "recipes": ["--help"],
     "objectives": ["--help"],
     "demo": ["--out", "--force"],
-    "reproduce": ["figure-rbf"],
-    "reproduce figure-rbf": ["--out", "--length-scale", "--components", "--points", "--seed", "--force", "--json"],
+    "reproduce": ["figure-rbf", "table-1", "table-6", "figure-retrieval", "--list"],
+    "reproduce table-6": ["--scale", "--data", "--runs", "--seed", "--device", "--json", "--force"],
+    "reproduce table-1": ["--scale", "--data", "--seed", "--device", "--json", "--force"],
+    "reproduce figure-retrieval": ["--out", "--scale", "--data", "--top", "--seed", "--device", "--json", "--force"],
+    "reproduce figure-rbf": [
+        *("--out", "--length-scale", "--components", "--points", "--paper-components", "--paper-steps"),
+        *("--seed", "--force", "--json"),
+    ],
 }
 
 

@@ -74,7 +74,9 @@ def test_training_takes_the_same_steps(tmp_path: Path) -> None:
     got = recording.trained_losses(tmp_path)
     assert {name: len(values) for name, values in got.items()} == dict.fromkeys(expected, recording.STEPS)
     for name, values in got.items():
-        np.testing.assert_allclose(values, expected[name], rtol=1e-4, atol=1e-5, err_msg=name)
+        # The norm of a feature on a block of unequal sides was not the published one: a correction of up to 4e-5 here.
+        slack = 5e-5 if name == "node blocks" else 1e-5
+        np.testing.assert_allclose(values, expected[name], rtol=1e-4, atol=slack, err_msg=name)
 
 
 def test_a_kernel_has_the_same_eigenfunctions() -> None:

@@ -229,10 +229,13 @@ def an_intruder(folder: Path, rounds: int, seed: int = 0) -> int:
         out = folder / ("codes", "codes.npy")[number % 2]
         pid = forked(lambda out=out: embed(folder, out.name))  # type: ignore[misc]
         time.sleep(chance.uniform(0, 0.03))
+        mine = folder / "mine"  # made elsewhere, since an empty folder counts as nothing
+        mine.mkdir()
+        (mine / "precious").write_text("mine")
         try:
-            out.mkdir()
-            (out / "precious").write_text("mine")
-        except FileExistsError:
+            mine.rename(out)
+        except OSError:
+            shutil.rmtree(mine)
             assert finished(pid) == DONE
         else:
             assert finished(pid) == REFUSED

@@ -459,7 +459,7 @@ def test_bad_input_is_named(x: Any, options: dict[str, Any], message: str) -> No
 def test_bad_combinations_are_named() -> None:
     with pytest.raises(EigenmapError, match="kernels"):
         NeuralEigenmap().fit(X, gram=rbf_kernel(X))
-    with pytest.raises(EigenmapError, match=r"degrees.*sample_weight"):
+    with pytest.raises(EigenmapError, match=r"degree.*sample_weight"):
         NeuralEigenmap(kernel="neighbours").fit(X, sample_weight=np.arange(120.0))
     with pytest.raises(ValueError, match="non-zero"):
         NeuralEigenmap().fit(X, sample_weight=np.zeros(120))

@@ -166,7 +166,7 @@ def test_what_is_the_callers_own_is_passed_again(tmp_path: Path) -> None:
             NeuralEigenmap.load(directory, **{key: value for key, value in own.items() if key != name})
         with pytest.raises(EigenmapError, match=f"{name} .*'rbf'"):
             NeuralEigenmap.load(directory, **{**own, name: "rbf"})
-    with pytest.raises(EigenmapError, match=f"{directory}.*fitted"):
+    with pytest.raises(EigenmapError, match=f"{directory}.*kernel"):
         NeuralEigenmap.load(directory, **{**own, "kernel": lambda x, y, period: other_wave(x, y)})
     with pytest.raises(EigenmapError, match=r"layers\.0\.weight"):
         NeuralEigenmap.load(directory, **{**own, "network": Net(5)})

@@ -7,6 +7,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
 
 from eigenmap.core.errors import EigenmapError
+from eigenmap.evaluation import nodes
+from eigenmap.evaluation.node_codes import StreamedCodes
 from eigenmap.evaluation.nodes import (
     Labelled,
     NodeSplit,
@@ -121,6 +123,32 @@ def test_rows_are_means_over_the_runs(probe):
     assert rows[3]["runs"] == 3 and rows[3]["labels"] == 80 and rows[0]["labels"] == 9
     # The classes are in the first three features: three are worth more than one, and nearly separate them.
     assert rows[2]["accuracy"] + 0.1 < rows[3]["accuracy"] and rows[3]["accuracy"] > 0.7
+
+
+@pytest.mark.parametrize("probe", ["ridge", "logistic", "paper"])
+def test_codes_that_are_streamed_score_as_those_that_are_held(probe, monkeypatch):
+    x, y = blobs(300, 5, 3)
+    shared, other = random_split(y, 0, 0.3, 0.3), random_split(y, 1, 0.3, 0.3)
+    splits = [shared, other, shared]
+    monkeypatch.setattr(nodes, "BLOCK", 17)
+    asked: list[int] = []
+
+    def encode(numbers):
+        asked.append(len(numbers))
+        return x[numbers]
+
+    options = {"shares": (0.2, 1.0), "dims": [2, 5], "probe": probe}
+    assert evaluate_nodes(StreamedCodes(encode, (300, 5)), y, splits, **options) == evaluate_nodes(
+        x, y, splits, **options
+    )
+    # 120 test nodes of two splits, for two shares: in blocks, and once for the two runs that share a split.
+    assert sum(count for count in asked if count <= 17) == 2 * 2 * 120 and len(asked) == 2 * (2 * 8 + 3 * 2)
+
+
+def test_streamed_codes_must_be_finite():
+    x, y = blobs(60, 3, 2)
+    with pytest.raises(EigenmapError, match="NaN or infinite"):
+        evaluate_nodes(StreamedCodes(lambda numbers: x[numbers] / 0, (60, 3)), y, [random_split(y, 0, 0.3, 0.3)])
 
 
 def test_all_labels_of_one_split_are_one_run():

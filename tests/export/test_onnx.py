@@ -3,16 +3,19 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import onnx
 import onnxruntime
 import pytest
 
-from eigenmap import Eigenmap, EigenmapError, fit_images
+from eigenmap import Eigenmap, EigenmapError, fit_images, fit_vectors
 from eigenmap.export import export_onnx
 from eigenmap.export import onnx as exporting
+from eigenmap.networks import code_rows
 from tests.end_to_end.photos import pictures
+from tests.linear.planted import two_spaces
 
 
 def pixels(n: int, channels: int = 3) -> np.ndarray:
@@ -54,8 +57,8 @@ def test_grey_images_a_resnet_and_codes_of_the_encoder(tmp_path: Path) -> None:
 def test_a_file_that_computes_something_else_is_not_written(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(exporting, "unit_rms_rows", lambda psi: psi.abs())
-    with pytest.raises(EigenmapError, match="other codes"):
+    monkeypatch.setattr(exporting, "code_rows", lambda *outputs: code_rows(*outputs).abs())
+    with pytest.raises(EigenmapError, match="disagrees"):
         export_onnx(run, tmp_path / "model.onnx")
     assert not list(tmp_path.iterdir())
 
@@ -65,3 +68,17 @@ def test_onnx_is_an_extra(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
     with pytest.raises(EigenmapError, match=r'pip install "eigenmap\[onnx\]"'):
         export_onnx(run, tmp_path / "model.onnx")
     assert "onnx" in sys.modules and not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_both_sides_of_a_model_of_vectors_are_exported(side: Literal["left", "right"], tmp_path: Path) -> None:
+    x, y = two_spaces(400)
+    model = fit_vectors(x, pairs=y, unit=True, out=tmp_path / "run", progress=False)
+    difference = export_onnx(tmp_path / "run", tmp_path / "model.onnx", dim=5, side=side)
+    assert difference is not None and difference < 1e-5
+    session = onnxruntime.InferenceSession(tmp_path / "model.onnx")
+    rows = (x if side == "left" else y)[:7].astype(np.float32)
+    (codes,) = session.run(None, {"vectors": rows})
+    np.testing.assert_allclose(codes, model.side(side).encode(rows, dim=5), atol=1e-5)
+    with pytest.raises(EigenmapError, match="two spaces"):
+        export_onnx(tmp_path / "run", tmp_path / "other.onnx")

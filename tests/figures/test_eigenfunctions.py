@@ -46,6 +46,16 @@ def test_the_figure_has_functions_products_and_eigenvalues(tmp_path: Path) -> No
     assert [file.suffix for file in files] == [".svg", ".png"] and all(file.stat().st_size > 3000 for file in files)
 
 
+def test_the_papers_functions_are_drawn_beside_ours() -> None:
+    theirs = Eigenfunctions(X, -TRUE[:, :2], TRUE[:, :2], np.array([0.5, 0.2]), np.array([0.5, 0.25]))
+    figure = eigenfunction_figure(found(TRUE), theirs)
+    functions, ours, products, eigenvalues = (part for part in figure.axes if part.get_title(loc="left"))
+    assert len(functions.get_lines()) == 8
+    assert ours.collections[0].get_array().size == 9 and products.collections[0].get_array().size == 4
+    assert {line.get_label() for line in eigenvalues.get_lines()} == {"true", "ours", "the paper's"}
+    assert {"true", "ours", "the paper's"} <= {line.get_label() for line in functions.get_lines()}
+
+
 def test_negative_eigenvalues_have_a_linear_axis() -> None:
     figure = eigenfunction_figure(found(TRUE, (0.5, 0.2, -0.1)))
     eigenvalues = next(part for part in figure.axes if part.get_title(loc="left") == "Eigenvalues")

@@ -47,6 +47,11 @@ def test_the_blocks_of_nodes_never_seen_are_found_from_their_features(trained: E
     assert trained.eigenvalues_[1] > 0.3 > trained.eigenvalues_[2]
 
 
+def test_features_may_keep_their_scale() -> None:
+    scaled, kept = (fit(steps=1, standardise=standardise).network.encoder for standardise in (True, False))
+    assert scaled.standardised and not kept.standardised
+
+
 def test_what_was_found_in_the_graph_is_reported_and_kept(trained: Eigenmap) -> None:
     about = trained.training["graph"]
     assert about["nodes"] == SEEN and about["components"] >= 1

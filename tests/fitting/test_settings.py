@@ -36,11 +36,13 @@ OTHER: dict[str, Any] = {
     "tensorboard": True,
     "accelerator": "cpu",
     "devices": 2,
+    "nodes": 3,
 }
 """A value of every field of the training configuration that differs from every default."""
 DERIVED = {"warmup_steps": 1, "log_every": 1, "check_every": 10, "checkpoint_every": 1}
 """Fields that follow from the steps (3) and the share of warm-up (0.5)."""
-RUN = {"seed": "seed", "steps": "steps", "tensorboard": "tensorboard", "accelerator": "device", "devices": "devices"}
+RUN = {"seed": "seed", "steps": "steps", "tensorboard": "tensorboard", "accelerator": "device"}
+RUN |= {"devices": "devices", "nodes": "nodes"}
 """Fields that are options of the run rather than settings of the recipe, and the keyword of each."""
 
 
@@ -58,6 +60,8 @@ def reached(monkeypatch: pytest.MonkeyPatch) -> list[TrainingConfig]:
         raise ReachedError
 
     monkeypatch.setattr(pipeline, "start", start)
+    monkeypatch.setenv("MASTER_ADDR", "first")
+    monkeypatch.setenv("NODE_RANK", "0")
     monkeypatch.setattr("importlib.util.find_spec", lambda name: object())
     return seen
 

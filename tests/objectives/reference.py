@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 Reference = Callable[[Tensor, Tensor, Tensor | None], Tensor]
 KERNELS = ("pairs", "weights", "block", "sparse")
-NO_GRAM = ("barlow-twins", "vicreg", "simclr", "nt-logistic")
+LEARNING = ("swav", "moco", "byol", "simsiam")
+NO_GRAM = ("barlow-twins", "vicreg", "simclr", "info-nce", "matryoshka-info-nce", "nt-logistic", *LEARNING)
 
 
 def example(kernel: str, B: int = 6, k: int = 4, seed: int = 0) -> tuple[Tensor, Tensor, Tensor | None]:

@@ -28,8 +28,14 @@ def test_names() -> None:
         "nt-logistic",
         "nested",
         "matryoshka-scl",
+        "info-nce",
+        "matryoshka-info-nce",
         "ritz-trace",
         "ritz-logdet",
+        "swav",
+        "moco",
+        "byol",
+        "simsiam",
     }
 
 
@@ -78,6 +84,7 @@ def test_bad_value_is_an_error_of_the_user() -> None:
         ("nested", "centre"),
         ("ritz-trace", "centre"),
         ("ritz-logdet", "centre"),
+        ("moco", "symmetric"),
     ],
 )
 @pytest.mark.parametrize("value", ["no", 0, None])

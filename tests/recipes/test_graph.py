@@ -15,6 +15,7 @@ def test_every_recipe_has_an_objective_that_exists(name: str) -> None:
 
 def test_the_paper_has_its_figures() -> None:
     assert (PAPER.width, PAPER.blocks, PAPER.n_components, PAPER.batch_size) == (2048, 5, 8192, 16_384)
+    assert (PAPER.codes, PAPER.standardise) == ("encoder", False)
     assert PAPER.steps == 20 * 149**2
     assert objective_options(PAPER)["alpha"] == pytest.approx(10 * 0.3)
 

@@ -40,7 +40,7 @@ def test_none_leaves_a_setting_as_it_is() -> None:
         ({"n_components": 1.5}, r"n_components.*1\.5"),
         ({"n_components": 0}, "n_components.*0.*0"),
         ({"image_size": -3}, "image_size.*0.*-3"),
-        ({"epochs": 0}, "epochs.*0.*0"),
+        ({"epochs": -1}, "epochs.*0.*-1"),
         ({"epochs": float("nan")}, "epochs.*finite.*nan"),
         ({"lr": float("inf")}, "lr.*finite.*inf"),
         ({"warmup": 2}, "warmup.*0.*1.*2"),
@@ -59,9 +59,20 @@ def test_what_a_recipe_cannot_have_is_refused(settings: dict[str, Any], message:
         RECIPE.but(**settings)
 
 
-def test_another_objective_does_not_inherit_the_options_of_the_first() -> None:
+def test_options_stay_within_a_family_of_objectives() -> None:
+    paper = {"alpha": "paper", "scale": 20.0}
+    for recipe, other in ((get("imagenet-resnet50-100"), "neuralef-unordered"), (GRAPHS["paper"], "neuralef")):
+        assert recipe.objective_options == paper
+        assert recipe.but(objective=recipe.objective).objective_options == paper
+        assert recipe.but(objective=other).objective_options == paper
+        assert recipe.but(objective="neuralef-ratio").objective_options == {"scale": 20.0}  # its name fixes alpha
+        assert recipe.but(objective=other, objective_options={"alpha": 1}).objective_options == {"alpha": 1}
+
+
+@pytest.mark.parametrize("objective", ["scl", "neuralef-gram", "barlow-twins"])  # scl has a scale, of another kind
+def test_options_of_another_family_are_refused_aloud(objective: str) -> None:
     paper = get("imagenet-resnet50-100")
-    assert paper.objective_options and paper.but(objective="scl").objective_options == {}
-    assert paper.but(objective=paper.objective).objective_options == paper.objective_options
-    assert paper.but(objective="scl", objective_options={"scale": 5.0}).objective_options == {"scale": 5.0}
-    assert GRAPHS["paper"].but(objective="neuralef-ratio").objective_options == {}
+    with pytest.raises(EigenmapError, match=f"^alpha, scale are options of neuralef, which {objective} does not"):
+        paper.but(objective=objective)
+    assert paper.but(objective=objective, objective_options={}).objective_options == {}
+    assert RECIPE.but(objective=objective).objective_options == {}  # nothing to lose

@@ -30,3 +30,15 @@ def test_auto_is_a_recipe_for_the_machine(cuda: bool, monkeypatch: pytest.Monkey
 def test_an_unknown_recipe_is_answered_with_the_known_ones() -> None:
     with pytest.raises(EigenmapError, match=r"recipe 'lunch'.*auto, .*laptop"):
         recipes.get("lunch")
+
+
+@pytest.mark.parametrize("views", ["barlow_twins", "simclr"])
+def test_the_papers_two_models(views: str) -> None:
+    ending = "-simclr" if views == "simclr" else ""
+    probe, retrieval = recipes.get(f"imagenet-probe{ending}"), recipes.get(f"imagenet-retrieval{ending}")
+    assert (probe.objective, probe.n_components) == ("neuralef-unordered", 8192)
+    assert (retrieval.objective, retrieval.n_components) == ("neuralef", 4096)
+    for recipe in (probe, retrieval):
+        assert recipe.objective_options == {"alpha": "paper", "scale": 20.0} and recipe.views == views
+        assert (recipe.image_size, recipe.read_size) == (224, 256) and recipe.whole_images and recipe.imagenet_pixels
+        assert (recipe.batch_size, recipe.lr, recipe.epochs, recipe.warmup) == (2048, 2.4, 100, 0.1)

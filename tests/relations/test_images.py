@@ -6,6 +6,7 @@ from torch import Tensor
 
 from eigenmap.core.errors import EigenmapError
 from eigenmap.relations import Augmentation, Batch, ImagePairs, Standardisation, TwoViews, split_held_out
+from eigenmap.relations.seeds import stream
 
 WEAK = TwoViews("weak", 8)
 # Views that show which image they are of.
@@ -153,3 +154,28 @@ def test_split_depends_on_the_seed_only() -> None:
 def test_split_needs_two() -> None:
     with pytest.raises(EigenmapError, match="2 samples"):
         split_held_out(1)
+
+
+def test_shapes_of_pictures_follow_the_order_of_the_batch() -> None:
+    """Each picture is squeezed by its own shape; a process sees its part of the batch that one would see."""
+    shapes = torch.linspace(0.5, 2.0, 50)
+    wide = TwoViews("barlow_twins", 8)
+    pixels = torch.randint(256, (50, 3, 16, 16), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    whole = ImagePairs(pixels, wide, 8, aspects=shapes)
+    parts = [ImagePairs(pixels, wide, 8, rank=rank, world_size=2, aspects=shapes) for rank in range(2)]
+    for step in (0, 7):
+        batch = whole.batch(step)
+        for view in (0, 1):
+            assert torch.equal(torch.cat([part.batch(step)[view] for part in parts]), batch[view])
+        numbers = whole.indices(step)
+        draws = wide.draw(8, (3, 16, 16), stream(0, 1, step), shapes[numbers])
+        torch.testing.assert_close(wide.apply(pixels[numbers], draws)[0], batch.x)
+    some = torch.tensor([5, 9, 30, 31, 2, 7, 8, 40])
+    assert torch.equal(ImagePairs(pixels, wide, 4, rows=some, aspects=shapes).aspects, shapes[some])
+
+
+def test_square_pictures_are_as_before() -> None:
+    assert_equal(
+        ImagePairs(numbered(), TwoViews("cifar", 8), 8, aspects=torch.ones(50)).batch(3),
+        ImagePairs(numbered(), TwoViews("cifar", 8), 8).batch(3),
+    )

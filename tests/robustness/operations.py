@@ -21,6 +21,9 @@ from eigenmap.cli.outputs import write_json_output
 from eigenmap.data.graphs.files import save_graph
 from eigenmap.data.graphs.graph import Graph, load_graph
 from eigenmap.description import MODEL_FORMAT, format_of
+from eigenmap.embedding.append import append_nodes
+from eigenmap.embedding.node_store import NodeCodes
+from eigenmap.embedding.nodes import embed_nodes
 from eigenmap.embedding.shards import Codebook
 from eigenmap.export import export_faiss, export_parquet
 from eigenmap.objectives import build
@@ -126,6 +129,38 @@ class EmbedNpyFolder(EmbedFolder):
     """The same, as files of NumPy."""
 
     files = "npy"
+
+
+class EmbedNodes(Operation):
+    """Codes of the nodes of a graph in a new folder, and then those of another graph in their place."""
+
+    def steps(self) -> list[Step]:
+        return [partial(self.embed, seed=seed) for seed in (0, 1)]
+
+    def embed(self, folder: Path, seed: int) -> None:
+        graph = load_graph(blocks(12, seed=seed)[:2])
+        model = Eigenmap.load(self.inputs / "nodes")
+        embed_nodes(model, graph.x, graph.walk(), folder / "new" / "codes", overwrite=True)
+
+    def read(self, folder: Path) -> object:
+        stored = NodeCodes.open(folder / "new" / "codes")
+        stored.verify()
+        return table(range(len(stored)), stored.codes), stored.walk().edges().tolist()
+
+
+class AppendNodes(EmbedNodes):
+    """Nodes that arrive one after another."""
+
+    def prepare(self, folder: Path) -> None:
+        self.embed(folder, seed=0)
+
+    def steps(self) -> list[Step]:
+        return [partial(self.append, number=number) for number in (12, 13)]
+
+    def append(self, folder: Path, number: int) -> None:
+        model, path = Eigenmap.load(self.inputs / "nodes"), folder / "new" / "codes"
+        if len(NodeCodes.open(path)) == number:  # else it had arrived before
+            append_nodes(model, path, np.ones((1, 8), np.float32), [[number, number], [0, number - 1]])
 
 
 class EmbedFile(Operation):

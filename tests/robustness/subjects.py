@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 from collections.abc import Callable, Iterator
@@ -24,14 +25,19 @@ from eigenmap.data.images.labels import labels_from_csv
 from eigenmap.data.images.rows import square
 from eigenmap.data.images.stream import open_stream
 from eigenmap.embedding import embed_images
+from eigenmap.embedding.node_store import NodeCodes
+from eigenmap.embedding.nodes import embed_nodes
 from eigenmap.embedding.shards import Codebook
 from eigenmap.estimators import NeuralEigenmap
 from eigenmap.figures.scores import read_scores
 from eigenmap.model import NodeEncoderSpec, NodeInput
 from eigenmap.networks import Network, SmallCNN, SparseRows, load_encoder_weights
+from eigenmap.relations.neighbour_codes import NeighbourCodes
+from eigenmap.relations.propagation import Propagation
 from eigenmap.spectrum import Alignment
 from eigenmap.training import checkpoint, metrics
 from tests.end_to_end.photos import pictures
+from tests.robustness import vector_subjects as vectors
 from tests.robustness.damage import Damage, in_json, in_npy, in_npz, in_parquet
 from tests.test_model import make_model
 
@@ -99,12 +105,29 @@ def _write_node_model(folder: Path) -> None:
         torch.zeros(3), torch.eye(3), torch.tensor([0.9, 0.5, 0.1]), torch.ones(3), t=1.0, recall={1: 0.5, 3: 1.0}
     )
     about = {"steps": 3, "seconds": 0.5, "graph": {"nodes": 6, "edges": 8, "components": 1}, "recipe": {"hops": 1}}
-    Eigenmap(network, alignment, "projector", node, spec, about).save(folder)
+    how = NeighbourCodes(Propagation("S2"), copy.deepcopy(alignment))
+    Eigenmap(network, alignment, "projector", node, spec, about, how).save(folder)
     _unseal(folder)
 
 
 def _read_node_model(folder: Path) -> Any:
-    return _codes(Eigenmap.load(folder), FEATURES)
+    model = Eigenmap.load(folder)
+    codes = model.encode(FEATURES, edges=EDGES)
+    assert np.isfinite(codes).all()
+    return _codes(model, FEATURES), codes.tobytes()
+
+
+def _write_nodes(folder: Path) -> None:
+    _write_node_model(folder / "run")
+    graph = load_graph((FEATURES, EDGES))
+    embed_nodes(Eigenmap.load(folder / "run"), graph.x, graph.walk(), folder / "codes")
+
+
+def _read_nodes(folder: Path) -> Any:
+    stored = NodeCodes.open(folder / "codes")
+    stored.verify()
+    codes = Eigenmap.load(folder / "run").encode(FEATURES[:1], edges=[[6, 6], [0, 3]], stored=stored)
+    return codes.tobytes(), np.array(stored.codes).tobytes(), stored.walk().edges().tolist()
 
 
 def _read_forged_weights(folder: Path) -> Any:
@@ -454,6 +477,23 @@ SUBJECTS = [
     Subject("names of a shard", "codes/part-00000.ids.json", _write_shards("npy"), _read_shards, in_json),
     Subject("shards .parquet", "codes/part-00000.parquet", _write_shards("parquet"), _read_shards, in_parquet),
     Subject("_embedding.json", "codes/_embedding.json", _write_shards("npy"), _read_shards, in_json),
+    Subject("_nodes.json", "codes/_nodes.json", _write_nodes, _read_nodes, in_json),
+    *(
+        Subject(f"codes of nodes, {name}", f"codes/{name}.npy", _write_nodes, _read_nodes, in_npy, exact=True)
+        for name in ("own", "state", "indptr")
+    ),
+    Subject("model.json of vectors", "model.json", vectors.write_linear, vectors.read_model, in_json),
+    Subject("model.json of two spaces", "model.json", vectors.write_two_spaces, vectors.read_model, in_json),
+    Subject(
+        "forged weights of two spaces",
+        "model.safetensors",
+        vectors.write_two_spaces,
+        vectors.read_forged,
+        _in_safetensors,
+    ),
+    Subject("vectors .parquet", "x.parquet", vectors.write_parquet, vectors.read_rows("x.parquet"), in_parquet),
+    Subject("vectors .arrow", "x.arrow", vectors.write_arrow, vectors.read_rows("x.arrow")),
+    Subject("qrels", "qrels.tsv", vectors.write_qrels, vectors.read_qrels),
     Subject("metrics.jsonl", "metrics.jsonl", _write_metrics, _read_metrics, _in_lines),
     Subject("scores", "scores.json", _write_scores, _read_scores, in_json),
 ]

@@ -137,7 +137,7 @@ def test_a_body_that_says_it_is_too_long_is_refused_before_it_arrives(client: ht
     """No byte of it is ever sent: whoever waits for one waits for ever."""
     answer = exchange(client, f"{line} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10000000000\r\n\r\n")
     assert answer.startswith(b"HTTP/1.1 413 ") and b"connection: close" in answer.lower()
-    assert b"bytes at most" in answer and b"content-security-policy" in answer.lower()
+    assert b"at most" in answer and b"content-security-policy" in answer.lower()
 
 
 @pytest.mark.parametrize("line", ["GET /api/about", "GET /", "POST /api/nothing", "DELETE /api/search"])

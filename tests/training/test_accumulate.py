@@ -23,7 +23,7 @@ def one_step(network: nn.Module, batch: Batch, chunks: int, objective: str = "ne
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("objective", ["nested", "neuralef", "barlow-twins"])
+@pytest.mark.parametrize("objective", ["nested", "neuralef", "barlow-twins", "swav", "moco", "byol", "simsiam"])
 @pytest.mark.parametrize("chunks", [2, 5])
 def test_value_and_gradient_are_those_of_the_undivided_batch(objective: str, chunks: int, weighted: bool) -> None:
     batch = ToyRelation(dtype=torch.float64, weighted=weighted).batch(0)
@@ -76,7 +76,7 @@ def test_with_norms_and_dropout_the_gradient_is_that_of_all_chunks_kept(chunks: 
     learner = Learner(start(config), networks[0], build("nested"), config)
     views = zip(batch.x.tensor_split(chunks), batch.x_plus.tensor_split(chunks), strict=True)
     codes = [learner.codes(0, *pair, chunk) for chunk, pair in enumerate(views)]
-    learner.loss(0, *(torch.cat(parts) for parts in zip(*codes, strict=True)), None).backward()
+    learner.loss(0, *(torch.cat(parts) for parts in zip(*codes, strict=True)), batch).backward()
     _, gradients = one_step(networks[1], batch, chunks)
     for a, b in zip(networks[0].parameters(), gradients, strict=True):
         torch.testing.assert_close(a.grad, b, rtol=1e-10, atol=1e-12)

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -19,7 +20,7 @@ from tests.training.toys import ToyNetwork, ToyRelation, held_out
 ROOT = Path(__file__).parents[2]
 
 
-def run(out: Path, accumulate: int = 1) -> None:
+def run(out: Path, accumulate: int = 1, objective: str = "nested") -> None:
     """What each process executes; the first writes losses and weights to `out`."""
     config = TrainingConfig(
         steps=6, lr=1e-2, clip_norm=0.5, accumulate=accumulate, log_every=1, check_every=3, accelerator="cpu"
@@ -31,7 +32,7 @@ def run(out: Path, accumulate: int = 1) -> None:
     result = train(
         network,
         relation,
-        build("nested"),
+        build(objective),
         config,
         out=out,
         fabric=fabric,
@@ -64,6 +65,8 @@ from pathlib import Path
 from tests.training.test_launch import averages_agree, run
 for chunks in (1, 2):
     run(Path(sys.argv[1]) / f"two-{chunks}", accumulate=chunks)
+for objective in ("swav", "moco", "byol", "simsiam"):
+    run(Path(sys.argv[1]) / f"two-{objective}", objective=objective)
 averages_agree()
 """
 
@@ -80,11 +83,19 @@ def test_two_processes_train_as_one_does(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     for chunks in (1, 2):
-        two = json.loads((tmp_path / f"two-{chunks}" / "result.json").read_text())
-        assert (one["world"], two["world"]) == (1, 2)
-        assert two["losses"] == pytest.approx(one["losses"], rel=1e-10)
-        for name, weight in one["weights"].items():
-            torch.testing.assert_close(torch.tensor(two["weights"][name]), torch.tensor(weight), rtol=1e-8, atol=1e-10)
+        assert_same(tmp_path / f"two-{chunks}", one, rtol=1e-8)
+    for objective in ("swav", "moco", "byol", "simsiam"):  # what they learn beside the network is float32
+        run(tmp_path / objective, objective=objective)
+        alone = json.loads((tmp_path / objective / "result.json").read_text())
+        assert_same(tmp_path / f"two-{objective}", alone, rtol=1e-4)
+
+
+def assert_same(folder: Path, one: dict[str, Any], rtol: float) -> None:
+    two = json.loads((folder / "result.json").read_text())
+    assert (one["world"], two["world"]) == (1, 2)
+    assert two["losses"] == pytest.approx(one["losses"], rel=rtol / 100)
+    for name, weight in one["weights"].items():
+        torch.testing.assert_close(torch.tensor(two["weights"][name]), torch.tensor(weight), rtol=rtol, atol=rtol / 100)
 
 
 def test_a_device_that_is_not_there_is_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,3 +149,24 @@ def test_processes_take_leave_of_each_other(together: bool, monkeypatch: pytest.
     monkeypatch.setattr(torch.distributed, "destroy_process_group", lambda: left.append(1))
     launch.leave()
     assert len(left) == together
+
+
+def test_machines_are_those_of_torchrun_or_those_that_were_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    def machines(**settings: int) -> tuple[int, int]:
+        return launch.machines(TrainingConfig(steps=1, **settings))
+
+    for name in ("MASTER_ADDR", "NODE_RANK"):
+        monkeypatch.delenv(name, raising=False)
+    assert machines(devices=4) == (1, 4)
+    with pytest.raises(EigenmapError, match=r"2 nodes.*MASTER_ADDR.*torchrun --nnodes 2 --nproc-per-node 3"):
+        machines(devices=3, nodes=2)
+    monkeypatch.setenv("MASTER_ADDR", "first")
+    monkeypatch.setenv("NODE_RANK", "1")
+    assert machines(devices=3, nodes=2) == (2, 3)
+
+    monkeypatch.setattr(torch.distributed, "is_torchelastic_launched", lambda: True)
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "8")
+    monkeypatch.setenv("WORLD_SIZE", "32")
+    assert machines() == machines(devices=8, nodes=4) == (4, 8)
+    with pytest.raises(EigenmapError, match=r"2 nodes of 8 devices.*torchrun started 8 processes on 4"):
+        machines(devices=8, nodes=2)

@@ -24,6 +24,7 @@ class ToyNetwork(nn.Module):
             nn.Dropout(dropout) if dropout else nn.Identity(),
         )
         self.projector = nn.Linear(HIDDEN, n_components)
+        self.n_components = n_components
         torch.set_rng_state(generator_state)
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:

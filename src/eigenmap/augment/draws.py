@@ -143,9 +143,16 @@ class Draws:
 
 
 def draw_views(
-    settings: Augmentation, count: int, image_shape: tuple[int, int, int], generator: torch.Generator
+    settings: Augmentation,
+    count: int,
+    image_shape: tuple[int, int, int],
+    generator: torch.Generator,
+    aspects: Floats | None = None,
 ) -> Draws:
     """Draw the parameters of `count` random views of images of shape (channels, height, width).
+
+    `aspects` (count,) are the shapes, width / height, of pictures that were squeezed into that shape: crops are those
+    of the pictures.
 
     Colour jitter has a random order. Each image has its own order of brightness, contrast and saturation. The position
     of the hue change among them is random too but common to the batch, since it costs as much as the other three
@@ -158,7 +165,7 @@ def draw_views(
     colour = channels == 3
     table = np.tile(_NEUTRAL, (count, 1))
     uniform = iter(torch.rand(2 * _ATTEMPTS + 15, count, generator=generator).numpy())
-    table[:, _BOX] = _boxes(settings, width / height, uniform)
+    table[:, _BOX] = _boxes(settings, width / height if aspects is None else aspects, uniform)
     if settings.rotation:
         table[:, _DEGREES] = _between(-settings.rotation, settings.rotation, next(uniform))
 
@@ -195,7 +202,7 @@ def _between(low: float, high: float, uniform: Floats) -> Floats:
     return low + (high - low) * uniform
 
 
-def _boxes(settings: Augmentation, aspect: float, uniform: Iterator[Floats]) -> Floats:
+def _boxes(settings: Augmentation, aspect: float | Floats, uniform: Iterator[Floats]) -> Floats:
     """Random resized crops: uniform area and log ratio; the first of ten boxes that fits, else the largest central one.
 
     Sides are shares of the image, so a box of ratio r (in pixels) has sides w / h = r / aspect.
@@ -208,9 +215,9 @@ def _boxes(settings: Augmentation, aspect: float, uniform: Iterator[Floats]) -> 
     first = fits.argmax(0), np.arange(fits.shape[1])
     found = fits[first]
 
-    largest = min(max(aspect, settings.ratio[0]), settings.ratio[1]) / aspect
-    width = np.where(found, widths[first], min(1.0, largest))
-    height = np.where(found, heights[first], min(1.0, 1 / largest))
+    largest = np.clip(aspect, *settings.ratio, dtype=np.float32) / np.float32(aspect)
+    width = np.where(found, widths[first], np.minimum(largest, 1))
+    height = np.where(found, heights[first], np.minimum(1 / largest, 1))
     y = np.where(found, height / 2 + (1 - height) * next(uniform), 0.5)
     x = np.where(found, width / 2 + (1 - width) * next(uniform), 0.5)
     mirrored = np.where(next(uniform) < settings.flip, -width, width)

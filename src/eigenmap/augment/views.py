@@ -86,6 +86,7 @@ class TwoViews:
         views: the name of a recipe (`weak`, `cifar`, `simclr`, `barlow_twins`) or two `Augmentation`s.
         image_size: side of the views in pixels; the images may have any size.
         standardisation: applied last, and by `plain_view`.
+        plain_share: share of the shorter side that the plain view shows, its middle.
 
     Example:
         >>> views = TwoViews("cifar", image_size=32)
@@ -95,7 +96,13 @@ class TwoViews:
 
     """
 
-    def __init__(self, views: str | ViewPair, image_size: int, standardisation: Standardisation | None = None) -> None:
+    def __init__(
+        self,
+        views: str | ViewPair,
+        image_size: int,
+        standardisation: Standardisation | None = None,
+        plain_share: float = 1.0,
+    ) -> None:
         self.first, self.second = policy(views) if isinstance(views, str) else views
         if self.first.interpolation != self.second.interpolation:
             raise EigenmapError("The two views must have the same interpolation.")
@@ -103,6 +110,7 @@ class TwoViews:
             raise EigenmapError(f"image_size must be at least 1 pixel, not {image_size}.")
         self.image_size = image_size
         self.standardisation = standardisation or Standardisation()
+        self.plain_share = plain_share
         self._render = _render
 
     def compiled(self) -> TwoViews:
@@ -114,16 +122,27 @@ class TwoViews:
         views._render = torch.compile(_render, dynamic=False)
         return views
 
-    def __call__(self, images: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        """Make two random views of images (B, C, H, W) of type uint8."""
+    def __call__(
+        self, images: Tensor, generator: torch.Generator, aspects: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Make two random views of images (B, C, H, W) of type uint8; see `draw_views` about `aspects` (B,)."""
         shape = (images.shape[1], images.shape[2], images.shape[3])
-        return self.apply(images, self.draw(len(images), shape, generator))
+        return self.apply(images, self.draw(len(images), shape, generator, aspects))
 
-    def draw(self, count: int, image_shape: tuple[int, int, int], generator: torch.Generator) -> tuple[Draws, Draws]:
+    def draw(
+        self,
+        count: int,
+        image_shape: tuple[int, int, int],
+        generator: torch.Generator,
+        aspects: Tensor | None = None,
+    ) -> tuple[Draws, Draws]:
         """Draw the parameters of both views of `count` images of shape (channels, height, width)."""
+        if aspects is not None and (self.first.rotation or self.second.rotation):
+            raise EigenmapError("Crops of whole images cannot be rotated: choose views without rotation.")
+        shapes = None if aspects is None else aspects.numpy()
         return (
-            draw_views(self.first, count, image_shape, generator),
-            draw_views(self.second, count, image_shape, generator),
+            draw_views(self.first, count, image_shape, generator, shapes),
+            draw_views(self.second, count, image_shape, generator, shapes),
         )
 
     def apply(self, images: Tensor, draws: tuple[Draws, Draws]) -> tuple[Tensor, Tensor]:
@@ -134,9 +153,9 @@ class TwoViews:
         x, x_plus = out.chunk(2)
         return x, x_plus
 
-    def plain(self, images: Tensor) -> Tensor:
+    def plain(self, images: Tensor, aspects: Tensor | None = None) -> Tensor:
         """Make the deterministic view on which a trained network is evaluated."""
-        return plain_view(images, self.image_size, self.standardisation)
+        return plain_view(images, self.image_size, self.standardisation, self.plain_share, aspects)
 
 
 def view(
@@ -156,14 +175,29 @@ def view(
     return _render(images, draws.to(images.device), size, standardisation or Standardisation())
 
 
-def plain_view(images: Tensor, size: int, standardisation: Standardisation | None = None) -> Tensor:
-    """Make the deterministic view of uint8 images: the largest central square, resized, standardised."""
+def plain_view(
+    images: Tensor,
+    size: int,
+    standardisation: Standardisation | None = None,
+    share: float = 1.0,
+    aspects: Tensor | None = None,
+) -> Tensor:
+    """Make the deterministic view of uint8 images: a central square, resized, standardised.
+
+    The square is as large as it can be, times `share`. With `aspects` (B,) the images are pictures of these shapes,
+    width / height, squeezed into squares.
+    """
     x = _to_unit_range(images)
     height, width = images.shape[2:]
-    if (height, width) != (size, size):
-        side = min(height, width)
+    if (height, width) != (size, size) or share != 1 or aspects is not None:
+        if aspects is None:
+            side = share * min(height, width)
+            boxes = _central_boxes(x, side / height, side / width)
+        else:
+            shape = aspects.to(x.device)
+            boxes = _central_boxes(x, share * shape.clamp(max=1), share / shape.clamp(min=1))
         with torch.autocast(images.device.type, enabled=False):
-            x = pixels.crop(x, _central_boxes(x, side / height, side / width), (size, size), "bilinear")
+            x = pixels.crop(x, boxes, (size, size), "bilinear")
     return (standardisation or Standardisation())(x)
 
 
@@ -222,7 +256,7 @@ def _recolour(x: Tensor, draws: Draws, size: int) -> Tensor:
     return x
 
 
-def _central_boxes(x: Tensor, height: float, width: float) -> Tensor:
+def _central_boxes(x: Tensor, height: float | Tensor, width: float | Tensor) -> Tensor:
     """Return one central box per image with these shares of its sides, made without a copy from the host."""
     boxes = x.new_full((len(x), 4), 0.5)
     boxes[:, 2] = height

@@ -1,17 +1,16 @@
-"""`eigenmap embed`: any number of images, or of nodes, to codes on disk."""
+"""`eigenmap embed`: any number of images, nodes or vectors to codes on disk."""
 
 from __future__ import annotations
 
 from enum import Enum
 from pathlib import Path
 from typing import Annotated
-from zipfile import ZipFile
 
 import typer
 
 from eigenmap.cli.app import USE, app
 from eigenmap.cli.console import note, progress_bar
-from eigenmap.cli.encoding import encode_nodes
+from eigenmap.cli.nodes import NodeOptions, embed_nodes
 from eigenmap.cli.options import (
     HOW,
     OUTPUT,
@@ -26,7 +25,7 @@ from eigenmap.cli.options import (
     StrictOption,
     check_device,
 )
-from eigenmap.cli.outputs import atomic_output, check_file
+from eigenmap.cli.vector_codes import SideOption, embed_vectors
 from eigenmap.core.addresses import require_path
 from eigenmap.core.errors import EigenmapError
 
@@ -57,6 +56,14 @@ Examples:
 
 [cyan]  eigenmap embed runs/graph new_features.npy --out codes.npy[/cyan]
 
+[cyan]  eigenmap embed runs/graph graph.npz --neighbours --out nodes/[/cyan]
+
+[cyan]  eigenmap embed runs/graph new_nodes.npz --stored nodes/ --out codes.npy[/cyan]
+
+[cyan]  eigenmap embed runs/graph new_nodes.npz --append --out nodes/[/cyan]
+
+[cyan]  eigenmap embed runs/text vectors.npy --out codes.npy --dim 32[/cyan]
+
 [cyan]  torchrun --nproc-per-node 4 --no-python eigenmap embed runs/mine PHOTOS/ --out codes/[/cyan]
 """,
 )
@@ -66,7 +73,8 @@ def embed(
         Path,
         typer.Argument(
             metavar="SOURCE",
-            help=f"The images. {SOURCES_HELP} For a model of nodes a file of their features.",
+            help=f"The images. {SOURCES_HELP} For a model of nodes a file of their features, for one of vectors a "
+            "file of them.",
             show_default=False,
         ),
     ],
@@ -115,13 +123,41 @@ def embed(
             rich_help_panel=HOW,
         ),
     ] = None,
+    neighbours: Annotated[
+        bool,
+        typer.Option(
+            "--neighbours",
+            help="For a graph with edges: average codes over neighbours in the way that the fit chose. A folder as "
+            "--out can be given to --stored later.",
+            rich_help_panel=HOW,
+        ),
+    ] = False,
+    stored: Annotated[
+        Path | None,
+        typer.Option(
+            "--stored",
+            metavar="FOLDER",
+            help="Codes of a graph: SOURCE has new nodes with edges into it, numbered after its own.",
+            show_default=False,
+            rich_help_panel=HOW,
+        ),
+    ] = None,
+    append: Annotated[
+        bool,
+        typer.Option(
+            "--append",
+            help="Add the new nodes of SOURCE to the codes of a graph in --out, and refresh those of their neighbours.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = False,
+    side: SideOption = None,
     batch_size: BatchOption = 256,
     device: DeviceOption = Device.auto,
     strict: StrictOption = False,
     force: ForceOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Turn images, or the features of nodes, into ordered codes: one row of norm 1 each.
+    """Turn images, node features or vectors into ordered codes: one row of norm 1 each.
 
     A longer code holds the shorter ones: cut rows anywhere and divide them by their norm. Memory does not grow with
     the number of images or nodes, and after a stop or a kill the same command goes on where it was (with nodes, it
@@ -139,12 +175,19 @@ def embed(
     if files is not None and out.suffix in SUFFIXES:
         raise EigenmapError(f"--files goes with a folder, and {out} is one file; leave it out, or name a folder")
     place = check_device(device)
-    if Eigenmap.is_of_nodes(run):
-        if engine is Engine.ray:
-            raise EigenmapError("--engine ray is for images; the codes of nodes are made on this machine.")
-        for path in filter(None, (out, names)):
-            check_file(path, force)
-        _embed_nodes(run, source, out, dim, place, batch_size, quiet)
+    kind = Eigenmap.kind_at(run)
+    if kind != "images" and engine is Engine.ray:
+        raise EigenmapError(f"--engine ray is for images; the codes of {kind} are made on this machine.")
+    used = neighbours or append or stored is not None
+    if kind != "nodes" and used:
+        raise EigenmapError(f"--neighbours, --stored and --append are for models of nodes, but {run} takes {kind}.")
+    if kind != "vectors" and side is not None:
+        raise EigenmapError(f"--side is for models of vectors with two spaces, but {run} takes {kind}; leave it out.")
+    if kind == "nodes":
+        embed_nodes(NodeOptions(run, source, out, dim, place, batch_size, force, quiet, used, stored, append))
+        return
+    if kind == "vectors":
+        embed_vectors(run, source, out, dim, place, side, force, quiet)
         return
     with progress_bar("encoding", quiet) as tick:
         made = embed_images(
@@ -170,27 +213,3 @@ def embed(
     inside = {".npy": f"names of the images: {names}", ".npz": "arrays codes and ids", "": f"shards of {shard_size:,}"}
     codes = "1 code" if made.images == 1 else f"{made.images:,} codes"
     note(f"{codes} of {made.dim} features: {out} ({inside.get(out.suffix, 'columns id and code')})")
-
-
-def _embed_nodes(
-    run: Path, source: Path, out: Path, dim: int | None, device: str, batch_size: int, quiet: bool
-) -> None:
-    """Write the codes of nodes, in their order, as they are made."""
-    from eigenmap.data.graphs.files import read_features
-    from eigenmap.embedding.files import names_file, remove_names, write_matrix
-    from eigenmap.model import Eigenmap
-
-    if out.suffix not in (".npy", ".npz"):
-        raise EigenmapError(f"{out} must end in .npy or .npz for codes of nodes, for example codes.npy.")
-    model = Eigenmap.load(run)
-    dim, rows = model.check_dim(dim), model.input.read(read_features(source))
-    codes = encode_nodes(model, rows, dim, device, batch_size, quiet)
-    with atomic_output(out) as file:
-        if out.suffix == ".npy":
-            write_matrix(file, (len(rows), dim), codes)
-        else:
-            with ZipFile(file, "w") as archive, archive.open("codes.npy", "w", force_zip64=True) as member:
-                write_matrix(member, (len(rows), dim), codes)
-        remove_names(names_file(out))
-    if not quiet:
-        note(f"{len(rows):,} codes of {dim} features, in the order of the nodes: {out}")

@@ -29,7 +29,7 @@ def read_images(
     from eigenmap.data import load_images
     from eigenmap.fitting.images import log_skipped
 
-    size, channels = model.image.size, model.image.channels  # raises if the model takes nodes
+    size, channels = model.image.size, model.image.channels  # raises if the model takes something else
     with progress_bar("reading", quiet) as tick:
         images = load_images(given_images(source), size, channels, labels, strict, progress=tick)
     log_skipped(images, log_function(quiet))

@@ -10,6 +10,7 @@ from eigenmap.cli.console import note
 from eigenmap.cli.options import OUTPUT, DimOption, ForceOption, QuietOption, TableOption, argument, option
 from eigenmap.cli.outputs import check_file
 from eigenmap.cli.search import database
+from eigenmap.cli.vector_codes import Side, SideOption
 from eigenmap.core.addresses import require_path
 from eigenmap.core.errors import EigenmapError
 
@@ -33,28 +34,31 @@ def export(
     ],
     to: Annotated[Path, option("--to FILE", "model.onnx, codes.parquet or codes.faiss.", OUTPUT)],
     dim: DimOption = None,
+    side: SideOption = None,
     table: TableOption = None,
     force: ForceOption = False,
     quiet: QuietOption = False,
 ) -> None:
     """Write a model, or the codes of an index, for other programs.
 
-    ONNX: pixels in, codes out, any batch size. Parquet: columns id and code. FAISS: a flat inner-product index; text
-    ids are written to a JSON file beside it, codes.faiss.ids.json.
+    ONNX: pixels or vectors in, codes out, any number at a time. Parquet: columns id and code. FAISS: a flat index of
+    inner products; ids that are texts go to a JSON file beside it, codes.faiss.ids.json.
     """
     require_path(to)
     if to.suffix not in (".onnx", ".parquet", ".faiss"):
         raise EigenmapError(f"{to} must end in .onnx (a model), .parquet or .faiss (the codes of an index).")
     check_file(to, force)
-    said = _export_model(what, to, dim) if to.suffix == ".onnx" else _export_codes(what, to, dim, table, force)
+    if side is not None and to.suffix != ".onnx":
+        raise EigenmapError("--side says which space of a model to export; leave it out for the codes of an index.")
+    said = _export_model(what, to, dim, side) if to.suffix == ".onnx" else _export_codes(what, to, dim, table, force)
     if not quiet:
         note(f"{to}: {said}")
 
 
-def _export_model(run: str, to: Path, dim: int | None) -> str:
+def _export_model(run: str, to: Path, dim: int | None, side: Side | None) -> str:
     from eigenmap.export import export_onnx
 
-    difference = export_onnx(run, to, dim)
+    difference = export_onnx(run, to, dim, None if side is None else side.value)
     if difference is None:
         return "not compared with the model, because onnxruntime is not installed."
     return f"its codes differ from the model's by at most {difference:.1g}."

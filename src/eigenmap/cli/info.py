@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     from rich.table import Table
 
+    from eigenmap.data.vectors.input import VectorInput
     from eigenmap.model import Eigenmap
 
     Values = npt.NDArray[np.float64]
@@ -43,6 +44,12 @@ def info(run: ModelArgument) -> None:
     model = Eigenmap.load(run)
     print_result(_facts(model))
     print_result(_spectrum(model.eigenvalues_))
+    if model.training.get("vectors"):
+        from eigenmap.cli.fit.vectors import score_table
+        from eigenmap.fitting.vectors import scores_of
+
+        print_result(score_table(scores_of(model)))
+        return
     print_result(_lengths(model))
 
 
@@ -93,8 +100,9 @@ def _table(*columns: str) -> Table:
 def _facts(model: Eigenmap) -> Table:
     about = model.training
     recipe = about.get("recipe", {})
-    facts = {"features": f"{model.n_components}, from the {model.source}", **_input_facts(model)}
-    if about:
+    made_of = "encoder and projector" if model.source == "both" else model.source
+    facts = {"features": f"{model.n_components}, from the {made_of}", **_input_facts(model)}
+    if about and (model.kind != "vectors" or about.get("steps")):
         facts |= {
             "objective": recipe.get("objective", "?"),
             "recipe": recipe.get("name", "?"),
@@ -116,10 +124,13 @@ def _grid(facts: Mapping[str, object]) -> Table:
 
 
 def _input_facts(model: Eigenmap) -> dict[str, str]:
-    """Return what the model takes as input, and what it was trained on."""
+    """What the model takes, and what it was trained on."""
+    from eigenmap.data.vectors.input import VectorInput
     from eigenmap.model import ImageInput, NodeEncoderSpec, NodeInput
 
     about = model.training
+    if isinstance(model.input, VectorInput):
+        return _vector_facts(model, model.input)
     if isinstance(model.input, NodeInput) and isinstance(model.encoder, NodeEncoderSpec):
         graph, recipe = about.get("graph", {}), about.get("recipe", {})
         return {
@@ -139,6 +150,18 @@ def _input_facts(model: Eigenmap) -> dict[str, str]:
         facts["views"] = about.get("recipe", {}).get("views", "?")
         facts["trained on"] = f"{about.get('images', 0):,} images, {about.get('held_out_images', 0):,} held out"
     return facts
+
+
+def _vector_facts(model: Eigenmap, input: VectorInput) -> dict[str, str]:
+    about = model.training.get("vectors", {})
+    facts = {"vectors": f"of {input.length:,} numbers{', scaled to one norm' if input.unit else ''}"}
+    if model.right is not None and isinstance(model.right.input, type(input)):
+        facts["vectors"] += f" (left) and {model.right.input.length:,} (right)"
+    return facts | {
+        "relation": f"{about.get('relation', '?')}, {about.get('pairs', 0):,} pairs",
+        "held out": f"{about.get('held_out', 0):,} queries",
+        "winner": f"{about.get('winner', '?')}, {'centred' if about.get('centred') else 'not centred'}",
+    }
 
 
 def _spectrum(eigenvalues: Sequence[float] | Values, largest: float = 1.0) -> Table:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
+from zipfile import ZipFile
 
 from eigenmap.core.addresses import require_path
 from eigenmap.core.errors import EigenmapError
 from eigenmap.core.files import atomic_write, json_bytes, make_folder, require_writable
 from eigenmap.core.folders import is_empty_folder
+
+if TYPE_CHECKING:
+    from eigenmap.model import Codes
 
 
 def check_file(path: Path, force: bool) -> None:
@@ -53,3 +57,16 @@ def atomic_output(path: Path) -> Iterator[IO[bytes]]:
         raise EigenmapError(f"{path} cannot be written: {error.strerror or error}.") from error
     with atomic_write(path) as file:
         yield file
+
+
+def write_codes(out: Path, shape: tuple[int, int], codes: Iterable[Codes]) -> None:
+    """Write blocks of codes as one .npy or .npz file, and remove names that belong to earlier codes."""
+    from eigenmap.embedding.files import names_file, remove_names, write_matrix
+
+    with atomic_output(out) as file:
+        if out.suffix == ".npy":
+            write_matrix(file, shape, codes)
+        else:
+            with ZipFile(file, "w") as archive, archive.open("codes.npy", "w", force_zip64=True) as member:
+                write_matrix(member, shape, codes)
+        remove_names(names_file(out))

@@ -35,6 +35,7 @@ def verify(
     sentence names the first damaged file, and the exit code is 2. Nothing is changed.
     """
     from eigenmap.description import KERNEL_FORMAT, format_of
+    from eigenmap.embedding.node_store import NodeCodes
     from eigenmap.embedding.shards import Codebook
 
     require_path(place)
@@ -42,6 +43,8 @@ def verify(
         kind, lines = "an index", _index(place)
     elif Codebook.is_at(place):
         kind, lines = "a folder of codes", _codes(place)
+    elif NodeCodes.is_at(place):
+        kind, lines = "a folder of codes of nodes", NodeCodes.open(place).verify()
     elif format_of(place) == KERNEL_FORMAT:
         kind, lines = "a saved NeuralEigenmap", _estimator(place)
     elif place.is_dir():

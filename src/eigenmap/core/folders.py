@@ -165,6 +165,25 @@ def staged_folder(
         lock.close()
 
 
+@contextmanager
+def scratch_folder(path: Path) -> Iterator[Path]:
+    """An empty, hidden folder beside `path` for the time of the block; what a killed process left there is removed."""
+    target = path.absolute()
+    try:
+        make_folder(target.parent)
+        remove_leftovers(target)
+        scratch, lock = _new_staging(target)
+    except OSError as error:
+        raise _unwritable(target, error) from error
+    try:
+        yield scratch
+    except OSError as error:
+        raise _unwritable(target, error) from error
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+        lock.close()
+
+
 def _take_place(staging: Path, target: Path, replace: bool, check: Callable[[Path], object] | None, held: bool) -> None:
     while True:
         try:

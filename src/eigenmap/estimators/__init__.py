@@ -7,5 +7,6 @@ codes = NeuralEigenmap(10, kernel="rbf", kernel_params={"length_scale": 0.3}).fi
 
 from eigenmap.estimators.graph import GraphEigenmap
 from eigenmap.estimators.neural_eigenmap import NeuralEigenmap
+from eigenmap.estimators.pair import PairEigenmap
 
-__all__ = ["GraphEigenmap", "NeuralEigenmap"]
+__all__ = ["GraphEigenmap", "NeuralEigenmap", "PairEigenmap"]

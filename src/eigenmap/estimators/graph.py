@@ -126,9 +126,19 @@ class GraphEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         self._take(model)
         return self
 
-    def transform(self, X: Any) -> Codes:
-        """Return codes (n, n_components) of nodes by their features, an array or a scipy sparse matrix."""
-        return self._fitted().encode(X, weighting=self.weighting, normalize=self.normalize)  # type: ignore[arg-type]
+    def transform(self, X: Any, adjacency: Any = None, missing: Any = None) -> Codes:
+        """Return codes (n, n_components) of nodes by their features, an array or a scipy sparse matrix.
+
+        With `adjacency`, a sparse matrix (n, n) or edges (2, edges) between them, codes use neighbours in the way that
+        the fit chose (`model_.neighbours`); features of `missing` nodes are unknown. See `Eigenmap.encode`.
+        """
+        return self._fitted().encode(
+            X,
+            edges=adjacency,
+            missing=missing,
+            weighting=self.weighting,  # type: ignore[arg-type]
+            normalize=self.normalize,
+        )
 
     def fit_transform(self, X: Any, y: Any = None, edge_index: Any = None, x: Any = None) -> Codes:
         """Learn from a graph, given as for `fit`, and return the codes of its nodes."""
@@ -147,9 +157,8 @@ class GraphEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         output = getattr(self, "_sklearn_output_config", {}).get("transform")
         about = {"name": _NAME, "parameters": parameters, "own": own, "output": output}
         training = {**model.training, _ESTIMATOR: about}
-        return Eigenmap(model.network, model.alignment, model.source, model.input, model.encoder, training).save(
-            directory
-        )
+        parts = (model.network, model.alignment, model.source, model.input, model.encoder)
+        return Eigenmap(*parts, training, model.neighbours).save(directory)
 
     @classmethod
     def load(cls, directory: str | Path, **own: Any) -> Self:

@@ -23,7 +23,7 @@ from eigenmap.data.images.labels import Labels
 from eigenmap.evaluation.ranking import CodesLike
 from eigenmap.evaluation.retrieval import ScoreRow, lengths, pca, project, random_features, retrieval
 from eigenmap.model import Eigenmap
-from eigenmap.spectrum import unit_rms_rows
+from eigenmap.networks import code_rows
 
 TOP = (100, 1000)
 DRAWS = 10
@@ -99,8 +99,8 @@ def network_outputs(model: Eigenmap, pixels: Tensor, batch_size: int = 256) -> t
 
 def _ordered(model: Eigenmap, features: Tensor, psi: Tensor, batch_size: int = 256) -> Tensor:
     """Return the codes that `model.encode` makes from these outputs."""
-    raw = features if model.source == "encoder" else psi
-    return torch.cat([model.alignment.apply(unit_rms_rows(part)) for part in torch.split(raw, batch_size)])
+    rows = code_rows(features, psi, model.source)
+    return torch.cat([model.alignment.apply(part) for part in torch.split(rows, batch_size)])
 
 
 def split_queries(images: ImageSet, most: int = 1000, share: float = 0.2, seed: int = 0) -> tuple[ImageSet, ImageSet]:

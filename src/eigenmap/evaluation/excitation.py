@@ -29,7 +29,7 @@ from torch.nn import functional
 from eigenmap.core.arguments import whole_number
 from eigenmap.core.errors import EigenmapError
 from eigenmap.model import Eigenmap
-from eigenmap.spectrum import unit_rms_rows
+from eigenmap.networks import code_rows
 
 STEPS = 5000
 RATE = 0.1
@@ -126,7 +126,7 @@ def ordered_features(model: Eigenmap, images: Tensor, features: Sequence[int]) -
         torch.tensor(numbers, device=images.device)[:, None, None] for numbers in (settings.mean, settings.std)
     )
     outputs, psi = model.network((images - mean) / std)
-    raw = unit_rms_rows(outputs if model.source == "encoder" else psi)
+    raw = code_rows(outputs, psi, model.source)
     alignment = model.alignment
     rotation = alignment.rotation[:, list(features)].to(raw)
     return ((raw - alignment.mean.to(raw)) * rotation.T).sum(1)
@@ -147,4 +147,4 @@ def _noise(model: Eigenmap, feature: int, seed: int) -> Tensor:
     """Return the initial image, normal noise that depends on the feature."""
     generator = torch.Generator().manual_seed(seed * 1_000_003 + feature)
     image = model.image
-    return torch.randn(image.channels, image.size, image.size, generator=generator)
+    return torch.randn(image.channels, image.view_size, image.view_size, generator=generator)

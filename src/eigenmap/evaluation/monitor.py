@@ -24,7 +24,13 @@ def classes_of(data: ImageSet) -> Tensor:
 
 
 def knn_monitor(
-    pixels: Tensor, classes: Tensor, train_rows: Tensor, held_rows: Tensor, views: TwoViews, device: torch.device
+    pixels: Tensor,
+    classes: Tensor,
+    train_rows: Tensor,
+    held_rows: Tensor,
+    views: TwoViews,
+    device: torch.device,
+    aspects: Tensor | None = None,
 ) -> Callable[[nn.Module, int], dict[str, float]]:
     """Classify held-out images by their nearest training images, by encoder features of plain views."""
     train_rows, held_rows = (rows[classes[rows] >= 0] for rows in (train_rows, held_rows))
@@ -33,7 +39,10 @@ def knn_monitor(
     train_rows = train_rows[torch.linspace(0, len(train_rows) - 1, min(len(train_rows), MONITORED_IMAGES)).long()]
 
     def features(network: nn.Module, rows: Tensor) -> Tensor:
-        return torch.cat([network(views.plain(pixels[part].to(device)))[0] for part in torch.split(rows, 512)])
+        parts = torch.split(rows, 512)
+        shapes = [None if aspects is None else aspects[part] for part in parts]
+        plain = (views.plain(pixels[part].to(device), shape) for part, shape in zip(parts, shapes, strict=True))
+        return torch.cat([network(view)[0] for view in plain])
 
     def knn(network: nn.Module, step: int) -> dict[str, float]:
         queries, gallery = features(network, held_rows), features(network, train_rows)

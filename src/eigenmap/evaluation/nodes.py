@@ -2,13 +2,14 @@
 
 Nodes are split into training, validation and test; a share of the training labels is used (1, 10, 100 %); a probe is
 fitted to the codes of those nodes, whatever it has to choose is chosen on the validation nodes, and the test nodes are
-classified once. Three probes, all of them linear:
+classified once. Four probes, the first three of them linear:
 
 | name       | what it is | chosen on validation |
 | ---------- | --- | --- |
 | `ridge`    | closed form: least squares on one-hot labels | the penalty |
 | `logistic` | BGRL's [1]: rows of norm 1, one logistic regression a class | C = 2^-10 ... 2^10 |
 | `paper`    | Neural Eigenmap's [2]: softmax regression by SGD with label smoothing | the epoch |
+| `few`      | also looks at codes without labels (`few_labels`) | logistic, prototypes or label spreading |
 
     split = random_split(labels, seed=0)                        # 10 % / 10 % / 80 % of the labelled nodes
     rows = evaluate_nodes(codes, labels, [split], shares=(0.01, 0.1, 1.0), dims=[8, 64, 256])
@@ -20,7 +21,7 @@ classified once. Three probes, all of them linear:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations
 from statistics import mean, stdev
 from typing import NamedTuple, TypedDict
@@ -31,11 +32,16 @@ from torch.nn import functional as F
 
 from eigenmap.core.arguments import whole_number
 from eigenmap.core.errors import EigenmapError
+from eigenmap.evaluation.few_labels import Classifier, Labelled, drawn, fit_probe_few
+from eigenmap.evaluation.node_codes import StreamedCodes, require_finite
 from eigenmap.evaluation.probe import LAMBDAS, LinearProbe, fit_ridge, fractions
 from eigenmap.evaluation.ranking import CodesLike, codes_as_tensor, device_of
 
 STRENGTHS = tuple(2.0**power for power in range(-10, 11))
 """Candidates for C of the logistic probe, as BGRL has them."""
+
+BLOCK = 16_384
+"""Test nodes whose codes are held at a time."""
 
 DIMS = (8, 16, 32, 64, 128, 256, 512, 1024)
 """Code lengths to measure, as far as a code has them; its full length always is."""
@@ -47,13 +53,6 @@ class NodeSplit(NamedTuple):
     train: Tensor
     validation: Tensor
     test: Tensor
-
-
-class Labelled(NamedTuple):
-    """Codes of some nodes and their classes."""
-
-    x: Tensor
-    y: Tensor
 
 
 class UnitRowProbe(LinearProbe):
@@ -214,10 +213,12 @@ FitProbe = Callable[[Labelled, Labelled], LinearProbe]
 
 PROBES: Mapping[str, FitProbe] = {"ridge": fit_probe_ridge, "logistic": fit_probe_logistic, "paper": fit_probe_paper}
 """Probes by name."""
+FEW = "few"
+"""The probe that looks at codes without labels, too (`evaluation.few_labels`)."""
 
 
 def evaluate_nodes(
-    codes: CodesLike,
+    codes: CodesLike | StreamedCodes,
     labels: CodesLike,
     splits: Sequence[NodeSplit],
     *,
@@ -233,20 +234,20 @@ def evaluate_nodes(
     however often it is given.
 
     Args:
-        codes: (n, k), one row a node.
+        codes: (n, k), one row per node; `StreamedCodes` where all of them are more than fits into memory.
         labels: (n,) class numbers, gaps allowed; below 0 is not known, and such a node may be in no split.
         splits: one a run, from `random_split` or given with the data.
         shares: of the training labels, in (0, 1].
         dims: code lengths; by default those of `DIMS` that the codes have, and all features.
-        probe: one of `PROBES`.
+        probe: one of `PROBES`, or "few", which looks at the codes of all nodes.
         device: where to compute; by default where the codes are.
 
     Returns:
         One row for each share and length, shares first.
 
     """
-    if probe not in PROBES:
-        raise EigenmapError(f"probe must be one of {', '.join(PROBES)}, not {probe!r}")
+    if probe not in (*PROBES, FEW):
+        raise EigenmapError(f"probe must be one of {', '.join((*PROBES, FEW))}, not {probe!r}")
     x, y = _checked(codes, labels, splits, device)
     width = x.shape[1]
     lengths = [whole_number(dim, "dim", 1, width) for dim in dims] if dims else default_dims(width)
@@ -255,9 +256,13 @@ def evaluate_nodes(
         same = share == 1.0 and all(split is splits[0] for split in splits)
         distinct = splits[:1] if same else splits
         trains = [few_labels(y, split.train, share, seed=run) for run, split in enumerate(distinct)]
-        for dim in lengths:
-            scores = list(_scores(x[:, :dim], y, distinct, trains, PROBES[probe]))
-            accuracies = [accuracy for _, accuracy in scores]
+        runs = [
+            _fitted(x, y, train, split.validation, lengths, probe)
+            for split, train in zip(distinct, trains, strict=True)
+        ]
+        tested = _tested(x, y, distinct, lengths, [[fitted.probe for fitted in run] for run in runs])
+        for place, dim in enumerate(lengths):
+            accuracies = [scores[place] for scores in tested]
             rows.append(
                 NodeRow(
                     probe=probe,
@@ -265,7 +270,7 @@ def evaluate_nodes(
                     share=share,
                     labels=len(trains[0]),
                     runs=len(distinct),
-                    validation=mean(validation for validation, _ in scores),
+                    validation=mean(run[place].validation for run in runs),
                     accuracy=mean(accuracies),
                     spread=stdev(accuracies) if len(accuracies) > 1 else 0.0,
                 )
@@ -282,25 +287,63 @@ def default_dims(n_components: int) -> list[int]:
     return [dim for dim in DIMS if dim < n_components] + [n_components]
 
 
-def _scores(
-    x: Tensor, y: Tensor, splits: Sequence[NodeSplit], trains: Sequence[Tensor], fit: FitProbe
-) -> Iterator[tuple[float, float]]:
-    """Accuracy on validation and test nodes of every run."""
-    for split, train in zip(splits, trains, strict=True):
-        parts = [Labelled(x[nodes], y[nodes]) for nodes in (train, split.validation, split.test)]
-        probe = fit(parts[0], parts[1])
-        yield probe.accuracy(*parts[1]), probe.accuracy(*parts[2])
+class Fitted(NamedTuple):
+    """A probe, and its accuracy on the validation nodes."""
+
+    probe: Classifier
+    validation: float
+
+
+def _fitted(
+    x: Tensor | StreamedCodes, y: Tensor, train: Tensor, validation: Tensor, lengths: Sequence[int], probe: str
+) -> list[Fitted]:
+    """Fit one run's probe at every length."""
+    known, judged = x[train], x[validation]
+    pool = x[drawn(len(x)).to(x.device)] if probe == FEW else None
+    found = []
+    for dim in lengths:
+        labelled, others = (
+            Labelled(part[:, :dim].contiguous(), y[nodes]) for part, nodes in ((known, train), (judged, validation))
+        )
+        fitted: Classifier
+        if pool is None:
+            fitted = PROBES[probe](labelled, others)
+        else:
+            fitted = fit_probe_few(labelled, others, pool[:, :dim], fit_probe_logistic(labelled, others))
+        found.append(Fitted(fitted, fitted.accuracy(*others)))
+    return found
+
+
+def _tested(
+    x: Tensor | StreamedCodes,
+    y: Tensor,
+    splits: Sequence[NodeSplit],
+    lengths: Sequence[int],
+    probes: Sequence[Sequence[Classifier]],
+) -> list[list[float]]:
+    """Return the accuracy of each run's probes on its test nodes, with codes made in blocks, once for equal splits."""
+    hits = [[0] * len(each) for each in probes]
+    for split in {id(split): split for split in splits}.values():
+        runs = [run for run, other in enumerate(splits) if other is split]
+        for nodes in torch.split(split.test, BLOCK):
+            block, classes = x[nodes], y[nodes]
+            for run in runs:
+                for place, (dim, probe) in enumerate(zip(lengths, probes[run], strict=True)):
+                    hits[run][place] += int((probe.predict(block[:, :dim]) == classes).sum())
+    return [[hit / len(split.test) for hit in each] for each, split in zip(hits, splits, strict=True)]
 
 
 def _checked(
-    codes: CodesLike, labels: CodesLike, splits: Sequence[NodeSplit], device: torch.device | str | None
-) -> tuple[Tensor, Tensor]:
-    place = torch.device(device) if device is not None else device_of(codes)
-    if codes.ndim != 2 or len(codes) == 0:
-        raise EigenmapError("codes must be a matrix with one row per node")
-    x = codes_as_tensor(codes, place, torch.float32)
-    if not bool(torch.isfinite(x).all()):
-        raise EigenmapError("codes hold NaN or infinite values; every feature must be a finite number")
+    codes: CodesLike | StreamedCodes, labels: CodesLike, splits: Sequence[NodeSplit], device: torch.device | str | None
+) -> tuple[Tensor | StreamedCodes, Tensor]:
+    x: Tensor | StreamedCodes
+    if isinstance(codes, StreamedCodes):
+        x, place = codes, codes.device if device is None else torch.device(device)
+    else:
+        place = torch.device(device) if device is not None else device_of(codes)
+        if codes.ndim != 2 or len(codes) == 0:
+            raise EigenmapError("codes must be a matrix with one row per node")
+        x = require_finite(codes_as_tensor(codes, place, torch.float32))
     y = torch.as_tensor(labels)
     if y.shape != (len(x),) or y.is_floating_point():
         raise EigenmapError(

@@ -1,12 +1,12 @@
-"""Export of a model to ONNX: pixels in, ordered codes out, for any runtime and batch size.
+"""Export of a model to ONNX: pixels or vectors in, ordered codes out, for any runtime and batch size.
 
     export_onnx("runs/mine", "model.onnx", dim=64)
 
     session = onnxruntime.InferenceSession("model.onnx")
     codes = session.run(None, {"pixels": pixels})[0]      # uint8 (n, channels, size, size) -> float32 (n, 64)
 
-The file contains everything that `Eigenmap.encode` does to pixels of the right size: scaling, network, rotation,
-weights, norm.
+The file contains everything that `Eigenmap.encode` does to pixels of the right size, or to vectors (float32 (n,
+length), named "vectors"): scaling, network, rotation, weights, norm.
 """
 
 from __future__ import annotations
@@ -28,15 +28,16 @@ from torch.nn.functional import normalize
 from eigenmap.core.arguments import a_path
 from eigenmap.core.errors import EigenmapError
 from eigenmap.core.files import atomic_write
-from eigenmap.model import Eigenmap
-from eigenmap.spectrum import unit_rms_rows
+from eigenmap.data.vectors.input import VectorInput
+from eigenmap.model import Eigenmap, Side
+from eigenmap.networks import code_rows
 
 TOLERANCE = 1e-4
 """Largest accepted difference to a feature of `Eigenmap.encode`; in float32 it is about 1e-6."""
 
 
 class Pipeline(nn.Module):
-    """Maps pixels to codes of norm 1, as `Eigenmap.encode` computes them."""
+    """Maps pixels or vectors to codes of norm 1, as `Eigenmap.encode` computes them."""
 
     mean: Tensor
     rotation: Tensor
@@ -45,23 +46,24 @@ class Pipeline(nn.Module):
         super().__init__()
         alignment = model.alignment
         self.network = model.network
-        self.prepare = model.image
+        self.prepare = model.input if isinstance(model.input, VectorInput) else model.image
         self.source = model.source
+        self.plain = isinstance(model.input, VectorInput) and model.source == "encoder"
         self.register_buffer("mean", alignment.mean.float())
         self.register_buffer("rotation", (alignment.rotation * alignment.weights())[:, :dim].float())
 
     def forward(self, pixels: Tensor) -> Tensor:
-        """Return codes (n, dim) of pixels (n, channels, size, size)."""
+        """Codes (n, dim) of pixels (n, channels, size, size), or of vectors (n, length)."""
         features, psi = self.network(self.prepare(pixels))
-        rows = unit_rms_rows(features if self.source == "encoder" else psi)
+        rows = features if self.plain else code_rows(features, psi, self.source)
         return normalize((rows - self.mean) @ self.rotation, dim=1)
 
 
-def export_onnx(run: str | Path, out: str | Path, dim: int | None = None) -> float | None:
-    """Write a model as an ONNX file, with its description in the file's metadata.
+def export_onnx(run: str | Path, out: str | Path, dim: int | None = None, side: Side | None = None) -> float | None:
+    """Write a model, or one side of it, as an ONNX file, with what it is in the file's metadata.
 
     Returns:
-        The largest difference of a feature between ONNX Runtime and `Eigenmap.encode` on random pixels, or None if
+        The largest difference of a feature between ONNX Runtime and `Eigenmap.encode` on random input; None if
         onnxruntime is not installed.
 
     """
@@ -69,9 +71,9 @@ def export_onnx(run: str | Path, out: str | Path, dim: int | None = None) -> flo
         if importlib.util.find_spec(package) is None:
             raise EigenmapError(f'writing ONNX files needs {package}: pip install "eigenmap[onnx]"')
     out = a_path(out, "out")
-    model = Eigenmap.load(run)
+    model = Eigenmap.load(run).side(side)
     dim = model.check_dim(dim)
-    content = _converted(Pipeline(model, dim).eval(), _pixels(model, 2), _metadata(model, dim))
+    content = _converted(Pipeline(model, dim).eval(), _example(model, 2), _metadata(model, dim), _name(model))
     difference = _difference(content, model, dim)
     if difference is not None and not difference < TOLERANCE:
         raise EigenmapError(
@@ -82,14 +84,19 @@ def export_onnx(run: str | Path, out: str | Path, dim: int | None = None) -> flo
     return difference
 
 
-def _converted(pipeline: Pipeline, example: Tensor, metadata: dict[str, str]) -> bytes:
+def _name(model: Eigenmap) -> str:
+    """What the file calls its input."""
+    return "vectors" if model.kind == "vectors" else "pixels"
+
+
+def _converted(pipeline: Pipeline, example: Tensor, metadata: dict[str, str], name: str) -> bytes:
     with _quiet():
         program: Any = torch.onnx.export(
             pipeline,
             (example,),
             dynamo=True,
             dynamic_shapes=({0: torch.export.Dim("n")},),
-            input_names=["pixels"],
+            input_names=[name],
             output_names=["codes"],
             verbose=False,
         )
@@ -107,9 +114,13 @@ def _metadata(model: Eigenmap, dim: int) -> dict[str, str]:
     }
 
 
-def _pixels(model: Eigenmap, n: int) -> Tensor:
+def _example(model: Eigenmap, n: int) -> Tensor:
+    """Random input of n things."""
+    rng = np.random.default_rng(n)
+    if isinstance(model.input, VectorInput):
+        return torch.from_numpy(rng.normal(size=(n, model.input.length)).astype(np.float32))
     shape = (n, model.image.channels, model.image.size, model.image.size)
-    return torch.from_numpy(np.random.default_rng(n).integers(0, 256, shape, dtype=np.uint8))
+    return torch.from_numpy(rng.integers(0, 256, shape, dtype=np.uint8))
 
 
 def _difference(content: bytes, model: Eigenmap, dim: int) -> float | None:
@@ -121,9 +132,9 @@ def _difference(content: bytes, model: Eigenmap, dim: int) -> float | None:
     session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
     largest = 0.0
     for n in (1, 5):
-        pixels = _pixels(model, n)
-        (codes,) = session.run(None, {"pixels": pixels.numpy()})
-        largest = max(largest, float(np.abs(codes - model.encode(pixels, dim)).max()))
+        given = _example(model, n)
+        (codes,) = session.run(None, {_name(model): given.numpy()})
+        largest = max(largest, float(np.abs(codes - model.encode(given, dim)).max()))
     return largest
 
 

@@ -1,4 +1,4 @@
-"""Alignment of a trained network: both of its outputs are ordered, and the better one becomes the code.
+"""Alignment of a trained network: both outputs are ordered, in stages of one code or, on graphs, the better one alone.
 
 `spectrum` does the mathematics. What differs between kinds of data, the moments, comes in as `Evidence`.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -15,6 +15,7 @@ from torch import Tensor
 from eigenmap.core.logging import LogFunction
 from eigenmap.model import CodeSource
 from eigenmap.spectrum import EXPONENTS, RIDGES, Alignment, Moments, best_alignment
+from eigenmap.spectrum.staged import staged_alignment
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,15 @@ class Criteria:
     own: Sequence[CodeSource] = ("encoder", "projector")
 
 
+class OutputEvidence(NamedTuple):
+    """What pairs say about one output, or about both side by side."""
+
+    fit: Moments
+    held_out: Moments
+    codes: tuple[Tensor, Tensor]
+    mean: Tensor | None
+
+
 @dataclass(frozen=True)
 class Evidence:
     """What pairs say about each output of a network.
@@ -40,6 +50,8 @@ class Evidence:
         codes: both sides of some held-out pairs, whose neighbours are compared.
         mean: the mean of what will be encoded, where that is not what was trained on.
         criteria: how to judge.
+        staged: the output that is ordered in stages: "both", or the encoder's where the projector is not trained.
+        width: number of encoder features, the first ones of "both".
 
     """
 
@@ -48,27 +60,56 @@ class Evidence:
     codes: Mapping[CodeSource, tuple[Tensor, Tensor]]
     mean: Mapping[CodeSource, Tensor] | None = None
     criteria: Criteria = field(default_factory=Criteria)
+    staged: CodeSource | None = None
+    width: int = 0
+
+    def of(self, source: CodeSource) -> OutputEvidence:
+        """What pairs say about one output; where both were collected side by side, its part of that."""
+        if source in self.fit:
+            mean = None if self.mean is None else self.mean[source]
+            return OutputEvidence(self.fit[source], self.held_out[source], self.codes[source], mean)
+        fit, held_out, (codes, codes_plus), mean = self.of("both")
+        part = slice(0, self.width) if source == "encoder" else slice(self.width, None)
+        return OutputEvidence(
+            fit.part(part),
+            held_out.part(part),
+            (codes[:, part], codes_plus[:, part]),
+            None if mean is None else mean[part],
+        )
 
 
 @torch.no_grad()
 def align_outputs(evidence: Evidence, sources: Sequence[CodeSource], n_components: int) -> dict[CodeSource, Alignment]:
     """The alignment of each output: rotated on training pairs, judged on held-out pairs."""
-    how, aligned = evidence.criteria, {}
-    for source in sources:
+    return {source: _aligned(evidence, source, n_components) for source in sources}
+
+
+def _aligned(evidence: Evidence, source: CodeSource, n_components: int) -> Alignment:
+    how = evidence.criteria
+    fit, held_out, codes, mean = evidence.of(source)
+    if source == evidence.staged:
+        best = staged_alignment(fit, held_out, codes, width=evidence.width, n_components=n_components)
+    else:
         best = best_alignment(
-            evidence.fit[source],
-            evidence.held_out[source],
-            evidence.codes[source],
+            fit,
+            held_out,
+            codes,
             n_components=n_components,
             ridges=how.ridges,
             exponents=how.exponents,
             judge=how.judge,
             own=source in how.own,
         )
-        if evidence.mean is not None:
-            best = replace(best, mean=evidence.mean[source])
-        aligned[source] = best.to("cpu")
-    return aligned
+    return (best if mean is None else replace(best, mean=mean)).to("cpu")
+
+
+def sources_of(
+    codes: Literal["auto", "encoder", "projector"], staged: CodeSource | None = None
+) -> Sequence[CodeSource]:
+    """The outputs among which the code is chosen, where those of `staged` can be ordered in stages."""
+    if codes != "auto":
+        return (codes,)
+    return ("encoder", "projector") if staged is None else (staged,)
 
 
 def best_output(

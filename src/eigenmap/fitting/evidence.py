@@ -11,7 +11,7 @@ from torch.nn.functional import pad
 from eigenmap.core.batch import Batch
 from eigenmap.fitting.align import Criteria, Evidence
 from eigenmap.model import CodeSource
-from eigenmap.networks import Network
+from eigenmap.networks import Network, code_rows
 from eigenmap.relations.graph import GraphPairs, first_of_each
 from eigenmap.relations.images import ImagePairs
 from eigenmap.spectrum import Moments, unit_rms_rows
@@ -38,17 +38,28 @@ BATCH = 512
 
 
 @torch.no_grad()
-def image_evidence(network: Network, pairs: ImagePairs, held_pairs: ImagePairs, seed: int) -> Evidence:
-    """Moments over views of training images and of held-out images, several passes where there are few of them."""
+def image_evidence(
+    network: Network, pairs: ImagePairs, held_pairs: ImagePairs, seed: int, source: CodeSource = "both"
+) -> Evidence:
+    """Moments over views of training images and of held-out images, several passes where there are few of them.
+
+    `source` is "both", or "encoder" where the projector was not trained.
+    """
+
+    def rows(x: Tensor) -> Tensor:
+        features, psi = network(x)
+        return code_rows(features, psi, source)
+
     passes, judging = _passes(len(pairs), len(held_pairs))
-    fit, _ = pair_moments(network, pairs.pairs(_generator(seed + 2), BATCH, passes))
-    for moments in fit.values():
-        moments.reduce()  # each process saw its share of the training images; held-out images are the same for all
+    fit, _ = row_moments(rows, pairs.pairs(_generator(seed + 2), BATCH, passes))
+    fit.reduce()  # each process saw its share of the training images; held-out images are the same for all
     # Codes of the first pass only: two views of one image among the neighbours would make agreement too easy.
     keep = min(AGREEMENT_PAIRS, len(held_pairs))
-    held_out, codes = pair_moments(network, held_pairs.pairs(_generator(seed + 3), BATCH, judging), keep)
+    held_out, codes = row_moments(rows, held_pairs.pairs(_generator(seed + 3), BATCH, judging), keep)
     # Codes are made from plain images, whose mean differs from that of their augmented views.
-    return Evidence(fit, held_out, codes, mean=_plain_means(network, pairs))
+    mean = _plain_mean(rows, pairs)
+    width = network.projector.in_features
+    return Evidence({source: fit}, {source: held_out}, {source: codes}, {source: mean}, staged=source, width=width)
 
 
 def _passes(images: int, held_images: int) -> tuple[int, int]:
@@ -123,6 +134,22 @@ def _table(network: Network, nodes: int, device: torch.device) -> tuple[Tensor, 
     return features, psi
 
 
+def row_moments(
+    rows: Callable[[Tensor], Tensor], batches: Iterable[Batch], keep: int = 1
+) -> tuple[Moments, tuple[Tensor, Tensor]]:
+    """Moments of rows(x) over all pairs, and the rows of the first `keep`."""
+    moments: Moments | None = None
+    kept: list[tuple[Tensor, Tensor]] = []
+    for batch in batches:
+        first, second = rows(batch.x), rows(batch.x_plus)
+        moments = moments or Moments(first.shape[1], first.device)
+        moments.update(first, second, batch.kernel)
+        if sum(len(part) for part, _ in kept) < keep:
+            kept.append((first, second))
+    assert moments is not None  # there is at least one batch
+    return moments, _joined(kept)
+
+
 def pair_moments(
     network: Outputs, batches: Iterable[Batch], keep: int = 1
 ) -> tuple[dict[CodeSource, Moments], dict[CodeSource, tuple[Tensor, Tensor]]]:
@@ -153,12 +180,11 @@ def _joined(parts: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
     return first, second
 
 
-def _plain_means(network: Network, pairs: ImagePairs, at_most: int = 10_000) -> dict[CodeSource, Tensor]:
-    """Mean of both outputs over plain training images, up to `at_most` of them spread over the set."""
-    rows = torch.linspace(0, len(pairs) - 1, min(len(pairs), at_most), device=pairs.store.index_device).long()
-    totals: dict[CodeSource, list[Tensor]] = {"encoder": [], "projector": []}
-    for chunk in torch.split(rows, 512):
-        features, psi = network(pairs.views.plain(pairs.store.take(chunk)))
-        totals["encoder"].append(unit_rms_rows(features).double().sum(0))
-        totals["projector"].append(unit_rms_rows(psi).double().sum(0))
-    return {source: torch.stack(parts).sum(0) / len(rows) for source, parts in totals.items()}
+def _plain_mean(rows: Callable[[Tensor], Tensor], pairs: ImagePairs, at_most: int = 10_000) -> Tensor:
+    """Mean of rows(x) over plain training images, up to `at_most` of them spread over the set."""
+    numbers = torch.linspace(0, len(pairs) - 1, min(len(pairs), at_most), device=pairs.store.index_device).long()
+    sums = [
+        rows(pairs.views.plain(pairs.store.take(chunk), pairs.aspects_at(chunk))).double().sum(0)
+        for chunk in torch.split(numbers, BATCH)
+    ]
+    return torch.stack(sums).sum(0) / len(numbers)

@@ -7,19 +7,22 @@ codes = model.encode(features_of_new_nodes, dim=16)
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
+from eigenmap.core.arguments import whole_number
 from eigenmap.core.errors import EigenmapError
 from eigenmap.core.logging import LogFunction
 from eigenmap.data.graphs.adjacency import Adjacency
 from eigenmap.data.graphs.graph import load_graph
 from eigenmap.fitting import pipeline
+from eigenmap.fitting.align import sources_of
 from eigenmap.fitting.evidence import node_evidence
+from eigenmap.fitting.neighbours import choose, training_edges
 from eigenmap.fitting.options import RunOptions, check_length
 from eigenmap.fitting.problem import Problem
 from eigenmap.model import Eigenmap, NodeEncoderSpec, NodeInput
@@ -28,10 +31,13 @@ from eigenmap.objectives import Objective, build
 from eigenmap.recipes.graph import GRAPH, MANY_NODES, NARROW, WIDE, GraphRecipe, get_graph_recipe, objective_options
 from eigenmap.recipes.recipe import identity
 from eigenmap.relations.diffusion import check_walks, diffuse
+from eigenmap.relations.feature_propagation import propagated_features
 from eigenmap.relations.graph import GraphPairs, NodeBlocks, check_held_out, check_pairs, hold_out_edges
+from eigenmap.relations.propagation import Propagation, Smoothing
 from eigenmap.spectrum import Alignment
 from eigenmap.training import TrainingConfig
 from eigenmap.training.config import Accelerator
+from eigenmap.training.launch import machines
 from eigenmap.training.progress import Progress
 
 if TYPE_CHECKING:
@@ -39,6 +45,9 @@ if TYPE_CHECKING:
 
 FEWEST_NODES = 4
 """Below this there is nothing to tell apart."""
+
+MOST_FEATURE_HOPS = 10
+"""Averages beyond that are all alike."""
 
 RESIDENT = 0.5
 """Edges and features go to the GPU where they need no more than this share of its free memory."""
@@ -57,6 +66,7 @@ def fit_graph(
     seed: int = 0,
     device: Accelerator = "auto",
     devices: int = 1,
+    nodes: int = 1,
     tensorboard: bool = False,
     progress: bool | Progress = True,
     say: Callable[[str], None] | None = None,
@@ -75,7 +85,7 @@ def fit_graph(
         force: write into `out` although there is a run in it.
         minutes: length of training in minutes, in place of the recipe's steps.
         seed: of everything random; on a CPU the same seed gives the same model.
-        device: "auto", "cpu" or "cuda"; `devices` of them.
+        device: "auto", "cpu" or "cuda"; `devices` of them on each of `nodes` machines. Under torchrun leave both out.
         tensorboard: write TensorBoard files beside metrics.jsonl.
         progress: a progress bar (True), nothing (False), or an object of your own.
         say: called with what is worth knowing in between (components, isolated nodes, rank found).
@@ -93,6 +103,7 @@ def fit_graph(
         seed=seed,
         device=device,
         devices=devices,
+        nodes=nodes,
         tensorboard=tensorboard,
         progress=progress,
         say=say,
@@ -101,7 +112,7 @@ def fit_graph(
     chosen = recipe if isinstance(recipe, GraphRecipe) else get_graph_recipe(recipe)
     chosen = chosen.but(n_components=n_components, **settings)
     check_length(settings.get("steps"), minutes)
-    options.config(chosen, chosen.steps)  # refused before anything is read
+    machines(options.config(chosen, chosen.steps))  # refused before anything is read
     if chosen.sampler == "node-blocks" and chosen.teleport == GRAPH.teleport:  # which nobody asked for
         chosen = chosen.but(teleport=0.0)
     _check_relation(chosen, build(chosen.objective, **objective_options(chosen)))
@@ -116,9 +127,10 @@ def fit_graph(
     chosen = chosen.but(width=chosen.width or (NARROW if words or len(data) < MANY_NODES else WIDE))
     about, digest = describe(walk), data.digest(walk)
     _report(about, walk.cumulative is not None, options.say)
+    task = GraphTask(chosen, walk, data.x, words, about, digest)
     if chosen.go_on:
-        walk = diffuse(data, chosen.go_on, chosen.walks, options.seed).walk()
-    return pipeline.fit(GraphTask(chosen, walk, data.x, words, about, digest), options)
+        task = replace(task, walk=diffuse(data, chosen.go_on, chosen.walks, options.seed).walk(), edges=walk)
+    return pipeline.fit(task, options)
 
 
 @dataclass(frozen=True)
@@ -131,6 +143,7 @@ class GraphTask:
         x: features of the nodes.
         words: whether features are like bags of words, which keep their scale.
         about: what `describe` says of the graph.
+        edges: those of the graph, where `walk` has the ends of longer walks; else None.
         digest: tells this graph from others when a run is resumed.
 
     """
@@ -141,6 +154,7 @@ class GraphTask:
     words: bool
     about: dict[str, int]
     digest: str
+    edges: Adjacency | None = None
 
     @property
     def steps(self) -> int:
@@ -155,14 +169,14 @@ class GraphTask:
     def problem(self, fabric: Fabric, config: TrainingConfig) -> Problem:
         """Walks over training edges, held-out edges, a perceptron on node features and an objective."""
         recipe, seed = self.recipe, config.seed
-        node = NodeInput(self.x.shape[1])
+        node = NodeInput(self.x.shape[1], recipe.feature_hops)
         assert recipe.width is not None
         spec = NodeEncoderSpec(recipe.width, recipe.blocks)
         torch.manual_seed(seed)
         encoder = spec.build(node, recipe.feature_dropout or 0.0)
         network = Network(encoder, recipe.n_components, recipe.hidden)
-        walk, features = _placed(self.walk, self.x, fabric.device)
-        if not self.words:
+        walk, features = _placed(self.walk, self._seen(seed), fabric.device)
+        if recipe.standardise and not self.words:
             _standardise(encoder, features)
         nodes = NodeNetwork(network, NodeFeatures(features))
         pairs = _pairs(recipe, walk, seed, fabric)
@@ -173,7 +187,7 @@ class GraphTask:
             relation=pairs if recipe.sampler == "edges" else _blocks(recipe, walk, seed, fabric),
             objective=objective,
             held_out=lambda: pairs.held_out_pairs(torch.Generator().manual_seed(seed), 512, 1024),
-            evidence=lambda: node_evidence(nodes, pairs, pipeline.sources_of(recipe), seed, objective.ordered),
+            evidence=lambda: node_evidence(nodes, pairs, sources_of(recipe.codes), seed, objective.ordered),
             input=node,
             encoder=spec,
             identity={
@@ -181,9 +195,27 @@ class GraphTask:
                 "nodes": self.about["nodes"],
                 "edges": self.about["edges"],
                 "graph": self.digest,
+                **({"feature_hops": recipe.feature_hops} if recipe.feature_hops else {}),
             },
             facts=lambda alignment, say: self._facts(pairs, alignment, say),
+            neighbours=lambda encode: choose(
+                encode, features, self._judging(pairs, seed), recipe.n_components, seed, wanted_way(recipe)
+            ),
         )
+
+    def _seen(self, seed: int) -> Tensor | SparseRows:
+        """What the network sees: features, and their averages over training edges if the recipe asks for them."""
+        if self.recipe.feature_hops == 0:
+            return self.x
+        held_out = hold_out_edges(self.walk, self.recipe.held_out, seed=seed)
+        walk = self.edges or training_edges(self.walk, held_out)
+        return propagated_features(self.x, Smoothing.of(walk), self.recipe.feature_hops)
+
+    def _judging(self, pairs: GraphPairs, seed: int) -> GraphPairs:
+        """The edges on which ways to use neighbours are judged: those of the graph, where pairs are ends of walks."""
+        if self.edges is None:
+            return pairs
+        return GraphPairs(self.edges, 2, seed, held_out=hold_out_edges(self.edges, self.recipe.held_out, seed=seed))
 
     def _facts(self, pairs: GraphPairs, alignment: Alignment, say: LogFunction) -> dict[str, Any]:
         """What the graph is, and how many of the eigenvalues are positive beyond doubt."""
@@ -196,10 +228,21 @@ class GraphTask:
         }
 
 
+def wanted_way(recipe: GraphRecipe) -> Propagation | None:
+    """The way to use neighbours that a recipe asks for; None to choose one."""
+    if recipe.neighbours == "auto":
+        return None
+    return Propagation(recipe.neighbours, recipe.restart if recipe.neighbours == "pagerank" else 0.0)
+
+
 def _check_relation(recipe: GraphRecipe, objective: Objective) -> None:
     """Refuse pairs that cannot be drawn, before anything is read."""
     check_pairs(recipe.hops, recipe.start, recipe.teleport, recipe.lazy)
     check_held_out(recipe.held_out)
+    wanted_way(recipe)
+    whole_number(recipe.feature_hops, "feature_hops", 0, MOST_FEATURE_HOPS)
+    if recipe.feature_hops and recipe.directed != "symmetrise":
+        raise EigenmapError('feature_hops averages over undirected edges: it needs directed="symmetrise".')
     if recipe.sampler == "node-blocks":
         _check_blocks(recipe, objective)
     if recipe.batch_size < 2:

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from eigenmap import recipes
-from eigenmap.augment.views import Standardisation, TwoViews
+from eigenmap.augment.views import IMAGENET_STANDARDISATION, Standardisation, TwoViews
 from eigenmap.augment.views import policy as two_views
 from eigenmap.core.arguments import a_path
 from eigenmap.core.errors import EigenmapError
@@ -36,6 +36,7 @@ from eigenmap.recipes.recipe import identity
 from eigenmap.relations.images import ImagePairs, split_held_out
 from eigenmap.training import TrainingConfig
 from eigenmap.training.config import Accelerator
+from eigenmap.training.launch import machines
 from eigenmap.training.progress import Progress
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ def fit_images(
     strict: bool = False,
     device: Accelerator = "auto",
     devices: int = 1,
+    nodes: int = 1,
     tensorboard: bool = False,
     monitor_labels: bool = False,
     progress: bool | Progress = True,
@@ -89,14 +91,15 @@ def fit_images(
         minutes: length of training in minutes, as steps that fit by the measured speed of this machine.
         seed: of everything random; on a CPU the same seed gives the same model.
         strict: fail on the first unreadable image instead of leaving it out.
-        device: "auto", "cpu" or "cuda"; `devices` of them.
+        device: "auto", "cpu" or "cuda"; `devices` of them on each of `nodes` machines. Under torchrun leave both out.
         tensorboard: write TensorBoard files beside metrics.jsonl.
         monitor_labels: report at each check how well nearest neighbours classify held-out images; nothing learns
             from the labels.
         progress: a progress bar (True), nothing (False), or an object of your own.
         reading: called as `reading(done, total)` while images are read.
         say: called with what is worth knowing in between (files skipped, steps chosen, rank found).
-        settings: any setting of the recipe, for example `epochs=100`, `objective="scl"`, `batch_size=512`.
+        settings: any setting of the recipe, for example `epochs=100`, `objective="scl"`, `batch_size=512`. With
+            `epochs=0` nothing is trained: the features of a trained encoder are ordered in one pass.
 
     Example:
         >>> model = fit_images("PHOTOS/", n_components=256, out="runs/mine", minutes=10)  # doctest: +SKIP
@@ -109,6 +112,7 @@ def fit_images(
         seed=seed,
         device=device,
         devices=devices,
+        nodes=nodes,
         tensorboard=tensorboard,
         progress=progress,
         say=say,
@@ -124,11 +128,14 @@ def fit_images(
     _check_kinds(encoder, standardisation)
     _check_names(chosen, encoder_weights)
     _check_batch(chosen)
-    options.config(chosen, steps or 1)
+    if chosen.epochs == 0:
+        _check_untrained(chosen, encoder, encoder_weights, length=steps or minutes)
+    machines(options.config(chosen, steps or 1))
     build(chosen.objective, **chosen.objective_options)
 
-    standardisation = standardisation or Standardisation()
-    data = _load(images, chosen.image_size, standardisation.channels, strict, reading, options.say)
+    usual = IMAGENET_STANDARDISATION if chosen.imagenet_pixels else Standardisation()
+    standardisation = standardisation or usual
+    data = _load(images, chosen, standardisation.channels, strict, reading, options.say)
     classes = classes_of(data) if monitor_labels else None
     train_rows, held_rows = _split(data, options.seed)
     chosen = _fitted(chosen, asked, len(train_rows), len(held_rows), options.say)
@@ -141,13 +148,14 @@ def fit_images(
         data.pixels,
         train_rows,
         held_rows,
-        ImageInput(chosen.image_size or data.size, data.channels, standardisation),
+        _input(chosen, data, standardisation),
         digest=data.digest(),
         skipped=len(data.skipped),
         module=encoder if isinstance(encoder, nn.Module) else None,
         weights=encoder_weights,
         frozen=freeze_encoder,
         classes=classes,
+        aspects=data.aspects,
     )
     return pipeline.fit(task, options)
 
@@ -165,6 +173,7 @@ class ImageTask:
         module: an encoder of the caller's own, in place of the recipe's.
         weights: a file to start the encoder from.
         frozen: whether only the projector is trained.
+        aspects: shapes, width / height, of the pictures where these were squeezed into the pixels whole.
         classes: class numbers to report nearest-neighbour accuracy by; nothing learns from them.
 
     """
@@ -180,10 +189,13 @@ class ImageTask:
     weights: str | Path | None = None
     frozen: bool = False
     classes: Tensor | None = None
+    aspects: Tensor | None = None
 
     @property
     def steps(self) -> int:
-        """As many as the recipe's epochs have."""
+        """As many as the recipe's epochs have; at least one, unless nothing is to be trained."""
+        if self.recipe.epochs == 0:
+            return 0
         steps = self.recipe.epochs * (len(self.train_rows) // self.recipe.batch_size)
         if steps > MOST_STEPS:
             raise EigenmapError(f"{self.recipe.epochs:g} epochs are more steps than can be counted; ask for fewer.")
@@ -199,22 +211,32 @@ class ImageTask:
         recipe, seed = self.recipe, config.seed
         spec = EncoderSpec(None if self.module is not None else recipe.encoder, recipe.stem)
         network = self._network(spec, seed)
-        views = TwoViews(recipe.views, self.image.size, self.image.standardisation)
+        image = self.image
+        views = TwoViews(recipe.views, image.view_size, image.standardisation, image.view_size / image.size)
         compile = config.compile and fabric.device.type == "cuda"
         share = fabric.global_rank, fabric.world_size
-        pairs = ImagePairs(self.pixels, views, recipe.batch_size, seed, fabric.device, *share, compile, self.train_rows)
+        pairs = ImagePairs(
+            *(self.pixels, views, recipe.batch_size, seed, fabric.device, *share, compile, self.train_rows),
+            aspects=self.aspects,
+        )
         # Every process sees all held-out images.
-        held_pairs = ImagePairs(self.pixels, views, len(self.held_rows), seed + 1, fabric.device, rows=self.held_rows)
+        held_pairs = ImagePairs(
+            *(self.pixels, views, len(self.held_rows), seed + 1, fabric.device),
+            rows=self.held_rows,
+            aspects=self.aspects,
+        )
         monitor = None
         if self.classes is not None:
-            monitor = knn_monitor(self.pixels, self.classes, self.train_rows, self.held_rows, views, fabric.device)
+            monitor = knn_monitor(
+                *(self.pixels, self.classes, self.train_rows, self.held_rows, views, fabric.device), self.aspects
+            )
         return Problem(
             network=network,
             stored=network,
             relation=pairs,
             objective=build(recipe.objective, **recipe.objective_options),
             held_out=lambda: held_pairs.pairs(torch.Generator().manual_seed(seed), recipe.batch_size),
-            evidence=lambda: image_evidence(network, pairs, held_pairs, seed),
+            evidence=lambda: image_evidence(network, pairs, held_pairs, seed, "both" if self.steps else "encoder"),
             input=self.image,
             encoder=spec,
             identity=self._identity(),
@@ -234,7 +256,7 @@ class ImageTask:
             spec.build(image) if self.module is None else self.module,
             self.recipe.n_components,
             self.recipe.hidden,
-            example_shape=(image.channels, image.size, image.size),
+            example_shape=(image.channels, image.view_size, image.view_size),
         )
         if self.weights is not None:
             load_encoder_weights(network.encoder, self.weights)
@@ -244,8 +266,12 @@ class ImageTask:
 
     def _identity(self) -> dict[str, Any]:
         weights = None if self.weights is None else hashlib.sha256(Path(self.weights).read_bytes()).hexdigest()[:16]
+        unusual = {"view": self.image.view} if self.image.view else {}
+        if self.aspects is not None:
+            unusual["whole_images"] = True
         return {
             **identity(self.recipe),
+            **unusual,
             "recipe": self.recipe.name,
             "frozen": self.frozen,
             "encoder weights": weights,
@@ -267,10 +293,26 @@ def _check_kinds(encoder: object, standardisation: object) -> None:
 
 def _check_names(recipe: Recipe, encoder_weights: str | Path | None) -> None:
     """Refuse views, encoders and files that are not there."""
-    two_views(recipe.views)
+    policies = two_views(recipe.views)
     require_encoder(recipe.encoder)
+    if recipe.whole_images and any(policy.rotation for policy in policies):
+        raise EigenmapError(f"Crops of whole images cannot be rotated: choose other views than {recipe.views}.")
+    if recipe.read_size is not None and recipe.read_size < (recipe.image_size or recipe.read_size + 1):
+        raise EigenmapError(f"read_size is {recipe.read_size}: give an image_size that is no larger.")
     if encoder_weights is not None and not a_path(encoder_weights, "encoder_weights").is_file():
         raise EigenmapError(f"There is no weights file {encoder_weights}.")
+
+
+def _check_untrained(recipe: Recipe, encoder: object, encoder_weights: str | Path | None, length: float | None) -> None:
+    """Refuse to order the features of an encoder that nobody trained, or of a projector that nobody will train."""
+    if length is not None:
+        raise EigenmapError("The recipe has epochs=0, which trains nothing: leave out steps and minutes.")
+    if encoder_weights is None and not isinstance(encoder, nn.Module):
+        raise EigenmapError(
+            "epochs=0 trains nothing: give the weights of a trained encoder (encoder_weights, --encoder-weights)."
+        )
+    if recipe.codes == "projector":
+        raise EigenmapError("epochs=0 leaves the projector untrained: codes cannot come from it.")
 
 
 def _check_batch(recipe: Recipe) -> None:
@@ -287,9 +329,16 @@ def _check_batch(recipe: Recipe) -> None:
         )
 
 
+def _input(recipe: Recipe, data: ImageSet, standardisation: Standardisation) -> ImageInput:
+    """What becomes of an image before the network sees it."""
+    size = recipe.read_size or recipe.image_size or data.size
+    view = recipe.image_size if recipe.image_size not in (None, size) else None
+    return ImageInput(size, data.channels, standardisation, view)
+
+
 def _load(
     images: object,
-    size: int | None,
+    recipe: Recipe,
     channels: int | None,
     strict: bool,
     reading: Callable[[int, int], object] | None,
@@ -297,7 +346,8 @@ def _load(
 ) -> ImageSet:
     if isinstance(images, ImageSet) and channels in (None, images.channels):
         return images
-    data = load_images(images, size, channels, strict=strict, progress=reading)  # type: ignore[arg-type]
+    size, uncut = recipe.read_size or recipe.image_size, recipe.whole_images
+    data = load_images(images, size, channels, strict=strict, progress=reading, uncut=uncut)  # type: ignore[arg-type]
     log_skipped(data, say)
     return data
 

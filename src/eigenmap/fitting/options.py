@@ -31,6 +31,7 @@ class RunOptions:
     seed: int = 0
     device: Accelerator = "auto"
     devices: int = 1
+    nodes: int = 1
     tensorboard: bool = False
     progress: Progress | None = None
     say: LogFunction = lambda line: None
@@ -45,6 +46,7 @@ class RunOptions:
         seed: int,
         device: Accelerator,
         devices: int,
+        nodes: int = 1,
         tensorboard: bool,
         progress: bool | Progress,
         say: LogFunction | None,
@@ -66,7 +68,7 @@ class RunOptions:
         if tensorboard and importlib.util.find_spec("tensorboard") is None:
             raise EigenmapError("TensorBoard is not installed: pip install 'eigenmap[tensorboard]', or leave it out.")
         shown = progress_display() if progress is True else progress or None
-        return cls(folder, resume, steps, minutes, seed, device, devices, tensorboard, shown, say)
+        return cls(folder, resume, steps, minutes, seed, device, devices, nodes, tensorboard, shown, say)
 
     def config(self, recipe: BaseRecipe, steps: int) -> TrainingConfig:
         """The training configuration of a recipe for so many steps: every field that both have, and what follows."""
@@ -86,6 +88,7 @@ class RunOptions:
                 "tensorboard": self.tensorboard,
                 "accelerator": self.device,
                 "devices": self.devices,
+                "nodes": self.nodes,
             }
         )
 

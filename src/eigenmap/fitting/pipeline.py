@@ -11,19 +11,19 @@ model's code.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from eigenmap.core.logging import LogFunction
 from eigenmap.fitting import align
+from eigenmap.fitting.neighbours import Choice, Encode
 from eigenmap.fitting.options import RunOptions
-from eigenmap.fitting.problem import Problem, Task
-from eigenmap.fitting.run_folder import steps_of_run
-from eigenmap.model import CodeSource, Eigenmap
-from eigenmap.recipes.recipe import BaseRecipe
-from eigenmap.spectrum import Alignment
+from eigenmap.fitting.problem import Code, Problem, Side, Task
+from eigenmap.fitting.run_folder import clear_run, steps_of_run
+from eigenmap.model import Eigenmap
 from eigenmap.training import TrainingConfig, budget_in_words, loop, measure_step, start, steps_for_budget
+from eigenmap.training.launch import alone
 from eigenmap.training.loop import TrainingResult
 from eigenmap.training.provenance import training_provenance
 
@@ -38,7 +38,7 @@ FEWEST_STEPS = 20
 
 @dataclass(frozen=True)
 class Trained:
-    """A problem whose network has been trained."""
+    """A problem whose network has been trained, if there was anything to train."""
 
     task: Task
     problem: Problem
@@ -52,23 +52,46 @@ def fit(task: Task, options: RunOptions) -> Eigenmap:
     trained = train(task, options)
     problem = trained.problem
     began = time.perf_counter()
-    source, alignment = best_code(trained, options.say)
+    code = best_code(trained, options.say)
     record = training_provenance(
         task.recipe, options.seed, trained.result, time.perf_counter() - began, trained.fabric.device
     )
-    record |= problem.facts(alignment, options.say)
-    model = Eigenmap(problem.stored, alignment, source, problem.input, problem.encoder, record)
+    record |= problem.facts(code.left.alignment, options.say)
+    model = as_model(code, record)
+    if problem.neighbours is not None:
+        _choose_neighbours(model, problem.neighbours, options.say)
     if options.folder is not None and trained.fabric.is_global_zero:
         model.save(options.folder)
     return model
 
 
+def as_model(code: Code, record: Mapping[str, Any]) -> Eigenmap:
+    """Build the model of a code, with that of its right side inside it."""
+    left, right = code.left, code.right
+    other = None if right is None else Eigenmap(right.network, right.alignment, code.source, right.input, right.encoder)
+    return Eigenmap(left.network, left.alignment, code.source, left.input, left.encoder, record, right=other)
+
+
+def _choose_neighbours(model: Eigenmap, choose: Callable[[Encode], Choice], say: LogFunction) -> None:
+    """Settle how codes use neighbours where there are edges at inference."""
+    choice = choose(model.codes_of)
+    model.neighbours = choice.codes
+    model.training["neighbours"] = choice.record()
+    if choice.shared is not None:
+        way = choice.codes.propagation.in_words
+        say(f"The ends of held-out edges share {choice.shared:.0%} of their codes; way to use neighbours: {way}.")
+
+
 def train(task: Task, options: RunOptions) -> Trained:
     """Train the network of a task for as long as the options say, or else its recipe."""
     settled = _settled_steps(options)
-    config = options.config(task.recipe, settled or options.steps or task.steps)
+    asked = settled or options.steps or task.steps
+    if asked == 0:
+        return without_training(task, options)
+    config = options.config(task.recipe, asked)
     fabric = start(config)
     problem = task.problem(fabric, config)
+    assert problem.relation is not None  # a task of some steps has something to train on
     if options.minutes is not None and settled is None:
         seconds = measure_step(problem.network, problem.relation, problem.objective, config, fabric)
         steps = steps_for_budget(60 * options.minutes, seconds, least=FEWEST_STEPS)
@@ -90,29 +113,45 @@ def train(task: Task, options: RunOptions) -> Trained:
     return Trained(task, problem, config, fabric, result)
 
 
+def without_training(task: Task, options: RunOptions) -> Trained:
+    """Prepare a task that needs no training: a frozen encoder, or a code found in closed form.
+
+    What an earlier run left in the folder is removed.
+    """
+    config = options.config(task.recipe, 1)
+    place = alone(config)
+    problem = task.problem(place, config)
+    if options.folder is not None:
+        clear_run(options.folder)
+    problem.network.to(place.device).eval()
+    return Trained(task, problem, config, place, TrainingResult(0, 0.0, []))
+
+
 def step_seconds(task: Task, options: RunOptions, steps: int = 20, warmup: int = 3) -> float:
     """Seconds of the fastest training step of a task on this machine; see `training.measure_step`."""
     config = options.config(task.recipe, options.steps or task.steps)
     fabric = start(config)
     problem = task.problem(fabric, config)
+    assert problem.relation is not None
     return measure_step(problem.network, problem.relation, problem.objective, config, fabric, steps, warmup)
 
 
-def best_code(trained: Trained, say: LogFunction) -> tuple[CodeSource, Alignment]:
-    """The output of the network that makes the best codes on held-out pairs, and its alignment."""
+def best_code(trained: Trained, say: LogFunction) -> Code:
+    """Return the output of the network that makes the best codes on held-out pairs, and its alignment."""
     problem, result, recipe = trained.problem, trained.result, trained.task.recipe
+    if problem.code is not None:
+        problem.network.eval()
+        return problem.code(say)
+    assert problem.evidence is not None
     # Forward only: about a third of the work of training.
-    seconds = problem.pairs_to_align * result.seconds / (result.steps * recipe.batch_size) / 3
+    seconds = problem.pairs_to_align * result.seconds / (max(1, result.steps) * recipe.batch_size) / 3
     if seconds > WORTH_SAYING:
         say(f"Trained; ordering the features takes some {seconds:.0f} s more.")
     problem.network.eval()
-    aligned = align.align_outputs(problem.evidence(), sources_of(recipe), recipe.n_components)
-    return align.best_output(aligned, recipe.n_components, say)
-
-
-def sources_of(recipe: BaseRecipe) -> Sequence[CodeSource]:
-    """The outputs among which the code is chosen."""
-    return ("encoder", "projector") if recipe.codes == "auto" else (recipe.codes,)
+    evidence = problem.evidence()
+    aligned = align.align_outputs(evidence, align.sources_of(recipe.codes, evidence.staged), recipe.n_components)
+    source, alignment = align.best_output(aligned, recipe.n_components, say)
+    return Code(source, Side(problem.stored, alignment, problem.input, problem.encoder))
 
 
 def _settled_steps(options: RunOptions) -> int | None:

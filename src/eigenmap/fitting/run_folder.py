@@ -6,9 +6,10 @@ from pathlib import Path
 
 from eigenmap.core.arguments import a_path
 from eigenmap.core.errors import EigenmapError
-from eigenmap.core.files import require_writable
+from eigenmap.core.files import make_folder, require_writable, sync_directory
 from eigenmap.model import CHECKPOINT, DESCRIPTION
 from eigenmap.training import checkpoint
+from eigenmap.training.run import METRICS_FILE
 
 
 def prepare(out: str | Path | None, *, resume: bool, force: bool) -> Path | None:
@@ -26,6 +27,17 @@ def prepare(out: str | Path | None, *, resume: bool, force: bool) -> Path | None
         raise EigenmapError(f"{folder} exists and is not empty: choose another, or use --force or --resume.")
     require_writable(folder / DESCRIPTION)
     return folder
+
+
+def clear_run(folder: Path) -> None:
+    """Make the folder, and remove the checkpoint and the metrics of a run that was there: they are not of this one."""
+    try:
+        make_folder(folder)
+        for name in (CHECKPOINT, METRICS_FILE):
+            (folder / name).unlink(missing_ok=True)
+        sync_directory(folder)
+    except OSError as error:
+        raise EigenmapError(f"{folder} cannot be written to: {error.strerror}.") from error
 
 
 def steps_of_run(folder: Path) -> int | None:

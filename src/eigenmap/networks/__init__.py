@@ -19,6 +19,7 @@ from eigenmap.core.errors import EigenmapError
 from eigenmap.networks.mlp import MLP
 from eigenmap.networks.network import Network, encoder_width, freeze, is_frozen
 from eigenmap.networks.nodes import NodeFeatures, NodeNetwork
+from eigenmap.networks.outputs import CodeSource, code_rows
 from eigenmap.networks.projector import Projector
 from eigenmap.networks.residual_mlp import ResidualMLP
 from eigenmap.networks.resnet import ResNet, Stem, resnet18, resnet34, resnet50
@@ -29,6 +30,7 @@ from eigenmap.networks.weights import load_encoder_weights, load_state
 __all__ = [
     "ENCODERS",
     "MLP",
+    "CodeSource",
     "Network",
     "NodeFeatures",
     "NodeNetwork",
@@ -38,6 +40,7 @@ __all__ = [
     "SmallCNN",
     "SparseRows",
     "build_encoder",
+    "code_rows",
     "encoder_width",
     "freeze",
     "is_frozen",

@@ -60,15 +60,7 @@ class ResidualMLP(nn.Module):
 
     def forward(self, x: Tensor | SparseRows) -> Tensor:
         """Feature vectors (B, in_features) -> (B, width)."""
-        if x.shape[1] != self.in_features:
-            raise EigenmapError(f"The network takes {self.in_features} features per row, not {x.shape[1]}.")
-        if isinstance(x, SparseRows) and self.standardised:
-            x = x.dense()  # trained on dense rows, whose zeros are ordinary numbers
-        if not isinstance(x, SparseRows):
-            # In float64: for dates in seconds or amounts in cents, float32 would lose what the mean leaves.
-            wide = x.double() if x.dtype in LONG else x.to(self.shift.dtype)
-            x = ((wide - self.shift) * self.scale).to(self.shift.dtype)
-        h = F.relu(self.norm(self.stem(self._hide(x))))
+        h = F.relu(self.norm(self.stem(self._hide(standardised_rows(self, x)))))
         for block in self.blocks:
             h = block(h)
         return h
@@ -86,6 +78,19 @@ class ResidualMLP(nn.Module):
 def _notice(network: ResidualMLP, _: object = None) -> None:
     """Remember whether x is standardised; checking in every pass would make the host wait for the device."""
     network.standardised = bool((network.shift != 0).any() or (network.scale != 1).any())
+
+
+def standardised_rows(network: ResidualMLP, x: Tensor | SparseRows) -> Tensor | SparseRows:
+    """What the first layer multiplies: rows in the network's own scale."""
+    if x.shape[1] != network.in_features:
+        raise EigenmapError(f"The network takes {network.in_features} features per row, not {x.shape[1]}.")
+    if isinstance(x, SparseRows) and network.standardised:
+        x = x.dense()  # trained on dense rows, whose zeros are ordinary numbers
+    if not isinstance(x, SparseRows):
+        # In float64: for dates in seconds or amounts in cents, float32 would lose what the mean leaves.
+        wide = x.double() if x.dtype in LONG else x.to(network.shift.dtype)
+        x = ((wide - network.shift) * network.scale).to(network.shift.dtype)
+    return x
 
 
 class ResidualBlock(nn.Module):

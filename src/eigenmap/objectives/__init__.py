@@ -13,28 +13,38 @@ Example::
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from inspect import signature
 from typing import Any
 
 from eigenmap.core.errors import EigenmapError
 from eigenmap.objectives.barlow_twins import BarlowTwins
+from eigenmap.objectives.byol import BYOL
+from eigenmap.objectives.info_nce import InfoNCE
+from eigenmap.objectives.learning import LearningObjective, TaughtObjective
 from eigenmap.objectives.matryoshka import Matryoshka
+from eigenmap.objectives.moco import MoCo
 from eigenmap.objectives.nested import NestedMoments
 from eigenmap.objectives.neuralef import GramNeuralEF, NeuralEF, shift_for
 from eigenmap.objectives.nt_logistic import NTLogistic
 from eigenmap.objectives.objective import Objective
 from eigenmap.objectives.ritz import RitzLogDet, RitzTrace
 from eigenmap.objectives.simclr import SimCLR
+from eigenmap.objectives.simsiam import SimSiam
 from eigenmap.objectives.spectral_contrastive import SpectralContrastive
+from eigenmap.objectives.swav import SwAV
 from eigenmap.objectives.vicreg import VICReg
 
 __all__ = [
+    "BYOL",
     "OBJECTIVES",
     "BarlowTwins",
     "GramNeuralEF",
+    "InfoNCE",
+    "LearningObjective",
     "Matryoshka",
+    "MoCo",
     "NTLogistic",
     "NestedMoments",
     "NeuralEF",
@@ -42,9 +52,13 @@ __all__ = [
     "RitzLogDet",
     "RitzTrace",
     "SimCLR",
+    "SimSiam",
     "SpectralContrastive",
+    "SwAV",
+    "TaughtObjective",
     "VICReg",
     "build",
+    "options_for",
     "shift_for",
 ]
 
@@ -56,6 +70,12 @@ def _matryoshka_scl(
     rows: str = "normalised",
 ) -> Matryoshka:
     return Matryoshka(SpectralContrastive(scale=scale, rows=rows), lengths=lengths, weights=weights)
+
+
+def _matryoshka_info_nce(
+    lengths: Sequence[int] | None = None, weights: Sequence[float] | None = None, temperature: float = 0.1
+) -> Matryoshka:
+    return Matryoshka(InfoNCE(temperature=temperature), lengths=lengths, weights=weights)
 
 
 OBJECTIVES: dict[str, Callable[..., Objective]] = {
@@ -73,8 +93,14 @@ OBJECTIVES: dict[str, Callable[..., Objective]] = {
     "nt-logistic": NTLogistic,
     "nested": NestedMoments,
     "matryoshka-scl": _matryoshka_scl,
+    "info-nce": InfoNCE,
+    "matryoshka-info-nce": _matryoshka_info_nce,
     "ritz-trace": RitzTrace,
     "ritz-logdet": RitzLogDet,
+    "swav": SwAV,
+    "moco": MoCo,
+    "byol": BYOL,
+    "simsiam": SimSiam,
 }
 """Constructor of every objective by name."""
 
@@ -91,3 +117,26 @@ def build(name: str, **options: Any) -> Objective:
     if unknown:
         raise EigenmapError(f"{name} has no option {', '.join(unknown)}; it takes {', '.join(allowed)}")
     return OBJECTIVES[name](**options)
+
+
+def options_for(name: str, options: Mapping[str, Any], previous: str) -> dict[str, Any]:
+    """Return those of `options`, given for the objective `previous`, that hold for the objective `name`.
+
+    Options mean the same within a family, the names that share a constructor: they stay, except where the name itself
+    says otherwise (`neuralef-unordered` fixes `ordered`). Elsewhere they mean something else, and are refused.
+    """
+    if not options or name == previous or not {name, previous} <= OBJECTIVES.keys():
+        return dict(options)  # `build` refuses a name that does not exist
+    if _constructor(name) is not _constructor(previous):
+        raise EigenmapError(
+            f"{', '.join(options)} are options of {previous}, which {name} does not share: give objective_options for "
+            f"{name} too ({{}} for its defaults)."
+        )
+    made = OBJECTIVES[name]
+    fixed = made.keywords if isinstance(made, partial) else {}
+    return {option: value for option, value in options.items() if option not in fixed}
+
+
+def _constructor(name: str) -> Callable[..., Objective]:
+    made = OBJECTIVES[name]
+    return made.func if isinstance(made, partial) else made

@@ -1,15 +1,22 @@
-"""The paper's ImageNet recipes: ResNet-50, its ordered objective, LARS, 100 / 200 / 400 epochs.
+"""The paper's ImageNet recipes: ResNet-50 and LARS; its two models, two augmentations, 100 / 200 / 400 epochs.
 
 Deng, Shi, Zhang, Cui, Lu, Zhu. Neural Eigenfunctions Are Structured Representation Learners. ICLR 2024.
+
+The tables of linear probes are the unordered form with 8,192 features (`imagenet-probe`), the figures of retrieval the
+ordered form with 4,096 (`imagenet-retrieval`). The text says that views are SimCLR's; the authors' code has those of
+Barlow Twins, which are BYOL's: weaker colours, the first view always blurred, the second rarely and sometimes
+solarised. Recipes whose name ends with `-simclr` are as the text has it, the others as the code.
 """
 
 from eigenmap.recipes.recipe import Recipe
 
 _EPOCHS = (100, 200, 400)
 
-IMAGENET = tuple(
-    Recipe(
-        name=f"imagenet-resnet50-{epochs}",
+
+def _recipe(name: str, epochs: int) -> Recipe:
+    """Rate 0.3 per 256 images, 10 epochs of warm-up; `scale` 20 is that of the authors' loss."""
+    return Recipe(
+        name=name,
         encoder="resnet50",
         stem="imagenet",
         image_size=224,
@@ -27,6 +34,27 @@ IMAGENET = tuple(
         precision="bf16-mixed",
         channels_last=True,
     )
-    for epochs in _EPOCHS
+
+
+def _as_published(name: str, objective: str, n_components: int, views: str = "barlow_twins") -> Recipe:
+    """Crops of whole images, ImageNet's standardisation, and plain images cut from 256 pixels to 224."""
+    return (
+        _recipe(name, epochs=100)
+        .but(objective=objective, n_components=n_components, views=views)
+        .but(read_size=256, whole_images=True, imagenet_pixels=True)
+    )
+
+
+PROBE = _as_published("imagenet-probe", "neuralef-unordered", 8192)
+PROBE_SIMCLR = _as_published("imagenet-probe-simclr", "neuralef-unordered", 8192, "simclr")
+RETRIEVAL = _as_published("imagenet-retrieval", "neuralef", 4096)
+RETRIEVAL_SIMCLR = _as_published("imagenet-retrieval-simclr", "neuralef", 4096, "simclr")
+
+IMAGENET = (
+    PROBE,
+    PROBE_SIMCLR,
+    RETRIEVAL,
+    RETRIEVAL_SIMCLR,
+    *(_recipe(f"imagenet-resnet50-{epochs}", epochs) for epochs in _EPOCHS),
 )
-"""Rate 0.3 per 256 images, 10 epochs of warm-up; `scale` 20 is the scale of the authors' loss."""
+"""The last three are of an earlier version: the ordered form, 8,192 features, crops of central squares."""

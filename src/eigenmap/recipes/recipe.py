@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin,
 import numpy as np
 
 from eigenmap.core.errors import EigenmapError
+from eigenmap.objectives import options_for
 from eigenmap.training.config import RESUME_ANYHOW, Optimisation, Setting, TrainingConfig
 
 
@@ -27,7 +28,7 @@ class BaseRecipe(Optimisation):
         warmup: share of the steps over which the learning rate rises, before cosine decay to `final_lr_fraction`.
         clip_norm: maximum gradient norm; 0 or None disables clipping.
         compile: whether to compile network and objective.
-        codes: network output that becomes the code; "auto" decides on held-out pairs.
+        codes: network output that becomes the code; "auto" combines both on images, and chooses one on graphs.
 
     """
 
@@ -52,6 +53,9 @@ class Recipe(BaseRecipe):
     Attributes:
         encoder: name of the encoder (see `networks.build_encoder`); `stem` applies to its ResNets.
         image_size: side of the views in pixels; None keeps the choice of `data.load_images`.
+        read_size: side at which images are read, of which plain images show the middle `image_size`; None is the same.
+        whole_images: whether random crops are those of whole images, instead of their central squares.
+        imagenet_pixels: whether pixels are standardised by ImageNet's mean and deviation.
         views: name of the augmentation recipe.
         epochs: passes over the training images; `batch_size` images per step (two views each).
         compile: whether to compile network, objective and views; "auto" does so on a GPU with enough steps.
@@ -64,6 +68,10 @@ class Recipe(BaseRecipe):
     encoder: str = "small-cnn"
     stem: Literal["auto", "imagenet", "medium", "small"] = "auto"
     image_size: int | None = None
+    # A run says the next three by itself where they are not the usual ones (`ImageTask`).
+    read_size: int | None = field(default=None, metadata=RESUME_ANYHOW)
+    whole_images: bool = field(default=False, metadata=RESUME_ANYHOW)
+    imagenet_pixels: bool = field(default=False, metadata=RESUME_ANYHOW)
     n_components: int = 256
     objective: str = "nested"
     views: str = "cifar"
@@ -94,7 +102,7 @@ def identity(recipe: BaseRecipe) -> dict[str, Setting]:
     return {**settings, "objective_options": options}
 
 
-_POSITIVE = ("image_size", "n_components", "hidden", "batch_size", "epochs", "width", "steps")
+_POSITIVE = ("image_size", "read_size", "n_components", "hidden", "batch_size", "width", "steps")
 _SHARES = ("warmup", "final_lr_fraction")
 _WORDS = {
     int: "a whole number",
@@ -118,12 +126,14 @@ def changed(recipe: R, settings: Mapping[str, Any]) -> R:
             raise EigenmapError(f"{name} must be {_in_words(kinds[name])}, not {value!r}.")
         if name in _POSITIVE and value <= 0:
             raise EigenmapError(f"{name} must be above 0, not {value}.")
+        if name == "epochs" and value < 0:
+            raise EigenmapError(f"epochs must be at least 0, not {value}; with 0 nothing is trained.")
         if isinstance(value, float) and not math.isfinite(value):
             raise EigenmapError(f"{name} must be a finite number, not {value}.")
         if name in _SHARES and not 0 <= value <= 1:
             raise EigenmapError(f"{name} is a share and must lie between 0 and 1, not {value}.")
-    if given.get("objective", recipe.objective) != recipe.objective:
-        given.setdefault("objective_options", {})  # those of the other one are not meant for it
+    if "objective" in given and "objective_options" not in given:
+        given["objective_options"] = options_for(given["objective"], recipe.objective_options, recipe.objective)
     return replace(recipe, **given)
 
 

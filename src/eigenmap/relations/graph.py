@@ -276,9 +276,12 @@ class NodeBlocks:
     epoch goes through all pairs of blocks. Rows and columns without an edge in the block are left out of it. On
     OGBN-Products that is 149^2 steps of 16,384 nodes a side, of which more than 70 % have no edge in the block.
 
-    The kernel of a batch is sqrt(B B') times the block, B and B' being its rows and columns, so that an objective's
-    R = psi^T K psi+ / (B B') is the product of features of unit norm with the block, as in the published code. It
-    shrinks with the share of the edges that a block sees.
+    The published code scales each feature so that its values on the rows and on the columns have mean square norm 1,
+
+        R = psi^T A psi+ / s^2,   s_j^2 = (|psi_j|^2 + |psi+_j|^2) / 2,   A the block
+
+    Objectives scale features by the mean of their squares over all B + B' nodes, and divide by B B'. So the kernel of a
+    batch is 2 B B' / (B + B') times the block. R shrinks with the share of the edges that a block sees.
 
     Args:
         walk: the edges, symmetric.
@@ -341,7 +344,7 @@ class NodeBlocks:
         return r, c, self.walk.weights(entries) * self.scale[rows[r]] * self.scale[neighbours]
 
     def _kernel(self, r: Tensor, c: Tensor, w: Tensor, rows: int, columns: int) -> Tensor:
-        values = (w * math.sqrt(rows * columns)).float()
+        values = (w * (2 * rows * columns / (rows + columns))).float()
         return torch.sparse_coo_tensor(torch.stack([r, c]), values, (rows, columns), check_invariants=False).coalesce()
 
     def _order(self, step: int) -> tuple[Tensor, Tensor, Tensor]:

@@ -34,6 +34,7 @@ class ImagePairs:
         rank: number of this process.
         world_size: number of processes.
         compile: whether to fuse the pixel operations of training batches, which pays off on a GPU.
+        aspects: (N,) shapes, width / height, of whole pictures that were squeezed into squares.
         rows: images to use; default all.
         streamed: whether pixels stay on the host; None lets their size decide.
 
@@ -55,6 +56,7 @@ class ImagePairs:
         compile: bool = False,
         rows: Tensor | None = None,
         streamed: bool | None = None,
+        aspects: Tensor | None = None,
     ) -> None:
         if pixels.dtype != torch.uint8 or pixels.ndim != 4:
             raise EigenmapError(
@@ -73,13 +75,14 @@ class ImagePairs:
             )
         self.device = torch.device(device)
         self.store = PixelStore(pixels, rows, self.device, streamed)
+        self.aspects = aspects if aspects is None or rows is None else aspects[rows.cpu()]
         self.views = views
         self._batch_views = views.compiled() if compile else views
         self.batch_size = batch_size
         self.seed = seed
         self.rank = rank
         self.world_size = world_size
-        self._order: tuple[int, Tensor] | None = None
+        self._order: tuple[int, Tensor, Tensor] | None = None
         self._prefetcher = Prefetcher(self._make, self.device) if self.device.type == "cuda" else None
 
     def __len__(self) -> int:
@@ -93,14 +96,17 @@ class ImagePairs:
 
     def indices(self, step: int) -> Tensor:
         """Return the images in this process's part of the batch, in order, on the store's index device."""
+        start, (_, order, _) = self._place(step)
+        mine = self._share(self.batch_size)
+        return order[start + mine.start : start + mine.stop]
+
+    def _place(self, step: int) -> tuple[int, tuple[int, Tensor, Tensor]]:
+        """Where the batch begins in the order of its epoch; and that order, for the store and on the host."""
         epoch, place = divmod(step, self.steps_per_epoch)
         if self._order is None or self._order[0] != epoch:
-            generator = stream(self.seed, _ORDER, epoch)
-            order = torch.randperm(len(self), generator=generator)
-            self._order = (epoch, send(order, self.store.index_device))
-        start = place * self.batch_size
-        mine = self._share(self.batch_size)
-        return self._order[1][start + mine.start : start + mine.stop]
+            order = torch.randperm(len(self), generator=stream(self.seed, _ORDER, epoch))
+            self._order = (epoch, send(order, self.store.index_device), order)
+        return place * self.batch_size, self._order
 
     def batch(self, step: int, rows: slice = slice(None)) -> Batch:
         """Make this process's part of batch number `step`, or only some rows of it.
@@ -114,7 +120,8 @@ class ImagePairs:
 
     def _make(self, step: int, rows: slice = slice(None)) -> Batch:
         mine = range(self.batch_size)[self._share(self.batch_size)][rows]
-        draws = self.views.draw(self.batch_size, self.store.shape, stream(self.seed, _VIEWS, step))
+        generator = stream(self.seed, _VIEWS, step)
+        draws = self.views.draw(self.batch_size, self.store.shape, generator, self._aspects_of(step))
         first, second = (each[mine.start : mine.stop] for each in draws)
         if rows == slice(None):
             images = self.store.take_prefetched(step, self.indices(step))
@@ -133,7 +140,18 @@ class ImagePairs:
         for _ in range(passes):
             for start in range(share.start, share.stop, batch_size):
                 numbers = torch.arange(start, min(start + batch_size, share.stop), device=self.store.index_device)
-                yield Batch(*self.views(self.store.take(numbers), generator))
+                yield Batch(*self.views(self.store.take(numbers), generator, self.aspects_at(numbers)))
+
+    def aspects_at(self, numbers: Tensor) -> Tensor | None:
+        """Return the shapes of some pictures, on the host; None where pixels are not squeezed."""
+        return None if self.aspects is None else self.aspects[numbers.cpu()]
+
+    def _aspects_of(self, step: int) -> Tensor | None:
+        """Return the shapes of all pictures of a batch, those of other processes included."""
+        if self.aspects is None:
+            return None
+        start, (_, _, order) = self._place(step)
+        return self.aspects[order[start : start + self.batch_size]]
 
     def _share(self, count: int) -> slice:
         """Divide the range of `count` into equal parts and return this process's."""

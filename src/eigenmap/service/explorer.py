@@ -255,6 +255,10 @@ class Explorer:
             raise Refused(501, "this index contains no model, so it cannot be searched by picture")
         import torch
 
+        if self.model.kind != "images":
+            raise Refused(
+                501, f"the model of this index takes {self.model.kind}, so it cannot be searched by a picture"
+            )
         image = self.model.image
         pixels = decode_upload(body, image.size, image.channels, most_pixels)
         code = self.model.encode(torch.from_numpy(np.ascontiguousarray(pixels[None])), self.index.n_components)[0]

@@ -51,8 +51,11 @@ def backward_in_chunks(learner: Learner, step: int, batch: Batch, chunks: int) -
             codes.append(learner.codes(step, *last, chunks - 1))
             averages.collect()
             psi, psi_plus = (torch.cat(parts).detach().requires_grad_() for parts in zip(*codes, strict=True))
-            loss = learner.loss(step, psi, psi_plus, batch.kernel)
-            slopes = zip(*(g.tensor_split(chunks) for g in torch.autograd.grad(loss, (psi, psi_plus))), strict=True)
+            loss = learner.loss(step, psi, psi_plus, batch)
+            gradients = torch.autograd.grad(loss, (psi, psi_plus, *learner.learned), allow_unused=bool(learner.learned))
+            for parameter, gradient in zip(learner.learned, gradients[2:], strict=True):
+                parameter.grad = gradient
+            slopes = zip(*(g.tensor_split(chunks) for g in gradients[:2]), strict=True)
             *slopes_of_others, slopes_of_last = slopes
             fabric.backward(torch.cat(codes.pop()), torch.cat(slopes_of_last))
 

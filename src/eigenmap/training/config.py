@@ -57,9 +57,10 @@ class TrainingConfig(Optimisation):
     tensorboard: bool = field(default=False, metadata=RESUME_ANYHOW)
     accelerator: Accelerator = field(default="auto", metadata=RESUME_ANYHOW)
     devices: int = field(default=1, metadata=RESUME_ANYHOW)
+    nodes: int = field(default=1, metadata=RESUME_ANYHOW)
 
     def __post_init__(self) -> None:
-        for name in ("steps", "accumulate", "log_every", "check_every", "checkpoint_every", "devices"):
+        for name in ("steps", "accumulate", "log_every", "check_every", "checkpoint_every", "devices", "nodes"):
             whole_number(getattr(self, name), name)
         seed_number(self.seed)
         for name in ("lr", "projector_lr_scale", "weight_decay", "momentum", "final_lr_fraction"):

@@ -8,7 +8,7 @@ import importlib.util
 import logging
 import os
 import shutil
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import torch
 
@@ -29,15 +29,11 @@ def start(config: TrainingConfig) -> Fabric:
         train(network, relation, objective, config, fabric=fabric)
 
     Under `torchrun` the processes are those that it started, on any number of machines. Otherwise `config.devices`
-    processes run on this machine (Fabric starts the same command once more for each further one).
+    processes run on this machine (Fabric starts the same command once more for each further one), and with
+    `config.nodes` as many on each of so many machines, where the environment says which one this is.
     """
-    on_gpu = torch.cuda.is_available() if config.accelerator == "auto" else config.accelerator == "cuda"
-    if on_gpu and not torch.cuda.is_available():
-        raise EigenmapError('A GPU was requested, but torch finds none; use device="cpu".')
-    nodes, devices = 1, config.devices
-    if torch.distributed.is_torchelastic_launched():
-        devices = int(os.environ["LOCAL_WORLD_SIZE"])
-        nodes = int(os.environ["WORLD_SIZE"]) // devices
+    on_gpu = _on_gpu(config)
+    nodes, devices = machines(config)
     if on_gpu and devices > torch.cuda.device_count():
         raise EigenmapError(f"{devices} devices were requested, but torch finds {torch.cuda.device_count()}.")
     fabric: Fabric = _fabric_class()(
@@ -54,6 +50,47 @@ def start(config: TrainingConfig) -> Fabric:
         torch.set_float32_matmul_precision("high")
         torch.backends.cudnn.benchmark = True
     return fabric
+
+
+class Alone(NamedTuple):
+    """The place of a fit that trains nothing: this process, without Fabric, whose import takes seconds."""
+
+    device: torch.device
+    global_rank: int = 0
+    world_size: int = 1
+    is_global_zero: bool = True
+
+
+def alone(config: TrainingConfig) -> Fabric:
+    """Return a stand-in for Fabric for a fit that trains nothing."""
+    return cast("Fabric", Alone(torch.device("cuda" if _on_gpu(config) else "cpu")))
+
+
+def _on_gpu(config: TrainingConfig) -> bool:
+    on_gpu = torch.cuda.is_available() if config.accelerator == "auto" else config.accelerator == "cuda"
+    if on_gpu and not torch.cuda.is_available():
+        raise EigenmapError('A GPU was requested, but torch finds none; use device="cpu".')
+    return on_gpu
+
+
+def machines(config: TrainingConfig) -> tuple[int, int]:
+    """Return the number of machines and of processes on each."""
+    nodes, devices = config.nodes, config.devices
+    if torch.distributed.is_torchelastic_launched():
+        local = int(os.environ["LOCAL_WORLD_SIZE"])
+        started = int(os.environ["WORLD_SIZE"]) // local, local
+        if (nodes, devices) not in ((1, 1), started):
+            raise EigenmapError(
+                f"{nodes} nodes of {devices} devices were requested, but torchrun started {started[1]} processes on "
+                f"{started[0]} machines; leave nodes and devices out under torchrun."
+            )
+        return started
+    if nodes > 1 and not {"MASTER_ADDR", "NODE_RANK"} <= os.environ.keys():
+        raise EigenmapError(
+            f"{nodes} nodes were requested, but MASTER_ADDR and NODE_RANK do not say where they meet; start every "
+            f"machine by torchrun --nnodes {nodes} --nproc-per-node {devices} (see docs/training-at-scale.md)."
+        )
+    return nodes, devices
 
 
 def leave() -> None:

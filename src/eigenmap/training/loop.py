@@ -8,6 +8,9 @@ r"""Training loop.
 
 The rest of this file is bookkeeping: metrics, checks on held-out pairs, checkpoints.
 
+Some objectives learn beside the network: a predictor, prototypes, a queue, a teacher that follows the network slowly.
+All of that is the objective's state, trained by the same optimizer and stored in the same checkpoint.
+
 A step is a function of the weights, the optimizer's state and the step's number, and of nothing else: the relation
 makes the batch from the number, which also seeds random numbers inside the network (dropout). A killed run therefore
 continues from its last checkpoint as if nothing had happened, bit for bit on a CPU, and checks change nothing.
@@ -31,6 +34,9 @@ import torch
 from torch import Tensor, nn
 
 from eigenmap.core.batch import Batch
+from eigenmap.core.errors import EigenmapError
+from eigenmap.objectives import LearningObjective, TaughtObjective
+from eigenmap.objectives.moments import average
 from eigenmap.training import health
 from eigenmap.training.accumulate import backward_in_chunks
 from eigenmap.training.config import Setting, TrainingConfig
@@ -39,6 +45,7 @@ from eigenmap.training.metrics import Record, Window, finite
 from eigenmap.training.optim import build_optimizer, schedule, set_rates
 from eigenmap.training.progress import Progress, Silent
 from eigenmap.training.run import Run
+from eigenmap.training.teacher import Teacher
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -78,42 +85,81 @@ class Learner:
         mode = "reduce-overhead" if self.graphs else "default"
         # `module` is the same network as run by Fabric: compiled, in mixed precision, distributed.
         runner = cast(nn.Module, torch.compile(network, mode=mode)) if config.compile else network
+        if isinstance(objective, LearningObjective):
+            _begin(objective, network, config.seed)
         objective = objective.to(fabric.device)
+        self.learned = [parameter for parameter in objective.parameters() if parameter.requires_grad]
         # Fusing the objective's dozens of small operations keeps the host faster than the device.
         fuse = self.graphs and getattr(objective, "fusible", False)
         self.objective = cast(nn.Module, torch.compile(objective, dynamic=False)) if fuse else objective
-        self.module, self.optimizer = fabric.setup(runner, build_optimizer(network, config))
+        self.module, self.optimizer = fabric.setup(runner, build_optimizer(network, config, objective))
+        if isinstance(objective, TaughtObjective):  # only now all processes have the same weights
+            objective.teacher = Teacher(network, objective.groups)
 
     def step(self, step: int, batch: Batch) -> tuple[Tensor, Tensor]:
         """Take one step; loss and gradient norm stay on the device."""
         config = self.config
         self.optimizer.zero_grad()
         if config.accumulate == 1:
-            loss = self.loss(step, *self.codes(step, batch.x, batch.x_plus), batch.kernel)
+            loss = self.loss(step, *self.codes(step, batch.x, batch.x_plus), batch)
             self.fabric.backward(loss)
         else:
             loss = backward_in_chunks(self, step, batch, config.accumulate)
-        norm = nn.utils.clip_grad_norm_(self.network.parameters(), config.clip_norm or float("inf"))
+        for parameter in self.learned:  # the network's gradients are averaged already
+            if parameter.grad is not None:
+                parameter.grad = average(parameter.grad)
+        trained = [*self.network.parameters(), *self.learned]
+        norm = nn.utils.clip_grad_norm_(trained, config.clip_norm or float("inf"))
         set_rates(self.optimizer, schedule(step, config.steps, config.warmup_steps, config.final_lr_fraction))
         self.optimizer.step()
+        self._follow(step)
         return loss.detach(), norm
+
+    def _follow(self, step: int) -> None:
+        """Let the objective take in the step, and its teacher follow the network."""
+        objective = self.objective
+        if isinstance(objective, LearningObjective):
+            objective.after_step()
+        if isinstance(objective, TaughtObjective) and isinstance(objective.teacher, Teacher):
+            objective.teacher.follow(self.network, objective.momentum((step + 1) / self.config.steps))
 
     def codes(self, step: int, x: Tensor, x_plus: Tensor, chunk: int = 0) -> tuple[Tensor, Tensor]:
         """Return codes of both views from one forward pass, with the random numbers of this step, chunk and process."""
         self._seed(step, 1 + chunk * self.fabric.world_size + self.fabric.global_rank)
-        views = torch.cat([x, x_plus])
-        if self.config.channels_last and views.ndim == 4:
-            views = views.contiguous(memory_format=torch.channels_last)
+        views = self._joined(x, x_plus)
         if self.graphs:
             torch.compiler.cudagraph_mark_step_begin()  # type: ignore[no-untyped-call]
         _, psi = self.module(views)
         return psi[: len(x)], psi[len(x) :]
 
-    def loss(self, step: int, psi: Tensor, psi_plus: Tensor, kernel: Tensor | None) -> Tensor:
+    def loss(self, step: int, psi: Tensor, psi_plus: Tensor, batch: Batch) -> Tensor:
         """Return the objective, with random numbers that are equal on all processes and for all chunks."""
+        teacher = getattr(self.objective, "teacher", None)
+        targets = () if teacher is None else (self._targets(step, teacher, batch),)
         self._seed(step, 0)
-        loss: Tensor = self.objective(psi, psi_plus, kernel)
+        loss: Tensor = self.objective(psi, psi_plus, batch.kernel, *targets)
         return loss
+
+    def _targets(self, step: int, teacher: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Return the teacher's codes of both views, with the dropout and the chunks of the network's own."""
+        chunks = self.config.accumulate
+        codes = []
+        for chunk, views in enumerate(
+            zip(batch.x.tensor_split(chunks), batch.x_plus.tensor_split(chunks), strict=True)
+        ):
+            self._seed(step, 1 + chunk * self.fabric.world_size + self.fabric.global_rank)
+            joined = self._joined(*views)
+            with self.fabric.autocast():
+                psi: Tensor = teacher(joined, torch.randperm(len(joined)))
+            codes.append(psi.tensor_split([len(views[0])]))
+        first, second = (torch.cat(side) for side in zip(*codes, strict=True))
+        return first, second
+
+    def _joined(self, x: Tensor, x_plus: Tensor) -> Tensor:
+        views = torch.cat([x, x_plus])
+        if self.config.channels_last and views.ndim == 4:
+            views = views.contiguous(memory_format=torch.channels_last)
+        return views
 
     def _seed(self, step: int, stream: int) -> None:
         seed = self.config.seed
@@ -122,6 +168,13 @@ class Learner:
         torch.default_generator.manual_seed(seed)
         if self.fabric.device.type == "cuda":
             torch.cuda.manual_seed(seed)
+
+
+def _begin(objective: LearningObjective, network: nn.Module, seed: int) -> None:
+    k = getattr(network, "n_components", None)
+    if not isinstance(k, int):
+        raise EigenmapError(f"{type(objective).__name__} needs to know how long codes are: give network.n_components.")
+    objective.begin(k, seed)
 
 
 def _alone_on_gpu(fabric: Fabric) -> bool:

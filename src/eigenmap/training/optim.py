@@ -88,17 +88,22 @@ def trust_ratios(weights: list[Tensor], updates: list[Tensor], eta: float) -> li
 
 
 def parameter_groups(
-    network: nn.Module, lr: float, weight_decay: float, projector_lr_scale: float = 1.0
+    network: nn.Module,
+    lr: float,
+    weight_decay: float,
+    projector_lr_scale: float = 1.0,
+    objective: nn.Module | None = None,
 ) -> list[dict[str, Any]]:
-    """Return named groups: projector (`network.projector`) and the rest, each split into weights and 1-D parameters.
+    """Return named groups: projector (`network.projector`), encoder, and what an objective learns, each in two.
 
-    `base_lr` is the group's learning rate before the schedule.
+    Weights and 1-D parameters are separate. `base_lr` is the group's learning rate before the schedule.
     """
     groups: dict[str, dict[str, Any]] = {}
-    for name, parameter in network.named_parameters():
+    named = [("projector" if name.startswith("projector.") else "encoder", p) for name, p in network.named_parameters()]
+    named += [("objective", parameter) for parameter in ([] if objective is None else objective.parameters())]
+    for part, parameter in named:
         if not parameter.requires_grad:
             continue
-        part = "projector" if name.startswith("projector.") else "encoder"
         adapt = parameter.ndim > 1
         rate = lr * projector_lr_scale if part == "projector" else lr
         group = groups.setdefault(
@@ -119,9 +124,11 @@ def parameter_groups(
     return [{"name": name, **group} for name, group in groups.items()]
 
 
-def build_optimizer(network: nn.Module, config: TrainingConfig) -> torch.optim.Optimizer:
+def build_optimizer(
+    network: nn.Module, config: TrainingConfig, objective: nn.Module | None = None
+) -> torch.optim.Optimizer:
     """Build the optimizer of `config` over `parameter_groups`."""
-    groups = parameter_groups(network, config.lr, config.weight_decay, config.projector_lr_scale)
+    groups = parameter_groups(network, config.lr, config.weight_decay, config.projector_lr_scale, objective)
     if config.optimizer == "lars":
         return LARS(groups, lr=config.lr, momentum=config.momentum)
     if config.optimizer == "sgd":

@@ -67,6 +67,17 @@ def test_scores_are_those_of_the_library(graph_model: Path, graph_file: Path, tm
     assert bare.out == result.out
 
 
+@pytest.mark.parametrize("of", ["codes", "encoder"])
+def test_codes_too_large_to_hold_are_streamed(
+    graph_model: Path, graph_file: Path, of: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = ("evaluate", "nodes", graph_model, graph_file, "--labels", 100, "--runs", 2, "--of", of)
+    held = succeed(*arguments).out
+    monkeypatch.setattr("eigenmap.cli.evaluate.nodes.HELD_BYTES", 0)
+    monkeypatch.setattr("eigenmap.evaluation.nodes.BLOCK", 10)
+    assert succeed(*arguments).out == held
+
+
 def test_the_split_of_the_file_and_other_probes(
     graph_model: Path, arrays: dict[str, np.ndarray], tmp_path: Path
 ) -> None:
@@ -124,3 +135,20 @@ def test_a_class_without_a_training_node_is_named(
     np.savez(tmp_path / "h.npz", **{**arrays, **split, "val_idx": np.arange(30, 60)})
     said = refused("evaluate", "nodes", graph_model, tmp_path / "h.npz", "-q")
     assert re.search("10 nodes .*train.*validation", said)
+
+
+def test_codes_with_neighbours_and_the_probe_for_few_labels(graph_file: Path, tmp_path: Path) -> None:
+    small = {"width": 32, "blocks": 1, "batch_size": 64, "neighbours": "S"}
+    model = GraphEigenmap(12, steps=30, settings=small, device="cpu").fit(load_graph(graph_file)).model_
+    model.save(tmp_path / "run")
+    arguments = ("evaluate", "nodes", tmp_path / "run", graph_file, "--labels", 100, "--dims", 8, "--runs", 2, "-q")
+    succeed(*arguments, "--neighbours", "--probe", "few", "--json", tmp_path / "r.json")
+    written = json.loads((tmp_path / "r.json").read_text())
+    data = load_graph(graph_file)
+    assert data.y is not None
+    codes = model.encode(data.x, edges=data.edge_index, normalize=False)
+    splits = [random_split(data.y, seed) for seed in range(2)]
+    (expected,) = evaluate_nodes(codes, data.y, splits, shares=(1.0,), dims=[8], probe="few")
+    assert written["rows"][0] == pytest.approx(expected, abs=1e-5)
+    assert written["protocol"]["neighbours"] == "S"
+    assert "choose one" in refused(*arguments[:6], "--neighbours", "--of", "encoder", "-q")

@@ -12,7 +12,8 @@ import torch
 from eigenmap import Eigenmap
 from eigenmap.cli.evaluate.retrieval import repeat_options
 from eigenmap.data import ImageSet, load_images
-from eigenmap.evaluation.retrieval import retrieval
+from eigenmap.evaluation.retrieval import random_features, retrieval
+from eigenmap.model import CodeSource
 from tests.cli.run import refused, run, succeed
 from tests.end_to_end.photos import pictures
 
@@ -59,6 +60,39 @@ def test_scores_are_those_of_the_library(model_dir: Path, photos: Path, array_fi
         assert name in result.out
     assert f"{expected[1]['map_over_found@10']:.4f}" in result.out
     assert re.search("10.*15.*12 queries", result.out)
+
+
+@pytest.mark.parametrize("draws", [None, 3])
+@pytest.mark.parametrize("of", ["projector", "encoder"])
+def test_raw_outputs_rank_in_their_own_order_or_at_random(
+    model_dir: Path, photos: Path, array_file: Path, tmp_path: Path, of: CodeSource, draws: int | None
+) -> None:
+    """The paper's code, and its baseline."""
+    file = tmp_path / "r.json"
+    result = succeed(
+        *("evaluate", "retrieval", model_dir, "--gallery", photos, "--query", array_file, "--dims", 2, 8, "--top", 5),
+        *("--of", of, *(() if draws is None else ("--random-features", draws)), "--json", file),
+    )
+    model, gallery, queries = Eigenmap.load(model_dir), load_images(photos, size=16), load_images(array_file)
+    assert gallery.labels is not None and queries.labels is not None
+    place = 0 if of == "encoder" else 1
+    with torch.no_grad():
+        codes = [model.network(model.image(images.pixels))[place] for images in (queries, gallery)]
+    truth = (queries.labels.in_classes(gallery.labels.names).matrix, gallery.labels.matrix)
+    if draws is None:
+        expected = retrieval(*codes, *truth, dims=[2, 8], top=[5])
+    else:
+        expected = random_features(*codes, *truth, dims=[2, 8], top=[5], draws=draws)
+        assert f" ± {expected[0]['precision@5_spread']:.4f}" in result.out
+    written = json.loads(file.read_text())
+    assert written["protocol"]["of"] == of and ("random" in written["protocol"]["ranking"]) == (draws is not None)
+    for row, reference in zip(written["rows"], expected, strict=True):
+        assert row == pytest.approx(reference, abs=1e-6)
+
+
+def test_random_features_of_ordered_codes_are_refused(model_dir: Path, photos: Path) -> None:
+    words = ("evaluate", "retrieval", model_dir, "--gallery", photos, "--random-features", 2)
+    assert "say --of projector" in refused(*words)
 
 
 def test_the_json_says_what_was_measured_with_what(model_dir: Path, photos: Path, tmp_path: Path) -> None:

@@ -161,6 +161,10 @@ def test_weights_that_are_missing_or_do_not_fit(source: Path, tmp_path: Path) ->
         (["--set", "lr=fast"], "lr.*'fast'"),
         (["--recipe", "lunch"], "recipe 'lunch'.*auto, "),
         (["--objective", "win"], "objective 'win'.*neuralef, "),
+        (
+            ["--recipe", "imagenet-resnet50-100", "--objective", "barlow-twins"],
+            "alpha, scale.*neuralef.*barlow-twins",
+        ),
         (["--views", "sea"], "augmentation.*'sea'.*weak, "),
         (["--encoder", "resnet17"], "encoder 'resnet17'"),
         (["--optimizer", "adam"], "optimizer .*adamw, sgd, lars.*'adam'"),

@@ -7,9 +7,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, ImageOps
 
-from eigenmap.data.images.decode import UnreadableImageError, decode_image, fit_image, quiet_pillow, read_header
+from eigenmap.data.images.decode import (
+    UnreadableImageError,
+    decode_image,
+    decode_whole,
+    fit_image,
+    quiet_pillow,
+    read_header,
+)
 
 S = 12
 
@@ -307,3 +314,22 @@ def test_what_is_not_a_regular_file_is_never_waited_for(tmp_path: Path, kind: st
     for read in (read_header, lambda path: decode_image(path, S, 3)):
         with pytest.raises(UnreadableImageError, match=r"regular file|No such device"):
             read(place)
+
+
+@pytest.mark.parametrize(("tag", "aspect"), [(1, 1.5), (3, 1.5), (6, 2 / 3), (8, 2 / 3)])
+def test_a_whole_picture_is_squeezed_upright_into_the_square(tag: int, aspect: float) -> None:
+    picture = Image.fromarray(noise(20, 30, 3))
+    exif = Image.Exif()
+    exif[0x0112] = tag
+    found, shape = decode_whole(encode(picture, exif=exif), S, 3)
+    assert found.shape == (3, S, S) and shape == pytest.approx(aspect)
+    turned = ImageOps.exif_transpose(Image.open(io.BytesIO(encode(picture, exif=exif))))
+    expected = np.asarray(turned.resize((S, S), Image.Resampling.BILINEAR)).transpose(2, 0, 1)
+    assert_close(found, expected.astype(float), atol=1)
+
+
+def test_a_whole_jpeg_decoded_at_a_smaller_scale_keeps_its_shape() -> None:
+    picture = Image.fromarray(np.tile(np.linspace(0, 255, 375).astype(np.uint8), (500, 1)))
+    found, shape = decode_whole(encode(picture, "JPEG", quality=95), S, 1)
+    assert found.shape == (1, S, S) and shape == pytest.approx(375 / 500, rel=0.01)
+    assert_close(found[0, 0], np.asarray(picture.resize((S, S), Image.Resampling.BILINEAR))[0].astype(float), atol=6)

@@ -302,3 +302,24 @@ def test_pipes_are_no_sources(tmp_path: Path, name: str) -> None:
     (tmp_path / "folder" / name).symlink_to(tmp_path / name)
     with pytest.raises(EigenmapError, match=r"regular file|no images"):
         load_images(tmp_path / "folder")
+
+
+def test_whole_pictures_keep_their_shapes(tmp_path: Path) -> None:
+    for name, (width, height) in {"a.png": (40, 20), "b.png": (16, 32), "c.png": (24, 24)}.items():
+        Image.new("RGB", (width, height), "red").save(tmp_path / name)
+    (tmp_path / "bad.png").write_bytes(b"no image")
+    images = load_images(tmp_path, size=16, uncut=True)
+    assert images.pixels.shape == (3, 3, 16, 16) and len(images.skipped) == 1
+    assert images.aspects is not None and images.aspects.tolist() == [2.0, 0.5, 1.0]
+    some = images.subset([2, 0])
+    assert some.aspects is not None and some.aspects.tolist() == [1.0, 2.0]
+    assert load_images(tmp_path, size=16).aspects is None
+
+
+def test_whole_arrays_have_to_be_square() -> None:
+    images = load_images(np.zeros((3, 8, 8), np.uint8), uncut=True)
+    assert images.aspects is not None and images.aspects.tolist() == [1, 1, 1]
+    with pytest.raises(EigenmapError, match="not square"):
+        load_images(np.zeros((3, 8, 9), np.uint8), uncut=True)
+    with pytest.raises(EigenmapError, match="not square"):
+        load_images([Image.new("L", (8, 9))], uncut=True)

@@ -176,7 +176,7 @@ def test_a_connection_lost_in_the_middle_leaves_nothing(database: str, codes: Fl
         for _ in range(1000):  # enough to fill what is buffered on the way
             yield batch(codes[100:], ids[100:])
 
-    with pytest.raises(EigenmapError, match=r"away.*nothing"):
+    with pytest.raises(EigenmapError, match=r"lost.*nothing"):
         load_table(database, "photos", ABOUT, interrupted())
     assert tables(database) == []
     assert load_table(database, "photos", ABOUT, blocks(codes, ids)) == LoadReport(300, 300, 0)
@@ -194,7 +194,7 @@ def test_a_server_that_crashes_in_the_middle_leaves_nothing(codes: Floats, ids: 
 
         with running_server(data) as url:
             load_table(url, "older", ABOUT, blocks(codes, ids))
-            with pytest.raises(EigenmapError, match="away"):
+            with pytest.raises(EigenmapError, match="lost"):
                 load_table(url, "photos", ABOUT, crashing())
         with running_server(data) as url:
             assert tables(url) == ["older"]

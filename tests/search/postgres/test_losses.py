@@ -156,7 +156,7 @@ def test_a_load_that_is_lost_at_its_commit(
     if made:
         assert load_table(url, "photos", IndexSpec(2), batches()).items == 2
     else:
-        with pytest.raises(EigenmapError, match=r"away.*nothing"):
+        with pytest.raises(EigenmapError, match=r"lost.*nothing"):
             load_table(url, "photos", IndexSpec(2), batches())
     assert between.done
     found: Sequence[str] = sorted(content(database)) if made or there else []

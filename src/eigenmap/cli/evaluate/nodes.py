@@ -35,10 +35,20 @@ from eigenmap.core.errors import EigenmapError
 from eigenmap.core.logging import LogFunction
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor
 
     from eigenmap.data.graphs.graph import Nodes
+    from eigenmap.evaluation.node_codes import StreamedCodes
     from eigenmap.evaluation.nodes import NodeRow, NodeSplit
+    from eigenmap.model import Codes, Eigenmap
+    from eigenmap.networks import SparseRows
+
+
+HELD_BYTES = 4e9
+"""Codes of all nodes are made once and held if they need no more memory than this."""
+ROWS = 4096
+"""Nodes that pass through the network at a time."""
 
 
 class ProbeName(str, Enum):
@@ -47,6 +57,7 @@ class ProbeName(str, Enum):
     logistic = "logistic"
     ridge = "ridge"
     paper = "paper"
+    few = "few"
 
 
 class SplitKind(str, Enum):
@@ -91,11 +102,18 @@ def nodes(
         ProbeName,
         typer.Option(
             "--probe",
-            help="logistic: BGRL's protocol; ridge: closed form; paper: SGD with smoothed labels.",
+            help="logistic: BGRL's protocol; ridge: closed form; paper: SGD with smoothed labels; few: for few labels, "
+            "prototypes or label spreading on the codes of all nodes where validation nodes prefer them.",
             rich_help_panel=HOW,
         ),
     ] = ProbeName.logistic,
     of: CodesOfOption = CodesOf.codes,
+    neighbours: Annotated[
+        bool,
+        typer.Option(
+            "--neighbours", help="Codes use the edges in the file, in the way that the fit chose.", rich_help_panel=HOW
+        ),
+    ] = False,
     split: Annotated[
         SplitKind,
         typer.Option(
@@ -134,6 +152,8 @@ def nodes(
         check_file(json, force)
     shares = shares_of(labels)
     check_uncut(of, dims)
+    if neighbours and of is CodesOf.encoder:
+        raise EigenmapError("--neighbours is for codes, and --of encoder measures outputs of the network; choose one.")
     place = check_device(device)
     model = Eigenmap.load(run)
     if not isinstance(model.input, NodeInput):
@@ -149,12 +169,15 @@ def nodes(
     _report_classes(known, splits, log_function(quiet))
     rows = model.input.read(data.x)
     model.network.to(place)
-    if of is CodesOf.encoder:
-        codes = torch.cat(list(model.raw(rows, source="encoder"))).numpy()
-        lengths: list[int] | None = [codes.shape[1]]
+    lengths = [model.check_dim(dim) for dim in dims] if dims else None
+    codes: Codes | Tensor | StreamedCodes
+    if neighbours:
+        edges, missing = _edges(graph)
+        codes = model.encode(rows, edges=edges, missing=missing, normalize=False, batch_size=ROWS)
     else:
-        lengths = [model.check_dim(dim) for dim in dims] if dims else None
-        codes = model.encode(rows, normalize=False, batch_size=4096)
+        codes = _codes(model, rows, of, torch.device(place))
+    if of is CodesOf.encoder:
+        lengths = [codes.shape[1]]
     found: list[NodeRow] = []
     with progress_bar("probing", quiet) as tick:
         for place_of_share, share in enumerate(shares, start=1):
@@ -170,6 +193,7 @@ def nodes(
             "classes": len(torch.unique(known[known >= 0])),
             "probe": probe.value,
             "of": of.value,
+            "neighbours": model.neighbours.propagation.in_words if neighbours else "not given",
             "split": "file" if _own_split(split, data) else "random 10 / 10 / 80 %",
             "sizes": {name: len(part) for name, part in splits[0]._asdict().items()},
             "runs": runs,
@@ -177,6 +201,25 @@ def nodes(
         }
         write_json_output(json, {**circumstances(run, model, place, "nodes"), "protocol": protocol, "rows": found})
     show_by_share(found, f"{len(splits[0].test):,} test nodes", ("accuracy", "spread", "validation"), _cells)
+
+
+def _codes(model: Eigenmap, rows: Tensor | SparseRows, of: CodesOf, device: torch.device) -> Tensor | StreamedCodes:
+    """Codes of all nodes, or a way to make them where together they would be more than `HELD_BYTES`."""
+    import torch
+
+    from eigenmap.evaluation.node_codes import StreamedCodes
+    from eigenmap.networks.network import encoder_width
+
+    def encode(nodes: Tensor) -> Tensor:
+        some = rows[nodes.to(rows.device)]
+        if of is CodesOf.encoder:
+            return torch.cat(list(model.raw(some, batch_size=ROWS, source="encoder")))
+        return torch.from_numpy(model.encode(some, normalize=False, batch_size=ROWS))
+
+    width = encoder_width(model.network.encoder) if of is CodesOf.encoder else model.n_components
+    if len(rows) * width * 4 > HELD_BYTES:
+        return StreamedCodes(encode, (len(rows), width), device)
+    return encode(torch.arange(len(rows)))
 
 
 def _labelled(path: Path) -> tuple[Nodes, Tensor]:
@@ -187,6 +230,14 @@ def _labelled(path: Path) -> tuple[Nodes, Tensor]:
     if data.y is None or not bool((data.y >= 0).any()):
         raise EigenmapError(f"{path} has no labels: it needs an array y with a class number for each node.")
     return data, data.y
+
+
+def _edges(path: Path) -> tuple[tuple[Tensor, Tensor | None], Tensor | None]:
+    """The edges in a file with their weights, and the nodes whose features are unknown."""
+    from eigenmap.data.graphs.files import edges_of, read_missing
+    from eigenmap.data.graphs.graph import load_graph
+
+    return edges_of(load_graph(path)), read_missing(path)
 
 
 def _own_split(kind: SplitKind, data: Nodes) -> bool:

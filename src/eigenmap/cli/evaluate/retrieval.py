@@ -7,6 +7,7 @@ import re
 from collections import deque
 from collections.abc import Sequence
 from datetime import datetime, timezone
+from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,7 +15,7 @@ import typer
 from typer.core import TyperCommand
 
 from eigenmap.cli.app import USE, Kinds, app
-from eigenmap.cli.console import log_function, print_result
+from eigenmap.cli.console import log_function, print_result, progress_bar
 from eigenmap.cli.encoding import encode_images, read_images
 from eigenmap.cli.options import (
     HOW,
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
     from eigenmap.data import ImageSet
     from eigenmap.evaluation.retrieval import ScoreRow
-    from eigenmap.model import Eigenmap
+    from eigenmap.model import Codes, Eigenmap
 
 evaluate = typer.Typer(cls=Kinds, no_args_is_help=True, rich_markup_mode="rich")
 app.add_typer(evaluate, name="evaluate", rich_help_panel=USE)
@@ -54,6 +55,14 @@ DimsOption = Annotated[
         rich_help_panel=HOW,
     ),
 ]
+
+
+class RankedBy(str, Enum):
+    """What the gallery is ranked by."""
+
+    codes = "codes"
+    projector = "projector"
+    encoder = "encoder"
 
 
 class NumberLists(TyperCommand):
@@ -99,6 +108,8 @@ Examples:
 [cyan]  eigenmap evaluate retrieval runs/mine --gallery TRAIN/ --query TEST/ --json r.json[/cyan]
 
 [cyan]  eigenmap evaluate retrieval runs/mine --gallery PHOTOS/ --gallery-labels labels.csv --dims 2 8 --top 10[/cyan]
+
+[cyan]  eigenmap evaluate retrieval runs/mine --gallery TRAIN/ --query TEST/ --of projector --random-features 10[/cyan]
 """,
 )
 def retrieval(
@@ -150,6 +161,26 @@ def retrieval(
             rich_help_panel=HOW,
         ),
     ] = None,
+    of: Annotated[
+        RankedBy,
+        typer.Option(
+            "--of",
+            help="The ordered codes, or the raw output of the projector (the paper's code) or of the encoder, in its "
+            "own order.",
+            rich_help_panel=HOW,
+        ),
+    ] = RankedBy.codes,
+    random_draws: Annotated[
+        int | None,
+        typer.Option(
+            "--random-features",
+            metavar="N",
+            min=1,
+            help="Take random features in place of the first, mean over N draws; with --of projector or encoder.",
+            show_default=False,
+            rich_help_panel=HOW,
+        ),
+    ] = None,
     batch_size: BatchOption = 256,
     device: DeviceOption = Device.auto,
     strict: StrictOption = False,
@@ -164,15 +195,18 @@ def retrieval(
     [bold]precision@M[/bold]          share of the first M that is relevant
     """
     from eigenmap.core.arguments import whole_number
-    from eigenmap.evaluation.retrieval import lengths
+    from eigenmap.evaluation.retrieval import lengths, random_features
     from eigenmap.evaluation.retrieval import retrieval as measure
     from eigenmap.model import Eigenmap
 
     if json is not None:
         check_file(json, force)
+    if random_draws is not None and of is RankedBy.codes:
+        raise EigenmapError("--random-features are drawn from an output without our order: say --of projector.")
     place = check_device(device)
     model = Eigenmap.load(run)
-    at = [model.check_dim(dim) for dim in dims] if dims else lengths(model.n_components)
+    width = _width(model, of)
+    at = [whole_number(dim, "dim", 1, width) for dim in dims] if dims else lengths(width)
     cuts = [whole_number(cut, "top") for cut in top or (100, 1000)]
     themselves = query is None or query.resolve() == gallery.resolve()
     if themselves and query_labels is not None:
@@ -181,11 +215,14 @@ def retrieval(
     offered = read_labelled(model, gallery, gallery_labels, "--gallery-labels", strict, quiet)
     asked = offered if themselves else read_labelled(model, query, query_labels, "--query-labels", strict, quiet)
     query_matrix, gallery_matrix = _comparable_labels(asked, offered, themselves, log_function(quiet))
-    gallery_codes = encode_images(model, offered, max(at), place, batch_size, quiet)
-    query_codes = gallery_codes if themselves else encode_images(model, asked, max(at), place, batch_size, quiet)
-    rows = measure(
-        query_codes, gallery_codes, query_matrix, gallery_matrix, at, cuts, drop_self=themselves, device=place
-    )
+    longest = max(at) if random_draws is None else width
+    gallery_codes = _codes(model, offered, of, longest, place, batch_size, quiet)
+    query_codes = gallery_codes if themselves else _codes(model, asked, of, longest, place, batch_size, quiet)
+    compared = (query_codes, gallery_codes, query_matrix, gallery_matrix, at, cuts)
+    if random_draws is None:
+        rows = measure(*compared, drop_self=themselves, device=place)
+    else:
+        rows = random_features(*compared, draws=random_draws, drop_self=themselves, device=place)
     if json is not None:
         protocol = {
             "gallery": str(gallery),
@@ -194,11 +231,43 @@ def retrieval(
             "query_images": len(asked),
             "each_among_the_others": themselves,
             "classes": offered.labels.n_classes if offered.labels else 0,
-            "ranking": "cosine of the first dim features; ties by position in the gallery",
+            "of": of.value,
+            "ranking": f"cosine of {_which(random_draws)}; ties by position in the gallery",
             "relevant": "gallery images that share at least one label with the query",
         }
         write_json_output(json, {**circumstances(run, model, place, "retrieval"), "protocol": protocol, "rows": rows})
     _show(rows, cuts, len(asked), len(offered))
+
+
+def _width(model: Eigenmap, of: RankedBy) -> int:
+    from eigenmap.networks.network import encoder_width
+
+    if of is RankedBy.encoder:
+        return encoder_width(model.network.encoder, (model.image.channels, *2 * (model.image.view_size,)))
+    return model.n_components if of is RankedBy.codes else model.network.n_components
+
+
+def _codes(
+    model: Eigenmap, images: ImageSet, of: RankedBy, dim: int, device: str, batch_size: int, quiet: bool
+) -> Codes:
+    """What the gallery is ranked by, cut at `dim`: the ordered codes, or an output of the network as it is."""
+    import numpy as np
+
+    if of is RankedBy.codes:
+        return encode_images(model, images, dim, device, batch_size, quiet)
+    model.network.to(device)
+    codes, done = np.empty((len(images), dim), np.float32), 0
+    with progress_bar("encoding", quiet) as tick:
+        for part in model.raw(images.pixels, batch_size, source=of.value):
+            codes[done : done + len(part)] = part[:, :dim]
+            done += len(part)
+            if tick is not None:
+                tick(done, len(images))
+    return codes
+
+
+def _which(draws: int | None) -> str:
+    return "the first dim features" if draws is None else f"dim random features, mean over {draws} draws"
 
 
 def read_labelled(
@@ -280,5 +349,10 @@ def _show(rows: Sequence[ScoreRow], cuts: Sequence[int], queries: int, gallery: 
         for name in names:
             table.add_column(f"{name}@{cut}", justify="right")
         for row in rows:
-            table.add_row(f"{row['dim']:.0f}", *(f"{row[f'{name}@{cut}']:.4f}" for name in names))
+            table.add_row(f"{row['dim']:.0f}", *(_cell(row, f"{name}@{cut}") for name in names))
         print_result(table)
+
+
+def _cell(row: ScoreRow, name: str) -> str:
+    spread = row.get(f"{name}_spread")
+    return f"{row[name]:.4f}" + ("" if spread is None else f" ± {spread:.4f}")

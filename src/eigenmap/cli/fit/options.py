@@ -27,6 +27,27 @@ TrainingSeedOption = Annotated[
 ]
 ResumeOption = Annotated[bool, option("--resume", "Continue from the last checkpoint in RUN.", OUTPUT, shown=True)]
 OverwriteOption = Annotated[bool, option("--force -f", "Replace an existing run.", OUTPUT, shown=True)]
+DevicesOption = Annotated[
+    int,
+    option(
+        "--devices N",
+        "Processes on this machine, one per GPU; leave it out under torchrun.",
+        TRAINING,
+        shown=True,
+        min=1,
+    ),
+]
+NodesOption = Annotated[
+    int,
+    option(
+        "--nodes N",
+        "Machines with as many processes each; MASTER_ADDR and NODE_RANK say which one this is. Leave it out under "
+        "torchrun.",
+        TRAINING,
+        shown=True,
+        min=1,
+    ),
+]
 TensorboardOption = Annotated[bool, option("--tensorboard", "Also write TensorBoard files.", OUTPUT, shown=True)]
 
 

@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from eigenmap.search.advisor import Advice
     from eigenmap.search.duplicates import Group
 
+AdvisedArgument = Annotated[
+    str,
+    argument("INDEX", "An index written by `eigenmap index`, or a model written by `eigenmap fit vectors`."),
+]
 IndexArgument = Annotated[str, argument("INDEX", "An index written by `eigenmap index`: a folder, or postgresql://...")]
 
 
@@ -39,10 +43,21 @@ Examples:
 [cyan]  eigenmap advise photos.index[/cyan]
 
 [cyan]  eigenmap advise photos.index --recall 0.95 --items 1e9 --json advice.json --plot advice[/cyan]
+
+[cyan]  eigenmap advise runs/text --keep 0.95[/cyan]
 """,
 )
 def advise(
-    index: IndexArgument,
+    index: AdvisedArgument,
+    keep: Annotated[
+        float | None,
+        option(
+            "--keep SHARE",
+            "For a model of vectors: share of the relevance of the longest code, on held-out pairs, that must be kept "
+            "[dim](default: 0.95)[/dim].",
+            WHAT,
+        ),
+    ] = None,
     recall: Annotated[
         float, option("--recall SHARE", "Share of the full-length results that must be found.", WHAT, shown=True)
     ] = 0.99,
@@ -74,6 +89,11 @@ def advise(
         if file is not None:
             check_file(file, force)
     scale = _items(items)
+    if _is_run(index):
+        _advise_length(Path(index), 0.95 if keep is None else keep, scale, json)
+        return
+    if keep is not None:
+        raise EigenmapError(f"--keep needs a model of vectors, and {index} is none; use --recall for an index.")
     with database.codes_at(index, table) as opened:
         advice = opened.advise(recall, bytes_per_item=bytes_per_item, top=top, queries=queries, say=log_function(quiet))
     at = advice.at(scale if scale is not None else advice.items)
@@ -88,6 +108,39 @@ def advise(
         _draw(advice, plot)
     _show(advice)
     _recommend(advice, at)
+
+
+def _is_run(index: str) -> bool:
+    """Return whether this is the folder of a model, not of an index."""
+    from eigenmap.core.addresses import is_database
+    from eigenmap.description import DESCRIPTION
+
+    return not is_database(index) and (Path(index) / DESCRIPTION).is_file()
+
+
+def _advise_length(run: Path, keep: float, items: float | None, json: Path | None) -> None:
+    """Say which length of a model's codes keeps a share of what the longest finds on held-out pairs."""
+    from eigenmap.cli.fit.vectors import score_table
+    from eigenmap.fitting.vectors import scores_of
+    from eigenmap.linear.choice import shortest
+    from eigenmap.model import Eigenmap
+
+    model = Eigenmap.load(run)
+    scores = scores_of(model)
+    dim = shortest(scores["ours"], keep)
+    found, most = scores["ours"][dim], scores["ours"][max(scores["ours"])]
+    if json is not None:
+        told = {name: {str(d): s for d, s in each.items()} for name, each in scores.items()}
+        write_json_output(
+            json, {"measured": "held-out pairs", "run": str(run), "keep": keep, "dim": dim, "scores": told}
+        )
+    print_result(score_table(scores))
+    print_result(
+        f"Recommended: --dim {dim}: nDCG@10 of {found:.3f} on held-out pairs, {found / max(most, 1e-12):.1%} of the "
+        f"{most:.3f} of all {model.n_components} features."
+    )
+    if items is not None:
+        print_result(f"{items:,.0f} items: {_size(4 * dim * items)} of codes as float32.")
 
 
 def _items(text: str | None) -> float | None:

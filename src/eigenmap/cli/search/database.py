@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from eigenmap.cli.console import note
 from eigenmap.cli.search.items import open_items
+from eigenmap.cli.vector_codes import Side, side_of
 from eigenmap.core.addresses import is_database, require_database, require_path
 from eigenmap.core.errors import EigenmapError
 from eigenmap.core.redaction import redacted
@@ -70,8 +71,10 @@ class Wanted(NamedTuple):
         return IndexSpec(dim, "cosine", fingerprint, self.precision, self.bytes_per_item, approximate)
 
 
-def fill(run: Path, source: Path, url: str, table: str, how: Encoding, wanted: Wanted, quiet: bool) -> None:
-    """Load the codes of images, or codes that `eigenmap embed` wrote, into a table."""
+def fill(
+    run: Path, source: Path, url: str, table: str, how: Encoding, wanted: Wanted, side: Side | None, quiet: bool
+) -> None:
+    """Load the codes of images or vectors, or codes that `eigenmap embed` wrote, into a table."""
     from eigenmap.embedding.shards import utf8_name
     from eigenmap.model import Eigenmap, copy_model
     from eigenmap.search.backend import ItemBatch
@@ -84,7 +87,7 @@ def fill(run: Path, source: Path, url: str, table: str, how: Encoding, wanted: W
         about = wanted.about(how.dim, copy_model(run, kept))
         if wanted.prefix is not None and not wanted.force:
             _require_prefix(url, table, about)
-        items = open_items(Eigenmap.load(kept), source, how, pictures=False, quiet=quiet)
+        items = open_items(side_of(Eigenmap.load(kept), side), source, how, pictures=False, quiet=quiet)
         batches = (ItemBatch([utf8_name(name) for name in part.ids], part.codes, part.metadata) for part in items)
         made = load_table(url, table, about, batches, replace=wanted.force)
         store_model(url, kept)

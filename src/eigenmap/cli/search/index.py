@@ -44,6 +44,7 @@ from eigenmap.cli.search.options import (
     parse_funnel,
 )
 from eigenmap.cli.search.results import results_as_json, show_results
+from eigenmap.cli.vector_codes import SideOption, query_codes, side_of
 from eigenmap.core.addresses import is_database, require_path
 from eigenmap.core.errors import EigenmapError
 
@@ -79,6 +80,8 @@ Example:
 [cyan]  eigenmap index runs/mine PHOTOS/ --out small.index --bytes-per-item 16[/cyan]
 
 [cyan]  eigenmap index runs/mine MORE/ --out photos.index --add[/cyan]
+
+[cyan]  eigenmap index runs/both documents.npy --side right --out documents.index[/cyan]
 
 [cyan]  eigenmap index runs/mine PHOTOS/ --to postgresql://user@host/pictures --table photos[/cyan]
 """,
@@ -151,17 +154,19 @@ def index(
     replace: Annotated[
         bool, option("--replace", "With --add: replace images that have the same name.", shown=True)
     ] = False,
+    side: SideOption = None,
     batch_size: BatchOption = 256,
     device: DeviceOption = Device.auto,
     strict: StrictOption = False,
     force: ForceOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Make images searchable: `eigenmap search` needs nothing but the index.
+    """Make images or vectors searchable: `eigenmap search` needs nothing but the index.
 
     All features are stored unless --dim says otherwise, since a search can cut them at any length. Labels, where they
     are known, can be searched by: `eigenmap search ... --where label=cat`. SOURCE may also contain codes: a
-    folder or file written by `eigenmap embed`, or an .npy file with one row per item.
+    folder or file written by `eigenmap embed`, or an .npy file with one row per item. For a model of vectors it is a
+    file of vectors; items are named by its ids, or else by row number.
     """
     from eigenmap.embedding.blocks import Encoding
     from eigenmap.model import Eigenmap
@@ -184,13 +189,13 @@ def index(
         raise EigenmapError("--table and --prefix go with --to, a database; leave them out, or --out")
     stored = _precision(precision, bytes_per_item)
     place = check_device(device)
-    model = Eigenmap.load(run)
+    model = side_of(Eigenmap.load(run), side)
     if out is None:
         if backend is not None:
             raise EigenmapError("--backend goes with --out; the approximate index of a table is set by --prefix")
         how = Encoding(model.check_dim(dim), place, batch_size, strict)
         what = database.Wanted(stored, bytes_per_item, prefix, force)
-        database.fill(run, source, *database.check_database_address(to, table), how, what, quiet)
+        database.fill(run, source, *database.check_database_address(to, table), how, what, side, quiet)
         return
     made_by = model.weights_sha256
     if add:
@@ -240,7 +245,9 @@ Examples:
 )
 def search(
     index: Annotated[str, argument("INDEX", "What `eigenmap index` wrote: a folder, or postgresql://...")],
-    images: Annotated[list[Path], argument("IMAGE", "One or more images to look for.")],
+    images: Annotated[
+        list[Path], argument("IMAGE", "One or more images to look for; for an index of vectors, files of vectors.")
+    ],
     dim: SearchDimOption = None,
     top: Annotated[int | None, option("--top -n N", "Results an image [dim](default: 10)[/dim].")] = None,
     shortlist_dim: ShortlistDimOption = None,
@@ -252,17 +259,19 @@ def search(
     model: Annotated[
         Path | None, option("--model RUN", "The model [dim](default: the copy in the index)[/dim].", HOW)
     ] = None,
+    side: SideOption = None,
     device: DeviceOption = Device.auto,
     strict: StrictOption = False,
     json: JsonOption = None,
     force: ForceOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Find the images most like the given ones.
+    """Find the images, or vectors, most like the given ones.
 
     The score is the cosine of the two codes, cut at --dim features: 1 for the same image. Of an index made with
     --bytes-per-item it is an estimate that also counts how reliable an item's code is, unless --rank-by cosine.
     """
+    from eigenmap.fitting.vectors import codes_of
     from eigenmap.model import Eigenmap
     from eigenmap.search.filters import parse
 
@@ -273,19 +282,23 @@ def search(
     asked.funnel, asked.where, asked.ranking = parse_funnel(funnel), parse(where or []), rank_by
     with _opened(index, table, model) as (found_in, made_by):
         asked.check(found_in)
-        encoder = Eigenmap.load(made_by)
-        assert encoder.weights_sha256 is not None  # since it was loaded
-        found_in.require_model(encoder.weights_sha256)
-        queries = read_images(encoder, images[0] if len(images) == 1 else images, strict=strict, quiet=quiet)
-        codes = encode_images(encoder, queries, found_in.n_components, place, quiet=quiet)
+        encoder = side_of(Eigenmap.load(made_by), side)
+        fingerprint = codes_of(encoder)
+        assert fingerprint is not None  # since it was loaded
+        found_in.require_model(fingerprint)
+        if encoder.kind == "vectors":
+            names, codes = query_codes(encoder, images, found_in.n_components, place, quiet)
+        else:
+            queries = read_images(encoder, images[0] if len(images) == 1 else images, strict=strict, quiet=quiet)
+            names, codes = queries.ids, encode_images(encoder, queries, found_in.n_components, place, quiet=quiet)
         results = asked.search(found_in, codes, quiet)
         similarity = asked.similarity(found_in, results.dim)
     if json is not None:
-        write_json_output(json, results_as_json(database.without_password(index), similarity, queries.ids, results))
+        write_json_output(json, results_as_json(database.without_password(index), similarity, names, results))
     if not any(results.ids):  # an empty index is an error before this
         print_result("No item meets the conditions of --where.")
         return
-    show_results(queries.ids, results)
+    show_results(names, results)
     if results.recall != 1 and results.recall is not None and not quiet:
         note(f"Such a search finds {100 * results.recall:.1f} % of what comparing every item would.")
 

@@ -1,4 +1,4 @@
-"""Items to index: codes of images, or stored codes. One function reads both."""
+"""Items to index: codes of images, of vectors, or stored codes. One function reads all of them."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from eigenmap.cli.console import note, progress_bar
 from eigenmap.cli.encoding import given_images
+from eigenmap.cli.vector_codes import encode_vectors, open_vectors
 from eigenmap.core.errors import EigenmapError
 
 if TYPE_CHECKING:
+    from eigenmap.data.vectors.vectors import Vectors
     from eigenmap.embedding.blocks import Block, Encoding
     from eigenmap.embedding.stored import StoredCodes
     from eigenmap.model import Codes, Eigenmap
@@ -113,13 +115,38 @@ class CodeItems:
         """Do nothing: stored codes are complete."""
 
 
-AnyItems: TypeAlias = ImageItems | CodeItems
+@dataclass(frozen=True)
+class VectorItems:
+    """Vectors of a file, encoded as they are read, in constant memory; named by ids, or else by row number."""
+
+    model: Eigenmap
+    vectors: Vectors
+    how: Encoding
+    quiet: bool
+    noun = "vectors"
+    several_labels = False
+
+    def __iter__(self) -> Iterator[Items]:
+        done = 0
+        for codes in encode_vectors(self.model, self.vectors, self.how.dim, self.how.device, self.quiet):
+            rows = range(done, done + len(codes))
+            ids = self.vectors.ids
+            yield Items([str(row) if ids is None else ids[row] for row in rows], codes, [{} for _ in rows], [])
+            done += len(codes)
+
+    def log_skipped(self) -> None:
+        """Do nothing: no vector is skipped."""
+
+
+AnyItems: TypeAlias = ImageItems | CodeItems | VectorItems
 
 
 def open_items(model: Eigenmap, source: Path, how: Encoding, *, pictures: bool, quiet: bool) -> AnyItems:
-    """Open stored codes if the source contains them, otherwise images to encode."""
+    """Open vectors for a model of vectors; else stored codes if the source contains them, otherwise images."""
     from eigenmap.embedding.stored import open_codes
 
+    if model.kind == "vectors":
+        return VectorItems(model, open_vectors(model, source), how, quiet)
     stored = open_codes(source)
     if stored is None or stored.fingerprint is None:
         _ = model.image  # raises if the model takes nodes: the file might contain their features

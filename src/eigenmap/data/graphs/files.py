@@ -21,6 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from zipfile import is_zipfile
@@ -52,7 +53,9 @@ SPLITS = {"train": "train_idx", "validation": "val_idx", "test": "test_idx"}
 """Names of the splits and of their arrays in a file."""
 EDGE_ARRAYS = ("edge_index", "edge_weight", "indptr", "indices", "weights")
 FEATURE_ARRAYS = ("x", "x_indptr", "x_indices", "x_data", "x_shape")
-ARRAYS = (*EDGE_ARRAYS, *FEATURE_ARRAYS, "y", *SPLITS.values())
+MISSING = "missing_idx"
+"""Nodes whose features are unknown, as numbers or as a mask; what `x` has for them is ignored."""
+ARRAYS = (*EDGE_ARRAYS, *FEATURE_ARRAYS, "y", MISSING, *SPLITS.values())
 """All array names of a graph file."""
 
 
@@ -80,6 +83,49 @@ def read_nodes(source: str | Path) -> Nodes:
         return Nodes(*_node_arrays(path, names, array))
 
 
+@dataclass(frozen=True)
+class NewNodes:
+    """New nodes of a graph that is stored elsewhere, with edges into it.
+
+    Attributes:
+        x: their features.
+        edges: (edge_index, edge_weight or None); the nodes are numbered after those of the stored graph.
+        missing: which of them have no features.
+
+    """
+
+    x: Tensor | SparseRows
+    edges: tuple[Tensor, Tensor | None]
+    missing: Tensor | None
+
+
+def read_new_nodes(path: str | Path, first: int, n_features: int) -> NewNodes:
+    """New nodes from a file: `edge_index`, and `x` unless none of them has features; the first has number `first`."""
+    path = Path(path)
+    with _about(path), _arrays(path) as (names, array):
+        if "edge_index" not in names:
+            raise EigenmapError(f"{path} has no edge_index: new nodes need edges into the stored graph.")
+        index = as_tensor(array("edge_index"), "edge_index")
+        weights = as_tensor(array("edge_weight"), "edge_weight") if "edge_weight" in names else None
+        if {"x", "x_indptr"} & names:
+            x, _, _ = _node_arrays(path, names - {"y", *SPLITS.values()}, array)
+            missing = as_nodes(array(MISSING), MISSING, len(x)) if MISSING in names else None
+            return NewNodes(x, (index, weights), missing)
+        count = int(index.max()) + 1 - first if index.numel() else 0
+        if count < 1:
+            raise EigenmapError(f"{path} names no new node: they are numbered from {first} on.")
+        return NewNodes(torch.zeros(count, n_features), (index, weights), torch.arange(count))
+
+
+def read_missing(source: str | Path) -> Tensor | None:
+    """The nodes of a graph file or folder whose features are unknown; None if it names none."""
+    if str(source).partition(":")[0] in ("ogb", "pyg"):
+        return None
+    path = Path(source)
+    with _about(path), _arrays(path) as (names, array):
+        return as_tensor(array(MISSING), MISSING) if MISSING in names else None
+
+
 def save_graph(graph: Graph, path: str | Path) -> Path:
     """Write a graph as an .npz file, or (any other name) as a folder of .npy files for memory mapping.
 
@@ -99,7 +145,7 @@ def save_graph(graph: Graph, path: str | Path) -> Path:
         walk = graph.walk()
         arrays |= {"indptr": walk.indptr, "indices": walk.indices, "weights": walk.cumulative}
     else:
-        arrays |= dict(zip(("edge_index", "edge_weight"), _edges(graph), strict=True))
+        arrays |= dict(zip(("edge_index", "edge_weight"), edges_of(graph), strict=True))
     plain = {name: value.cpu().numpy() for name, value in arrays.items() if value is not None}
     try:
         if folder:
@@ -112,7 +158,7 @@ def save_graph(graph: Graph, path: str | Path) -> Path:
     return path
 
 
-def _edges(graph: Graph) -> tuple[Tensor, Tensor | None]:
+def edges_of(graph: Graph) -> tuple[Tensor, Tensor | None]:
     """Return the list of edges and their weights, converting the walk's own form if necessary."""
     if graph.edge_index is not None:
         return graph.edge_index, graph.edge_weight

@@ -55,6 +55,10 @@ _UPRIGHT = {
 }
 
 
+_SIDEWAYS = frozenset(turn for tag, turn in _UPRIGHT.items() if tag >= 5)
+"""Turns that exchange width and height."""
+
+
 class UnreadableImageError(EigenmapError):
     """An image that cannot be decoded; the message is only the reason, to be shown beside the file name."""
 
@@ -74,6 +78,16 @@ def decode_image(encoded: Encoded, size: int, channels: int) -> Pixels:
         return fit_image(image, size, channels, extent=draft[1][2:] if draft else None)
 
 
+def decode_whole(encoded: Encoded, size: int, channels: int) -> tuple[Pixels, float]:
+    """Decode one file into an array (channels, size, size) with nothing cut off, and the picture's width / height.
+
+    The picture is squeezed into the square; crops whose shape is measured in the picture undo that.
+    """
+    with _opened(encoded) as image:
+        draft = image.draft("L" if channels == 1 else "RGB", (2 * size, 2 * size))
+        return fit_whole(image, size, channels, extent=draft[1][2:] if draft else None)
+
+
 def read_header(encoded: Encoded) -> tuple[tuple[int, int], str]:
     """Return the (width, height) and the Pillow mode of an encoded image without decoding it."""
     with _opened(encoded) as image:
@@ -86,22 +100,42 @@ def fit_image(image: Image.Image, size: int, channels: int, extent: tuple[float,
     ``extent`` is the exact size of the picture in a JPEG decoded at a smaller scale: 375 pixels are 187.5 at half
     scale, in a raster of 188.
     """
+    image, turn = _loaded(image, channels)
+    width, height = extent or image.size
+    side = min(width, height)
+    left, top = (width - side) / 2, (height - side) / 2
+    return _resized(image, size, (left, top, left + side, top + side), turn)
+
+
+def fit_whole(
+    image: Image.Image, size: int, channels: int, extent: tuple[float, float] | None = None
+) -> tuple[Pixels, float]:
+    """Squeeze the whole picture into a square, upright: (channels, size, size), and its width / height."""
+    image, turn = _loaded(image, channels)
+    width, height = extent or image.size
+    aspect = height / width if turn in _SIDEWAYS else width / height
+    return _resized(image, size, (0, 0, width, height), turn), aspect
+
+
+def _loaded(image: Image.Image, channels: int) -> tuple[Image.Image, Image.Transpose | None]:
+    """The picture with 8 bits per channel, and how it has to be turned."""
     image.load()
     # After loading: Pillow itself rotates TIFF and AVIF, and PNG may have its EXIF block at the end.
     turn = _UPRIGHT.get(image.getexif().get(_ORIENTATION_TAG, 1))
     image = flatten(image)
     mode = "L" if channels == 1 else "RGB"
-    if image.mode != mode:
-        image = image.convert(mode)
-    width, height = extent or image.size
-    side = min(width, height)
-    left, top = (width - side) / 2, (height - side) / 2
-    image = image.resize((size, size), Image.Resampling.BILINEAR, (left, top, left + side, top + side))
+    return (image if image.mode == mode else image.convert(mode)), turn
+
+
+def _resized(
+    image: Image.Image, size: int, box: tuple[float, float, float, float], turn: Image.Transpose | None
+) -> Pixels:
+    """Return the box as a square, turned: a square turns into itself, so that turning the small picture is enough."""
+    image = image.resize((size, size), Image.Resampling.BILINEAR, box)
     if turn is not None:
-        # The central square maps to itself, so rotating the small picture is equivalent and cheaper.
         image = image.transpose(turn)
     pixels = np.asarray(image)
-    return pixels[None] if channels == 1 else pixels.transpose(2, 0, 1)
+    return pixels[None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1)
 
 
 def flatten(image: Image.Image) -> Image.Image:

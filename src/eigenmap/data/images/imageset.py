@@ -26,6 +26,7 @@ class ImageSet:
         ids: one name per image: the path relative to the folder, or "0", "1", ... for arrays.
         labels: classes of every image, or None if unknown.
         skipped: (file, reason) of every file that could not be read.
+        aspects: width / height of every picture, where whole pictures were squeezed into the squares; else None.
 
     Example:
         >>> images = ImageSet(torch.zeros(3, 1, 8, 8, dtype=torch.uint8), ids=["a", "b", "c"])
@@ -38,6 +39,7 @@ class ImageSet:
     ids: list[str]
     labels: Labels | None = None
     skipped: list[tuple[str, str]] = field(default_factory=list)
+    aspects: Tensor | None = None
 
     def __post_init__(self) -> None:
         if self.pixels.dtype != torch.uint8 or self.pixels.ndim != 4:
@@ -74,4 +76,5 @@ class ImageSet:
         rows = torch.as_tensor(indices, dtype=torch.long)
         ids = [self.ids[row] for row in rows.tolist()]
         labels = None if self.labels is None else self.labels.subset(rows)
-        return ImageSet(self.pixels[rows.to(self.pixels.device)], ids, labels, self.skipped)
+        aspects = None if self.aspects is None else self.aspects[rows]
+        return ImageSet(self.pixels[rows.to(self.pixels.device)], ids, labels, self.skipped, aspects)

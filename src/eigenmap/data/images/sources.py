@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TypeAlias
@@ -16,13 +19,20 @@ from eigenmap.core.arguments import whole_number
 from eigenmap.core.errors import EigenmapError
 from eigenmap.data.images.array_streams import HeldStream, naming
 from eigenmap.data.images.arrays import to_pixels
-from eigenmap.data.images.decode import GREY_MODES, UnreadableImageError, quiet_pillow, read_header
+from eigenmap.data.images.decode import (
+    GREY_MODES,
+    Encoded,
+    UnreadableImageError,
+    decode_whole,
+    quiet_pillow,
+    read_header,
+)
 from eigenmap.data.images.imageset import ImageSet
 from eigenmap.data.images.labels import Labels, labels_from_csv
 from eigenmap.data.images.memory import allocate_pixels
 from eigenmap.data.images.rows import ArrayRows, ImageRows, RawImage, decoded, nothing_readable, strict_error
 from eigenmap.data.images.stream import ImageSource, open_stream
-from eigenmap.data.images.workers import processors
+from eigenmap.data.images.workers import decode_in_order, processors
 
 LabelSource: TypeAlias = Labels | str | Path | Tensor | npt.ArrayLike
 ProgressCallback: TypeAlias = Callable[[int, int], object]
@@ -41,6 +51,7 @@ def load_images(
     strict: bool = False,
     progress: ProgressCallback | None = None,
     workers: int | None = None,
+    uncut: bool = False,
 ) -> ImageSet:
     """Read images from a folder, files or arrays into one uint8 tensor, in memory or (where too large) in a file.
 
@@ -57,6 +68,8 @@ def load_images(
         strict: raise on the first unreadable image instead of skipping it.
         progress: called as ``progress(done, total)`` after every image.
         workers: decoding threads; None means one per processor.
+        uncut: squeeze whole pictures into the squares, instead of cropping their centres, and keep their shapes in
+            ``.aspects``; pictures in memory have to be square.
 
     Unreadable files are left out and listed in ``.skipped`` with the reason.
 
@@ -78,10 +91,17 @@ def load_images(
     # Labels are matched before anything is left out: a row for a damaged file is no mistake of the label file.
     known = _resolve_labels(labels, whole.ids) or whole.labels
     if isinstance(stream, HeldStream):
-        return _convert(stream, size, channels, known, progress)
+        images = _convert(stream, size, channels, known, progress)
+        return replace(images, aspects=_square_aspects(stream.rows)) if uncut else images
+    aspects = None
     with quiet_pillow():
         shape = _shape(whole.rows, size, channels)
-        pixels, skipped = _decode(whole.rows, *shape, strict, progress, workers or processors())
+        how = (*shape, strict, progress, workers or processors())
+        if uncut and not isinstance(whole.rows, ArrayRows):
+            pixels, skipped, aspects = _decode_uncut(whole.rows, *how)
+        else:
+            aspects = _square_aspects(whole.rows) if uncut else None
+            pixels, skipped = _decode(whole.rows, *how)
     failures = whole.skipped + [(whole.ids[i], reason) for i, reason in skipped.items()]
     kept = [i for i in range(len(whole.ids)) if i not in skipped]
     if not kept:
@@ -91,6 +111,7 @@ def load_images(
         [whole.ids[i] for i in kept],
         None if known is None else known.subset(torch.tensor(kept)),
         failures,
+        aspects,
     )
 
 
@@ -171,6 +192,46 @@ def _decode(
         if progress is not None:
             progress(i + 1, len(rows))
     return pixels[: len(rows) - len(skipped)], skipped
+
+
+def _decode_uncut(
+    rows: ImageRows, size: int, channels: int, strict: bool, progress: ProgressCallback | None, workers: int
+) -> tuple[Tensor, dict[int, str], Tensor]:
+    """Decode whole pictures; also return what could not be read, and the shape of each, width / height."""
+    pixels = allocate_pixels(len(rows), channels, size)
+    target = pixels.numpy()
+    skipped: dict[int, str] = {}
+    aspects: list[float] = []
+    names: deque[str] = deque()
+
+    def files() -> Iterator[Encoded]:
+        for name, picture in rows:
+            assert picture is None or isinstance(picture, (Path, bytes))
+            names.append(name)
+            yield picture
+
+    squeezed = partial(decode_whole, size=size, channels=channels)
+    for i, result in enumerate(decode_in_order(files(), squeezed, workers)):
+        name = names.popleft()
+        if isinstance(result, UnreadableImageError):
+            if strict:
+                raise strict_error(name, str(result))
+            skipped[i] = str(result)
+        else:
+            target[i - len(skipped)], aspect = result
+            aspects.append(aspect)
+        if progress is not None:
+            progress(i + 1, len(rows))
+    return pixels[: len(rows) - len(skipped)], skipped, torch.tensor(aspects)
+
+
+def _square_aspects(rows: ImageRows) -> Tensor:
+    """Return the shapes of pictures in memory, which have to be square."""
+    for _, picture in islice(rows, 1) if isinstance(rows, ArrayRows) else rows:
+        (width, height), _ = _header(picture)
+        if width != height:
+            raise EigenmapError("pictures in memory that are not square cannot be uncut: give a folder of files")
+    return torch.ones(len(rows))
 
 
 def _resolve_labels(labels: LabelSource | None, ids: list[str]) -> Labels | None:

@@ -8,31 +8,32 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
-from eigenmap.data.images.decode import Pixels, UnreadableImageError
+from eigenmap.data.images.decode import UnreadableImageError
 
 T = TypeVar("T")
+D = TypeVar("D")
 
 WAITING_PER_WORKER = 8
 """Number of decoded images in flight: enough to keep every worker busy."""
 
 
 def decode_in_order(
-    items: Iterable[T], decode: Callable[[T], Pixels], workers: int, ahead: int | None = None
-) -> Iterator[Pixels | UnreadableImageError]:
+    items: Iterable[T], decode: Callable[[T], D], workers: int, ahead: int | None = None
+) -> Iterator[D | UnreadableImageError]:
     """Decode on `workers` threads (Pillow releases the interpreter lock) and yield in the order of `items`.
 
     At most `ahead` images are decoded before they are requested. An unreadable image is yielded as its error.
     """
     at_most = WAITING_PER_WORKER * workers if ahead is None else max(1, ahead)
 
-    def attempt(item: T) -> Pixels | UnreadableImageError:
+    def attempt(item: T) -> D | UnreadableImageError:
         try:
             return decode(item)
         except UnreadableImageError as error:
             return error
 
     pool = ThreadPoolExecutor(workers, thread_name_prefix="decode")
-    waiting: deque[Future[Pixels | UnreadableImageError]] = deque()
+    waiting: deque[Future[D | UnreadableImageError]] = deque()
     try:
         for item in items:
             waiting.append(pool.submit(attempt, item))

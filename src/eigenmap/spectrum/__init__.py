@@ -49,6 +49,9 @@ EXPONENTS = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
 FEWEST_PAIRS = 100
 """With fewer held-out pairs there is too little to choose t by, and it is 1."""
 
+TELLING, LITTLE = 2.0, 0.01
+"""Agreement of less than so many times what chance gives, with a mean eigenvalue below `LITTLE`, says nothing."""
+
 PREFIXES = (1, 2, 4, 8, 16, 32, 64)
 """The lengths at which prefixes are judged."""
 
@@ -57,6 +60,12 @@ SHORT = (8, 16, 32)
 
 RECALL_LENGTHS = tuple(sorted({1, *(2**i for i in range(1, 16)), *(3 * 2**i for i in range(15))}))
 """Those at which a model says how many neighbours a cut code finds: 1, 2, 3, 4, 6, 8, 12, ..."""
+
+
+COLLAPSED = (
+    "Every feature of the network is constant, so there is nothing to order: training has collapsed. "
+    "A smaller rate (lr), gradients clipped (clip_norm) or another objective may help."
+)
 
 
 def unit_rms_rows(psi: Tensor) -> Tensor:
@@ -115,6 +124,17 @@ class Moments:
             mine += theirs.to(mine.device)
         return self
 
+    def part(self, features: slice) -> Moments:
+        """The same sums for some of the features only."""
+        kept = torch.arange(self.n_features, device=self.across.device)[features]
+        rows = torch.cat([kept, kept.new_tensor([self.n_features])])  # the constant stays
+        part = Moments(len(kept), self.across.device)
+        part.within, part.within_plus, part.across = (
+            sums[rows][:, rows] for sums in (self.within, self.within_plus, self.across)
+        )
+        part.squares = self.squares.clone()
+        return part
+
     def reduce(self) -> Moments:
         """Add the sums of all processes, where there are several."""
         if torch.distributed.is_available() and torch.distributed.is_initialized():
@@ -167,6 +187,7 @@ class Alignment:
     own_order: bool = False
     quality: float = float("nan")
     noise: float = 0.0  # one standard error of a held-out eigenvalue that is truly zero
+    head: int = 0  # features of the first stage, if it is made of both outputs (`staged`)
     recall: dict[int, float] = field(default_factory=dict)  # length -> recall@10 of the full-length neighbours
     agreement: dict[float, float] = field(default_factory=dict)  # exponent -> how far two views agree on neighbours
 
@@ -279,10 +300,7 @@ def _principal(fit: Moments, m: Tensor) -> _Principal:
     variance, basis = torch.linalg.eigh(C)
     keep = variance > variance[-1] * 1e-9
     if not bool(keep.any()):
-        raise EigenmapError(
-            "Every feature of the network is constant, so there is nothing to order: training has collapsed. "
-            "A smaller rate (lr), gradients clipped (clip_norm) or another objective may help."
-        )
+        raise EigenmapError(COLLAPSED)
     basis = basis[:, keep]
     return _Principal(basis, variance[keep], basis.T @ A @ basis, C.diagonal().mean())
 
@@ -295,11 +313,11 @@ def _ritz(of: _Principal, judge: _Judge, ridge: float) -> Alignment:
 
 def _own_order(judge: _Judge) -> Alignment:
     m, C, A, noise = judge
-    mu, power = _quotients(A.diagonal(), C.diagonal())
+    mu, power = quotients(A.diagonal(), C.diagonal())
     return Alignment(m, torch.eye(len(m)).to(m), _settled(mu, noise), power, own_order=True, noise=noise)
 
 
-def _quotients(shared: Tensor, power: Tensor) -> tuple[Tensor, Tensor]:
+def quotients(shared: Tensor, power: Tensor) -> tuple[Tensor, Tensor]:
     """Eigenvalue and variance of each feature; one without held-out variance shares nothing."""
     return torch.where(power > 0, shared / power.clamp(min=1e-300), 0.0), power
 
@@ -311,7 +329,7 @@ def _sorted(rotation: Tensor, judge: _Judge, ridge: float) -> Alignment:
     noise in what is held out: sorted, the luckiest of many zeros would come first and look real.
     """
     m, C, A, noise = judge
-    mu, power = _quotients(*((rotation * (matrix @ rotation)).sum(0) for matrix in (A, C)))
+    mu, power = quotients(*((rotation * (matrix @ rotation)).sum(0) for matrix in (A, C)))
     order = mu.masked_fill(_doubtful(mu, noise), 0.0).sort(descending=True, stable=True).indices
     rotation = rotation[:, order]
     # Eigenvectors have no sign; fix one so that equal runs give equal codes.
@@ -403,8 +421,10 @@ def best_alignment(
     Rotations for every ridge compete with the network's own order by `captured`, or by how well the two sides of a
     pair agree about their neighbours (`judge="agreement"`: for graphs, where large eigenvalues may belong to a handful
     of nodes). `own=False` keeps the network's order out, where it has none: `captured` would see that, agreement does
-    not look at the shortest prefixes. The winner's exponent t is the one under which the two sides agree best. A few
-    thousand rows are enough for `held_out_pairs`, raw outputs (psi, psi_plus) of which `held_out` holds the moments.
+    not look at the shortest prefixes. Where the best agreement is hardly more than chance, the relation has nothing to
+    say, and the rotation of the last ridge is taken with t = 0. Elsewhere the winner's exponent t is the one under
+    which the two sides agree best. A few thousand rows are enough for `held_out_pairs`, raw outputs (psi, psi_plus) of
+    which `held_out` holds the moments.
     """
     judging = _judge(held_out, _centre(fit, centre))
     principal = _principal(fit, judging.m)
@@ -435,8 +455,18 @@ def best_alignment(
 
     found = {float(t): agreement(weighted(t), _damped_lengths(best)) for t in exponents} if enough else {}
     t = max(found, key=lambda t: found[t]) if found else 1.0
-    recall = _recall_curve(weighted(t), _lengths(best, RECALL_LENGTHS))
+    if judge == "agreement" and found and _by_chance(best, found[t], len(codes[0])):
+        # Nothing is shared, whatever the weights: what is left is the variance of the features.
+        best, t = candidates[-1], 0.0
+        codes = codes_of(best)
+    recall = recall_curve(weighted(t), _lengths(best, RECALL_LENGTHS))
     return replace(best, t=t, quality=quality, agreement=found, recall=recall).to("cpu")
+
+
+def _by_chance(alignment: Alignment, agreement: float, pairs: int) -> bool:
+    """Whether neighbours hardly agree more than by chance, and hardly an eigenvalue is positive beyond doubt."""
+    certain = torch.where(alignment.eigenvalues > 2 * alignment.noise, alignment.eigenvalues, 0.0)
+    return agreement < TELLING * _few(10, pairs) / pairs and float(certain.mean()) < LITTLE
 
 
 def _damped_lengths(alignment: Alignment) -> list[int]:
@@ -450,7 +480,7 @@ def _few(top: int, n: int) -> int:
     return max(1, min(top, n // 10))
 
 
-def _recall_curve(codes: Sequence[Tensor], lengths: Sequence[int], top: int = 10) -> dict[int, float]:
+def recall_curve(codes: Sequence[Tensor], lengths: Sequence[int], top: int = 10) -> dict[int, float]:
     """Length -> share of the full-length nearest neighbours that a code cut there finds, among held-out items."""
     query, gallery = codes
     full = query.shape[1]

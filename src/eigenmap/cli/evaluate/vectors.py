@@ -1,0 +1,191 @@
+"""`eigenmap evaluate vectors`: search judged by people, with codes or plain vectors of every length."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from eigenmap.cli.console import note, print_result
+from eigenmap.cli.evaluate.retrieval import DimsOption, NumberLists, circumstances, evaluate
+from eigenmap.cli.options import (
+    HOW,
+    WHAT,
+    Device,
+    DeviceOption,
+    ForceOption,
+    JsonOption,
+    QuietOption,
+    check_device,
+)
+from eigenmap.cli.outputs import check_file, write_json_output
+from eigenmap.cli.vector_codes import encode_vectors, open_vectors
+from eigenmap.core.errors import EigenmapError
+
+if TYPE_CHECKING:
+    from eigenmap.data.vectors.vectors import Vectors
+    from eigenmap.evaluation.retrieval import ScoreRow
+    from eigenmap.model import Codes, Eigenmap
+
+
+@evaluate.command(
+    cls=NumberLists,
+    no_args_is_help=True,
+    epilog="""
+Examples:
+
+[cyan]  eigenmap evaluate vectors runs/text --queries q.npy --documents d.npy --relevance qrels.tsv[/cyan]
+
+[cyan]  eigenmap evaluate vectors --queries q.npy --documents d.npy --relevance qrels.tsv --dims 32 64 384[/cyan]
+""",
+)
+def vectors(
+    run: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[RUN]",
+            help="The model: what `eigenmap fit vectors` wrote. Without it, prefixes of the vectors are scored.",
+            show_default=False,
+        ),
+    ] = None,
+    queries: Annotated[
+        Path | None,
+        typer.Option("--queries", metavar="FILE", help="Vectors of the queries.", rich_help_panel=WHAT),
+    ] = None,
+    documents: Annotated[
+        Path | None,
+        typer.Option("--documents", metavar="FILE", help="Vectors of the documents.", rich_help_panel=WHAT),
+    ] = None,
+    relevance: Annotated[
+        Path | None,
+        typer.Option(
+            "--relevance",
+            metavar="FILE",
+            help="Judgements: TREC qrels (query 0 document grade), or query, document and grade separated by tabs.",
+            rich_help_panel=WHAT,
+        ),
+    ] = None,
+    query_ids: Annotated[
+        Path | None,
+        typer.Option(
+            "--query-ids",
+            metavar="FILE",
+            help="Names of the queries, one per line [dim](default: ids in the file, or row numbers)[/dim].",
+            show_default=False,
+            rich_help_panel=WHAT,
+        ),
+    ] = None,
+    document_ids: Annotated[
+        Path | None,
+        typer.Option(
+            "--document-ids",
+            metavar="FILE",
+            help="Names of the documents, likewise.",
+            show_default=False,
+            rich_help_panel=WHAT,
+        ),
+    ] = None,
+    dims: DimsOption = None,
+    top: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--top",
+            metavar="N...",
+            help="Ranks at which recall is measured [dim](default: 10 100)[/dim].",
+            show_default=False,
+            rich_help_panel=HOW,
+        ),
+    ] = None,
+    device: DeviceOption = Device.auto,
+    json: JsonOption = None,
+    force: ForceOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Rank the documents for every query, with codes of each length, and compare with judgements.
+
+    [bold]ndcg@10[/bold]   gain of the first ten results, relative to the best ranking
+    [bold]recall@k[/bold]  share of the relevant documents among the first k
+    [bold]mrr[/bold]       mean of 1 / rank of the first relevant document
+    """
+    from eigenmap.data.vectors.qrels import load_qrels
+    from eigenmap.data.vectors.vectors import load_vectors
+    from eigenmap.evaluation.retrieval import lengths
+    from eigenmap.evaluation.vectors import judged_search
+
+    given = {"--queries": queries, "--documents": documents, "--relevance": relevance}
+    missing = [name for name, value in given.items() if value is None]
+    if missing or queries is None or documents is None or relevance is None:
+        raise EigenmapError(f"{missing[0]} is missing: give --queries, --documents and --relevance.")
+    if json is not None:
+        check_file(json, force)
+    place = check_device(device)
+    model = None if run is None else _vector_model(run)
+    sides = None if model is None else _sides(model)
+    asked = load_vectors(queries) if sides is None else open_vectors(sides[0], queries)
+    offered = load_vectors(documents) if sides is None else open_vectors(sides[1], documents)
+    judged = load_qrels(relevance, _names(asked, query_ids), _names(offered, document_ids))
+    if judged.unknown and not quiet:
+        note(f"{judged.unknown:,} judgements name a query or document that is not there; they are left out.")
+    if model is None or sides is None:
+        if asked.n_features != offered.n_features:
+            raise EigenmapError(
+                f"{asked.name} has {asked.n_features:,} numbers per row and {offered.name} {offered.n_features:,}: two "
+                "spaces need a model of both, RUN."
+            )
+        at = dims or lengths(asked.n_features, 8 if asked.n_features > 8 else 1)
+        rows = judged_search(asked.block(0, len(asked)), offered.block(0, len(offered)), judged, at, top or (10, 100))
+    else:
+        at = [model.check_dim(dim) for dim in dims] if dims else lengths(model.n_components, 8)
+        query_codes = _codes(sides[0], asked, max(at), place, quiet)
+        document_codes = _codes(sides[1], offered, max(at), place, quiet)
+        rows = judged_search(query_codes, document_codes, judged, at, top or (10, 100), device=place)
+    if json is not None:
+        about = circumstances(run, model, place, "vectors") if run is not None and model is not None else {}
+        protocol = {
+            "queries": str(queries),
+            "documents": str(documents),
+            "relevance": str(relevance),
+            "judged_queries": len(set(judged.queries.tolist())),
+            "ranking": "cosine of the first dim features; ties by position",
+        }
+        write_json_output(json, {**about, "measured": "judged search", "protocol": protocol, "rows": rows})
+    _show(rows, len(set(judged.queries.tolist())), len(offered))
+
+
+def _vector_model(run: Path) -> Eigenmap:
+    from eigenmap.model import Eigenmap
+
+    model = Eigenmap.load(run)
+    if model.kind != "vectors":
+        raise EigenmapError(f"{run} is a model of {model.kind}; this verb takes one of vectors.")
+    return model
+
+
+def _sides(model: Eigenmap) -> tuple[Eigenmap, Eigenmap]:
+    """Return the models of queries and of documents."""
+    return model, model if model.right is None else model.right
+
+
+def _names(vectors: Vectors, ids: Path | None) -> list[str]:
+    from eigenmap.data.vectors.qrels import load_ids
+
+    return vectors.names() if ids is None else load_ids(ids, len(vectors))
+
+
+def _codes(model: Eigenmap, vectors: Vectors, dim: int, device: str, quiet: bool) -> Codes:
+    import numpy as np
+
+    return np.concatenate(list(encode_vectors(model, vectors, dim, device, quiet)))
+
+
+def _show(rows: list[ScoreRow], queries: int, documents: int) -> None:
+    from rich.table import Table
+
+    table: Any = Table(title=f"{queries:,} queries, {documents:,} documents", title_justify="left")
+    metrics = [name for name in rows[0] if name != "dim"]
+    for name in ("features", *metrics):
+        table.add_column(name, justify="right")
+    for row in rows:
+        table.add_row(f"{row['dim']:.0f}", *(f"{row[name]:.3f}" for name in metrics))
+    print_result(table)

@@ -1,0 +1,75 @@
+"""`eigenmap reproduce table-6`: the paper's comparison on graphs."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from eigenmap.cli.console import log_function, print_result
+from eigenmap.cli.figures.reproduce import reproduce
+from eigenmap.cli.figures.reproduce_images import ScaleName, SeedOption
+from eigenmap.cli.options import (
+    HOW,
+    WHAT,
+    Device,
+    DeviceOption,
+    ForceOption,
+    JsonOption,
+    QuietOption,
+    check_device,
+    option,
+)
+from eigenmap.cli.outputs import check_file, write_json_output
+
+GraphScaleOption = Annotated[
+    ScaleName,
+    option(
+        "--scale",
+        "paper: the published run; small: shorter, for graphs of some thousand nodes; tiny: a generated graph.",
+        WHAT,
+        shown=True,
+    ),
+]
+GraphOption = Annotated[str | None, option("--data GRAPH", "A graph with labels, or ogb:ogbn-products.", WHAT)]
+RunsOption = Annotated[
+    int, option("--runs N", "Splits, or draws of the labels, to average over.", HOW, shown=True, min=1)
+]
+
+
+@reproduce.command(
+    "table-6",
+    epilog="""
+Example:
+
+[cyan]  eigenmap reproduce table-6 --scale small --data computers.npz --json table-6.json[/cyan]
+""",
+)
+def table_6_command(
+    scale: GraphScaleOption = ScaleName.small,
+    data: GraphOption = None,
+    runs: RunsOption = 10,
+    seed: SeedOption = 0,
+    device: DeviceOption = Device.auto,
+    json: JsonOption = None,
+    force: ForceOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Train on a graph and probe the encoder linearly with 100, 10 and 1 % of the labels, as in table 6."""
+    from rich.table import Table
+
+    from eigenmap.reproduce import load_labelled_graph, table_6
+
+    if json is not None:
+        check_file(json, force)
+    check_device(device)
+    graph = load_labelled_graph(scale.value, data)
+    rows = table_6(scale.value, graph, runs=runs, seed=seed, device=device.value, say=log_function(quiet))
+    if json is not None:
+        write_json_output(json, {"item": "table-6", "scale": scale.value, "seed": seed, "runs": runs, "rows": rows})
+    table = Table(title=f"{len(graph):,} nodes, percent of the test nodes", title_justify="left")
+    table.add_column("method")
+    for share in dict.fromkeys(row["share"] for row in rows):
+        table.add_column(f"{100 * share:g} % of labels", justify="right")
+    for method in dict.fromkeys(row["method"] for row in rows):
+        own = [row for row in rows if row["method"] == method]
+        table.add_row(method, *(f"{100 * row['accuracy']:.1f} ± {100 * row['spread']:.1f}" for row in own))
+    print_result(table)

@@ -1,0 +1,173 @@
+"""Vectors in Arrow's lists and in Parquet files, as one matrix.
+
+Arrow files of fixed-size lists are memory-mapped. Parquet and lists of variable size are decoded a batch at a time into
+an unnamed temporary file, which is memory-mapped: memory does not grow with the number of rows.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from eigenmap.core.errors import EigenmapError
+
+SUFFIXES = (".parquet", ".arrow", ".feather", ".ipc")
+ID_COLUMNS = ("id", "name", "key", "file", "path")
+VECTOR_COLUMNS = ("vector", "embedding", "embeddings", "emb", "code")
+_AT_A_TIME = 4_096
+"""Rows decoded at a time."""
+
+
+class Rows(NamedTuple):
+    """A matrix, and the names of its rows where there are any."""
+
+    rows: npt.NDArray[Any]
+    ids: Sequence[str] | None
+
+
+def is_arrow(source: object) -> bool:
+    """Whether an object is one of Arrow's; pyarrow is not imported to find out."""
+    return type(source).__module__.split(".")[0] == "pyarrow"
+
+
+def from_file(file: Path, column: str | None = None) -> Rows:
+    """The column of vectors of a Parquet or Arrow file, and its ids."""
+    with _readable(file):
+        if file.suffix.lower() == ".parquet":
+            import pyarrow.parquet as pq
+
+            source = pq.ParquetFile(file)
+            chosen, ident = _columns(source.schema_arrow, str(file), column)
+            batches = source.iter_batches(batch_size=_AT_A_TIME, columns=[c for c in (chosen, ident) if c])
+            return _spooled(batches, source.metadata.num_rows, chosen, ident, str(file))
+        import pyarrow as pa
+
+        with pa.memory_map(str(file)) as mapped:
+            table = pa.ipc.open_file(mapped).read_all()
+        return _from_table(table, str(file), column)
+
+
+def from_memory(source: Any, name: str) -> Rows:
+    """An array, a chunked array, a batch or a table of Arrow."""
+    with _readable(name):
+        import pyarrow as pa
+
+        if isinstance(source, pa.RecordBatch):
+            source = pa.Table.from_batches([source])
+        if isinstance(source, pa.Table):
+            return _from_table(source, name, None)
+        if isinstance(source, pa.Array):
+            source = pa.chunked_array([source])
+        if not isinstance(source, pa.ChunkedArray):
+            raise EigenmapError(f"{name} must be an array or a table of Arrow, not {type(source).__name__}.")
+        return _from_table(pa.table({"vector": source}), name, "vector")
+
+
+def _from_table(table: Any, name: str, column: str | None) -> Rows:
+    import pyarrow as pa
+
+    chosen, ident = _columns(table.schema, name, column)
+    ids = None if ident is None else [str(value) for value in table[ident].to_pylist()]
+    chunks = table[chosen].chunks
+    if len(chunks) == 1 and pa.types.is_fixed_size_list(chunks[0].type) and not chunks[0].null_count:
+        flat = chunks[0].flatten()
+        if not flat.null_count:
+            return Rows(flat.to_numpy(zero_copy_only=True).reshape(len(chunks[0]), -1), ids)
+    made = _spooled(iter(table.select([chosen]).to_batches(_AT_A_TIME)), len(table), chosen, None, name)
+    return Rows(made.rows, ids)
+
+
+def _columns(schema: Any, name: str, asked: str | None) -> tuple[str, str | None]:
+    """The column of vectors, and that of ids."""
+    lists = [field.name for field in schema if _is_vectors(field.type)]
+    ident = next((field.name for field in schema if field.name in ID_COLUMNS and field.name not in lists), None)
+    if asked is not None:
+        if asked not in lists:
+            raise EigenmapError(f"{name} has no column {asked} of lists of numbers (it has: {_listed(lists)}).")
+        return asked, ident
+    usual = [column for column in VECTOR_COLUMNS if column in lists]
+    if len(lists) == 1 or usual:
+        return (lists[0] if len(lists) == 1 else usual[0]), ident
+    if not lists:
+        raise EigenmapError(f"{name} has no column of lists of numbers (it has: {_listed(schema.names)}).")
+    raise EigenmapError(f"{name} has several columns of vectors, {_listed(lists)}: say which as {name}:{lists[0]}.")
+
+
+def _is_vectors(kind: Any) -> bool:
+    import pyarrow as pa
+
+    if not (pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)):
+        return False
+    return bool(pa.types.is_floating(kind.value_type) or pa.types.is_integer(kind.value_type))
+
+
+def _spooled(batches: Iterator[Any], rows: int, column: str, ident: str | None, name: str) -> Rows:
+    """All batches as one memory-mapped matrix in a temporary file that goes away with it."""
+    ids: list[str] = []
+    width, count, dtype = None, 0, np.dtype(np.float32)
+    with tempfile.TemporaryFile() as spool:
+        for batch in batches:
+            block, width = _block(batch.column(column), width, count, name)
+            dtype = block.dtype
+            if ident is not None:
+                ids += [str(value) for value in batch.column(ident).to_pylist()]
+            spool.write(np.ascontiguousarray(block).tobytes())
+            count += len(block)
+        spool.flush()
+        if count != rows:
+            raise EigenmapError(f"{name} is damaged: it says that it has {rows:,} rows, but there are {count:,}.")
+        if not count or not width:
+            return Rows(np.empty((count, width or 0), dtype), ids or None)
+        matrix = np.memmap(spool, dtype, "r", shape=(count, width))
+    return Rows(matrix, ids or None)
+
+
+def _block(values: Any, width: int | None, first: int, name: str) -> tuple[npt.NDArray[Any], int]:
+    """The rows of a batch, which must be as long as those before."""
+    import pyarrow as pa
+
+    if values.null_count:
+        row = first + values.is_null().to_pylist().index(True)
+        raise EigenmapError(f"Row {row:,} of {name} (counted from 0) has no vector.")
+    if pa.types.is_fixed_size_list(values.type):
+        lengths = np.full(len(values), values.type.list_size)
+    else:
+        lengths = np.asarray(values.value_lengths())
+    width = int(lengths[0]) if width is None and len(lengths) else width or 0
+    other = np.flatnonzero(lengths != width)
+    if len(other):
+        row = first + int(other[0])
+        raise EigenmapError(
+            f"Row {row:,} of {name} (counted from 0) has {int(lengths[other[0]]):,} numbers and the first row "
+            f"{width:,}; all rows must be equally long."
+        )
+    flat = values.flatten()
+    if flat.null_count:
+        row = first + flat.is_null().to_pylist().index(True) // max(width, 1)
+        raise EigenmapError(f"Row {row:,} of {name} (counted from 0) lacks a number.")
+    return flat.to_numpy(zero_copy_only=False).reshape(len(values), width), width
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names) or "nothing"
+
+
+@contextmanager
+def _readable(file: object) -> Iterator[None]:
+    """Whatever Arrow says of a damaged file, as one sentence."""
+    try:
+        yield
+    except EigenmapError:
+        raise
+    except ImportError:
+        raise EigenmapError('reading Parquet and Arrow needs pyarrow: pip install "eigenmap[parquet]"') from None
+    except OSError as error:
+        raise EigenmapError(f"{file} cannot be read: {error.strerror or error}") from None
+    except Exception as error:  # a damaged file can fail anywhere inside Arrow
+        raise EigenmapError(f"{file} cannot be read: {str(error) or 'it is damaged'}") from None

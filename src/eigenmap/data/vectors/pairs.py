@@ -1,0 +1,47 @@
+"""Files that say which vectors belong together: partner vectors, index pairs, labels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from eigenmap.core.errors import EigenmapError
+from eigenmap.data.npy import open_npy
+from eigenmap.data.vectors.vectors import Vectors, load_vectors
+
+
+def load_pairs(source: object) -> Vectors | npt.NDArray[Any]:
+    """Partner vectors (floats), or a matrix of index pairs (whole numbers)."""
+    if isinstance(source, str | Path) and Path(source).suffix.lower() == ".npy" and Path(source).is_file():
+        stored = open_npy(Path(source))
+        return np.array(stored) if stored.dtype.kind in "iu" else load_vectors(source)
+    if not isinstance(source, str | Path | Vectors):
+        try:
+            array = np.asarray(source)
+        except (TypeError, ValueError):
+            array = None
+        if array is not None and array.dtype.kind in "iu":
+            return array
+    return load_vectors(source, "the pairs")
+
+
+def load_labels(source: object) -> npt.NDArray[Any]:
+    """One label per row: an .npy file, a text file with a label per line, or an array."""
+    if not isinstance(source, str | Path):
+        return np.asarray(source)
+    path = Path(source)
+    if path.suffix.lower() == ".npy":
+        return np.array(open_npy(path))
+    try:
+        return np.array([line.strip() for line in path.read_text(encoding="utf-8").splitlines()])
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no text"
+        raise EigenmapError(f"The labels in {path} cannot be read: {reason}.") from None
+
+
+def load_weights(source: object) -> object:
+    """Weights of pairs: an .npy file, or what a caller has in memory."""
+    return np.array(open_npy(Path(source))) if isinstance(source, str | Path) else source

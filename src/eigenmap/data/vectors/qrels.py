@@ -1,0 +1,87 @@
+"""Relevance judgements (qrels): which documents are relevant to which queries, and how much.
+
+Two layouts are read: TREC's `query 0 document grade` without a header, and the tab-separated `query document grade`
+that may begin with a header (BEIR). Grades of 0 and below mean not relevant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from eigenmap.core.errors import EigenmapError
+
+
+class Qrels(NamedTuple):
+    """Judgements as row numbers: entry k grades document `documents[k]` for query `queries[k]`."""
+
+    queries: npt.NDArray[np.int64]
+    documents: npt.NDArray[np.int64]
+    grades: npt.NDArray[np.float64]
+    unknown: int
+    """Relevant entries that name a query or document that is not there."""
+
+
+def read_qrels(path: Path) -> list[tuple[str, str, float]]:
+    """Read (query, document, grade) of every line."""
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not text"
+        raise EigenmapError(f"The judgements in {path} cannot be read: {reason}.") from None
+    found = []
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        cells = line.split("\t") if line.count("\t") >= 2 else line.split()
+        entry = _entry(cells)
+        if entry is not None:
+            found.append(entry)
+        elif number > 1:  # the first line may be a header
+            raise EigenmapError(
+                f"Line {number} of {path} is no judgement: write `query 0 document grade` or `query document grade`."
+            )
+    if not found:
+        raise EigenmapError(f"{path} contains no judgements.")
+    return found
+
+
+def load_qrels(path: Path, query_ids: Sequence[str], document_ids: Sequence[str]) -> Qrels:
+    """Read judgements about the queries and documents of these names."""
+    row = {name: k for k, name in enumerate(query_ids)}
+    column = {name: k for k, name in enumerate(document_ids)}
+    entries = [(q, d, grade) for q, d, grade in read_qrels(path) if grade > 0]
+    known = [(row[q], column[d], grade) for q, d, grade in entries if q in row and d in column]
+    if not known:
+        raise EigenmapError(
+            f"{path} judges no query and document that are there; are the rows named by --query-ids and --document-ids?"
+        )
+    queries, documents, grades = zip(*known, strict=True)
+    return Qrels(np.array(queries), np.array(documents), np.array(grades, float), len(entries) - len(known))
+
+
+def load_ids(path: Path, count: int) -> list[str]:
+    """Read one name per line."""
+    try:
+        names = [line.strip() for line in path.read_text(encoding="utf-8-sig").splitlines()]
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not text"
+        raise EigenmapError(f"The ids in {path} cannot be read: {reason}.") from None
+    if len(names) != count:
+        raise EigenmapError(f"{path} has {len(names):,} ids for {count:,} vectors; give one per line.")
+    return names
+
+
+def _entry(cells: Sequence[str]) -> tuple[str, str, float] | None:
+    """Return one judgement, or None if the cells are none."""
+    if len(cells) not in (3, 4):
+        return None
+    try:
+        grade = float(cells[-1])
+    except ValueError:
+        return None
+    return (cells[0].strip(), cells[-2].strip(), grade) if np.isfinite(grade) else None

@@ -1,0 +1,207 @@
+"""Codes of the nodes of a graph on disk, with what new nodes need that have edges into it.
+
+    _nodes.json     the model and the way to use neighbours, the number of nodes, sizes and checksums of the other files
+    codes.npy       (n, k) the codes
+    own.npy         (n, k) codes from features alone; a row of zeros where features are unknown
+    state.npy       (n, k) the state before the last hop, where there is more than one
+    degrees.npy     (n,) degrees, self-loops included
+    indptr.npy, indices.npy, weights.npy    the edges, as `save_graph` writes them
+
+Files are opened as memory maps: of a graph of millions, only the rows of a new node's neighbours are read.
+
+    stored = NodeCodes.open("codes/")
+    model.encode(x_new, edges=[[n, n], [17, 4]], stored=stored)      # the new node n knows nodes 17 and 4
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from eigenmap.core.arguments import a_path
+from eigenmap.core.errors import EigenmapError
+from eigenmap.core.files import read_json, write_json
+from eigenmap.data.graphs.adjacency import Adjacency
+from eigenmap.data.npy import open_npy
+from eigenmap.description import WAYS, Checks, check_values, is_object, is_text, number_between, whole_between
+from eigenmap.embedding.checksums import Checksum
+from eigenmap.relations.neighbourhood import Numbers
+from eigenmap.relations.propagation import Matrix, Propagation
+
+MANIFEST = "_nodes.json"
+_FORMAT, _VERSION = "eigenmap-nodes", 1
+_MATRICES = ("codes", "own", "state")
+_NAMES = (*_MATRICES, "degrees", "indptr", "indices", "weights")
+_TYPES: Mapping[str, tuple[Any, ...]] = {
+    **dict.fromkeys(("degrees", "weights"), (np.float64,)),
+    **dict.fromkeys(("indptr", "indices"), (np.int32, np.int64)),
+}
+"""What the numbers of a file are; float32 elsewhere."""
+_CHECKS: Checks = {
+    "format": (_FORMAT, lambda value: value == _FORMAT),
+    "version": (str(_VERSION), lambda value: value == _VERSION),
+    "fingerprint": ("the digest of a model's weights", lambda value: is_text(value) and len(value) == 64),
+    "way": (f"one of {', '.join(WAYS)}", lambda value: is_text(value) and value in WAYS),
+    "restart": ("a probability below 1", number_between(0.0, 1 - 1e-9)),
+    "nodes": ("a whole number of at least 1", whole_between(1, 1 << 48)),
+    "n_components": ("a whole number of at least 1", whole_between(1, 1 << 31)),
+    "loop": ("a positive number", number_between(1e-300, 1e300)),
+    "files": ("an object", is_object),
+}
+
+
+@dataclass(frozen=True)
+class NodeCodes:
+    """A folder of codes of nodes, opened to be read.
+
+    Attributes:
+        path: the folder.
+        fingerprint: which model made the codes.
+        propagation: how they use neighbours.
+        n_components: their length.
+        loop: the weight of the self-loop at every node.
+        arrays: the files, as memory maps.
+        checksums: of the files, by their names.
+
+    """
+
+    path: Path
+    fingerprint: str
+    propagation: Propagation
+    n_components: int
+    loop: float
+    arrays: Mapping[str, npt.NDArray[Any]]
+    checksums: Mapping[str, Checksum]
+
+    @classmethod
+    def open(cls, path: str | Path) -> NodeCodes:
+        """Open a folder that `eigenmap embed --neighbours` or `embed_nodes` wrote."""
+        path = a_path(path, "path")
+        about = _read(path)
+        way = Propagation(about["way"], about["restart"] if about["way"] == "pagerank" else 0.0)
+        names = [name for name in _NAMES if f"{name}.npy" in about["files"]]
+        lacking = {*expected(way), "degrees", "indptr", "indices"} - set(names)
+        if lacking:
+            raise EigenmapError(f"{path / MANIFEST} is damaged: it names no {min(lacking)}.npy; embed the graph again.")
+        arrays = {name: open_npy(path / f"{name}.npy") for name in names}
+        n, k = about["nodes"], about["n_components"]
+        for name, array in arrays.items():
+            if array.dtype not in _TYPES.get(name, (np.float32,)):
+                raise EigenmapError(f"{path / name}.npy is damaged: it holds {array.dtype}; embed the graph again.")
+        for name, array in arrays.items():
+            shape = (n, k) if name in _MATRICES else (n + (name == "indptr"),)
+            if name in ("indices", "weights"):
+                shape = (int(arrays["indptr"][-1]) if arrays["indptr"].ndim == 1 else -1,)
+            if array.shape != shape:
+                raise EigenmapError(
+                    f"{path / name}.npy is damaged: it has shape {array.shape}, not {shape}; embed the graph again."
+                )
+        checksums = _checksums(path, about["files"])
+        return cls(path, about["fingerprint"], way, k, float(about["loop"]), arrays, checksums)
+
+    @staticmethod
+    def is_at(path: Path) -> bool:
+        """Whether a folder says that it holds codes of nodes."""
+        return (path / MANIFEST).is_file()
+
+    def __len__(self) -> int:
+        return len(self.arrays["codes"])
+
+    @property
+    def codes(self) -> Matrix:
+        """The codes of all nodes, as a memory map."""
+        return self.arrays["codes"]
+
+    def degrees(self, nodes: Numbers) -> npt.NDArray[np.float64]:
+        """Degrees of these nodes, the self-loop included."""
+        return np.asarray(self.arrays["degrees"][nodes], np.float64)
+
+    def states(self, nodes: Numbers) -> list[Matrix]:
+        """What each hop needs of these nodes; nothing else is read."""
+        return boundary(self.propagation, {name: self.arrays[name][nodes] for name in _rows_of(self.propagation)})
+
+    def own(self, nodes: Numbers) -> Matrix:
+        """The codes of these nodes from features alone."""
+        return np.asarray(self.arrays["own"][nodes], np.float32)
+
+    def walk(self) -> Adjacency:
+        """The edges, which stay on disk."""
+        weights = self.arrays.get("weights")
+        return Adjacency(
+            torch.from_numpy(np.array(self.arrays["indptr"], np.int64)),
+            torch.from_numpy(open_npy(self.path / "indices.npy", "c")),
+            None if weights is None else torch.from_numpy(open_npy(self.path / "weights.npy", "c")),
+        )
+
+    def verify(self) -> list[str]:
+        """Compare every file with its checksum: one line per file, or an error for the first that is damaged."""
+        lines = [f"{MANIFEST}: whole"]
+        for name, wanted in sorted(self.checksums.items()):
+            with (self.path / name).open("rb") as file:
+                if Checksum.of(file) != wanted:
+                    raise EigenmapError(f"{self.path / name} is damaged: its checksum differs; embed the graph again.")
+            lines.append(f"{name}: {wanted.size:,} bytes")
+        return lines
+
+
+def expected(way: Propagation) -> list[str]:
+    """The matrices that are stored for a way."""
+    return ["codes", "own", *(["state"] if way.hops > 1 else [])]
+
+
+def _rows_of(way: Propagation) -> list[str]:
+    """The matrices of which new nodes need rows."""
+    return {"pagerank": ["state"], "S2": ["own", "state"], "concat": ["own", "state"]}.get(way.way, ["own"])
+
+
+def boundary(way: Propagation, rows: Mapping[str, npt.NDArray[Any]]) -> list[Matrix]:
+    """What each hop needs, from rows of the stored matrices."""
+    states = [np.asarray(rows[name], np.float32) for name in _rows_of(way)]
+    return states * way.hops if way.way == "pagerank" else states
+
+
+def write_description(folder: Path, fingerprint: str, way: Propagation, loop: float, shape: tuple[int, int]) -> None:
+    """Sum up the files of a folder, which are complete."""
+    checksums = {}
+    for name in _NAMES:
+        if (folder / f"{name}.npy").is_file():
+            with (folder / f"{name}.npy").open("rb") as file:
+                checksums[f"{name}.npy"] = Checksum.of(file)._asdict()
+    about = {"format": _FORMAT, "version": _VERSION, "fingerprint": fingerprint, **asdict(way)}
+    about |= {"nodes": shape[0], "n_components": shape[1], "loop": loop, "files": checksums}
+    write_json(folder / MANIFEST, about)
+
+
+def require_nodes(path: Path) -> None:
+    """Refuse to replace anything but codes of nodes."""
+    ours = {MANIFEST, *(f"{name}.npy" for name in _NAMES)}
+    if not path.is_dir() or any(file.name not in ours for file in path.iterdir()):
+        raise EigenmapError(f"{path} exists and is not a folder of codes of nodes; choose another name.")
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        about = read_json(path / MANIFEST)
+    except (FileNotFoundError, NotADirectoryError):
+        raise EigenmapError(
+            f"{path} holds no codes of nodes: eigenmap embed RUN GRAPH --neighbours --out FOLDER makes them."
+        ) from None
+    except (OSError, ValueError) as error:
+        raise EigenmapError(f"{path / MANIFEST} is damaged or cannot be read: {error}.") from None
+    if not isinstance(about, dict):
+        raise EigenmapError(f"{path / MANIFEST} is damaged: it is no description of codes of nodes.")
+    check_values(about, _CHECKS, "", path / MANIFEST)
+    return about
+
+
+def _checksums(path: Path, files: Mapping[str, Any]) -> dict[str, Checksum]:
+    try:
+        return {name: Checksum(int(about["size"]), str(about["crc32"])) for name, about in files.items()}
+    except (TypeError, KeyError, ValueError):
+        raise EigenmapError(f"{path / MANIFEST} is damaged: its checksums are none; embed the graph again.") from None

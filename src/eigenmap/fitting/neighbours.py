@@ -1,0 +1,245 @@
+r"""The choice of a way to use neighbours at inference, made at the end of a fit, on held-out edges and without labels.
+
+*Whether*: averaging keeps what the ends of edges share and cancels the rest. Where the codes of the two ends of a
+held-out edge, made from features alone, share less than a quarter (their mean cosine, in excess of that of random
+pairs), it would cancel most of a code, and is left off.
+
+*How*: every way (`relations.propagation`) is applied over the training edges, and judged by how well the propagated
+code of one end of a held-out edge finds the code, from features alone, of the other among up to 2,000 (mean reciprocal
+rank). The target is never averaged: of two averages that share neighbours, the smoothest would win. Few held-out edges
+cannot tell averaging from features alone by that rank, so that it decides about the way and not about whether.
+
+docs/graphs.md says what other criteria would have chosen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypedDict
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from eigenmap.data.graphs.adjacency import Adjacency
+from eigenmap.fitting.evidence import (
+    AGREEMENT_PAIRS,
+    TABLE_ENTRIES,
+    TABLE_NODES,
+    WALK_EXPONENTS,
+    WALK_RIDGES,
+    all_moments,
+)
+from eigenmap.networks import SparseRows
+from eigenmap.relations.graph import GraphPairs, HeldOutEdges
+from eigenmap.relations.neighbour_codes import NeighbourCodes
+from eigenmap.relations.neighbourhood import Edges
+from eigenmap.relations.propagation import Matrix, Propagation, Smoothing, unit
+from eigenmap.spectrum import Alignment, Moments, best_alignment, unit_rms_rows
+
+CANDIDATES = (
+    Propagation("S"),
+    Propagation("S2"),
+    Propagation("concat"),
+    *(Propagation("pagerank", restart) for restart in (0.05, 0.1, 0.2, 0.35, 0.5)),
+)
+"""What competes with features alone."""
+JUDGED_EDGES, OTHERS = 2_000, 2_000
+"""Held-out edges on which ways are judged, and codes among which the right one is to be found."""
+SHARED = 0.25
+"""Share of their codes that the two ends of a held-out edge must have in common for averaging to be considered."""
+FEWEST_EDGES = 50
+"""With fewer held-out edges nothing can be chosen."""
+FANOUT = 32
+"""Neighbours of a node that are followed on a graph too large to be propagated whole."""
+
+Encode = Callable[[Tensor | SparseRows], Matrix]
+Numbers = npt.NDArray[np.int64]
+
+
+class Score(TypedDict):
+    """How one way did: its mean reciprocal rank."""
+
+    way: str
+    restart: float
+    rank: float
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Nodes of a graph, their training edges, and the held-out edges among them, in numbers of the sample."""
+
+    nodes: Tensor
+    walk: Adjacency
+    ends: Numbers
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What was chosen, and why."""
+
+    codes: NeighbourCodes
+    shared: float | None = None
+    scores: list[Score] = field(default_factory=list)
+
+    def record(self) -> dict[str, Any]:
+        """What the model remembers of it."""
+        return {"chosen": self.codes.propagation.in_words, "shared": self.shared, "scores": self.scores}
+
+
+def choose(
+    encode: Encode, x: Tensor | SparseRows, pairs: GraphPairs, n_components: int, seed: int, wanted: Propagation | None
+) -> Choice:
+    """The way whose codes are best without labels, or the one that is `wanted`, with the alignment of its codes."""
+    nothing = Choice(NeighbourCodes())
+    if pairs.held_out is None or not pairs.walk.symmetric or wanted == Propagation():
+        return nothing
+    sample = sample_graph(pairs, seed)
+    if sample.ends.shape[1] < (FEWEST_EDGES if wanted is None else 1):
+        return nothing
+    own, smooth = encode(x[sample.nodes.to(x.device)]), Smoothing.of(sample.walk)
+    share, scores = shared(own, sample.ends), list[Score]()
+    if wanted is None:
+        scores = judge(CANDIDATES, smooth, own, sample.ends, seed) if share >= SHARED else []
+        wanted = best_of(scores)
+    if wanted.way == "none":
+        return Choice(NeighbourCodes(), share, scores)
+    y = unit_rms_rows(torch.from_numpy(wanted.apply(smooth, own)))
+    return Choice(NeighbourCodes(wanted, align(y, sample, pairs, n_components)), share, scores)
+
+
+def shared(own: Matrix, ends: Numbers) -> float:
+    """The mean cosine of the codes of two ends of an edge, in excess of that of random pairs of such ends, below 1."""
+    first, second = (unit(own[nodes]) for nodes in ends)
+    random = float(first.mean(0, dtype=np.float64) @ second.mean(0, dtype=np.float64))
+    return float((np.einsum("ij,ij->i", first, second).mean(dtype=np.float64) - random) / max(1 - random, 1e-12))
+
+
+def best_of(scores: list[Score]) -> Propagation:
+    """The best of the ways that were judged; features alone if none was."""
+    ways = [score for score in scores if score["way"] != "none"]
+    if not ways:
+        return Propagation()
+    best = max(ways, key=lambda score: score["rank"])
+    return Propagation(best["way"], best["restart"])  # type: ignore[arg-type]
+
+
+def judge(ways: Sequence[Propagation], smooth: Smoothing, own: Matrix, ends: Numbers, seed: int) -> list[Score]:
+    """Scores of features alone, and of the ways."""
+    random: Any = np.random.default_rng(seed)
+    ends = ends[:, random.permutation(ends.shape[1])[:JUDGED_EDGES]]
+    query, target = np.concatenate([ends, ends[::-1]], axis=1)
+    others = random.permutation(len(own))[:OTHERS]
+    scores = []
+    for way in (Propagation(), *ways):
+        ranks = reciprocal_ranks(way.apply(smooth, own)[query], own, target, others)
+        scores.append(Score(way=way.way, restart=way.restart, rank=float(ranks.mean())))
+    return scores
+
+
+def reciprocal_ranks(y: Matrix, own: Matrix, target: Numbers, others: Numbers) -> npt.NDArray[np.float64]:
+    """1 / the rank of the code of `target` among `others` by its cosine with y; ties count half.
+
+    Where y is several codes side by side, its cosine is the mean of theirs.
+    """
+    k = own.shape[1]
+    query = unit(np.asarray(sum(unit(y[:, start : start + k]) for start in range(0, y.shape[1], k)), np.float32))
+    gallery = unit(own)
+    ranks = np.empty(len(query))
+    for first in range(0, len(query), 512):
+        rows = slice(first, first + 512)
+        similarity = query[rows] @ gallery[others].T
+        right = np.einsum("ij,ij->i", query[rows], gallery[target[rows]])[:, None]
+        other = others[None, :] != target[rows, None]
+        # The same product in another order may differ in the last digit: so much is a tie.
+        above = (similarity > right + 1e-6) & other
+        ties = (np.abs(similarity - right) <= 1e-6) & other
+        ranks[rows] = 1 + above.sum(1) + ties.sum(1) / 2
+    return 1 / ranks
+
+
+def align(y: Tensor, sample: Sample, pairs: GraphPairs, n_components: int) -> Alignment:
+    """Order the features of propagated codes: rotated on training edges, judged on held-out ones."""
+    local = GraphPairs(sample.walk, 2, 0, hops=pairs.hops, start=pairs.start)
+    first, second = (y[torch.from_numpy(ends)] for ends in sample.ends)
+    found = best_alignment(
+        all_moments(y, local),
+        Moments(y.shape[1]).update(first, second),
+        (first[:AGREEMENT_PAIRS], second[:AGREEMENT_PAIRS]),
+        n_components=n_components,
+        ridges=WALK_RIDGES,
+        exponents=WALK_EXPONENTS,
+        judge="agreement",
+        own=False,
+    )
+    lack = n_components - found.n_components
+    if lack == 0:
+        return found
+    # Averages may have a lower rank than the codes they are made of; codes keep their length.
+    return replace(
+        found,
+        rotation=pad(found.rotation, (0, lack)),
+        eigenvalues=pad(found.eigenvalues, (0, lack), value=min(0.0, float(found.eigenvalues[-1]))),
+        power=pad(found.power, (0, lack)),
+    )
+
+
+def sample_graph(pairs: GraphPairs, seed: int) -> Sample:
+    """The whole graph without its held-out edges; of a large one the surroundings of some of them."""
+    walk, held_out = pairs.walk.to("cpu"), pairs.held_out
+    assert held_out is not None
+    ends = torch.stack([held_out.rows, held_out.columns]).cpu()
+    keys = held_out.keys.cpu()
+    if walk.n_nodes <= TABLE_NODES and walk.n_entries <= TABLE_ENTRIES:
+        nodes = torch.arange(walk.n_nodes)
+    else:
+        ends = ends[:, torch.randperm(ends.shape[1], generator=torch.Generator().manual_seed(seed))[:JUDGED_EDGES]]
+        nodes = surroundings(walk, torch.unique(ends), seed)
+    rows, columns, weights = _edges_among(walk, nodes)
+    kept = ~torch.isin(walk.keys(nodes[rows], nodes[columns]), keys)
+    index = torch.stack([rows[kept], columns[kept]])
+    local = Edges(index, None if weights is None else weights[kept]).walk(len(nodes))
+    return Sample(nodes, local, torch.searchsorted(nodes, ends).numpy())
+
+
+def training_edges(walk: Adjacency, held_out: HeldOutEdges | None) -> Adjacency:
+    """The edges without those that are held out."""
+    if held_out is None:
+        return walk
+    rows, columns, weights = _edges_among(walk.to("cpu"), torch.arange(walk.n_nodes))
+    kept = ~torch.isin(walk.keys(rows, columns), held_out.keys.cpu())
+    return Edges(torch.stack([rows[kept], columns[kept]]), None if weights is None else weights[kept]).walk(
+        walk.n_nodes
+    )
+
+
+def surroundings(walk: Adjacency, seeds: Tensor, seed: int) -> Tensor:
+    """Some nodes and those around them, hop by hop, up to `FANOUT` random neighbours each and `TABLE_NODES` in all."""
+    generator = torch.Generator().manual_seed(seed)
+    found = frontier = seeds[walk.indptr.diff()[seeds] > 0]
+    while len(frontier) and len(found) < TABLE_NODES:
+        drawn = torch.rand(FANOUT, len(frontier), generator=generator, dtype=torch.float64)
+        reached = torch.unique(torch.cat([walk.neighbour(frontier, uniform) for uniform in drawn]))
+        new = reached[~torch.isin(reached, found)]
+        frontier = new[torch.randperm(len(new), generator=generator)[: TABLE_NODES - len(found)]]
+        found = torch.cat([found, frontier])
+    every: Tensor = torch.unique(torch.cat([seeds, found]))
+    return every
+
+
+def _edges_among(walk: Adjacency, nodes: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Entries between these (sorted) nodes, in their own numbers; a hub's row is read in full."""
+    starts, counts = walk.indptr[nodes], walk.indptr[nodes + 1] - walk.indptr[nodes]
+    rows = torch.repeat_interleave(torch.arange(len(nodes)), counts)
+    entries = torch.arange(len(rows)) + torch.repeat_interleave(starts - (counts.cumsum(0) - counts), counts)
+    columns = walk.indices[entries].long()
+    places = torch.searchsorted(nodes, columns).clamp_(max=len(nodes) - 1)
+    inside = nodes[places] == columns
+    if walk.cumulative is None:
+        return rows[inside], places[inside], None
+    weights = walk.weights(entries)
+    inside &= weights > 0  # what is lost in the rounding of all weights says nothing
+    return rows[inside], places[inside], weights[inside]

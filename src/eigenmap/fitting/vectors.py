@@ -1,0 +1,376 @@
+"""Fitting vectors: short, ordered codes from embeddings that are there already, and from pairs of them.
+
+model = eigenmap.fit_vectors("titles.npy", pairs="texts.npy")
+codes = model.encode("titles.npy", dim=32)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from eigenmap.core.arguments import a_path
+from eigenmap.core.errors import EigenmapError
+from eigenmap.core.logging import LogFunction
+from eigenmap.data.vectors.input import VectorInput
+from eigenmap.data.vectors.pairs import load_labels, load_pairs, load_weights
+from eigenmap.data.vectors.vectors import Vectors, load_vectors
+from eigenmap.fitting import pipeline
+from eigenmap.fitting.heads import Heads
+from eigenmap.fitting.options import RunOptions, check_length
+from eigenmap.fitting.problem import Code, Problem, Side
+from eigenmap.linear.align_pairs import check_count, solve
+from eigenmap.linear.choice import PairAlignment, shortest
+from eigenmap.linear.collect import Both, collect
+from eigenmap.linear.collect import Progress as Tick
+from eigenmap.linear.into import align_into
+from eigenmap.linear.solutions import TwoMaps
+from eigenmap.model import Eigenmap
+from eigenmap.networks.vectors import VectorEncoderSpec
+from eigenmap.objectives import build
+from eigenmap.recipes.recipe import identity
+from eigenmap.recipes.vectors import Solver, VectorRecipe, get_vector_recipe
+from eigenmap.relations.pairs import (
+    VectorPairs,
+    indexed,
+    labelled,
+    lagged,
+    mutual_neighbours,
+    partners,
+    second,
+    views,
+)
+from eigenmap.spectrum import Alignment
+from eigenmap.training import TrainingConfig
+from eigenmap.training.config import Accelerator
+from eigenmap.training.progress import Progress
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
+
+KEEP = 0.95
+"""Share of what the longest code finds that the suggested length keeps."""
+
+
+@dataclass(frozen=True)
+class Relation:
+    """What belongs together, as a caller says it: exactly one of the first six.
+
+    Attributes:
+        pairs: partner vectors (floats; row i belongs to row i) or index pairs (whole numbers, two columns).
+        views: further vectors of the same things, in the same space.
+        neighbours: how many nearest rows to look for mutual neighbours among.
+        second: the same things as another model sees them.
+        lag: how many rows apart those of a time series belong together.
+        labels: one class per row.
+        weights: of index pairs.
+        others: the vectors that the second column of index pairs counts, if not the first ones.
+        two_spaces: whether partner vectors are of another space although they are equally long.
+
+    """
+
+    pairs: object = None
+    views: Sequence[object] | None = None
+    neighbours: int | None = None
+    second: object = None
+    lag: int | None = None
+    labels: object = None
+    weights: object = None
+    others: object = None
+    two_spaces: bool = False
+
+    def of(self, x: Vectors, seed: int) -> VectorPairs:
+        """The pairs of these vectors."""
+        self.check()
+        if self.views is not None:
+            return views(x, [load_vectors(view, f"views[{k}]") for k, view in enumerate(self.views)], seed)
+        if self.neighbours is not None:
+            return mutual_neighbours(x, self.neighbours, seed)
+        if self.second is not None:
+            return second(x, load_vectors(self.second, "second"), seed)
+        if self.lag is not None:
+            return lagged(x, self.lag)
+        if self.labels is not None:
+            return labelled(x, load_labels(self.labels), seed)
+        found = load_pairs(self.pairs)
+        others = None if self.others is None else load_vectors(self.others, "others")
+        if not isinstance(found, Vectors):
+            return indexed(x, found, load_weights(self.weights), others, seed)
+        if self.weights is not None or others is not None:
+            raise EigenmapError("weights and others go with index pairs, and the pairs are vectors (floats).")
+        return partners(x, found, seed, self.two_spaces)
+
+    def check(self) -> None:
+        """Refuse none, or more than one."""
+        names = ("pairs", "views", "neighbours", "second", "lag", "labels")
+        given = [name for name in names if getattr(self, name) is not None]
+        if len(given) != 1:
+            found = f"not {' and '.join(given)}" if given else "and none is given"
+            raise EigenmapError(f"Say what belongs together by exactly one of {', '.join(names)}, {found}.")
+        if self.views is not None and not len(self.views):
+            raise EigenmapError("views needs at least one further set of vectors.")
+        if self.pairs is None and (self.weights is not None or self.others is not None or self.two_spaces):
+            raise EigenmapError("weights, others and two_spaces go with pairs.")
+
+
+def fit_vectors(
+    vectors: object,
+    n_components: int | None = None,
+    *,
+    pairs: object = None,
+    views: Sequence[object] | None = None,
+    neighbours: int | None = None,
+    second: object = None,
+    lag: int | None = None,
+    labels: object = None,
+    weights: object = None,
+    others: object = None,
+    two_spaces: bool = False,
+    into: str | Path | None = None,
+    solver: Solver = "linear",
+    unit: bool | None = None,
+    out: str | Path | None = None,
+    resume: bool = False,
+    force: bool = False,
+    minutes: float | None = None,
+    seed: int = 0,
+    device: Accelerator = "auto",
+    devices: int = 1,
+    tensorboard: bool = False,
+    progress: bool | Progress = True,
+    reading: Tick | None = None,
+    say: Callable[[str], None] | None = None,
+    **settings: Any,
+) -> Eigenmap:
+    """Learn ordered codes of vectors from what belongs together; give exactly one of the relations.
+
+    Args:
+        vectors: an .npy file (memory-mapped), a Parquet or Arrow file with a column of lists, an array, a tensor.
+        n_components: features of the longest code; codes can be cut anywhere below. By default as many as the vectors
+            have, up to 512.
+        pairs: partner vectors, row i belongs to row i (floats); or index pairs, two columns of whole numbers.
+        views: further vectors of the same things in the same space, row by row.
+        neighbours: pairs are mutual nearest neighbours, among so many nearest each.
+        second: the same things as another model sees them: what both agree on comes first.
+        lag: rows are a time series, and belong together so many rows apart.
+        labels: one class per row, whole numbers or texts; negative or empty means none.
+        weights: of index pairs.
+        others: the vectors that the second column of index pairs counts; by default `vectors`.
+        two_spaces: whether partner vectors are of another space although they are equally long. Where they are not,
+            they are; each space then has a map of its own, `model.right` is the second one's.
+        into: a model of the partner vectors whose codes are stored already: new vectors get codes that can be compared
+            with these, so that nothing has to be encoded again. `pairs` are then the old vectors of the same things.
+        solver: "linear" (closed form, one pass), or "neural": a residual head that starts there and is kept only if
+            it finds more on held-out pairs.
+        unit: whether rows are scaled to one norm first; by default if that finds more held-out partners.
+        out: folder for the model; without it nothing is written.
+        resume: go on from the last checkpoint in `out` (neural).
+        force: write into `out` although there is a run in it.
+        minutes: length of training in minutes, in place of `steps` (neural).
+        seed: of everything random, the choice of held-out pairs too.
+        device: "auto", "cpu" or "cuda" for training; `devices` of them.
+        tensorboard: write TensorBoard files beside metrics.jsonl (neural).
+        progress: a progress bar for training (True), nothing (False), or an object of your own.
+        reading: called as reading(done, total) while pairs are read.
+        say: called with what is worth knowing in between.
+        settings: any setting of `recipes.vectors.VectorRecipe`, for example `steps=3000` or `width=1024`.
+
+    Example:
+        >>> model = fit_vectors(titles, pairs=texts)  # doctest: +SKIP
+        >>> model.training["vectors"]["scores"]["ours"]  # doctest: +SKIP
+
+    """
+    options = RunOptions.checked(
+        out=out,
+        resume=resume,
+        force=force,
+        seed=seed,
+        device=device,
+        devices=devices,
+        tensorboard=tensorboard,
+        progress=progress,
+        say=say,
+        minutes=minutes,
+    )
+    recipe = get_vector_recipe(solver).but(n_components=n_components, **settings)
+    check_solver(recipe, settings, minutes)
+    relation = Relation(pairs, views, neighbours, second, lag, labels, weights, others, two_spaces)
+    relation.check()
+    if into is not None:
+        return _fit_into(load_vectors(vectors), relation, recipe, a_path(into, "into"), unit, options, reading)
+    found = relation.of(load_vectors(vectors), options.seed)
+    check_count(found)
+    if found.kind == "second model" and recipe.solver == "neural":
+        raise EigenmapError("A second model's view is solved for in closed form: leave solver out, or give pairs.")
+    linear = solve(found, recipe.n_components or None, unit=unit, progress=reading, say=options.say)
+    return pipeline.fit(VectorTask(recipe.but(n_components=linear.n_components), found, linear), options)
+
+
+def _fit_into(
+    x: Vectors,
+    relation: Relation,
+    recipe: VectorRecipe,
+    run: Path,
+    unit: bool | None,
+    options: RunOptions,
+    reading: Tick | None,
+) -> Eigenmap:
+    """A model of new vectors whose codes can be compared with those that another model has made."""
+    if relation.pairs is None or recipe.solver != "linear" or recipe.n_components:
+        raise EigenmapError(
+            "into goes with pairs (the old vectors) and the linear solver; codes have as many features as those there."
+        )
+    pairs = replace(relation, two_spaces=True).of(x, options.seed)
+    old = side_by_length(Eigenmap.load(run), pairs.right)
+    check_count(pairs)
+
+    def aligned(way: bool) -> PairAlignment:
+        features = Both(
+            Both.plain(way).left, lambda rows: torch.from_numpy(old.encode(rows, weighting="none", normalize=False))
+        )
+        return align_into(collect(pairs, features, reading), old.alignment, way, pairs.count)
+
+    ways = [True, False] if unit is None else [unit]
+    found = max([aligned(way) for way in ways], key=lambda one: round(one.quality, 6))
+    task = VectorTask(recipe.but(n_components=found.n_components), pairs, found, codes_of=old.weights_sha256)
+    return pipeline.fit(task, options)
+
+
+def side_by_length(model: Eigenmap, vectors: Vectors) -> Eigenmap:
+    """The side of a model that takes vectors of this length."""
+    sides = [side for side in (model, model.right) if side is not None and isinstance(side.input, VectorInput)]
+    fitting = [side for side in sides if side.input.length == vectors.n_features]  # type: ignore[union-attr]
+    if len(fitting) != 1:
+        which = "several spaces" if fitting else "no space"
+        raise EigenmapError(
+            f"The model to compare with has {which} of vectors of {vectors.n_features:,} numbers, as in {vectors.name}."
+        )
+    return fitting[0]
+
+
+def codes_of(model: Eigenmap) -> str | None:
+    """Which weights the codes of a model can be compared with: its own, or those that it was fitted into."""
+    told = model.training.get("vectors", {})
+    other = told.get("codes_of") if isinstance(told, dict) else None
+    return other if isinstance(other, str) else model.weights_sha256
+
+
+def check_solver(recipe: VectorRecipe, settings: dict[str, Any], minutes: float | None) -> None:
+    """Refuse settings of a training that there is not, and a training of no length."""
+    check_length(settings.get("steps"), minutes)
+    if recipe.solver == "linear" and (minutes is not None or settings):
+        raise EigenmapError('The linear solver takes no steps: leave the settings of training out, or use "neural".')
+    if recipe.solver == "neural":
+        build(recipe.objective, **recipe.objective_options)
+
+
+def plain_side(alignment: Alignment, unit: bool) -> Side:
+    """The vectors themselves, under a linear map."""
+    length, spec = alignment.rotation.shape[0], VectorEncoderSpec(0)
+    return Side(spec.build(length, unit, length), alignment, VectorInput(length, unit), spec)
+
+
+def linear_model(maps: TwoMaps, unit: bool) -> Eigenmap:
+    """A model of two linear maps that were made elsewhere."""
+    return pipeline.as_model(Code("encoder", *(plain_side(side, unit) for side in maps)), {})
+
+
+@dataclass(frozen=True)
+class VectorTask:
+    """Pairs of vectors, and their linear codes, to solve or to improve on.
+
+    Attributes:
+        recipe: all settings.
+        pairs: what belongs together.
+        linear: the closed form.
+        codes_of: weights of the model whose stored codes can be compared, if not this one's.
+
+    """
+
+    recipe: VectorRecipe
+    pairs: VectorPairs
+    linear: PairAlignment
+    codes_of: str | None = None
+
+    @property
+    def steps(self) -> int:
+        """The recipe's; none for the closed form."""
+        return self.recipe.steps if self.recipe.solver == "neural" else 0
+
+    @property
+    def step_in_words(self) -> str:
+        """What a step looks at."""
+        return f"{self.recipe.batch_size:,} pairs"
+
+    @property
+    def two_spaces(self) -> bool:
+        """Whether each side has a map of its own."""
+        return self.linear.right is not self.linear.left
+
+    def problem(self, fabric: Fabric, config: TrainingConfig) -> Problem:
+        """The vectors themselves and a closed form; with the neural solver, heads to train on top of it."""
+        recipe = self.recipe
+        left = plain_side(self.linear.left, self.linear.unit)
+        heads = Heads(self.pairs, self.linear, recipe, config.seed, fabric) if self.steps else None
+        found: dict[str, PairAlignment] = {}
+
+        def code(say: LogFunction) -> Code:
+            best = None if heads is None else heads.best(self.linear, say)
+            found["best"] = self.linear if best is None else best.alignment
+            if best is None:
+                right = plain_side(self.linear.right, self.linear.unit) if self.two_spaces else None
+                return Code("encoder", left, right)
+            return Code("projector", *best.sides)
+
+        return Problem(
+            network=left.network if heads is None else heads.network,
+            stored=left.network,
+            relation=None if heads is None else heads.batches,
+            objective=build(recipe.objective, **recipe.objective_options),
+            held_out=None if heads is None else heads.held_out,
+            evidence=None,
+            input=left.input,
+            encoder=left.encoder,
+            identity={
+                **identity(recipe),
+                "pairs": self.pairs.count,
+                "kind": self.pairs.kind,
+                "vectors": self.pairs.left.digest(),
+                "partners": self.pairs.right.digest(),
+            },
+            facts=lambda alignment, say: {"vectors": self.facts(found["best"])},
+            code=code,
+        )
+
+    def facts(self, found: PairAlignment) -> dict[str, Any]:
+        """What the model remembers: the relation, who won, and what was found on held-out pairs at each length."""
+        return {
+            "relation": self.pairs.kind,
+            "rows": len(self.pairs.left),
+            "pairs": self.pairs.count,
+            "held_out": found.held_out,
+            "two_spaces": self.two_spaces,
+            "winner": found.winner,
+            "centred": found.centred,
+            "metric": "ndcg@10",
+            "scores": {name: {str(d): s for d, s in scores.items()} for name, scores in found.scores.items()},
+            "keeps": {"share": KEEP, "dim": shortest(found.scores["ours"], KEEP)},
+            **({} if self.codes_of is None else {"codes_of": self.codes_of}),
+        }
+
+
+def scores_of(model: Eigenmap) -> dict[str, dict[int, float]]:
+    """What a model of vectors found on held-out pairs, by method and length; an error where it holds none."""
+    about = model.training.get("vectors", {})
+    try:
+        found = {name: {int(d): float(s) for d, s in scores.items()} for name, scores in about["scores"].items()}
+        if all(np.isfinite(list(scores.values())).all() and scores for scores in found.values()) and "ours" in found:
+            return found
+    except (KeyError, TypeError, ValueError, AttributeError):
+        pass
+    raise EigenmapError("This model holds no scores on held-out pairs: it is none that `eigenmap fit vectors` wrote.")

@@ -1,0 +1,141 @@
+"""`align_pairs`: the closed form alone, from vectors and their partners to ordered linear codes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from eigenmap.core.arguments import whole_number
+from eigenmap.core.errors import EigenmapError
+from eigenmap.data.vectors.vectors import load_vectors
+from eigenmap.linear.choice import PairAlignment, choose
+from eigenmap.linear.collect import Both, Collected, Progress, collect
+from eigenmap.linear.solutions import rank
+from eigenmap.relations.pairs import VectorPairs, partners
+
+LONGEST = 512
+"""Features of the longest code, unless said otherwise."""
+_SAMPLED_NORMS = 256
+_ONE_NORM = 0.01
+"""Norms that vary by less than this share are one norm."""
+
+Say = Callable[[str], None]
+
+
+def align_pairs(
+    X: object,
+    Y: object,
+    n_components: int | None = None,
+    *,
+    two_spaces: bool = False,
+    unit: bool | None = None,
+    seed: int = 0,
+    progress: Progress | None = None,
+    say: Say | None = None,
+) -> PairAlignment:
+    """Linear codes under which row i of X and row i of Y belong together.
+
+    Args:
+        X: vectors, see `data.vectors.load_vectors`.
+        Y: their partners; if rows are of another length than those of X, or with `two_spaces`, each side gets a map of
+            its own (regularised canonical correlations).
+        n_components: features of the longest code; up to 512 by default.
+        two_spaces: whether X and Y are different spaces although their rows are equally long.
+        unit: whether rows are scaled to one norm first; by default if that finds more held-out partners.
+        seed: of the choice of held-out pairs.
+        progress: called as progress(done, total).
+        say: called with what is worth knowing.
+
+    Example:
+        >>> found = align_pairs(titles, texts)  # doctest: +SKIP
+        >>> codes = found.encode(titles, dim=32)  # doctest: +SKIP
+
+    """
+    pairs = partners(load_vectors(X, "X"), load_vectors(Y, "Y"), seed, two_spaces)
+    return solve(pairs, n_components, unit=unit, progress=progress, say=say)
+
+
+def solve(
+    pairs: VectorPairs,
+    n_components: int | None = None,
+    *,
+    unit: bool | None = None,
+    progress: Progress | None = None,
+    say: Say | None = None,
+) -> PairAlignment:
+    """The best linear codes of any pairs; see `linear.choice`."""
+    check_count(pairs)
+    if unit is not None or one_norm(pairs):
+        way = unit is not False
+        return aligned(pairs, collect(pairs, Both.plain(way), progress), way, n_components, say)
+    # Rows of different norms: both ways are tried, and held-out pairs decide.
+    notes: dict[bool, list[str]] = {True: [], False: []}
+    found = [
+        aligned(pairs, collect(pairs, Both.plain(way), progress), way, n_components, said.append)
+        for way, said in notes.items()
+    ]
+    best = max(found, key=lambda one: round(one.quality, 6))
+    for line in notes[best.unit]:
+        (say or (lambda line: None))(line)
+    return best
+
+
+def check_count(pairs: VectorPairs) -> None:
+    """Refuse fewer pairs than features: the moments would have no inverse."""
+    features = max(part.n_features for part in (pairs.left, pairs.right))
+    if pairs.count < features:
+        raise EigenmapError(
+            f"{pairs.count:,} pairs to learn from are fewer than the {features:,} features of a vector; give at least "
+            f"{features:,}, besides those that are held out."
+        )
+
+
+def aligned(
+    pairs: VectorPairs, found: Collected, unit: bool, n_components: int | None, say: Say | None = None
+) -> PairAlignment:
+    """The best codes by what one pass over the pairs found out."""
+    say = say or (lambda line: None)
+    two_spaces = pairs.two_spaces and pairs.kind != "second model"
+    longest = _longest(pairs, found, two_spaces, n_components, say)
+    best, scores = choose(found.fit, found.held_out, found.judge, n_components=longest, two_spaces=two_spaces)
+    left, right = best.maps
+    return PairAlignment(
+        left, right, best.name, best.centred, unit, scores, pairs=pairs.count, held_out=len(found.judge.queries)
+    )
+
+
+def one_norm(pairs: VectorPairs) -> bool:
+    """Whether all rows have about the same norm, so that scaling them changes nothing."""
+    for side in (pairs.left, pairs.right):
+        rows = side.take(np.linspace(0, len(side) - 1, min(len(side), _SAMPLED_NORMS)).astype(np.int64))
+        norms = np.linalg.norm(rows.astype(np.float64), axis=1)
+        if norms.std() > _ONE_NORM * norms.mean():
+            return False
+    return True
+
+
+def _longest(pairs: VectorPairs, found: Collected, two_spaces: bool, asked: int | None, say: Say) -> int:
+    """How many features codes can have, if that is as many as asked for."""
+    sides = found.fit.sides()
+    ranks = [(pairs.left, sides.C)] + ([(pairs.right, sides.C_plus)] if two_spaces else [])
+    possible, notes = [], []
+    for vectors, C in ranks:
+        constant = int((C.diagonal() <= 0).sum())
+        if constant == vectors.n_features:
+            raise EigenmapError(f"All rows of {vectors.name} are the same, so that nothing can be told apart.")
+        possible.append(rank(C))
+        if constant:
+            notes.append(
+                f"Constant features of {vectors.name}, which say nothing: {constant:,} of {vectors.n_features:,}."
+            )
+        if possible[-1] + constant < vectors.n_features:
+            notes.append(f"The rank of {vectors.name} is {possible[-1]:,}, below its {vectors.n_features:,} features.")
+    most = min(possible)
+    if asked is not None and whole_number(asked, "n_components") > most:
+        raise EigenmapError(
+            f"n_components is {asked:,}, and the vectors have rank {most:,}: ask for at most {most:,} features."
+        )
+    for line in notes:
+        say(line)
+    return min(most, LONGEST) if asked is None else asked

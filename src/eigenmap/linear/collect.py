@@ -1,0 +1,175 @@
+"""One pass over pairs of vectors: the moments of those to learn from and of those held out, and what is to be found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from eigenmap.core.errors import EigenmapError
+from eigenmap.data.vectors.vectors import Vectors, as_rows
+from eigenmap.linear.finding import TOP, Judge
+from eigenmap.linear.moments import PairMoments
+from eigenmap.relations.pairs import Part, VectorPairs
+
+MOST_JUDGED = 2_000
+"""Queries, and things among which they are looked for."""
+AGREEMENT_RIDGE = 0.01
+"""Ridge of the prediction from a second model's vectors, in units of their mean variance."""
+
+Progress = Callable[[int, int], object]
+Rows = npt.NDArray[np.int64]
+
+
+Outputs = Callable[[npt.NDArray[Any]], Tensor]
+"""What becomes of rows before a linear map sees them."""
+
+
+class Both(NamedTuple):
+    """Outputs of the two sides."""
+
+    left: Outputs
+    right: Outputs
+
+    @classmethod
+    def plain(cls, unit: bool) -> Both:
+        """The rows themselves, scaled to one norm if `unit`."""
+        return cls(lambda rows: as_rows(rows, unit), lambda rows: as_rows(rows, unit))
+
+
+class Collected(NamedTuple):
+    """What one pass over the pairs finds out."""
+
+    fit: PairMoments
+    held_out: PairMoments
+    judge: Judge
+
+
+def collect(pairs: VectorPairs, outputs: Both, progress: Progress | None = None) -> Collected:
+    """Moments of what `outputs` makes of both parts of the pairs."""
+    total = pairs.count + sum(map(len, pairs.held_out))
+    tick = _Counter(progress, total)
+    fit, held_out = (_moments(parts, outputs, tick) for parts in (pairs.fit, pairs.held_out))
+    if pairs.kind == "second model":
+        fit, held_out = agreed(fit, held_out)
+    return Collected(fit, held_out, judge_of(pairs, outputs))
+
+
+def agreed(fit: PairMoments, held_out: PairMoments) -> tuple[PairMoments, PairMoments]:
+    r"""Moments of pairs (x, what z says of x): agreement of two models as a relation within the first one's space.
+
+        A = E[x z^T] B,        B = (E_fit[z z^T] + gamma I)^-1 E_fit[z x^T]
+
+    B comes from the pairs that are learned from alone, so that held-out moments stay honest.
+    """
+    S = fit.within_plus / fit.within[-1, -1]
+    ridge = AGREEMENT_RIDGE * S.diagonal()[:-1].mean() * torch.eye(len(S)).to(S)
+    ridge[-1, -1] = 0.0
+    B = torch.linalg.solve(S + ridge, fit.across.T / fit.within[-1, -1])
+    made = []
+    for moments in (fit, held_out):
+        one = PairMoments(moments.n_features)
+        one.within += moments.within
+        one.within_plus += moments.within
+        one.across += moments.across @ B
+        one.squares += moments.squares
+        made.append(one)
+    return made[0], made[1]
+
+
+def judge_of(pairs: VectorPairs, outputs: Both) -> Judge:
+    """What held-out queries are to find."""
+    if pairs.kind == "second model":
+        return _by_other_model(pairs.held_out[0], outputs)
+    if pairs.labels is not None:
+        return _by_label(pairs, pairs.labels, outputs)
+    part = _joined(pairs.held_out) if len(pairs.held_out) > 1 else pairs.held_out[0]
+    return _by_pairs(part, outputs)
+
+
+def _moments(parts: Sequence[Part], outputs: Both, tick: _Counter) -> PairMoments:
+    moments: PairMoments | None = None
+    for part in parts:
+        for block in part.blocks():
+            weights = None if block.weights is None else torch.from_numpy(block.weights)
+            left, right = outputs.left(block.left), outputs.right(block.right)
+            moments = moments or PairMoments(left.shape[1], right.shape[1])
+            moments.update(left, right, weights)
+            tick(len(left))
+    if moments is None:
+        raise EigenmapError("There are too few pairs to learn from some and to hold others out.")
+    return moments
+
+
+def _by_pairs(part: Part, outputs: Both) -> Judge:
+    """Queries are left rows, the gallery is all right rows that belong to one of them."""
+    things = np.unique(part.i)
+    if len(things) > MOST_JUDGED:
+        things = things[np.linspace(0, len(things) - 1, MOST_JUDGED).astype(np.int64)]
+    kept = np.flatnonzero(np.isin(part.i, things))
+    if len(kept) > 2 * MOST_JUDGED:
+        kept = kept[: 2 * MOST_JUDGED]
+    i, j = part.i[kept], part.j[kept]
+    queries, row = np.unique(i, return_inverse=True)
+    gallery, column = np.unique(j, return_inverse=True)
+    relevant = torch.zeros(len(queries), len(gallery), dtype=torch.bool)
+    relevant[torch.from_numpy(row), torch.from_numpy(column)] = True
+    if len(gallery) < 2:
+        raise EigenmapError(
+            "All held-out pairs lead to one row, so that nothing can be judged on them; give more pairs."
+        )
+    return Judge(outputs.left(part.left.take(queries)), outputs.right(part.right.take(gallery)), relevant)
+
+
+def _by_label(pairs: VectorPairs, labels: Rows, outputs: Both) -> Judge:
+    rows = _spread(np.unique(np.concatenate([part.i for part in pairs.held_out])))
+    numbers = torch.from_numpy(labels[rows])
+    found = outputs.left(pairs.left.take(rows))
+    relevant = (numbers[:, None] == numbers).fill_diagonal_(False)
+    return Judge(found, found, relevant, own=True)
+
+
+def _by_other_model(part: Part, outputs: Both) -> Judge:
+    """A row should have the neighbours that the other model sees."""
+    rows = _spread(part.i)
+    found, other = outputs.left(part.left.take(rows)), as_rows(part.right.take(rows), unit=True)
+    similarity = other @ other.T
+    similarity.fill_diagonal_(-torch.inf)
+    nearest = similarity.topk(min(TOP, len(rows) - 1), dim=1).indices
+    relevant = torch.zeros(len(rows), len(rows), dtype=torch.bool).scatter_(1, nearest, True)
+    return Judge(found, found, relevant, own=True)
+
+
+def _spread(rows: Rows) -> Rows:
+    """At most `MOST_JUDGED` of the rows, evenly spread."""
+    if len(rows) <= MOST_JUDGED:
+        return rows
+    return rows[np.linspace(0, len(rows) - 1, MOST_JUDGED).astype(np.int64)]
+
+
+def _joined(parts: Sequence[Part]) -> Part:
+    """Pairs of several views as those of one matrix of rows, which is small: they are held out."""
+    left = np.concatenate([part.left.take(part.i) for part in parts])
+    right = np.concatenate([part.right.take(part.j) for part in parts])
+    # Each pair is a query of its own, with its own partner.
+    count = len(left)
+    keep = _spread(np.arange(count))
+    rows = np.arange(len(keep))
+    name = parts[0].left.name
+    return Part(Vectors(left[keep], name), Vectors(right[keep], name), rows, rows)
+
+
+class _Counter:
+    """Adds up what is done and passes it on."""
+
+    def __init__(self, progress: Progress | None, total: int) -> None:
+        self.progress, self.total, self.done = progress, total, 0
+
+    def __call__(self, pairs: int) -> None:
+        self.done += pairs
+        if self.progress is not None:
+            self.progress(self.done, self.total)

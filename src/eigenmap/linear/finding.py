@@ -1,0 +1,110 @@
+r"""Partner finding: how well codes, cut at each length, find what belongs together among held-out things.
+
+Every query ranks the gallery by the cosine of the cut codes. With rel_r = 1 if the thing at rank r belongs to it,
+
+    nDCG@10 = sum_{r<=10} rel_r / log2(1 + r)   /   the same sum for the best possible ranking,
+
+averaged over queries. A ranking that puts a single partner first scores 1, at rank 2 it scores .63, beyond 10 nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn.functional import normalize
+
+TOP = 10
+_SHORTEST = 8
+"""Shorter lengths are judged only where codes have fewer features than twice this."""
+
+Project = Callable[[Tensor], Tensor]
+
+
+@dataclass(frozen=True)
+class Judge:
+    """Held-out things to find.
+
+    Attributes:
+        queries: (n, d) rows of the left side.
+        gallery: (m, d') rows of the right side.
+        relevant: (n, m), whether a gallery row belongs to a query.
+        own: whether query i is gallery row i, which is then left out of its own ranking.
+
+    """
+
+    queries: Tensor
+    gallery: Tensor
+    relevant: Tensor
+    own: bool = False
+
+    def scores(self, left: Tensor, right: Tensor, lengths: Sequence[int]) -> dict[int, float]:
+        """nDCG@10 of codes of the queries and the gallery at each length."""
+        return {d: self._score(left[:, :d], right[:, :d]) for d in lengths}
+
+    def of(self, left: Project, right: Project, lengths: Sequence[int]) -> dict[int, float]:
+        """The same for two maps."""
+        return self.scores(left(self.queries), right(self.gallery), lengths)
+
+    def recall(self, left: Tensor, right: Tensor, lengths: Sequence[int]) -> dict[int, float]:
+        """Return the share of the ten nearest of full length that are among the ten nearest at each length."""
+        truth = self._nearest(left, right)
+        total = truth.sum()
+        return {d: float((self._nearest(left[:, :d], right[:, :d]) & truth).sum() / total) for d in lengths}
+
+    def _nearest(self, left: Tensor, right: Tensor) -> Tensor:
+        """Return (n, m), whether a gallery row is among the ten nearest of a query."""
+        similarity = self._similarity(left, right)
+        listed = similarity.topk(min(TOP, similarity.shape[1] - self.own), dim=1).indices
+        return torch.zeros(similarity.shape, dtype=torch.bool).scatter_(1, listed, True)
+
+    def _similarity(self, left: Tensor, right: Tensor) -> Tensor:
+        similarity = normalize(left.float(), dim=1) @ normalize(right.float(), dim=1).T
+        return similarity.fill_diagonal_(-torch.inf) if self.own else similarity
+
+    def _score(self, left: Tensor, right: Tensor) -> float:
+        return ndcg(self._similarity(left, right), self.relevant)
+
+
+def ndcg(similarity: Tensor, relevant: Tensor, top: int = TOP) -> float:
+    """Mean nDCG@top over queries that have something relevant."""
+    top = min(top, similarity.shape[1])
+    discount = torch.arange(2, top + 2, dtype=torch.float64).log2().reciprocal()
+    listed = similarity.topk(top, dim=1).indices
+    hits = relevant.gather(1, listed).double()
+    wanted = relevant.sum(1).clamp(max=top)
+    ideal = torch.cat([discount.new_zeros(1), discount.cumsum(0)])[wanted]
+    some = wanted > 0
+    gains = (hits @ discount)[some] / ideal[some]
+    return float(gains.mean()) if bool(some.any()) else 0.0
+
+
+def judged_lengths(n_components: int) -> list[int]:
+    """Lengths at which codes are judged: 8, 16, 32, ... and all features; from 1 for short codes.
+
+    >>> judged_lengths(48), judged_lengths(6)
+    ([8, 16, 32, 48], [1, 2, 4, 6])
+    """
+    return [*_doubled(n_components), n_components]
+
+
+def table_lengths(n_components: int) -> list[int]:
+    """Return the lengths that are reported: those that are judged, and those in the middle between them.
+
+    >>> table_lengths(48)
+    [8, 12, 16, 24, 32, 48]
+    """
+    doubled = _doubled(n_components)
+    between = [3 * length // 2 for length in doubled if length % 2 == 0 and 3 * length // 2 < n_components]
+    return [*sorted({*doubled, *between}), n_components]
+
+
+def _doubled(n_components: int) -> list[int]:
+    first = _SHORTEST if n_components >= 2 * _SHORTEST else 1
+    lengths = []
+    while first < n_components:
+        lengths.append(first)
+        first *= 2
+    return lengths

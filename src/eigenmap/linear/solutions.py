@@ -1,0 +1,145 @@
+r"""Closed-form solutions on moments, each an `Alignment` judged on held-out moments.
+
+One space, the same map for both sides of a pair (`spectrum.align` solves it):
+
+    A v = mu (C + gamma I) v,        A symmetrised
+
+Two spaces, one map each: regularised canonical correlations, the leading singular functions of p(x, y) / p(x) p(y)
+among linear ones,
+
+    (C + gamma I)^-1/2 A (C_plus + gamma_plus I)^-1/2 = U diag(rho) V^T
+
+with left map (C + gamma I)^-1/2 U and right map (C_plus + gamma_plus I)^-1/2 V. gamma is in units of the mean variance
+of a feature of its side.
+
+[1] Hotelling: Relations between two sets of variates, 1936.  [2] Vinod: Canonical ridge and econometrics, 1976.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from eigenmap.core.errors import EigenmapError
+from eigenmap.linear.moments import PairMoments, Sides
+from eigenmap.spectrum import Alignment, Moments
+
+RANK = 1e-9
+"""Directions with less than this share of the largest variance are none."""
+
+
+class TwoMaps(NamedTuple):
+    """A map of each side; both are the same where there is one space."""
+
+    left: Alignment
+    right: Alignment
+
+    def cut(self, n_components: int | None) -> TwoMaps:
+        """Both with the first features only."""
+        left = self.left.cut(n_components)
+        return TwoMaps(left, left if self.right is self.left else self.right.cut(n_components))
+
+
+def canonical(fit: PairMoments, held_out: PairMoments, ridge: float = 0.0, *, centre: bool = True) -> TwoMaps:
+    """Maps of the two sides, sorted by the correlation of their features on held-out pairs."""
+    of = fit.sides(centre)
+    whiten, whiten_plus = _whitening(of.C, ridge), _whitening(of.C_plus, ridge)
+    U, _, Vh = torch.linalg.svd(whiten.T @ of.A @ whiten_plus, full_matrices=False)
+    return judged_maps(of, whiten @ U, whiten_plus @ Vh.T, held_out, ridge)
+
+
+def exact(X: npt.NDArray[Any], Y: npt.NDArray[Any], ridge: float = 0.0) -> TwoMaps:
+    """Canonical correlations of matrices in memory, over all of their rows; precise however far from 0 these are."""
+    means = [np.mean(side, axis=0, dtype=np.float64) for side in (X, Y)]
+    x, y = (torch.from_numpy(side - mean) for side, mean in zip((X, Y), means, strict=True))
+    moments = PairMoments(x.shape[1], y.shape[1])
+    moments.update(x, y)
+    left, right = canonical(moments, moments, ridge)
+    shift = [torch.from_numpy(mean) for mean in means]
+    return TwoMaps(replace(left, mean=left.mean + shift[0]), replace(right, mean=right.mean + shift[1]))
+
+
+def judged_maps(of: Sides, left: Tensor, right: Tensor, held_out: PairMoments, ridge: float = 0.0) -> TwoMaps:
+    """Two maps with the correlations of their features on held-out pairs, sorted by these."""
+    told = held_out.sides(centre=False)
+    C, C_plus, A = _about(told, held_out, of.mean, of.mean_plus)
+    power, power_plus = ((m * (c @ m)).sum(0) for m, c in ((left, C), (right, C_plus)))
+    shared = (left * (A @ right)).sum(0)
+    scale = (power.clamp(min=0) * power_plus.clamp(min=0)).sqrt()
+    rho = torch.where(scale > 0, shared / scale.clamp(min=1e-300), 0.0).clamp(-1.0, 1.0)
+    order = rho.sort(descending=True, stable=True).indices
+    left, right, rho = left[:, order], right[:, order], rho[order]
+    # Singular vectors have no sign; fix one so that equal runs give equal codes.
+    sign = left.gather(0, left.abs().argmax(0, keepdim=True)).sign()
+    noise = held_out.noise()
+    return TwoMaps(
+        Alignment(of.mean, left * sign, rho, power[order], ridge=ridge, noise=noise),
+        Alignment(of.mean_plus, right * sign, rho.clone(), power_plus[order], ridge=ridge, noise=noise),
+    )
+
+
+def _about(told: Sides, held_out: PairMoments, m: Tensor, m_plus: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Held-out moments about the means of what was fitted."""
+    total = held_out.within[-1, -1]
+    x, y = held_out.within[-1, :-1] / total, held_out.within_plus[-1, :-1] / total
+
+    def shifted(S: Tensor, a: Tensor, b: Tensor, mean_a: Tensor, mean_b: Tensor) -> Tensor:
+        return S - torch.outer(mean_a, b) - torch.outer(a, mean_b) + torch.outer(a, b)
+
+    return (
+        shifted(told.C, m, m, x, x),
+        shifted(told.C_plus, m_plus, m_plus, y, y),
+        shifted(told.A, m, m_plus, x, y),
+    )
+
+
+def principal(fit: Moments, held_out: Moments, *, centre: bool = True, whitened: float = 0.0) -> Alignment:
+    """Principal components of both sides together; `whitened` = 1 gives each unit variance, 0 leaves them."""
+    m = fit.mean() if centre else torch.zeros_like(fit.mean())
+    C, _ = fit.about(m)
+    variance, basis = _directions(C)
+    rotation = basis * variance.pow(-whitened / 2)
+    largest = rotation.gather(0, rotation.abs().argmax(0, keepdim=True))
+    return judged(rotation * largest.sign(), m, held_out)
+
+
+def prefix(held_out: Moments) -> Alignment:
+    """The vectors as they are."""
+    n = held_out.n_features
+    eye = torch.eye(n, dtype=torch.float64, device=held_out.across.device)
+    return judged(eye, eye.new_zeros(n), held_out, own_order=True)
+
+
+def judged(rotation: Tensor, m: Tensor, held_out: Moments, own_order: bool = False) -> Alignment:
+    """A map with the eigenvalue and the variance of each feature on held-out pairs, in the order that it has."""
+    C, A = held_out.about(m)
+    power = (rotation * (C @ rotation)).sum(0)
+    shared = (rotation * (A @ rotation)).sum(0)
+    mu = torch.where(power > 0, shared / power.clamp(min=1e-300), 0.0)
+    return Alignment(m, rotation, mu, power, own_order=own_order, noise=held_out.noise())
+
+
+def rank(C: Tensor) -> int:
+    """The number of directions in which C has variance beyond rounding."""
+    return _directions(C)[1].shape[1]
+
+
+def _directions(C: Tensor) -> tuple[Tensor, Tensor]:
+    """Variances, the largest first, and their directions; those without variance are left out."""
+    variance, basis = torch.linalg.eigh(C)
+    variance, basis = variance.flip(0), basis.flip(1)
+    keep = variance > variance[0].clamp(min=0) * RANK
+    if not bool(keep.any()):
+        raise EigenmapError("Every feature of the vectors is constant, so that nothing can be told apart.")
+    return variance[keep], basis[:, keep]
+
+
+def _whitening(C: Tensor, ridge: float) -> Tensor:
+    """(C + gamma I)^-1/2 on the directions in which C has variance."""
+    variance, basis = _directions(C)
+    return basis * (variance + ridge * C.diagonal().mean()).rsqrt()

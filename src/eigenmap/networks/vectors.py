@@ -1,0 +1,146 @@
+"""Networks of vectors: the vectors themselves for linear codes, and a residual head on top of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from eigenmap.core.errors import EigenmapError
+from eigenmap.networks.network import Network
+from eigenmap.spectrum import unit_rms_rows
+
+
+class Rows(nn.Module):
+    """The vectors as features, scaled to one norm if `unit`."""
+
+    def __init__(self, n_features: int, unit: bool) -> None:
+        super().__init__()
+        self.out_features, self.unit = n_features, unit
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Rows of norm sqrt(n_features), or as they are."""
+        return unit_rms_rows(x) if self.unit else x
+
+
+class ResidualHead(nn.Module):
+    r"""A linear map and a correction to it, psi = u W (x - m) + v V relu(LN(U z)) with z = (x - m) / deviation.
+
+    V starts at zero, and `start_from` sets W: training begins at a linear solution. The units u of each feature, and
+    their mean v, make weights of size one, so that one rate fits linear maps of any scale.
+
+    Args:
+        in_features: length of x.
+        out_features: length of psi.
+        width: units of the hidden layer; 0 for psi = x, a head that does nothing.
+
+    """
+
+    shift: Tensor
+    scale: Tensor
+    unit: Tensor
+
+    def __init__(self, in_features: int, out_features: int, width: int) -> None:
+        super().__init__()
+        self.in_features, self.hidden_features = in_features, width
+        self.linear = nn.Linear(in_features, out_features, bias=False)
+        self.hidden = nn.Sequential(nn.Linear(in_features, width), nn.LayerNorm(width), nn.ReLU())
+        self.correction = nn.Linear(width, out_features, bias=False)
+        nn.init.zeros_(self.correction.weight)
+        self.register_buffer("shift", torch.zeros(in_features))
+        self.register_buffer("scale", torch.ones(in_features))
+        self.register_buffer("unit", torch.ones(out_features))
+
+    @torch.no_grad()
+    def start_from(self, mean: Tensor, rotation: Tensor, deviation: Tensor) -> None:
+        """Begin at psi = (x - mean) rotation; the hidden layer sees x in units of `deviation`, its mean subtracted."""
+        size = rotation.square().mean(0).sqrt()
+        self.unit.copy_(size.clamp(min=max(0.01 * float(size.max()), 1e-30)))
+        self.linear.weight.copy_(rotation.T / self.unit[:, None])
+        self.shift.copy_(mean)
+        self.scale.copy_(torch.where(deviation > 0, 1 / deviation.clamp(min=1e-30), 0.0))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Features (B, in_features) -> psi (B, out_features)."""
+        x = (x - self.shift).to(self.shift.dtype)
+        psi: Tensor = self.unit * self.linear(x) + self.unit.mean() * self.correction(self.hidden(x * self.scale))
+        return psi
+
+
+@dataclass(frozen=True)
+class VectorEncoderSpec:
+    """How to build a network of vectors again: the width of its residual head, 0 for none."""
+
+    width: int = 0
+
+    def build(self, length: int, unit: bool, n_components: int) -> VectorNetwork:
+        """A network that is not trained yet."""
+        return VectorNetwork(length, n_components, unit, self.width)
+
+
+class VectorNetwork(Network):
+    """x -> (features, psi): the vectors themselves, and what a residual head makes of them.
+
+    Without a head (`width` 0) psi is features: the alignment does all there is to do.
+    """
+
+    projector: Any
+
+    def __init__(self, n_features: int, n_components: int, unit: bool = True, width: int = 0) -> None:
+        nn.Module.__init__(self)
+        if width == 0 and n_components != n_features:
+            raise EigenmapError("A network without a head has as many components as features.")
+        self.encoder = Rows(n_features, unit)
+        self.projector = ResidualHead(n_features, n_components, width) if width else nn.Identity()
+        self.n_components, self.out_features = n_components, n_features
+
+
+class PairNetwork(nn.Module):
+    """Row numbers (B,) -> (features, psi): the rows behind them, through the network of the side they belong to.
+
+    Numbers below `n_left` are rows of the left side, the others of the right side. In one space both sides have the
+    same network. Training draws numbers; rows are gathered here, from memory or from a file.
+
+    Args:
+        left: the network of the left side.
+        right: that of the right side; `left` itself in one space.
+        gather: row numbers, all of one side, -> rows on the CPU.
+        n_left: how many rows the left side has.
+
+    """
+
+    def __init__(
+        self, left: VectorNetwork, right: VectorNetwork, gather: Callable[[Tensor], Tensor], n_left: int
+    ) -> None:
+        super().__init__()
+        self.left = left
+        self.other = nn.ModuleList([] if right is left else [right])
+        self.gather, self.n_left = gather, n_left
+
+    @property
+    def right(self) -> VectorNetwork:
+        """The network of the right side."""
+        return self.other[0] if len(self.other) else self.left  # type: ignore[return-value]
+
+    def forward(self, numbers: Tensor) -> tuple[Tensor, Tensor]:
+        """Psi of these rows, twice: vectors of two spaces are no features that could stand side by side."""
+        found, places = [], []
+        for side, network in ((numbers < self.n_left, self.left), (numbers >= self.n_left, self.right)):
+            where = side.nonzero()[:, 0]
+            if len(where):
+                found.append(network.projector(network.encoder(self._rows(numbers[where]))))
+                places.append(where)
+        psi = torch.cat(found)[torch.cat(places).argsort()]
+        return psi, psi
+
+    def _rows(self, numbers: Tensor) -> Tensor:
+        return self.gather(numbers.cpu()).to(numbers.device)
+
+    def __deepcopy__(self, memo: dict[int, object]) -> PairNetwork:
+        left = deepcopy(self.left, memo)
+        right = deepcopy(self.right, memo) if len(self.other) else left
+        return PairNetwork(left, right, self.gather, self.n_left)  # a copy reads the same rows

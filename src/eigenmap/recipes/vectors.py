@@ -1,0 +1,62 @@
+"""Recipes for vectors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+from eigenmap.core.errors import EigenmapError
+from eigenmap.recipes.recipe import BaseRecipe, changed
+from eigenmap.training.config import RESUME_ANYHOW
+
+Solver = Literal["linear", "neural"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class VectorRecipe(BaseRecipe):
+    """All settings of a fit on vectors; change any with `recipe.but(width=1024)`.
+
+    Attributes:
+        solver: "linear" for the closed form alone, which takes no steps; "neural" trains a residual head that begins
+            at the linear solution, and keeps it where it finds more on held-out pairs.
+        n_components: features of the longest code; 0 for as many as the vectors allow, up to 512.
+        width: units of the head's hidden layer.
+        batch_size: pairs in a step.
+        steps: length of training.
+
+    The others are those of `BaseRecipe` and `training.TrainingConfig`.
+    """
+
+    fewest_steps_to_a_check: ClassVar[int] = 100
+
+    name: str = field(default="linear", kw_only=False, metadata=RESUME_ANYHOW)
+    solver: Solver = "linear"
+    n_components: int = 0
+    width: int = 512
+    objective: str = "matryoshka-info-nce"
+    batch_size: int = 512
+    steps: int = 0
+    lr: float = 1e-2
+    clip_norm: float | None = 1.0
+    compile: bool = False
+
+    def but(self, **settings: Any) -> VectorRecipe:
+        """This recipe with other values; those that are None stay as they are."""
+        return changed(self, settings)
+
+
+LINEAR = VectorRecipe()
+"""The closed form: one pass over the pairs, an eigenproblem, and choices on held-out pairs."""
+
+NEURAL = VectorRecipe(name="neural", solver="neural", steps=1000)
+"""A residual head on top of the closed form."""
+
+VECTORS: dict[str, VectorRecipe] = {LINEAR.name: LINEAR, NEURAL.name: NEURAL}
+"""Recipes by solver."""
+
+
+def get_vector_recipe(solver: str) -> VectorRecipe:
+    """Look up the recipe of a solver."""
+    if not isinstance(solver, str) or solver not in VECTORS:
+        raise EigenmapError(f"solver must be one of {', '.join(VECTORS)}, not {solver!r}.")
+    return VECTORS[solver]

@@ -1,0 +1,250 @@
+r"""Neighbourhoods: codes of some nodes of a graph, computed from their neighbours' stored states alone.
+
+The states h^0, h^1, ... of all nodes are known but for those of a set R, new nodes and perhaps some they are linked to.
+With B the neighbours of R outside it, the rows of R are
+
+    h^l_R = step(S_RR h^(l-1)_R + S_RB h^(l-1)_B, h^0_R)
+
+and B keeps the states that it has. For one hop that is exact. For more hops it is what all nodes would have if those
+outside R did not notice the change.
+
+    edges = as_edges(edge_index, n_nodes=len(x))
+    around = Neighbourhood.of(nodes, edges, degrees, loop)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from eigenmap.core.errors import EigenmapError
+from eigenmap.data.graphs.adjacency import Adjacency, build_adjacency
+from eigenmap.data.graphs.graph import as_nodes, as_tensor
+from eigenmap.relations.propagation import Matrix, Propagation, Smoothing, unit
+
+Numbers = npt.NDArray[np.int64]
+
+
+class StoredNodes(Protocol):
+    """A graph whose codes are stored: what new nodes with edges into it need to know."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Which model made the codes."""
+
+    @property
+    def propagation(self) -> Propagation:
+        """How they use neighbours."""
+
+    @property
+    def n_components(self) -> int:
+        """Their length."""
+
+    @property
+    def loop(self) -> float:
+        """The weight of the self-loop at every node."""
+
+    def __len__(self) -> int:
+        """Count the stored nodes."""
+
+    def degrees(self, nodes: Numbers) -> npt.NDArray[np.float64]:
+        """Degrees of these nodes, the self-loop included."""
+
+    def states(self, nodes: Numbers) -> list[Matrix]:
+        """What each hop needs of these nodes, first hop first."""
+
+
+class Edges:
+    """A list of edges (2, E) and weights, or None; from whatever a caller has."""
+
+    def __init__(self, index: Tensor, weights: Tensor | None) -> None:
+        self.index, self.weights = index, weights
+
+    @classmethod
+    def of(cls, edges: object, n_nodes: int) -> Edges:
+        """Edges from an array (2, E), a pair of such an array and weights, or a square sparse matrix."""
+        if hasattr(edges, "tocoo"):
+            return cls._of_matrix(edges, n_nodes)
+        index, weights = edges if isinstance(edges, tuple) and len(edges) == 2 and _is_list(edges[0]) else (edges, None)
+        places = as_tensor(index, "edges").cpu()
+        if places.numel() == 0:
+            places = torch.empty(2, 0, dtype=torch.int64)
+        _check_places(places, n_nodes)
+        return cls(places.long(), None if weights is None else as_tensor(weights, "the weights of edges").cpu())
+
+    @classmethod
+    def _of_matrix(cls, matrix: Any, n_nodes: int) -> Edges:
+        if tuple(matrix.shape) != (n_nodes, n_nodes):
+            found = " x ".join(map(str, matrix.shape))
+            raise EigenmapError(f"The adjacency matrix must be {n_nodes} x {n_nodes}, one row per node, not {found}.")
+        if matrix.dtype.kind not in "biuf":
+            raise EigenmapError(f"The entries of the adjacency matrix must be real numbers, not {matrix.dtype}.")
+        coo = matrix.tocoo()
+        stored = coo.data != 0
+        index = torch.from_numpy(np.stack([coo.row[stored], coo.col[stored]]).astype(np.int64))
+        values = coo.data[stored].astype(np.float64)
+        weighted = len(values) > 0 and bool((values != values[0]).any() or not 0 < values[0] < np.inf)
+        return cls(index, torch.from_numpy(values) if weighted else None)
+
+    def walk(self, n_nodes: int) -> Adjacency:
+        """The symmetric adjacency matrix, without self-loops; it may have no edges."""
+        apart = self.index[0] != self.index[1]
+        if not bool(apart.any()):
+            return Adjacency(torch.zeros(n_nodes + 1, dtype=torch.int64), torch.empty(0, dtype=torch.int32))
+        return build_adjacency(self.index, n_nodes, self.weights)
+
+
+def _is_list(value: object) -> bool:
+    """Whether this is an array of edges, and not one of the two lists of their ends."""
+    return getattr(value, "ndim", None) == 2 or (isinstance(value, list | tuple) and len(value) == 2)
+
+
+def _check_places(places: Tensor, n_nodes: int) -> None:
+    if places.ndim != 2 or len(places) != 2 or places.is_floating_point() or places.dtype == torch.bool:
+        found = f"{str(places.dtype).removeprefix('torch.')} of shape {tuple(places.shape)}"
+        raise EigenmapError(f"edges must be whole numbers (2, edges) or a square sparse matrix, not {found}.")
+    if places.numel() and not 0 <= int(places.min()) <= int(places.max()) < n_nodes:
+        wrong = int(places.min()) if int(places.min()) < 0 else int(places.max())
+        raise EigenmapError(f"edges name node {wrong}, and the nodes are 0 to {n_nodes - 1}.")
+
+
+def missing_nodes(missing: object, n_nodes: int) -> npt.NDArray[np.bool_]:
+    """A mask of the nodes whose features are unknown, from a mask, node numbers, or None."""
+    mask = np.zeros(n_nodes, np.bool_)
+    if missing is None:
+        return mask
+    nodes = as_nodes(missing, "missing", n_nodes).cpu().numpy()
+    if nodes.size and not 0 <= nodes.min() <= nodes.max() < n_nodes:
+        raise EigenmapError(f"missing must be numbers of nodes from 0 to {n_nodes - 1}, or a mask of them.")
+    mask[nodes] = True
+    return mask
+
+
+def require_known(y: Matrix, missing: npt.NDArray[np.bool_], first: int = 0) -> None:
+    """Refuse a node without features that has no neighbour with features near enough."""
+    unknown = missing & (np.abs(y).max(axis=1, initial=0.0) == 0)
+    if unknown.any():
+        node = first + int(unknown.argmax())
+        raise EigenmapError(
+            f"Node {node} has neither features nor an edge to a node that has; give it one of the two, or leave it out."
+        )
+
+
+def filled(smooth: Callable[[Matrix], Matrix], own: Matrix, missing: npt.NDArray[np.bool_]) -> Matrix:
+    """Own codes, and for nodes without features the average of their neighbours' codes."""
+    if not missing.any():
+        return own
+    return np.where(missing[:, None], unit(smooth(own)), own)
+
+
+@dataclass(frozen=True)
+class Neighbourhood:
+    """Some nodes R, their neighbours B outside R, and the rows of S that lead to both.
+
+    Attributes:
+        nodes: (r,) numbers of R.
+        around: (b,) numbers of B, sorted.
+        inside: S_RR, sparse (r, r).
+        outside: S_RB, sparse (r, b).
+
+    """
+
+    nodes: Numbers
+    around: Numbers
+    inside: Any
+    outside: Any
+
+    @classmethod
+    def of(
+        cls,
+        nodes: Numbers,
+        rows: Numbers,
+        columns: Numbers,
+        weights: npt.NDArray[np.float64],
+        degrees: Callable[[Numbers], npt.NDArray[np.float64]],
+        loop: float,
+    ) -> Neighbourhood:
+        """From all edges (row in R, column anywhere) of R, each once, and the degrees that nodes have with them."""
+        from scipy.sparse import coo_matrix, diags
+
+        order = np.argsort(nodes)
+        ordered = nodes[order]
+
+        def place(numbers: Numbers) -> tuple[Numbers, npt.NDArray[np.bool_]]:
+            found = np.searchsorted(ordered, numbers).clip(max=max(len(ordered) - 1, 0))
+            return order[found], ordered[found] == numbers
+
+        r, _ = place(rows)
+        c, is_inside = place(columns)
+        around = np.unique(columns[~is_inside])
+        b = np.searchsorted(around, columns[~is_inside])
+        inside = coo_matrix((weights[is_inside], (r[is_inside], c[is_inside])), shape=(len(nodes),) * 2)
+        outside = coo_matrix((weights[~is_inside], (r[~is_inside], b)), shape=(len(nodes), len(around)))
+        own, others = (diags(1 / np.sqrt(degrees(part)), dtype=np.float64) for part in (nodes, around))
+        looped = inside + loop * diags(np.ones(len(nodes)))
+        return cls(
+            nodes,
+            around,
+            (own @ looped @ own).tocsr().astype(np.float32),
+            (own @ outside @ others).tocsr().astype(np.float32),
+        )
+
+    def states(self, way: Propagation, own: Matrix, boundary: Sequence[Matrix]) -> list[Matrix]:
+        """h^0, h^1, ... of R, given h^0 of R and what each hop needs of B."""
+        h, found = own, [own]
+        for hop in range(way.hops):
+            h = way.step(self.smooth(h, boundary[hop]), own)
+            found.append(h)
+        return found
+
+    def smooth(self, h: Matrix, boundary: Matrix) -> Matrix:
+        """(S h)_R."""
+        return np.asarray(self.inside @ h + self.outside @ boundary, np.float32)
+
+
+def require_new(edges: Edges, n_stored: int) -> None:
+    """Refuse edges between two stored nodes."""
+    between = (edges.index < n_stored).all(0)
+    if bool(between.any()):
+        a, b = edges.index[:, int(between.int().argmax())].tolist()
+        raise EigenmapError(
+            f"The edge ({a}, {b}) joins two stored nodes; give edges of new nodes ({n_stored} and above) only."
+        )
+
+
+def new_nodes(edges: Edges, stored: StoredNodes, count: int) -> Neighbourhood:
+    """The neighbourhood of `count` new nodes, numbered after the stored ones."""
+    n = len(stored)
+    require_new(edges, n)
+    index = edges.index
+    # Compact numbers: the nodes that occur, stored ones first.
+    named = torch.unique(torch.cat([index.flatten(), torch.arange(n, n + count)]))
+    walk = Edges(torch.searchsorted(named, index.contiguous()), edges.weights).walk(len(named))
+    rows, columns = walk.edges().numpy()
+    weights = walk.weights(torch.arange(walk.n_entries)).numpy()
+    numbers = named.numpy()
+    added = np.bincount(rows, weights, minlength=len(numbers))
+    known = numbers[numbers < n]
+
+    def degrees(nodes: Numbers) -> npt.NDArray[np.float64]:
+        places = np.searchsorted(numbers, nodes)
+        before = np.full(len(nodes), stored.loop)
+        is_stored = nodes < n
+        before[is_stored] = stored.degrees(nodes[is_stored])
+        return before + added[places]
+
+    ours = rows >= len(known)
+    return Neighbourhood.of(
+        np.arange(n, n + count), numbers[rows[ours]], numbers[columns[ours]], weights[ours], degrees, stored.loop
+    )
+
+
+def smoothing(edges: object, n_nodes: int) -> Smoothing:
+    """S of the edges that a caller gives for all of its nodes."""
+    return Smoothing.of(Edges.of(edges, n_nodes).walk(n_nodes))

@@ -1,0 +1,100 @@
+"""Batches of pairs of vectors, as row numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from eigenmap.core.batch import Batch
+from eigenmap.data.vectors.vectors import Vectors
+from eigenmap.relations.pairs import Part
+
+
+class PairRows:
+    """The rows of both sides of some parts, numbered one after another: all left sides first, then all right ones.
+
+    In one space a set of vectors that is on both sides is numbered twice, which changes nothing.
+    """
+
+    def __init__(self, parts: Sequence[Part]) -> None:
+        self.sources: list[Vectors] = [*(part.left for part in parts), *(part.right for part in parts)]
+        self.first = np.concatenate([[0], np.cumsum([len(source) for source in self.sources])])
+        self.n_left = int(self.first[len(parts)])
+
+    def __call__(self, numbers: Tensor) -> Tensor:
+        """These rows, which are all as long as each other."""
+        wanted = numbers.numpy()
+        source = np.searchsorted(self.first, wanted, side="right") - 1
+        rows: Tensor | None = None
+        for which in np.unique(source):
+            where = np.flatnonzero(source == which)
+            found = torch.from_numpy(self.sources[which].take(wanted[where] - self.first[which]))
+            if len(where) == len(wanted):
+                return found
+            rows = torch.empty(len(wanted), found.shape[1], dtype=found.dtype) if rows is None else rows
+            rows[torch.from_numpy(where)] = found.to(rows.dtype)
+        assert rows is not None
+        return rows
+
+    def __deepcopy__(self, memo: object) -> PairRows:
+        return self
+
+
+class PairBatches:
+    """Batches of row numbers of pairs; every pair once per pass, in an order that depends on the seed alone.
+
+    Args:
+        rows: the numbering.
+        parts: the pairs.
+        batch_size: pairs in a batch, over all processes.
+        seed: of the order.
+        device: where the numbers are wanted.
+        rank: number of this process among `world_size`.
+
+    """
+
+    def __init__(
+        self,
+        rows: PairRows,
+        parts: Sequence[Part],
+        batch_size: int,
+        seed: int,
+        device: torch.device | str = "cpu",
+        rank: int = 0,
+        world_size: int = 1,
+    ) -> None:
+        count = len(parts)
+        self.i = np.concatenate([part.i + rows.first[k] for k, part in enumerate(parts)])
+        self.j = np.concatenate([part.j + rows.first[count + k] for k, part in enumerate(parts)])
+        self.weights: np.ndarray[tuple[int], np.dtype[np.float64]] | None = None
+        if any(part.weights is not None for part in parts):
+            each = [np.ones(len(part)) if part.weights is None else part.weights for part in parts]
+            self.weights = np.concatenate(each)
+        self.batch_size, self.seed, self.device = min(batch_size, len(self.i)), seed, torch.device(device)
+        self.rank, self.world_size = rank, world_size
+        self._order: tuple[int, np.ndarray[tuple[int], np.dtype[np.int64]]] | None = None
+
+    def __len__(self) -> int:
+        """Count the pairs."""
+        return len(self.i)
+
+    def batch(self, step: int) -> Batch:
+        """The part of a step's batch that falls to this process."""
+        per_pass = len(self) // self.batch_size
+        start = (step % per_pass) * self.batch_size
+        return self.at(self._pass(step // per_pass)[start : start + self.batch_size][self.rank :: self.world_size])
+
+    def at(self, which: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Batch:
+        """These pairs as a batch."""
+        kernel = None if self.weights is None else torch.from_numpy(self.weights[which]).float().to(self.device)
+        i, j = (torch.from_numpy(side[which]).to(self.device) for side in (self.i, self.j))
+        return Batch(i, j, kernel)
+
+    def _pass(self, number: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+        if self._order is None or self._order[0] != number:
+            order = np.random.default_rng((self.seed % 2**64, number)).permutation(len(self))
+            self._order = number, order
+        return self._order[1]

@@ -1,0 +1,339 @@
+"""Pairs of vectors: which rows belong together, and which pairs are held out.
+
+    partners(x, y)               row i of x with row i of y: title and text, image and caption
+    indexed(x, pairs, weights)   rows named by a list of index pairs: clicks, edges, duplicates
+    views(x, [a, b])             several vectors of one thing, all pairs of them
+    second(x, z)                 the same things as another model sees them
+    lagged(x, n)                 rows of a time series, n apart
+    labelled(x, labels)          rows of one class
+    mutual_neighbours(x)         rows that are among each other's nearest
+
+Each is a `VectorPairs`: parts of row numbers that point into vectors, nothing of which is read yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from eigenmap.core.arguments import whole_number
+from eigenmap.core.errors import EigenmapError
+from eigenmap.data.vectors.vectors import BLOCK, Floats, Vectors
+
+Rows = npt.NDArray[np.int64]
+Weights = npt.NDArray[np.float64]
+Kind = Literal["partners", "index pairs", "views", "second model", "lag", "labels", "neighbours"]
+
+HELD_SHARE, FEWEST_HELD, MOST_HELD = 0.1, 16, 5_000
+"""Share of the things that is held out, and the bounds of their number."""
+DRAWS = 4
+"""Pairs drawn for each row with a label."""
+NEIGHBOURS = 10
+"""Nearest rows among which mutual neighbours are looked for."""
+MOST_SEARCHED = 100_000
+"""Mutual neighbours are looked for among so many rows at most, evenly spread."""
+
+
+class Block(NamedTuple):
+    """Some pairs: rows of both sides, and weights if there are any."""
+
+    left: Floats
+    right: Floats
+    weights: Weights | None
+
+
+@dataclass(frozen=True)
+class Part:
+    """Pairs (left row i_k, right row j_k), all of weight 1 unless `weights` says otherwise."""
+
+    left: Vectors
+    right: Vectors
+    i: Rows
+    j: Rows
+    weights: Weights | None = None
+
+    def __len__(self) -> int:
+        return len(self.i)
+
+    def where(self, keep: npt.NDArray[Any]) -> Part:
+        """The pairs that a mask, or a list of positions, keeps."""
+        return replace(
+            self, i=self.i[keep], j=self.j[keep], weights=None if self.weights is None else self.weights[keep]
+        )
+
+    def blocks(self, size: int = BLOCK) -> Iterator[Block]:
+        """All pairs, `size` at a time."""
+        for start in range(0, len(self), size):
+            part = slice(start, start + size)
+            weights = None if self.weights is None else self.weights[part]
+            yield Block(self.left.take(self.i[part]), self.right.take(self.j[part]), weights)
+
+
+@dataclass(frozen=True)
+class VectorPairs:
+    """Pairs to learn from and pairs that are held out.
+
+    Attributes:
+        kind: where they come from.
+        fit: what is learned from.
+        held_out: what everything is judged on; no thing in it is in `fit`.
+        two_spaces: whether the sides are different spaces, so that each needs a map of its own.
+        labels: classes of the rows, where these say what belongs together.
+
+    """
+
+    kind: Kind
+    fit: Sequence[Part]
+    held_out: Sequence[Part]
+    two_spaces: bool = False
+    labels: Rows | None = None
+
+    @property
+    def left(self) -> Vectors:
+        """The vectors that the model is for."""
+        return self.fit[0].left
+
+    @property
+    def right(self) -> Vectors:
+        """Those of the other side."""
+        return self.fit[0].right
+
+    @property
+    def count(self) -> int:
+        """How many pairs are learned from."""
+        return sum(map(len, self.fit))
+
+
+def partners(x: Vectors, y: Vectors, seed: int = 0, two_spaces: bool = False) -> VectorPairs:
+    """Row i of x belongs to row i of y."""
+    _require_equal_lengths(x, y)
+    two_spaces = two_spaces or x.n_features != y.n_features
+    if not two_spaces and _all_equal(x, y):
+        raise EigenmapError(
+            f"Every row of {y.name} equals its row of {x.name}, so that a pair says nothing; give partners that differ."
+        )
+    held = _held_rows(len(x), seed)
+    return _aligned("partners", [(x, y)], held, two_spaces)
+
+
+def views(x: Vectors, others: Sequence[Vectors], seed: int = 0) -> VectorPairs:
+    """Row i of x and of all others are views of one thing, in one space."""
+    for other in others:
+        _require_equal_lengths(x, other)
+        if other.n_features != x.n_features:
+            raise EigenmapError(
+                f"{other.name} has {other.n_features:,} numbers per row and {x.name} {x.n_features:,}: views share one "
+                "space; give vectors of another space as pairs."
+            )
+        if _all_equal(x, other):
+            raise EigenmapError(f"Every row of {other.name} equals its row of {x.name}: that is no other view.")
+    return _aligned("views", list(combinations([x, *others], 2)), _held_rows(len(x), seed), False)
+
+
+def second(x: Vectors, z: Vectors, seed: int = 0) -> VectorPairs:
+    """Row i of z is what another model makes of row i of x."""
+    _require_equal_lengths(x, z)
+    if x.n_features == z.n_features and _all_equal(x, z):
+        raise EigenmapError(f"{z.name} holds the same vectors as {x.name}; give those of another model.")
+    return _aligned("second model", [(x, z)], _held_rows(len(x), seed), True)
+
+
+def lagged(x: Vectors, lag: int) -> VectorPairs:
+    """Row t belongs to row t + lag; the last rows are held out, since rows close in time are no independent test."""
+    lag = whole_number(lag, "lag")
+    n = len(x)
+    held = max(FEWEST_HELD, min(MOST_HELD, round(HELD_SHARE * n)))
+    if n < 2 * (held + lag):
+        raise EigenmapError(f"{n:,} rows are too few for a lag of {lag:,}; give at least {2 * (held + lag):,}.")
+    first = np.arange(n - lag)
+    ends = np.arange(n - held - lag, n - lag)
+    every = Part(x, x, first, first + lag)
+    return VectorPairs("lag", [every.where(first + lag < n - held - lag)], [Part(x, x, ends, ends + lag)])
+
+
+def labelled(x: Vectors, labels: npt.NDArray[Any], seed: int = 0) -> VectorPairs:
+    """Rows of one class belong together; rows without a label (a negative number, an empty text) are left out."""
+    numbers = class_numbers(labels, x)
+    rng = np.random.default_rng(seed)
+    known = np.flatnonzero(numbers >= 0)
+    if not len(known) or np.unique(numbers[known]).size < 2:
+        raise EigenmapError("The labels name fewer than two classes, so that there is nothing to tell apart.")
+    held = np.zeros(len(x), bool)
+    held[known[_held_rows(len(known), seed)]] = True
+    i, j = _same_class(numbers, known[~held[known]], rng, DRAWS)
+    test_i, test_j = _same_class(numbers, known[held[known]], rng, 1)
+    if not len(i) or not len(test_i):
+        raise EigenmapError("Too few rows share a label to learn from some and hold others out; give larger classes.")
+    return VectorPairs("labels", [Part(x, x, i, j)], [Part(x, x, test_i, test_j)], labels=numbers)
+
+
+def indexed(
+    x: Vectors, pairs: npt.NDArray[Any], weights: object = None, others: Vectors | None = None, seed: int = 0
+) -> VectorPairs:
+    """Row pairs[k, 0] of x belongs to row pairs[k, 1] of `others` (of x itself by default)."""
+    y = x if others is None else others
+    two_spaces = others is not None and others.n_features != x.n_features
+    i, j = _checked_pairs(pairs, x, y)
+    given = _checked_weights(weights, len(i))
+    if others is None:
+        proper = i != j
+        if not proper.any():
+            raise EigenmapError("Every pair joins a row with itself, so that it says nothing; pair rows that differ.")
+        i, j, given = i[proper], j[proper], None if given is None else given[proper]
+    every = Part(x, y, i, j, given)
+    return replace(_by_thing("index pairs", every, seed), two_spaces=two_spaces)
+
+
+def mutual_neighbours(x: Vectors, count: int = NEIGHBOURS, seed: int = 0) -> VectorPairs:
+    """Rows that are among each other's `count` nearest by cosine."""
+    n = len(x)
+    rows = np.arange(n) if n <= MOST_SEARCHED else np.linspace(0, n - 1, MOST_SEARCHED).astype(np.int64)
+    count = whole_number(count, "neighbours", 1, len(rows) - 1)
+    i, j = _mutual(x, rows, count)
+    if not len(i):
+        raise EigenmapError(f"No two rows of {x.name} are among each other's {count} nearest; ask for more neighbours.")
+    return _by_thing("neighbours", Part(x, x, i, j), seed)
+
+
+def class_numbers(labels: npt.NDArray[Any], x: Vectors) -> Rows:
+    """Labels as class numbers, -1 for none."""
+    labels = np.asarray(labels)
+    if labels.ndim != 1 or labels.dtype.kind not in "iuUSO":
+        raise EigenmapError("labels must be one whole number or text per row.")
+    if len(labels) != len(x):
+        raise EigenmapError(f"There are {len(labels):,} labels for the {len(x):,} rows of {x.name}; give one per row.")
+    if labels.dtype.kind in "iu":
+        _, numbers = np.unique(labels, return_inverse=True)
+        return np.where(labels < 0, -1, numbers).astype(np.int64)
+    texts = labels.astype(str)
+    _, numbers = np.unique(texts, return_inverse=True)
+    return np.where(texts == "", -1, numbers).astype(np.int64)
+
+
+# Held-out things
+
+
+def _held_rows(n: int, seed: int) -> Rows:
+    """Row numbers to hold out."""
+    count = min(MOST_HELD, max(FEWEST_HELD, round(HELD_SHARE * n)))
+    if n < 2 * count:
+        raise EigenmapError(f"{n:,} pairs are too few to learn from and to hold some out; give at least {2 * count}.")
+    return np.sort(np.random.default_rng(seed).permutation(n)[:count])
+
+
+def _aligned(kind: Kind, sides: Sequence[tuple[Vectors, Vectors]], held: Rows, two_spaces: bool) -> VectorPairs:
+    """Pairs of rows of the same number."""
+    rows = np.arange(len(sides[0][0]))
+    rest = np.delete(rows, held)
+    return VectorPairs(
+        kind, [Part(a, b, rest, rest) for a, b in sides], [Part(a, b, held, held) for a, b in sides], two_spaces
+    )
+
+
+def _by_thing(kind: Kind, every: Part, seed: int) -> VectorPairs:
+    """Hold out some left things with all of their pairs; in one space no pair that is learned from touches them."""
+    things = np.unique(every.i)
+    held = np.zeros(len(every.left), bool)
+    held[things[_held_rows(len(things), seed)]] = True
+    test = held[every.i]
+    free = ~test if every.right is not every.left else ~(test | held[every.j])
+    return VectorPairs(kind, [every.where(free)], [every.where(test)])
+
+
+def _same_class(numbers: Rows, rows: Rows, rng: np.random.Generator, draws: int) -> tuple[Rows, Rows]:
+    """Pairs of different rows of one class: for each row, `draws` others."""
+    order = rows[np.argsort(numbers[rows], kind="stable")]
+    _, start, size = np.unique(numbers[order], return_index=True, return_counts=True)
+    first, count = np.repeat(start, size), np.repeat(size, size)
+    position = np.arange(len(order))
+    several = count > 1
+    i, j = [], []
+    for _ in range(draws):
+        step = rng.integers(1, np.maximum(count, 2))
+        other = first + (position - first + step) % count
+        i.append(order[several])
+        j.append(order[other[several]])
+    return np.concatenate(i), np.concatenate(j)
+
+
+# Checks
+
+
+def _require_equal_lengths(x: Vectors, y: Vectors) -> None:
+    if len(x) != len(y):
+        raise EigenmapError(
+            f"{x.name} has {len(x):,} rows and {y.name} {len(y):,}: row i of one belongs to row i of the other, so "
+            "both need the same number."
+        )
+
+
+def _all_equal(x: Vectors, y: Vectors) -> bool:
+    """Whether a sample of rows is the same on both sides."""
+    if x.n_features != y.n_features:
+        return False
+    rows = np.linspace(0, len(x) - 1, min(len(x), 64)).astype(np.int64)
+    return bool((x.array[rows] == y.array[rows]).all())
+
+
+def _checked_pairs(pairs: npt.NDArray[Any], x: Vectors, y: Vectors) -> tuple[Rows, Rows]:
+    pairs = np.asarray(pairs)
+    if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":
+        raise EigenmapError(
+            f"Index pairs are a matrix of whole numbers with two columns, not {pairs.dtype} of shape {pairs.shape}; "
+            "partner vectors have to be floats."
+        )
+    columns = []
+    for column, side in enumerate((x, y)):
+        rows = np.array(pairs[:, column], dtype=np.int64)
+        if len(rows) and not (rows.min() >= 0 and rows.max() < len(side)):
+            at = int(np.flatnonzero((rows < 0) | (rows >= len(side)))[0])
+            raise EigenmapError(
+                f"Pair {at:,} (counted from 0) names row {rows[at]}; {side.name} has rows 0 to {len(side) - 1:,}."
+            )
+        columns.append(rows)
+    if not len(pairs):
+        raise EigenmapError("There are no pairs to learn from.")
+    return columns[0], columns[1]
+
+
+def _checked_weights(weights: object, count: int) -> Weights | None:
+    if weights is None:
+        return None
+    try:
+        given = np.asarray(weights, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise EigenmapError("weights must be numbers, one per pair.") from None
+    if given.shape != (count,):
+        raise EigenmapError(f"weights must be one number per pair, {count:,} of them, not of shape {given.shape}.")
+    if not np.isfinite(given).all() or (given < 0).any() or not given.any():
+        raise EigenmapError("weights must be finite, not negative, and not all 0.")
+    return given
+
+
+def _mutual(x: Vectors, rows: Rows, count: int) -> tuple[Rows, Rows]:
+    """Both orders of every pair of rows that list each other among their nearest by cosine."""
+    import faiss
+
+    from eigenmap.relations.neighbours import EFFORT, EXACT, LINKS
+
+    unit = np.array(x.take(rows), dtype=np.float32)
+    unit /= np.maximum(np.linalg.norm(unit, axis=1, keepdims=True), 1e-30)
+    if len(unit) <= EXACT:
+        index: Any = faiss.IndexFlatIP(unit.shape[1])
+    else:
+        index = faiss.IndexHNSWFlat(unit.shape[1], LINKS, faiss.METRIC_INNER_PRODUCT)
+        index.hnsw.efSearch = EFFORT
+    index.add(unit)
+    _, found = index.search(unit, count + 1)
+    i = np.repeat(np.arange(len(unit)), found.shape[1])
+    j = found.ravel()
+    proper = (j >= 0) & (i != j)
+    keys = i[proper] * len(unit) + j[proper]
+    back = j[proper] * len(unit) + i[proper]
+    both = keys[np.isin(keys, back)]
+    return rows[both // len(unit)], rows[both % len(unit)]

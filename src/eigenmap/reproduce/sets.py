@@ -1,0 +1,88 @@
+"""Image sets of the paper's items: labelled images to train on and to test on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from eigenmap.core.errors import EigenmapError
+from eigenmap.data import ImageSet, Labels, load_images
+from eigenmap.reproduce.methods import Scale, recipe_of
+
+LAYOUTS: dict[Scale, tuple[str, str]] = {"paper": ("train", "val"), "small": ("train", "test")}
+"""Folders with one folder of images per class, by scale."""
+EXPECTED = {
+    "paper": "ImageNet as released: train/ and val/ with a folder of images per class (train/n01440764/*.JPEG)",
+    "small": "CIFAR-10: train/ and test/ with a folder of images per class, or cifar10.npz with train_x, train_y, "
+    "test_x and test_y",
+}
+GENERATED, CLASSES = 160, 4
+
+
+@dataclass(frozen=True)
+class Sets:
+    """Labelled images: `train` is learned from and searched in, `test` is classified and asks."""
+
+    train: ImageSet
+    test: ImageSet
+
+    def classes(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the class numbers of both, by the classes of the training images."""
+        assert self.train.labels is not None and self.test.labels is not None
+        return self.train.labels.to_integers(), self.test.labels.in_classes(self.train.labels.names).to_integers()
+
+
+def load_sets(scale: Scale, data: Path | None, progress: Callable[[int, int], object] | None = None) -> Sets:
+    """Read the images of a scale; those of `tiny` are generated."""
+    if scale == "tiny":
+        return generated()
+    if data is None:
+        raise EigenmapError(f"--scale {scale} needs --data DIR with {EXPECTED[scale]}.")
+    file = data / "cifar10.npz"
+    if scale == "small" and file.is_file():
+        return _from_file(file)
+    folders = [data / name for name in LAYOUTS[scale]]
+    absent = next((folder for folder in folders if not folder.is_dir()), None)
+    if absent is not None:
+        raise EigenmapError(f"There is no folder {absent}: {data} has to hold {EXPECTED[scale]}.")
+    recipe = recipe_of("scl", scale)
+    size = recipe.read_size or recipe.image_size
+    parts = [load_images(folders[0], size, 3, progress=progress, uncut=recipe.whole_images)]
+    parts.append(load_images(folders[1], size, 3, progress=progress))
+    for folder, images in zip(folders, parts, strict=True):
+        if images.labels is None:
+            raise EigenmapError(f"{folder} has no class folders: {data} has to hold {EXPECTED[scale]}.")
+    train, test = (images.labels.names for images in parts if images.labels is not None)
+    if set(test) - set(train):
+        name = min(set(test) - set(train))
+        raise EigenmapError(f"The class {name} is in {folders[1]} and not in {folders[0]}: is it extracted completely?")
+    return Sets(*parts)
+
+
+def _from_file(file: Path) -> Sets:
+    try:
+        with np.load(file, allow_pickle=False) as arrays:
+            parts = [(arrays[f"{name}_x"], arrays[f"{name}_y"]) for name in ("train", "test")]
+    except (OSError, ValueError, KeyError, EOFError) as error:
+        raise EigenmapError(f"{file} cannot be used ({error}): it has to hold {EXPECTED['small']}.") from error
+    train, test = (load_images(x, 32, 3, labels=Labels.from_array(y)) for x, y in parts)
+    return Sets(train, test)
+
+
+def generated(seed: int = 0) -> Sets:
+    """Make pictures of stripes: four directions, with random colours, phases and noise."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(GENERATED) % CLASSES
+    row, column = np.mgrid[:16, :16]
+    angle = np.pi * y[:, None, None] / CLASSES
+    wave = np.sin(row * np.cos(angle) + column * np.sin(angle) + rng.uniform(0, 6, (GENERATED, 1, 1)))
+    colour = rng.uniform(60, 120, (GENERATED, 1, 1, 3))
+    pictures = 127 + wave[..., None] * colour + rng.normal(0, 10, (GENERATED, 16, 16, 3))
+    x = np.clip(pictures, 0, 255).astype(np.uint8)
+    cut = GENERATED * 3 // 4
+    train, test = (load_images(x[part], labels=y[part]) for part in (slice(cut), slice(cut, None)))
+    return Sets(train, test)

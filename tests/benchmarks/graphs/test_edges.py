@@ -1,0 +1,109 @@
+"""One run of every method that uses edges on a small graph with known structure."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from benchmarks.common.plan import Place
+from benchmarks.graphs import edges, neighbours, quality, study
+from benchmarks.graphs.edges import EdgeJob
+from benchmarks.graphs.rivals import appnp, gcn, glnn, mlp
+from benchmarks.graphs.rivals.propagation import adjacency, gcn_operator
+from benchmarks.graphs.tasks import load_task
+
+N = 300
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three communities; a node's features say little of its class, its neighbours' together much."""
+    random = np.random.default_rng(0)
+    y = np.arange(N) % 3
+    chance = np.where(y[:, None] == y[None, :], 0.1, 0.005)
+    first, second = np.nonzero(np.triu(random.random((N, N)) < chance, 1))
+    index = np.stack([np.concatenate([first, second]), np.concatenate([second, first])])
+    x = (random.standard_normal((N, 12)) + 2.5 * np.eye(12)[y]).astype(np.float32)
+    folder = tmp_path_factory.mktemp("sets")
+    parts = np.split(random.permutation(N), [150, 240])
+    splits = dict(zip(("train_idx", "val_idx", "test_idx"), parts, strict=True))
+    np.savez(folder / "planetoid_cora.npz", x=x, edge_index=index, y=y)
+    np.savez(folder / "actor.npz", x=x, edge_index=index, y=y, **splits)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Settings that take a second, not minutes."""
+    head = mlp.Fitting(width=16, layers=2, epochs=30)
+    monkeypatch.setattr(mlp, "GRID", (head,))
+    monkeypatch.setattr(gcn, "GRID", (gcn.Settings(hidden=16, epochs=20),))
+    monkeypatch.setattr(appnp, "GRID", (appnp.Settings(head=head), appnp.Settings(restart=0.3, head=head)))
+    monkeypatch.setattr(glnn, "GRID", (glnn.Settings(head=head), glnn.Settings(labels=0.5, head=head)))
+    monkeypatch.setattr(quality, "N_COMPONENTS", 6)
+    cheap = {"steps": 150, "width": 16, "batch_size": 128}
+    monkeypatch.setattr(edges, "OURS", {name: {**how, **cheap} for name, how in edges.OURS.items()})
+
+
+@pytest.mark.parametrize("method", ["ours", "ours-hops", "sign", "appnp", "glnn"])
+@pytest.mark.parametrize("setting", ["seen", "unseen"])
+def test_a_run_holds_every_share_and_beats_chance(folder: Path, method: str, setting: edges.Setting) -> None:
+    result = edges.run(EdgeJob("planetoid_cora", method, setting, 0), folder, n_splits=1)
+    json.dumps(result)
+    heads = {run["head"] for run in result["runs"]}
+    assert heads == ({"logistic", "few", "mlp"} if "ours" in method else {"mlp" if method == "sign" else method})
+    assert {run["share"] for run in result["runs"]} == {0.01, 0.1, 1.0}
+    place = "unseen" if setting == "unseen" else "seen"
+    best = max(run[place] for run in result["runs"] if run["share"] == 1.0)
+    assert best > (0.5 if method == "glnn" else 0.6)
+    if method == "ours":
+        alone = max(run[place] for run in result["alone"] if run["share"] == 1.0)
+        assert result["neighbours"]["chosen"] != "none" and best > alone
+        assert {row["code"] for row in result["lengths"]} == {"with edges", "features alone"}
+
+
+def test_a_published_split_leaves_test_nodes_in_the_graph(folder: Path) -> None:
+    task = load_task(folder, "actor", "unseen", 0, 1)
+    assert len(task.unseen) == 30 and len(task.splits[0].test) == 30
+    result = edges.run(EdgeJob("actor", "mlp", "unseen", 0), folder, n_splits=1)
+    assert all(0 <= run["unseen"] <= 1 for run in result["runs"])
+
+
+def test_propagated_features_of_withheld_nodes_come_from_the_whole_graph(folder: Path) -> None:
+    task = load_task(folder, "planetoid_cora", "unseen", 0, 1)
+    _, once, twice = edges.propagated(task, 2)
+    whole = gcn_operator(task.whole).to_dense()
+    training = gcn_operator(task.matrix).to_dense()
+    assert isinstance(task.x, torch.Tensor) and isinstance(once, torch.Tensor) and isinstance(twice, torch.Tensor)
+    torch.testing.assert_close(twice[task.unseen], (whole @ whole @ task.x)[task.unseen])
+    torch.testing.assert_close(once[task.kept], training @ task.x[task.kept])
+
+
+def test_personalised_pagerank_is_the_closed_form() -> None:
+    index = torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]])
+    S = gcn_operator(adjacency(index, 5))
+    scores = torch.randn(5, 2, generator=torch.Generator().manual_seed(0))
+    exact = 0.6 * torch.linalg.solve(torch.eye(5) - 0.4 * S.to_dense(), scores)
+    torch.testing.assert_close(appnp.spread(scores, S, 0.6), exact, atol=1e-3, rtol=1e-3)
+
+
+def test_every_job_can_be_run_by_its_words(tmp_path: Path) -> None:
+    jobs = list(study.with_edges("cuda"))
+    assert len({job.name for job in jobs}) == len(jobs) > 100
+    command = jobs[0].command(Place(tmp_path, tmp_path, "cpu"))
+    assert command[2] == "benchmarks.graphs.edges" and "planetoid_cora" in " ".join(jobs[3].words)
+    assert all(job.seconds > 0 for job in jobs)
+
+
+def test_what_each_criterion_picks(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(neighbours, "STEPS", {"planetoid_cora": 40})
+    monkeypatch.setattr(neighbours, "FITTING", {"n_components": 6, "width": 16, "held_out": 0.1, "device": "cpu"})
+    monkeypatch.setattr(neighbours, "LENGTHS", (2, 6))
+    run = neighbours.measure(folder, "planetoid_cora", 0)
+    json.dumps(run)
+    assert [row["way"] for row in run["rows"]][:4] == ["none", "S", "S2", "concat"]
+    assert "Cora, 1 seed" in neighbours.table({"runs": [run]})

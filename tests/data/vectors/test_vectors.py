@@ -1,0 +1,157 @@
+"""Vectors from files and from memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+from eigenmap import EigenmapError
+from eigenmap.data.vectors.vectors import Vectors, is_vector_file, load_vectors
+
+
+def rows(n: int = 50, d: int = 6) -> np.ndarray:
+    return np.random.default_rng(0).normal(size=(n, d)).astype(np.float32)
+
+
+def fixed(x: np.ndarray) -> Any:
+    return pa.FixedSizeListArray.from_arrays(pa.array(x.ravel()), x.shape[1])
+
+
+def write_arrow(path: Path, table: Any) -> Path:
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+    return path
+
+
+def write(folder: Path, kind: str, x: np.ndarray) -> Path:
+    path = folder / f"x.{kind}"
+    variable = pa.table(
+        {"id": [f"r{i}" for i in range(len(x))], "vector": pa.array(x.tolist(), pa.list_(pa.float32()))}
+    )
+    if kind == "npy":
+        np.save(path, x)
+    elif kind == "npz":
+        np.savez(path, x=x, labels=np.arange(len(x)))
+    elif kind == "parquet":
+        pq.write_table(variable, path, row_group_size=7)
+    elif kind == "arrow":
+        write_arrow(path, variable)
+    else:
+        write_arrow(path, pa.table({"vector": fixed(x)}))
+    return path
+
+
+@pytest.mark.parametrize("kind", ["npy", "npz", "parquet", "arrow", "feather"])
+def test_every_file_gives_the_same_rows(tmp_path: Path, kind: str) -> None:
+    x = rows()
+    found = load_vectors(write(tmp_path, kind, x))
+    assert (len(found), found.n_features) == x.shape
+    np.testing.assert_array_equal(np.concatenate(list(found.blocks(16))), x)
+    np.testing.assert_array_equal(found.take(np.array([3, 1, 49])), x[[3, 1, 49]])
+    np.testing.assert_array_equal(found.take(np.array([3, 4, 6])), x[[3, 4, 6]])
+
+
+@pytest.mark.parametrize("made", [lambda x: x, torch.from_numpy, lambda x: x.tolist(), fixed])
+def test_what_is_in_memory(made: Any) -> None:
+    x = rows()
+    np.testing.assert_array_equal(load_vectors(made(x)).block(0, 50), x)
+
+
+def test_an_npy_file_stays_on_disk_and_a_column_can_be_named(tmp_path: Path) -> None:
+    x = rows()
+    assert isinstance(load_vectors(write(tmp_path, "npy", x)).array, np.memmap)
+    assert isinstance(load_vectors(write(tmp_path, "parquet", x)).array, np.memmap)
+    two = tmp_path / "two.parquet"
+    pq.write_table(pa.table({"a": fixed(x), "b": fixed(-x)}), two)
+    with pytest.raises(EigenmapError, match=r"several columns.*a, b.*two\.parquet:a"):
+        load_vectors(two)
+    np.testing.assert_array_equal(load_vectors(f"{two}:b").block(0, 50), -x)
+    assert is_vector_file(Path(f"{two}:b")) and not is_vector_file(Path("photo.jpg"))
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.int8, ">f4"])
+def test_numbers_of_any_type_become_floats(tmp_path: Path, dtype: Any) -> None:
+    x = (10 * rows()).astype(dtype)
+    np.save(tmp_path / "x.npy", x)
+    block = load_vectors(tmp_path / "x.npy").block(0, 50)
+    assert block.dtype == (np.float64 if np.dtype(dtype).itemsize == 8 else np.float32)
+    np.testing.assert_array_equal(block, x.astype(np.float64))
+
+
+def test_names_are_ids_or_row_numbers(tmp_path: Path) -> None:
+    assert load_vectors(write(tmp_path, "parquet", rows())).names()[:2] == ["r0", "r1"]
+    assert Vectors(rows()).names()[:2] == ["0", "1"]
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_a_row_that_is_not_finite_is_named(tmp_path: Path, bad: float) -> None:
+    x = rows()
+    x[37, 2] = bad
+    np.save(tmp_path / "x.npy", x)
+    found = load_vectors(tmp_path / "x.npy")
+    with pytest.raises(EigenmapError, match=r"Row 37 of .*x\.npy"):
+        list(found.blocks(16))
+    with pytest.raises(EigenmapError, match="Row 37 "):
+        found.take(np.array([5, 37]))
+    assert np.isfinite(found.block(0, 37)).all()
+
+
+def test_large_finite_numbers_are_not_refused() -> None:
+    x = np.full((4, 4), np.finfo(np.float64).max)
+    np.testing.assert_array_equal(Vectors(x).block(0, 4), x)
+
+
+@pytest.mark.parametrize(
+    ("array", "says"),
+    [
+        (np.zeros(5), "shape"),
+        (np.zeros((0, 5)), "empty"),
+        (np.zeros((5, 0)), "empty"),
+        (np.array([["a", "b"]]), "numbers"),
+        (np.zeros((2, 2), complex), "numbers"),
+        ([[1.0], [1.0, 2.0]], "unequal"),
+    ],
+)
+def test_what_is_no_matrix_is_refused(array: Any, says: str) -> None:
+    with pytest.raises(EigenmapError, match=says):
+        load_vectors(array, "X")
+
+
+def test_lists_of_unequal_length_and_missing_rows_are_named(tmp_path: Path) -> None:
+    lists = [[1.0, 2.0]] * 9
+    for change, says in (
+        ([1.0], "has 1 numbers"),
+        (None, "no vector"),
+        ([1.0, None], "lacks"),
+    ):
+        table = pa.table({"vector": pa.array([*lists[:4], change, *lists[4:]], pa.list_(pa.float32()))})
+        pq.write_table(table, tmp_path / "x.parquet")
+        with pytest.raises(EigenmapError, match=f"Row 4 .*{says}"):
+            load_vectors(tmp_path / "x.parquet")
+
+
+def test_files_that_are_none_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "x.txt").write_text("1 2 3")
+    (tmp_path / "x.parquet").write_bytes(b"PAR1 nothing")
+    pq.write_table(pa.table({"text": ["a"]}), tmp_path / "y.parquet")
+    for name, says in (
+        ("none.npy", "no file"),
+        ("x.txt", "no file of vectors"),
+        ("x.parquet", "cannot be read"),
+        ("y.parquet", "no column of lists"),
+        ("y.parquet:text", "no column text"),
+        (".", "folder"),
+    ):
+        with pytest.raises(EigenmapError, match=says):
+            load_vectors(tmp_path / name)
+
+
+def test_digests_tell_vectors_apart() -> None:
+    x = rows()
+    assert Vectors(x).digest() == Vectors(x.copy()).digest() != Vectors(x + 1).digest()

@@ -1,0 +1,124 @@
+"""PairEigenmap: canonical correlations, two sides, the ways of scikit-learn."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.decomposition import PCA
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import check_estimator
+
+import eigenmap as em
+from eigenmap import EigenmapError, PairEigenmap
+from tests.fitting.test_vectors import squared
+from tests.linear.planted import canonical_correlations, two_spaces
+
+
+@pytest.mark.parametrize("shift", [0.0, 1e4])
+def test_linear_correlations_are_those_of_an_independent_reference(shift: float) -> None:
+    x, y = two_spaces()
+    x = x + shift
+    estimator = PairEigenmap().fit(x, y)
+    np.testing.assert_allclose(estimator.correlations_, canonical_correlations(x, y), atol=1e-6)
+    assert (np.diff(estimator.correlations_) <= 0).all()
+
+
+def test_transform_gives_canonical_variates_of_both_sides() -> None:
+    x, y = two_spaces()
+    estimator = PairEigenmap(4).fit(x, y)
+    u, v = estimator.transform(x), estimator.transform(y, side="right")
+    assert u.shape == v.shape == (1500, 4)
+    np.testing.assert_allclose(u.T @ u / 1500, np.eye(4), atol=1e-6)
+    np.testing.assert_allclose(u.T @ v / 1500, np.diag(estimator.correlations_), atol=1e-6)
+    np.testing.assert_allclose(estimator.score(x, y), estimator.correlations_.mean(), atol=1e-6)
+
+
+def test_planted_correlations_are_found_and_a_ridge_is_chosen() -> None:
+    x, y = two_spaces(4000)
+    chosen = PairEigenmap(4, ridge="auto").fit(x, y)
+    np.testing.assert_allclose(chosen.correlations_, [0.95, 0.8, 0.6, 0.3], atol=0.12)
+    rng = np.random.default_rng(0)
+    few = PairEigenmap(2, ridge=10.0).fit(rng.normal(size=(30, 60)), rng.normal(size=(30, 50)))
+    assert few.transform(rng.normal(size=(3, 60))).shape == (3, 2)
+
+
+def test_it_is_an_estimator_of_scikit_learn() -> None:
+    x, y = two_spaces(400)
+    estimator = PairEigenmap(3, ridge=0.01)
+    assert clone(estimator).get_params() == estimator.get_params()
+    pipeline = make_pipeline(StandardScaler(), PCA(15), PairEigenmap(3)).fit(x, y)
+    assert pipeline.transform(x).shape == (400, 3) and pipeline.score(x, y) > 0.5
+    assert cross_val_score(estimator, x, y, cv=3).mean() > 0.6
+    assert list(estimator.fit(x, y).get_feature_names_out()) == [f"paireigenmap{j}" for j in range(3)]
+    frame = estimator.set_output(transform="pandas").transform(x)
+    assert frame.shape == (400, 3)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_checks_of_scikit_learn_pass() -> None:
+    """All but those that are skipped for packages that are not there; its targets are one feature of the right side."""
+    results = check_estimator(PairEigenmap(ridge=0.01), on_fail=None)
+    assert [result["check_name"] for result in results if result["status"] == "failed"] == []
+    assert sum(result["status"] == "passed" for result in results) > 40
+
+
+def test_the_model_can_be_saved(tmp_path: Path) -> None:
+    x, y = two_spaces(400)
+    estimator = PairEigenmap(3).fit(x, y)
+    estimator.model_.save(tmp_path / "run")
+    again = em.Eigenmap.load(tmp_path / "run")
+    found = again.side("right").encode(y, weighting="none", normalize=False)
+    np.testing.assert_allclose(found, estimator.transform(y, side="right"), atol=1e-5)
+
+
+def test_the_neural_solver_sees_what_is_not_linear() -> None:
+    x, y = squared(3000)
+    settings = {"steps": 150, "lr": 3e-2, "batch_size": 256, "width": 64}
+    neural = PairEigenmap(6, solver="neural", settings=settings, device="cpu").fit(x[:2500], y[:2500])
+    linear = PairEigenmap(6).fit(x[:2500], y[:2500])
+    assert neural.score(x[2500:], y[2500:]) > linear.score(x[2500:], y[2500:]) + 0.2
+
+
+def test_a_vector_of_numbers_is_one_feature() -> None:
+    x, y = two_spaces(400)
+    assert PairEigenmap().fit(x, y[:, 0]).correlations_.shape == (1,)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "says"),
+    [
+        ({"solver": "quantum"}, "solver"),
+        ({"ridge": -1}, "ridge"),
+        ({"ridge": "much"}, "ridge"),
+        ({"n_components": 0}, "n_components"),
+        ({"n_components": 13}, "at most 12"),
+        ({"settings": {"steps": 5}}, "neural"),
+        ({"solver": "neural", "settings": {"stpes": 5}}, "did you mean steps"),
+    ],
+)
+def test_wrong_parameters_are_refused_by_fit(parameters: dict[str, Any], says: str) -> None:
+    with pytest.raises(EigenmapError, match=says):
+        PairEigenmap(**parameters).fit(*two_spaces(400))
+
+
+def test_wrong_data_is_refused() -> None:
+    x, y = two_spaces(400)
+    with pytest.raises(EigenmapError, match="400 rows and Y 399"):
+        PairEigenmap().fit(x, y[1:])
+    with pytest.raises(EigenmapError, match="requires y"):
+        PairEigenmap().fit(x)
+    with pytest.raises(EigenmapError, match="more pairs than features"):
+        PairEigenmap().fit(x[:20], y[:20])
+    with pytest.raises(NotFittedError):
+        PairEigenmap().transform(x)
+    with pytest.raises(ValueError, match="NaN"):
+        PairEigenmap().fit(np.where(x > 3, np.nan, x), y)
+    with pytest.raises(EigenmapError, match="side"):
+        PairEigenmap().fit(x, y).transform(x, side="middle")  # type: ignore[arg-type]

@@ -1,0 +1,153 @@
+"""The closed form and its held-out choice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import eigenmap as em
+from eigenmap import EigenmapError
+from eigenmap.data.vectors.vectors import Vectors
+from eigenmap.linear.align_pairs import align_pairs, solve
+from eigenmap.linear.choice import SLACK, PairAlignment, shortest
+from eigenmap.linear.collect import agreed
+from eigenmap.linear.finding import judged_lengths
+from eigenmap.relations.pairs import labelled, lagged, second
+from tests.linear.planted import planted, two_spaces
+from tests.linear.test_moments import sums
+
+
+def assert_not_beaten(found: PairAlignment) -> None:
+    """At no reported length below the better of PCA and prefix."""
+    ours, simple = found.scores["ours"], [found.scores[name] for name in ("pca", "prefix")]
+    floor = max(simple, key=lambda scores: np.mean([scores[d] for d in judged_lengths(max(scores))]))
+    assert all(ours[d] >= floor[d] - SLACK for d in ours if d in floor)
+
+
+def test_a_planted_signal_is_found_where_pca_sees_noise() -> None:
+    found = align_pairs(*planted(), n_components=16)
+    assert found.winner == "pairs"
+    assert found.scores["ours"][8] > 0.5 > 0.2 > found.scores["pca"][8]
+    assert float(found.correlations[5]) > 0.7 > 0.3 > float(found.correlations[6])
+    assert found.suggest_dim(0.95) == 8
+    assert_not_beaten(found)
+
+
+def test_vectors_that_are_best_as_they_are_stay_so() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(600, 16)) * np.linspace(2, 0.5, 16)
+    found = align_pairs(x, x + 0.05 * rng.normal(size=x.shape))
+    assert_not_beaten(found)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_pairs_of_noise_are_never_worse_than_pca_on_held_out_pairs(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    assert_not_beaten(align_pairs(rng.normal(size=(400, 12)), rng.normal(size=(400, 12)), seed=seed))
+
+
+def test_two_spaces_have_a_map_each_and_sorted_correlations() -> None:
+    x, y = two_spaces(2000)
+    found = em.align_pairs(x, y)
+    assert found.left.rotation.shape == (20, 12) and found.right.rotation.shape == (12, 12)
+    np.testing.assert_allclose(found.correlations[:4], [0.95, 0.8, 0.6, 0.3], atol=0.15)
+    assert (np.diff(found.correlations.numpy()) <= 0).all()
+    assert set(found.scores) == {"ours"}
+    # What the maps find is what they score: partners of fresh rows.
+    x, y = (torch.from_numpy(side) for side in two_spaces(2000))
+    left, right = found.left.apply(x[:300]), found.right.apply(y[:300])
+    assert float(((left @ right.T).argmax(1) == torch.arange(300)).double().mean()) > 0.03
+
+
+def test_float16_gives_nearly_the_same_codes() -> None:
+    x, y = planted()
+    full, half = (align_pairs(x.astype(kind), y.astype(kind), 16) for kind in (np.float32, np.float16))
+    assert abs(full.quality - half.quality) < 0.02
+
+
+def test_agreement_with_a_second_model_is_its_regression() -> None:
+    x, z = two_spaces(800)
+    fit, held = agreed(sums(x, z), sums(x[:200], z[:200]))
+    z1 = np.hstack([z, np.ones((800, 1))])
+    S = z1.T @ z1 / 800
+    S[:-1, :-1] += 0.01 * S.diagonal()[:-1].mean() * np.eye(12)
+    said = z1[:200] @ np.linalg.solve(S, z1.T @ x / 800)
+    np.testing.assert_allclose(held.across[:-1, :-1] / 200, x[:200].T @ said / 200, atol=1e-8)
+    assert fit.n_features == 20
+
+
+def test_a_second_model_brings_forward_what_both_see() -> None:
+    rng = np.random.default_rng(0)
+    signal = rng.normal(size=(1500, 4))
+    x = np.hstack([3 * rng.normal(size=(1500, 12)), signal])
+    z = signal @ rng.normal(size=(4, 9)) + 0.1 * rng.normal(size=(1500, 9))
+    found = solve(second(Vectors(x), Vectors(z)))
+    assert found.winner == "pairs" and found.left.rotation.shape[0] == 16
+    assert found.scores["ours"][8] > found.scores["pca"][8] + 0.2
+    assert_not_beaten(found)
+
+
+def test_a_slow_coordinate_comes_first_under_a_lag() -> None:
+    rng = np.random.default_rng(0)
+    slow = np.zeros(3000)
+    for t in range(1, 3000):
+        slow[t] = 0.98 * slow[t - 1] + rng.normal() * np.sqrt(1 - 0.98**2)
+    x = np.stack([5 * rng.normal(size=3000), slow, 3 * rng.normal(size=3000)], 1)
+    found = solve(lagged(Vectors(x), 1), unit=False)
+    first = found.left.rotation[:, 0].abs()
+    assert int(first.argmax()) == 1 and float(found.correlations[0]) > 0.9
+
+
+def test_labels_bring_forward_what_tells_classes_apart() -> None:
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 5, 1000)
+    x = np.hstack([4 * rng.normal(size=(1000, 10)), np.eye(5)[labels] + 0.3 * rng.normal(size=(1000, 5))])
+    found = solve(labelled(Vectors(x), labels))
+    assert found.winner == "pairs" and found.scores["ours"][8] > found.scores["pca"][8] + 0.2
+
+
+def test_codes_are_those_of_a_model(tmp_path: Path) -> None:
+    x, y = planted(600)
+    for unit in (True, False):
+        found = align_pairs(x, y, 8, unit=unit)
+        model = em.fit_vectors(x, 8, pairs=y, unit=unit, progress=False)
+        np.testing.assert_allclose(found.encode(x[:50], dim=4), model.encode(x[:50], dim=4), atol=1e-6)
+        assert 4 <= model.suggest_dim(recall=1.0) <= 8
+    turned = align_pairs(*two_spaces(600))
+    assert turned.encode(two_spaces(5)[1], side="right").shape == (5, 12)
+    with pytest.raises(EigenmapError, match="dim"):
+        found.encode(x, dim=9)
+
+
+def test_the_same_seed_gives_the_same_map() -> None:
+    first, again = (align_pairs(*planted(600), 8) for _ in range(2))
+    assert torch.equal(first.left.rotation, again.left.rotation) and first.scores == again.scores
+
+
+def test_rank_and_constant_features_are_told() -> None:
+    x, y = planted(600)
+    x[:, 3] = y[:, 3] = 2.0
+    x[:, 5], y[:, 5] = x[:, 4], y[:, 4]
+    said: list[str] = []
+    assert align_pairs(x, y, unit=False, say=said.append).n_components == 22
+    assert any("1 of 24" in line for line in said) and any("is 22" in line for line in said)
+    with pytest.raises(EigenmapError, match="at most 22"):
+        align_pairs(x, y, 23, unit=False)
+
+
+def test_too_few_pairs_and_constant_vectors_are_refused() -> None:
+    rng = np.random.default_rng(0)
+    with pytest.raises(EigenmapError, match=r"54 pairs .* 100 features"):
+        align_pairs(rng.random((70, 100)), rng.random((70, 100)))
+    with pytest.raises(EigenmapError, match="All rows of X are the same"):
+        align_pairs(np.ones((70, 3)), rng.random((70, 3)), two_spaces=True)
+
+
+def test_the_shortest_length_keeps_its_share_from_there_on() -> None:
+    scores = {8: 0.4, 16: 0.96, 32: 0.9, 64: 0.97, 128: 1.0}
+    assert shortest(scores, 0.95) == 64 and shortest(scores, 0.9) == 16 and shortest(scores, 1.0) == 128
+    with pytest.raises(EigenmapError, match="keep"):
+        shortest(scores, 1.5)

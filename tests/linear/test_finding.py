@@ -1,0 +1,51 @@
+"""Partner finding against a slow loop."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+
+from eigenmap.linear.finding import Judge, judged_lengths, ndcg
+
+
+def slow(similarity: np.ndarray, relevant: np.ndarray, top: int = 10) -> float:
+    scores = []
+    for row, wanted in zip(similarity, relevant, strict=True):
+        if not wanted.any():
+            continue
+        order = np.argsort(-row)[:top]
+        gain = sum(1 / math.log2(rank + 2) for rank, item in enumerate(order) if wanted[item])
+        scores.append(gain / sum(1 / math.log2(rank + 2) for rank in range(min(top, wanted.sum()))))
+    return float(np.mean(scores))
+
+
+def test_ndcg_is_that_of_a_slow_loop() -> None:
+    rng = np.random.default_rng(0)
+    similarity = rng.normal(size=(40, 60))
+    for relevant in (rng.random((40, 60)) < 0.05, rng.random((40, 60)) < 0.5, np.eye(40, 60) > 0):
+        found = ndcg(torch.from_numpy(similarity), torch.from_numpy(relevant))
+        assert math.isclose(found, slow(similarity, relevant), abs_tol=1e-12)
+
+
+def test_codes_are_cut_first_and_compared_by_cosine() -> None:
+    rng = np.random.default_rng(0)
+    left, right = (torch.from_numpy(rng.normal(size=(30, 8)) * 4.0 ** -np.arange(8)) for _ in range(2))
+    relevant = torch.eye(30, dtype=torch.bool)
+    found = Judge(left, right, relevant).scores(left, right, [2, 8])
+    for d in (2, 8):
+        a, b = (side[:, :d].numpy() for side in (left, right))
+        a, b = (side / np.linalg.norm(side, axis=1, keepdims=True) for side in (a, b))
+        assert math.isclose(found[d], slow(a @ b.T, relevant.numpy()), abs_tol=1e-12)
+
+
+def test_a_query_is_left_out_of_its_own_ranking() -> None:
+    rows = torch.eye(4)
+    relevant = ~torch.eye(4, dtype=torch.bool)
+    assert Judge(rows, rows, relevant, own=True).scores(rows, rows, [4]) == {4: 1.0}
+
+
+def test_lengths_are_doubled_up_to_all_features() -> None:
+    assert judged_lengths(384) == [8, 16, 32, 64, 128, 256, 384]
+    assert judged_lengths(3) == [1, 2, 3] and judged_lengths(16) == [8, 16] and judged_lengths(1) == [1]

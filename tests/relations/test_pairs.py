@@ -1,0 +1,137 @@
+"""Pairs of vectors: which rows belong together, and which are held out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from eigenmap import EigenmapError
+from eigenmap.data.vectors.vectors import Vectors
+from eigenmap.relations.pairs import (
+    VectorPairs,
+    indexed,
+    labelled,
+    lagged,
+    mutual_neighbours,
+    partners,
+    second,
+    views,
+)
+
+
+def vectors(n: int = 200, d: int = 5, seed: int = 0, name: str = "x") -> Vectors:
+    return Vectors(np.random.default_rng(seed).normal(size=(n, d)).astype(np.float32), name)
+
+
+def ends(parts: Any) -> set[tuple[int, int]]:
+    return {pair for part in parts for pair in zip(part.i.tolist(), part.j.tolist(), strict=True)}
+
+
+def things(pairs: VectorPairs) -> tuple[set[int], set[int]]:
+    """Rows that are learned from, and queries that are held out."""
+    fit = {row for pair in ends(pairs.fit) for row in pair}
+    return fit, {i for i, _ in ends(pairs.held_out)}
+
+
+def test_partners_share_no_row_between_fit_and_held_out() -> None:
+    pairs = partners(vectors(), vectors(seed=1))
+    assert ends(pairs.fit) | ends(pairs.held_out) == {(i, i) for i in range(200)}
+    assert ends(pairs.fit).isdisjoint(ends(pairs.held_out)) and len(pairs.held_out[0]) == 20
+    assert not pairs.two_spaces and partners(vectors(), vectors(d=7)).two_spaces
+    assert partners(vectors(), vectors(seed=1), two_spaces=True).two_spaces
+
+
+def test_blocks_are_the_rows_of_the_pairs() -> None:
+    x, y = vectors(), vectors(seed=1)
+    weights = np.arange(200.0)
+    pairs = indexed(x, np.stack([np.arange(200), np.arange(200)[::-1]], 1), weights, y)
+    found = list(pairs.fit[0].blocks(16))
+    i, j = pairs.fit[0].i, pairs.fit[0].j
+    np.testing.assert_array_equal(np.concatenate([block.left for block in found]), x.array[i])
+    np.testing.assert_array_equal(np.concatenate([block.right for block in found]), y.array[j])
+    np.testing.assert_array_equal(np.concatenate([block.weights for block in found]), weights[i])
+
+
+def test_views_are_all_pairs_of_vectors_of_one_row() -> None:
+    pairs = views(vectors(), [vectors(seed=1), vectors(seed=2)])
+    assert len(pairs.fit) == 3 and pairs.count == 3 * 180
+    assert all(np.array_equal(part.i, part.j) for part in pairs.fit)
+
+
+def test_no_pair_that_is_learned_from_touches_a_held_out_thing() -> None:
+    rng = np.random.default_rng(0)
+    pairs = indexed(vectors(), rng.integers(0, 200, (900, 2)))
+    fit, held = things(pairs)
+    assert fit.isdisjoint(held) and len(held) == 20
+    fit, held = things(mutual_neighbours(vectors(), 10))
+    assert fit.isdisjoint(held)
+
+
+def test_mutual_neighbours_match_a_slow_search() -> None:
+    x = vectors(80)
+    unit = x.array.astype(np.float64)
+    unit /= np.linalg.norm(unit, axis=1, keepdims=True)
+    similarity = unit @ unit.T
+    np.fill_diagonal(similarity, -2)
+    near = [set(np.argsort(-row)[:6].tolist()) for row in similarity]
+    wanted = {(i, j) for i in range(80) for j in near[i] if i in near[j]}
+    pairs = mutual_neighbours(x, 6)
+    fit, held = ends(pairs.fit), ends(pairs.held_out)
+    assert held == {pair for pair in wanted if pair[0] in {i for i, _ in held}}
+    assert fit <= wanted
+
+
+def test_lagged_rows_are_a_lag_apart_and_the_last_are_held_out() -> None:
+    pairs = lagged(vectors(), 3)
+    assert {j - i for i, j in ends(pairs.fit) | ends(pairs.held_out)} == {3}
+    assert max(j for _, j in ends(pairs.fit)) < min(i for i, _ in ends(pairs.held_out))
+    assert max(j for _, j in ends(pairs.held_out)) == 199
+
+
+@pytest.mark.parametrize("kind", ["numbers", "texts"])
+def test_labelled_rows_share_a_class(kind: str) -> None:
+    numbers = np.arange(200) % 4 - 1  # -1: no label
+    labels = numbers if kind == "numbers" else np.array(["", "a", "b", "c"])[numbers + 1]
+    pairs = labelled(vectors(), labels)
+    for i, j in ends(pairs.fit) | ends(pairs.held_out):
+        assert i != j and numbers[i] == numbers[j] >= 0
+    fit, held = things(pairs)
+    assert fit.isdisjoint(held | {j for _, j in ends(pairs.held_out)})
+
+
+def test_the_seed_decides_what_is_held_out() -> None:
+    first, again, other = (partners(vectors(), vectors(seed=1), seed=s).held_out[0].i for s in (0, 0, 1))
+    assert np.array_equal(first, again) and not np.array_equal(first, other)
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda x: partners(x, vectors(199, name="y")), "x has 200 rows and y 199"),
+        (lambda x: partners(x, x), "equals its row"),
+        (lambda x: partners(vectors(20), vectors(20, seed=1)), "too few"),
+        (lambda x: views(x, [vectors(d=7, name="a")]), "share one space"),
+        (lambda x: views(x, [x]), "no other view"),
+        (lambda x: second(x, x), "another model"),
+        (lambda x: indexed(x, np.array([[0, 1], [3, 200]])), "Pair 1 .* row 200; x has rows 0 to 199"),
+        (lambda x: indexed(x, np.array([[-1, 1]])), "row -1"),
+        (lambda x: indexed(x, np.stack([np.arange(200)] * 2, 1)), "joins a row with itself"),
+        (lambda x: indexed(x, np.zeros((4, 3), int)), "two columns"),
+        (lambda x: indexed(x, np.zeros((4, 2))), "two columns"),
+        (lambda x: indexed(x, np.zeros((0, 2), int)), "no pairs"),
+        (lambda x: indexed(x, np.ones((4, 2), int), np.ones(3)), "one number per pair"),
+        (lambda x: indexed(x, np.ones((4, 2), int), -np.ones(4)), "not negative"),
+        (lambda x: labelled(x, np.zeros(200, int)), "fewer than two classes"),
+        (lambda x: labelled(x, np.arange(200)), "larger classes"),
+        (lambda x: labelled(x, np.zeros(199, int)), "199 labels for the 200 rows"),
+        (lambda x: labelled(x, np.zeros(200)), "whole number or text"),
+        (lambda x: lagged(x, 0), "lag"),
+        (lambda x: lagged(x, 90), "too few for a lag of 90"),
+        (lambda x: mutual_neighbours(x, 200), "neighbours"),
+    ],
+)
+def test_pairs_that_make_no_sense_are_refused(make: Any, says: str) -> None:
+    with pytest.raises(EigenmapError, match=says):
+        make(vectors())
