@@ -29,7 +29,7 @@ class Line:
 
 
 CIFAR10 = (
-    Line("SCL, aligned (our default)", "scl", 0.75, "projector aligned"),
+    Line("SCL, aligned (ours)", "scl", 0.75, "projector aligned"),
     Line("SCL, random features", "scl", 0.75, "projector random features"),
     Line("SCL, PCA of the encoder", "scl", 0.75, "encoder PCA centred"),
     Line("Matryoshka-SCL, own order", "matryoshka-scl", 0.75, "projector own order"),

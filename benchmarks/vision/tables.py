@@ -36,7 +36,7 @@ class Row:
         return {f"{row['dim']:g}": row[metric] for row in rows} | {"full": rows[-1][metric]}
 
 
-DEFAULT = Row("**our default**: SCL, aligned", "scl", "aligned")
+DEFAULT = Row("**ours**: SCL, projector aligned", "scl", "aligned")
 LEADING = (
     DEFAULT,
     Row("Matryoshka-SCL (4 ... 2,048), own order", "matryoshka-scl", "projector own order"),

@@ -61,4 +61,5 @@ def run(rank: int, folder: str) -> None:
         for name in OBJECTIVES
     }
     torch.save(results, Path(folder, f"{rank}.pt"))
+    dist.barrier()  # a process that ends while the other still talks to it may be aborted
     dist.destroy_process_group()
