@@ -12,7 +12,7 @@ import pytest
 
 from eigenmap.core import folders
 from eigenmap.core.errors import EigenmapError, ReplacedError
-from eigenmap.search import Approximate, CodeIndex
+from eigenmap.search import Approximate, CodeIndex, saving
 from eigenmap.search.backend import IndexSpec, ItemBatch
 from eigenmap.search.saving import build_index
 
@@ -135,6 +135,24 @@ def test_a_save_over_itself_loses_no_change_of_others(tmp_path, plain, monkeypat
         index.verify()
         assert [file.name for file in tmp_path.iterdir()] == [path.name]
         shutil.rmtree(path)
+
+
+def test_an_index_whose_name_is_missing_for_a_moment_is_locked_while_it_is_saved_over_itself(tmp_path, monkeypatch):
+    """Without an atomic exchange, an index that another process replaces is gone between two renames."""
+    path = tmp_path / "an.index"
+    made(path, ["first"])
+    index, locked = CodeIndex.open(path), []
+
+    def still(backend):
+        with pytest.raises(folders.BusyFolderError), folders.folder_lock(path, blocking=False):
+            pass
+        locked.append(True)
+        return backend.snapshot()
+
+    monkeypatch.setattr(saving, "still", still)
+    path.rename(folders.aside(path, "old"))
+    index.save(path, overwrite=True)
+    assert locked == [True] and CodeIndex.open(path).ids == ["first"]
 
 
 def test_two_processes_save_and_add(tmp_path):

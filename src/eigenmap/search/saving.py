@@ -17,6 +17,7 @@ from eigenmap.search import checks, codecs
 from eigenmap.search.backend import Backend, IndexSpec, ItemBatch, Readable, still
 from eigenmap.search.directory import Directory, staged_index
 from eigenmap.search.flat import FlatBackend, metadata_text
+from eigenmap.search.index_file import use_at
 from eigenmap.search.parts import MODEL, note_parts
 from eigenmap.search.snapshot import Snapshot
 
@@ -104,9 +105,14 @@ def _finish(directory: Directory, model_dir: Place | None, finish: Finish | None
 def _directory_at(backend: Backend, path: Path) -> Directory | None:
     """Return the back end's directory if it is at `path`, or if another process has replaced it there."""
     directory = backend.directory if isinstance(backend, FlatBackend) else None
-    if directory is None or (here := directory.folder.is_at(path)) is None:
+    if directory is None:
         return None
-    return directory if here or directory.path.resolve() == path.resolve() else None
+    try:
+        there = use_at(path, path.stat)  # nothing is there for a moment while another process replaces it
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    is_own = os.path.samestat(there, os.fstat(directory.folder.descriptor))
+    return directory if is_own or directory.path.resolve() == path.resolve() else None
 
 
 def _copy_items(items: Readable, directory: Directory) -> None:
