@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from eigenmap.fitting.images import fit_images
     from eigenmap.fitting.vectors import fit_vectors
     from eigenmap.linear.align_pairs import align_pairs
+    from eigenmap.linear.timescales import implied_timescales
     from eigenmap.model import Eigenmap
     from eigenmap.search import CodeIndex
     from eigenmap.spectrum import Alignment, Moments, align, best_alignment
@@ -43,6 +44,7 @@ __all__ = [
     "fit_graph",
     "fit_images",
     "fit_vectors",
+    "implied_timescales",
     "load_graph",
     "save_graph",
 ]
@@ -61,6 +63,7 @@ _HOMES = {
     **dict.fromkeys(["Graph", "load_graph"], "eigenmap.data.graphs.graph"),
     "Eigenmap": "eigenmap.model",
     "align_pairs": "eigenmap.linear.align_pairs",
+    "implied_timescales": "eigenmap.linear.timescales",
     "NeuralEigenmap": "eigenmap.estimators",
     **dict.fromkeys(["Alignment", "Moments", "align", "best_alignment"], "eigenmap.spectrum"),
 }

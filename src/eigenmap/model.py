@@ -345,10 +345,18 @@ class Eigenmap:
             batch = self.input(rows[start : start + batch_size].to(self.device))  # type: ignore[arg-type]
             if run is None:
                 features, psi = self.network(batch)
-                plain = isinstance(self.input, VectorInput) and output == "encoder"
-                yield (features if plain else code_rows(features, psi, output)).cpu()
+                yield code_rows(features, psi, output, self._plain(output)).cpu()
             else:
                 yield unit_rms_rows(run(batch)).cpu()
+
+    @property
+    def plain(self) -> bool:
+        """Whether the alignment applies to rows as they are; otherwise they are scaled to one norm first."""
+        return self._plain(self.source)
+
+    def _plain(self, output: CodeSource) -> bool:
+        plain_head = isinstance(self.encoder, VectorEncoderSpec) and self.encoder.plain
+        return isinstance(self.input, VectorInput) and (output == "encoder" or plain_head)
 
     def check_dim(self, dim: object) -> int:
         """`dim` itself if a code can be cut there, all features for None, else an error that says what is allowed."""
@@ -406,7 +414,7 @@ class Eigenmap:
         )
         return {
             "input": _input_description(self.input),
-            "encoder": asdict(self.encoder),
+            "encoder": _encoder_description(self.encoder),
             "network": sizes,
             "alignment": _numbers(self.alignment),
         }
@@ -507,6 +515,14 @@ def _input_description(input: ImageInput | NodeInput | VectorInput) -> dict[str,
     about = {name: value for name, value in asdict(input).items() if value is not None}
     if isinstance(input, NodeInput) and input.hops == 0:
         del about["hops"]
+    return about
+
+
+def _encoder_description(encoder: EncoderSpec | NodeEncoderSpec | VectorEncoderSpec) -> dict[str, Any]:
+    """Return the encoder's settings without those that earlier versions do not know and that are not used."""
+    about = asdict(encoder)
+    if isinstance(encoder, VectorEncoderSpec) and not encoder.plain:
+        del about["plain"]
     return about
 
 

@@ -143,7 +143,10 @@ def test_a_file_of_pairs_is_read_by_its_type(tmp_path: Path) -> None:
         ({"pairs": planted()[1], "width": 5}, "linear solver takes no steps"),
         ({"pairs": planted()[1], "minutes": 1}, "linear solver takes no steps"),
         ({"pairs": planted()[1], "n_components": 25}, "at most 24"),
-        ({"second": planted()[1] ** 3, "solver": "neural"}, "closed form"),
+        ({"pairs": planted()[1], "reversible": False}, "go with lag"),
+        ({"lag": 1, "reversible": 1}, "reversible"),
+        ({"pairs": planted()[1], "lags": [2]}, "go with lag"),
+        ({"lag": 1, "lags": 5}, "lags"),
         ({"pairs": planted()[1], "solver": "neural", "widht": 5}, "did you mean width"),
     ],
 )

@@ -35,6 +35,7 @@ SLACK = 0.002
 SIMPLE = ("pca", "prefix")
 """Candidates that nothing was fitted to pairs for."""
 
+Metric = Literal["ndcg@10", "vamp-2"]
 Scores = dict[int, float]
 Codes = npt.NDArray[np.float32]
 
@@ -69,9 +70,10 @@ class PairAlignment:
         winner: "pairs", "pca", "pca whitened" or "prefix".
         centred: whether the mean is subtracted.
         unit: whether rows are scaled to one norm before the map.
-        scores: nDCG@10 on held-out pairs by method and length: "ours", "pca" and "prefix".
+        scores: `metric` on held-out pairs by method and length: "ours", "pca" and "prefix".
         pairs: how many pairs were fitted.
         held_out: how many queries were held out.
+        metric: "ndcg@10", or "vamp-2" for time series.
 
     """
 
@@ -83,6 +85,7 @@ class PairAlignment:
     scores: Mapping[str, Scores]
     pairs: int
     held_out: int
+    metric: Metric = "ndcg@10"
 
     @property
     def n_components(self) -> int:
@@ -96,9 +99,10 @@ class PairAlignment:
 
     @property
     def quality(self) -> float:
-        """nDCG@10 averaged over the judged lengths."""
-        lengths = judged_lengths(self.n_components)
-        return sum(self.scores["ours"][d] for d in lengths) / len(lengths)
+        """The metric averaged over the judged lengths."""
+        scores = self.scores["ours"]
+        lengths = judged_lengths(self.n_components) if self.metric == "ndcg@10" else list(scores)
+        return sum(scores[d] for d in lengths) / len(lengths)
 
     def encode(self, vectors: object, dim: int | None = None, side: Literal["left", "right"] = "left") -> Codes:
         """The codes of vectors of one side, cut at `dim` features: float32 rows of norm 1."""

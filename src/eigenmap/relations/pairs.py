@@ -4,11 +4,11 @@
     indexed(x, pairs, weights)   rows named by a list of index pairs: clicks, edges, duplicates
     views(x, [a, b])             several vectors of one thing, all pairs of them
     second(x, z)                 the same things as another model sees them
-    lagged(x, n)                 rows of a time series, n apart
     labelled(x, labels)          rows of one class
     mutual_neighbours(x)         rows that are among each other's nearest
 
-Each is a `VectorPairs`: parts of row numbers that point into vectors, nothing of which is read yet.
+`relations.lagged` has the pairs of a time series. Each is a `VectorPairs`: parts of row numbers that point into
+vectors, nothing of which is read yet.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import numpy.typing as npt
 
 from eigenmap.core.arguments import whole_number
 from eigenmap.core.errors import EigenmapError
+from eigenmap.data.vectors.trajectories import TimeSeries
 from eigenmap.data.vectors.vectors import BLOCK, Floats, Vectors
 
 Rows = npt.NDArray[np.int64]
@@ -84,6 +85,7 @@ class VectorPairs:
         held_out: what everything is judged on; no thing in it is in `fit`.
         two_spaces: whether the sides are different spaces, so that each needs a map of its own.
         labels: classes of the rows, where these say what belongs together.
+        series: the time series, where a lag says so.
 
     """
 
@@ -92,6 +94,7 @@ class VectorPairs:
     held_out: Sequence[Part]
     two_spaces: bool = False
     labels: Rows | None = None
+    series: TimeSeries | None = None
 
     @property
     def left(self) -> Vectors:
@@ -141,19 +144,6 @@ def second(x: Vectors, z: Vectors, seed: int = 0) -> VectorPairs:
     if x.n_features == z.n_features and _all_equal(x, z):
         raise EigenmapError(f"{z.name} holds the same vectors as {x.name}; give those of another model.")
     return _aligned("second model", [(x, z)], _held_rows(len(x), seed), True)
-
-
-def lagged(x: Vectors, lag: int) -> VectorPairs:
-    """Row t belongs to row t + lag; the last rows are held out, since rows close in time are no independent test."""
-    lag = whole_number(lag, "lag")
-    n = len(x)
-    held = max(FEWEST_HELD, min(MOST_HELD, round(HELD_SHARE * n)))
-    if n < 2 * (held + lag):
-        raise EigenmapError(f"{n:,} rows are too few for a lag of {lag:,}; give at least {2 * (held + lag):,}.")
-    first = np.arange(n - lag)
-    ends = np.arange(n - held - lag, n - lag)
-    every = Part(x, x, first, first + lag)
-    return VectorPairs("lag", [every.where(first + lag < n - held - lag)], [Part(x, x, ends, ends + lag)])
 
 
 def labelled(x: Vectors, labels: npt.NDArray[Any], seed: int = 0) -> VectorPairs:

@@ -31,6 +31,7 @@ from eigenmap.cli.outputs import check_file, write_json_output
 from eigenmap.core.errors import EigenmapError
 
 if TYPE_CHECKING:
+    from eigenmap.linear.timescales import Timescales
     from eigenmap.model import Eigenmap
 
 RELATION = "What belongs together (one of these)"
@@ -57,6 +58,8 @@ Examples:
 [cyan]  eigenmap fit vectors documents.npy --pairs clicks.npy --weights counts.npy --out runs/clicks[/cyan]
 
 [cyan]  eigenmap fit vectors new.npy --pairs old.npy --into runs/text --out runs/new[/cyan]
+
+[cyan]  eigenmap fit vectors run1.npy run2.npy --lag 10 --out runs/slow[/cyan]
 
 [cyan]  eigenmap embed runs/text titles.npy --out codes.npy --dim 32[/cyan]
 """,
@@ -116,7 +119,8 @@ def vectors(
         typer.Option(
             "--lag",
             metavar="N",
-            help="Rows are a time series, and belong together N rows apart.",
+            help="Rows are a time series, and belong together N rows apart: features are its slow modes. Several files "
+            "are several trajectories.",
             show_default=False,
             rich_help_panel=RELATION,
         ),
@@ -159,6 +163,36 @@ def vectors(
             rich_help_panel=MORE,
         ),
     ] = False,
+    trajectories: Annotated[
+        Path | None,
+        typer.Option(
+            "--trajectories",
+            metavar="FILE",
+            help="Rows of each trajectory, .npy, where one file holds several after each other (--lag).",
+            show_default=False,
+            rich_help_panel=MORE,
+        ),
+    ] = None,
+    reversible: Annotated[
+        bool,
+        typer.Option(
+            "--reversible/--forward",
+            help="Whether a time series counts in both directions (TICA), or forward only, with a map for each end "
+            "of a pair (VAMP).",
+            rich_help_panel=MORE,
+        ),
+    ] = True,
+    lags: Annotated[
+        str | None,
+        typer.Option(
+            "--lags",
+            metavar="N,N,...",
+            help="Further lags at which implied timescales are listed "
+            "[dim](default: twice and four times --lag)[/dim].",
+            show_default=False,
+            rich_help_panel=MORE,
+        ),
+    ] = None,
     into: Annotated[
         Path | None,
         typer.Option(
@@ -231,7 +265,8 @@ def vectors(
     can be cut anywhere. A tenth of the pairs is held out: on it the map, its ridge, its weights and whether to rotate
     at all are chosen, with PCA and the plain prefix of the vector among the candidates.
     """
-    from eigenmap.fitting.vectors import fit_vectors, scores_of
+    from eigenmap.fitting.time import timescales_of
+    from eigenmap.fitting.vectors import fit_vectors, metric_of, scores_of
     from eigenmap.recipes.recipe import require_settings
     from eigenmap.recipes.vectors import VectorRecipe
 
@@ -243,11 +278,11 @@ def vectors(
     require_settings(VectorRecipe, settings)
     check_device(device)
     first, *more = source
-    if more and not views:
+    if more and not views and lag is None:
         raise EigenmapError(f"One file of vectors is needed, and {more[0]} is another; is it a view (--views)?")
     with progress_bar("reading", quiet) as tick:
         model = fit_vectors(
-            first,
+            source if more and lag is not None else first,
             n_components,
             pairs=pairs,
             views=[*views, *more] if views else None,
@@ -258,6 +293,9 @@ def vectors(
             weights=weights,
             others=others,
             two_spaces=two_spaces,
+            trajectories=trajectories,
+            reversible=reversible,
+            lags=None if lags is None else _numbers(lags),
             into=into,
             solver=solver.value,
             unit=unit,
@@ -276,15 +314,41 @@ def vectors(
     if json is not None:
         write_json_output(json, {"measured": "held-out pairs", "run": str(out), **model.training["vectors"]})
     if not quiet:
-        print_result(score_table(scores_of(model)))
+        print_result(score_table(scores_of(model), metric_of(model)))
+        found = timescales_of(model)
+        if found is not None:
+            print_result(timescale_table(found))
         _summarise(model, out)
 
 
-def score_table(scores: dict[str, dict[int, float]]) -> Any:
+def _numbers(text: str) -> list[int]:
+    try:
+        return [int(word) for word in text.split(",")]
+    except ValueError:
+        raise EigenmapError(
+            f"--lags must be whole numbers with commas between, such as 5,10,20, not {text!r}."
+        ) from None
+
+
+def timescale_table(found: Timescales) -> Any:
+    """Implied timescales of the slowest modes, by lag."""
+    from rich.table import Table
+
+    table = Table(title="Implied timescales, in rows", title_justify="left")
+    table.add_column("lag", justify="right")
+    for mode in range(1, found.eigenvalues.shape[1] + 1):
+        table.add_column(f"mode {mode}", justify="right")
+    for lag, row in zip(found.lags, found.timescales, strict=True):
+        table.add_row(f"{lag:,}", *(f"{value:,.1f}" if value == value else "" for value in row))
+    return table
+
+
+def score_table(scores: dict[str, dict[int, float]], metric: str = "ndcg@10") -> Any:
     """What is found on held-out pairs, by length and method."""
     from rich.table import Table
 
-    table = Table(title="nDCG@10 on held-out pairs", title_justify="left")
+    title = "VAMP-2 score on held-out pairs" if metric == "vamp-2" else "nDCG@10 on held-out pairs"
+    table = Table(title=title, title_justify="left")
     names = {"ours": "ours", "linear": "linear", "pca": "PCA", "prefix": "prefix"}
     shown = [name for name in names if name in scores]
     for name in ("features", *(names[name] for name in shown)):
@@ -297,6 +361,9 @@ def score_table(scores: dict[str, dict[int, float]]) -> Any:
 def _summarise(model: Eigenmap, out: Path) -> None:
     """Say what was made, and what to do with it."""
     about = model.training["vectors"]
+    if "time" in about:
+        _summarise_time(model, out)
+        return
     what = {
         "pairs": "a linear map fitted to the pairs",
         "pca": "PCA: nothing fitted to the pairs does better",
@@ -314,3 +381,16 @@ def _summarise(model: Eigenmap, out: Path) -> None:
     note(
         f"Next: eigenmap embed {shlex.quote(str(out))} VECTORS.npy --out codes.npy --dim {about['keeps']['dim']}{side}"
     )
+
+
+def _summarise_time(model: Eigenmap, out: Path) -> None:
+    about = model.training["vectors"]
+    time, head = about["time"], "a neural head" if about["winner"] == "neural" else "a linear map"
+    several = f" of {time['trajectories']:,} trajectories" if time["trajectories"] > 1 else ""
+    way = "both directions of time" if time["reversible"] else "forward in time, a map for each end"
+    note(
+        f"{out}: {model.n_components} modes from {about['rows']:,} rows{several} at lag {time['lag']:,} ({way}); the "
+        f"winner on {about['held_out']:,} held-out pairs is {head}."
+    )
+    further = f"--dim {min(5, model.n_components)}" + ("" if time["reversible"] else " --side left")
+    note(f"Next: eigenmap embed {shlex.quote(str(out))} VECTORS.npy --out modes.npy {further}")
