@@ -36,14 +36,14 @@ def tables(stored: Stored) -> str:
         if not rows:
             parts.append(f"{NAMES[system]}: {NOT_RUN}.")
             continue
-        head = [NAMES[system], "VAMP-2", *(f"value {j}" for j in range(1, len(known) + 1)), "seconds"]
+        head = [NAMES[system], "VAMP-2", *(f"value {j}" for j in range(1, len(known) + 1)), "CPU seconds"]
         truth = ["known", f"{1 + sum(mu**2 for mu in known):.3f}", *(f"{mu:.3f}" for mu in known), ""]
         lines = [
             [
                 name,
                 figure([row["vamp2"] for row in each]),
                 *(figure([row["values"][j] for row in each]) for j in range(len(known))),
-                figure([row["seconds"] for row in each], 1),
+                figure([row["CPU seconds"] for row in each], 1),
             ]
             for name, each in rows.items()
         ]
