@@ -14,8 +14,8 @@ HEAD = """\
 # Other modalities
 
 Anything that can be seen twice can be learned from: two clips of a video, two crops of a recording, two samples of a
-surface, two damaged copies of a row. Make a vector of each view and call `em.fit_vectors(first, pairs=second)`. What the
-views share comes first in the codes, and what differs between them comes last or not at all.
+surface, two damaged copies of a row. Make a vector of each view and call `em.fit_vectors(first, pairs=second)`. What
+the views share comes first in the codes, and what differs between them comes last or not at all.
 
 Each example is a short program in `examples/` that takes a few seconds on a CPU. It prints how many things five nearest
 neighbours put into the right class (five folds), by a few features of ours, by as many principal components, by as many

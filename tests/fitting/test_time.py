@@ -29,7 +29,8 @@ def test_a_model_remembers_its_timescales(tmp_path: Path) -> None:
     np.testing.assert_allclose(found.timescales[0, :2], -1 / np.log(DECAYS[:2]), rtol=0.25)
     whole = em.implied_timescales([x[:2500], x[2500:]], [2, 4, 8])
     np.testing.assert_allclose(found.eigenvalues, whole.eigenvalues, atol=1e-9)  # no ridge is needed here
-    np.testing.assert_allclose(model.eigenvalues_[:3], found.eigenvalues[0, :3], atol=1e-9)
+    # The fit leaves out the few pairs with one end in a held-out stretch.
+    np.testing.assert_allclose(model.eigenvalues_[:3], found.eigenvalues[0, :3], atol=1e-3)
     about = again.training["vectors"]
     assert about["rows"] == 6000 and about["time"]["trajectories"] == 2 and about["time"]["reversible"]
     assert timescales_of(fit_vectors(*planted()[:1], pairs=planted()[1], **QUIET)) is None
@@ -77,12 +78,8 @@ def test_a_neural_head_finds_the_known_eigenvalues_of_the_prinz_potential() -> N
 
 
 def test_a_head_that_finds_no_more_is_left_out() -> None:
-    model = fit_vectors(autoregressive(1500), 3, lag=1, solver="neural", steps=20, lr=1e-6, **QUIET)
-    scores = scores_of(model)
-    if model.training["vectors"]["winner"] == "neural":
-        assert np.mean(list(scores["ours"].values())) > np.mean(list(scores["linear"].values()))
-    else:
-        assert model.source == "encoder" and model.n_components == 3
+    model = fit_vectors(autoregressive(1500), 3, lag=1, solver="neural", steps=5, lr=1e-12, **QUIET)
+    assert model.training["vectors"]["winner"] == "pairs" and model.source == "encoder" and model.n_components == 3
 
 
 def test_forward_in_time_the_neural_head_has_two_sides() -> None:

@@ -35,6 +35,8 @@ MOST_PAIRS = 50_000
 CHECKED = 1024
 """Held-out pairs in a check during training."""
 BATCH = 4_096
+ROUNDING = 1e-5
+"""A gain in quality that is none."""
 
 
 class Neural(NamedTuple):
@@ -104,7 +106,7 @@ class Heads:
         best = self._aligned(found)
         table = {**linear.scores, "ours": best.scores["ours"], "linear": linear.scores["ours"]}
         neural = replace(best, winner="neural", pairs=linear.pairs, scores=table)
-        kept = neural.quality > linear.quality
+        kept = neural.quality > linear.quality + ROUNDING
         name = {"ndcg@10": "nDCG@10", "vamp-2": "VAMP-2"}[linear.metric]
         say(
             f"Mean {name} on held-out pairs: {neural.quality:.3f} with the neural head, {linear.quality:.3f} without; "
