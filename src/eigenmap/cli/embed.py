@@ -6,8 +6,6 @@ from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from eigenmap.cli.app import USE, app
 from eigenmap.cli.console import note, progress_bar
 from eigenmap.cli.nodes import NodeOptions, embed_nodes
@@ -23,7 +21,9 @@ from eigenmap.cli.options import (
     ModelArgument,
     QuietOption,
     StrictOption,
+    argument,
     check_device,
+    option,
 )
 from eigenmap.cli.vector_codes import SideOption, embed_vectors
 from eigenmap.core.addresses import require_path
@@ -71,83 +71,61 @@ def embed(
     run: ModelArgument,
     source: Annotated[
         Path,
-        typer.Argument(
-            metavar="SOURCE",
-            help=f"The images. {SOURCES_HELP} For a model of nodes a file of their features, for one of vectors a "
+        argument(
+            "SOURCE",
+            f"The images. {SOURCES_HELP} For a model of nodes a file of their features, for one of vectors a "
             "file of them.",
-            show_default=False,
         ),
     ],
     out: Annotated[
         Path,
-        typer.Option(
-            "--out",
-            "-o",
-            metavar="PATH",
-            help="codes.npy (names of the images go to codes.ids.json beside it), codes.npz or codes.parquet with "
+        option(
+            "--out -o PATH",
+            "codes.npy (names of the images go to codes.ids.json beside it), codes.npz or codes.parquet with "
             "both inside, or a folder for shards.",
-            show_default=False,
-            rich_help_panel=OUTPUT,
+            OUTPUT,
         ),
     ],
     dim: DimOption = None,
     files: Annotated[
-        Files | None,
-        typer.Option(
-            "--files",
-            help="What the shards of a folder are [dim](default: parquet)[/dim].",
-            show_default=False,
-            rich_help_panel=OUTPUT,
-        ),
+        Files | None, option("--files", "What the shards of a folder are [dim](default: parquet)[/dim].", OUTPUT)
     ] = None,
-    shard_size: Annotated[
-        int,
-        typer.Option("--shard-size", metavar="N", min=1, help="Images a shard.", rich_help_panel=OUTPUT),
-    ] = 8192,
+    shard_size: Annotated[int, option("--shard-size N", "Images a shard.", OUTPUT, min=1, shown=True)] = 8192,
     engine: Annotated[
         Engine,
-        typer.Option(
+        option(
             "--engine",
-            help="Who computes: this machine, or the Ray cluster of RAY_ADDRESS (a local one without it).",
-            rich_help_panel=HOW,
+            "Who computes: this machine, or the Ray cluster of RAY_ADDRESS (a local one without it).",
+            HOW,
+            shown=True,
         ),
     ] = Engine.local,
     actors: Annotated[
-        int | None,
-        typer.Option(
-            "--actors",
-            metavar="N",
-            min=1,
-            help="Actors on Ray [dim](default: one a GPU or processor)[/dim].",
-            show_default=False,
-            rich_help_panel=HOW,
-        ),
+        int | None, option("--actors N", "Actors on Ray [dim](default: one a GPU or processor)[/dim].", HOW, min=1)
     ] = None,
     neighbours: Annotated[
         bool,
-        typer.Option(
+        option(
             "--neighbours",
-            help="For a graph with edges: average codes over neighbours in the way that the fit chose. A folder as "
+            "For a graph with edges: average codes over neighbours in the way that the fit chose. A folder as "
             "--out can be given to --stored later.",
-            rich_help_panel=HOW,
+            HOW,
+            shown=True,
         ),
     ] = False,
     stored: Annotated[
         Path | None,
-        typer.Option(
-            "--stored",
-            metavar="FOLDER",
-            help="Codes of a graph: SOURCE has new nodes with edges into it, numbered after its own.",
-            show_default=False,
-            rich_help_panel=HOW,
+        option(
+            "--stored FOLDER", "Codes of a graph: SOURCE has new nodes with edges into it, numbered after its own.", HOW
         ),
     ] = None,
     append: Annotated[
         bool,
-        typer.Option(
+        option(
             "--append",
-            help="Add the new nodes of SOURCE to the codes of a graph in --out, and refresh those of their neighbours.",
-            rich_help_panel=OUTPUT,
+            "Add the new nodes of SOURCE to the codes of a graph in --out, and refresh those of their neighbours.",
+            OUTPUT,
+            shown=True,
         ),
     ] = False,
     side: SideOption = None,

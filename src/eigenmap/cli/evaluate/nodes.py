@@ -7,8 +7,6 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from eigenmap.cli.console import log_function, progress_bar
 from eigenmap.cli.evaluate.probing import (
     CodesOf,
@@ -28,7 +26,9 @@ from eigenmap.cli.options import (
     JsonOption,
     ModelArgument,
     QuietOption,
+    argument,
     check_device,
+    option,
 )
 from eigenmap.cli.outputs import check_file, write_json_output
 from eigenmap.core.errors import EigenmapError
@@ -81,55 +81,38 @@ Examples:
 )
 def nodes(
     run: ModelArgument,
-    graph: Annotated[
-        Path,
-        typer.Argument(
-            metavar="FILE.npz", help="Features x and class numbers y of nodes; no edges are needed.", show_default=False
-        ),
-    ],
+    graph: Annotated[Path, argument("FILE.npz", "Features x and class numbers y of nodes; no edges are needed.")],
     labels: LabelSharesOption = None,
     dims: Annotated[
-        list[int] | None,
-        typer.Option(
-            "--dims",
-            metavar="N...",
-            help="Code lengths to measure [dim](default: 8 16 32 ... all)[/dim].",
-            show_default=False,
-            rich_help_panel=HOW,
-        ),
+        list[int] | None, option("--dims N...", "Code lengths to measure [dim](default: 8 16 32 ... all)[/dim].", HOW)
     ] = None,
     probe: Annotated[
         ProbeName,
-        typer.Option(
+        option(
             "--probe",
-            help="logistic: BGRL's protocol; ridge: closed form; paper: SGD with smoothed labels; few: for few labels, "
+            "logistic: BGRL's protocol; ridge: closed form; paper: SGD with smoothed labels; few: for few labels, "
             "prototypes or label spreading on the codes of all nodes where validation nodes prefer them.",
-            rich_help_panel=HOW,
+            HOW,
+            shown=True,
         ),
     ] = ProbeName.logistic,
     of: CodesOfOption = CodesOf.codes,
     neighbours: Annotated[
-        bool,
-        typer.Option(
-            "--neighbours", help="Codes use the edges in the file, in the way that the fit chose.", rich_help_panel=HOW
-        ),
+        bool, option("--neighbours", "Codes use the edges in the file, in the way that the fit chose.", HOW, shown=True)
     ] = False,
     split: Annotated[
         SplitKind,
-        typer.Option(
+        option(
             "--split",
-            help="The split in the file, or random ones of 10 / 10 / 80 %; auto takes the file's where it has one.",
-            rich_help_panel=HOW,
+            "The split in the file, or random ones of 10 / 10 / 80 %; auto takes the file's where it has one.",
+            HOW,
+            shown=True,
         ),
     ] = SplitKind.auto,
     runs: Annotated[
         int,
-        typer.Option(
-            "--runs",
-            metavar="N",
-            min=1,
-            help="Splits (or, of the file's one, draws of the labels) to average over.",
-            rich_help_panel=HOW,
+        option(
+            "--runs N", "Splits (or, of the file's one, draws of the labels) to average over.", HOW, min=1, shown=True
         ),
     ] = 10,
     device: DeviceOption = Device.auto,

@@ -29,6 +29,7 @@ from eigenmap.cli.options import (
     QuietOption,
     StrictOption,
     check_device,
+    option,
 )
 from eigenmap.cli.outputs import check_file, write_json_output
 from eigenmap.core.errors import EigenmapError
@@ -46,14 +47,7 @@ app.add_typer(evaluate, name="evaluate", rich_help_panel=USE)
 
 
 DimsOption = Annotated[
-    list[int] | None,
-    typer.Option(
-        "--dims",
-        metavar="N...",
-        help="Code lengths to measure [dim](default: 2 4 8 ... all)[/dim].",
-        show_default=False,
-        rich_help_panel=HOW,
-    ),
+    list[int] | None, option("--dims N...", "Code lengths to measure [dim](default: 2 4 8 ... all)[/dim].", HOW)
 ]
 
 
@@ -114,71 +108,47 @@ Examples:
 )
 def retrieval(
     run: ModelArgument,
-    gallery: Annotated[
-        Path,
-        typer.Option(
-            "--gallery", metavar="SOURCE", help="Images to search in.", show_default=False, rich_help_panel=WHAT
-        ),
-    ],
+    gallery: Annotated[Path, option("--gallery SOURCE", "Images to search in.", WHAT)],
     query: Annotated[
         Path | None,
-        typer.Option(
-            "--query",
-            metavar="SOURCE",
-            help="Images to search for [dim](default: each image of the gallery among the others)[/dim].",
-            show_default=False,
-            rich_help_panel=WHAT,
+        option(
+            "--query SOURCE",
+            "Images to search for [dim](default: each image of the gallery among the others)[/dim].",
+            WHAT,
         ),
     ] = None,
     gallery_labels: Annotated[
         Path | None,
-        typer.Option(
-            "--gallery-labels",
-            metavar="CSV",
-            help="A table `file,labels`, several labels separated by spaces [dim](default: class folders)[/dim].",
-            show_default=False,
-            rich_help_panel=WHAT,
+        option(
+            "--gallery-labels CSV",
+            "A table `file,labels`, several labels separated by spaces [dim](default: class folders)[/dim].",
+            WHAT,
         ),
     ] = None,
     query_labels: Annotated[
-        Path | None,
-        typer.Option(
-            "--query-labels",
-            metavar="CSV",
-            help="Like --gallery-labels, for the queries.",
-            show_default=False,
-            rich_help_panel=WHAT,
-        ),
+        Path | None, option("--query-labels CSV", "Like --gallery-labels, for the queries.", WHAT)
     ] = None,
     dims: DimsOption = None,
     top: Annotated[
-        list[int] | None,
-        typer.Option(
-            "--top",
-            metavar="M...",
-            help="Numbers of results to score [dim](default: 100 1000)[/dim].",
-            show_default=False,
-            rich_help_panel=HOW,
-        ),
+        list[int] | None, option("--top M...", "Numbers of results to score [dim](default: 100 1000)[/dim].", HOW)
     ] = None,
     of: Annotated[
         RankedBy,
-        typer.Option(
+        option(
             "--of",
-            help="The ordered codes, or the raw output of the projector (the paper's code) or of the encoder, in its "
+            "The ordered codes, or the raw output of the projector (the paper's code) or of the encoder, in its "
             "own order.",
-            rich_help_panel=HOW,
+            HOW,
+            shown=True,
         ),
     ] = RankedBy.codes,
     random_draws: Annotated[
         int | None,
-        typer.Option(
-            "--random-features",
-            metavar="N",
+        option(
+            "--random-features N",
+            "Take random features in place of the first, mean over N draws; with --of projector or encoder.",
+            HOW,
             min=1,
-            help="Take random features in place of the first, mean over N draws; with --of projector or encoder.",
-            show_default=False,
-            rich_help_panel=HOW,
         ),
     ] = None,
     batch_size: BatchOption = 256,

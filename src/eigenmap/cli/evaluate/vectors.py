@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from eigenmap.cli.console import note, print_result
 from eigenmap.cli.evaluate.retrieval import DimsOption, NumberLists, circumstances, evaluate
 from eigenmap.cli.options import (
@@ -17,7 +15,9 @@ from eigenmap.cli.options import (
     ForceOption,
     JsonOption,
     QuietOption,
+    argument,
     check_device,
+    option,
 )
 from eigenmap.cli.outputs import check_file, write_json_output
 from eigenmap.cli.vector_codes import encode_vectors, open_vectors
@@ -43,59 +43,35 @@ Examples:
 def vectors(
     run: Annotated[
         Path | None,
-        typer.Argument(
-            metavar="[RUN]",
-            help="The model: what `eigenmap fit vectors` wrote. Without it, prefixes of the vectors are scored.",
-            show_default=False,
+        argument(
+            "[RUN]", "The model: what `eigenmap fit vectors` wrote. Without it, prefixes of the vectors are scored."
         ),
     ] = None,
-    queries: Annotated[
-        Path | None,
-        typer.Option("--queries", metavar="FILE", help="Vectors of the queries.", rich_help_panel=WHAT),
-    ] = None,
-    documents: Annotated[
-        Path | None,
-        typer.Option("--documents", metavar="FILE", help="Vectors of the documents.", rich_help_panel=WHAT),
-    ] = None,
+    queries: Annotated[Path | None, option("--queries FILE", "Vectors of the queries.", WHAT, shown=True)] = None,
+    documents: Annotated[Path | None, option("--documents FILE", "Vectors of the documents.", WHAT, shown=True)] = None,
     relevance: Annotated[
         Path | None,
-        typer.Option(
-            "--relevance",
-            metavar="FILE",
-            help="Judgements: TREC qrels (query 0 document grade), or query, document and grade separated by tabs.",
-            rich_help_panel=WHAT,
+        option(
+            "--relevance FILE",
+            "Judgements: TREC qrels (query 0 document grade), or query, document and grade separated by tabs.",
+            WHAT,
+            shown=True,
         ),
     ] = None,
     query_ids: Annotated[
         Path | None,
-        typer.Option(
-            "--query-ids",
-            metavar="FILE",
-            help="Names of the queries, one per line [dim](default: ids in the file, or row numbers)[/dim].",
-            show_default=False,
-            rich_help_panel=WHAT,
+        option(
+            "--query-ids FILE",
+            "Names of the queries, one per line [dim](default: ids in the file, or row numbers)[/dim].",
+            WHAT,
         ),
     ] = None,
     document_ids: Annotated[
-        Path | None,
-        typer.Option(
-            "--document-ids",
-            metavar="FILE",
-            help="Names of the documents, likewise.",
-            show_default=False,
-            rich_help_panel=WHAT,
-        ),
+        Path | None, option("--document-ids FILE", "Names of the documents, likewise.", WHAT)
     ] = None,
     dims: DimsOption = None,
     top: Annotated[
-        list[int] | None,
-        typer.Option(
-            "--top",
-            metavar="N...",
-            help="Ranks at which recall is measured [dim](default: 10 100)[/dim].",
-            show_default=False,
-            rich_help_panel=HOW,
-        ),
+        list[int] | None, option("--top N...", "Ranks at which recall is measured [dim](default: 10 100)[/dim].", HOW)
     ] = None,
     device: DeviceOption = Device.auto,
     json: JsonOption = None,

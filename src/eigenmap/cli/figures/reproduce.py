@@ -10,7 +10,7 @@ import typer
 
 from eigenmap.cli.app import LEARN, Kinds, app
 from eigenmap.cli.console import log_function, print_result
-from eigenmap.cli.options import HOW, OUTPUT, WHAT, ForceOption, JsonOption, QuietOption
+from eigenmap.cli.options import HOW, OUTPUT, WHAT, ForceOption, JsonOption, QuietOption, option
 from eigenmap.cli.outputs import check_file, write_json_output
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ NODES, FINEST = 500, 0.03
 @reproduce.callback(invoke_without_command=True)
 def reproduce_group(
     listed: Annotated[
-        bool, typer.Option("--list", help="List the items with their data, their cost and the paper's number.")
+        bool, option("--list", "List the items with their data, their cost and the paper's number.", shown=True)
     ] = False,
 ) -> None:
     """Run tables and figures of the paper by name."""
@@ -61,37 +61,19 @@ Example:
 """,
 )
 def figure_rbf(
-    out: Annotated[
-        Path,
-        typer.Option("--out", "-o", metavar="STEM", help="Where STEM.svg and STEM.png go.", rich_help_panel=OUTPUT),
-    ] = Path("figures/rbf"),
-    length_scale: Annotated[
-        float, typer.Option("--length-scale", metavar="L", help="Of the kernel.", rich_help_panel=WHAT)
-    ] = 1.0,
-    components: Annotated[
-        int,
-        typer.Option("--components", "-k", metavar="N", min=1, help="How many functions.", rich_help_panel=WHAT),
-    ] = 10,
-    points: Annotated[
-        int, typer.Option("--points", metavar="N", min=2, help="Random positions to learn from.", rich_help_panel=HOW)
-    ] = 1024,
+    out: Annotated[Path, option("--out -o STEM", "Where STEM.svg and STEM.png go.", OUTPUT, shown=True)] = Path(
+        "figures/rbf"
+    ),
+    length_scale: Annotated[float, option("--length-scale L", "Of the kernel.", WHAT, shown=True)] = 1.0,
+    components: Annotated[int, option("--components -k N", "How many functions.", WHAT, min=1, shown=True)] = 10,
+    points: Annotated[int, option("--points N", "Random positions to learn from.", HOW, min=2, shown=True)] = 1024,
     paper_components: Annotated[
-        int,
-        typer.Option(
-            "--paper-components",
-            metavar="N",
-            min=1,
-            help="How many of them the paper's objective learns.",
-            rich_help_panel=WHAT,
-        ),
+        int, option("--paper-components N", "How many of them the paper's objective learns.", WHAT, min=1, shown=True)
     ] = 3,
     paper_steps: Annotated[
-        int,
-        typer.Option(
-            "--paper-steps", metavar="N", min=1, help="Steps of training on the paper's objective.", rich_help_panel=HOW
-        ),
+        int, option("--paper-steps N", "Steps of training on the paper's objective.", HOW, min=1, shown=True)
     ] = PAPER_STEPS,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Of everything random.", rich_help_panel=HOW)] = 0,
+    seed: Annotated[int, option("--seed N", "Of everything random.", HOW, shown=True)] = 0,
     force: ForceOption = False,
     json: JsonOption = None,
     quiet: QuietOption = False,

@@ -7,8 +7,6 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from eigenmap.cli.console import log_function, note, print_result, progress_bar
 from eigenmap.cli.fit.images import all_settings, fit
 from eigenmap.cli.fit.options import (
@@ -26,7 +24,7 @@ from eigenmap.cli.fit.options import (
     TrainingSeedOption,
     check_restart,
 )
-from eigenmap.cli.options import Device, DeviceOption, JsonOption, QuietOption, check_device
+from eigenmap.cli.options import Device, DeviceOption, JsonOption, QuietOption, argument, check_device, option
 from eigenmap.cli.outputs import check_file, write_json_output
 from eigenmap.core.errors import EigenmapError
 
@@ -64,157 +62,108 @@ Examples:
 def vectors(
     source: Annotated[
         list[Path],
-        typer.Argument(
-            metavar="VECTORS",
-            help="One vector per row: .npy (any size, memory-mapped), .parquet or .arrow with a column of lists "
+        argument(
+            "VECTORS",
+            "One vector per row: .npy (any size, memory-mapped), .parquet or .arrow with a column of lists "
             "(FILE:COLUMN where there are several). float16 is fine.",
-            show_default=False,
         ),
     ],
     out: RunOption,
     pairs: Annotated[
         Path | None,
-        typer.Option(
-            "--pairs",
-            metavar="FILE",
-            help="Partner vectors (floats): row i belongs to row i. Rows of another length are of another space, which "
+        option(
+            "--pairs FILE",
+            "Partner vectors (floats): row i belongs to row i. Rows of another length are of another space, which "
             "gets a map of its own. Or index pairs (two columns of whole numbers).",
-            show_default=False,
-            rich_help_panel=RELATION,
+            RELATION,
         ),
     ] = None,
     views: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--views",
-            metavar="FILE...",
-            help="Further vectors of the same things, in the same space.",
-            show_default=False,
-            rich_help_panel=RELATION,
-        ),
+        list[Path] | None, option("--views FILE...", "Further vectors of the same things, in the same space.", RELATION)
     ] = None,
     neighbours: Annotated[
         bool,
-        typer.Option(
+        option(
             "--neighbours",
-            help="Rows that are among each other's 10 nearest. Needs nothing but the vectors.",
-            rich_help_panel=RELATION,
+            "Rows that are among each other's 10 nearest. Needs nothing but the vectors.",
+            RELATION,
+            shown=True,
         ),
     ] = False,
     second: Annotated[
         Path | None,
-        typer.Option(
-            "--second",
-            metavar="FILE",
-            help="The same things as another model sees them: what both agree on comes first.",
-            show_default=False,
-            rich_help_panel=RELATION,
+        option(
+            "--second FILE", "The same things as another model sees them: what both agree on comes first.", RELATION
         ),
     ] = None,
     lag: Annotated[
-        int | None,
-        typer.Option(
-            "--lag",
-            metavar="N",
-            help="Rows are a time series, and belong together N rows apart.",
-            show_default=False,
-            rich_help_panel=RELATION,
-        ),
+        int | None, option("--lag N", "Rows are a time series, and belong together N rows apart.", RELATION)
     ] = None,
     labels: Annotated[
         Path | None,
-        typer.Option(
-            "--labels",
-            metavar="FILE",
-            help="Rows of one class: an .npy file of numbers or texts, or a text file with a label per line.",
-            show_default=False,
-            rich_help_panel=RELATION,
+        option(
+            "--labels FILE",
+            "Rows of one class: an .npy file of numbers or texts, or a text file with a label per line.",
+            RELATION,
         ),
     ] = None,
-    weights: Annotated[
-        Path | None,
-        typer.Option(
-            "--weights",
-            metavar="FILE",
-            help="A weight per index pair, .npy.",
-            show_default=False,
-            rich_help_panel=MORE,
-        ),
-    ] = None,
+    weights: Annotated[Path | None, option("--weights FILE", "A weight per index pair, .npy.", MORE)] = None,
     others: Annotated[
         Path | None,
-        typer.Option(
-            "--others",
-            metavar="FILE",
-            help="The vectors that the second column of index pairs counts [dim](default: VECTORS)[/dim].",
-            show_default=False,
-            rich_help_panel=MORE,
+        option(
+            "--others FILE",
+            "The vectors that the second column of index pairs counts [dim](default: VECTORS)[/dim].",
+            MORE,
         ),
     ] = None,
     two_spaces: Annotated[
         bool,
-        typer.Option(
-            "--two-spaces",
-            help="Partner vectors are of another space although they are equally long.",
-            rich_help_panel=MORE,
+        option(
+            "--two-spaces", "Partner vectors are of another space although they are equally long.", MORE, shown=True
         ),
     ] = False,
     into: Annotated[
         Path | None,
-        typer.Option(
-            "--into",
-            metavar="RUN",
-            help="A model of the vectors of --pairs whose codes are stored already: VECTORS, of a new model, get codes "
+        option(
+            "--into RUN",
+            "A model of the vectors of --pairs whose codes are stored already: VECTORS, of a new model, get codes "
             "that can be compared with these.",
-            show_default=False,
-            rich_help_panel=MORE,
+            MORE,
         ),
     ] = None,
     solver: Annotated[
         Solver,
-        typer.Option(
+        option(
             "--solver",
-            help="linear: closed form, one pass. neural: a residual head that starts there, and is kept only if it "
+            "linear: closed form, one pass. neural: a residual head that starts there, and is kept only if it "
             "finds more on held-out pairs.",
-            rich_help_panel=NETWORK,
+            NETWORK,
+            shown=True,
         ),
     ] = Solver.linear,
     unit: Annotated[
         bool | None,
-        typer.Option(
+        option(
             "--unit-rows/--no-unit-rows",
-            help="Scale rows to one norm first [dim](default: if that finds more)[/dim].",
-            show_default=False,
-            rich_help_panel=NETWORK,
+            "Scale rows to one norm first [dim](default: if that finds more)[/dim].",
+            NETWORK,
         ),
     ] = None,
     steps: StepsOption = None,
     minutes: MinutesOption = None,
     n_components: ComponentsOption = None,
     width: Annotated[
-        int | None,
-        typer.Option(
-            "--width",
-            metavar="N",
-            help="Units of the head's hidden layer [dim](default: 512)[/dim].",
-            show_default=False,
-            rich_help_panel=NETWORK,
-        ),
+        int | None, option("--width N", "Units of the head's hidden layer [dim](default: 512)[/dim].", NETWORK)
     ] = None,
     objective: ObjectiveOption = None,
-    batch_size: Annotated[
-        int | None,
-        typer.Option("--batch-size", metavar="N", help="Pairs per step.", show_default=False, rich_help_panel=TRAINING),
-    ] = None,
+    batch_size: Annotated[int | None, option("--batch-size N", "Pairs per step.", TRAINING)] = None,
     lr: RateOption = None,
     setting: Annotated[
         list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="NAME=VALUE",
-            help="Any other setting of the training, as often as needed: weight_decay=0.1, precision=bf16-mixed.",
-            show_default=False,
-            rich_help_panel=TRAINING,
+        option(
+            "--set NAME=VALUE",
+            "Any other setting of the training, as often as needed: weight_decay=0.1, precision=bf16-mixed.",
+            TRAINING,
         ),
     ] = None,
     seed: TrainingSeedOption = 0,
