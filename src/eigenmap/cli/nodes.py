@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from eigenmap.cli.console import note, progress_bar
 from eigenmap.cli.encoding import encode_nodes
-from eigenmap.cli.outputs import check_file, write_codes
+from eigenmap.cli.outputs import check_files, write_codes
 from eigenmap.core.errors import EigenmapError
 
 if TYPE_CHECKING:
@@ -54,8 +54,7 @@ def embed_nodes(asked: NodeOptions) -> None:
             raise EigenmapError(
                 f"{asked.out} must end in .npy or .npz for codes of nodes, for example codes.npy{kinds}."
             )
-        for path in filter(None, (asked.out, names_file(asked.out))):
-            check_file(path, asked.force)
+        check_files(asked.force, asked.out, names_file(asked.out))
     elif asked.dim is not None:
         raise EigenmapError("A folder of codes of nodes has them at full length; leave --dim out and cut them later.")
     model = Eigenmap.load(asked.run)

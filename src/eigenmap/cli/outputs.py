@@ -27,6 +27,13 @@ def check_file(path: Path, force: bool) -> None:
     require_writable(path)
 
 
+def check_files(force: bool, *paths: Path | None) -> None:
+    """Apply `check_file` to every path that is not None."""
+    for path in paths:
+        if path is not None:
+            check_file(path, force)
+
+
 def check_index(path: Path, force: bool) -> None:
     """Refuse a folder that exists (unless empty, or an index and `force`) or cannot be written."""
     require_path(path)

@@ -10,7 +10,7 @@ import typer
 
 from eigenmap.cli.console import note, progress_bar
 from eigenmap.cli.options import HOW
-from eigenmap.cli.outputs import check_file, write_codes
+from eigenmap.cli.outputs import check_files, write_codes
 from eigenmap.core.errors import EigenmapError
 
 if TYPE_CHECKING:
@@ -74,8 +74,7 @@ def embed_vectors(
 
     if out.suffix not in (".npy", ".npz"):
         raise EigenmapError(f"{out} must end in .npy or .npz for codes of vectors, for example codes.npy.")
-    for path in filter(None, (out, names_file(out))):
-        check_file(path, force)
+    check_files(force, out, names_file(out))
     model = side_of(Eigenmap.load(run), side)
     dim, vectors = model.check_dim(dim), open_vectors(model, source)
     write_codes(out, (len(vectors), dim), encode_vectors(model, vectors, dim, device, quiet))

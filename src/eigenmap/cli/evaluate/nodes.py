@@ -11,13 +11,12 @@ from eigenmap.cli.console import log_function, progress_bar
 from eigenmap.cli.evaluate.probing import (
     CodesOf,
     CodesOfOption,
-    LabelLists,
     LabelSharesOption,
     check_uncut,
     shares_of,
     show_by_share,
 )
-from eigenmap.cli.evaluate.retrieval import circumstances, evaluate
+from eigenmap.cli.evaluate.retrieval import NumberLists, circumstances, evaluate
 from eigenmap.cli.options import (
     HOW,
     Device,
@@ -30,7 +29,7 @@ from eigenmap.cli.options import (
     check_device,
     option,
 )
-from eigenmap.cli.outputs import check_file, write_json_output
+from eigenmap.cli.outputs import check_files, write_json_output
 from eigenmap.core.errors import EigenmapError
 from eigenmap.core.logging import LogFunction
 
@@ -69,7 +68,7 @@ class SplitKind(str, Enum):
 
 
 @evaluate.command(
-    cls=LabelLists,
+    cls=NumberLists,
     no_args_is_help=True,
     epilog="""
 Examples:
@@ -131,8 +130,7 @@ def nodes(
     from eigenmap.evaluation.nodes import evaluate_nodes
     from eigenmap.model import Eigenmap, NodeInput
 
-    if json is not None:
-        check_file(json, force)
+    check_files(force, json)
     shares = shares_of(labels)
     check_uncut(of, dims)
     if neighbours and of is CodesOf.encoder:

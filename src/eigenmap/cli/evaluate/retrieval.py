@@ -15,7 +15,7 @@ import typer
 from typer.core import TyperCommand
 
 from eigenmap.cli.app import USE, Kinds, app
-from eigenmap.cli.console import log_function, print_result, progress_bar
+from eigenmap.cli.console import log_function, number_table, print_result, progress_bar
 from eigenmap.cli.encoding import encode_images, read_images
 from eigenmap.cli.options import (
     HOW,
@@ -31,7 +31,7 @@ from eigenmap.cli.options import (
     check_device,
     option,
 )
-from eigenmap.cli.outputs import check_file, write_json_output
+from eigenmap.cli.outputs import check_files, write_json_output
 from eigenmap.core.errors import EigenmapError
 from eigenmap.core.logging import LogFunction
 
@@ -60,11 +60,11 @@ class RankedBy(str, Enum):
 
 
 class NumberLists(TyperCommand):
-    """A command whose options --dims and --top take several numbers: `--dims 2 4 8`, `--dims 2,4,8` or repeated."""
+    """A command whose --dims, --top and --labels take several numbers: `--dims 2 4`, `--dims 2,4` or repeated."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Repeat the option for each number, which is the form that click parses."""
-        return super().parse_args(ctx, repeat_options(args, ("--dims", "--top")))
+        return super().parse_args(ctx, repeat_options(args, ("--dims", "--top", "--labels")))
 
 
 def repeat_options(args: Sequence[str], options: Sequence[str]) -> list[str]:
@@ -169,8 +169,7 @@ def retrieval(
     from eigenmap.evaluation.retrieval import retrieval as measure
     from eigenmap.model import Eigenmap
 
-    if json is not None:
-        check_file(json, force)
+    check_files(force, json)
     if random_draws is not None and of is RankedBy.codes:
         raise EigenmapError("--random-features are drawn from an output without our order: say --of projector.")
     place = check_device(device)
@@ -310,17 +309,11 @@ def circumstances(run: Path, model: Eigenmap, device: str, measured: str) -> dic
 
 def _show(rows: Sequence[ScoreRow], cuts: Sequence[int], queries: int, gallery: int) -> None:
     """Print one table per number of results."""
-    from rich.table import Table
-
     for cut in cuts:
-        table = Table(title=f"first {cut:,} of {gallery:,} images, {queries:,} queries", title_justify="left")
-        table.add_column("features", justify="right")
-        names = ("map_over_found", "map_over_relevant", "precision")
-        for name in names:
-            table.add_column(f"{name}@{cut}", justify="right")
-        for row in rows:
-            table.add_row(f"{row['dim']:.0f}", *(_cell(row, f"{name}@{cut}") for name in names))
-        print_result(table)
+        metrics = [f"{name}@{cut}" for name in ("map_over_found", "map_over_relevant", "precision")]
+        cells = ([f"{row['dim']:.0f}", *(_cell(row, metric) for metric in metrics)] for row in rows)
+        title = f"first {cut:,} of {gallery:,} images, {queries:,} queries"
+        print_result(number_table(title, ["features", *metrics], cells))
 
 
 def _cell(row: ScoreRow, name: str) -> str:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
-from eigenmap.cli.console import note, print_result
+from eigenmap.cli.console import note, number_table, print_result
 from eigenmap.cli.evaluate.retrieval import DimsOption, NumberLists, circumstances, evaluate
 from eigenmap.cli.options import (
     HOW,
@@ -19,7 +19,7 @@ from eigenmap.cli.options import (
     check_device,
     option,
 )
-from eigenmap.cli.outputs import check_file, write_json_output
+from eigenmap.cli.outputs import check_files, write_json_output
 from eigenmap.cli.vector_codes import encode_vectors, open_vectors
 from eigenmap.core.errors import EigenmapError
 
@@ -93,8 +93,7 @@ def vectors(
     missing = [name for name, value in given.items() if value is None]
     if missing or queries is None or documents is None or relevance is None:
         raise EigenmapError(f"{missing[0]} is missing: give --queries, --documents and --relevance.")
-    if json is not None:
-        check_file(json, force)
+    check_files(force, json)
     place = check_device(device)
     model = None if run is None else _vector_model(run)
     sides = None if model is None else _sides(model)
@@ -156,12 +155,6 @@ def _codes(model: Eigenmap, vectors: Vectors, dim: int, device: str, quiet: bool
 
 
 def _show(rows: list[ScoreRow], queries: int, documents: int) -> None:
-    from rich.table import Table
-
-    table: Any = Table(title=f"{queries:,} queries, {documents:,} documents", title_justify="left")
     metrics = [name for name in rows[0] if name != "dim"]
-    for name in ("features", *metrics):
-        table.add_column(name, justify="right")
-    for row in rows:
-        table.add_row(f"{row['dim']:.0f}", *(f"{row[name]:.3f}" for name in metrics))
-    print_result(table)
+    cells = ([f"{row['dim']:.0f}", *(f"{row[name]:.3f}" for name in metrics)] for row in rows)
+    print_result(number_table(f"{queries:,} queries, {documents:,} documents", ["features", *metrics], cells))

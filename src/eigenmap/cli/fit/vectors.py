@@ -5,10 +5,10 @@ from __future__ import annotations
 import shlex
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
-from eigenmap.cli.console import log_function, note, print_result, progress_bar
-from eigenmap.cli.fit.images import all_settings, fit
+from eigenmap.cli.console import log_function, note, number_table, print_result, progress_bar
+from eigenmap.cli.fit.images import fit
 from eigenmap.cli.fit.options import (
     NETWORK,
     TRAINING,
@@ -23,12 +23,15 @@ from eigenmap.cli.fit.options import (
     TensorboardOption,
     TrainingSeedOption,
     check_restart,
+    recipe_settings,
 )
 from eigenmap.cli.options import Device, DeviceOption, JsonOption, QuietOption, argument, check_device, option
-from eigenmap.cli.outputs import check_file, write_json_output
+from eigenmap.cli.outputs import check_files, write_json_output
 from eigenmap.core.errors import EigenmapError
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from eigenmap.model import Eigenmap
 
 RELATION = "What belongs together (one of these)"
@@ -181,15 +184,12 @@ def vectors(
     at all are chosen, with PCA and the plain prefix of the vector among the candidates.
     """
     from eigenmap.fitting.vectors import fit_vectors, scores_of
-    from eigenmap.recipes.recipe import require_settings
     from eigenmap.recipes.vectors import VectorRecipe
 
     check_restart(resume, force)
-    if json is not None:
-        check_file(json, force)
+    check_files(force, json)
     options = {"steps": steps, "width": width, "objective": objective, "batch_size": batch_size, "lr": lr}
-    settings = all_settings(setting or [], options)
-    require_settings(VectorRecipe, settings)
+    settings = recipe_settings(VectorRecipe, setting, options)
     check_device(device)
     first, *more = source
     if more and not views:
@@ -229,18 +229,15 @@ def vectors(
         _summarise(model, out)
 
 
-def score_table(scores: dict[str, dict[int, float]]) -> Any:
+def score_table(scores: dict[str, dict[int, float]]) -> Table:
     """What is found on held-out pairs, by length and method."""
-    from rich.table import Table
-
-    table = Table(title="nDCG@10 on held-out pairs", title_justify="left")
     names = {"ours": "ours", "linear": "linear", "pca": "PCA", "prefix": "prefix"}
     shown = [name for name in names if name in scores]
-    for name in ("features", *(names[name] for name in shown)):
-        table.add_column(name, justify="right")
-    for dim in sorted({dim for each in scores.values() for dim in each}):
-        table.add_row(str(dim), *(f"{scores[name][dim]:.3f}" if dim in scores[name] else "" for name in shown))
-    return table
+    rows = (
+        [str(dim), *(f"{scores[name][dim]:.3f}" if dim in scores[name] else "" for name in shown)]
+        for dim in sorted({dim for each in scores.values() for dim in each})
+    )
+    return number_table("nDCG@10 on held-out pairs", ["features", *(names[name] for name in shown)], rows)
 
 
 def _summarise(model: Eigenmap, out: Path) -> None:

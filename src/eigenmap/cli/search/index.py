@@ -30,7 +30,7 @@ from eigenmap.cli.options import (
     check_device,
     option,
 )
-from eigenmap.cli.outputs import check_file, check_index, write_json_output
+from eigenmap.cli.outputs import check_files, check_index, write_json_output
 from eigenmap.cli.search import database, indexing
 from eigenmap.cli.search.items import open_items
 from eigenmap.cli.search.options import (
@@ -275,8 +275,7 @@ def search(
     from eigenmap.model import Eigenmap
     from eigenmap.search.filters import parse
 
-    if json is not None:
-        check_file(json, force)
+    check_files(force, json)
     place = check_device(device)
     asked = SearchOptions(top, dim, shortlist_dim, shortlist)
     asked.funnel, asked.where, asked.ranking = parse_funnel(funnel), parse(where or []), rank_by
