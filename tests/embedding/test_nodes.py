@@ -48,7 +48,7 @@ def test_streamed_codes_are_those_in_memory(
     np.testing.assert_allclose(stored.codes, expected, atol=2e-6)
     assert len(stored) == 90 and stored.propagation == model.neighbours.propagation
     assert stored.fingerprint == model.weights_sha256
-    assert stored.verify()[0] == f"{MANIFEST}: whole"
+    assert stored.verify()[0] == f"{MANIFEST}: intact"
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -53,7 +53,7 @@ def write_json_output(path: Path, content: object) -> None:
 
 @contextmanager
 def atomic_output(path: Path) -> Iterator[IO[bytes]]:
-    """`atomic_write`, in a folder that is made if need be.
+    """Write a file atomically, creating its folder if necessary.
 
     with atomic_output(Path("codes.npy")) as file:
         np.save(file, codes)

@@ -52,7 +52,7 @@ DimsOption = Annotated[
 
 
 class RankedBy(str, Enum):
-    """What the gallery is ranked by."""
+    """Representation that the gallery is ranked by."""
 
     codes = "codes"
     projector = "projector"
@@ -136,8 +136,7 @@ def retrieval(
         RankedBy,
         option(
             "--of",
-            "The ordered codes, or the raw output of the projector (the paper's code) or of the encoder, in its "
-            "own order.",
+            "Ordered codes, or the raw output of the projector (the paper's code) or of the encoder, in its own order.",
             HOW,
             shown=True,
         ),
@@ -146,7 +145,7 @@ def retrieval(
         int | None,
         option(
             "--random-features N",
-            "Take random features in place of the first, mean over N draws; with --of projector or encoder.",
+            "Use random features instead of the first ones, mean over N draws; needs --of projector or encoder.",
             HOW,
             min=1,
         ),
@@ -171,7 +170,7 @@ def retrieval(
 
     check_files(force, json)
     if random_draws is not None and of is RankedBy.codes:
-        raise EigenmapError("--random-features are drawn from an output without our order: say --of projector.")
+        raise EigenmapError("--random-features needs an unordered output: add --of projector or --of encoder.")
     place = check_device(device)
     model = Eigenmap.load(run)
     width = _width(model, of)
@@ -219,7 +218,7 @@ def _width(model: Eigenmap, of: RankedBy) -> int:
 def _codes(
     model: Eigenmap, images: ImageSet, of: RankedBy, dim: int, device: str, batch_size: int, quiet: bool
 ) -> Codes:
-    """What the gallery is ranked by, cut at `dim`: the ordered codes, or an output of the network as it is."""
+    """Return the ordered codes of images, or raw outputs of the network, cut at `dim`."""
     import numpy as np
 
     if of is RankedBy.codes:
@@ -256,7 +255,7 @@ def read_labelled(
 def _comparable_labels(
     queries: ImageSet, gallery: ImageSet, themselves: bool, say: LogFunction
 ) -> tuple[Tensor, Tensor]:
-    """Return the labels of both as matrices with the same columns; warn if scores would be meaningless."""
+    """Return both label matrices with the same columns; report labels that make scores meaningless."""
     asked, offered = queries.labels, gallery.labels
     assert asked is not None and offered is not None
     theirs = asked.in_classes(offered.names)

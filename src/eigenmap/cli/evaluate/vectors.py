@@ -1,4 +1,4 @@
-"""`eigenmap evaluate vectors`: search judged by people, with codes or plain vectors of every length."""
+"""`eigenmap evaluate vectors`: search with codes or plain vectors of every length, compared with judgements."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def vectors(
     run: Annotated[
         Path | None,
         argument(
-            "[RUN]", "The model: what `eigenmap fit vectors` wrote. Without it, prefixes of the vectors are scored."
+            "[RUN]", "The model written by `eigenmap fit vectors`; without it, prefixes of the vectors are scored."
         ),
     ] = None,
     queries: Annotated[Path | None, option("--queries FILE", "Vectors of the queries.", WHAT, shown=True)] = None,
@@ -67,7 +67,7 @@ def vectors(
         ),
     ] = None,
     document_ids: Annotated[
-        Path | None, option("--document-ids FILE", "Names of the documents, likewise.", WHAT)
+        Path | None, option("--document-ids FILE", "Like --query-ids, for the documents.", WHAT)
     ] = None,
     dims: DimsOption = None,
     top: Annotated[
@@ -101,12 +101,12 @@ def vectors(
     offered = load_vectors(documents) if sides is None else open_vectors(sides[1], documents)
     judged = load_qrels(relevance, _names(asked, query_ids), _names(offered, document_ids))
     if judged.unknown and not quiet:
-        note(f"{judged.unknown:,} judgements name a query or document that is not there; they are left out.")
+        note(f"{judged.unknown:,} judgements of unknown queries or documents were left out.")
     if model is None or sides is None:
         if asked.n_features != offered.n_features:
             raise EigenmapError(
-                f"{asked.name} has {asked.n_features:,} numbers per row and {offered.name} {offered.n_features:,}: two "
-                "spaces need a model of both, RUN."
+                f"{asked.name} has {asked.n_features:,} numbers per row and {offered.name} has "
+                f"{offered.n_features:,}; give a model of both spaces as RUN."
             )
         at = dims or lengths(asked.n_features, 8 if asked.n_features > 8 else 1)
         rows = judged_search(asked.block(0, len(asked)), offered.block(0, len(offered)), judged, at, top or (10, 100))
@@ -133,7 +133,7 @@ def _vector_model(run: Path) -> Eigenmap:
 
     model = Eigenmap.load(run)
     if model.kind != "vectors":
-        raise EigenmapError(f"{run} is a model of {model.kind}; this verb takes one of vectors.")
+        raise EigenmapError(f"{run} is a model of {model.kind}; give one written by `eigenmap fit vectors`.")
     return model
 
 

@@ -24,7 +24,7 @@ GraphScaleOption = Annotated[
     ScaleName,
     option(
         "--scale",
-        "paper: the published run; small: shorter, for graphs of some thousand nodes; tiny: a generated graph.",
+        "paper: the published run; small: a shorter run for graphs of some thousand nodes; tiny: a generated graph.",
         WHAT,
         shown=True,
     ),

@@ -24,7 +24,7 @@ from eigenmap.cli.outputs import check_files, write_json_output
 
 
 class ScaleName(str, Enum):
-    """How large a run is."""
+    """Size of a run."""
 
     paper = "paper"
     small = "small"

@@ -75,8 +75,8 @@ def graph(
         str | None,
         option(
             "--start NAME",
-            "Measure of nodes: degree; uniform, in which hubs count less; or balanced, which is degree drawn so "
-            "that small parts of the graph are seen more often.",
+            "Measure of nodes: degree; uniform, where hubs count less; or balanced, which is degree with small parts "
+            "of the graph drawn more often.",
             RELATION,
         ),
     ] = None,
@@ -84,8 +84,8 @@ def graph(
         float | None,
         option(
             "--go-on P",
-            "Pairs are the ends of random walks that go on with this probability after each step, 0 to 0.9. "
-            "Worth trying (0.7) where edges are few or noisy.",
+            "Pairs are the ends of random walks that continue with this probability after each step, 0 to 0.9. "
+            "Try 0.7 if edges are few or noisy.",
             RELATION,
         ),
     ] = None,
@@ -119,7 +119,7 @@ def graph(
     """Learn ordered codes of the nodes of a graph, from their features and edges.
 
     The two ends of an edge should get the same code.
-    Afterwards the features of a node are enough: no graph is needed to embed nodes, not even ones never seen.
+    Afterwards features are enough to embed a node, even a new one; no graph is needed.
     """
     from eigenmap.fitting.graph import fit_graph
     from eigenmap.recipes.graph import GraphRecipe

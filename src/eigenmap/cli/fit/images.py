@@ -135,7 +135,7 @@ def images(
         bool,
         option(
             "--monitor",
-            "Report how well nearest neighbours classify held-out images, where class folders say what they show.",
+            "Report nearest-neighbour accuracy on held-out images during training; needs class folders.",
             OUTPUT,
             shown=True,
         ),
@@ -145,8 +145,8 @@ def images(
     """Learn ordered codes from unlabelled images.
 
     Two random views of one image should get the same code.
-    Its features come sorted by how much the two views share of each.
-    Class folders are not needed, and where there are any, nothing is learned from them.
+    Features are sorted by how much the two views share of each.
+    Class folders are not needed; if there are any, nothing is learned from them.
     """
     from eigenmap.augment.views import IMAGENET_STANDARDISATION
     from eigenmap.fitting.images import fit_images

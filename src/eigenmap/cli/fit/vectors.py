@@ -1,4 +1,4 @@
-"""`eigenmap fit vectors`: from embeddings that are there already to short, ordered codes."""
+"""`eigenmap fit vectors`: from existing embeddings to short, ordered codes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _NEIGHBOURS = 10
 
 
 class Solver(str, Enum):
-    """How codes are found."""
+    """Method that finds the codes."""
 
     linear = "linear"
     neural = "neural"
@@ -67,8 +67,8 @@ def vectors(
         list[Path],
         argument(
             "VECTORS",
-            "One vector per row: .npy (any size, memory-mapped), .parquet or .arrow with a column of lists "
-            "(FILE:COLUMN where there are several). float16 is fine.",
+            "One vector per row: .npy (memory-mapped), .parquet or .arrow with a column of lists (FILE:COLUMN if there "
+            "are several).",
         ),
     ],
     out: RunOption,
@@ -76,19 +76,19 @@ def vectors(
         Path | None,
         option(
             "--pairs FILE",
-            "Partner vectors (floats): row i belongs to row i. Rows of another length are of another space, which "
-            "gets a map of its own. Or index pairs (two columns of whole numbers).",
+            "Partner vectors (floats): row i belongs to row i of VECTORS. Partners of another length form a second "
+            "space with a map of its own. Or index pairs (two columns of whole numbers).",
             RELATION,
         ),
     ] = None,
     views: Annotated[
-        list[Path] | None, option("--views FILE...", "Further vectors of the same things, in the same space.", RELATION)
+        list[Path] | None, option("--views FILE...", "More vectors of the same items, in the same space.", RELATION)
     ] = None,
     neighbours: Annotated[
         bool,
         option(
             "--neighbours",
-            "Rows that are among each other's 10 nearest. Needs nothing but the vectors.",
+            "Rows that are among each other's 10 nearest. Needs only the vectors.",
             RELATION,
             shown=True,
         ),
@@ -96,41 +96,41 @@ def vectors(
     second: Annotated[
         Path | None,
         option(
-            "--second FILE", "The same things as another model sees them: what both agree on comes first.", RELATION
+            "--second FILE", "Vectors of the same items by another model: what the two agree on comes first.", RELATION
         ),
     ] = None,
     lag: Annotated[
-        int | None, option("--lag N", "Rows are a time series, and belong together N rows apart.", RELATION)
+        int | None, option("--lag N", "Rows are a time series; rows N steps apart belong together.", RELATION)
     ] = None,
     labels: Annotated[
         Path | None,
         option(
             "--labels FILE",
-            "Rows of one class: an .npy file of numbers or texts, or a text file with a label per line.",
+            "Rows with the same label: an .npy file of numbers or strings, or a text file with one label per line.",
             RELATION,
         ),
     ] = None,
-    weights: Annotated[Path | None, option("--weights FILE", "A weight per index pair, .npy.", MORE)] = None,
+    weights: Annotated[Path | None, option("--weights FILE", "One weight per index pair, an .npy file.", MORE)] = None,
     others: Annotated[
         Path | None,
         option(
             "--others FILE",
-            "The vectors that the second column of index pairs counts [dim](default: VECTORS)[/dim].",
+            "Vectors that the second column of index pairs refers to [dim](default: VECTORS)[/dim].",
             MORE,
         ),
     ] = None,
     two_spaces: Annotated[
         bool,
         option(
-            "--two-spaces", "Partner vectors are of another space although they are equally long.", MORE, shown=True
+            "--two-spaces", "Partner vectors are in another space although they have the same length.", MORE, shown=True
         ),
     ] = False,
     into: Annotated[
         Path | None,
         option(
             "--into RUN",
-            "A model of the vectors of --pairs whose codes are stored already: VECTORS, of a new model, get codes "
-            "that can be compared with these.",
+            "An existing model of the vectors in --pairs: VECTORS, from a new embedding model, get codes comparable "
+            "with those already stored.",
             MORE,
         ),
     ] = None,
@@ -138,8 +138,8 @@ def vectors(
         Solver,
         option(
             "--solver",
-            "linear: closed form, one pass. neural: a residual head that starts there, and is kept only if it "
-            "finds more on held-out pairs.",
+            "linear: closed form, one pass. neural: adds a residual head, kept only if it finds more on held-out "
+            "pairs.",
             NETWORK,
             shown=True,
         ),
@@ -148,7 +148,7 @@ def vectors(
         bool | None,
         option(
             "--unit-rows/--no-unit-rows",
-            "Scale rows to one norm first [dim](default: if that finds more)[/dim].",
+            "Scale rows to norm 1 first [dim](default: if that finds more)[/dim].",
             NETWORK,
         ),
     ] = None,
@@ -165,7 +165,7 @@ def vectors(
         list[str] | None,
         option(
             "--set NAME=VALUE",
-            "Any other setting of the training, as often as needed: weight_decay=0.1, precision=bf16-mixed.",
+            "Any other training setting, as often as needed: weight_decay=0.1, precision=bf16-mixed.",
             TRAINING,
         ),
     ] = None,
@@ -177,11 +177,11 @@ def vectors(
     json: JsonOption = None,
     quiet: QuietOption = False,
 ) -> None:
-    """Learn short, ordered codes of vectors that you have, from what belongs together.
+    """Learn short, ordered codes of existing vectors from pairs that belong together.
 
-    What belongs together should get the same code; features come sorted by how much of them is shared, so that codes
-    can be cut anywhere. A tenth of the pairs is held out: on it the map, its ridge, its weights and whether to rotate
-    at all are chosen, with PCA and the plain prefix of the vector among the candidates.
+    Vectors that belong together should get the same code. Features are sorted by how much partners share of each, so
+    that codes can be cut anywhere. A tenth of the pairs is held out to choose the map, its ridge and its weights; PCA
+    and the plain prefix of the vector are among the candidates.
     """
     from eigenmap.fitting.vectors import fit_vectors, scores_of
     from eigenmap.recipes.vectors import VectorRecipe
@@ -193,7 +193,7 @@ def vectors(
     check_device(device)
     first, *more = source
     if more and not views:
-        raise EigenmapError(f"One file of vectors is needed, and {more[0]} is another; is it a view (--views)?")
+        raise EigenmapError(f"Give one file of vectors; is {more[0]} a view (--views)?")
     with progress_bar("reading", quiet) as tick:
         model = fit_vectors(
             first,
@@ -230,7 +230,7 @@ def vectors(
 
 
 def score_table(scores: dict[str, dict[int, float]]) -> Table:
-    """What is found on held-out pairs, by length and method."""
+    """Return a table of scores on held-out pairs, by length and method."""
     names = {"ours": "ours", "linear": "linear", "pca": "PCA", "prefix": "prefix"}
     shown = [name for name in names if name in scores]
     rows = (
@@ -241,7 +241,7 @@ def score_table(scores: dict[str, dict[int, float]]) -> Table:
 
 
 def _summarise(model: Eigenmap, out: Path) -> None:
-    """Say what was made, and what to do with it."""
+    """Report what was made and what to do next."""
     about = model.training["vectors"]
     what = {
         "pairs": "a linear map fitted to the pairs",
@@ -252,7 +252,7 @@ def _summarise(model: Eigenmap, out: Path) -> None:
     }[about["winner"]]
     spaces = " for each of two spaces" if about["two_spaces"] else ""
     note(
-        f"{out}: {model.n_components} ordered features{spaces} from {about['pairs']:,} pairs; the winner on "
+        f"{out}: {model.n_components} ordered features{spaces} from {about['pairs']:,} pairs; the best on "
         f"{about['held_out']:,} held-out queries is {what}."
     )
     note(f"{about['keeps']['dim']} features keep {about['keeps']['share']:.0%} of what all find.")

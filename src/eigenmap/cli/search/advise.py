@@ -117,7 +117,7 @@ def _is_run(index: str) -> bool:
 
 
 def _advise_length(run: Path, keep: float, items: float | None, json: Path | None) -> None:
-    """Say which length of a model's codes keeps a share of what the longest finds on held-out pairs."""
+    """Recommend the shortest code of a model that keeps a share of the relevance of its longest one."""
     from eigenmap.cli.fit.vectors import score_table
     from eigenmap.fitting.vectors import scores_of
     from eigenmap.linear.choice import shortest
