@@ -140,12 +140,12 @@ def test_edges_that_do_not_fit(edges: object, words: str) -> None:
 
 def test_an_edge_between_stored_nodes_is_refused() -> None:
     stored = Stored(Propagation("S"), random_weights(10, 20), np.ones((10, 4)))
-    with pytest.raises(EigenmapError, match=r"The edge \(3, 4\) joins two stored nodes"):
+    with pytest.raises(EigenmapError, match=r"\(3, 4\).*stored nodes"):
         new_nodes(Edges.of([[10, 3], [2, 4]], 11), stored, 1)
 
 
 def test_missing_nodes_are_numbers_or_a_mask() -> None:
     assert missing_nodes([1], 3).tolist() == missing_nodes(np.array([False, True, False]), 3).tolist()
     assert not missing_nodes(None, 3).any()
-    with pytest.raises(EigenmapError, match="numbers of nodes from 0 to 2"):
+    with pytest.raises(EigenmapError, match=r"missing.*0 to 2"):
         missing_nodes([3], 3)

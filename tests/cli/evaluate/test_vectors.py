@@ -43,7 +43,7 @@ def test_rows_can_be_named(files: Path) -> None:
     given = ("--queries", files / "q.npy", "--documents", files / "y.npy", "--relevance", files / "qrels.txt")
     named = ("--query-ids", files / "q.txt", "--document-ids", files / "d.txt")
     assert "60 queries" in succeed("evaluate", "vectors", files / "run", *given, *named).out
-    assert "judges no query" in refused("evaluate", "vectors", files / "run", *given)
+    assert str(files / "qrels.txt") in refused("evaluate", "vectors", files / "run", *given)
 
 
 def test_two_spaces_search_from_left_to_right(files: Path, tmp_path: Path) -> None:
