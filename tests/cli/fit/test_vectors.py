@@ -163,6 +163,7 @@ def test_keep_is_for_models(files: Path, run: Path, model_dir: Path, tmp_path: P
     assert "no scores" in refused("advise", model_dir, "--keep", 0.9)
 
 
+@pytest.mark.slow
 def test_a_new_model_searches_the_index_of_the_old_one(files: Path, run: Path, tmp_path: Path) -> None:
     x = np.load(files / "x.npy")
     np.save(tmp_path / "new.npy", np.tanh(x @ np.random.default_rng(5).normal(size=(24, 40)) / 40))
