@@ -67,7 +67,7 @@ def every_cell(
 
 
 def holds(cells: Mapping[str, Cell], row: str) -> tuple[bool, bool]:
-    """Whether a row is first, and whether it is within 2 % or two standard errors of the first."""
+    """Tell whether a row is first, and whether it is within 2 % or two standard errors of the first."""
     best = max(value for value, _ in cells.values())
     value, error = cells[row]
     return value >= best, value >= best - max(0.02 * best, 2 * error)

@@ -22,7 +22,7 @@ H, N, M = TypeVar("H"), TypeVar("N"), TypeVar("M", bound=nn.Module)
 
 @dataclass(frozen=True)
 class Fitting:
-    """How a classifier is trained: AdamW; the best epoch on the validation nodes is kept."""
+    """Training of a classifier by AdamW; the best epoch on the validation nodes is kept."""
 
     width: int = 512
     layers: int = 3
