@@ -115,7 +115,7 @@ def test_large_finite_numbers_are_not_refused() -> None:
         (np.zeros((5, 0)), "empty"),
         (np.array([["a", "b"]]), "numbers"),
         (np.zeros((2, 2), complex), "numbers"),
-        ([[1.0], [1.0, 2.0]], "unequal"),
+        ([[1.0], [1.0, 2.0]], "same length"),
     ],
 )
 def test_what_is_no_matrix_is_refused(array: Any, says: str) -> None:
