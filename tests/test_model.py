@@ -19,6 +19,7 @@ from eigenmap import model as module
 from eigenmap import saved as saved_files
 from eigenmap.augment.views import IMAGENET_STANDARDISATION
 from eigenmap.model import CodeSource, EncoderSpec, ImageInput, weights_file
+from eigenmap.model import files as model_files
 from eigenmap.networks import Network, SmallCNN, code_rows
 from eigenmap.search import CodeIndex
 from tests.end_to_end.photos import pictures
@@ -427,17 +428,17 @@ def test_weights_that_are_replaced_while_they_are_read_are_not_taken_for_others(
 def test_a_model_that_is_replaced_while_it_is_copied_is_not_mixed(
     saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert module.copy_model(saved, tmp_path / "copy") == Eigenmap.load(tmp_path / "copy").weights_sha256
-    weights_of = module.weights_of
+    assert model_files.copy_model(saved, tmp_path / "copy") == Eigenmap.load(tmp_path / "copy").weights_sha256
+    weights_of = model_files.weights_of
 
     def replaced_after(*arguments: Any) -> Any:
         found = weights_of(*arguments)
         make_model("encoder").save(saved)
         return found
 
-    monkeypatch.setattr(module, "weights_of", replaced_after)
+    monkeypatch.setattr(model_files, "weights_of", replaced_after)
     with pytest.raises(EigenmapError, match="replaced"):
-        module.copy_model(saved, tmp_path / "another")
+        model_files.copy_model(saved, tmp_path / "another")
 
 
 def test_a_model_that_is_replaced_between_its_files_is_not_called_damaged(
