@@ -36,6 +36,7 @@ COVERED_BY = {
     "demo/study.py": "test_demo.py",
     "embedding/checksums.py": "embedding/test_shards.py",
     "embedding/node_store.py": "embedding/test_nodes.py",
+    "estimators/model_estimator.py": "estimators/test_pair.py",
     "evaluation/node_codes.py": "evaluation/test_nodes.py",
     "fitting/align.py": "fitting/test_evidence.py",
     "fitting/heads.py": "fitting/test_vectors.py",

@@ -126,5 +126,5 @@ def test_the_queue_of_a_run_holds_the_teachers_keys() -> None:
 def test_a_network_that_does_not_say_how_long_codes_are() -> None:
     network = ToyNetwork()
     del network.n_components
-    with pytest.raises(EigenmapError, match=r"SimSiam needs to know how long codes are: give network.n_components"):
+    with pytest.raises(EigenmapError, match=r"SimSiam.*n_components"):
         train(network, ToyRelation(), build("simsiam"), CONFIG)
