@@ -341,7 +341,7 @@ def test_more_epochs_than_can_be_counted_are_refused(tmp_path: Path) -> None:
 def test_freezing_random_weights_is_worth_a_note(tmp_path: Path) -> None:
     said: list[str] = []
     fit(encoder="small-cnn", freeze_encoder=True, say=said.append)
-    assert any("random weights" in line for line in said)
+    assert any("encoder_weights" in line for line in said)
     save_file(build_encoder("small-cnn").state_dict(), tmp_path / "weights.safetensors")
     said.clear()
     fit(encoder="small-cnn", encoder_weights=tmp_path / "weights.safetensors", freeze_encoder=True, say=said.append)

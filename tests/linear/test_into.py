@@ -41,11 +41,11 @@ def test_new_queries_find_stored_codes_of_the_old_model(tmp_path: Path) -> None:
 def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
     x, y, new = old_and_new(600)
     em.fit_vectors(x, 6, pairs=y, out=tmp_path / "old", **QUIET)
-    with pytest.raises(EigenmapError, match="no space of vectors of 40 numbers"):
+    with pytest.raises(EigenmapError, match=r"no space .*length 40\b"):
         em.fit_vectors(x, pairs=new, into=tmp_path / "old", **QUIET)
-    with pytest.raises(EigenmapError, match="into goes with pairs"):
+    with pytest.raises(EigenmapError, match="into needs pairs"):
         em.fit_vectors(new, lag=1, into=tmp_path / "old", **QUIET)
-    with pytest.raises(EigenmapError, match="into goes with pairs"):
+    with pytest.raises(EigenmapError, match="into needs pairs"):
         em.fit_vectors(new, 3, pairs=x, into=tmp_path / "old", **QUIET)
     with pytest.raises(EigenmapError, match="not a model directory"):
         em.fit_vectors(new, pairs=x, into=tmp_path / "none", **QUIET)

@@ -80,9 +80,9 @@ def node_evidence(
     """Collect moments over walks on training edges and on held-out edges.
 
     On a small graph every node is evaluated once, and the moments are those of all walks; they are the same in every
-    process. Without held-out edges, alignments are compared on walks over the training edges. That is right for a
-    complete graph, and too optimistic for a sample. `ordered` tells whether training gave psi an order of its own,
-    which is then a candidate.
+    process. Without held-out edges, alignments are compared on walks over the training edges. That is right if
+    the graph is all the data, and too optimistic if it is a sample. `ordered` tells whether training gave psi an order
+    of its own, which is then a candidate.
     """
     small = pairs.walk.n_nodes <= TABLE_NODES and pairs.walk.n_entries <= TABLE_ENTRIES
     count = min(EDGE_PAIRS, max(10_000, 4 * pairs.walk.n_entries))

@@ -310,7 +310,7 @@ class VectorTask:
 
     @property
     def two_spaces(self) -> bool:
-        """Whether each side has its own map."""
+        """True if each side has its own map."""
         return self.linear.right is not self.linear.left
 
     def problem(self, fabric: Fabric, config: TrainingConfig) -> Problem:

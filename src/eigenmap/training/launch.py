@@ -51,7 +51,7 @@ def start(config: TrainingConfig) -> Fabric:
 
 
 class Alone(NamedTuple):
-    """This process alone, for a fit that trains nothing: importing Fabric takes seconds."""
+    """Stand-in for Fabric in a fit that trains nothing, since importing Fabric takes seconds."""
 
     device: torch.device
     global_rank: int = 0
