@@ -119,5 +119,5 @@ def best_output(
     source = max(aligned, key=lambda name: aligned[name].quality)
     alignment = aligned[source]
     if alignment.n_components < n_components:
-        say(f"The model has {alignment.n_components} features instead of {n_components}: that is the rank found.")
+        say(f"The rank found is {alignment.n_components}, so the model has that many features, not {n_components}.")
     return source, alignment

@@ -84,7 +84,7 @@ def fit_graph(
         resume: continue from the last checkpoint in `out`.
         force: write into `out` even if it contains a run.
         minutes: length of training in minutes, instead of the recipe's steps.
-        seed: seed of everything random; on a CPU, the same seed gives the same model.
+        seed: seed of everything random; on a CPU, the same seed and steps give the same model.
         device: "auto", "cpu" or "cuda".
         devices: number of devices per machine; leave out under torchrun.
         nodes: number of machines; leave out under torchrun.
