@@ -333,7 +333,7 @@ def test_a_run_is_not_resumed_with_other_weights_of_the_encoder(tmp_path: Path) 
 
 
 def test_too_many_epochs_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(EigenmapError, match="epochs.*steps"):
+    with pytest.raises(EigenmapError, match=r"epochs.*steps"):
         fit(out=tmp_path / "run", steps=None, epochs=1e308)
     assert not (tmp_path / "run").exists()
 
