@@ -13,7 +13,7 @@ CodeSource = Literal["encoder", "projector", "both"]
 
 
 def code_rows(features: Tensor, psi: Tensor, source: CodeSource, plain: bool = False) -> Tensor:
-    """Rows that an alignment applies to, from both outputs of a network: each output scaled to unit mean square.
+    """Return the rows that an alignment takes, from both outputs of a network, each scaled to unit mean square.
 
     With `plain` a single output keeps its norm.
 
