@@ -5,7 +5,7 @@ Linear methods see Gaussian features of the positions, the same for all; neural 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -95,14 +95,12 @@ def vampnet(train: Trajectories, lag: int, seed: int, reversible: bool) -> Fitte
     """VAMPNet with two hidden layers of 100 units, its rate chosen on a tenth of the trajectories, VAMP on top."""
     import torch
     from deeptime.decomposition.deep import VAMPNet
-    from deeptime.util.data import TrajectoriesDataset
-    from torch.utils.data import DataLoader
 
     rows = [one.astype(np.float32) for one in train]
     held = max(1, len(rows) // 10)
-    data, test = (TrajectoriesDataset.from_numpy(lag, part) for part in (rows[held:], rows[:held]))
+    data = _Batches(*_pairs(rows[held:], lag), seed)
     mean, deviation = np.concatenate(rows).mean(0), np.concatenate(rows).std(0)
-    epochs = max(1, round(STEPS / np.ceil(len(data) / BATCH)))
+    epochs = max(1, round(STEPS / len(data)))
     best: tuple[float, Any] | None = None
     for rate in RATES:
         torch.manual_seed(seed)
@@ -115,10 +113,10 @@ def vampnet(train: Trajectories, lag: int, seed: int, reversible: bool) -> Fitte
             torch.nn.Linear(100, OUTPUTS),
         )
         net = VAMPNet(lobe, learning_rate=rate)
-        net.fit(DataLoader(data, batch_size=BATCH, shuffle=True), n_epochs=epochs)
+        net.fit(data, n_epochs=epochs)
         model = net.fetch_model()
         made = _on_top([model.transform(one) for one in rows[held:]], lag)
-        score = vamp2(*_pairs([made.now(model.transform(one)) for one in test.trajectories], lag))
+        score = vamp2(*_pairs([made.now(model.transform(one)) for one in rows[:held]], lag))
         if best is None or score > best[0]:
             best = score, model
     assert best is not None
@@ -129,6 +127,24 @@ def vampnet(train: Trajectories, lag: int, seed: int, reversible: bool) -> Fitte
         lambda x: top.later(lobe.transform(x.astype(np.float32))),
         top.values,
     )
+
+
+class _Batches:
+    """Pairs in a new order each pass, batch by batch: what a DataLoader does sample by sample, and much more slowly."""
+
+    def __init__(self, now: Floats, later: Floats, seed: int) -> None:
+        self.now, self.later, self.rng = now, later, np.random.default_rng(seed)
+
+    def __len__(self) -> int:
+        return int(np.ceil(len(self.now) / BATCH))
+
+    def __iter__(self) -> Iterator[tuple[Any, Any]]:
+        import torch
+
+        order = self.rng.permutation(len(self.now))
+        for start in range(0, len(order), BATCH):
+            rows = order[start : start + BATCH]
+            yield torch.from_numpy(self.now[rows]), torch.from_numpy(self.later[rows])
 
 
 def _on_top(train: Trajectories, lag: int) -> Fitted:
