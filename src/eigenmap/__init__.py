@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from eigenmap.estimators.pair import PairEigenmap
     from eigenmap.fitting.graph import fit_graph
     from eigenmap.fitting.images import fit_images
+    from eigenmap.fitting.towers import fit_towers
     from eigenmap.fitting.vectors import fit_vectors
     from eigenmap.linear.align_pairs import align_pairs
     from eigenmap.linear.timescales import implied_timescales
@@ -43,6 +44,7 @@ __all__ = [
     "embed_images",
     "fit_graph",
     "fit_images",
+    "fit_towers",
     "fit_vectors",
     "implied_timescales",
     "load_graph",
@@ -56,6 +58,7 @@ _HOMES = {
     "embed_images": "eigenmap.embedding",
     "fit_images": "eigenmap.fitting.images",
     "fit_graph": "eigenmap.fitting.graph",
+    "fit_towers": "eigenmap.fitting.towers",
     "fit_vectors": "eigenmap.fitting.vectors",
     "GraphEigenmap": "eigenmap.estimators.graph",
     "PairEigenmap": "eigenmap.estimators.pair",

@@ -381,19 +381,26 @@ class VectorTask:
         """Return what the model records: the relation, the winner, and its held-out scores at each length."""
         series = self.pairs.series
         return {
-            "relation": self.pairs.kind,
-            "rows": len(self.pairs.left) if series is None else series.rows,
-            "pairs": self.pairs.count,
-            "held_out": found.held_out,
+            **facts_of(self.pairs, found),
             "two_spaces": self.two_spaces,
-            "winner": found.winner,
-            "centred": found.centred,
-            "metric": found.metric,
-            "scores": {name: {str(d): s for d, s in scores.items()} for name, scores in found.scores.items()},
-            "keeps": {"share": KEEP, "dim": shortest(found.scores["ours"], KEEP)},
             **({} if self.codes_of is None else {"codes_of": self.codes_of}),
             **({} if series is None else {"time": time_facts(series, found, self.lags, output)}),
         }
+
+
+def facts_of(pairs: VectorPairs, found: PairAlignment) -> dict[str, Any]:
+    """Return what a model records of its pairs and of their codes."""
+    return {
+        "relation": pairs.kind,
+        "rows": len(pairs.left) if pairs.series is None else pairs.series.rows,
+        "pairs": pairs.count,
+        "held_out": found.held_out,
+        "winner": found.winner,
+        "centred": found.centred,
+        "metric": found.metric,
+        "scores": {name: {str(d): s for d, s in scores.items()} for name, scores in found.scores.items()},
+        "keeps": {"share": KEEP, "dim": shortest(found.scores["ours"], KEEP)},
+    }
 
 
 def metric_of(model: Eigenmap) -> str:
