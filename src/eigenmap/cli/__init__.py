@@ -17,7 +17,7 @@ from eigenmap.cli.app import app
 from eigenmap.cli.evaluate import classes, nodes, retrieval
 from eigenmap.cli.evaluate import vectors as judged
 from eigenmap.cli.figures import figures, reproduce, reproduce_graphs, reproduce_images
-from eigenmap.cli.fit import graph, images, vectors
+from eigenmap.cli.fit import graph, images, towers, vectors
 from eigenmap.cli.search import advise, index
 from eigenmap.cli.streams import guarded_streams
 from eigenmap.core.redaction import redacted

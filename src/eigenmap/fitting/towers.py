@@ -202,7 +202,7 @@ class TowerTask:
             network.eval()
             best = found["best"] = self._aligned(Both(_output(left), _output(right)))
             say(f"Mean nDCG@10 on held-out pairs: {best.quality:.3f}.")
-            vectors = VectorInput(self.pairs.right.n_features, right.encoder.unit)  # type: ignore[union-attr]
+            vectors = VectorInput(self.pairs.right.n_features, unit=False)
             return Code("projector", Side(stored, best.left, image, spec), Side(right, best.right, vectors, head))
 
         return Problem(
