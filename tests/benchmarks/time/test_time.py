@@ -8,7 +8,8 @@ import pytest
 from benchmarks.common.plan import Stored
 from benchmarks.time import RESULTS, tables
 from benchmarks.time.methods import METHODS, gaussian_features, judged, ours_linear, vamp2
-from benchmarks.time.study import PACKAGES, SEEDS, SYSTEMS as NAMES
+from benchmarks.time.study import PACKAGES, SEEDS
+from benchmarks.time.study import SYSTEMS as NAMES
 from benchmarks.time.systems import SYSTEMS
 from eigenmap.linear.slow import vamp2_of
 
