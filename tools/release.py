@@ -55,6 +55,7 @@ SMOKE: dict[str, str] = {
     "tensorboard": "import tensorboard",
     "timm": "import importlib.metadata as m; m.version('timm')",
     "ray": "import ray.data",
+    "hub": "import huggingface_hub",
 }
 """Program per extra, run in the clean environment with the extra installed; "" is the wheel alone."""
 

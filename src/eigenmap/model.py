@@ -14,6 +14,7 @@ import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Literal, cast, get_args
 
 import numpy as np
@@ -31,6 +32,8 @@ from eigenmap.description import CHECKPOINT as CHECKPOINT  # these three are pub
 from eigenmap.description import DESCRIPTION as DESCRIPTION
 from eigenmap.description import MODEL_FORMAT, VERSION, check_tensors, kind_of, read_description
 from eigenmap.description import WEIGHTS as WEIGHTS
+from eigenmap.hub import model_folder, publish
+from eigenmap.hub.card import model_card
 from eigenmap.networks import CodeSource as CodeSource
 from eigenmap.networks import Network, ResidualMLP, SparseRows, build_encoder, code_rows
 from eigenmap.networks.folding import Folding, Inference
@@ -425,6 +428,22 @@ class Eigenmap:
             model.right = cls._built(other, prefixed("right.", tensors), directory, None)
         model._know_weights(about["weights_sha256"])
         return model
+
+    @classmethod
+    def from_pretrained(cls, path_or_name: str | Path, revision: str | None = None) -> Eigenmap:
+        """Read a model from a folder, or from the Hugging Face Hub by its name, "owner/model"."""
+        return cls.load(model_folder(path_or_name, revision))
+
+    def card(self, name: str = "this/model") -> str:
+        """Return a page about the model, as Markdown: input, training, spectrum, limits."""
+        digest = self.weights_sha256 or "not saved yet"
+        return model_card(self._description(digest), self.eigenvalues_.tolist(), self.kind, name)
+
+    def push_to_hub(self, name: str, *, private: bool = False) -> str:
+        """Upload the model with its card to the Hugging Face Hub as "owner/model"; return its address."""
+        with TemporaryDirectory() as folder:
+            self.save(folder)
+            return publish(Path(folder), name, self.card(name), private=private)
 
     @classmethod
     def _built(
