@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TypedDict
 
 import numpy as np
@@ -11,6 +12,7 @@ from torch import Tensor
 
 from eigenmap.core.errors import EigenmapError
 from eigenmap.data.graphs.graph import Graph, load_graph
+from eigenmap.data.released import is_ogb_folder, read_ogb_folder
 from eigenmap.evaluation.node_codes import StreamedCodes
 from eigenmap.evaluation.nodes import NodeSplit, evaluate_nodes, random_split
 from eigenmap.fitting.graph import fit_graph
@@ -85,7 +87,7 @@ def load_labelled_graph(scale: Scale, source: str | None) -> Graph:
         raise EigenmapError(
             f"--scale {scale} needs --data GRAPH: ogb:ogbn-products, or a file or folder with x, edge_index and y."
         )
-    graph = load_graph(source)
+    graph = read_ogb_folder(Path(source)) if is_ogb_folder(source) else load_graph(source)
     if graph.y is None:
         raise EigenmapError(f"{source} has no labels: it needs an array y with a class number per node.")
     return graph
