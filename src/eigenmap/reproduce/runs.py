@@ -93,7 +93,9 @@ class Runs:
         folder = None if self.folder is None else self.folder / f"model-{self.name(recipe)}"
         if folder is not None and (folder / DESCRIPTION).is_file():
             self.say(f"  already in {folder}")
-            return Eigenmap.load(folder)
+            model = Eigenmap.load(folder)
+            model.network.to("cuda" if self.device != "cpu" and torch.cuda.is_available() else "cpu")
+            return model
         return fit_images(
             self.sets.train,
             recipe=recipe,

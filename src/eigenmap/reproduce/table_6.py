@@ -112,10 +112,15 @@ def _splits(graph: Graph, runs: int) -> list[NodeSplit]:
     return [NodeSplit(*(part[graph.y[part] >= 0] for part in parts if part is not None))] * runs
 
 
+def dense_features(graph: Graph) -> Tensor:
+    """Return the features of all nodes as a dense matrix."""
+    return graph.x.dense() if isinstance(graph.x, SparseRows) else graph.x.float()
+
+
 def _codes(name: str, scale: Scale, graph: Graph, seed: int, device: Accelerator) -> Tensor | StreamedCodes:
     """Return raw features, or the output of a trained encoder."""
     if name == "features":
-        return graph.x.dense() if isinstance(graph.x, SparseRows) else graph.x.float()
+        return dense_features(graph)
     model = fit_graph(graph, recipe=recipe_of_graph(name, scale), seed=seed, device=device, progress=False)
     return encoder_codes(model, graph.x)
 

@@ -1,0 +1,93 @@
+"""Options and steps that the items of `eigenmap reproduce` share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from eigenmap.cli.console import log_function, progress_bar
+from eigenmap.cli.figures.reproduce_images import ScaleName
+from eigenmap.cli.options import HOW, OUTPUT, WHAT, Device, check_device, option
+from eigenmap.cli.outputs import check_file, write_json_output
+from eigenmap.core.processes import is_first_process
+
+if TYPE_CHECKING:
+    from eigenmap.reproduce.runs import Runs
+
+RunsFolderOption = Annotated[
+    Path | None,
+    option(
+        "--runs FOLDER",
+        "Keep training runs here: items share equal ones, and an interrupted one continues.",
+        OUTPUT,
+    ),
+]
+ProcessesOption = Annotated[
+    int,
+    option(
+        "--devices N", "Processes on this machine, one per GPU; leave it out under torchrun.", HOW, min=1, shown=True
+    ),
+]
+MachinesOption = Annotated[
+    int,
+    option("--nodes N", "Machines with as many processes each; leave it out under torchrun.", HOW, min=1, shown=True),
+]
+SearchOption = Annotated[
+    list[str] | None,
+    option(
+        "--search NAME=DIR",
+        "A released set to search: coco, nus-wide, voc2012 or mirflickr; repeat it for more "
+        "[dim](default: test images in training images)[/dim].",
+        WHAT,
+    ),
+]
+ModelOption = Annotated[
+    Path | None,
+    option("--model RUN", "A trained model [dim](default: the paper's ordered form is trained)[/dim].", WHAT),
+]
+DryRunOption = Annotated[
+    bool,
+    option(
+        "--dry-run", "Check the data and measure for a minute: memory per device, steps and hours.", HOW, shown=True
+    ),
+]
+
+
+def load_runs(
+    scale: ScaleName,
+    data: Path | None,
+    *,
+    seed: int,
+    device: Device,
+    quiet: bool,
+    devices: int = 1,
+    nodes: int = 1,
+    folder: Path | None = None,
+) -> Runs:
+    """Read the images of a scale, ready for training runs."""
+    from eigenmap.reproduce import load_sets
+    from eigenmap.reproduce.runs import Runs
+
+    check_device(device)
+    with progress_bar("reading", quiet) as reading:
+        sets = load_sets(scale.value, data, reading)
+    return Runs(sets, seed, device.value, devices, nodes, folder, log_function(quiet))
+
+
+def check_files(*files: Path | None, force: bool) -> None:
+    """Refuse output files that cannot be written; further processes of a run leave this to the first."""
+    for file in files:
+        if file is not None and is_first_process():
+            check_file(file, force)
+
+
+def figure_files(out: Path) -> tuple[Path, list[Path]]:
+    """Return the stem of a figure, and its two files."""
+    stem = out.with_suffix("") if out.suffix in (".svg", ".png") else out
+    return stem, [stem.with_name(f"{stem.name}.{kind}") for kind in ("svg", "png")]
+
+
+def write_item(json: Path | None, item: str, scale: ScaleName, content: dict[str, object]) -> None:
+    """Write the result of an item as JSON."""
+    if json is not None and is_first_process():
+        write_json_output(json, {"item": item, "scale": scale.value, **content})
