@@ -20,6 +20,7 @@ from eigenmap.cli.figures import (
     figures,
     reproduce,
     reproduce_cost,
+    reproduce_detection,
     reproduce_graphs,
     reproduce_images,
     reproduce_pictures,

@@ -15,7 +15,7 @@ from typing import TypedDict
 
 import torch
 from safetensors.torch import save as to_safetensors
-from torch import Tensor
+from torch import Tensor, nn
 
 from eigenmap.core.errors import EigenmapError
 from eigenmap.core.files import atomic_write, make_folder, write_json
@@ -26,6 +26,7 @@ from eigenmap.fitting import pipeline
 from eigenmap.fitting.images import fit_images
 from eigenmap.fitting.options import RunOptions
 from eigenmap.model import CHECKPOINT, DESCRIPTION, Eigenmap
+from eigenmap.networks import build_encoder, load_encoder_weights, load_state
 from eigenmap.recipes import Recipe
 from eigenmap.reproduce.ablations import ProjectorKind, image_task
 from eigenmap.reproduce.encoding import network_outputs
@@ -88,6 +89,21 @@ class Runs:
             self._probes[name] = found or self._trained_and_probed(recipe, projector, folder)
         return self._probes[name]
 
+    def encoder(self, recipe: Recipe) -> nn.Module:
+        """Return the trained encoder of a recipe, on the CPU."""
+        if self.folder is not None:
+            probe = self.probe(recipe)
+            if probe["collapsed"] is not None:
+                raise EigenmapError(f"{recipe.objective} cannot be transferred: {probe['collapsed']}")
+        encoder = build_encoder(recipe.encoder, self.sets.train.channels, self.sets.train.size, recipe.stem)
+        if self.folder is not None:
+            load_encoder_weights(encoder, self.folder / f"probe-{self.name(recipe)}" / ENCODER)
+            return encoder
+        task = image_task(recipe, self.sets.train, self.seed)
+        done = pipeline.train(task, self._options(None))
+        load_state(encoder, {name: tensor.cpu() for name, tensor in done.problem.network.state_dict().items()})
+        return encoder
+
     def model(self, recipe: Recipe) -> Eigenmap:
         """Return the model of a recipe, with its aligned codes."""
         folder = None if self.folder is None else self.folder / f"model-{self.name(recipe)}"
@@ -108,18 +124,14 @@ class Runs:
             progress=False,
         )
 
+    def _options(self, folder: Path | None) -> RunOptions:
+        resume = folder is not None and (folder / CHECKPOINT).is_file()
+        return RunOptions(folder, resume, seed=self.seed, device=self.device, devices=self.devices, nodes=self.nodes)
+
     def _trained_and_probed(self, recipe: Recipe, projector: ProjectorKind, folder: Path | None) -> Probe:
         task = image_task(recipe, self.sets.train, self.seed, projector)
-        options = RunOptions(
-            folder,
-            resume=folder is not None and (folder / CHECKPOINT).is_file(),
-            seed=self.seed,
-            device=self.device,
-            devices=self.devices,
-            nodes=self.nodes,
-        )
         try:
-            done = pipeline.train(task, options)
+            done = pipeline.train(task, self._options(folder))
         except (CollapseError, DivergedError) as error:
             probe = Probe(linear=None, knn=None, knn_held_out=None, seconds=0.0, collapsed=str(error))
             if folder is not None and _first_process():
