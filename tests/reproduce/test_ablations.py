@@ -12,8 +12,12 @@ from eigenmap.training import start
 
 @pytest.mark.parametrize(
     ("kind", "width", "layers"),
-    [("mlp", 16, "Linear BatchNorm1d ReLU Linear"), ("none", 256, ""), ("linear", 16, "Linear")]
-    + [("no-batchnorm", 16, "Linear ReLU Linear")],
+    [
+        ("mlp", 16, "Linear BatchNorm1d ReLU Linear"),
+        ("none", 256, ""),
+        ("linear", 16, "Linear"),
+        ("no-batchnorm", 16, "Linear ReLU Linear"),
+    ],
 )
 def test_projectors(kind: ProjectorKind, width: int, layers: str) -> None:
     images = load_sets("tiny", None).train

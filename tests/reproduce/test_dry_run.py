@@ -21,7 +21,7 @@ def test_data_are_counted_and_incomplete_ones_named(tmp_path: Path) -> None:
     (tmp_path / "val").mkdir()
     with pytest.raises(EigenmapError, match=r"val has no class folders"):
         find_data("paper", tmp_path)
-    write(tmp_path / "val", ["n01440764"], count=3) if not any((tmp_path / "val").iterdir()) else None
+    write(tmp_path / "val", ["n01440764"], count=3)
     found = find_data("paper", tmp_path)
     assert found.counts == {"train": 4, "val": 3} and not found.complete and "1,281,167" in found.in_words()
     assert find_data("tiny", None).complete
@@ -44,9 +44,9 @@ def test_what_is_kept_is_counted_once() -> None:
     assert kept_bytes(forward, layer) == 4 * (5 * 10 + 5 * 20)
 
 
-def test_the_objectives_matrix_grows_with_the_features() -> None:
+def test_what_the_objective_keeps_grows_with_the_features() -> None:
     few, many = (objective_bytes(recipe_of("unordered", "tiny").but(n_components=k), 16) for k in (64, 256))
-    assert many > 10 * few and objective_bytes(recipe_of("simsiam", "tiny"), 16) > 0
+    assert many > 3 * few and objective_bytes(recipe_of("simsiam", "tiny"), 16) > 0
 
 
 def test_runs_of_one_kind_are_measured_once() -> None:
