@@ -8,11 +8,14 @@ from typing import Annotated
 
 from eigenmap.cli.console import print_result
 from eigenmap.cli.figures.reproduce import reproduce
-from eigenmap.cli.figures.reproduce_images import DataOption, ScaleName, ScaleOption, SeedOption
 from eigenmap.cli.figures.reproduce_options import (
+    DataOption,
     MachinesOption,
     ProcessesOption,
     RunsFolderOption,
+    ScaleName,
+    ScaleOption,
+    SeedOption,
     check_files,
     load_runs,
     write_item,

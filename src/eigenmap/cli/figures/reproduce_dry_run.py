@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from eigenmap.cli.console import print_result
-from eigenmap.cli.figures.reproduce_images import ScaleName
-from eigenmap.cli.figures.reproduce_options import write_item
+from eigenmap.cli.figures.reproduce_options import ScaleName, write_item
 from eigenmap.cli.options import Device, check_device
 from eigenmap.core.logging import LogFunction
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from eigenmap.cli.console import log_function, progress_bar
-from eigenmap.cli.figures.reproduce_images import ScaleName
 from eigenmap.cli.options import HOW, OUTPUT, WHAT, Device, check_device, option
 from eigenmap.cli.outputs import check_file, write_json_output
 from eigenmap.core.processes import is_first_process
@@ -14,6 +14,29 @@ from eigenmap.core.processes import is_first_process
 if TYPE_CHECKING:
     from eigenmap.reproduce.runs import Runs
 
+
+class ScaleName(str, Enum):
+    """How large a run is."""
+
+    paper = "paper"
+    small = "small"
+    tiny = "tiny"
+
+
+ScaleOption = Annotated[
+    ScaleName,
+    option(
+        "--scale",
+        "paper: ImageNet, ResNet-50; small: CIFAR-10, ResNet-18; tiny: seconds on generated images.",
+        WHAT,
+        shown=True,
+    ),
+]
+DataOption = Annotated[
+    Path | None,
+    option("--data DIR", "ImageNet or CIFAR-10: train/ and val/ or test/ with class folders, or cifar10.npz.", WHAT),
+]
+SeedOption = Annotated[int, option("--seed N", "Random seed.", HOW, shown=True)]
 RunsFolderOption = Annotated[
     Path | None,
     option(

@@ -7,11 +7,14 @@ from typing import Annotated
 
 from eigenmap.cli.console import print_result, progress_bar
 from eigenmap.cli.figures.reproduce import reproduce
-from eigenmap.cli.figures.reproduce_images import DataOption, ScaleName, ScaleOption, SeedOption
 from eigenmap.cli.figures.reproduce_options import (
+    DataOption,
     ModelOption,
     RunsFolderOption,
+    ScaleName,
+    ScaleOption,
     SearchOption,
+    SeedOption,
     check_files,
     figure_files,
     load_runs,

@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from eigenmap.cli.console import log_function, print_result, progress_bar
 from eigenmap.cli.figures.reproduce import reproduce
-from eigenmap.cli.figures.reproduce_images import DataOption, ScaleName, ScaleOption, SeedOption
 from eigenmap.cli.figures.reproduce_options import (
+    DataOption,
     DryRunOption,
     MachinesOption,
     ProcessesOption,
     RunsFolderOption,
+    ScaleName,
+    ScaleOption,
     SearchOption,
+    SeedOption,
     check_files,
     load_runs,
     write_item,
