@@ -358,6 +358,7 @@ def quotients(rotation: Tensor, C: Tensor, A: Tensor) -> Tensor:
     return (rotation * (A @ rotation)).sum(0) / (rotation * (C @ rotation)).sum(0)
 
 
+@pytest.mark.slow
 def test_eigenvalues_of_a_planted_spectrum_are_honest(large: Large) -> None:
     alignment = align(large.fit, large.held_out)
     V, reported = alignment.rotation, alignment.eigenvalues

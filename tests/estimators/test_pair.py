@@ -78,6 +78,7 @@ def test_the_model_can_be_saved(tmp_path: Path) -> None:
     np.testing.assert_allclose(found, estimator.transform(y, side="right"), atol=1e-5)
 
 
+@pytest.mark.slow
 def test_the_neural_solver_sees_what_is_not_linear() -> None:
     x, y = squared(3000)
     settings = {"steps": 150, "lr": 3e-2, "batch_size": 256, "width": 64}

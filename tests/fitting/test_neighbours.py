@@ -121,12 +121,12 @@ def test_nodes_without_features_get_their_code_from_neighbours(model: Eigenmap) 
 
 
 def test_a_node_with_neither_features_nor_edges_is_refused(model: Eigenmap) -> None:
-    with pytest.raises(EigenmapError, match="Node 2 has neither features nor an edge to a node that has"):
+    with pytest.raises(EigenmapError, match=r"Node 2.*features"):
         model.encode(ALIKE.x[:3], edges=[[0], [1]], missing=[2])
 
 
 def test_edges_that_do_not_belong(model: Eigenmap) -> None:
-    with pytest.raises(EigenmapError, match="edges name node 9"):
+    with pytest.raises(EigenmapError, match=r"edges.*node 9"):
         model.encode(ALIKE.x[:3], edges=[[0], [9]])
     with pytest.raises(EigenmapError, match="missing and stored go with edges"):
         model.encode(ALIKE.x[:3], missing=[0])
@@ -143,7 +143,7 @@ def test_the_estimator_takes_an_adjacency_matrix(tmp_path: Path) -> None:
     np.testing.assert_array_equal(codes, estimator.model_.encode(ALIKE.x, edges=ALIKE.edge_index))
     estimator.save(tmp_path / "run")
     np.testing.assert_array_equal(GraphEigenmap.load(tmp_path / "run").transform(ALIKE.x, adjacency), codes)
-    with pytest.raises(EigenmapError, match="must be 3 x 3, one row per node, not 600 x 600"):
+    with pytest.raises(EigenmapError, match=r"3 x 3.*600 x 600"):
         estimator.transform(ALIKE.x[:3], adjacency=adjacency)
 
 

@@ -175,6 +175,7 @@ def squared(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     return x, x * rng.choice([-1, 1], size=x.shape)
 
 
+@pytest.mark.slow
 def test_a_neural_head_finds_what_no_linear_map_can(tmp_path: Path) -> None:
     x, y = squared(4000)
     said: list[str] = []
@@ -214,6 +215,7 @@ def test_a_neural_run_that_stopped_goes_on_to_the_same_weights(tmp_path: Path) -
     np.testing.assert_array_equal(whole.encode(x), resumed.encode(x))
 
 
+@pytest.mark.slow
 def test_two_spaces_can_have_heads(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
     x = rng.normal(size=(3000, 6))

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pytest
 import torch
 
 from eigenmap.kernels.relation import make_relation
@@ -67,6 +68,7 @@ def test_data_far_from_the_origin_is_trained_on_in_double_precision() -> None:
     assert Solver(settings(batch_size=300), near, 0).dtype == torch.float64
 
 
+@pytest.mark.slow
 def test_the_edges_of_a_random_graph_are_not_learned_by_heart() -> None:
     generator = torch.Generator().manual_seed(0)
     side = torch.arange(300) % 2

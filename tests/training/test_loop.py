@@ -210,6 +210,7 @@ class Collapsing(nn.Module):
         return (psi - psi[:, :1].detach()).square().mean()
 
 
+@pytest.mark.slow
 def test_a_collapse_stops_the_run_and_says_what_to_try() -> None:
     config = TrainingConfig(steps=2000, lr=0.05, warmup_steps=10, check_every=50, accelerator="cpu")
     with pytest.raises(CollapseError) as caught:
@@ -223,6 +224,7 @@ def test_a_collapse_stops_the_run_and_says_what_to_try() -> None:
         train(ToyNetwork(n_components=32), ToyRelation(), Collapsing(), clipped, held_out=held_out)
 
 
+@pytest.mark.slow
 def test_compiled_channels_last_and_mixed_precision_give_the_same_network_with_plain_names(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -77,6 +77,7 @@ def test_one_step_of_byol_by_hand() -> None:
         torch.testing.assert_close(w, m * before.detach() + (1 - m) * now.detach())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LEARNING)
 def test_what_is_learned_moves_and_lowers_the_loss(name: str) -> None:
     objective = build(name)

@@ -21,7 +21,7 @@ def network_outputs(
 ) -> Tensor:
     """Return an output of the network for plain images, batch by batch, on the CPU.
 
-    Images are those the network was trained on, or read as it reads them; whole pictures show their middle.
+    Images must have been read in the network's format; of uncut pictures the centre is used.
     """
     device, parts = next(network.parameters()).device, []
     share = image.view_size / image.size

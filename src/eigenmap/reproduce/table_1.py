@@ -14,7 +14,7 @@ TABLE_1 = tuple(name for name in METHODS if name != "ordered")
 
 
 class ProbeRow(TypedDict):
-    """Accuracy of one method on the test images, by the output of its encoder; None if training collapsed."""
+    """Accuracy of one method's encoder output on the test images; None if training collapsed."""
 
     method: str
     linear: float | None
@@ -31,7 +31,7 @@ def table_1(
     device: Accelerator = "auto",
     say: Callable[[str], None] = lambda line: None,
 ) -> list[ProbeRow]:
-    """Train every method and probe its encoder: closed-form ridge, and the vote of 200 neighbours."""
+    """Train every method and probe its encoder, by closed-form ridge and by a vote of 200 neighbours."""
     return probe_rows(scale, Runs(sets, seed, device, say=say), methods)
 
 

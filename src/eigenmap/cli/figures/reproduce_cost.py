@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from eigenmap.cli.console import log_function, print_result
+from eigenmap.cli.console import log_function, number_table, print_result
 from eigenmap.cli.figures.reproduce import reproduce
 from eigenmap.cli.figures.reproduce_options import ScaleName, SeedOption, check_files, write_item
 from eigenmap.cli.options import WHAT, Device, DeviceOption, ForceOption, JsonOption, QuietOption, check_device, option
@@ -39,7 +39,6 @@ def test_cost_command(
     from dataclasses import replace
 
     import torch
-    from rich.table import Table
 
     from eigenmap.reproduce.inference_cost import SIZES, inference_cost, normalised, random_neighbours
     from eigenmap.reproduce.table_6 import dense_features, load_labelled_graph
@@ -57,15 +56,14 @@ def test_cost_command(
     rows = inference_cost(size, place, neighbours, x, seed=seed, say=log_function(quiet))
     where = torch.cuda.get_device_name() if place.type == "cuda" else "CPU"
     write_item(json, "test-cost", scale, {"seed": seed, "nodes": size.nodes, "device": where, "rows": rows})
-    table = Table(title=f"{size.nodes:,} nodes, {where}", title_justify="left")
-    table.add_column("method")
-    for column in ("all nodes", "per node of all", "one node by itself"):
-        table.add_column(column, justify="right")
-    for row in rows:
-        table.add_row(
+    columns = ("method", "all nodes", "per node of all", "one node by itself")
+    cells = (
+        [
             row["method"],
             f"{row['whole_set_s']:.4f} s",
             f"{1e6 * row['per_node_s']:.3f} us",
             f"{1e3 * row['one_node_s']:.3f} ms",
-        )
-    print_result(table)
+        ]
+        for row in rows
+    )
+    print_result(number_table(f"{size.nodes:,} nodes, {where}", columns, cells, texts=1))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
-from eigenmap.cli.console import print_result
+from eigenmap.cli.console import number_table, print_result
 from eigenmap.cli.figures.reproduce import reproduce
 from eigenmap.cli.figures.reproduce_options import (
     DataOption,
@@ -22,6 +22,8 @@ from eigenmap.cli.figures.reproduce_options import (
 )
 from eigenmap.cli.options import OUTPUT, WHAT, Device, DeviceOption, ForceOption, JsonOption, QuietOption, option
 from eigenmap.core.errors import EigenmapError
+
+NAMES: tuple[Literal["AP50", "AP", "AP75"], ...] = ("AP50", "AP", "AP75")
 
 
 @reproduce.command(
@@ -59,8 +61,6 @@ def table_5_command(
     quiet: QuietOption = False,
 ) -> None:
     """Fine-tune Mask R-CNN from random, supervised and self-supervised weights, as in table 5."""
-    from rich.table import Table
-
     from eigenmap.data.released.coco import read_instances
     from eigenmap.reproduce.table_5 import table_5
 
@@ -75,11 +75,9 @@ def table_5_command(
     with tempfile.TemporaryDirectory() as temporary:
         rows = table_5(scale.value, runs, detection or Path(temporary), out=detections)
     write_item(json, "table-5", scale, {"seed": seed, "rows": rows})
-    table = Table(title="average precision, percent", title_justify="left")
-    table.add_column("initial weights")
-    for column in ("AP50", "AP", "AP75", "mask AP50", "mask AP", "mask AP75"):
-        table.add_column(column, justify="right")
-    for row in rows:
-        figures = [each[name] for each in (row["box"], row["mask"]) for name in ("AP50", "AP", "AP75")]
-        table.add_row(row["method"], *(f"{100 * value:.1f}" for value in figures))
-    print_result(table)
+    cells = (
+        [row["method"], *(f"{100 * each[name]:.1f}" for each in (row["box"], row["mask"]) for name in NAMES)]
+        for row in rows
+    )
+    columns = ("initial weights", *NAMES, *(f"mask {name}" for name in NAMES))
+    print_result(number_table("average precision, percent", columns, cells, texts=1))

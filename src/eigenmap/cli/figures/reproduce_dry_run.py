@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from eigenmap.cli.console import print_result
+from eigenmap.cli.console import number_table, print_result
 from eigenmap.cli.figures.reproduce_options import ScaleName, write_item
 from eigenmap.cli.options import Device, check_device
 from eigenmap.core.logging import LogFunction
@@ -26,8 +26,6 @@ def print_dry_run(
     say: LogFunction,
 ) -> None:
     """Check the data, measure for a minute, and print memory, steps and hours with their arithmetic."""
-    from rich.table import Table
-
     from eigenmap.reproduce.dry_run import MINUTE, dry_run, find_data
 
     check_device(device)
@@ -35,19 +33,18 @@ def print_dry_run(
     print_result(f"Data: {found.in_words()}.")
     seconds = MINUTE if scale is not ScaleName.tiny else 2.0
     rows = dry_run(recipes, found.train, devices, device.value, seconds, say)
-    table = Table(title=f"{devices} devices", title_justify="left")
-    table.add_column("run")
-    for column in ("images per device", "memory", "steps x seconds / 3,600", "hours"):
-        table.add_column(column, justify="right")
-    for row in rows:
-        table.add_row(
+    cells = (
+        [
             row["run"],
             f"{row['images_per_device']:,}",
             f"{row['memory_gib']:.1f} GiB",
             f"{row['steps']:,} x {row['step_seconds']:.3g}",
             f"{row['hours']:.3g}",
-        )
-    print_result(table)
+        ]
+        for row in rows
+    )
+    columns = ("run", "images per device", "memory", "steps x seconds / 3,600", "hours")
+    print_result(number_table(f"{devices} devices", columns, cells, texts=1))
     total = sum(row["hours"] for row in rows)
     print_result(f"Together {total:.3g} hours on {devices} devices like this one, without reading and evaluation.")
     if any(row["measured_images"] < row["images_per_device"] for row in rows):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from eigenmap.cli.console import log_function, print_result, progress_bar
-from eigenmap.cli.figures.reproduce import reproduce
+from eigenmap.cli.console import log_function, number_table, print_result, progress_bar
+from eigenmap.cli.figures.reproduce import figure_files, reproduce
 from eigenmap.cli.figures.reproduce_options import (
     DataOption,
     DryRunOption,
@@ -18,8 +18,8 @@ from eigenmap.cli.figures.reproduce_options import (
     SearchOption,
     SeedOption,
     check_files,
-    figure_files,
     load_runs,
+    percent,
     write_item,
 )
 from eigenmap.cli.options import (
@@ -59,8 +59,6 @@ def table_1_command(
     quiet: QuietOption = False,
 ) -> None:
     """Train eight methods in one loop and probe their encoders linearly, as in table 1."""
-    from rich.table import Table
-
     from eigenmap.reproduce import recipe_of
     from eigenmap.reproduce.table_1 import TABLE_1, probe_rows
 
@@ -76,14 +74,9 @@ def table_1_command(
     )
     rows = probe_rows(scale.value, runs)
     write_item(json, "table-1", scale, {"seed": seed, "rows": rows})
-    table = Table(title=f"{len(runs.sets.test):,} test images, percent", title_justify="left")
-    table.add_column("method")
-    for column in ("linear", "kNN", "seconds"):
-        table.add_column(column, justify="right")
-    for row in rows:
-        figures = ["collapsed" if value is None else f"{100 * value:.1f}" for value in (row["linear"], row["knn"])]
-        table.add_row(row["method"], *figures, f"{row['seconds']:.0f}")
-    print_result(table)
+    cells = ([row["method"], percent(row["linear"]), percent(row["knn"]), f"{row['seconds']:.0f}"] for row in rows)
+    title = f"{len(runs.sets.test):,} test images, percent"
+    print_result(number_table(title, ("method", "linear", "kNN", "seconds"), cells, texts=1))
 
 
 @reproduce.command(

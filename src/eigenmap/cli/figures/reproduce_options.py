@@ -6,9 +6,9 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from eigenmap.cli import outputs
 from eigenmap.cli.console import log_function, progress_bar
 from eigenmap.cli.options import HOW, OUTPUT, WHAT, Device, check_device, option
-from eigenmap.cli.outputs import check_file, write_json_output
 from eigenmap.core.processes import is_first_process
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class ScaleName(str, Enum):
-    """How large a run is."""
+    """Size of a run."""
 
     paper = "paper"
     small = "small"
@@ -99,18 +99,16 @@ def load_runs(
 
 def check_files(*files: Path | None, force: bool) -> None:
     """Refuse output files that cannot be written; further processes of a run leave this to the first."""
-    for file in files:
-        if file is not None and is_first_process():
-            check_file(file, force)
-
-
-def figure_files(out: Path) -> tuple[Path, list[Path]]:
-    """Return the stem of a figure, and its two files."""
-    stem = out.with_suffix("") if out.suffix in (".svg", ".png") else out
-    return stem, [stem.with_name(f"{stem.name}.{kind}") for kind in ("svg", "png")]
+    if is_first_process():
+        outputs.check_files(force, *files)
 
 
 def write_item(json: Path | None, item: str, scale: ScaleName, content: dict[str, object]) -> None:
     """Write the result of an item as JSON."""
     if json is not None and is_first_process():
-        write_json_output(json, {"item": item, "scale": scale.value, **content})
+        outputs.write_json_output(json, {"item": item, "scale": scale.value, **content})
+
+
+def percent(value: float | None) -> str:
+    """Format an accuracy; a run that has none collapsed."""
+    return "collapsed" if value is None else f"{100 * value:.1f}"

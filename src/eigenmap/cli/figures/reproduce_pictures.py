@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 from eigenmap.cli.console import print_result, progress_bar
-from eigenmap.cli.figures.reproduce import reproduce
+from eigenmap.cli.figures.reproduce import figure_files, reproduce
 from eigenmap.cli.figures.reproduce_options import (
     DataOption,
     ModelOption,
@@ -16,7 +16,6 @@ from eigenmap.cli.figures.reproduce_options import (
     SearchOption,
     SeedOption,
     check_files,
-    figure_files,
     load_runs,
     write_item,
 )

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
-from eigenmap.cli.console import log_function, print_result, progress_bar
+from eigenmap.cli.console import log_function, number_table, print_result, progress_bar
 from eigenmap.cli.figures.reproduce import reproduce
 from eigenmap.cli.figures.reproduce_options import (
     DataOption,
@@ -19,11 +19,14 @@ from eigenmap.cli.figures.reproduce_options import (
     SeedOption,
     check_files,
     load_runs,
+    percent,
     write_item,
 )
 from eigenmap.cli.options import HOW, Device, DeviceOption, ForceOption, JsonOption, QuietOption, option
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from eigenmap.reproduce.runs import Runs
     from eigenmap.reproduce.sweeps import Run, SweepRow
 
@@ -92,25 +95,16 @@ table_4_command = _probe_command(
 )
 
 
-def sweep_table(rows: Sequence[SweepRow], runs: Runs) -> Any:
+def sweep_table(rows: Sequence[SweepRow], runs: Runs) -> Table:
     """Lay out probes: a line per run, the chosen ones of a search marked."""
-    from rich.table import Table
-
-    table = Table(title=f"{len(runs.sets.test):,} test images, percent", title_justify="left")
-    for column in ("method", "setting", "lambda"):
-        table.add_column(column)
-    for column in ("linear", "kNN", "held-out kNN"):
-        table.add_column(column, justify="right")
+    cells = []
     for row in rows:
         probe, strength = row["probe"], "" if row["lambda_"] is None else f"{row['lambda_']:g}"
-        figures = [
-            "collapsed" if value is None else f"{100 * value:.1f}"
-            for value in (probe["linear"], probe["knn"], probe["knn_held_out"])
-        ]
-        table.add_row(
-            row["method"], row["value"], strength + (" (chosen)" if strength and row["chosen"] else ""), *figures
-        )
-    return table
+        mark = " (chosen)" if strength and row["chosen"] else ""
+        figures = [percent(value) for value in (probe["linear"], probe["knn"], probe["knn_held_out"])]
+        cells.append([row["method"], row["value"], strength + mark, *figures])
+    columns = ("method", "setting", "lambda", "linear", "kNN", "held-out kNN")
+    return number_table(f"{len(runs.sets.test):,} test images, percent", columns, cells, texts=3)
 
 
 @reproduce.command("tables-7-8", epilog=EXAMPLE.format(item="tables-7-8"))
@@ -129,8 +123,6 @@ def tables_7_8_command(
     quiet: QuietOption = False,
 ) -> None:
     """Compare codes of 4 to 32 features: the paper's ordered form, and SCL with PCA, as in tables 7 and 8."""
-    from rich.table import Table
-
     from eigenmap.reproduce.searches import load_searches, parse_searches
     from eigenmap.reproduce.tables_7_8 import tables_7_8
 
@@ -148,10 +140,8 @@ def tables_7_8_command(
         title = (
             f"{each.name}: {len(each.queries):,} queries, {len(each.gallery):,} images, mAP found in top {each.top:,}"
         )
-        table = Table(title=title, title_justify="left")
-        table.add_column("code")
-        for row in next(iter(rows.values())):
-            table.add_column(f"{row['dim']:.0f}", justify="right")
-        for name, scored in rows.items():
-            table.add_row(name, *(f"{row[f'map_over_found@{each.top}']:.3f}" for row in scored))
-        print_result(table)
+        columns = ["code", *(f"{row['dim']:.0f}" for row in next(iter(rows.values())))]
+        cells = (
+            [name, *(f"{row[f'map_over_found@{each.top}']:.3f}" for row in scored)] for name, scored in rows.items()
+        )
+        print_result(number_table(title, columns, cells, texts=1))
