@@ -13,6 +13,7 @@ def test_every_run_can_be_built(scale: Scale) -> None:
     for run in (*table_2_runs(scale), *table_3_runs(scale), *table_4_runs(scale)):
         recipe = run.recipe(scale)
         build(recipe.objective, **recipe.objective_options).check_components(recipe.n_components)
+        assert recipe.epochs > 0 and recipe.encoder == recipe_of("scl", scale).encoder
 
 
 def test_batches_have_rates_in_proportion_and_the_papers_width() -> None:

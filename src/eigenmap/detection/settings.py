@@ -44,6 +44,7 @@ SMALL = Settings(
     rpn_batch=64,
     roi_batch=64,
     mask_channels=64,
+    most=20,
 )
 """For pictures of about a hundred pixels."""
 TINY = Settings(

@@ -102,9 +102,8 @@ def detection_sets(scale: Scale, sets: Sets, folder: Path) -> tuple[DetectionSet
     return train, test
 
 
-def initial_encoder(method: str, scale: Scale, runs: Runs) -> nn.Module:
+def initial_encoder(method: str, recipe: Recipe, runs: Runs) -> nn.Module:
     """Return the encoder that a row starts from."""
-    recipe = transfer_recipe("scl" if method in ("random", "supervised") else method, scale)
     if method == "supervised":
         return supervised_encoder(recipe, runs.sets.train, runs.seed, runs.device)
     if method == "random":
@@ -119,13 +118,18 @@ def table_5(
     folder: Path,
     methods: Sequence[str] = tuple(TITLES),
     out: Path | None = None,
+    recipe: Recipe | None = None,
 ) -> list[TransferRow]:
-    """Fine-tune a detector from each encoder and score it; `out` receives the detections of each as JSON."""
+    """Fine-tune a detector from each encoder and score it; `out` receives the detections of each as JSON.
+
+    `recipe` replaces the settings of pre-training.
+    """
     train, test = detection_sets(scale, runs.sets, folder)
     rows = []
     for method in methods:
         runs.say(f"{TITLES[method]} ...")
-        encoder = initial_encoder(method, scale, runs)
+        own = recipe or transfer_recipe("scl" if method in ("random", "supervised") else method, scale)
+        encoder = initial_encoder(method, own, runs)
         rows.append(transferred(method, encoder, scale, runs, train, test, out))
     return rows
 
