@@ -39,6 +39,7 @@ from eigenmap.training import checkpoint, metrics
 from tests.end_to_end.photos import pictures
 from tests.robustness import vector_subjects as vectors
 from tests.robustness.damage import Damage, in_json, in_npy, in_npz, in_parquet
+from tests.robustness.released_subjects import KINDS as RELEASED_KINDS
 from tests.test_model import make_model
 
 Read = Callable[[Path], Any]
@@ -494,6 +495,7 @@ SUBJECTS = [
     Subject("vectors .parquet", "x.parquet", vectors.write_parquet, vectors.read_rows("x.parquet"), in_parquet),
     Subject("vectors .arrow", "x.arrow", vectors.write_arrow, vectors.read_rows("x.arrow")),
     Subject("qrels", "qrels.tsv", vectors.write_qrels, vectors.read_qrels),
+    *(Subject(*kind) for kind in RELEASED_KINDS),
     Subject("metrics.jsonl", "metrics.jsonl", _write_metrics, _read_metrics, _in_lines),
     Subject("scores", "scores.json", _write_scores, _read_scores, in_json),
 ]
