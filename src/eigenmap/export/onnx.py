@@ -48,14 +48,14 @@ class Pipeline(nn.Module):
         self.network = model.network
         self.prepare = model.input if isinstance(model.input, VectorInput) else model.image
         self.source = model.source
-        self.plain = isinstance(model.input, VectorInput) and model.source == "encoder"
+        self.plain = model.plain
         self.register_buffer("mean", alignment.mean.float())
         self.register_buffer("rotation", (alignment.rotation * alignment.weights())[:, :dim].float())
 
     def forward(self, pixels: Tensor) -> Tensor:
         """Return codes (n, dim) of pixels (n, channels, size, size) or vectors (n, length)."""
         features, psi = self.network(self.prepare(pixels))
-        rows = features if self.plain else code_rows(features, psi, self.source)
+        rows = code_rows(features, psi, self.source, self.plain)
         return normalize((rows - self.mean) @ self.rotation, dim=1)
 
 

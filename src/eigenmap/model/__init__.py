@@ -48,6 +48,7 @@ from eigenmap.model.stored import (
 )
 from eigenmap.networks import CodeSource, Network, SparseRows, code_rows
 from eigenmap.networks.folding import Folding, Inference
+from eigenmap.networks.vectors import VectorEncoderSpec
 from eigenmap.relations.feature_propagation import propagated_features, without_rows
 from eigenmap.relations.neighbour_codes import Cut, NeighbourCodes, require_same
 from eigenmap.relations.neighbourhood import StoredNodes, missing_nodes, smoothing
@@ -295,10 +296,18 @@ class Eigenmap:
             batch = self.input(rows[start : start + batch_size].to(self.device))  # type: ignore[arg-type]
             if run is None:
                 features, psi = self.network(batch)
-                plain = isinstance(self.input, VectorInput) and output == "encoder"
-                yield (features if plain else code_rows(features, psi, output)).cpu()
+                yield code_rows(features, psi, output, self._plain(output)).cpu()
             else:
                 yield unit_rms_rows(run(batch)).cpu()
+
+    @property
+    def plain(self) -> bool:
+        """Whether the alignment takes rows as they are; otherwise they are scaled to one norm first."""
+        return self._plain(self.source)
+
+    def _plain(self, output: CodeSource) -> bool:
+        plain_head = isinstance(self.encoder, VectorEncoderSpec) and self.encoder.plain
+        return isinstance(self.input, VectorInput) and (output == "encoder" or plain_head)
 
     def check_dim(self, dim: object) -> int:
         """Return `dim`, or the full length for None; raise if codes cannot be cut there."""
