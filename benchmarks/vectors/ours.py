@@ -22,7 +22,9 @@ def encoder(model: Eigenmap) -> Encoder:
     right = model if model.right is None else model.right
 
     def encode(rows: Floats, side: str, length: int) -> Floats:
-        return np.asarray((model if side == "left" else right).encode(rows, dim=length), np.float32)
+        one = model if side == "left" else right
+        # A code has no more features than the vectors have rank, which may be a few less than they have numbers.
+        return np.asarray(one.encode(rows, dim=min(length, one.n_components)), np.float32)
 
     return encode
 

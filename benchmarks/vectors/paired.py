@@ -14,9 +14,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks.common import harness
 from benchmarks.vectors import rivals, sets, trained
 from benchmarks.vectors.ours import encoder, facts, fitted
+from benchmarks.vectors.rows import measured
 from benchmarks.vectors.scores import Encoder, by_length
 from benchmarks.vectors.sets import Pairs, Split
 
@@ -74,15 +74,8 @@ def main(words: list[str] | None = None) -> None:
         "steps": trained.STEPS,
     }
     job = {"set": given.set, "model": given.model, "seed": given.seed}
-    rows = {row["method"]: row for row in harness.stored_rows(given.json, protocol)}
-    for name in given.methods.split(",") if given.methods else METHODS:
-        if name in rows:
-            continue
-        rows[name] = {"method": name, **measure(name, parts, given.seed), "commit": harness.environment()["commit"]}
-        scores = " ".join(f"{d}:{row['ndcg@10']:.3f}" for d, row in rows[name]["scores"].items())
-        print(f"{given.set} {given.model} {given.seed} {name}: {scores} ({rows[name]['seconds']:.0f} s)", flush=True)
-        ordered = [rows[method] for method in METHODS if method in rows]
-        harness.write(given.json, {**harness.environment(), "protocol": protocol, "job": job, "rows": ordered})
+    methods = given.methods.split(",") if given.methods else METHODS
+    measured(given.json, protocol, job, methods, lambda name: measure(name, parts, given.seed))
 
 
 def parser() -> argparse.ArgumentParser:
