@@ -120,6 +120,8 @@ class WordLlama:
 
 def embed(model: TextModel, texts: Sequence[str], say: Callable[[str], object] = lambda line: None) -> Floats:
     """One row per text, the longest texts first so that batches hold texts of one length."""
+    if not len(texts):
+        raise BenchmarkError("There are no texts to embed.")
     tokens = model.tokens(texts)
     order = sorted(range(len(texts)), key=lambda k: -len(tokens[k]))
     found: Floats | None = None
@@ -133,8 +135,7 @@ def embed(model: TextModel, texts: Sequence[str], say: Callable[[str], object] =
         start += size
         done += sum(len(tokens[k]) for k in batch)
         say(f"{done:,} of {total:,} tokens")
-    if found is None:
-        raise BenchmarkError("There are no texts to embed.")
+    assert found is not None
     return found
 
 

@@ -68,8 +68,8 @@ def main(words: list[str] | None = None) -> None:
     protocol = {
         "set": given.set,
         "model": given.model,
-        "pairs": len(parts.fit),
-        "test": len(parts.test),
+        "pairs": parts.fit.count,
+        "test": parts.test.count,
         "batch": trained.BATCH,
         "steps": trained.STEPS,
     }

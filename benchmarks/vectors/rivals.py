@@ -83,7 +83,7 @@ def cca_sklearn(pairs: Pairs, seed: int) -> Encoder:
 
 def _principal(pairs: Pairs) -> tuple[Floats, Floats, Floats]:
     """Mean, directions by falling variance, and their standard deviations."""
-    count = 2 * len(pairs)
+    count = 2 * pairs.count
     mean = (pairs.left.sum(0, dtype=np.float64) + pairs.right.sum(0, dtype=np.float64)) / count
     C = sum(np.asarray(side, np.float64).T @ np.asarray(side, np.float64) for side in pairs) / count
     variance, basis = np.linalg.eigh(C - np.outer(mean, mean))

@@ -24,7 +24,9 @@ class Pairs(NamedTuple):
     left: Floats
     right: Floats
 
-    def __len__(self) -> int:
+    @property
+    def count(self) -> int:
+        """How many pairs there are."""
         return len(self.left)
 
     def take(self, rows: npt.NDArray[np.int64]) -> Pairs:
@@ -58,17 +60,17 @@ def load_pairs(data: Path, name: str, left: str, right: str | None = None) -> Pa
 
 def split(pairs: Pairs, seed: int, fit: int | None = None, test: int = TEST) -> Split:
     """Some pairs at random for the test, the others (or `fit` of them) to fit to."""
-    if len(pairs) < 2 * test:
-        raise BenchmarkError(f"{len(pairs):,} pairs are too few for a test on {test:,}.")
-    order = np.random.default_rng((seed, 19)).permutation(len(pairs))
+    if pairs.count < 2 * test:
+        raise BenchmarkError(f"{pairs.count:,} pairs are too few for a test on {test:,}.")
+    order = np.random.default_rng((seed, 19)).permutation(pairs.count)
     rest = order[test:] if fit is None else order[test : test + fit]
     return Split(pairs.take(rest), pairs.take(order[:test]))
 
 
 def held_out(pairs: Pairs, seed: int, share: float = 0.1, most: int = 2_000) -> Split:
     """A tenth of the pairs to choose on, as `eigenmap.fit_vectors` holds some out."""
-    order = np.random.default_rng((seed, 7)).permutation(len(pairs))
-    count = min(most, round(share * len(pairs)))
+    order = np.random.default_rng((seed, 7)).permutation(pairs.count)
+    count = min(most, round(share * pairs.count))
     return Split(pairs.take(order[count:]), pairs.take(order[:count]))
 
 

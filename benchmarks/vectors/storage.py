@@ -199,6 +199,11 @@ ROWS: dict[str, tuple[str, str]] = {
 PLAIN: dict[str, Quantiser] = {"exact": exact, "ours": bit_allocation, "pq": product, "opq": optimised_product}
 
 
+def rows() -> list[str]:
+    """The names of all rows: a method and its bytes."""
+    return [f"{name} @ {n}" for name, (_, how) in ROWS.items() for n in (BYTES if how != "exact" else (0,))]
+
+
 def main(words: list[str] | None = None) -> None:
     given = parser().parse_args(words)
     parts = sets.split(sets.load_pairs(given.data, given.set, given.model), given.seed, test=given.test)
@@ -221,13 +226,12 @@ def main(words: list[str] | None = None) -> None:
     protocol = {
         "set": given.set,
         "model": given.model,
-        "fitted": len(parts.fit),
-        "test": len(parts.test),
-        "documents": len(parts.fit) + len(parts.test),
+        "fitted": parts.fit.count,
+        "test": parts.test.count,
+        "documents": parts.fit.count + parts.test.count,
     }
-    rows = [f"{name} @ {n}" for name, (_, how) in ROWS.items() for n in (BYTES if how != "exact" else (0,))]
     job = {"set": given.set, "model": given.model, "seed": given.seed}
-    measured(given.json, protocol, job, rows, measure)
+    measured(given.json, protocol, job, rows(), measure)
 
 
 def parser() -> argparse.ArgumentParser:

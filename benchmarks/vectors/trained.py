@@ -61,7 +61,7 @@ def _matryoshka(pairs: Pairs, seed: int, rate: float) -> Encoder:
         head.weight.copy_(torch.from_numpy(basis.T.copy()))
         head.bias.copy_(torch.from_numpy(-(mean @ basis)))
     objective = build("matryoshka-info-nce")
-    _train(head.parameters(), pairs, seed, rate, lambda x, y, step: objective(head(x), head(y)))
+    fit_steps(head.parameters(), pairs, seed, rate, lambda x, y, step: objective(head(x), head(y)))
 
     def encode(rows: Floats, side: str, length: int) -> Floats:
         with torch.no_grad():
@@ -115,7 +115,7 @@ def _csr(pairs: Pairs, seed: int, rate: float) -> Encoder:
         errors = [(model.decode(code) - both).square().sum(1).mean() / power for code in (z, sparse(full, 4 * k))]
         return errors[0] + errors[1] / 8 + contrast(*z.chunk(2))
 
-    _train(model.parameters(), pairs, seed, rate, loss)
+    fit_steps(model.parameters(), pairs, seed, rate, loss)
 
     def encode(rows: Floats, side: str, length: int) -> Floats:
         with torch.no_grad():
@@ -124,7 +124,7 @@ def _csr(pairs: Pairs, seed: int, rate: float) -> Encoder:
     return encode
 
 
-def _train(
+def fit_steps(
     parameters: Iterator[nn.Parameter],
     pairs: Pairs,
     seed: int,
@@ -137,7 +137,7 @@ def _train(
     left, right = torch.from_numpy(pairs.left), torch.from_numpy(pairs.right)
     rng = np.random.default_rng((seed, 11))
     for step in range(STEPS):
-        rows = torch.from_numpy(rng.choice(len(pairs), min(BATCH, len(pairs)), replace=False))
+        rows = torch.from_numpy(rng.choice(pairs.count, min(BATCH, pairs.count), replace=False))
         optimizer.zero_grad()
         loss(left[rows], right[rows], step).backward()
         optimizer.step()

@@ -67,7 +67,7 @@ def main(words: list[str] | None = None) -> None:
         documents, queries = parts.fit.right, parts.test.left
         seen = sets.load(given.data, given.set, "right", second)
         other = sets.split(Pairs(seen, seen), given.seed, test=given.test).fit.right
-        protocol |= {"documents": len(documents), "queries": len(queries), "gallery": len(parts.test)}
+        protocol |= {"documents": len(documents), "queries": len(queries), "gallery": parts.test.count}
     lengths = sets.lengths_of(documents.shape[1])
 
     def measure(name: str) -> dict[str, Any]:

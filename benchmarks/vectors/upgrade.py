@@ -77,7 +77,7 @@ def main(words: list[str] | None = None) -> None:
         encode, about = encoder_of(name, parts.fit, old.fit, given.seed)
         return {"scores": by_length(encode, (old if name == "old" else parts).test, lengths), **about}
 
-    protocol = {"set": given.set, "queries": NEW, "documents": OLD, "pairs": len(parts.fit), "test": len(parts.test)}
+    protocol = {"set": given.set, "queries": NEW, "documents": OLD, "pairs": parts.fit.count, "test": parts.test.count}
     measured(given.json, protocol, {"set": given.set, "seed": given.seed}, METHODS, measure)
 
 
