@@ -98,7 +98,9 @@ def aligned(
     say = say or (lambda line: None)
     two_spaces = pairs.two_spaces and pairs.kind != "second model"
     longest = _longest(pairs, found, two_spaces, n_components, say)
-    best, scores = choose(found.fit, found.held_out, found.judge, n_components=longest, two_spaces=two_spaces)
+    best, scores = choose(
+        found.fit, found.held_out, found.judge, n_components=longest, two_spaces=two_spaces, rows=found.rows
+    )
     left, right = best.maps
     return PairAlignment(
         left, right, best.name, best.centred, unit, scores, pairs=pairs.count, held_out=len(found.judge.queries)

@@ -32,6 +32,9 @@ FIRST_EXPONENTS = (0.0, 0.5, 1.0)
 """Those that every ridge is judged with; the best ridge gets the others too."""
 SLACK = 0.002
 """A difference in nDCG@10 that counts as none."""
+UNLABELLED_GAIN = 0.02
+"""What a candidate must find more than PCA and prefix, on average over lengths, where nobody said what belongs together:
+held-out neighbours are a poor stand-in for what people look for."""
 SIMPLE = ("pca", "prefix")
 """Candidates that nothing was fitted to pairs for."""
 
@@ -135,14 +138,19 @@ def choose(
     ridges: Sequence[float] = RIDGES,
     exponents: Sequence[float] = EXPONENTS,
     centre: Sequence[bool] = (True, False),
+    rows: PairMoments | None = None,
 ) -> tuple[Candidate, dict[str, Scores]]:
     """The best candidate, and the scores of "ours", "pca" and "prefix" by length.
 
     Two spaces are always centred: the constant, which every pair shares, would come first and find nothing.
+
+    `rows` are the moments of all rows if nobody said which belong together. Plain PCA is then theirs, and another
+    candidate has to find `UNLABELLED_GAIN` more to be preferred.
     """
     centre = [True] if two_spaces else centre
     shared = [_cut(one, n_components) for one in _fitted(fit, held_out, ridges, centre, two_spaces)]
-    simple = [] if two_spaces else [_cut(one, n_components) for one in _simple(fit, held_out, centre)]
+    plain_centre = centre if rows is None else [True]
+    simple = [] if two_spaces else [_cut(one, n_components) for one in _simple(rows or fit, held_out, plain_centre)]
     lengths = judged_lengths(min(one.maps.left.n_components for one in [*shared, *simple]))
     first = [t for t in exponents if t in FIRST_EXPONENTS] or exponents
     rated = [one for candidate in shared for one in _rated(candidate, judge, lengths, first)]
@@ -150,7 +158,8 @@ def choose(
     rated += _rated(best, judge, lengths, [t for t in exponents if t not in first])
     simple = [replace(one, scores=_scores(one, judge, lengths)) for one in simple]
     plain = [one for one in simple if one.name in SIMPLE]
-    best = _finished(_unbeaten([*simple, *rated], plain, judge), judge)
+    gain = 0.0 if rows is None else UNLABELLED_GAIN
+    best = _finished(_unbeaten([*simple, *rated], plain, judge, gain), judge)
     table = {"ours": _scores(best, judge, table_lengths(best.maps.left.n_components))}
     for name in SIMPLE:
         if named := [one for one in plain if one.name == name]:
@@ -222,14 +231,19 @@ def _best(candidates: Sequence[Candidate]) -> Candidate:
     return max(candidates, key=lambda one: round(one.quality, 6))
 
 
-def _unbeaten(candidates: Sequence[Candidate], simple: Sequence[Candidate], judge: Judge) -> Candidate:
-    """The best candidate that the best simple one beats at no reported length; that one itself if there is none."""
+def _unbeaten(
+    candidates: Sequence[Candidate], simple: Sequence[Candidate], judge: Judge, gain: float = 0.0
+) -> Candidate:
+    """The best candidate that the best simple one beats at no reported length; that one itself if there is none.
+
+    A candidate counts only if it finds `gain` more than the simple one, averaged over lengths.
+    """
     if not simple:
         return _best(candidates)
     floor = _best(simple)
     told = _scores(floor, judge, table_lengths(floor.maps.left.n_components))
     for one in sorted(candidates, key=lambda one: -round(one.quality, 6)):
-        if one.quality <= floor.quality:
+        if one.quality <= floor.quality + gain:
             break
         ours = _scores(one, judge, table_lengths(one.maps.left.n_components))
         if all(ours[d] >= told[d] - SLACK for d in ours if d in told):
