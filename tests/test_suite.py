@@ -46,7 +46,6 @@ COVERED_BY = {
     "linear/choice.py": "linear/test_align_pairs.py",
     "linear/collect.py": "linear/test_align_pairs.py",
     "networks/__init__.py": "networks/test_build_encoder.py",
-    "networks/vectors.py": "fitting/test_vectors.py",
     "objectives/__init__.py": "objectives/test_build.py",
     "objectives/learning.py": "objectives/test_simsiam.py",
     "recipes/imagenet.py": "recipes/test_recipes.py",

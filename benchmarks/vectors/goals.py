@@ -131,7 +131,9 @@ def _storage(found: Found) -> Iterator[Goal]:
             continue
         name, value = max(told.items(), key=lambda one: one[1])
         yield Goal(words, ours > value, f"{ours:.3f} against {value:.3f} of {name}")
-        times = [mean(r["build_cpu_seconds"] for r in found.rows("storage", f"{m} @ {n_bytes}")) for m in ("ours", "opq")]
+        times = [
+            mean(r["build_cpu_seconds"] for r in found.rows("storage", f"{m} @ {n_bytes}")) for m in ("ours", "opq")
+        ]
         words = f"{n_bytes} bytes per vector, built in at most a tenth of OPQ's time"
         yield Goal(words, times[0] <= times[1] / 10, f"{times[0]:.1f} against {times[1]:.1f} CPU seconds")
 

@@ -39,6 +39,7 @@ METHODS: Mapping[str, Fit] = {
     "prefix": _plain(rivals.prefix),
     "random": _plain(rivals.random_projection),
     "pca": _plain(rivals.pca),
+    "pca-documents": _plain(rivals.pca_documents),
     "pca-whitened": _plain(rivals.pca_whitened),
     "cca": _plain(rivals.cca),
     "linear": _ours(),

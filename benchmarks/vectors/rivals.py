@@ -32,6 +32,11 @@ def pca_whitened(pairs: Pairs, seed: int) -> Encoder:
     return pca(pairs, seed, whitened=True)
 
 
+def pca_documents(pairs: Pairs, seed: int) -> Encoder:
+    """Principal components of the documents alone: no direction is spent on how queries and documents differ."""
+    return pca(Pairs(pairs.right, pairs.right), seed)
+
+
 def random_projection(pairs: Pairs, seed: int) -> Encoder:
     """Products with Gaussian vectors."""
     n = pairs.left.shape[1]

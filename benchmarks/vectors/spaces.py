@@ -59,7 +59,9 @@ def circle(solver: str, seed: int, pairs: int = PAIRS, new: int = NEW) -> dict[s
     values = [_correlation(a, b) for a, b in zip(codes[0].T, codes[1].T, strict=True)]
     true = [float(np.exp(-(k**2) * SIGMA**2 / 2)) for k in FREQUENCIES]
     aligned = [
-        float(np.mean([_shared(side[:, 2 * j : 2 * j + 2], angle, k) for side, angle in zip(codes, (x, y), strict=True)]))
+        float(
+            np.mean([_shared(side[:, 2 * j : 2 * j + 2], angle, k) for side, angle in zip(codes, (x, y), strict=True)])
+        )
         for j, k in enumerate(FREQUENCIES)
     ]
     pairwise = [float(np.mean(values[2 * j : 2 * j + 2])) for j in range(len(FREQUENCIES))]

@@ -17,6 +17,7 @@ NAMES = {
     "prefix": "prefix of the vector",
     "random": "random projection",
     "pca": "PCA",
+    "pca-documents": "PCA of the documents alone",
     "pca-whitened": "PCA, whitened",
     "cca": "CCA, closed form",
     "cca-sklearn": "CCA, scikit-learn",
@@ -151,7 +152,12 @@ def storage(found: Found) -> Iterator[str]:
         "rabitq": "RaBitQ, faiss",
         "turboquant": "turboquant-pro",
     }
-    head = ["", *(f"nDCG@10, {n} B" for n in BYTES), *(f"recall, {n} B" for n in BYTES), *(f"CPU s, {n} B" for n in BYTES)]
+    head = [
+        "",
+        *(f"nDCG@10, {n} B" for n in BYTES),
+        *(f"recall, {n} B" for n in BYTES),
+        *(f"CPU s, {n} B" for n in BYTES),
+    ]
     rows, times = [], []
     for method, words in names.items():
         cells = [

@@ -30,7 +30,7 @@ from eigenmap.objectives import build
 
 STEPS, BATCH = 1_000, 512
 """Those of `recipes.vectors.NEURAL`."""
-RATES = (1e-4, 1e-3, 1e-2)
+RATES = (1e-3, 1e-2)
 WIDER = 4
 """Entries of a sparse code for each number of a vector."""
 TEMPERATURE = 0.1

@@ -103,7 +103,11 @@ def main(words: list[str] | None = None) -> None:
         encode, about = encoder_of(name, parts.fit, given.seed)
         longest = encode(parts.test.left[:2], "left", full[-1]).shape[1]
         lengths = [length for length in full if length <= max(longest, COMPONENTS[0])]
-        return {"scores": by_length(encode, parts.test, lengths), "correlation": correlation(encode, parts.test), **about}
+        return {
+            "scores": by_length(encode, parts.test, lengths),
+            "correlation": correlation(encode, parts.test),
+            **about,
+        }
 
     protocol = {"set": given.set, "model": given.model, "pairs": parts.fit.count, "test": parts.test.count}
     job = {"set": given.set, "model": given.model, "seed": given.seed}

@@ -42,7 +42,10 @@ def encoder_of(name: str, documents: Floats, other: Floats, seed: int) -> tuple[
 
 def by_judgement(encode: Encoder, folder: Path, queries: Floats, documents: Floats, lengths: Sequence[int]) -> Any:
     """Scores by human judgements at every length."""
-    ids = [load_ids(folder / f"{side}-ids.txt", count) for side, count in (("query", len(queries)), ("document", len(documents)))]
+    ids = [
+        load_ids(folder / f"{side}-ids.txt", count)
+        for side, count in (("query", len(queries)), ("document", len(documents)))
+    ]
     qrels = load_qrels(folder / "qrels.tsv", *ids)
     found: dict[str, Scores] = {}
     for length in lengths:

@@ -66,6 +66,7 @@ class Heads:
         network = VectorEncoderSpec(self.recipe.width).build(length, self.linear.unit, alignment.n_components)
         rotation = alignment.rotation * alignment.weights()
         head: ResidualHead = network.projector
+        head.dropout.p = self.recipe.dropout
         # Codes are compared by cosine: one factor for all features changes nothing but the size of the steps.
         size = (alignment.power * alignment.weights().square()).sum().clamp(min=1e-300).sqrt()
         deviation = torch.linalg.pinv(alignment.rotation).square().T @ alignment.power

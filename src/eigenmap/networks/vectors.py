@@ -15,6 +15,10 @@ from eigenmap.networks.network import Network
 from eigenmap.spectrum import unit_rms_rows
 
 
+_LEAST_DEVIATION = 0.1
+"""Share of the mean deviation below which a feature counts as one that hardly varies."""
+
+
 class Rows(nn.Module):
     """The vectors as features, scaled to one norm if `unit`."""
 
@@ -31,7 +35,8 @@ class ResidualHead(nn.Module):
     r"""A linear map and a correction to it, psi = u W (x - m) + v V relu(LN(U z)) with z = (x - m) / deviation.
 
     V starts at zero, and `start_from` sets W: training begins at a linear solution. The units u of each feature, and
-    their mean v, make weights of size one, so that one rate fits linear maps of any scale.
+    their mean v, make weights of size one, so that one rate fits linear maps of any scale. Training drops the share
+    `dropout.p` of the hidden units, which keeps a correction learned from few pairs from memorising them.
 
     Args:
         in_features: length of x.
@@ -49,6 +54,7 @@ class ResidualHead(nn.Module):
         self.in_features, self.hidden_features = in_features, width
         self.linear = nn.Linear(in_features, out_features, bias=False)
         self.hidden = nn.Sequential(nn.Linear(in_features, width), nn.LayerNorm(width), nn.ReLU())
+        self.dropout = nn.Dropout(0.0)
         self.correction = nn.Linear(width, out_features, bias=False)
         nn.init.zeros_(self.correction.weight)
         self.register_buffer("shift", torch.zeros(in_features))
@@ -62,12 +68,15 @@ class ResidualHead(nn.Module):
         self.unit.copy_(size.clamp(min=max(0.01 * float(size.max()), 1e-30)))
         self.linear.weight.copy_(rotation.T / self.unit[:, None])
         self.shift.copy_(mean)
-        self.scale.copy_(torch.where(deviation > 0, 1 / deviation.clamp(min=1e-30), 0.0))
+        # A feature that hardly varies would otherwise show nothing but its rounding.
+        least = max(_LEAST_DEVIATION * float(deviation.mean()), 1e-30)
+        self.scale.copy_(torch.where(deviation > 0, 1 / deviation.clamp(min=least), 0.0))
 
     def forward(self, x: Tensor) -> Tensor:
         """Features (B, in_features) -> psi (B, out_features)."""
         x = (x - self.shift).to(self.shift.dtype)
-        psi: Tensor = self.unit * self.linear(x) + self.unit.mean() * self.correction(self.hidden(x * self.scale))
+        hidden = self.dropout(self.hidden(x * self.scale))
+        psi: Tensor = self.unit * self.linear(x) + self.unit.mean() * self.correction(hidden)
         return psi
 
 

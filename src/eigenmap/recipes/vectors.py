@@ -21,6 +21,7 @@ class VectorRecipe(BaseRecipe):
             at the linear solution, and keeps it where it finds more on held-out pairs.
         n_components: features of the longest code; 0 for as many as the vectors allow, up to 512.
         width: units of the head's hidden layer.
+        dropout: share of the hidden units that a step leaves out.
         batch_size: pairs in a step.
         steps: length of training.
 
@@ -33,10 +34,11 @@ class VectorRecipe(BaseRecipe):
     solver: Solver = "linear"
     n_components: int = 0
     width: int = 512
+    dropout: float = 0.5
     objective: str = "matryoshka-info-nce"
     batch_size: int = 512
     steps: int = 0
-    lr: float = 1e-2
+    lr: float = 3e-3
     clip_norm: float | None = 1.0
     compile: bool = False
 

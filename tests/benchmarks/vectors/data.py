@@ -16,7 +16,9 @@ def pairs(count: int = 600, features: int = 24, shared: int = 6, seed: int = 0) 
     mix = np.random.default_rng(99).normal(size=(features, features))
     sides = []
     for _ in range(2):
-        own = np.hstack([meaning + 0.3 * rng.normal(size=meaning.shape), 2 * rng.normal(size=(count, features - shared))])
+        own = np.hstack(
+            [meaning + 0.3 * rng.normal(size=meaning.shape), 2 * rng.normal(size=(count, features - shared))]
+        )
         sides.append((own @ mix).astype(np.float32))
     return Pairs(*sides)
 

@@ -75,7 +75,9 @@ def slow(found: dict[str, Tensor], tokens: list[int]) -> np.ndarray:
                 share = np.exp(score - score.max())
                 share /= share.sum()
                 heads.append(sum(s * other[part] for s, other in zip(share, v, strict=True)))
-            x = norm(f"{name}.attention.output.LayerNorm", x + dense(f"{name}.attention.output.dense", np.concatenate(heads)))
+            x = norm(
+                f"{name}.attention.output.LayerNorm", x + dense(f"{name}.attention.output.dense", np.concatenate(heads))
+            )
             inner = gelu(dense(f"{name}.intermediate.dense", x))
             following.append(norm(f"{name}.output.LayerNorm", x + dense(f"{name}.output.dense", inner)))
         rows = following
