@@ -1,9 +1,9 @@
 """Pairs of texts, and texts that people have judged, from files of other packages.
 
-debian     short -> long description of a package: the lists that apt downloads
-french     English -> French short description of a package: the same lists
-wordnet    words of a synset -> its definition: the folder `dict` of WordNet
-cisi, dbpedia ...   a folder with corpus.jsonl.gz, queries.jsonl.gz and qrels.tsv (BEIR's layout)
+debian: short -> long description of a package, from the lists that apt downloads.
+french: English -> French short description of a package, from the same lists.
+wordnet: words of a synset -> its definition, from WordNet's folder of data files.
+cisi, dbpedia and others: a folder with corpus.jsonl.gz, queries.jsonl.gz and qrels.tsv (BEIR's layout).
 """
 
 from __future__ import annotations

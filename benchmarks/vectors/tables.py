@@ -236,8 +236,9 @@ def spaces(found: Found) -> Iterator[str]:
     if made:
         sorted_ = sum(row["sklearn_sorted"] for row in made)
         yield (
-            f"Gaussian pairs with known correlations: within {max(row['worst_value'] for row in made):.2%} of the truth; "
-            f"largest difference to cca-zoo's on the same pairs {max(row['cca_zoo_difference'] for row in made):.0e}; "
+            f"Gaussian pairs with known correlations: within {max(row['worst_value'] for row in made):.2%} of the "
+            "truth; largest difference to cca-zoo's on the same pairs "
+            f"{max(row['cca_zoo_difference'] for row in made):.0e}; "
             f"scikit-learn's correlations come sorted in {sorted_} of {len(made)} seeds."
         )
     yield made_by(results)
@@ -258,15 +259,15 @@ def _cost(row: dict[str, Any]) -> Iterator[str]:
     took = f"{row['seconds']:.0f} s by the clock, {row['cpu_seconds']:.0f} CPU seconds ({load})"
     if row["method"] in ("linear", "disk"):
         yield (
-            f"Linear fit of {row['rows']:,} pairs of {row['features']} numbers ({row['dtype']}, from disk): {took}. The "
-            f"three products of the moments alone take {row['products_cpu_seconds']:.0f} CPU seconds, "
+            f"Linear fit of {row['rows']:,} pairs of {row['features']} numbers ({row['dtype']}, from disk): {took}. "
+            f"The three products of the moments alone take {row['products_cpu_seconds']:.0f} CPU seconds, "
             f"{row['share_of_products']:.0%} of that. Peak memory {row['peak_memory_mb']:,.0f} MB, the mapped files "
             "included."
         )
     elif row["method"] == "encode":
         yield (
-            f"Encoding {row['rows']:,} vectors to {row['features']} features: {row['per_second']:,.0f} per second by the "
-            f"clock, {row['per_cpu_second']:,.0f} per CPU second ({load})."
+            f"Encoding {row['rows']:,} vectors to {row['features']} features: {row['per_second']:,.0f} per second by "
+            f"the clock, {row['per_cpu_second']:,.0f} per CPU second ({load})."
         )
     else:
         yield f"Neural head, {row['rows']:,} pairs once ({row['steps']:,} steps): {took}."

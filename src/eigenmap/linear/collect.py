@@ -46,7 +46,7 @@ UNLABELLED: tuple[Kind, ...] = ("neighbours", "second model")
 
 
 class Collected(NamedTuple):
-    """What one pass over the pairs finds out; `rows` are the moments of all rows if nobody said which belong together."""
+    """What one pass over the pairs finds out; `rows`: moments of all rows, if nobody said what belongs together."""
 
     fit: PairMoments
     held_out: PairMoments

@@ -14,7 +14,6 @@ from eigenmap.core.errors import EigenmapError
 from eigenmap.networks.network import Network
 from eigenmap.spectrum import unit_rms_rows
 
-
 _LEAST_DEVIATION = 0.1
 """Share of the mean deviation below which a feature counts as one that hardly varies."""
 

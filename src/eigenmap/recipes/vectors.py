@@ -38,7 +38,7 @@ class VectorRecipe(BaseRecipe):
     objective: str = "matryoshka-info-nce"
     batch_size: int = 512
     steps: int = 0
-    lr: float = 3e-3
+    lr: float = 1e-2
     clip_norm: float | None = 1.0
     compile: bool = False
 
