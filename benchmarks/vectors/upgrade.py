@@ -25,7 +25,7 @@ from eigenmap import fit_vectors
 
 PAIRS = 5_000
 NEW, OLD = "minilm", "wordllama"
-METHODS = ("old", "ridge", "cca", "two-spaces", "neural", "into")
+METHODS = ("old", "ridge", "cca", "two-spaces", "into", "neural")
 RIDGES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 
 
