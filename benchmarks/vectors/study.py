@@ -21,7 +21,7 @@ UNLABELLED = (
 
 def jobs(place: Place) -> Iterator[Job]:
     """Codes from pairs first, then without labels, in few bytes, between models, between spaces, and their cost."""
-    from benchmarks.vectors import cost, paired, spaces, storage, translated, unlabelled, upgrade
+    from benchmarks.vectors import cost, paired, spaces, storage, translated, unlabelled, upgrade, variants
 
     stored = Stored(RESULTS, place.results)
 
@@ -47,6 +47,7 @@ def jobs(place: Place) -> Iterator[Job]:
         yield job(f"storage-s{seed}", "storage", ("--seed", str(seed)), storage.rows(), 30, ["debian"])
         yield job(f"translated-s{seed}", "translated", ("--seed", str(seed)), translated.METHODS, 60, ["french"])
         yield job(f"spaces-s{seed}", "spaces", ("--seed", str(seed)), spaces.METHODS, 60)
+    yield job("variants", "variants", (), list(variants.VARIANTS), 60, ["debian"])
     yield job("cost", "cost", ("--work", "{data}"), cost.METHODS, 200, ["debian"])
 
 
