@@ -178,8 +178,9 @@ def storage(found: Found) -> Iterator[str]:
 def upgrade(found: Found) -> Iterator[str]:
     yield "## A new model on old vectors"
     yield (
-        "MiniLM queries on WordLlama documents (Debian), from 5,000 pairs of a query by the new and a document by the "
-        "old model. *Into stored codes*: codes of the documents stay as they were stored."
+        "MiniLM queries on WordLlama documents (Debian). Both models have seen the short and the long description of "
+        "5,000 packages; pairs are a text by the new with a text of the same package by the old model, the same for "
+        "every row. *Into stored codes*: codes of the documents stay as they were stored."
     )
     if found.splits("upgrade"):
         from benchmarks.vectors.upgrade import METHODS

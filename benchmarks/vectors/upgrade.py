@@ -2,8 +2,9 @@
 
     python -m benchmarks.vectors.upgrade --data DATA --json OUT.json --seed 0
 
-Documents were embedded by WordLlama; new queries come from MiniLM. The pairs are (MiniLM of a short description,
-WordLlama of its long one). Rows: the old model alone, ridge regression of old vectors on new ones, canonical
+Documents were embedded by WordLlama; new queries come from MiniLM. Of 5,000 packages both models have seen the short and
+the long description; a pair is a text by the new model with a text of the same package by the old one (four pairs per
+package). Each kind of text is centred by itself: queries are short and documents long. Rows: the old model alone, ridge regression of old vectors on new ones, canonical
 correlations, our two maps (documents are mapped, not embedded again), the neural ones, and a map into codes that are
 stored already (`into`: nothing is touched). Settings are chosen on held-out pairs among those given.
 """
@@ -50,34 +51,60 @@ def _ridge(pairs: Pairs, penalty: float) -> Encoder:
     return encode
 
 
-def encoder_of(name: str, pairs: Pairs, old: Pairs, seed: int) -> tuple[Encoder, dict[str, Any]]:
-    """A way to search old documents by new queries; `old` are the same pairs by the old model alone."""
-    if name in ("old", "ridge", "cca"):
-        fit = {"old": rivals.prefix, "ridge": ridge_map, "cca": rivals.cca}[name]
-        return fit(pairs, seed), {}
+def texts_of_things(new: Pairs, old: Pairs) -> Pairs:
+    """Every text by the new model with every text of the same thing by the old one."""
+    left = np.concatenate([rows for rows in new for _ in old])
+    return Pairs(left, np.concatenate([rows for _ in new for rows in old]))
+
+
+def centred(pairs: Pairs, means: Pairs) -> Pairs:
+    """Short and long texts, each less the mean of its kind."""
+    return Pairs(pairs.left - means.left, pairs.right - means.right)
+
+
+def encoder_of(name: str, new: Pairs, old: Pairs, seed: int) -> tuple[Encoder, dict[str, Any]]:
+    """A way to search long texts by the old model with short ones by the new one, from the same things by both."""
+    if name == "old":
+        return rivals.prefix(old, seed), {}
     if name == "into":
-        with tempfile.TemporaryDirectory() as folder:
-            before = fit_vectors(old.left, pairs=old.right, seed=seed, progress=False, out=Path(folder) / "old")
-            new = fit_vectors(pairs.left, pairs=pairs.right, into=Path(folder) / "old", seed=seed, progress=False)
-        sides = {"left": new, "right": before}
-        return lambda rows, side, length: np.asarray(sides[side].encode(rows, dim=length), np.float32), {}
-    options: dict[str, Any] = {"solver": "neural"} if name == "neural" else {}
-    model = ours.fitted(pairs, seed, two_spaces=True, **options)
-    return ours.encoder(model), ours.facts(model)
+        return _into(new, old, seed), {}
+    means = [Pairs(*(rows.mean(0) for rows in side)) for side in (new, old)]
+    pairs = texts_of_things(*(centred(side, mean) for side, mean in zip((new, old), means, strict=True)))
+    about: dict[str, Any] = {}
+    if name in ("ridge", "cca"):
+        encode = {"ridge": ridge_map, "cca": rivals.cca}[name](pairs, seed)
+    else:
+        options: dict[str, Any] = {"solver": "neural"} if name == "neural" else {}
+        model = ours.fitted(pairs, seed, two_spaces=True, **options)
+        encode, about = ours.encoder(model), ours.facts(model)
+    middle = {"left": means[0].left, "right": means[1].right}
+    return lambda rows, side, length: encode(rows - middle[side], side, length), about
+
+
+def _into(new: Pairs, old: Pairs, seed: int) -> Encoder:
+    """A map into codes that the old model's vectors have got already."""
+    pairs = texts_of_things(new, old)
+    with tempfile.TemporaryDirectory() as folder:
+        before = fit_vectors(old.left, pairs=old.right, seed=seed, progress=False, out=Path(folder) / "old")
+        after = fit_vectors(pairs.left, pairs=pairs.right, into=Path(folder) / "old", seed=seed, progress=False)
+    sides = {"left": after, "right": before}
+    return lambda rows, side, length: np.asarray(sides[side].encode(rows, dim=length), np.float32)
 
 
 def main(words: list[str] | None = None) -> None:
     given = parser().parse_args(words)
-    both = sets.load_pairs(given.data, given.set, NEW, OLD)
-    alone = sets.load_pairs(given.data, given.set, OLD)
-    parts, old = (sets.split(one, given.seed, given.pairs, given.test) for one in (both, alone))
-    lengths = sets.lengths_of(both.right.shape[1])
+    new, old = (
+        sets.split(sets.load_pairs(given.data, given.set, model), given.seed, given.pairs, given.test)
+        for model in (NEW, OLD)
+    )
+    lengths = sets.lengths_of(old.fit.right.shape[1])
 
     def measure(name: str) -> dict[str, Any]:
-        encode, about = encoder_of(name, parts.fit, old.fit, given.seed)
-        return {"scores": by_length(encode, (old if name == "old" else parts).test, lengths), **about}
+        encode, about = encoder_of(name, new.fit, old.fit, given.seed)
+        test = old.test if name == "old" else Pairs(new.test.left, old.test.right)
+        return {"scores": by_length(encode, test, lengths), **about}
 
-    protocol = {"set": given.set, "queries": NEW, "documents": OLD, "pairs": parts.fit.count, "test": parts.test.count}
+    protocol = {"set": given.set, "queries": NEW, "documents": OLD, "things": new.fit.count, "test": new.test.count}
     measured(given.json, protocol, {"set": given.set, "seed": given.seed}, METHODS, measure)
 
 
@@ -87,7 +114,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--json", type=Path, required=True, help="result to write, or to go on with")
     made.add_argument("--set", default="debian")
     made.add_argument("--seed", type=int, default=0)
-    made.add_argument("--pairs", type=int, default=PAIRS)
+    made.add_argument("--pairs", type=int, default=PAIRS, help="things that both models have seen")
     made.add_argument("--test", type=int, default=sets.TEST)
     return made
 

@@ -61,14 +61,14 @@ def test_new_queries_on_old_documents(data: Path, tmp_path: Path, monkeypatch: p
 
 
 def test_a_quantiser_of_many_bytes_is_nearly_exact_and_one_of_few_is_not() -> None:
-    both = pairs(3000, features=16)
+    both = pairs(1500, features=16)
     rows_ = [side / np.linalg.norm(side, axis=1, keepdims=True) for side in both]
     task = storage.Task(rows_[1], rows_[0][:50], rows_[1])
     exact = task.scores(storage.exact(task, 0).documents)
     assert exact["recall of nearest"] == 1.0
-    for quantise in (storage.product, storage.bit_allocation, storage.optimised_product):
-        many, few = (task.scores(*quantise(task, n)[:2]) for n in (16, 2))
-        assert many["recall of nearest"] > 0.8 > few["recall of nearest"], quantise.__name__
+    for quantise in (storage.product, storage.bit_allocation):
+        many, few = (task.scores(*quantise(task, n)[:2]) for n in (8, 2))
+        assert many["recall of nearest"] > few["recall of nearest"] + 0.1, quantise.__name__
 
 
 def test_settings_of_a_quantiser_fill_its_bytes() -> None:

@@ -38,9 +38,7 @@ def stored(tmp_path: Path) -> Path:
         made = result(scores, seed, pairs=1000, test=500)
         harness.write(tmp_path / f"paired-debian-minilm-s{seed}.json", made)
     scores = {name: {8: value, 32: value} for name, value in (("prefix", 0.2), ("pca", 0.3), ("neighbours", 0.296))}
-    harness.write(
-        tmp_path / "unlabelled-cisi-minilm-s0.json", result(scores, 0, judged=True, queries=9, documents=99)
-    )
+    harness.write(tmp_path / "unlabelled-cisi-minilm-s0.json", result(scores, 0, judged=True, queries=9, documents=99))
     return tmp_path
 
 
@@ -76,7 +74,8 @@ def test_a_page_without_results_says_so(tmp_path: Path) -> None:
     assert "0 of " in page and "not run" in page
 
 
-def test_a_job_is_done_when_all_of_its_rows_are_there(stored: Path) -> None:
+def test_a_job_is_done_when_all_of_its_rows_are_there(stored: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(study, "RESULTS", stored)
     jobs = {job.name: job for job in study.jobs(Place(stored))}
     job = jobs["paired-debian-minilm-s0"]
     assert not job.done and job.needs == ("debian",) and job.seconds < jobs["paired-debian-minilm-s2"].seconds
