@@ -2,11 +2,11 @@
 
     python -m benchmarks.vectors.upgrade --data DATA --json OUT.json --seed 0
 
-Documents were embedded by WordLlama; new queries come from MiniLM. Of 5,000 packages both models have seen the short and
-the long description; a pair is a text by the new model with a text of the same package by the old one (four pairs per
-package). Each kind of text is centred by itself: queries are short and documents long. Rows: the old model alone, ridge regression of old vectors on new ones, canonical
-correlations, our two maps (documents are mapped, not embedded again), the neural ones, and a map into codes that are
-stored already (`into`: nothing is touched). Settings are chosen on held-out pairs among those given.
+Documents were embedded by WordLlama; new queries come from MiniLM. Both models have seen the short and the long
+description of 5,000 packages. A pair is a text by the new model with a text of the same package by the old one (four
+per package); each kind of text is centred by itself. Rows: the old model alone, ridge regression of old vectors on new
+ones, canonical correlations, our two maps (documents are mapped, not embedded again), the neural ones, and a map into
+codes that are stored already (`into`: nothing is touched). Settings are chosen on held-out pairs among those given.
 """
 
 from __future__ import annotations
