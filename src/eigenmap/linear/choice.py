@@ -144,8 +144,8 @@ def choose(
 
     Two spaces are always centred: otherwise the constant, which all pairs share, would be the first feature.
 
-    `rows` are the moments of all rows if the relation comes from the vectors themselves. PCA is then that of `rows`, and
-    another candidate needs a gain of `UNLABELLED_GAIN`.
+    `rows` are the moments of all rows if the relation comes from the vectors themselves. PCA is then that of `rows`;
+    any other candidate needs a gain of `UNLABELLED_GAIN`.
     """
     centre = [True] if two_spaces else centre
     shared = [_cut(one, n_components) for one in _fitted(fit, held_out, ridges, centre, two_spaces)]
