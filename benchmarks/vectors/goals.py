@@ -151,8 +151,8 @@ def _upgrade(found: Found) -> Goal:
 
 
 def _spaces(found: Found) -> Iterator[Goal]:
-    rows = found.rows("spaces", "circle, neural")
-    words = "Known singular functions of two spaces, alignment .99 and values within 1 % (neural)"
+    rows = found.rows("spaces", "circle, linear")
+    words = "Known singular functions of two spaces, alignment .99 and values within 1 % (linear maps of random units)"
     if rows:
         aligned, off = min(row["worst_alignment"] for row in rows), max(row["worst_value"] for row in rows)
         figures = f"alignment {aligned:.4f}, values within {off:.2%}, the worst of {len(rows)} seeds"

@@ -54,9 +54,9 @@ def test_random_projections_keep_products_on_average() -> None:
 
 
 def test_a_matryoshka_head_learns_from_pairs_what_principal_components_cannot(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trained, "STEPS", 60)
+    monkeypatch.setattr(trained, "STEPS", 150)
     monkeypatch.setattr(trained, "RATES", (1e-2,))
-    parts = split(pairs(800), 0, test=200)
+    parts = split(pairs(1200), 0, test=200)
     head, pca = (ndcg(fit(parts.fit, 0), parts.test, [8]) for fit in (trained.matryoshka, rivals.pca))
     assert head > pca + 0.1
 
