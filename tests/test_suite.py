@@ -56,7 +56,6 @@ COVERED_BY = {
     "model/inputs.py": "test_model.py",
     "model/stored.py": "test_model.py",
     "networks/__init__.py": "networks/test_build_encoder.py",
-    "networks/vectors.py": "fitting/test_vectors.py",
     "objectives/__init__.py": "objectives/test_build.py",
     "objectives/learning.py": "objectives/test_simsiam.py",
     "recipes/imagenet.py": "recipes/test_recipes.py",

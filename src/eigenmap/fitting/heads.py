@@ -93,6 +93,7 @@ class Heads:
         size = (alignment.power * alignment.weights(t).square()).sum().clamp(min=1e-300).sqrt()
         rotation = pad(rotation / size, (0, k - alignment.n_components))
         head: ResidualHead = network.projector
+        head.dropout.p = self.recipe.dropout
         head.start_from(alignment.mean.float(), rotation.float(), deviation.clamp(min=0).sqrt().float())
         if k > alignment.n_components:
             head.vary_from(alignment.n_components)
