@@ -37,6 +37,8 @@ COVERED_BY = {
     "embedding/checksums.py": "embedding/test_shards.py",
     "embedding/node_store.py": "embedding/test_nodes.py",
     "evaluation/node_codes.py": "evaluation/test_nodes.py",
+    "export/maps.py": "formats/test_linear_map.py",
+    "export/sentence_transformers.py": "formats/test_sentence_transformers.py",
     "fitting/align.py": "fitting/test_evidence.py",
     "fitting/heads.py": "fitting/test_vectors.py",
     "fitting/options.py": "fitting/test_images.py",

@@ -31,6 +31,8 @@ from eigenmap.description import CHECKPOINT as CHECKPOINT  # these three are pub
 from eigenmap.description import DESCRIPTION as DESCRIPTION
 from eigenmap.description import MODEL_FORMAT, VERSION, check_tensors, kind_of, read_description
 from eigenmap.description import WEIGHTS as WEIGHTS
+from eigenmap.formats import sentence_transformers
+from eigenmap.formats.linear_map import LinearMap
 from eigenmap.networks import CodeSource as CodeSource
 from eigenmap.networks import Network, ResidualMLP, SparseRows, build_encoder, code_rows
 from eigenmap.networks.folding import Folding, Inference
@@ -357,6 +359,56 @@ class Eigenmap:
         if isinstance(dim, bool) or not isinstance(dim, (int, np.integer)) or not 1 <= dim <= self.n_components:
             raise EigenmapError(f"dim must be a whole number from 1 to {self.n_components}, not {dim!r}.")
         return int(dim)
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether codes are a linear map of vectors, and nothing else."""
+        return isinstance(self.input, VectorInput) and self.source == "encoder"
+
+    def linear_map(self, dim: int | None = None) -> LinearMap:
+        """Return the codes of a linear model of vectors as plain numbers, cut at `dim` features."""
+        if not isinstance(self.input, VectorInput) or not self.is_linear:
+            what = "has a neural head" if isinstance(self.input, VectorInput) else f"takes {self.kind}"
+            raise EigenmapError(f"Only a linear model of vectors is a matrix, but this one {what}; export it as ONNX.")
+        return LinearMap.of(self.alignment, self.input.unit, self.check_dim(dim))
+
+    def to_sentence_transformers(
+        self,
+        base: object,
+        out: str | Path,
+        dim: int | None = None,
+        *,
+        side: Side | None = None,
+        overwrite: bool = False,
+    ) -> Path:
+        """Write a folder of sentence-transformers: texts in, codes out.
+
+        The folder of a linear model loads without eigenmap. That of a neural one needs eigenmap installed, and
+        `SentenceTransformer(out, trust_remote_code=True)`. Both can be cut with `truncate_dim`.
+
+        Args:
+            base: the model that made the vectors: its sentence-transformers folder, or a `SentenceTransformer`.
+            out: the new folder.
+            dim: length of the codes; all features by default.
+            side: which space of a model of two.
+            overwrite: replace `out` if it is such a folder.
+
+        Example:
+            >>> model.to_sentence_transformers("all-MiniLM-L6-v2", "text-codes")  # doctest: +SKIP
+            >>> SentenceTransformer("text-codes", truncate_dim=32).encode("a text")  # doctest: +SKIP
+
+        """
+        model = self.side(side)
+        if not isinstance(model.input, VectorInput):
+            raise EigenmapError(f"sentence-transformers needs a model of vectors, and this one takes {model.kind}.")
+        dim = model.check_dim(dim)
+        if model.is_linear:
+            modules = sentence_transformers.linear_modules(model.linear_map(dim))
+        else:
+            cut = model.alignment.cut(dim)
+            alone = Eigenmap(model.network, cut, model.source, model.input, model.encoder, model.training)
+            modules = sentence_transformers.own_modules(alone.save)
+        return sentence_transformers.write_folder(base, out, modules, (model.input.length, dim), overwrite)
 
     def save(self, directory: str | Path) -> Path:
         """Write the model; it is on disk when this returns, and until then a model that was there stays whole."""
