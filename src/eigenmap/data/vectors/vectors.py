@@ -127,7 +127,7 @@ def as_rows(rows: Array, unit: bool) -> Tensor:
 
 def is_vector_file(path: Path) -> bool:
     """Whether a name is that of a file of vectors."""
-    return _split_column(path)[0].suffix.lower() in (".npy", ".npz", *arrow.SUFFIXES)
+    return split_column(path)[0].suffix.lower() in (".npy", ".npz", *arrow.SUFFIXES)
 
 
 def _found(source: object, name: str) -> Vectors:
@@ -156,7 +156,7 @@ def _plain(source: object, name: str) -> Array:
 
 
 def _from_file(path: Path) -> Vectors:
-    file, column = _split_column(path)
+    file, column = split_column(path)
     suffix = file.suffix.lower()
     if not file.exists():
         raise EigenmapError(f"There is no file {file}.")
@@ -172,7 +172,7 @@ def _from_file(path: Path) -> Vectors:
     return Vectors(_matrix(open_npy(file), str(file)), str(file))
 
 
-def _split_column(path: Path) -> tuple[Path, str | None]:
+def split_column(path: Path) -> tuple[Path, str | None]:
     """`x.parquet:column` as a file and a column, unless there is a file of that whole name."""
     name, colon, column = str(path).rpartition(":")
     if colon and column and not path.exists() and Path(name).suffix.lower() in arrow.SUFFIXES:
