@@ -125,7 +125,7 @@ def test_mistakes(folder: Path, tmp_path: Path) -> None:
     for args, words in [
         ((folder / "x.npy", folder / "queries.npy", *out), r"x\.npy is a file of vectors.*RUN"),
         ((folder / "run", *out), r"SOURCE is missing.*run"),
-        ((tmp_path / "none.npy", *out), r"no file .*none\.npy"),
+        ((tmp_path / "none.npy", *out), r"none\.npy does not exist"),
         ((folder / "x.npy", "--side", "left", *out), r"--side.*model"),
         ((folder / "x.npy", "--codes", *out), r"--codes.*model"),
         ((folder / "x.npy", "--dim", 13, *out), r"dim.*1 to 12.*13"),
