@@ -19,8 +19,8 @@ PACKAGE = "eigenmap"
 # fmt: off
 ORDER = [
     "core", "spectrum", "objectives", "networks", "data", "loading", "augment", "relations", "linear", "formats",
-    "description", "saved", "model", "embedding", "training", "evaluation", "search", "export", "figures", "recipes",
-    "fitting", "kernels", "demo", "reproduce", "estimators", "service", "cli",
+    "description", "saved", "hub", "model", "embedding", "training", "evaluation", "search", "export", "figures",
+    "recipes", "fitting", "kernels", "demo", "reproduce", "estimators", "service", "cli",
 ]
 # fmt: on
 
@@ -38,6 +38,7 @@ LAZY = [
     "psycopg",
     "ray",
     "onnx",
+    "huggingface_hub",
     "fastapi",
     "uvicorn",
     "pydantic",

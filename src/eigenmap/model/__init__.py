@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Literal, cast, get_args
 
 import numpy as np
@@ -35,6 +36,8 @@ from eigenmap.description import (
 )
 from eigenmap.formats.linear_map import LinearMap
 from eigenmap.formats.sentence_transformers import write_folder
+from eigenmap.hub import model_folder, publish
+from eigenmap.hub.card import model_card
 from eigenmap.model import exported
 from eigenmap.model.files import copy_model, fingerprint, weights_file
 from eigenmap.model.inputs import Encoder, EncoderSpec, ImageInput, Input, NodeEncoderSpec, NodeInput
@@ -395,6 +398,22 @@ class Eigenmap:
             model.right = cls._built(other, prefixed("right.", tensors), directory, None)
         model._know_weights(about["weights_sha256"])
         return model
+
+    @classmethod
+    def from_pretrained(cls, path_or_name: str | Path, revision: str | None = None) -> Eigenmap:
+        """Read a model from a folder, or from the Hugging Face Hub by its name, "owner/model"."""
+        return cls.load(model_folder(path_or_name, revision))
+
+    def card(self, name: str = "this/model") -> str:
+        """Return a page about the model, as Markdown: input, training, spectrum, limits."""
+        digest = self.weights_sha256 or "not saved yet"
+        return model_card(self._description(digest), self.eigenvalues_.tolist(), self.kind, name)
+
+    def push_to_hub(self, name: str, *, private: bool = False) -> str:
+        """Upload the model with its card to the Hugging Face Hub as "owner/model"; return its address."""
+        with TemporaryDirectory() as folder:
+            self.save(folder)
+            return publish(Path(folder), name, self.card(name), private=private)
 
     @classmethod
     def _built(
