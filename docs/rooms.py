@@ -102,7 +102,8 @@ ROOMS = [
     Room("evaluation", 810, 404, 122, 74, ("retrieval,", "linear probes")),
     Room("service", 664, 506, 122, 74, ("the explorer", "in a browser")),
     Room("figures", 810, 506, 122, 74, ("plots and", "the report")),
-    Room("export", 664, 602, 268, 56, ("files for ONNX, Parquet and FAISS",)),
+    Room("export", 664, 602, 138, 56, ("ONNX and FAISS",)),
+    Room("formats", 810, 602, 122, 56, ("arrays and SQL",)),
     Room("core", 16, 686, 928, 56, ("errors, argument checks, atomic files and folders; used by all other rooms",)),
 ]
 

@@ -494,6 +494,8 @@ SUBJECTS = [
     ),
     Subject("vectors .parquet", "x.parquet", vectors.write_parquet, vectors.read_rows("x.parquet"), in_parquet),
     Subject("vectors .arrow", "x.arrow", vectors.write_arrow, vectors.read_rows("x.arrow")),
+    Subject("modules.json", "modules.json", vectors.write_modules, vectors.read_listed, in_json),
+    Subject("pooling", "1_Pooling/config.json", vectors.write_modules, vectors.read_listed, in_json),
     Subject("qrels", "qrels.tsv", vectors.write_qrels, vectors.read_qrels),
     *(Subject(*kind) for kind in RELEASED_KINDS),
     Subject("metrics.jsonl", "metrics.jsonl", _write_metrics, _read_metrics, _in_lines),

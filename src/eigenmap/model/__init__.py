@@ -34,8 +34,11 @@ from eigenmap.description import (
     kind_of,
     read_description,
 )
+from eigenmap.formats.linear_map import LinearMap
+from eigenmap.formats.sentence_transformers import write_folder
 from eigenmap.hub import model_folder, publish
 from eigenmap.hub.card import model_card
+from eigenmap.model import exported
 from eigenmap.model.files import copy_model, fingerprint, weights_file
 from eigenmap.model.inputs import Encoder, EncoderSpec, ImageInput, Input, NodeEncoderSpec, NodeInput
 from eigenmap.model.stored import (
@@ -316,6 +319,44 @@ class Eigenmap:
         if isinstance(dim, bool) or not isinstance(dim, (int, np.integer)) or not 1 <= dim <= self.n_components:
             raise EigenmapError(f"dim must be a whole number from 1 to {self.n_components}, not {dim!r}.")
         return int(dim)
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether codes are a linear map of vectors, and nothing else."""
+        return isinstance(self.input, VectorInput) and self.source == "encoder"
+
+    def linear_map(self, dim: int | None = None) -> LinearMap:
+        """Return the codes of a linear model of vectors as plain numbers, cut at `dim` features."""
+        return exported.linear_map(self, dim)
+
+    def to_sentence_transformers(
+        self,
+        base: object,
+        out: str | Path,
+        dim: int | None = None,
+        *,
+        side: Side | None = None,
+        overwrite: bool = False,
+    ) -> Path:
+        """Write a folder of sentence-transformers: texts in, codes out.
+
+        The folder of a linear model loads without eigenmap. That of a neural one needs eigenmap, and
+        `SentenceTransformer(out, trust_remote_code=True)`. Both can be cut with `truncate_dim`.
+
+        Args:
+            base: the model that made the vectors: its sentence-transformers folder, or a `SentenceTransformer`.
+            out: the new folder.
+            dim: length of the codes; all features by default.
+            side: which space of a model of two.
+            overwrite: replace `out` if it is such a folder.
+
+        Example:
+            >>> model.to_sentence_transformers("all-MiniLM-L6-v2", "text-codes")  # doctest: +SKIP
+            >>> SentenceTransformer("text-codes", truncate_dim=32).encode("a text")  # doctest: +SKIP
+
+        """
+        modules, lengths = exported.modules_of(self.side(side), dim)
+        return write_folder(base, out, modules, lengths, overwrite)
 
     def save(self, directory: str | Path) -> Path:
         """Write the model; it is on disk when this returns. An existing model stays intact until then."""

@@ -102,6 +102,7 @@ async function main() {
   document.title = `${about.name} · eigenmap`;
   find("about").textContent = `${about.name} · ${number(about.items)} items · ${about.n_components} features`;
   if (!state.get("dim")) window.history.replaceState(null, "", state.with({ dim: about.suggested_dims["0.95"] || Math.min(16, about.n_components) }));
+  document.body.classList.toggle("texts", about.texts);
   views.search = new SearchView(about, state);
   views.gallery = new GalleryView(about, state);
   views.map = new MapView(about, state);

@@ -1,7 +1,8 @@
 // Search: what is searched by, the length, the results, and a second panel to compare with.
 
-import { bytes, element, get, newest, number, packVector, picture, post, unpackVector, upload } from "./api.js";
+import { bytes, element, get, nameOf, newest, number, packVector, picture, post, textCard, unpackVector, upload } from "./api.js";
 import { powers, qualityChart, spectrumChart } from "./charts.js";
+import { readVector } from "./vectors.js";
 
 const find = (id) => document.getElementById(id);
 const PREVIEW = "eigenmap-preview";
@@ -64,13 +65,21 @@ export class SearchView {
     find("where").placeholder = field ? `${field}=${quoted(values[0])}` : "";
     find("where-box").hidden = !Object.keys(about.fields).length;
     find("surprise").addEventListener("click", () => this.surprise());
-    find("pick").hidden = find("drop-hint").hidden = !about.can_encode;
+    const byVector = Boolean(about.vector_length);
+    find("pick").hidden = find("drop-hint").hidden = !about.can_encode && !byVector;
+    if (byVector) {
+      find("pick").textContent = "Choose vector";
+      find("pick").title = `A file with ${number(about.vector_length)} numbers: .npy, .json or text`;
+      find("file").accept = ".npy,.json,.txt,.csv";
+      find("dropping").firstElementChild.textContent = "Drop the vector to search by it";
+    }
+    find("query-picture").hidden = about.texts;
     find("pick").addEventListener("click", () => find("file").click());
     find("file").addEventListener("change", (event) => {
       if (event.target.files[0]) this.upload(event.target.files[0]);
       event.target.value = "";
     });
-    if (about.can_encode) this.prepareDropping();
+    if (about.can_encode || byVector) this.prepareDropping();
   }
 
   prepareSlider(name) {
@@ -98,6 +107,10 @@ export class SearchView {
     document.addEventListener("paste", (event) => {
       const file = [...(event.clipboardData?.files || [])][0];
       if (file) this.upload(file);
+      else if (this.about.vector_length && !event.target.matches("input")) {
+        const text = event.clipboardData?.getData("text");
+        if (text) this.upload(new File([text], "pasted vector"));
+      }
     });
   }
 
@@ -122,8 +135,11 @@ export class SearchView {
 
   async upload(file) {
     try {
-      this.say("Reading the picture …");
-      const found = await upload("api/search/image", file, { top: 1 });
+      const byVector = Boolean(this.about.vector_length);
+      this.say(byVector ? "Reading the vector …" : "Reading the picture …");
+      const found = byVector
+        ? await post("api/search", { input: await readVector(file), top: 1 })
+        : await upload("api/search/image", file, { top: 1 });
       const word = packVector(found.vector, found.model);
       await remember(word, file);
       this.state.go({ view: null, key: null, vector: word });
@@ -208,7 +224,7 @@ export class SearchView {
     const asked = word || key;
     if (this.query?.asked === asked) return;
     if (word) {
-      const kept = JSON.parse(sessionStorage.getItem(placeOf(word)) || "null") || { name: "uploaded picture" };
+      const kept = JSON.parse(sessionStorage.getItem(placeOf(word)) || "null") || { name: this.about.vector_length ? "uploaded vector" : "uploaded picture" };
       this.query = { asked, key: null, label: null };
       find("query-picture").replaceChildren(kept.preview ? element("img", { src: kept.preview, alt: kept.name }) : "?");
       find("query-name").textContent = find("query-name").title = kept.name;
@@ -217,9 +233,14 @@ export class SearchView {
     }
     const item = await get(`api/items/${key}`);
     this.query = { asked, key, label: item.metadata.label ?? null };
-    find("query-picture").replaceChildren(picture(item));
-    find("query-name").textContent = find("query-name").title = String(item.id);
-    find("query-label").textContent = Object.entries(item.metadata).map(([name, value]) => `${name} ${value}`).join(" · ");
+    const { texts } = this.about;
+    find("query-picture").replaceChildren(texts ? "" : picture(item));
+    find("query-name").textContent = find("query-name").title = nameOf(item, texts);
+    const facts = Object.entries(item.metadata).filter(([name]) => !texts || !["title", "text"].includes(name));
+    const words = facts.map(([name, value]) => `${name} ${value}`);
+    if (texts && item.metadata.title && item.metadata.text) words.unshift(String(item.metadata.text));
+    if (texts) words.push(String(item.id));
+    find("query-label").textContent = find("query-label").title = words.join(" · ");
   }
 
   display(first, second) {
@@ -258,12 +279,13 @@ export class SearchView {
     const text = item.metadata.label;
     const alike = text !== undefined && text === this.query.label;
     const mark = fresh ? "+" : moved > 0 ? `↑${moved}` : moved < 0 ? `↓${-moved}` : "";
-    const said = `${rank + 1}. ${item.id}${text === undefined ? "" : `, ${text}`}, similarity ${item.score.toFixed(3)}${fresh ? (compared ? ", only here" : ", new at this length") : ""}`;
+    const { texts } = this.about;
+    const said = `${rank + 1}. ${nameOf(item, texts)}${text === undefined ? "" : `, ${text}`}, similarity ${item.score.toFixed(3)}${fresh ? (compared ? ", only here" : ", new at this length") : ""}`;
     return element(
       "button",
-      { type: "button", class: `item${fresh ? " fresh" : ""}`, title: said, "aria-label": said, "data-key": item.key,
+      { type: "button", class: `item${fresh ? " fresh" : ""}${texts ? " words-only" : ""}`, title: said, "aria-label": said, "data-key": item.key,
         onclick: () => this.state.go({ key: item.key, vector: null }) },
-      element("span", { class: "thumb" }, picture(item, this.about.large_pictures)),
+      texts ? textCard(item) : element("span", { class: "thumb" }, picture(item, this.about.large_pictures)),
       element("span", { class: "caption" },
         element("span", { class: `label${alike ? " alike" : ""}` }, text === undefined ? "" : `${alike ? "✓ " : ""}${text}`),
         element("span", {}, item.score.toFixed(3))),
