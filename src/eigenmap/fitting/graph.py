@@ -64,6 +64,7 @@ def fit_graph(
     force: bool = False,
     minutes: float | None = None,
     seed: int = 0,
+    threads: int | None = None,
     device: Accelerator = "auto",
     devices: int = 1,
     nodes: int = 1,
@@ -84,7 +85,8 @@ def fit_graph(
         resume: go on from the last checkpoint in `out`.
         force: write into `out` although there is a run in it.
         minutes: length of training in minutes, in place of the recipe's steps.
-        seed: of everything random; on a CPU the same seed gives the same model.
+        seed: of everything random; on a CPU the same seed and number of threads give the same model.
+        threads: CPU threads for training; by default measured at the start, unless OMP_NUM_THREADS is set.
         device: "auto", "cpu" or "cuda"; `devices` of them on each of `nodes` machines. Under torchrun leave both out.
         tensorboard: write TensorBoard files beside metrics.jsonl.
         progress: a progress bar (True), nothing (False), or an object of your own.
@@ -108,6 +110,8 @@ def fit_graph(
         progress=progress,
         say=say,
         minutes=minutes,
+        threads=threads,
+        length_given=minutes is not None or settings.get("steps") is not None,
     )
     chosen = recipe if isinstance(recipe, GraphRecipe) else get_graph_recipe(recipe)
     chosen = chosen.but(n_components=n_components, **settings)

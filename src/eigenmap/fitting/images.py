@@ -63,6 +63,7 @@ def fit_images(
     steps: int | None = None,
     minutes: float | None = None,
     seed: int = 0,
+    threads: int | None = None,
     strict: bool = False,
     device: Accelerator = "auto",
     devices: int = 1,
@@ -89,7 +90,8 @@ def fit_images(
         force: write into `out` although there is a run in it.
         steps: length of training in steps, in place of the recipe's epochs.
         minutes: length of training in minutes, as steps that fit by the measured speed of this machine.
-        seed: of everything random; on a CPU the same seed gives the same model.
+        seed: of everything random; on a CPU the same seed and number of threads give the same model.
+        threads: CPU threads for training; by default measured at the start, unless OMP_NUM_THREADS is set.
         strict: fail on the first unreadable image instead of leaving it out.
         device: "auto", "cpu" or "cuda"; `devices` of them on each of `nodes` machines. Under torchrun leave both out.
         tensorboard: write TensorBoard files beside metrics.jsonl.
@@ -118,6 +120,8 @@ def fit_images(
         say=say,
         minutes=minutes,
         steps=steps,
+        threads=threads,
+        length_given=steps is not None or minutes is not None or settings.get("epochs") is not None,
     )
     asked = {name: value for name, value in {"n_components": n_components, **settings}.items() if value is not None}
     chosen = (recipe if isinstance(recipe, Recipe) else recipes.get(recipe)).but(**asked)

@@ -139,6 +139,7 @@ def fit_vectors(
     force: bool = False,
     minutes: float | None = None,
     seed: int = 0,
+    threads: int | None = None,
     device: Accelerator = "auto",
     devices: int = 1,
     tensorboard: bool = False,
@@ -173,6 +174,7 @@ def fit_vectors(
         force: write into `out` although there is a run in it.
         minutes: length of training in minutes, in place of `steps` (neural).
         seed: of everything random, the choice of held-out pairs too.
+        threads: CPU threads for training; by default measured at the start, unless OMP_NUM_THREADS is set.
         device: "auto", "cpu" or "cuda" for training; `devices` of them.
         tensorboard: write TensorBoard files beside metrics.jsonl (neural).
         progress: a progress bar for training (True), nothing (False), or an object of your own.
@@ -196,6 +198,8 @@ def fit_vectors(
         progress=progress,
         say=say,
         minutes=minutes,
+        threads=threads,
+        length_given=minutes is not None or settings.get("steps") is not None,
     )
     recipe = get_vector_recipe(solver).but(n_components=n_components, **settings)
     check_solver(recipe, settings, minutes)

@@ -20,6 +20,7 @@ from eigenmap.cli.fit.options import (
     RunOption,
     StepsOption,
     TensorboardOption,
+    ThreadsOption,
     TrainingSeedOption,
     check_restart,
 )
@@ -108,6 +109,7 @@ def graph(
         ),
     ] = None,
     seed: TrainingSeedOption = 0,
+    threads: ThreadsOption = None,
     device: DeviceOption = Device.auto,
     resume: ResumeOption = False,
     force: OverwriteOption = False,
@@ -150,6 +152,7 @@ def graph(
         force=force,
         minutes=minutes,
         seed=seed,
+        threads=threads,
         device=device.value,
         tensorboard=tensorboard,
         progress=not quiet,

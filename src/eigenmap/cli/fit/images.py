@@ -25,6 +25,7 @@ from eigenmap.cli.fit.options import (
     RunOption,
     StepsOption,
     TensorboardOption,
+    ThreadsOption,
     TrainingSeedOption,
     check_restart,
 )
@@ -123,6 +124,7 @@ def images(
         ),
     ] = None,
     seed: TrainingSeedOption = 0,
+    threads: ThreadsOption = None,
     device: DeviceOption = Device.auto,
     devices: DevicesOption = 1,
     nodes: NodesOption = 1,
@@ -181,6 +183,7 @@ def images(
             steps=steps,
             minutes=minutes,
             seed=seed,
+            threads=threads,
             strict=strict,
             device=device.value,
             devices=devices,

@@ -23,6 +23,7 @@ from eigenmap.cli.fit.options import (
     RunOption,
     StepsOption,
     TensorboardOption,
+    ThreadsOption,
     TrainingSeedOption,
     check_restart,
 )
@@ -218,6 +219,7 @@ def vectors(
         ),
     ] = None,
     seed: TrainingSeedOption = 0,
+    threads: ThreadsOption = None,
     device: DeviceOption = Device.auto,
     resume: ResumeOption = False,
     force: OverwriteOption = False,
@@ -266,6 +268,7 @@ def vectors(
             force=force,
             minutes=minutes,
             seed=seed,
+            threads=threads,
             device=device.value,
             tensorboard=tensorboard,
             progress=not quiet,
