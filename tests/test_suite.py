@@ -36,6 +36,7 @@ COVERED_BY = {
     "demo/study.py": "test_demo.py",
     "embedding/checksums.py": "embedding/test_shards.py",
     "embedding/node_store.py": "embedding/test_nodes.py",
+    "estimators/model_estimator.py": "estimators/test_pair.py",
     "evaluation/node_codes.py": "evaluation/test_nodes.py",
     "fitting/align.py": "fitting/test_evidence.py",
     "fitting/heads.py": "fitting/test_vectors.py",
@@ -45,6 +46,9 @@ COVERED_BY = {
     "fitting/run_folder.py": "fitting/test_images.py",
     "linear/choice.py": "linear/test_align_pairs.py",
     "linear/collect.py": "linear/test_align_pairs.py",
+    "model/files.py": "test_model.py",
+    "model/inputs.py": "test_model.py",
+    "model/stored.py": "test_model.py",
     "networks/__init__.py": "networks/test_build_encoder.py",
     "networks/vectors.py": "fitting/test_vectors.py",
     "objectives/__init__.py": "objectives/test_build.py",
@@ -82,6 +86,11 @@ COVERED_BY = {
     "service/schemas.py": "service/test_schema.py",
     "service/search_routes.py": "service/test_app.py",
     "service/summary.py": "service/test_app.py",
+    "spectrum/alignment.py": "test_spectrum.py",
+    "spectrum/choice.py": "test_spectrum.py",
+    "spectrum/moments.py": "test_spectrum.py",
+    "spectrum/quality.py": "test_spectrum.py",
+    "spectrum/ritz.py": "test_spectrum.py",
 }
 """The test file of each module that has none of its own name."""
 

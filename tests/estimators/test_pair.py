@@ -1,4 +1,4 @@
-"""PairEigenmap: canonical correlations, two sides, the ways of scikit-learn."""
+"""PairEigenmap: canonical correlations, two sides, the interface of scikit-learn."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_it_is_an_estimator_of_scikit_learn() -> None:
 
 @pytest.mark.filterwarnings("ignore")
 def test_the_checks_of_scikit_learn_pass() -> None:
-    """All but those that are skipped for packages that are not there; its targets are one feature of the right side."""
+    """All checks except those skipped for missing packages; the targets are one feature of the right side."""
     results = check_estimator(PairEigenmap(ridge=0.01), on_fail=None)
     assert [result["check_name"] for result in results if result["status"] == "failed"] == []
     assert sum(result["status"] == "passed" for result in results) > 40
@@ -78,6 +78,7 @@ def test_the_model_can_be_saved(tmp_path: Path) -> None:
     np.testing.assert_allclose(found, estimator.transform(y, side="right"), atol=1e-5)
 
 
+@pytest.mark.slow
 def test_the_neural_solver_sees_what_is_not_linear() -> None:
     x, y = squared(3000)
     settings = {"steps": 150, "lr": 3e-2, "batch_size": 256, "width": 64}

@@ -1,4 +1,4 @@
-"""Pairs with known structure: a shared signal of few directions under private noise of many."""
+"""Pairs with known structure: a shared signal in few directions, private noise in many."""
 
 from __future__ import annotations
 
@@ -29,6 +29,6 @@ def two_spaces(n: int = 1500, d: int = 20, e: int = 12, seed: int = 0) -> tuple[
 
 
 def canonical_correlations(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """By orthonormal bases of both spaces (Bjorck and Golub, 1973): no moments, no eigenproblem."""
+    """Canonical correlations from orthonormal bases of both spaces (Bjorck and Golub, 1973), without moments."""
     q, r = (np.linalg.qr((side - side.mean(0)).astype(np.float64))[0] for side in (x, y))
     return np.linalg.svd(q.T @ r, compute_uv=False)

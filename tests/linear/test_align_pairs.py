@@ -21,7 +21,7 @@ from tests.linear.test_moments import sums
 
 
 def assert_not_beaten(found: PairAlignment) -> None:
-    """At no reported length below the better of PCA and prefix."""
+    """Assert that no reported length is worse than the better of PCA and prefix."""
     ours, simple = found.scores["ours"], [found.scores[name] for name in ("pca", "prefix")]
     floor = max(simple, key=lambda scores: np.mean([scores[d] for d in judged_lengths(max(scores))]))
     assert all(ours[d] >= floor[d] - SLACK for d in ours if d in floor)
@@ -56,7 +56,7 @@ def test_two_spaces_have_a_map_each_and_sorted_correlations() -> None:
     np.testing.assert_allclose(found.correlations[:4], [0.95, 0.8, 0.6, 0.3], atol=0.15)
     assert (np.diff(found.correlations.numpy()) <= 0).all()
     assert set(found.scores) == {"ours"}
-    # What the maps find is what they score: partners of fresh rows.
+    # The maps find the partners of new rows, as their scores say.
     x, y = (torch.from_numpy(side) for side in two_spaces(2000))
     left, right = found.left.apply(x[:300]), found.right.apply(y[:300])
     assert float(((left @ right.T).argmax(1) == torch.arange(300)).double().mean()) > 0.03
@@ -127,20 +127,20 @@ def test_the_same_seed_gives_the_same_map() -> None:
     assert torch.equal(first.left.rotation, again.left.rotation) and first.scores == again.scores
 
 
-def test_rank_and_constant_features_are_told() -> None:
+def test_rank_and_constant_features_are_reported() -> None:
     x, y = planted(600)
     x[:, 3] = y[:, 3] = 2.0
     x[:, 5], y[:, 5] = x[:, 4], y[:, 4]
     said: list[str] = []
     assert align_pairs(x, y, unit=False, say=said.append).n_components == 22
-    assert any("1 of 24" in line for line in said) and any("is 22" in line for line in said)
+    assert any("1 of the 24" in line for line in said) and any("is 22" in line for line in said)
     with pytest.raises(EigenmapError, match="at most 22"):
         align_pairs(x, y, 23, unit=False)
 
 
 def test_too_few_pairs_and_constant_vectors_are_refused() -> None:
     rng = np.random.default_rng(0)
-    with pytest.raises(EigenmapError, match=r"54 pairs .* 100 features"):
+    with pytest.raises(EigenmapError, match=r"54 .*pairs .* 100 features"):
         align_pairs(rng.random((70, 100)), rng.random((70, 100)))
     with pytest.raises(EigenmapError, match="All rows of X are the same"):
         align_pairs(np.ones((70, 3)), rng.random((70, 3)), two_spaces=True)

@@ -1,4 +1,4 @@
-"""The folder of a run."""
+"""Run folder."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_two_processes_do_not_train_in_one_folder(tmp_path: Path, resume: bool) 
         assert process.stdout is not None and process.stdout.readline() == "held\n"
         with pytest.raises(EigenmapError, match=r"process.*training"):
             run(tmp_path, resume)
-        process.kill()  # a process that is killed holds nothing any longer
+        process.kill()  # a killed process releases its lock
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
     assert run(tmp_path, resume) == 4
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,7 @@ from eigenmap.core.redaction import redacted
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions
     from rich.segment import Segment
+    from rich.table import Table
 
 Tick = Callable[[int, int], object]
 """Called with (done, total)."""
@@ -40,6 +41,18 @@ def print_result(content: Any = "") -> None:
     """Print a result, a line or a table."""
     shown = printable(content) if isinstance(content, str) else _Harmless(content)
     console().print(shown, markup=False, soft_wrap=True)
+
+
+def number_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], texts: int = 0) -> Table:
+    """Return a table of numbers, aligned on the right; the first `texts` columns are text."""
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left")
+    for place, column in enumerate(columns):
+        table.add_column(column, justify="left" if place < texts else "right")
+    for row in rows:
+        table.add_row(*row)
+    return table
 
 
 def note(line: str) -> None:

@@ -124,7 +124,7 @@ def _grid(facts: Mapping[str, object]) -> Table:
 
 
 def _input_facts(model: Eigenmap) -> dict[str, str]:
-    """What the model takes, and what it was trained on."""
+    """Describe the model's input and training data."""
     from eigenmap.data.vectors.input import VectorInput
     from eigenmap.model import ImageInput, NodeEncoderSpec, NodeInput
 

@@ -27,6 +27,13 @@ def check_file(path: Path, force: bool) -> None:
     require_writable(path)
 
 
+def check_files(force: bool, *paths: Path | None) -> None:
+    """Apply `check_file` to every path that is not None."""
+    for path in paths:
+        if path is not None:
+            check_file(path, force)
+
+
 def check_index(path: Path, force: bool) -> None:
     """Refuse a folder that exists (unless empty, or an index and `force`) or cannot be written."""
     require_path(path)
@@ -46,7 +53,7 @@ def write_json_output(path: Path, content: object) -> None:
 
 @contextmanager
 def atomic_output(path: Path) -> Iterator[IO[bytes]]:
-    """`atomic_write`, in a folder that is made if need be.
+    """Write a file atomically, creating its folder if necessary.
 
     with atomic_output(Path("codes.npy")) as file:
         np.save(file, codes)

@@ -6,11 +6,9 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from eigenmap.cli.console import note, progress_bar
-from eigenmap.cli.options import HOW
-from eigenmap.cli.outputs import check_file, write_codes
+from eigenmap.cli.options import HOW, option
+from eigenmap.cli.outputs import check_files, write_codes
 from eigenmap.core.errors import EigenmapError
 
 if TYPE_CHECKING:
@@ -21,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Side(str, Enum):
-    """Which of two spaces."""
+    """One of the two spaces of a model."""
 
     left = "left"
     right = "right"
@@ -29,25 +27,23 @@ class Side(str, Enum):
 
 SideOption = Annotated[
     Side | None,
-    typer.Option(
+    option(
         "--side",
-        help="Which space the vectors are of, for a model of two: left is that of VECTORS in `eigenmap fit vectors`, "
-        "right that of --pairs.",
-        show_default=False,
-        rich_help_panel=HOW,
+        "Space of the vectors in a model of two: left for VECTORS of `eigenmap fit vectors`, right for --pairs.",
+        HOW,
     ),
 ]
 
 
 def side_of(model: Eigenmap, side: Side | None) -> Eigenmap:
-    """The model of the space that is meant; a model of two spaces has to be told."""
+    """Return the model of one side; raise if a model of two spaces is given no side."""
     if model.right is not None and side is None:
-        raise EigenmapError("The model has two spaces: say which one the vectors are of, --side left or --side right.")
+        raise EigenmapError("The model has two spaces: give the one of the vectors with --side left or --side right.")
     return model.side(None if side is None else side.value)
 
 
 def open_vectors(model: Eigenmap, source: Path) -> Vectors:
-    """A file of vectors that the model can take, left on disk."""
+    """Open a file of vectors that fits the model; its rows stay on disk."""
     from eigenmap.data.vectors.input import VectorInput
 
     assert isinstance(model.input, VectorInput)
@@ -55,7 +51,7 @@ def open_vectors(model: Eigenmap, source: Path) -> Vectors:
 
 
 def encode_vectors(model: Eigenmap, vectors: Vectors, dim: int, device: str, quiet: bool = False) -> Iterator[Codes]:
-    """Codes of vectors in their order, a block at a time."""
+    """Encode vectors block by block, in their order."""
     done = 0
     with progress_bar("encoding", quiet) as tick:
         for rows in vectors.blocks():
@@ -68,14 +64,13 @@ def encode_vectors(model: Eigenmap, vectors: Vectors, dim: int, device: str, qui
 def embed_vectors(
     run: Path, source: Path, out: Path, dim: int | None, device: str, side: Side | None, force: bool, quiet: bool
 ) -> None:
-    """Write the codes of vectors to one file, in their order, as they are made."""
+    """Write the codes of vectors to one file, block by block."""
     from eigenmap.embedding.files import names_file
     from eigenmap.model import Eigenmap
 
     if out.suffix not in (".npy", ".npz"):
         raise EigenmapError(f"{out} must end in .npy or .npz for codes of vectors, for example codes.npy.")
-    for path in filter(None, (out, names_file(out))):
-        check_file(path, force)
+    check_files(force, out, names_file(out))
     model = side_of(Eigenmap.load(run), side)
     dim, vectors = model.check_dim(dim), open_vectors(model, source)
     write_codes(out, (len(vectors), dim), encode_vectors(model, vectors, dim, device, quiet))
@@ -86,7 +81,7 @@ def embed_vectors(
 def query_codes(
     model: Eigenmap, sources: Sequence[Path], dim: int, device: str, quiet: bool = False
 ) -> tuple[list[str], Codes]:
-    """Names and codes of all vectors of some files; names begin with the file where there are several."""
+    """Return names and codes of all vectors in the files; with several files, names begin with the file's."""
     import numpy as np
 
     names: list[str] = []

@@ -53,14 +53,14 @@ class Pipeline(nn.Module):
         self.register_buffer("rotation", (alignment.rotation * alignment.weights())[:, :dim].float())
 
     def forward(self, pixels: Tensor) -> Tensor:
-        """Codes (n, dim) of pixels (n, channels, size, size), or of vectors (n, length)."""
+        """Return codes (n, dim) of pixels (n, channels, size, size) or vectors (n, length)."""
         features, psi = self.network(self.prepare(pixels))
         rows = features if self.plain else code_rows(features, psi, self.source)
         return normalize((rows - self.mean) @ self.rotation, dim=1)
 
 
 def export_onnx(run: str | Path, out: str | Path, dim: int | None = None, side: Side | None = None) -> float | None:
-    """Write a model, or one side of it, as an ONNX file, with what it is in the file's metadata.
+    """Write a model, or one side of it, as an ONNX file whose metadata describe it.
 
     Returns:
         The largest difference of a feature between ONNX Runtime and `Eigenmap.encode` on random input; None if
@@ -85,7 +85,7 @@ def export_onnx(run: str | Path, out: str | Path, dim: int | None = None, side: 
 
 
 def _name(model: Eigenmap) -> str:
-    """What the file calls its input."""
+    """Return the name of the file's input."""
     return "vectors" if model.kind == "vectors" else "pixels"
 
 
@@ -115,7 +115,7 @@ def _metadata(model: Eigenmap, dim: int) -> dict[str, str]:
 
 
 def _example(model: Eigenmap, n: int) -> Tensor:
-    """Random input of n things."""
+    """Return n random inputs."""
     rng = np.random.default_rng(n)
     if isinstance(model.input, VectorInput):
         return torch.from_numpy(rng.normal(size=(n, model.input.length)).astype(np.float32))

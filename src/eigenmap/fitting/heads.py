@@ -1,4 +1,4 @@
-"""Residual heads on vectors: trained on pairs from the linear solution on, judged beside it on held-out pairs."""
+"""Residual heads on vectors: trained on pairs, starting at the linear solution, and kept only if they beat it."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
 MOST_PAIRS = 50_000
-"""Pairs from which the order of the trained features is estimated."""
+"""Maximum number of pairs from which the order of the trained features is estimated."""
 CHECKED = 1024
-"""Held-out pairs in a check during training."""
+"""Number of held-out pairs in a check during training."""
 BATCH = 4_096
 
 
 class Neural(NamedTuple):
-    """Trained heads that find more than the linear codes: what they find, and what makes their codes."""
+    """Trained heads that beat the linear codes, with their alignment and scores."""
 
     alignment: PairAlignment
     sides: tuple[Side, Side | None]
 
 
 class Heads:
-    """The heads of the sides of a problem, what they are trained on, and how they are judged."""
+    """Heads of one or two spaces, with their training batches and their comparison with the linear codes."""
 
     def __init__(
         self, pairs: VectorPairs, linear: PairAlignment, recipe: VectorRecipe, seed: int, fabric: Fabric
@@ -57,16 +57,16 @@ class Heads:
         self.network = PairNetwork(self.left, self.right, rows, rows.n_left)
 
     def held_out(self) -> Iterator[Batch]:
-        """Held-out pairs for the checks during training, always the same."""
+        """Yield the held-out pairs for checks during training, always the same."""
         yield self._held.batch(0)
 
     def _head(self, alignment: Alignment) -> VectorNetwork:
-        """A network whose psi is the linear code so far."""
+        """Build a network whose psi starts as the linear code."""
         length = alignment.rotation.shape[0]
         network = VectorEncoderSpec(self.recipe.width).build(length, self.linear.unit, alignment.n_components)
         rotation = alignment.rotation * alignment.weights()
         head: ResidualHead = network.projector
-        # Codes are compared by cosine: one factor for all features changes nothing but the size of the steps.
+        # Codes are compared by cosine, so a common factor changes only the size of training steps.
         size = (alignment.power * alignment.weights().square()).sum().clamp(min=1e-300).sqrt()
         deviation = torch.linalg.pinv(alignment.rotation).square().T @ alignment.power
         head.start_from(alignment.mean.float(), (rotation / size).float(), deviation.clamp(min=0).sqrt().float())
@@ -74,7 +74,7 @@ class Heads:
 
     @torch.no_grad()
     def best(self, linear: PairAlignment, say: LogFunction) -> Neural | None:
-        """The trained heads with their alignment, if they find more on held-out pairs than the linear codes."""
+        """Return the trained heads with their alignment, or None if the linear codes find more held-out partners."""
         self.network.eval()
         found = collect(_thinned(self.pairs), Both(_output(self.left), _output(self.right)))
         two_spaces = self.right is not self.left
@@ -106,7 +106,7 @@ class Heads:
 
 
 def _thinned(pairs: VectorPairs) -> VectorPairs:
-    """At most `MOST_PAIRS` of the pairs to learn from, evenly spread."""
+    """Keep at most `MOST_PAIRS` of the training pairs, evenly spread."""
     if pairs.count <= MOST_PAIRS:
         return pairs
     share = MOST_PAIRS / pairs.count
@@ -118,7 +118,7 @@ def _thinned(pairs: VectorPairs) -> VectorPairs:
 
 
 def _output(network: VectorNetwork) -> Any:
-    """Rows of a file -> unit rows of psi, as the model will make them."""
+    """Return a function from vectors to rows of psi, scaled as in the model."""
     device = next(network.parameters()).device
 
     def output(rows: npt.NDArray[Any]) -> Tensor:

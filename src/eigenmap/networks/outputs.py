@@ -13,7 +13,7 @@ CodeSource = Literal["encoder", "projector", "both"]
 
 
 def code_rows(features: Tensor, psi: Tensor, source: CodeSource) -> Tensor:
-    """Rows that an alignment applies to, from both outputs of a network: each output scaled to unit mean square.
+    """Return the rows that an alignment takes, from both outputs of a network, each scaled to unit mean square.
 
     >>> code_rows(torch.tensor([[3.0, 0.0]]), torch.tensor([[0.0, 0.5]]), "both").tolist()
     [[1.4142135381698608, 0.0, 0.0, 1.4142135381698608]]

@@ -1,9 +1,9 @@
-"""The paper, item by item: its tables and figures at three scales.
+"""Reproduction of the paper's tables and figures at three scales.
 
     sets = load_sets("small", Path("DATA"))
     rows = table_1("small", sets)
 
-Scales: `paper` is ImageNet and ResNet-50, `small` CIFAR-10 and ResNet-18, `tiny` generated images and seconds.
+The scales are `paper` (ImageNet, ResNet-50), `small` (CIFAR-10, ResNet-18) and `tiny` (generated images, seconds).
 """
 
 from eigenmap.reproduce.items import ITEMS, Item

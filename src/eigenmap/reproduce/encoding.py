@@ -14,7 +14,7 @@ from eigenmap.model import CodeSource, Eigenmap
 def outputs_of(model: Eigenmap, images: ImageSet, source: CodeSource, batch_size: int = 256) -> Tensor:
     """Return an output of the network for plain images, batch by batch, on the CPU.
 
-    Images are those the model was trained on, or read as it reads them; whole pictures show their middle.
+    Images must have been read in the model's format; of uncut pictures the centre is used.
     """
     image, parts = model.image, []
     share = image.view_size / image.size

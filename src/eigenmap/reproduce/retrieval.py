@@ -1,4 +1,4 @@
-"""The retrieval figure: mAP by code length, of codes in the network's own order and of random features."""
+"""Retrieval figure: mAP by code length, of codes in the network's own order and of random features."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def figure_retrieval(
     device: Accelerator = "auto",
     say: Callable[[str], None] = lambda line: None,
 ) -> dict[str, list[ScoreRow]]:
-    """Score raw projector outputs: the ordered ones as they come, the others by ten draws of random features."""
+    """Score raw projector outputs: prefixes of ordered ones, ten draws of random features of the others."""
     assert sets.train.labels is not None and sets.test.labels is not None
     truth = sets.test.labels.in_classes(sets.train.labels.names).matrix, sets.train.labels.matrix
     scores = {}

@@ -1,4 +1,4 @@
-"""Table 1: the linear probe of eight methods."""
+"""Table 1: linear probes of eight methods."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TABLE_1 = tuple(name for name in METHODS if name != "ordered")
 
 
 class ProbeRow(TypedDict):
-    """Accuracy of one method on the test images, by the output of its encoder."""
+    """Accuracy of one method's encoder output on the test images."""
 
     method: str
     linear: float
@@ -34,7 +34,7 @@ def table_1(
     device: Accelerator = "auto",
     say: Callable[[str], None] = lambda line: None,
 ) -> list[ProbeRow]:
-    """Train every method and probe its encoder: closed-form ridge, and the vote of 200 neighbours."""
+    """Train every method and probe its encoder, by closed-form ridge and by a vote of 200 neighbours."""
     rows: list[ProbeRow] = []
     for name in methods:
         say(f"{METHODS[name].title} ...")

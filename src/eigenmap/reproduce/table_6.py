@@ -23,7 +23,7 @@ from eigenmap.training.config import Accelerator
 
 SHARES = (1.0, 0.1, 0.01)
 HELD_BYTES = 4e9
-"""Codes that need more memory are made when they are asked for."""
+"""Codes that need more memory than this are computed on demand."""
 TITLES = {
     "features": "raw features",
     "unordered": "the paper's, unordered",
@@ -42,7 +42,7 @@ class NodeProbeRow(TypedDict):
 
 
 def recipe_of_graph(method: str, scale: Scale) -> GraphRecipe:
-    """Return the recipe of a trained method; at small scale the paper's has shorter runs, fewer nodes and features."""
+    """Return the recipe of a method; at small scale the paper's has fewer steps, nodes per block and features."""
     if method == "default":
         return GRAPH if scale != "tiny" else GRAPH.but(width=32, n_components=16, batch_size=64, steps=60)
     paper = PAPER if method == "unordered" else PAPER.but(objective="neuralef")
@@ -62,7 +62,7 @@ def table_6(
     device: Accelerator = "auto",
     say: Callable[[str], None] = lambda line: None,
 ) -> list[NodeProbeRow]:
-    """Train each method once and probe its encoder `runs` times: the paper's probe, on the splits of the graph."""
+    """Train each method once and probe its encoder `runs` times, with the paper's probe on the graph's splits."""
     assert graph.y is not None
     splits = _splits(graph, runs)
     rows: list[NodeProbeRow] = []
@@ -78,7 +78,7 @@ def table_6(
 
 
 def load_labelled_graph(scale: Scale, source: str | None) -> Graph:
-    """Read a graph whose nodes have labels; that of `tiny` is generated."""
+    """Read a graph with labels; for `tiny` it is generated."""
     if scale == "tiny":
         return generated_graph()
     if source is None:
@@ -87,12 +87,12 @@ def load_labelled_graph(scale: Scale, source: str | None) -> Graph:
         )
     graph = load_graph(source)
     if graph.y is None:
-        raise EigenmapError(f"{source} has no labels: it needs an array y with a class number per node.")
+        raise EigenmapError(f"{source} has no labels; add an array y with one class number per node.")
     return graph
 
 
 def generated_graph(nodes: int = 240, classes: int = 4, seed: int = 0) -> Graph:
-    """Make blocks of nodes, mostly linked within their block, with features that hint at the block."""
+    """Generate blocks of nodes, linked mostly within their block, whose features are correlated with the block."""
     rng = np.random.default_rng(seed)
     y = np.arange(nodes) % classes
     x = (rng.normal(size=(classes, 8))[y] + rng.normal(size=(nodes, 8))).astype(np.float32)
@@ -119,7 +119,7 @@ def _codes(name: str, scale: Scale, graph: Graph, seed: int, device: Accelerator
 
 
 def encoder_codes(model: Eigenmap, x: Tensor | SparseRows) -> Tensor | StreamedCodes:
-    """Return the encoder's output for all nodes, or a way to make it where that is too much to hold."""
+    """Return the encoder's output for all nodes, computed on demand if it does not fit into memory."""
     rows = model.input.read(x)
 
     def encode(nodes: Tensor) -> Tensor:

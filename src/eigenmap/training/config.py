@@ -14,8 +14,8 @@ Accelerator = Literal["auto", "cpu", "cuda"]
 Setting = str | int | float | bool | None
 
 RESUME_ANYHOW = {"resume": "with any value"}
-"""Metadata of a field that does not change what a step computes, so that a run may be resumed with another value
-(another number of processes or another device changes the rounding)."""
+"""Metadata of a field that does not change what a step computes: a run may be resumed with another value. (Another
+number of processes or another device changes the rounding.)"""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Progress(Protocol):
-    """Receives the progress of a run; `train` calls these methods in order, from the first process only."""
+    """Receiver of the progress of a run; `train` calls these methods in order, in the first process only."""
 
     def start(self, step: int, steps: int) -> None:
         """Start after `step` of `steps` steps."""
@@ -28,7 +28,7 @@ class Progress(Protocol):
 
 
 class Silent:
-    """Shows nothing."""
+    """No display."""
 
     def start(self, step: int, steps: int) -> None:
         """Show nothing."""

@@ -92,7 +92,7 @@ def test_raw_outputs_rank_in_their_own_order_or_at_random(
 
 def test_random_features_of_ordered_codes_are_refused(model_dir: Path, photos: Path) -> None:
     words = ("evaluate", "retrieval", model_dir, "--gallery", photos, "--random-features", 2)
-    assert "say --of projector" in refused(*words)
+    assert "--of projector" in refused(*words)
 
 
 def test_the_json_says_what_was_measured_with_what(model_dir: Path, photos: Path, tmp_path: Path) -> None:

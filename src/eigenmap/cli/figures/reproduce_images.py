@@ -6,8 +6,8 @@ from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
-from eigenmap.cli.console import log_function, print_result, progress_bar
-from eigenmap.cli.figures.reproduce import reproduce
+from eigenmap.cli.console import log_function, number_table, print_result, progress_bar
+from eigenmap.cli.figures.reproduce import figure_files, reproduce
 from eigenmap.cli.options import (
     HOW,
     OUTPUT,
@@ -20,11 +20,11 @@ from eigenmap.cli.options import (
     check_device,
     option,
 )
-from eigenmap.cli.outputs import check_file, write_json_output
+from eigenmap.cli.outputs import check_files, write_json_output
 
 
 class ScaleName(str, Enum):
-    """How large a run is."""
+    """Size of a run."""
 
     paper = "paper"
     small = "small"
@@ -65,25 +65,21 @@ def table_1_command(
     quiet: QuietOption = False,
 ) -> None:
     """Train eight methods in one loop and probe their encoders linearly, as in table 1."""
-    from rich.table import Table
-
     from eigenmap.reproduce import load_sets, table_1
 
-    if json is not None:
-        check_file(json, force)
+    check_files(force, json)
     check_device(device)
     with progress_bar("reading", quiet) as reading:
         sets = load_sets(scale.value, data, reading)
     rows = table_1(scale.value, sets, seed=seed, device=device.value, say=log_function(quiet))
     if json is not None:
         write_json_output(json, {"item": "table-1", "scale": scale.value, "seed": seed, "rows": rows})
-    table = Table(title=f"{len(sets.test):,} test images, percent", title_justify="left")
-    table.add_column("method")
-    for column in ("linear", "kNN", "seconds"):
-        table.add_column(column, justify="right")
-    for row in rows:
-        table.add_row(row["method"], f"{100 * row['linear']:.1f}", f"{100 * row['knn']:.1f}", f"{row['seconds']:.0f}")
-    print_result(table)
+    cells = (
+        [row["method"], f"{100 * row['linear']:.1f}", f"{100 * row['knn']:.1f}", f"{row['seconds']:.0f}"]
+        for row in rows
+    )
+    title = f"{len(sets.test):,} test images, percent"
+    print_result(number_table(title, ("method", "linear", "kNN", "seconds"), cells, texts=1))
 
 
 @reproduce.command(
@@ -115,10 +111,8 @@ def figure_retrieval_command(
     from eigenmap.figures.style import save
     from eigenmap.reproduce import figure_retrieval, load_sets
 
-    stem = out.with_suffix("") if out.suffix in (".svg", ".png") else out
-    files = [stem.with_name(f"{stem.name}.{kind}") for kind in ("svg", "png")]
-    for file in [*files, *([] if json is None else [json])]:
-        check_file(file, force)
+    stem, files = figure_files(out)
+    check_files(force, *files, json)
     check_device(device)
     with progress_bar("reading", quiet) as reading:
         sets = load_sets(scale.value, data, reading)

@@ -30,7 +30,7 @@ from eigenmap.cli.options import (
     check_device,
     option,
 )
-from eigenmap.cli.outputs import check_file, check_index, write_json_output
+from eigenmap.cli.outputs import check_files, check_index, write_json_output
 from eigenmap.cli.search import database, indexing
 from eigenmap.cli.search.items import open_items
 from eigenmap.cli.search.options import (
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 
 class Precision(str, Enum):
-    """What a stored feature is."""
+    """Format of a stored feature."""
 
     float32 = "float32"
     float16 = "float16"
@@ -63,7 +63,7 @@ class Precision(str, Enum):
 
 
 class Store(str, Enum):
-    """How an index on disk is searched."""
+    """Kind of index on disk."""
 
     flat = "flat"
     faiss = "faiss"
@@ -95,7 +95,7 @@ def index(
     to: Annotated[
         str | None,
         option(
-            "--to ADDRESS", "Or the database to fill, PostgreSQL with pgvector: postgresql://user@host/name.", DATABASE
+            "--to ADDRESS", "PostgreSQL database with pgvector to fill instead: postgresql://user@host/name.", DATABASE
         ),
     ] = None,
     table: TableOption = None,
@@ -113,7 +113,7 @@ def index(
         Precision | None,
         option(
             "--precision",
-            "What a stored feature is; signs only with --bytes-per-item [dim](default: float32)[/dim].",
+            "Format of a stored feature; signs needs --bytes-per-item [dim](default: float32)[/dim].",
             HOW,
         ),
     ] = None,
@@ -121,7 +121,7 @@ def index(
         int | None,
         option(
             "--bytes-per-item N",
-            "Spread so many bytes over the features, more bits for the important ones, for example 16.",
+            "Divide this many bytes among the features, more bits for the important ones, for example 16.",
             HOW,
         ),
     ] = None,
@@ -146,14 +146,12 @@ def index(
         bool,
         option(
             "--add",
-            "Add to an index that is there. Images of another folder that have the same name are kept beside "
-            "each other; those of the same folder stay as they are.",
+            "Add to an existing index. Images of the same name from different folders are kept side by side; those "
+            "from the same folder are left as they are.",
             shown=True,
         ),
     ] = False,
-    replace: Annotated[
-        bool, option("--replace", "With --add: replace images that have the same name.", shown=True)
-    ] = False,
+    replace: Annotated[bool, option("--replace", "With --add: replace images of the same name.", shown=True)] = False,
     side: SideOption = None,
     batch_size: BatchOption = 256,
     device: DeviceOption = Device.auto,
@@ -163,10 +161,10 @@ def index(
 ) -> None:
     """Make images or vectors searchable: `eigenmap search` needs nothing but the index.
 
-    All features are stored unless --dim says otherwise, since a search can cut them at any length. Labels, where they
-    are known, can be searched by: `eigenmap search ... --where label=cat`. SOURCE may also contain codes: a
-    folder or file written by `eigenmap embed`, or an .npy file with one row per item. For a model of vectors it is a
-    file of vectors; items are named by its ids, or else by row number.
+    All features are stored unless --dim is given, since a search can cut them at any length. Known labels can be used
+    as conditions: `eigenmap search ... --where label=cat`. SOURCE may also contain codes: a folder or file written by
+    `eigenmap embed`, or an .npy file with one row per item. For a model of vectors it is a file of vectors; items are
+    named by its ids, or else by row number.
     """
     from eigenmap.embedding.blocks import Encoding
     from eigenmap.model import Eigenmap
@@ -175,24 +173,24 @@ def index(
     if out is not None:
         require_path(out)
     if (out is None) == (to is None):
-        raise EigenmapError("Say where the index goes: --out FOLDER, or --to postgresql://... with --table NAME")
+        raise EigenmapError("Give the output: --out FOLDER, or --to postgresql://... with --table NAME.")
     if to is not None and (add or replace):
         raise EigenmapError(
-            "--add and --replace go with --out: a load always adds to a table that is there, and replaces images of "
-            "the same names; leave them out, or use --force to make the table anew"
+            "--add and --replace need --out: loading into a table always adds to it and replaces images of the same "
+            "name; leave them out, or use --force to create the table again."
         )
     if replace and not add:
-        raise EigenmapError("--replace goes with --add; --force replaces the whole index")
+        raise EigenmapError("--replace needs --add; --force replaces the whole index.")
     if add and force:
-        raise EigenmapError("--add keeps what is there and --force replaces it: choose one")
+        raise EigenmapError("--add keeps the existing index and --force replaces it; give only one of them.")
     if out is not None and (table is not None or prefix is not None):
-        raise EigenmapError("--table and --prefix go with --to, a database; leave them out, or --out")
+        raise EigenmapError("--table and --prefix need a database, --to; leave them out, or --out.")
     stored = _precision(precision, bytes_per_item)
     place = check_device(device)
     model = side_of(Eigenmap.load(run), side)
     if out is None:
         if backend is not None:
-            raise EigenmapError("--backend goes with --out; the approximate index of a table is set by --prefix")
+            raise EigenmapError("--backend needs --out; the approximate index of a table is set by --prefix.")
         how = Encoding(model.check_dim(dim), place, batch_size, strict)
         what = database.Wanted(stored, bytes_per_item, prefix, force)
         database.fill(run, source, *database.check_database_address(to, table), how, what, side, quiet)
@@ -201,11 +199,11 @@ def index(
     if add:
         made = CodeIndex.open(out, fingerprint=made_by)
         if dim not in (None, made.n_components):
-            raise EigenmapError(f"{out} holds codes of {made.n_components} features, so --dim cannot be {dim}")
+            raise EigenmapError(f"{out} contains codes of {made.n_components} features, so --dim cannot be {dim}.")
         if precision is not None or bytes_per_item is not None or backend is not None:
             raise EigenmapError(
-                f"{out} is there and stays as it was made: leave --precision, --bytes-per-item and --backend out, "
-                "or make another index without --add"
+                f"{out} exists and keeps its format: leave --precision, --bytes-per-item and --backend out, or create "
+                "another index without --add."
             )
         dim = made.n_components
     else:
@@ -244,12 +242,12 @@ Examples:
 """,
 )
 def search(
-    index: Annotated[str, argument("INDEX", "What `eigenmap index` wrote: a folder, or postgresql://...")],
+    index: Annotated[str, argument("INDEX", "The index written by `eigenmap index`: a folder, or postgresql://...")],
     images: Annotated[
-        list[Path], argument("IMAGE", "One or more images to look for; for an index of vectors, files of vectors.")
+        list[Path], argument("IMAGE", "One or more images to search for; for an index of vectors, files of vectors.")
     ],
     dim: SearchDimOption = None,
-    top: Annotated[int | None, option("--top -n N", "Results an image [dim](default: 10)[/dim].")] = None,
+    top: Annotated[int | None, option("--top -n N", "Results per image [dim](default: 10)[/dim].")] = None,
     shortlist_dim: ShortlistDimOption = None,
     shortlist: ShortlistOption = None,
     funnel: FunnelOption = None,
@@ -266,17 +264,16 @@ def search(
     force: ForceOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Find the images, or vectors, most like the given ones.
+    """Find the images, or vectors, most similar to the given ones.
 
-    The score is the cosine of the two codes, cut at --dim features: 1 for the same image. Of an index made with
-    --bytes-per-item it is an estimate that also counts how reliable an item's code is, unless --rank-by cosine.
+    The score is the cosine of the two codes cut at --dim features: 1 for the same image. For an index made with
+    --bytes-per-item it is an estimate that takes the reliability of each code into account, unless --rank-by cosine.
     """
     from eigenmap.fitting.vectors import codes_of
     from eigenmap.model import Eigenmap
     from eigenmap.search.filters import parse
 
-    if json is not None:
-        check_file(json, force)
+    check_files(force, json)
     place = check_device(device)
     asked = SearchOptions(top, dim, shortlist_dim, shortlist)
     asked.funnel, asked.where, asked.ranking = parse_funnel(funnel), parse(where or []), rank_by
@@ -284,7 +281,7 @@ def search(
         asked.check(found_in)
         encoder = side_of(Eigenmap.load(made_by), side)
         fingerprint = codes_of(encoder)
-        assert fingerprint is not None  # since it was loaded
+        assert fingerprint is not None  # a loaded model has one
         found_in.require_model(fingerprint)
         if encoder.kind == "vectors":
             names, codes = query_codes(encoder, images, found_in.n_components, place, quiet)
@@ -300,12 +297,12 @@ def search(
         return
     show_results(names, results)
     if results.recall != 1 and results.recall is not None and not quiet:
-        note(f"Such a search finds {100 * results.recall:.1f} % of what comparing every item would.")
+        note(f"This search finds {100 * results.recall:.1f} % of what comparing every item would find.")
 
 
 @contextmanager
 def _opened(index: str, table: str | None, model: Path | None) -> Iterator[tuple[CodeIndex, Path]]:
-    """The index, and the directory of the model that made its codes."""
+    """Open the index, with the directory of the model of its codes."""
     from eigenmap.search.parts import model_in
 
     if is_database(index):
@@ -317,6 +314,6 @@ def _opened(index: str, table: str | None, model: Path | None) -> Iterator[tuple
 
 
 def _precision(asked: Precision | None, bytes_per_item: int | None) -> str:
-    """What is asked for; a budget of bytes means bits."""
+    """Return the requested format; the default is bits if bytes are limited."""
     default = Precision.float32 if bytes_per_item is None else Precision.bits
     return (asked or default).value

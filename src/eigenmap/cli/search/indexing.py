@@ -82,7 +82,7 @@ def _told(added: Added) -> str:
     if added.replaced:
         parts.append(f"{added.replaced:,} replaced")
     if added.kept:
-        parts.append(f"{added.kept:,} were there already (--replace replaces them)")
+        parts.append(f"{added.kept:,} were already there (--replace replaces them)")
     return ", ".join(parts)
 
 
