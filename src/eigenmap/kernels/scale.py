@@ -51,7 +51,7 @@ def data_scale(kernel: str, x: Tensor, weights: Tensor | None = None) -> float:
     if not variance > 0:
         return 1.0
     d = x.shape[1]
-    return d * variance**0.5 if kernel == "laplacian" else (d * variance / 2) ** 0.5
+    return float(d * variance**0.5 if kernel == "laplacian" else (d * variance / 2) ** 0.5)
 
 
 def warn_if_alone(relation: KernelRelation, length_scale: object, stacklevel: int = 3) -> None:
