@@ -25,6 +25,7 @@ _UNSUPPORTED = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP}
 _AT_FDCWD = -100
 _NO_LINKS = {errno.EPERM, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP}
 _HOST_DIGITS = 8
+_ATTEMPTS, _PAUSE_S = 200, 0.01
 _ABANDONED_S = 7 * 24 * 3600
 """Age in seconds after which leftovers of another host, or ones that cannot be locked, count as abandoned."""
 
@@ -113,12 +114,25 @@ def exchange(source: Path, target: Path) -> None:
         retired = aside(target, "old")
         target.rename(retired)
         try:
-            source.rename(target)
+            _rename_patiently(source, target)
         except OSError:
             retired.rename(target)
             raise
         retired.rename(source)
     _sync_parents(source, target)
+
+
+def _rename_patiently(source: Path, target: Path) -> None:
+    """Rename a folder, waiting for a process that took the free name until it notices the exchange (`_take_name`)."""
+    for _ in range(_ATTEMPTS):
+        try:
+            source.rename(target)
+            return
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
+        time.sleep(_PAUSE_S)
+    source.rename(target)
 
 
 def recover(target: Path) -> None:
@@ -187,9 +201,10 @@ def scratch_folder(path: Path) -> Iterator[Path]:
 def _take_place(staging: Path, target: Path, replace: bool, check: Callable[[Path], object] | None, held: bool) -> None:
     while True:
         try:
-            move_new(staging, target)
+            _take_name(staging, target)
             return
         except FileExistsError:
+            recover(target)  # waits for an exchange under way, after which the name is taken
             if _removed_empty(target):
                 continue
             if not replace:
@@ -200,6 +215,19 @@ def _take_place(staging: Path, target: Path, replace: bool, check: Callable[[Pat
                 check(target)
             exchange(staging, target)
             return
+
+
+def _take_name(staging: Path, target: Path) -> None:
+    """Move a folder to a free name; raise FileExistsError if the name is taken.
+
+    A name is also taken between the renames of an exchange by another process. In that gap, `target` does not exist,
+    but the old folder is beside it.
+    """
+    ours = staging.stat()
+    move_new(staging, target)
+    if _siblings(target, "old") and os.path.samestat(target.stat(), ours):
+        target.rename(staging)
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
 
 
 def is_empty_folder(path: Path) -> bool:
