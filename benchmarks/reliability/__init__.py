@@ -1,4 +1,4 @@
-"""What happens under kills, full disks, damaged files, load and time: experiments with a seed and a number of rounds."""
+"""Kills, full disks, damaged files, load and time: experiments with a seed and a number of rounds."""
 
 from __future__ import annotations
 
