@@ -81,12 +81,12 @@ def _difference(found: Content, wanted: Content) -> str:
 
 
 @contextmanager
-def bench(name: str, folder: Path) -> Iterator[Bench]:
-    """A bench by the name of its command; one with a database has a server of its own."""
+def bench(name: str, folder: Path, place: Path | None = None) -> Iterator[Bench]:
+    """A bench by the name of its command, with its output at `place`; one with a database has a server of its own."""
     inputs = folder / "inputs"
     make_inputs(inputs)
     if not commands()[name].database:
-        yield Bench(commands()[name], inputs, folder / "place")
+        yield Bench(commands()[name], inputs, place or folder / "place")
         return
     from tests.database import running_server
 

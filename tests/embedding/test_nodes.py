@@ -127,10 +127,14 @@ def test_damaged_folders_are_refused(models: dict[str, Eigenmap], tmp_path: Path
         ({"way": "mean"}, "way must be one of"),
         ({"files": {}}, "it names no"),
         ({"files": dict.fromkeys(about["files"], 1)}, "its checksums are none"),
+        ({"files": about["files"] | {"../secret.npy": about["files"]["own.npy"]}}, "its checksums are none"),
     ):
         (folder / MANIFEST).write_text(json.dumps({**about, **change}))
         with pytest.raises(EigenmapError, match=words):
             NodeCodes.open(folder)
+    (folder / MANIFEST).write_text(json.dumps(about).replace('"size": ', '"size": 1e999, "was": ', 1))
+    with pytest.raises(EigenmapError, match="its checksums are none"):
+        NodeCodes.open(folder)
     (folder / MANIFEST).write_text("[]")
     with pytest.raises(EigenmapError, match="no description"):
         NodeCodes.open(folder)

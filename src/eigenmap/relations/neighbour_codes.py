@@ -78,7 +78,10 @@ def require_same(stored: StoredNodes, fingerprint: str | None, how: NeighbourCod
     """Refuse codes that another model has made."""
     if stored.fingerprint != fingerprint:
         raise EigenmapError(
-            "The stored codes were made by another model; embed the stored graph again with this one first."
+            f"{stored.path}: the stored codes were made by another model; embed the stored graph again with this one "
+            "first."
         )
     if stored.n_components != n_components or stored.propagation != how.propagation:
-        raise EigenmapError("The stored codes are damaged: their length or way is not that of the model.")
+        raise EigenmapError(
+            f"{stored.path}: the stored codes are damaged, since their length or way is not the model's."
+        )

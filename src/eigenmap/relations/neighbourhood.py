@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -33,6 +34,10 @@ Numbers = npt.NDArray[np.int64]
 
 class StoredNodes(Protocol):
     """A graph whose codes are stored: what new nodes with edges into it need to know."""
+
+    @property
+    def path(self) -> Path:
+        """Their folder."""
 
     @property
     def fingerprint(self) -> str:
