@@ -50,15 +50,19 @@ def export(
     check_file(to, force)
     if side is not None and to.suffix != ".onnx":
         raise EigenmapError("--side says which space of a model to export; leave it out for the codes of an index.")
-    said = _export_model(what, to, dim, side) if to.suffix == ".onnx" else _export_codes(what, to, dim, table, force)
+    said = (
+        _export_model(what, to, dim, side, force)
+        if to.suffix == ".onnx"
+        else _export_codes(what, to, dim, table, force)
+    )
     if not quiet:
         note(f"{to}: {said}")
 
 
-def _export_model(run: str, to: Path, dim: int | None, side: Side | None) -> str:
+def _export_model(run: str, to: Path, dim: int | None, side: Side | None, force: bool) -> str:
     from eigenmap.export import export_onnx
 
-    difference = export_onnx(run, to, dim, None if side is None else side.value)
+    difference = export_onnx(run, to, dim, None if side is None else side.value, overwrite=force)
     if difference is None:
         return "not compared with the model, because onnxruntime is not installed."
     return f"its codes differ from the model's by at most {difference:.1g}."
@@ -70,7 +74,7 @@ def _export_codes(index: str, to: Path, dim: int | None, table: str | None, forc
 
     with database.codes_at(index, table) as codes:
         if to.suffix == ".parquet":
-            return f"{export_parquet(codes, to, dim):,} codes, columns id and code."
+            return f"{export_parquet(codes, to, dim, overwrite=force):,} codes, columns id and code."
         check_file(faiss_names_file(to), force)
-        names_written = export_faiss(codes, to, dim)
+        names_written = export_faiss(codes, to, dim, overwrite=force)
         return f"{len(codes):,} codes" + (f", their ids in {names_written}." if names_written else ".")
