@@ -12,6 +12,8 @@ from benchmarks.reliability import RESULTS
 SIDE_BY_SIDE = 1
 SLICES = 10
 """Parts of the experiment with damaged files."""
+SERVERS = 5
+"""Parts of the experiment with requests."""
 KILLED = {
     "fit images": 50,
     "fit graph": 50,
@@ -51,7 +53,8 @@ def jobs(place: Place) -> Iterator[Job]:
         yield job(f"disk-{slug(name)}", "disk", 120, "--operation", name)
     for number in range(SLICES):
         yield job(f"damage-{number}", "damage", 300, "--part", str(number))
-    yield job("requests", "requests", 600)
+    for number in range(SERVERS):
+        yield job(f"requests-{number}", "requests", 300, "--part", str(number))
     yield job("steady", "steady", 2000)
 
 
