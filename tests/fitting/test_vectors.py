@@ -183,7 +183,7 @@ def test_a_neural_head_finds_what_no_linear_map_can(tmp_path: Path) -> None:
     x, y = squared(4000)
     said: list[str] = []
     how: dict[str, Any] = {"solver": "neural", "steps": 150, "lr": 3e-2, "batch_size": 256, "width": 64, "unit": False}
-    how |= QUIET
+    how |= {"dropout": 0.0, **QUIET}
     model = fit_vectors(x, pairs=y, out=tmp_path / "run", say=said.append, **how)
     scores = scores_of(model)
     assert model.source == "projector" and model.training["vectors"]["winner"] == "neural"

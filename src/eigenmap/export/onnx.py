@@ -59,8 +59,12 @@ class Pipeline(nn.Module):
         return normalize((rows - self.mean) @ self.rotation, dim=1)
 
 
-def export_onnx(run: str | Path, out: str | Path, dim: int | None = None, side: Side | None = None) -> float | None:
+def export_onnx(
+    run: str | Path, out: str | Path, dim: int | None = None, side: Side | None = None, *, overwrite: bool = True
+) -> float | None:
     """Write a model, or one side of it, as an ONNX file whose metadata describe it.
+
+    Without `overwrite`, a file that exists when the model is written is kept, and an error is raised.
 
     Returns:
         The largest difference of a feature between ONNX Runtime and `Eigenmap.encode` on random input; None if
@@ -79,7 +83,7 @@ def export_onnx(run: str | Path, out: str | Path, dim: int | None = None, side: 
         raise EigenmapError(
             f"ONNX Runtime disagrees with the model (features differ by {difference:.2g}); nothing was written"
         )
-    with atomic_write(out) as file:
+    with atomic_write(out, replace=overwrite) as file:
         file.write(content)
     return difference
 

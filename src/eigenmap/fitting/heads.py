@@ -94,6 +94,7 @@ class Heads:
         size = (alignment.power * alignment.weights(t).square()).sum().clamp(min=1e-300).sqrt()
         rotation = pad(rotation / size, (0, k - alignment.n_components))
         head: ResidualHead = network.projector
+        head.dropout.p = self.recipe.dropout
         head.start_from(alignment.mean.float(), rotation.float(), deviation.clamp(min=0).sqrt().float())
         if k > alignment.n_components:
             head.vary_from(alignment.n_components)
@@ -124,7 +125,7 @@ class Heads:
         if self.pairs.series is not None:
             most = min(k, rank(found.fit.sides().C))
             return slow_modes(found, most, reversible=self.pairs.series.reversible, unit=unit, pairs=self.pairs.count)
-        best, scores = choose(*found, n_components=k, two_spaces=self.two_spaces)
+        best, scores = choose(*found[:3], n_components=k, two_spaces=self.two_spaces)
         left, right = best.maps
         told = self.pairs.count, len(found.judge.queries)
         return PairAlignment(left, right, best.name, best.centred, unit, scores, *told)

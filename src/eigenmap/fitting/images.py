@@ -63,6 +63,7 @@ def fit_images(
     steps: int | None = None,
     minutes: float | None = None,
     seed: int = 0,
+    threads: int | None = None,
     strict: bool = False,
     device: Accelerator = "auto",
     devices: int = 1,
@@ -89,8 +90,9 @@ def fit_images(
         resume: continue from the last checkpoint in `out`.
         force: write into `out` even if it contains a run.
         steps: length of training in steps, instead of the recipe's epochs.
-        minutes: length of training in minutes; the number of steps follows from the measured speed of this machine.
-        seed: seed of everything random; on a CPU, the same seed and steps give the same model.
+        minutes: length of training in minutes; as many steps as fit, and training ends on time.
+        seed: seed of everything random; on a CPU, the same seed, steps and threads give the same model.
+        threads: CPU threads for training; by default measured at the start, unless OMP_NUM_THREADS is set.
         strict: fail on the first unreadable image instead of leaving it out.
         device: "auto", "cpu" or "cuda".
         devices: number of devices per machine; leave out under torchrun.
@@ -121,6 +123,8 @@ def fit_images(
         say=say,
         minutes=minutes,
         steps=steps,
+        threads=threads,
+        length_given=steps is not None or minutes is not None or settings.get("epochs") is not None,
     )
     asked = {name: value for name, value in {"n_components": n_components, **settings}.items() if value is not None}
     chosen = (recipe if isinstance(recipe, Recipe) else recipes.get(recipe)).but(**asked)

@@ -156,6 +156,7 @@ def fit_vectors(
     force: bool = False,
     minutes: float | None = None,
     seed: int = 0,
+    threads: int | None = None,
     device: Accelerator = "auto",
     devices: int = 1,
     tensorboard: bool = False,
@@ -195,6 +196,7 @@ def fit_vectors(
         force: write into `out` even if it contains a run.
         minutes: length of training in minutes, instead of `steps` (neural).
         seed: seed of everything random, including the choice of held-out pairs.
+        threads: CPU threads for training; by default measured at the start, unless OMP_NUM_THREADS is set.
         device: "auto", "cpu" or "cuda", for training.
         devices: number of devices.
         tensorboard: write TensorBoard files beside metrics.jsonl (neural).
@@ -219,6 +221,8 @@ def fit_vectors(
         progress=progress,
         say=say,
         minutes=minutes,
+        threads=threads,
+        length_given=minutes is not None or settings.get("steps") is not None,
     )
     recipe = get_vector_recipe(solver, functions=lag is not None).but(n_components=n_components, **settings)
     check_solver(recipe, settings, minutes)

@@ -109,7 +109,9 @@ def aligned(
     longest = _longest(pairs, found, two_spaces, n_components, say, at_most)
     if pairs.series is not None:
         return slow_modes(found, longest, reversible=pairs.series.reversible, unit=unit, pairs=pairs.count)
-    best, scores = choose(found.fit, found.held_out, found.judge, n_components=longest, two_spaces=two_spaces)
+    best, scores = choose(
+        found.fit, found.held_out, found.judge, n_components=longest, two_spaces=two_spaces, rows=found.rows
+    )
     left, right = best.maps
     return PairAlignment(
         left, right, best.name, best.centred, unit, scores, pairs=pairs.count, held_out=len(found.judge.queries)

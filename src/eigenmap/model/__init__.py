@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Literal, cast, get_args
 
 import numpy as np
@@ -22,6 +23,7 @@ from torch import Tensor, nn
 
 from eigenmap.core.arguments import a_device, a_path, is_number, whole_number
 from eigenmap.core.errors import EigenmapError
+from eigenmap.core.words import count
 from eigenmap.data.vectors.input import VectorInput
 from eigenmap.description import (
     CHECKPOINT,
@@ -33,6 +35,11 @@ from eigenmap.description import (
     kind_of,
     read_description,
 )
+from eigenmap.formats.linear_map import LinearMap
+from eigenmap.formats.sentence_transformers import write_folder
+from eigenmap.hub import model_folder, publish
+from eigenmap.hub.card import model_card
+from eigenmap.model import exported
 from eigenmap.model.files import copy_model, fingerprint, weights_file
 from eigenmap.model.inputs import Encoder, EncoderSpec, ImageInput, Input, NodeEncoderSpec, NodeInput
 from eigenmap.model.stored import (
@@ -119,6 +126,18 @@ class Eigenmap:
         self.inference = Inference()
         self._folding = Folding()
 
+    def __repr__(self) -> str:
+        source = "both outputs" if self.source == "both" else f"the {self.source}"
+        steps = self.training.get("steps")
+        trained = f", {count(steps, 'step')}" if isinstance(steps, int) and steps else ""
+        return f"Eigenmap({self._input_in_words()}, n_components={self.n_components}, codes from {source}{trained})"
+
+    def _input_in_words(self) -> str:
+        if isinstance(self.input, ImageInput):
+            return f"images of {self.input.size} x {self.input.size} x {self.input.channels}"
+        length = self.input.length if isinstance(self.input, VectorInput) else self.input.n_features
+        return f"{self.kind} of {count(length, 'feature')}"
+
     @property
     def image(self) -> ImageInput:
         """Image preprocessing; raise if the model does not take images."""
@@ -196,9 +215,9 @@ class Eigenmap:
         Cutting longer codes and normalising the rows again gives the same result.
 
         Args:
-            images: uint8 arrays or tensors (NHWC, NCHW, NHW), floats in [0, 1], a Pillow image, a list of images. A
-                model of nodes takes features, an array (n, d) or a scipy sparse matrix; a model of vectors takes an
-                array or a file of vectors.
+            images: uint8 arrays or tensors (NHWC, NCHW, NHW), floats in [0, 1], a Pillow image, a list of images; or
+                a file, a list of files or a folder, read in the order of names. A model of nodes takes features, an
+                array (n, d) or a scipy sparse matrix; a model of vectors takes an array or a file of vectors.
             dim: length of the codes, 1 ... `n_components`.
             edges: edges between the nodes, for a model of nodes: (2, edges), a pair of these and weights, or a sparse
                 adjacency matrix. Codes then use neighbours in the way chosen by the fit (`neighbours.propagation`).
@@ -314,6 +333,44 @@ class Eigenmap:
             raise EigenmapError(f"dim must be a whole number from 1 to {self.n_components}, not {dim!r}.")
         return int(dim)
 
+    @property
+    def is_linear(self) -> bool:
+        """Whether codes are a linear map of vectors, and nothing else."""
+        return isinstance(self.input, VectorInput) and self.source == "encoder"
+
+    def linear_map(self, dim: int | None = None) -> LinearMap:
+        """Return the codes of a linear model of vectors as plain numbers, cut at `dim` features."""
+        return exported.linear_map(self, dim)
+
+    def to_sentence_transformers(
+        self,
+        base: object,
+        out: str | Path,
+        dim: int | None = None,
+        *,
+        side: Side | None = None,
+        overwrite: bool = False,
+    ) -> Path:
+        """Write a folder of sentence-transformers: texts in, codes out.
+
+        The folder of a linear model loads without eigenmap. That of a neural one needs eigenmap, and
+        `SentenceTransformer(out, trust_remote_code=True)`. Both can be cut with `truncate_dim`.
+
+        Args:
+            base: the model that made the vectors: its sentence-transformers folder, or a `SentenceTransformer`.
+            out: the new folder.
+            dim: length of the codes; all features by default.
+            side: which space of a model of two.
+            overwrite: replace `out` if it is such a folder.
+
+        Example:
+            >>> model.to_sentence_transformers("all-MiniLM-L6-v2", "text-codes")  # doctest: +SKIP
+            >>> SentenceTransformer("text-codes", truncate_dim=32).encode("a text")  # doctest: +SKIP
+
+        """
+        modules, lengths = exported.modules_of(self.side(side), dim)
+        return write_folder(base, out, modules, lengths, overwrite)
+
     def save(self, directory: str | Path) -> Path:
         """Write the model; it is on disk when this returns. An existing model stays intact until then."""
         directory = a_path(directory, "directory")
@@ -363,6 +420,22 @@ class Eigenmap:
             model.right = cls._built(other, prefixed("right.", tensors), directory, None)
         model._know_weights(about["weights_sha256"])
         return model
+
+    @classmethod
+    def from_pretrained(cls, path_or_name: str | Path, revision: str | None = None) -> Eigenmap:
+        """Read a model from a folder, or from the Hugging Face Hub by its name, "owner/model"."""
+        return cls.load(model_folder(path_or_name, revision))
+
+    def card(self, name: str = "this/model") -> str:
+        """Return a page about the model, as Markdown: input, training, spectrum, limits."""
+        digest = self.weights_sha256 or "not saved yet"
+        return model_card(self._description(digest), self.eigenvalues_.tolist(), self.kind, name)
+
+    def push_to_hub(self, name: str, *, private: bool = False) -> str:
+        """Upload the model with its card to the Hugging Face Hub as "owner/model"; return its address."""
+        with TemporaryDirectory() as folder:
+            self.save(folder)
+            return publish(Path(folder), name, self.card(name), private=private)
 
     @classmethod
     def _built(

@@ -24,6 +24,7 @@ class VectorRecipe(BaseRecipe):
         width: units of the head's hidden layer.
         outputs: what the head's codes are made of: the direction of psi ("unit"), which suits comparison by cosine, or
             psi itself ("plain"), whose features approximate eigenfunctions or singular functions.
+        dropout: share of the hidden units that a step leaves out.
         batch_size: pairs in a step.
         steps: length of training.
 
@@ -37,6 +38,7 @@ class VectorRecipe(BaseRecipe):
     n_components: int = 0
     width: int = 512
     outputs: Outputs = "unit"
+    dropout: float = 0.5
     objective: str = "matryoshka-info-nce"
     batch_size: int = 512
     steps: int = 0
@@ -62,6 +64,7 @@ FUNCTIONS = VectorRecipe(
     steps=500,
     objective="ritz-trace",
     outputs="plain",
+    dropout=0.0,
     width=256,
     batch_size=2048,
 )

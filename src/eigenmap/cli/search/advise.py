@@ -29,9 +29,11 @@ if TYPE_CHECKING:
 
 AdvisedArgument = Annotated[
     str,
-    argument("INDEX", "An index written by `eigenmap index`, or a model written by `eigenmap fit vectors`."),
+    argument("INDEX", "An index written by `eigenmap index`, a model written by `eigenmap fit vectors`, or vectors."),
 ]
-IndexArgument = Annotated[str, argument("INDEX", "An index written by `eigenmap index`: a folder, or postgresql://...")]
+IndexArgument = Annotated[
+    str, argument("INDEX", "An index written by `eigenmap index`: a folder, or postgresql://... Or a file of vectors.")
+]
 
 
 @app.command(
