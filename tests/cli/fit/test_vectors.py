@@ -203,11 +203,11 @@ def bad(files: Path, folder: Path) -> dict[str, tuple[object, ...]]:
     (folder / "cut.npy").write_bytes((files / "x.npy").read_bytes()[:5000])
     x, y = files / "x.npy", files / "y.npy"
     return {
-        "44 pairs to learn from": (folder / "wide.npy", "--pairs", folder / "wide2.npy"),
+        "44 training pairs": (folder / "wide.npy", "--pairs", folder / "wide2.npy"),
         "Pair 1 .* row 1200": (x, "--pairs", folder / "outside.npy"),
         "row with itself": (x, "--pairs", folder / "same.npy"),
         "All rows of .*constant.npy are the same|constant": (folder / "constant.npy", "--pairs", y),
-        "at most 5 features": (folder / "flat.npy", "--lag", 1, "-k", 6, "--no-unit-rows"),
+        "at most 5": (folder / "flat.npy", "--lag", 1, "-k", 6, "--no-unit-rows"),
         "Row 77 of .*nan.npy": (folder / "nan.npy", "--pairs", y),
         "1,200 rows and .*1,199": (x, "--pairs", files / "shorter.npy"),
         "v.npy has .*x.npy": (x, "--views", files / "v.npy"),
@@ -223,7 +223,7 @@ def bad(files: Path, folder: Path) -> dict[str, tuple[object, ...]]:
         "x.npy equals": (x, "--pairs", x),
         "weights .*one per pair": (x, "--pairs", files / "pairs.npy", "--weights", files / "labels.npy"),
         "labels .*x.npy": (x, "--labels", folder / "list.txt"),
-        "takes no steps": (x, "--pairs", y, "--steps", 5),
+        "does not train": (x, "--pairs", y, "--steps", 5),
     }
 
 
