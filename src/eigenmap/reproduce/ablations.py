@@ -37,8 +37,9 @@ class AblatedTask(ImageTask):
 
     projector: ProjectorKind = "mlp"
 
-    def _network(self, spec: EncoderSpec, seed: int) -> Network:
-        network = super()._network(spec, seed)
+    def network(self, spec: EncoderSpec, seed: int) -> Network:
+        """Build the network with the other projector."""
+        network = super().network(spec, seed)
         if self.projector != "mlp":
             width = encoder_width(network.encoder)
             k = width if self.projector == "none" else self.recipe.n_components
