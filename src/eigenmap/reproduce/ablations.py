@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from torch import nn
+from typing_extensions import override
 
 from eigenmap.augment.views import IMAGENET_STANDARDISATION, Standardisation
 from eigenmap.data import ImageSet
@@ -37,8 +38,8 @@ class AblatedTask(ImageTask):
 
     projector: ProjectorKind = "mlp"
 
+    @override
     def network(self, spec: EncoderSpec, seed: int) -> Network:
-        """Build the network with the other projector."""
         network = super().network(spec, seed)
         if self.projector != "mlp":
             width = encoder_width(network.encoder)
