@@ -36,6 +36,7 @@ COVERED_BY = {
     "data/vectors/pairs.py": "relations/test_pairs.py",
     "data/released/layout.py": "data/released/test_coco.py",
     "data/vectors/trajectories.py": "relations/test_lagged.py",
+    "data/images/released/layout.py": "data/images/released/test_coco.py",
     "demo/methods.py": "test_demo.py",
     "demo/page.py": "test_demo.py",
     "demo/study.py": "test_demo.py",
