@@ -97,7 +97,7 @@ def _export_file(what: str, to: Path, dim: int | None, side: Side | None, table:
     if to.suffix in models:
         if table is not None:
             raise EigenmapError("--table is for the codes of an index; leave it out for a model.")
-        return _export_model(what, to, dim, side)
+        return _export_model(what, to, dim, side, force)
     if side is not None:
         raise EigenmapError("--side says which space of a model to export; leave it out for the codes of an index.")
     return _export_codes(what, to, dim, table, force)
@@ -119,14 +119,14 @@ def _export_folder(
     return f'load it with SentenceTransformer("{out}"{more}); truncate_dim cuts its codes.'
 
 
-def _export_model(run: str, to: Path, dim: int | None, side: Side | None) -> str:
+def _export_model(run: str, to: Path, dim: int | None, side: Side | None, force: bool) -> str:
     from eigenmap.export import export_map, export_onnx
 
     if to.suffix != ".onnx":
         numbers = export_map(run, to, dim, None if side is None else side.value)
         first = " of norm 1" if numbers.unit and to.suffix != ".sql" else ""
         return f"codes of {numbers.n_components} features from vectors of {numbers.n_features} numbers{first}."
-    difference = export_onnx(run, to, dim, None if side is None else side.value)
+    difference = export_onnx(run, to, dim, None if side is None else side.value, overwrite=force)
     if difference is None:
         return "not compared with the model, because onnxruntime is not installed."
     return f"its codes differ from the model's by at most {difference:.1g}."
@@ -138,7 +138,7 @@ def _export_codes(index: str, to: Path, dim: int | None, table: str | None, forc
 
     with database.codes_at(index, table) as codes:
         if to.suffix == ".parquet":
-            return f"{export_parquet(codes, to, dim):,} codes, columns id and code."
+            return f"{export_parquet(codes, to, dim, overwrite=force):,} codes, columns id and code."
         check_file(faiss_names_file(to), force)
-        names_written = export_faiss(codes, to, dim)
+        names_written = export_faiss(codes, to, dim, overwrite=force)
         return f"{len(codes):,} codes" + (f", their ids in {names_written}." if names_written else ".")

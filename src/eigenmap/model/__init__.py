@@ -23,6 +23,7 @@ from torch import Tensor, nn
 
 from eigenmap.core.arguments import a_device, a_path, is_number, whole_number
 from eigenmap.core.errors import EigenmapError
+from eigenmap.core.words import count
 from eigenmap.data.vectors.input import VectorInput
 from eigenmap.description import (
     CHECKPOINT,
@@ -51,6 +52,7 @@ from eigenmap.model.stored import (
 )
 from eigenmap.networks import CodeSource, Network, SparseRows, code_rows
 from eigenmap.networks.folding import Folding, Inference
+from eigenmap.networks.vectors import VectorEncoderSpec
 from eigenmap.relations.feature_propagation import propagated_features, without_rows
 from eigenmap.relations.neighbour_codes import Cut, NeighbourCodes, require_same
 from eigenmap.relations.neighbourhood import StoredNodes, missing_nodes, smoothing
@@ -123,6 +125,18 @@ class Eigenmap:
         self.right = right
         self.inference = Inference()
         self._folding = Folding()
+
+    def __repr__(self) -> str:
+        source = "both outputs" if self.source == "both" else f"the {self.source}"
+        steps = self.training.get("steps")
+        trained = f", {count(steps, 'step')}" if isinstance(steps, int) and steps else ""
+        return f"Eigenmap({self._input_in_words()}, n_components={self.n_components}, codes from {source}{trained})"
+
+    def _input_in_words(self) -> str:
+        if isinstance(self.input, ImageInput):
+            return f"images of {self.input.size} x {self.input.size} x {self.input.channels}"
+        length = self.input.length if isinstance(self.input, VectorInput) else self.input.n_features
+        return f"{self.kind} of {count(length, 'feature')}"
 
     @property
     def image(self) -> ImageInput:
@@ -201,9 +215,9 @@ class Eigenmap:
         Cutting longer codes and normalising the rows again gives the same result.
 
         Args:
-            images: uint8 arrays or tensors (NHWC, NCHW, NHW), floats in [0, 1], a Pillow image, a list of images. A
-                model of nodes takes features, an array (n, d) or a scipy sparse matrix; a model of vectors takes an
-                array or a file of vectors.
+            images: uint8 arrays or tensors (NHWC, NCHW, NHW), floats in [0, 1], a Pillow image, a list of images; or
+                a file, a list of files or a folder, read in the order of names. A model of nodes takes features, an
+                array (n, d) or a scipy sparse matrix; a model of vectors takes an array or a file of vectors.
             dim: length of the codes, 1 ... `n_components`.
             edges: edges between the nodes, for a model of nodes: (2, edges), a pair of these and weights, or a sparse
                 adjacency matrix. Codes then use neighbours in the way chosen by the fit (`neighbours.propagation`).
@@ -298,10 +312,18 @@ class Eigenmap:
             batch = self.input(rows[start : start + batch_size].to(self.device))  # type: ignore[arg-type]
             if run is None:
                 features, psi = self.network(batch)
-                plain = isinstance(self.input, VectorInput) and output == "encoder"
-                yield (features if plain else code_rows(features, psi, output)).cpu()
+                yield code_rows(features, psi, output, self._plain(output)).cpu()
             else:
                 yield unit_rms_rows(run(batch)).cpu()
+
+    @property
+    def plain(self) -> bool:
+        """Whether the alignment takes rows as they are; otherwise they are scaled to one norm first."""
+        return self._plain(self.source)
+
+    def _plain(self, output: CodeSource) -> bool:
+        plain_head = isinstance(self.encoder, VectorEncoderSpec) and self.encoder.plain
+        return isinstance(self.input, VectorInput) and (output == "encoder" or plain_head)
 
     def check_dim(self, dim: object) -> int:
         """Return `dim`, or the full length for None; raise if codes cannot be cut there."""

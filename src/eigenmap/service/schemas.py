@@ -92,6 +92,8 @@ class IndexOut(BaseModel):
     eigenvalues: list[float] | None
     bytes_per_item: list[int] = Field(description="Bytes per item at every length, starting at 1.")
     suggested_dims: dict[str, int] = Field(description="Shortest length that keeps each share of the neighbours.")
+    opening_dim: int = Field(description="Length at which the page opens.")
+    opening: str = Field(description="Key of the item that the page searches by when it opens.")
     fields: dict[str, list[Value]] = Field(description="Metadata fields, with their values if there are few.")
     classes: list[str]
     large_pictures: bool = Field(description="Whether /api/images has larger pictures than the attached ones.")

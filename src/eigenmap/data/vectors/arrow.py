@@ -80,6 +80,7 @@ def from_file(file: Path, column: str | None = None) -> Rows:
 
         with pa.memory_map(str(file)) as mapped:
             table = pa.ipc.open_file(mapped).read_all()
+            table.validate(full=True)  # a damaged length would end the process, not raise
         return _from_table(table, str(file), column)
 
 

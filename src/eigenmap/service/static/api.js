@@ -107,6 +107,8 @@ export function picture(item, large = false) {
 
 export const number = (value) => value.toLocaleString("en");
 
+export const count = (value, noun) => `${number(value)} ${noun}${value === 1 ? "" : "s"}`;
+
 export function bytes(value) {
   const units = ["bytes", "kB", "MB", "GB", "TB"];
   let unit = 0;
