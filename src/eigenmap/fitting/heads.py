@@ -124,7 +124,7 @@ class Heads:
         if self.pairs.series is not None:
             most = min(k, rank(found.fit.sides().C))
             return slow_modes(found, most, reversible=self.pairs.series.reversible, unit=unit, pairs=self.pairs.count)
-        best, scores = choose(*found, n_components=k, two_spaces=self.two_spaces)
+        best, scores = choose(*found[:3], n_components=k, two_spaces=self.two_spaces)
         left, right = best.maps
         told = self.pairs.count, len(found.judge.queries)
         return PairAlignment(left, right, best.name, best.centred, unit, scores, *told)
