@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
@@ -15,6 +15,7 @@ from eigenmap.cli.options import (
     DATABASE,
     HOW,
     OUTPUT,
+    SOURCE_HELP,
     BatchOption,
     Device,
     DeviceOption,
@@ -23,7 +24,6 @@ from eigenmap.cli.options import (
     JsonOption,
     ModelArgument,
     QuietOption,
-    SourceArgument,
     StrictOption,
     TableOption,
     argument,
@@ -31,7 +31,7 @@ from eigenmap.cli.options import (
     option,
 )
 from eigenmap.cli.outputs import check_files, check_index, write_json_output
-from eigenmap.cli.search import database, indexing
+from eigenmap.cli.search import database, deleting, indexing
 from eigenmap.cli.search.items import open_items
 from eigenmap.cli.search.options import (
     FunnelOption,
@@ -81,6 +81,8 @@ Example:
 
 [cyan]  eigenmap index runs/mine MORE/ --out photos.index --add[/cyan]
 
+[cyan]  eigenmap index photos.index --delete holiday/beach.jpg[/cyan]
+
 [cyan]  eigenmap index runs/both documents.npy --side right --out documents.index[/cyan]
 
 [cyan]  eigenmap index runs/mine PHOTOS/ --to postgresql://user@host/pictures --table photos[/cyan]
@@ -88,7 +90,7 @@ Example:
 )
 def index(
     run: ModelArgument,
-    source: SourceArgument,
+    source: Annotated[Path | None, argument("SOURCE", SOURCE_HELP)] = None,
     out: Annotated[
         Path | None, option("--out -o INDEX", "The index to write: a folder, with a copy of the model in it.", OUTPUT)
     ] = None,
@@ -152,6 +154,7 @@ def index(
         ),
     ] = False,
     replace: Annotated[bool, option("--replace", "With --add: replace images of the same name.", shown=True)] = False,
+    delete: deleting.DeleteOption = None,
     side: SideOption = None,
     batch_size: BatchOption = 256,
     device: DeviceOption = Device.auto,
@@ -170,6 +173,13 @@ def index(
     from eigenmap.model import Eigenmap
     from eigenmap.search import CodeIndex
 
+    if delete:
+        told = deleting.delete_items(run, delete, [source, out, to, table, prefix, dim, precision, backend, side])
+        if not quiet:
+            note(told)
+        return
+    if source is None:
+        raise EigenmapError("SOURCE is missing: eigenmap index RUN SOURCE --out INDEX.")
     if out is not None:
         require_path(out)
     if (out is None) == (to is None):
@@ -271,6 +281,7 @@ def search(
     """
     from eigenmap.fitting.vectors import codes_of
     from eigenmap.model import Eigenmap
+    from eigenmap.search.fields import unknown_fields
     from eigenmap.search.filters import parse
 
     check_files(force, json)
@@ -289,15 +300,23 @@ def search(
             queries = read_images(encoder, images[0] if len(images) == 1 else images, strict=strict, quiet=quiet)
             names, codes = queries.ids, encode_images(encoder, queries, found_in.n_components, place, quiet=quiet)
         results = asked.search(found_in, codes, quiet)
+        unknown = [] if any(results.ids) else unknown_fields(found_in, asked.where or {})
         similarity = asked.similarity(found_in, results.dim)
     if json is not None:
         write_json_output(json, results_as_json(database.without_password(index), similarity, names, results))
     if not any(results.ids):  # an empty index is an error before this
-        print_result("No item meets the conditions of --where.")
+        print_result(_no_item(unknown))
         return
     show_results(names, results)
     if results.recall != 1 and results.recall is not None and not quiet:
         note(f"This search finds {100 * results.recall:.1f} % of what comparing every item would find.")
+
+
+def _no_item(unknown: Sequence[str]) -> str:
+    """Return the sentence for a search without results."""
+    if unknown:
+        return f"No item has the field {' or '.join(unknown)}, which --where asks for."
+    return "No item meets the conditions of --where."
 
 
 @contextmanager
