@@ -20,7 +20,7 @@ PACKAGE = "eigenmap"
 ORDER = [
     "core", "spectrum", "objectives", "networks", "data", "loading", "augment", "relations", "linear",
     "description", "saved", "model", "embedding", "training", "evaluation", "search", "export", "figures", "recipes",
-    "fitting", "kernels", "demo", "reproduce", "estimators", "service", "cli",
+    "fitting", "kernels", "demo", "reproduce", "estimators", "service", "cli", "__main__",
 ]
 # fmt: on
 

@@ -13,6 +13,7 @@ from eigenmap.cli.search import database
 from eigenmap.cli.vector_codes import Side, SideOption
 from eigenmap.core.addresses import require_path
 from eigenmap.core.errors import EigenmapError
+from eigenmap.core.words import count
 
 
 @app.command(
@@ -70,7 +71,7 @@ def _export_codes(index: str, to: Path, dim: int | None, table: str | None, forc
 
     with database.codes_at(index, table) as codes:
         if to.suffix == ".parquet":
-            return f"{export_parquet(codes, to, dim):,} codes, columns id and code."
+            return f"{count(export_parquet(codes, to, dim), 'code')}, columns id and code."
         check_file(faiss_names_file(to), force)
         names_written = export_faiss(codes, to, dim)
-        return f"{len(codes):,} codes" + (f", their ids in {names_written}." if names_written else ".")
+        return count(len(codes), "code") + (f", their ids in {names_written}." if names_written else ".")

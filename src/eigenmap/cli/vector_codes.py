@@ -10,6 +10,7 @@ from eigenmap.cli.console import note, progress_bar
 from eigenmap.cli.options import HOW, option
 from eigenmap.cli.outputs import check_files, write_codes
 from eigenmap.core.errors import EigenmapError
+from eigenmap.core.words import count
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -75,7 +76,7 @@ def embed_vectors(
     dim, vectors = model.check_dim(dim), open_vectors(model, source)
     write_codes(out, (len(vectors), dim), encode_vectors(model, vectors, dim, device, quiet))
     if not quiet:
-        note(f"{len(vectors):,} codes of {dim} features, in the order of the vectors: {out}")
+        note(f"{count(len(vectors), 'code')} of {count(dim, 'feature')}, in the order of the vectors: {out}")
 
 
 def query_codes(

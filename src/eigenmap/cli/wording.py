@@ -13,7 +13,7 @@ ANYWHERE = {"force": "--force", "resume": "--resume", "bytes_per_item": "--bytes
 
 
 _ARGUMENT = re.compile(
-    r"(?<![\w.\-/`'\"])(?P<name>[a-z][a-z_]*)(?P<given>=True|=(?=[\s.,;)]|$)|=[\w.\-]*\w)?(?![\w=/(])"
+    r"(?<![\w.\-/`'\"])(?P<name>[a-z][a-z_]*)(?P<given>=True|=(?=[\s.,;)]|$)|=[\w.\-]*\w)?(?![\w=/(]|\.\w)"
 )
 """A word that may be an argument, with its value if one is given."""
 
