@@ -18,9 +18,10 @@ PACKAGE = "eigenmap"
 # A module imports only from those before it.
 # fmt: off
 ORDER = [
-    "core", "spectrum", "objectives", "networks", "data", "loading", "augment", "relations", "linear",
-    "description", "saved", "model", "embedding", "training", "evaluation", "search", "export", "figures", "recipes",
-    "fitting", "kernels", "demo", "reproduce", "estimators", "service", "cli", "__main__",
+    "core", "spectrum", "objectives", "networks", "data", "loading", "augment", "relations", "linear", "formats",
+    "description", "saved", "hub", "model", "embedding", "training", "evaluation", "search", "export", "figures",
+    "recipes", "fitting", "kernels", "demo", "detection", "reproduce", "estimators", "service", "cli",
+    "__main__",
 ]
 # fmt: on
 
@@ -38,6 +39,7 @@ LAZY = [
     "psycopg",
     "ray",
     "onnx",
+    "huggingface_hub",
     "fastapi",
     "uvicorn",
     "pydantic",

@@ -15,7 +15,8 @@ from eigenmap.linear.align_pairs import align_pairs, solve
 from eigenmap.linear.choice import SLACK, PairAlignment, shortest
 from eigenmap.linear.collect import agreed
 from eigenmap.linear.finding import judged_lengths
-from eigenmap.relations.pairs import labelled, lagged, second
+from eigenmap.relations.lagged import lagged
+from eigenmap.relations.pairs import labelled, mutual_neighbours, second
 from tests.linear.planted import planted, two_spaces
 from tests.linear.test_moments import sums
 
@@ -151,3 +152,26 @@ def test_the_shortest_length_keeps_its_share_from_there_on() -> None:
     assert shortest(scores, 0.95) == 64 and shortest(scores, 0.9) == 16 and shortest(scores, 1.0) == 128
     with pytest.raises(EigenmapError, match="keep"):
         shortest(scores, 1.5)
+
+
+def test_without_labels_plain_components_are_those_of_all_rows() -> None:
+    rng = np.random.default_rng(3)
+    rows = rng.normal(size=(900, 12)) * np.linspace(4, 1, 12)
+    rows[:300] += 6 * np.eye(12)[11]
+    rows[:300, :6] *= 0.1  # crowded: rows with more mutual neighbours, in other directions than the rest
+    rows = (rows @ np.linalg.qr(rng.normal(size=(12, 12)))[0]).astype(np.float32)
+    rows -= rows.mean(0)
+    found = solve(mutual_neighbours(Vectors(rows), 20), unit=False)
+    assert found.winner == "pca" and found.centred
+    axes = np.linalg.svd(rows.astype(np.float64), full_matrices=False)[2]
+    np.testing.assert_allclose(np.abs(axes @ found.left.rotation.numpy()), np.eye(12), atol=1e-4)
+
+
+def test_without_labels_a_small_lead_on_held_out_neighbours_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    signal = rng.normal(size=(600, 4))
+    x = np.hstack([3 * rng.normal(size=(600, 12)), signal])
+    pairs = second(Vectors(x), Vectors(signal @ rng.normal(size=(4, 9))))
+    assert solve(pairs).winner == "pairs"
+    monkeypatch.setattr("eigenmap.linear.choice.UNLABELLED_GAIN", 0.9)
+    assert solve(pairs).winner in ("pca", "prefix")

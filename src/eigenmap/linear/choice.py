@@ -31,9 +31,14 @@ FIRST_EXPONENTS = (0.0, 0.5, 1.0)
 """Exponents tried with every ridge; the others are tried only with the best ridge."""
 SLACK = 0.002
 """Difference in nDCG@10 that counts as none."""
+UNLABELLED_GAIN = 0.1
+"""Gain over PCA and prefix, averaged over lengths, that a candidate needs without labels.
+
+Neighbours, of the vectors themselves or of another model's, are a poor substitute for what people look for."""
 SIMPLE = ("pca", "prefix")
 """Candidates that are not fitted to pairs."""
 
+Metric = Literal["ndcg@10", "vamp-2"]
 Scores = dict[int, float]
 Codes = npt.NDArray[np.float32]
 
@@ -68,9 +73,10 @@ class PairAlignment:
         winner: "pairs", "pca", "pca whitened" or "prefix".
         centred: whether the mean is subtracted.
         unit: whether rows are scaled to one norm before the map.
-        scores: nDCG@10 on held-out pairs by method and length: "ours", "pca" and "prefix".
+        scores: `metric` on held-out pairs by method and length: "ours", "pca" and "prefix".
         pairs: number of training pairs.
         held_out: number of held-out queries.
+        metric: "ndcg@10", or "vamp-2" for time series.
 
     """
 
@@ -82,6 +88,7 @@ class PairAlignment:
     scores: Mapping[str, Scores]
     pairs: int
     held_out: int
+    metric: Metric = "ndcg@10"
 
     @property
     def n_components(self) -> int:
@@ -95,9 +102,10 @@ class PairAlignment:
 
     @property
     def quality(self) -> float:
-        """Mean nDCG@10 over `judged_lengths`."""
-        lengths = judged_lengths(self.n_components)
-        return sum(self.scores["ours"][d] for d in lengths) / len(lengths)
+        """Mean of the metric over `judged_lengths`, or over all lengths of a time series."""
+        scores = self.scores["ours"]
+        lengths = judged_lengths(self.n_components) if self.metric == "ndcg@10" else list(scores)
+        return sum(scores[d] for d in lengths) / len(lengths)
 
     def encode(self, vectors: object, dim: int | None = None, side: Literal["left", "right"] = "left") -> Codes:
         """Return the codes of vectors of one side, cut at `dim` features, as float32 rows of norm 1."""
@@ -134,14 +142,19 @@ def choose(
     ridges: Sequence[float] = RIDGES,
     exponents: Sequence[float] = EXPONENTS,
     centre: Sequence[bool] = (True, False),
+    rows: PairMoments | None = None,
 ) -> tuple[Candidate, dict[str, Scores]]:
     """Return the best candidate, and the scores of "ours", "pca" and "prefix" by length.
 
     Two spaces are always centred: otherwise the constant, which all pairs share, would be the first feature.
+
+    `rows` are the moments of all rows if the relation comes from the vectors themselves. PCA is then that of `rows`;
+    any other candidate needs a gain of `UNLABELLED_GAIN`.
     """
     centre = [True] if two_spaces else centre
     shared = [_cut(one, n_components) for one in _fitted(fit, held_out, ridges, centre, two_spaces)]
-    simple = [] if two_spaces else [_cut(one, n_components) for one in _simple(fit, held_out, centre)]
+    plain_centre = centre if rows is None else [True]
+    simple = [] if two_spaces else [_cut(one, n_components) for one in _simple(rows or fit, held_out, plain_centre)]
     lengths = judged_lengths(min(one.maps.left.n_components for one in [*shared, *simple]))
     first = [t for t in exponents if t in FIRST_EXPONENTS] or exponents
     rated = [one for candidate in shared for one in _rated(candidate, judge, lengths, first)]
@@ -149,7 +162,8 @@ def choose(
     rated += _rated(best, judge, lengths, [t for t in exponents if t not in first])
     simple = [replace(one, scores=_scores(one, judge, lengths)) for one in simple]
     plain = [one for one in simple if one.name in SIMPLE]
-    best = _finished(_unbeaten([*simple, *rated], plain, judge), judge)
+    gain = 0.0 if rows is None else UNLABELLED_GAIN
+    best = _finished(_unbeaten([*simple, *rated], plain, judge, gain), judge)
     table = {"ours": _scores(best, judge, table_lengths(best.maps.left.n_components))}
     for name in SIMPLE:
         if named := [one for one in plain if one.name == name]:
@@ -221,14 +235,19 @@ def _best(candidates: Sequence[Candidate]) -> Candidate:
     return max(candidates, key=lambda one: round(one.quality, 6))
 
 
-def _unbeaten(candidates: Sequence[Candidate], simple: Sequence[Candidate], judge: Judge) -> Candidate:
-    """Return the best candidate that the best simple one beats at no reported length, or else the simple one."""
+def _unbeaten(
+    candidates: Sequence[Candidate], simple: Sequence[Candidate], judge: Judge, gain: float = 0.0
+) -> Candidate:
+    """Return the best candidate that the best simple one beats at no reported length, or else the simple one.
+
+    The candidate must exceed the simple one by `gain`, averaged over lengths.
+    """
     if not simple:
         return _best(candidates)
     floor = _best(simple)
     told = _scores(floor, judge, table_lengths(floor.maps.left.n_components))
     for one in sorted(candidates, key=lambda one: -round(one.quality, 6)):
-        if one.quality <= floor.quality:
+        if one.quality <= floor.quality + gain:
             break
         ours = _scores(one, judge, table_lengths(one.maps.left.n_components))
         if all(ours[d] >= told[d] - SLACK for d in ours if d in told):

@@ -14,7 +14,7 @@ from eigenmap.core.errors import EigenmapError
 from eigenmap.data.vectors.vectors import Vectors, as_rows
 from eigenmap.linear.finding import TOP, Judge
 from eigenmap.linear.moments import PairMoments
-from eigenmap.relations.pairs import Part, VectorPairs
+from eigenmap.relations.pairs import Kind, Part, VectorPairs
 
 MOST_JUDGED = 2_000
 """Maximum number of held-out queries."""
@@ -41,12 +41,17 @@ class Both(NamedTuple):
         return cls(lambda rows: as_rows(rows, unit), lambda rows: as_rows(rows, unit))
 
 
+UNLABELLED: tuple[Kind, ...] = ("neighbours", "second model")
+"""Relations derived from the vectors themselves."""
+
+
 class Collected(NamedTuple):
-    """Result of one pass over the pairs."""
+    """Result of one pass over the pairs; `rows` are the moments of all rows if the relation is `UNLABELLED`."""
 
     fit: PairMoments
     held_out: PairMoments
     judge: Judge
+    rows: PairMoments | None = None
 
 
 def collect(pairs: VectorPairs, outputs: Both, progress: Progress | None = None) -> Collected:
@@ -56,7 +61,8 @@ def collect(pairs: VectorPairs, outputs: Both, progress: Progress | None = None)
     fit, held_out = (_moments(parts, outputs, tick) for parts in (pairs.fit, pairs.held_out))
     if pairs.kind == "second model":
         fit, held_out = agreed(fit, held_out)
-    return Collected(fit, held_out, judge_of(pairs, outputs))
+    rows = _row_moments(pairs.left, outputs.left) if pairs.kind in UNLABELLED else None
+    return Collected(fit, held_out, judge_of(pairs, outputs), rows)
 
 
 def agreed(fit: PairMoments, held_out: PairMoments) -> tuple[PairMoments, PairMoments]:
@@ -91,6 +97,11 @@ def judge_of(pairs: VectorPairs, outputs: Both) -> Judge:
     return _by_pairs(part, outputs)
 
 
+def pair_moments(parts: Sequence[Part], outputs: Both) -> PairMoments:
+    """Moments of what `outputs` makes of pairs."""
+    return _moments(parts, outputs, _Counter(None, 0))
+
+
 def _moments(parts: Sequence[Part], outputs: Both, tick: _Counter) -> PairMoments:
     moments: PairMoments | None = None
     for part in parts:
@@ -102,6 +113,17 @@ def _moments(parts: Sequence[Part], outputs: Both, tick: _Counter) -> PairMoment
             tick(len(left))
     if moments is None:
         raise EigenmapError("There are too few pairs to hold some out; give more.")
+    return moments
+
+
+def _row_moments(vectors: Vectors, output: Outputs) -> PairMoments:
+    """Return the moments of all rows, each counted once; pairs count a row as often as it has neighbours."""
+    moments: PairMoments | None = None
+    for block in vectors.blocks():
+        rows = output(block)
+        moments = moments or PairMoments(rows.shape[1])
+        moments.update(rows, rows)
+    assert moments is not None
     return moments
 
 

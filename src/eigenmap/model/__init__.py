@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Literal, cast, get_args
 
 import numpy as np
@@ -34,6 +35,11 @@ from eigenmap.description import (
     kind_of,
     read_description,
 )
+from eigenmap.formats.linear_map import LinearMap
+from eigenmap.formats.sentence_transformers import write_folder
+from eigenmap.hub import model_folder, publish
+from eigenmap.hub.card import model_card
+from eigenmap.model import exported
 from eigenmap.model.files import copy_model, fingerprint, weights_file
 from eigenmap.model.inputs import Encoder, EncoderSpec, ImageInput, Input, NodeEncoderSpec, NodeInput
 from eigenmap.model.stored import (
@@ -46,6 +52,7 @@ from eigenmap.model.stored import (
 )
 from eigenmap.networks import CodeSource, Network, SparseRows, code_rows
 from eigenmap.networks.folding import Folding, Inference
+from eigenmap.networks.vectors import VectorEncoderSpec
 from eigenmap.relations.feature_propagation import propagated_features, without_rows
 from eigenmap.relations.neighbour_codes import Cut, NeighbourCodes, require_same
 from eigenmap.relations.neighbourhood import StoredNodes, missing_nodes, smoothing
@@ -305,10 +312,18 @@ class Eigenmap:
             batch = self.input(rows[start : start + batch_size].to(self.device))  # type: ignore[arg-type]
             if run is None:
                 features, psi = self.network(batch)
-                plain = isinstance(self.input, VectorInput) and output == "encoder"
-                yield (features if plain else code_rows(features, psi, output)).cpu()
+                yield code_rows(features, psi, output, self._plain(output)).cpu()
             else:
                 yield unit_rms_rows(run(batch)).cpu()
+
+    @property
+    def plain(self) -> bool:
+        """Whether the alignment takes rows as they are; otherwise they are scaled to one norm first."""
+        return self._plain(self.source)
+
+    def _plain(self, output: CodeSource) -> bool:
+        plain_head = isinstance(self.encoder, VectorEncoderSpec) and self.encoder.plain
+        return isinstance(self.input, VectorInput) and (output == "encoder" or plain_head)
 
     def check_dim(self, dim: object) -> int:
         """Return `dim`, or the full length for None; raise if codes cannot be cut there."""
@@ -317,6 +332,44 @@ class Eigenmap:
         if isinstance(dim, bool) or not isinstance(dim, (int, np.integer)) or not 1 <= dim <= self.n_components:
             raise EigenmapError(f"dim must be a whole number from 1 to {self.n_components}, not {dim!r}.")
         return int(dim)
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether codes are a linear map of vectors, and nothing else."""
+        return isinstance(self.input, VectorInput) and self.source == "encoder"
+
+    def linear_map(self, dim: int | None = None) -> LinearMap:
+        """Return the codes of a linear model of vectors as plain numbers, cut at `dim` features."""
+        return exported.linear_map(self, dim)
+
+    def to_sentence_transformers(
+        self,
+        base: object,
+        out: str | Path,
+        dim: int | None = None,
+        *,
+        side: Side | None = None,
+        overwrite: bool = False,
+    ) -> Path:
+        """Write a folder of sentence-transformers: texts in, codes out.
+
+        The folder of a linear model loads without eigenmap. That of a neural one needs eigenmap, and
+        `SentenceTransformer(out, trust_remote_code=True)`. Both can be cut with `truncate_dim`.
+
+        Args:
+            base: the model that made the vectors: its sentence-transformers folder, or a `SentenceTransformer`.
+            out: the new folder.
+            dim: length of the codes; all features by default.
+            side: which space of a model of two.
+            overwrite: replace `out` if it is such a folder.
+
+        Example:
+            >>> model.to_sentence_transformers("all-MiniLM-L6-v2", "text-codes")  # doctest: +SKIP
+            >>> SentenceTransformer("text-codes", truncate_dim=32).encode("a text")  # doctest: +SKIP
+
+        """
+        modules, lengths = exported.modules_of(self.side(side), dim)
+        return write_folder(base, out, modules, lengths, overwrite)
 
     def save(self, directory: str | Path) -> Path:
         """Write the model; it is on disk when this returns. An existing model stays intact until then."""
@@ -367,6 +420,22 @@ class Eigenmap:
             model.right = cls._built(other, prefixed("right.", tensors), directory, None)
         model._know_weights(about["weights_sha256"])
         return model
+
+    @classmethod
+    def from_pretrained(cls, path_or_name: str | Path, revision: str | None = None) -> Eigenmap:
+        """Read a model from a folder, or from the Hugging Face Hub by its name, "owner/model"."""
+        return cls.load(model_folder(path_or_name, revision))
+
+    def card(self, name: str = "this/model") -> str:
+        """Return a page about the model, as Markdown: input, training, spectrum, limits."""
+        digest = self.weights_sha256 or "not saved yet"
+        return model_card(self._description(digest), self.eigenvalues_.tolist(), self.kind, name)
+
+    def push_to_hub(self, name: str, *, private: bool = False) -> str:
+        """Upload the model with its card to the Hugging Face Hub as "owner/model"; return its address."""
+        with TemporaryDirectory() as folder:
+            self.save(folder)
+            return publish(Path(folder), name, self.card(name), private=private)
 
     @classmethod
     def _built(

@@ -14,6 +14,9 @@ from eigenmap.core.errors import EigenmapError
 from eigenmap.networks.network import Network
 from eigenmap.spectrum import unit_rms_rows
 
+_LEAST_DEVIATION = 0.1
+"""Share of the mean deviation below which a feature counts as one that hardly varies."""
+
 
 class Rows(nn.Module):
     """Encoder that returns the vectors themselves, scaled to one norm if `unit`."""
@@ -31,7 +34,8 @@ class ResidualHead(nn.Module):
     r"""Linear map plus a correction: psi = u W (x - m) + v V relu(LN(U z)) with z = (x - m) / deviation.
 
     V starts at zero and `start_from` sets W, so training begins at a linear solution. The unit u of each feature, and
-    the mean v of the units, keep weights at size one, so that one learning rate fits linear maps of any scale.
+    the mean v of the units, keep weights at size one, so that one learning rate fits linear maps of any scale. Training
+    drops the share `dropout.p` of the hidden units: with few pairs the correction would memorise them.
 
     Args:
         in_features: length of x.
@@ -49,6 +53,7 @@ class ResidualHead(nn.Module):
         self.in_features, self.hidden_features = in_features, width
         self.linear = nn.Linear(in_features, out_features, bias=False)
         self.hidden = nn.Sequential(nn.Linear(in_features, width), nn.LayerNorm(width), nn.ReLU())
+        self.dropout = nn.Dropout(0.0)
         self.correction = nn.Linear(width, out_features, bias=False)
         nn.init.zeros_(self.correction.weight)
         self.register_buffer("shift", torch.zeros(in_features))
@@ -62,20 +67,36 @@ class ResidualHead(nn.Module):
         self.unit.copy_(size.clamp(min=max(0.01 * float(size.max()), 1e-30)))
         self.linear.weight.copy_(rotation.T / self.unit[:, None])
         self.shift.copy_(mean)
-        self.scale.copy_(torch.where(deviation > 0, 1 / deviation.clamp(min=1e-30), 0.0))
+        # A feature that hardly varies would otherwise show nothing but its rounding.
+        least = max(_LEAST_DEVIATION * float(deviation.mean()), 1e-30)
+        self.scale.copy_(torch.where(deviation > 0, 1 / deviation.clamp(min=least), 0.0))
+
+    @torch.no_grad()
+    def vary_from(self, first: int) -> None:
+        """Let features from number `first` on, which the linear map leaves at 0, start as random functions."""
+        nn.init.normal_(self.correction.weight[first:], std=self.hidden_features**-0.5)
+        self.unit[first:] = self.unit[:first].mean()
 
     def forward(self, x: Tensor) -> Tensor:
         """Map features (B, in_features) to psi (B, out_features)."""
         x = (x - self.shift).to(self.shift.dtype)
-        psi: Tensor = self.unit * self.linear(x) + self.unit.mean() * self.correction(self.hidden(x * self.scale))
+        hidden = self.dropout(self.hidden(x * self.scale))
+        psi: Tensor = self.unit * self.linear(x) + self.unit.mean() * self.correction(hidden)
         return psi
 
 
 @dataclass(frozen=True)
 class VectorEncoderSpec:
-    """Specification of a network for vectors: the width of its residual head, 0 for none."""
+    """Specification of a network for vectors.
+
+    Attributes:
+        width: hidden units of its residual head, 0 for none.
+        plain: whether codes are made of psi itself, for heads whose outputs are functions, or of its direction.
+
+    """
 
     width: int = 0
+    plain: bool = False
 
     def build(self, length: int, unit: bool, n_components: int) -> VectorNetwork:
         """Build an untrained network."""

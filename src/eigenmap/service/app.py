@@ -27,7 +27,8 @@ _STATIC = {
     "index.html": "text/html; charset=utf-8",
     "style.css": "text/css; charset=utf-8",
     **dict.fromkeys(
-        ["app.js", "api.js", "charts.js", "enlarge.js", "gallery.js", "map.js", "search.js"], "text/javascript"
+        ["app.js", "api.js", "charts.js", "enlarge.js", "gallery.js", "map.js", "search.js", "vectors.js"],
+        "text/javascript",
     ),
 }
 

@@ -37,9 +37,8 @@ def test_whole_numbers_are_ids_too(tmp_path: Path) -> None:
     assert CodeIndex.open(tmp_path / "numbers").ids == [8]
 
 
-def test_nothing_else_is_given_with_delete(index_dir: Path, photos: Path, model_dir: Path) -> None:
+def test_nothing_else_is_given_with_delete(index_dir: Path, photos: Path) -> None:
     assert "INDEX --delete ID" in refused("index", index_dir, photos, "--delete", "a.jpg")
-    assert "SOURCE is missing" in refused("index", model_dir, "--out", "x.index")
 
 
 def test_a_search_says_which_field_no_item_has(index_dir: Path, photos: Path) -> None:

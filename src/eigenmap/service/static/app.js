@@ -102,6 +102,7 @@ async function main() {
   document.title = `${about.name} · eigenmap`;
   find("about").textContent = `${about.name} · ${count(about.items, "item")} · ${count(about.n_components, "feature")}`;
   if (!state.get("dim")) window.history.replaceState(null, "", state.with({ dim: about.opening_dim }));
+  document.body.classList.toggle("texts", about.texts);
   views.search = new SearchView(about, state);
   views.gallery = new GalleryView(about, state);
   views.map = new MapView(about, state);

@@ -1,8 +1,9 @@
 // Search: what is searched by, the length, the results, and a second panel to compare with.
 
-import { bytes, count, element, get, newest, number, packVector, picture, post, unpackVector, upload } from "./api.js";
+import { bytes, count, element, get, nameOf, newest, number, packVector, picture, post, textCard, unpackVector, upload } from "./api.js";
 import { powers, qualityChart, spectrumChart } from "./charts.js";
 import { Enlarged } from "./enlarge.js";
+import { readVector } from "./vectors.js";
 
 const find = (id) => document.getElementById(id);
 const PREVIEW = "eigenmap-preview";
@@ -70,13 +71,21 @@ export class SearchView {
     find("where").placeholder = field ? `${field}=${quoted(values[0])}` : "";
     find("where-box").hidden = !Object.keys(about.fields).length;
     find("surprise").addEventListener("click", () => this.surprise());
-    find("pick").hidden = find("drop-hint").hidden = !about.can_encode;
+    const byVector = Boolean(about.vector_length);
+    find("pick").hidden = find("drop-hint").hidden = !about.can_encode && !byVector;
+    if (byVector) {
+      find("pick").textContent = "Choose vector";
+      find("pick").title = `A file with ${number(about.vector_length)} numbers: .npy, .json or text`;
+      find("file").accept = ".npy,.json,.txt,.csv";
+      find("dropping").firstElementChild.textContent = "Drop the vector to search by it";
+    }
+    find("query-picture").hidden = about.texts;
     find("pick").addEventListener("click", () => find("file").click());
     find("file").addEventListener("change", (event) => {
       if (event.target.files[0]) this.upload(event.target.files[0]);
       event.target.value = "";
     });
-    if (about.can_encode) this.prepareDropping();
+    if (about.can_encode || byVector) this.prepareDropping();
   }
 
   prepareFilter() {
@@ -128,6 +137,10 @@ export class SearchView {
     document.addEventListener("paste", (event) => {
       const file = [...(event.clipboardData?.files || [])][0];
       if (file) this.upload(file);
+      else if (this.about.vector_length && !event.target.matches("input")) {
+        const text = event.clipboardData?.getData("text");
+        if (text) this.upload(new File([text], "pasted vector"));
+      }
     });
   }
 
@@ -152,8 +165,11 @@ export class SearchView {
 
   async upload(file) {
     try {
-      this.say("Reading the picture …");
-      const found = await upload("api/search/image", file, { top: 1 });
+      const byVector = Boolean(this.about.vector_length);
+      this.say(byVector ? "Reading the vector …" : "Reading the picture …");
+      const found = byVector
+        ? await post("api/search", { input: await readVector(file), top: 1 })
+        : await upload("api/search/image", file, { top: 1 });
       const word = packVector(found.vector, found.model);
       await remember(word, file);
       this.state.go({ view: null, key: null, vector: word });
@@ -246,7 +262,7 @@ export class SearchView {
     const asked = word || key;
     if (this.query?.asked === asked) return;
     if (word) {
-      const kept = JSON.parse(sessionStorage.getItem(placeOf(word)) || "null") || { name: "uploaded picture" };
+      const kept = JSON.parse(sessionStorage.getItem(placeOf(word)) || "null") || { name: this.about.vector_length ? "uploaded vector" : "uploaded picture" };
       this.query = { asked, key: null, label: null, item: { id: kept.name, source: kept.preview } };
       find("query-picture").disabled = !kept.preview;
       find("query-picture").replaceChildren(kept.preview ? element("img", { src: kept.preview, alt: kept.name }) : "?");
@@ -256,10 +272,15 @@ export class SearchView {
     }
     const item = await get(`api/items/${key}`);
     this.query = { asked, key, label: item.metadata.label ?? null, item };
-    find("query-picture").disabled = false;
-    find("query-picture").replaceChildren(picture(item));
-    find("query-name").textContent = find("query-name").title = String(item.id);
-    find("query-label").textContent = Object.entries(item.metadata).map(([name, value]) => `${name} ${value}`).join(" · ");
+    const { texts } = this.about;
+    find("query-picture").disabled = texts || item.picture === null;
+    find("query-picture").replaceChildren(texts ? "" : picture(item));
+    find("query-name").textContent = find("query-name").title = nameOf(item, texts);
+    const facts = Object.entries(item.metadata).filter(([name]) => !texts || !["title", "text"].includes(name));
+    const words = facts.map(([name, value]) => `${name} ${value}`);
+    if (texts && item.metadata.title && item.metadata.text) words.unshift(String(item.metadata.text));
+    if (texts) words.push(String(item.id));
+    find("query-label").textContent = find("query-label").title = words.join(" · ");
   }
 
   display(first, second) {
@@ -299,14 +320,15 @@ export class SearchView {
     const text = item.metadata.label;
     const alike = text !== undefined && text === this.query.label;
     const mark = fresh ? "+" : moved > 0 ? `↑${moved}` : moved < 0 ? `↓${-moved}` : "";
-    const said = `${rank + 1}. ${item.id}${text === undefined ? "" : `, ${text}`}, similarity ${item.score.toFixed(3)}${fresh ? (compared ? ", only here" : ", new at this length") : ""}`;
+    const { texts } = this.about;
+    const said = `${rank + 1}. ${nameOf(item, texts)}${text === undefined ? "" : `, ${text}`}, similarity ${item.score.toFixed(3)}${fresh ? (compared ? ", only here" : ", new at this length") : ""}`;
     const enlarge = () => this.enlarged.show(items, rank);
     const card = element(
       "button",
-      { type: "button", class: `item${fresh ? " fresh" : ""}`, title: said, "aria-label": said, "data-key": item.key,
+      { type: "button", class: `item${fresh ? " fresh" : ""}${texts ? " words-only" : ""}`, title: said, "aria-label": said, "data-key": item.key,
         onclick: () => this.state.go({ key: item.key, vector: null }),
-        onkeydown: (event) => { if (event.key === "e" && item.picture !== null) enlarge(); } },
-      element("span", { class: "thumb" }, picture(item, this.about.large_pictures)),
+        onkeydown: (event) => { if (event.key === "e" && !texts && item.picture !== null) enlarge(); } },
+      texts ? textCard(item) : element("span", { class: "thumb" }, picture(item, this.about.large_pictures)),
       element("span", { class: "caption" },
         element("span", { class: `label${alike ? " alike" : ""}` }, text === undefined ? "" : `${alike ? "✓ " : ""}${text}`),
         element("span", {}, item.score.toFixed(3))),
@@ -314,7 +336,7 @@ export class SearchView {
     );
     // The key e does the same, so that Tab goes from one result to the next.
     const button = element("button", { type: "button", class: "enlarge", tabindex: -1, "aria-label": `Enlarge ${item.id}`, onclick: enlarge }, "⤢");
-    return element("div", { class: "cell" }, card, ...(item.picture === null ? [] : [button]));
+    return element("div", { class: "cell" }, card, ...(texts || item.picture === null ? [] : [button]));
   }
 }
 
