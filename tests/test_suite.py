@@ -14,6 +14,7 @@ FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef
 
 COVERED_BY = {
     "__init__.py": "compatibility/test_recorded.py",
+    "__main__.py": "test_first_contact.py",
     "cli/__init__.py": "cli/test_streams.py",
     "cli/demo.py": "test_demo.py",
     "cli/encoding.py": "cli/test_embed.py",

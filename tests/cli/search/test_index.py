@@ -276,7 +276,8 @@ def test_compact_indexes(model_dir: Path, photos: Path, tmp_path: Path) -> None:
         stored = sum(file.stat().st_size for file in out.glob("features-*.bin"))
         assert stored == 15 * (8 if "int8" in words else words[-1])
     assert re.search(
-        "bytes_per_item.*precision", refused("index", model_dir, photos, "--out", tmp_path / "x", "--precision", "bits")
+        "--bytes-per-item.*precision",
+        refused("index", model_dir, photos, "--out", tmp_path / "x", "--precision", "bits"),
     )
     succeed("index", model_dir, photos, "--out", tmp_path / "fast.index", "--backend", "faiss")
     assert CodeIndex.open(tmp_path / "fast.index").about.approximate is not None
