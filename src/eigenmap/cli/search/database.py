@@ -80,7 +80,7 @@ def fill(
     from eigenmap.search.backend import ItemBatch
     from eigenmap.search.postgres import load_table
     from eigenmap.search.postgres.connection import address
-    from eigenmap.search.postgres.models import store_model
+    from eigenmap.search.postgres.models import model_writer
 
     with TemporaryDirectory() as folder:
         kept = Path(folder) / "model"  # RUN may get another model while the images are encoded
@@ -89,8 +89,8 @@ def fill(
             _require_prefix(url, table, about)
         items = open_items(side_of(Eigenmap.load(kept), side), source, how, pictures=False, quiet=quiet)
         batches = (ItemBatch([utf8_name(name) for name in part.ids], part.codes, part.metadata) for part in items)
-        made = load_table(url, table, about, batches, replace=wanted.force)
-        store_model(url, kept)
+        # Together, since codes without their model could not be searched by picture.
+        made = load_table(url, table, about, batches, replace=wanted.force, also=model_writer(kept))
     if quiet:
         return
     items.log_skipped()
