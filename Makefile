@@ -3,13 +3,14 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: setup demo check test lint clean
+.PHONY: setup demo check test lint release clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo    set up .venv, train on the embedded catalogue, print the table, write runs/demo/report.html"
 	@echo "make test    set up .venv, lint, type-check, run every test (needs chromium and strace; .ci/run installs them)"
 	@echo "make check   the fast part of that, for use while working: no browser, database, Ray, ONNX, kills or benchmarks"
+	@echo "make release build wheel and sdist reproducibly, try them in a clean environment, write dist/"
 	@echo "make setup   prepare .venv with the eigenmap command in it"
 
 setup: $(VENV)/.ready
@@ -32,6 +33,9 @@ check: lint
 
 test: lint
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2
+
+release:
+	$(PYTHON) tools/release.py
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -41,7 +41,7 @@ def load(name: str) -> Study:
 
 
 def results_of(name: str) -> Path:
-    """Where a study keeps its results."""
+    """Return the results folder of a study."""
     folder: Path = importlib.import_module(f"benchmarks.{name}").RESULTS
     return folder
 
@@ -56,7 +56,7 @@ def missing(study: Study, given: argparse.Namespace, place: Place) -> int:
 def run(study: Study, given: argparse.Namespace, place: Place) -> int:
     """Run the named jobs, or all that are missing."""
     if place.data is not None and not place.data.is_dir():
-        raise BenchmarkError(f"--data {place.data} is no folder.")
+        raise BenchmarkError(f"--data {place.data} is not a folder.")
 
     if given.again and not given.jobs:
         raise BenchmarkError("--again needs the names of jobs.")

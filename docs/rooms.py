@@ -1,9 +1,9 @@
-"""The picture of the rooms in CONTRIBUTING.md.
+"""Picture of the rooms, for CONTRIBUTING.md.
 
     python docs/rooms.py        # writes docs/images/rooms.svg
 
-Solid arrows lead from files to a model, dashed arrows from new images to answers. The picture has its own background,
-light or dark according to the color scheme of the reader.
+Solid arrows lead from files to a model, dashed arrows from new items to answers. The picture has its own background,
+light or dark by the reader's colour scheme.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ text { font-family: system-ui, -apple-system, "Segoe UI", "DejaVu Sans", sans-se
 
 
 class Room(NamedTuple):
-    """A box with the name of a package or module, and what it does."""
+    """A box with the name of a package or module and its purpose."""
 
     name: str
     x: int
@@ -50,7 +50,7 @@ class Arrow(NamedTuple):
     """A line through points, with a head at its end."""
 
     points: tuple[tuple[int, int], ...]
-    new_images: bool = False
+    new_items: bool = False
 
 
 class Words(NamedTuple):
@@ -70,80 +70,83 @@ ROOMS = [
     Room("demo", 652, 16, 140, 56, ("eigenmap demo",)),
     Room("reproduce", 804, 16, 140, 56, ("the paper",)),
     # Files to pairs
-    Room("data/images", 28, 176, 138, 108, ("folders, lists,", ".npy, .npz and", "Parquet, as one", "stream")),
-    Room("data/graphs", 174, 176, 122, 74, ("nodes, their", "features, edges")),
-    Room("data/vectors", 174, 258, 122, 56, ("rows and pairs",)),
-    Room("loading", 28, 328, 138, 74, ("pixels on", "the device")),
-    Room("augment", 28, 448, 138, 74, ("two random", "views of each")),
+    Room("data/images", 28, 176, 126, 92, ("folders, .npy,", ".npz, Parquet,", "as one stream")),
+    Room("data/graphs", 162, 176, 134, 74, ("nodes, their", "features, edges")),
+    Room("data/vectors", 162, 258, 134, 56, ("rows and pairs",)),
+    Room("loading", 28, 314, 126, 74, ("pixels on", "the device")),
+    Room("augment", 28, 440, 126, 74, ("two random", "views of each")),
     Room(
         "relations",
         28,
         568,
         268,
         90,
-        ("which things belong together:", "views, edges and walks,", "kernels, neighbours"),
+        ("which items belong together:", "views, edges, walks, kernels,", "neighbours, pairs of vectors"),
     ),
     # Pairs to a model
-    Room("recipes", 346, 134, 122, 56, ("named settings",)),
-    Room("networks", 492, 134, 122, 56, ("encoders",)),
+    Room("recipes", 346, 134, 130, 56, ("named settings",)),
+    Room("networks", 484, 134, 130, 56, ("encoders",)),
     Room("objectives", 346, 200, 268, 56, ("losses on codes, one per file",)),
     Room("fitting", 346, 298, 268, 56, ("states a Problem and solves it",), main=True),
-    Room("training", 346, 394, 268, 56, ("the loop, checkpoints, health",)),
-    Room("spectrum", 346, 482, 130, 74, ("alignment,", "eigenvalues")),
-    Room("linear", 484, 482, 130, 74, ("closed form,", "for vectors")),
+    Room("training", 346, 392, 130, 92, ("the loop,", "checkpoints,", "health")),
+    Room("linear", 484, 392, 130, 92, ("closed form,", "for vectors")),
+    Room("spectrum", 346, 518, 268, 74, ("alignment, eigenvalues,", "staged codes")),
     Room("kernels", 346, 602, 268, 56, ("eigenfunctions, for estimators",)),
     # A model to answers
-    Room("description", 664, 134, 122, 56, ("of model.json",)),
-    Room("saved", 810, 134, 122, 56, ("files of models",)),
-    Room("model", 664, 200, 268, 56, ("Eigenmap: encode, save, load",), main=True),
-    Room("embedding", 664, 316, 268, 56, ("codes of any number of images",)),
+    Room("description", 664, 134, 130, 56, ("of model.json",)),
+    Room("saved", 802, 134, 130, 56, ("model files",)),
+    Room("model", 664, 200, 180, 56, ("encode, save, load",), main=True),
+    Room("hub", 852, 200, 80, 56, ("by name",)),
+    Room("embedding", 664, 316, 268, 56, ("codes of any number of items",)),
     Room("search", 664, 404, 122, 74, ("an index of", "these codes")),
     Room("evaluation", 810, 404, 122, 74, ("retrieval,", "linear probes")),
-    Room("service", 664, 506, 122, 74, ("the explorer in", "a browser")),
-    Room("figures", 810, 506, 122, 74, ("plots, and the", "report")),
-    Room("export", 664, 602, 268, 56, ("files for ONNX, Parquet and FAISS",)),
-    Room("core", 16, 686, 928, 56, ("errors, checks of arguments, atomic files and folders; all other rooms use it",)),
+    Room("service", 664, 506, 122, 74, ("the explorer", "in a browser")),
+    Room("figures", 810, 506, 122, 74, ("plots and", "the report")),
+    Room("export", 664, 602, 138, 56, ("ONNX and FAISS",)),
+    Room("formats", 810, 602, 122, 56, ("arrays and SQL",)),
+    Room("core", 16, 686, 928, 56, ("errors, argument checks, atomic files and folders; used by all other rooms",)),
 ]
 
 ARROWS = [
-    Arrow(((97, 152), (97, 173))),
-    Arrow(((235, 152), (235, 173))),
-    Arrow(((97, 284), (97, 325))),
-    Arrow(((97, 402), (97, 445))),
-    Arrow(((97, 522), (97, 565))),
-    Arrow(((235, 314), (235, 565))),
+    Arrow(((91, 152), (91, 173))),
+    Arrow(((229, 152), (229, 173))),
+    Arrow(((91, 268), (91, 311))),
+    Arrow(((91, 388), (91, 437))),
+    Arrow(((91, 514), (91, 565))),
+    Arrow(((229, 314), (229, 565))),
     Arrow(((296, 596), (321, 596), (321, 326), (343, 326))),
     Arrow(((296, 630), (343, 630))),
     Arrow(((480, 256), (480, 295))),
-    Arrow(((480, 354), (480, 391))),
-    Arrow(((411, 450), (411, 479))),
-    Arrow(((549, 450), (549, 479))),
-    Arrow(((614, 518), (639, 518), (639, 228), (661, 228))),
+    Arrow(((411, 354), (411, 389))),
+    Arrow(((549, 354), (549, 389))),
+    Arrow(((411, 484), (411, 515))),
+    Arrow(((549, 484), (549, 515))),
+    Arrow(((614, 555), (639, 555), (639, 228), (661, 228))),
     Arrow(((725, 256), (725, 313))),
-    Arrow(((871, 292), (871, 313)), new_images=True),
-    Arrow(((725, 372), (725, 401)), new_images=True),
-    Arrow(((871, 372), (871, 401)), new_images=True),
-    Arrow(((725, 478), (725, 503)), new_images=True),
-    Arrow(((871, 478), (871, 503)), new_images=True),
-    Arrow(((798, 372), (798, 599)), new_images=True),
+    Arrow(((871, 292), (871, 313)), new_items=True),
+    Arrow(((725, 372), (725, 401)), new_items=True),
+    Arrow(((871, 372), (871, 401)), new_items=True),
+    Arrow(((725, 478), (725, 503)), new_items=True),
+    Arrow(((871, 478), (871, 503)), new_items=True),
+    Arrow(((798, 372), (798, 599)), new_items=True),
 ]
 
 WORDS = [
     Words("From files to pairs", 28, 122, "heading"),
     Words("From pairs to a model", 346, 122, "heading"),
     Words("From a model to answers", 664, 122, "heading"),
-    Words("images", 75, 146),
-    Words("graph, vectors", 190, 146),
-    Words("new images", 834, 286, "use-text"),
+    Words("images", 69, 146),
+    Words("graph, vectors", 184, 146),
+    Words("new items", 838, 286, "use-text"),
     Words("runs/mine", 736, 289),
 ]
 
 
 def svg() -> str:
-    """The whole picture."""
+    """Return the picture."""
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" '
-        'role="img" aria-label="The rooms of eigenmap, and the way of data through them">',
+        'role="img" aria-label="The rooms of eigenmap and the path of data through them">',
         f"<style>{_STYLE}</style>",
         f'<rect class="page" width="{WIDTH}" height="{HEIGHT}" rx="8"/>',
         *(f'<rect class="panel" x="{x}" y="{y}" width="{w}" height="{h}" rx="8"/>' for x, y, w, h in PANELS),
@@ -169,7 +172,7 @@ def _room(room: Room) -> str:
 
 
 def _arrow(arrow: Arrow) -> str:
-    kind = "use" if arrow.new_images else "way"
+    kind = "use" if arrow.new_items else "way"
     (x0, y0), (x1, y1) = arrow.points[-2:]
     along, across = (x1 > x0) - (x1 < x0), (y1 > y0) - (y1 < y0)
     back = (x1 - 9 * along, y1 - 9 * across)

@@ -1,4 +1,4 @@
-"""What holds for all tests: one thread a process, since several run side by side; and a database server."""
+"""Settings of all tests (one thread per process, since several run side by side), and a database server."""
 
 from __future__ import annotations
 
@@ -9,23 +9,26 @@ from pathlib import Path
 
 import pytest
 
-# What is printed is read here by tests, wherever they run, not by a terminal that may want colours.
+# Output is read by tests, not shown in a terminal that may want colours.
 for name in ("FORCE_COLOR", "CLICOLOR_FORCE", "PY_COLORS", "TTY_COMPATIBLE", "GITHUB_ACTIONS"):
     os.environ.pop(name, None)
 
-# Servers of tests are on this machine, where a proxy does not reach.
+# Commands that tests start have one thread each, too.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# Test servers run on this machine, which a proxy cannot reach.
 os.environ["NO_PROXY"] = os.environ["no_proxy"] = "127.0.0.1,localhost"
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Prepare the libraries, except in the process that only hands out tests to others."""
+    """Prepare the libraries, except in the process that only distributes the tests."""
     if getattr(config.option, "numprocesses", None) and not hasattr(config, "workerinput"):
         return
     import hypothesis
     import torch
 
     torch.set_num_threads(1)
-    # No test is timed: on a busy machine any may be slow.
+    # No deadlines: any test may be slow on a busy machine.
     hypothesis.settings.register_profile("untimed", deadline=None)
     hypothesis.settings.load_profile("untimed")
 
@@ -47,6 +50,8 @@ SLOW_FILES = (
     "objectives/test_recovery.py",
     "objectives/test_two_processes.py",
     "relations/test_graph_two_processes.py",
+    "reproduce/test_table_1.py",
+    "reproduce/test_table_6.py",
     "search/test_forking.py",
     "search/test_kills.py",
     "search/test_processes.py",
@@ -55,28 +60,29 @@ SLOW_FILES = (
     "test_demo.py",
     "test_docs_graphs.py",
     "test_docs_kernels.py",
+    "test_docs_vectors.py",
     "test_theorems.py",
     "training/test_launch.py",
 )
-"""Tests that need a browser, a database, Ray or ONNX, that kill and race, or that take many seconds.
+"""Tests that need a browser, a database, Ray or ONNX, that kill processes or race, or that take many seconds.
 
-Single ones in other files have the marker `slow` themselves.
+Single tests in other files have the marker `slow`.
 """
 
 
 def is_slow(path: Path) -> bool:
-    """Whether `make check` leaves a file or folder out."""
+    """Tell whether `make check` leaves a file or folder out."""
     place = path.relative_to(Path(__file__).parent).as_posix()
     return place in SLOW_FILES or f"{place}/".startswith(tuple(f"{folder}/" for folder in SLOW_FOLDERS))
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Do not import slow tests that are not asked for: their libraries take seconds to load."""
+    """Do not import slow tests unless requested: their libraries take seconds to load."""
     return True if config.option.markexpr == "not slow" and is_slow(collection_path) else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what `make check` leaves out."""
+    """Mark the tests that `make check` leaves out."""
     for item in items:
         if is_slow(item.path):
             item.add_marker("slow")
@@ -84,9 +90,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[str]:
-    """The address of a PostgreSQL server with pgvector; each worker of pytest-xdist has its own.
+    """Return the address of a PostgreSQL server with pgvector; each worker of pytest-xdist has its own.
 
-    Its data lie in a folder with a short name, since its socket is there too.
+    Its data are in a folder with a short name, since the folder also contains its socket.
     """
     from tests.database import running_server
 
@@ -99,7 +105,7 @@ def server() -> Iterator[str]:
 
 @pytest.fixture
 def database(server: str) -> Iterator[str]:
-    """The address of an empty database, gone after the test."""
+    """Return the address of an empty database, which is dropped after the test."""
     from tests.database import rows
 
     rows(server, "CREATE DATABASE test")

@@ -18,9 +18,9 @@ PACKAGE = "eigenmap"
 # A module imports only from those before it.
 # fmt: off
 ORDER = [
-    "core", "spectrum", "objectives", "networks", "data", "loading", "augment", "relations", "linear",
-    "description", "saved", "model", "embedding", "training", "evaluation", "search", "export", "figures", "recipes",
-    "fitting", "kernels", "demo", "reproduce", "estimators", "service", "cli",
+    "core", "spectrum", "objectives", "networks", "data", "loading", "augment", "relations", "linear", "formats",
+    "description", "saved", "hub", "model", "embedding", "training", "evaluation", "search", "export", "figures",
+    "recipes", "fitting", "kernels", "demo", "detection", "reproduce", "estimators", "service", "cli",
 ]
 # fmt: on
 
@@ -38,6 +38,7 @@ LAZY = [
     "psycopg",
     "ray",
     "onnx",
+    "huggingface_hub",
     "fastapi",
     "uvicorn",
     "pydantic",

@@ -32,7 +32,7 @@ def saved(model: Eigenmap, tmp_path: Path) -> Path:
 
 
 def change(directory: Path, edit: Callable[[dict[str, Any]], object], sealed: bool = False) -> None:
-    """Change the description as version 0.1.0 would have written it, without a seal; or with one."""
+    """Change the description and write it without a seal, as version 0.1.0 did, or with one."""
     path = directory / "model.json"
     about = json.loads(path.read_text())
     about.pop(SEAL, None)
@@ -125,7 +125,7 @@ def test_another_value_breaks_the_seal(saved: Path) -> None:
     ],
     ids=str,
 )
-def test_a_value_that_cannot_be_is_refused(saved: Path, section: str, name: str, value: Any, sealed: bool) -> None:
+def test_an_invalid_value_is_refused(saved: Path, section: str, name: str, value: Any, sealed: bool) -> None:
     change(saved, lambda about: about[section].update({name: value}), sealed)
     with pytest.raises(EigenmapError, match=rf"model\.json.*damaged.*{section}\.{name}"):
         Eigenmap.load(saved)
@@ -133,9 +133,7 @@ def test_a_value_that_cannot_be_is_refused(saved: Path, section: str, name: str,
 
 @pytest.mark.parametrize("name", ["n_components", "hidden", "out_features"])
 @pytest.mark.parametrize("value", [1, 10**9])
-def test_sizes_that_are_not_those_of_the_tensors_are_refused_before_anything_is_made(
-    saved: Path, name: str, value: int
-) -> None:
+def test_sizes_that_differ_from_the_tensors_are_refused_before_allocation(saved: Path, name: str, value: int) -> None:
     change(saved, lambda about: about["network"].update({name: value}))
     with pytest.raises(EigenmapError, match=r"damaged.*model\.json.*model\.safetensors"):
         Eigenmap.load(saved)
@@ -147,7 +145,7 @@ def test_the_wrong_source_is_refused(saved: Path) -> None:
         Eigenmap.load(saved)
 
 
-def test_an_encoder_that_does_not_fit_is_not_said_to_be_the_users(saved: Path) -> None:
+def test_a_stored_encoder_that_does_not_fit_is_not_called_the_users(saved: Path) -> None:
     change(saved, lambda about: about["encoder"].update(name="resnet18"))
     with pytest.raises(EigenmapError, match=r"encoder.*model\.json"):
         Eigenmap.load(saved)
@@ -172,7 +170,7 @@ def test_weights_that_are_not_finite_are_refused(saved: Path, name: str) -> None
         Eigenmap.load(saved)
 
 
-def test_weights_that_are_no_safetensors_are_refused_under_a_right_digest(saved: Path) -> None:
+def test_weights_that_are_not_safetensors_are_refused_despite_a_right_digest(saved: Path) -> None:
     (saved / "model.safetensors").write_bytes(b"\xff" * 100)
     change(saved, lambda about: about.update(weights_sha256=digest(saved)), sealed=True)
     with pytest.raises(EigenmapError, match=r"model\.safetensors.*damaged"):
@@ -180,7 +178,7 @@ def test_weights_that_are_no_safetensors_are_refused_under_a_right_digest(saved:
 
 
 @pytest.mark.parametrize("text", ["[" * 100_000, '{"a":' * 100_000, "[" * 900 + "]" * 900])
-def test_bottomless_descriptions_are_refused(saved: Path, text: str) -> None:
+def test_deeply_nested_descriptions_are_refused(saved: Path, text: str) -> None:
     (saved / "model.json").write_text(text)
     with pytest.raises(EigenmapError, match=r"model\.json"):
         read_description(saved)

@@ -19,18 +19,19 @@ from eigenmap import model as module
 from eigenmap import saved as saved_files
 from eigenmap.augment.views import IMAGENET_STANDARDISATION
 from eigenmap.model import CodeSource, EncoderSpec, ImageInput, weights_file
+from eigenmap.model import files as model_files
 from eigenmap.networks import Network, SmallCNN, code_rows
 from eigenmap.search import CodeIndex
 from tests.end_to_end.photos import pictures
 
-torch.set_num_threads(1)  # the matrices are small: more threads would only wait for each other
+torch.set_num_threads(1)  # more threads do not help with small matrices
 
 SIZE, COMPONENTS = 16, 6
 IMAGES = pictures(30, SIZE)
 
 
 class Flat(nn.Module):
-    """An encoder of the user's own."""
+    """The user's own encoder."""
 
     def __init__(self, features: int = 5) -> None:
         super().__init__()
@@ -43,7 +44,7 @@ class Flat(nn.Module):
 
 
 def make_model(source: CodeSource = "projector", encoder: nn.Module | None = None) -> Eigenmap:
-    """A network that was not trained, aligned on noisy copies of the pictures."""
+    """Untrained network, aligned on noisy copies of the images."""
     torch.manual_seed(0)
     network = Network(encoder or SmallCNN(3), COMPONENTS, hidden=32).eval()
     image = ImageInput(SIZE, 3, IMAGENET_STANDARDISATION)
@@ -144,7 +145,7 @@ def test_batches_do_not_matter(model: Eigenmap) -> None:
     ],
     ids=["NCHW", "tensor NHWC", "tensor NCHW", "Pillow", "list of arrays", "floats"],
 )
-def test_images_may_come_in_any_usual_form(model: Eigenmap, given: object) -> None:
+def test_images_may_have_any_usual_form(model: Eigenmap, given: object) -> None:
     assert np.array_equal(model.encode(given), model.encode(IMAGES))
 
 
@@ -200,20 +201,20 @@ def test_what_encode_cannot_do_is_refused_and_leaves_the_model_usable(
 
 
 @pytest.mark.parametrize("directory", [None, 3, b"model", "", "a\0b"])
-def test_what_is_no_directory_is_refused(model: Eigenmap, directory: Any) -> None:
+def test_a_path_that_is_not_a_directory_is_refused(model: Eigenmap, directory: Any) -> None:
     for call in (Eigenmap.load, Eigenmap.fingerprint, Eigenmap.is_of_nodes, model.save):
         with pytest.raises(EigenmapError, match=r"directory.*path"):
             call(directory)
 
 
-def test_a_file_is_no_model_directory(tmp_path: Path) -> None:
+def test_a_file_is_not_a_model_directory(tmp_path: Path) -> None:
     (tmp_path / "photo.jpg").write_bytes(b"")
     with pytest.raises(EigenmapError, match=r"photo\.jpg.*model directory"):
         Eigenmap.load(tmp_path / "photo.jpg")
 
 
 @pytest.mark.parametrize("encoder", ["resnet18", 3])
-def test_an_encoder_that_is_no_module_is_refused(saved: Path, encoder: Any) -> None:
+def test_an_encoder_that_is_not_a_module_is_refused(saved: Path, encoder: Any) -> None:
     with pytest.raises(EigenmapError, match=r"encoder.*module"):
         Eigenmap.load(saved, encoder=encoder)
 
@@ -316,7 +317,7 @@ def test_json_cut_short_is_refused(saved: Path, content: str) -> None:
     ],
     ids=str,
 )
-def test_a_description_that_lacks_something_is_refused(saved: Path, changes: dict[str, Any]) -> None:
+def test_a_description_with_a_missing_value_is_refused(saved: Path, changes: dict[str, Any]) -> None:
     edit(saved, **changes)
     with pytest.raises(EigenmapError, match=r"model\.json.*damaged"):
         Eigenmap.load(saved)
@@ -369,13 +370,13 @@ def test_a_save_that_was_cut_short_between_its_files_is_read_copied_and_finished
     index.add(other.encode(IMAGES), range(len(IMAGES)))
     index.save(tmp_path / "index", model_dir=saved)
     assert np.array_equal(Eigenmap.load(tmp_path / "index" / "model").encode(IMAGES), other.encode(IMAGES))
-    for again in (model, model):  # the same weights, too, leave nothing waiting
+    for again in (model, model):  # saving the same weights again leaves no waiting file either
         again.save(saved)
         assert np.array_equal(Eigenmap.load(saved).encode(IMAGES), again.encode(IMAGES))
         assert sorted(path.name for path in saved.iterdir()) == ["model.json", "model.safetensors"]
 
 
-def test_weights_of_a_save_that_never_came_to_its_description_are_those_of_no_model(
+def test_weights_of_a_save_interrupted_before_its_description_are_ignored(
     model: Eigenmap, saved: Path, tmp_path: Path
 ) -> None:
     shutil.copyfile(
@@ -385,7 +386,7 @@ def test_weights_of_a_save_that_never_came_to_its_description_are_those_of_no_mo
     assert weights_file(saved) == saved / "model.safetensors"
 
 
-def test_a_run_that_has_not_ended_is_no_model_yet(tmp_path: Path) -> None:
+def test_an_unfinished_run_is_not_a_model(tmp_path: Path) -> None:
     (tmp_path / "checkpoint.pt").write_bytes(b"")
     with pytest.raises(EigenmapError, match=r"model\.json.*--resume"):
         Eigenmap.load(tmp_path)
@@ -406,7 +407,7 @@ def test_a_model_knows_which_saved_weights_it_is(saved: Path) -> None:
 def test_weights_that_are_replaced_while_they_are_read_are_not_taken_for_others(
     saved: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is compared with the digest is what is used, not what has its name a moment later."""
+    """The content compared with the digest is the content used, even if the file changes a moment later."""
     first, expected = Eigenmap.fingerprint(saved), Eigenmap.load(saved).encode(IMAGES)
     other = make_model()
     for layer in other.network.projector.parameters():
@@ -427,17 +428,17 @@ def test_weights_that_are_replaced_while_they_are_read_are_not_taken_for_others(
 def test_a_model_that_is_replaced_while_it_is_copied_is_not_mixed(
     saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert module.copy_model(saved, tmp_path / "copy") == Eigenmap.load(tmp_path / "copy").weights_sha256
-    weights_of = module.weights_of
+    assert model_files.copy_model(saved, tmp_path / "copy") == Eigenmap.load(tmp_path / "copy").weights_sha256
+    weights_of = model_files.weights_of
 
     def replaced_after(*arguments: Any) -> Any:
         found = weights_of(*arguments)
         make_model("encoder").save(saved)
         return found
 
-    monkeypatch.setattr(module, "weights_of", replaced_after)
+    monkeypatch.setattr(model_files, "weights_of", replaced_after)
     with pytest.raises(EigenmapError, match="replaced"):
-        module.copy_model(saved, tmp_path / "another")
+        model_files.copy_model(saved, tmp_path / "another")
 
 
 def test_a_model_that_is_replaced_between_its_files_is_not_called_damaged(

@@ -61,7 +61,7 @@ def assert_same(first: Moments, second: Moments) -> None:
 
 
 def batch(kind: str, n: int = 7, k: int = 3, seed: int = 0) -> tuple[Tensor, Tensor, Tensor | None]:
-    """A batch with a mean, whose two views differ in it; Gram blocks are rectangular and not normalised."""
+    """Batch whose two views have different means; Gram blocks are rectangular and not normalised."""
     n_plus = n + 2 if "block" in kind else n
     psi, psi_plus = 2 + randn(n, k, seed=seed), randn(n_plus, k, seed=seed + 1) - 1
     shape = {"pairs": None, "weights": (n,)}.get(kind, (n, n_plus))
@@ -90,7 +90,7 @@ def test_rows_whose_squares_do_not_fit_float32_become_unit_rows() -> None:
 
 
 def looped(psi: Tensor, psi_plus: Tensor, kernel: Tensor | None, m: Tensor) -> tuple[np.ndarray, np.ndarray]:
-    """C and A of psi - m, written from the equations, one pair at a time."""
+    """C and A of psi - m from the equations, one pair at a time."""
     x, y = (psi - m).numpy(), (psi_plus - m).numpy()
     k = x.shape[1]
     C, C_plus, A = np.zeros((k, k)), np.zeros((k, k)), np.zeros((k, k))
@@ -209,7 +209,7 @@ def test_two_processes_reduce_to_one(tmp_path: Path) -> None:
 
 @dataclass
 class States:
-    """A relation of 8 states: the joint distribution, its eigenvalues, and its eigenfunctions as columns."""
+    """Relation of 8 states: joint distribution, eigenvalues, and eigenfunctions as columns."""
 
     joint: Tensor
     eigenvalues: Tensor
@@ -220,7 +220,7 @@ class States:
         return self.joint.sum(1)
 
     def moments(self, psi: Tensor) -> Moments:
-        """Exact moments of features given by their values on the states."""
+        """Exact moments of features, from their values on the states."""
         i, j = torch.cartesian_prod(torch.arange(8), torch.arange(8)).T
         return Moments(psi.shape[1]).update(psi[i], psi[j], self.joint.flatten())
 
@@ -244,7 +244,7 @@ def test_align_finds_the_eigenfunctions_of_a_known_relation(states: States, cent
     psi = randn(8, 8, seed=1) + (3.0 if centre else 0.0)
     exact = states.moments(psi)
     alignment = align(exact, exact, centre=centre)
-    trivial = 1 if centre else 0  # the constant, eigenvalue 1, goes with the mean
+    trivial = 1 if centre else 0  # centring removes the constant, which has eigenvalue 1
     expected = states.eigenvalues[trivial:]
     assert (expected < -0.1).sum() >= 2
     torch.testing.assert_close(alignment.eigenvalues, expected, rtol=0, atol=1e-8)
@@ -267,7 +267,7 @@ def test_align_equals_scipy(ridge: float) -> None:
     C, A = (matrix.numpy() for matrix in sample.about(sample.mean()))
     mu, V = scipy.linalg.eigh(A, C + ridge * np.trace(C) / 6 * np.eye(6))
     found = alignment.rotation.numpy()
-    # A ridge changes what eigh calls the eigenvalue and may change the order; the vectors are the same.
+    # With a ridge, eigh returns other eigenvalues and maybe another order; the vectors are the same.
     quotients = np.diag(V.T @ A @ V) / np.diag(V.T @ C @ V)
     V, quotients = V[:, quotients.argsort()[::-1]], np.sort(quotients)[::-1]
     np.testing.assert_allclose(alignment.eigenvalues.numpy(), quotients, atol=1e-10)
@@ -358,14 +358,15 @@ def quotients(rotation: Tensor, C: Tensor, A: Tensor) -> Tensor:
     return (rotation * (A @ rotation)).sum(0) / (rotation * (C @ rotation)).sum(0)
 
 
+@pytest.mark.slow
 def test_eigenvalues_of_a_planted_spectrum_are_honest(large: Large) -> None:
     alignment = align(large.fit, large.held_out)
     V, reported = alignment.rotation, alignment.eigenvalues
-    # In-sample Ritz values lie: most of what they add up to is noise.
+    # In-sample Ritz values are biased: most of their sum is noise.
     in_sample = quotients(V, *large.fit.about(large.fit.mean())).sort(descending=True).values
     assert in_sample[5:30].min() > 0.2
     assert in_sample.clamp(min=0).sum() > 30
-    # What is reported is true of the features found...
+    # The reported values are correct for the features found...
     truth = quotients(V, torch.eye(512, dtype=torch.float64), large.mu.diag())
     assert (reported - truth).abs().max() < 0.03
     assert reported.clamp(min=0).sum() == pytest.approx(float(large.mu.sum()), abs=0.8)
@@ -382,7 +383,7 @@ def test_eigenvalues_of_a_planted_spectrum_are_honest(large: Large) -> None:
 
 
 def test_few_held_out_pairs_do_not_make_zeros_look_real(large: Large) -> None:
-    """Sorted by value, the largest of 507 zeros measured on 2,000 pairs would be reported as 0.07."""
+    """If zeros were sorted by value, the largest of 507, measured on 2,000 pairs, would be reported as 0.07."""
     few = moments(planted(2000, large.mu, seed=2))
     for alignment in (align(large.fit, few), own_order(large.fit, few)):
         raw = quotients(alignment.rotation, *few.about(alignment.mean))
@@ -440,7 +441,7 @@ def test_equal_runs_give_equal_signs() -> None:
 
 def test_the_order_of_exact_eigenfunctions_is_kept_and_any_other_replaced(states: States) -> None:
     functions = states.functions[:, 1:]
-    repeated = functions.repeat(30, 1)  # enough rows to speak of neighbours
+    repeated = functions.repeat(30, 1)  # enough rows for neighbours
     exact = states.moments(functions)
     assert best_alignment(exact, exact, (repeated, repeated)).own_order
     rotated = functions @ torch.linalg.qr(randn(7, 7, seed=5)).Q
@@ -473,7 +474,7 @@ def test_captured_is_the_mean_eigenvalue_of_the_prefixes() -> None:
 
 
 def test_candidates_are_judged_at_the_lengths_that_will_be_used() -> None:
-    """Four features in order, then eight mixed ones: a model of four keeps its own order, a longer one does not."""
+    """Four ordered features, then eight mixed ones: a model of four keeps its own order, a longer one does not."""
     mu = [0.9, 0.8, 0.7, 0.6, *(0.5 - 0.06 * j for j in range(8))]
     mix = torch.block_diag(torch.eye(4, dtype=torch.float64), torch.linalg.qr(randn(8, 8, seed=1)).Q)
     (x, y), (x_held, y_held) = planted(400, mu, 0), planted(20_000, mu, 1)
@@ -486,7 +487,7 @@ def test_candidates_are_judged_at_the_lengths_that_will_be_used() -> None:
 
 
 def test_candidates_of_different_rank_are_judged_at_the_same_lengths() -> None:
-    """Four features in order and then again: an alignment has no fifth, which must not count against their order."""
+    """Four ordered features, repeated: an alignment has no fifth, which must not count against their order."""
     fit, held = (
         tuple(torch.cat([z, z], 1) for z in planted(n, [0.9, 0.6, 0.4, 0.2], seed)) for n, seed in ((200, 0), (5000, 1))
     )
@@ -495,7 +496,7 @@ def test_candidates_of_different_rank_are_judged_at_the_same_lengths() -> None:
 
 
 def noisy_tail(n: int, seed: int) -> tuple[Tensor, Tensor]:
-    """Six features that a pair shares, among 58 that it hardly does, mixed."""
+    """Six shared features, mixed with 58 that pairs hardly share."""
     mu = torch.cat([torch.linspace(0.97, 0.9, 6), torch.linspace(0.25, 0.05, 58)]).double()
     x, y = planted(n, mu, seed)
     mix = torch.linalg.qr(randn(64, 64, seed=7)).Q
@@ -527,7 +528,7 @@ def test_the_exponent_keeps_long_codes_as_good_as_short_ones() -> None:
     assert agreement(64, best.t) > agreement(6, best.t) - 0.01
     assert agreement(64, 0.0) < agreement(6, 0.0) - 0.1
     assert best.agreement[best.t] == max(best.agreement.values()) > 0
-    # The recall curve rises to 1, but for noise.
+    # The recall curve rises to 1, except for noise.
     lengths, shares = zip(*sorted(best.recall.items()), strict=True)
     assert lengths[0] == 1
     assert lengths[-1] == best.n_components == 64
@@ -538,7 +539,7 @@ def test_the_exponent_keeps_long_codes_as_good_as_short_ones() -> None:
 
 
 def test_an_exponent_that_leaves_one_feature_is_not_mistaken_for_agreement() -> None:
-    """Under a large t only the first feature is left; codes are +-1 and every neighbour is as good as any other."""
+    """A large t leaves only the first feature: codes are +-1, and all neighbours are ties."""
     fit, held = planted(4000, [0.9, 0.5, 0.3, 0.1], 0), planted(1000, [0.9, 0.5, 0.3, 0.1], 1)
     best = best_alignment(moments(fit), moments(held), tuple(psi.float() for psi in held))
     assert 0 < best.t < 16
@@ -614,7 +615,7 @@ def test_cut_and_to_keep_the_rest(alignment: Alignment) -> None:
     assert alignment.to("cpu") == alignment
     assert alignment.to("meta").rotation.is_meta
     measured = Alignment(**{**vars(alignment), "recall": {1: 0.5, 5: 1.0}})
-    assert measured.cut(2).recall == {}  # neighbours of five features say nothing of a code of two
+    assert measured.cut(2).recall == {}  # neighbours of five features do not apply to a code of two
 
 
 # Suggested lengths
@@ -623,7 +624,7 @@ def test_cut_and_to_keep_the_rest(alignment: Alignment) -> None:
 @pytest.mark.parametrize(
     ("changes", "share", "expected"),
     [
-        # With t = 1 and unit variances the features hold 0.64, 0.16, 0.04, 0.01 and 0 of 0.85.
+        # With t = 1 and unit variances the features have 0.64, 0.16, 0.04, 0.01 and 0 of 0.85.
         ({}, 0.75, 1),
         ({}, 0.76, 2),
         ({}, 0.95, 3),
@@ -632,7 +633,7 @@ def test_cut_and_to_keep_the_rest(alignment: Alignment) -> None:
         ({"t": 0.0}, 0.51, 3),
         ({"t": 8.0}, 0.99, 1),
         ({"noise": 0.06}, 1.0, 3),  # the fourth eigenvalue is within two standard errors of zero
-        ({"noise": 0.5}, 0.5, 5),  # nothing stands out of the noise, so nothing may be left out
+        ({"noise": 0.5}, 0.5, 5),  # nothing exceeds the noise, so nothing may be left out
         ({"power": torch.tensor([1.0, 1.0, 1.0, 1000.0, 1.0])}, 0.5, 4),
     ],
 )
@@ -649,21 +650,21 @@ def test_suggest_dim_by_recall(alignment: Alignment) -> None:
 
 
 @pytest.mark.parametrize("share", [0, -0.1, 1.01, 95, math.nan, "0.9"])
-def test_suggest_dim_refuses_what_is_no_share(alignment: Alignment, share: Any) -> None:
+def test_suggest_dim_refuses_invalid_shares(alignment: Alignment, share: Any) -> None:
     for ask in ({"spectrum": share}, {"recall": share}):
         with pytest.raises(EigenmapError, match=r"in \(0, 1\]"):
             alignment.suggest_dim(**ask)
 
 
 @pytest.mark.parametrize("asked", [{}, {"spectrum": 0.9, "recall": 0.9}])
-def test_suggest_dim_wants_exactly_one_share(alignment: Alignment, asked: dict[str, float]) -> None:
+def test_suggest_dim_takes_exactly_one_share(alignment: Alignment, asked: dict[str, float]) -> None:
     with pytest.raises(EigenmapError, match="exactly one"):
         alignment.suggest_dim(**asked)
 
 
 @pytest.mark.slow
-def test_neighbours_leave_behind_what_only_a_few_items_share() -> None:
-    """Eight features of all items, and eight faint ones that are not zero for one item in a hundred, but never lie."""
+def test_neighbours_ignore_what_only_a_few_items_share() -> None:
+    """Eight features of all items, and eight weak but noiseless ones that are non-zero for one item in a hundred."""
     generator = torch.Generator().manual_seed(0)
 
     def pairs(n: int) -> tuple[Tensor, Tensor]:
@@ -686,7 +687,7 @@ def test_neighbours_leave_behind_what_only_a_few_items_share() -> None:
 
 
 def test_a_relation_that_shares_nothing_leaves_the_variance_of_features() -> None:
-    """Pairs of unrelated things: no ridge and no t is better than another, so none may throw features away."""
+    """Pairs of unrelated items: no ridge and no t is better than another, so no feature may be dropped."""
     generator = torch.Generator().manual_seed(0)
     scale = torch.linspace(3, 0.1, 32)
     first, second = (torch.randn(1000, 32, generator=generator) * scale for _ in range(2))
@@ -697,7 +698,7 @@ def test_a_relation_that_shares_nothing_leaves_the_variance_of_features() -> Non
         fit, held_out, pairs, ridges=(0.0, 100.0), exponents=(0.0, 4.0), judge="agreement", own=False
     )
     assert (found.ridge, found.t) == (100.0, 0.0)
-    # Where things are related, t is chosen as ever.
+    # For related items, t is chosen as usual.
     shared = torch.randn(1000, 2, generator=generator)
     first, second = (torch.cat([shared, torch.randn(1000, 30, generator=generator)], dim=1) for _ in range(2))
     fit = Moments(32).update(first[:500], second[:500])

@@ -70,7 +70,7 @@ model after our alignment step. Pixels do not depend on the seed. Every run, wit
 
 
 def in_short(runs: list[dict[str, Any]]) -> str:
-    """What the tables say, favourable or not, in numbers that are computed from them."""
+    """Summarise the tables, favourable or not, in numbers computed from them."""
 
     def means(scene: str, key: str, metric: str = MAIN) -> dict[int, float]:
         rows = [row for run in runs if run["scene"] == scene for row in run["methods"].get(key, [])]

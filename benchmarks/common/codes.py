@@ -24,7 +24,7 @@ def unit(codes: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class Codes:
-    """What the .npz file holds; labels are class numbers, or bool matrices where an item has several."""
+    """Contents of the .npz file; labels are class numbers, or bool matrices if an item has several."""
 
     gallery: Floats
     queries: Floats

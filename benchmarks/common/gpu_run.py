@@ -1,15 +1,15 @@
-"""A GPU that is lent for minutes: several benchmarks in one command, each alone on it, until the time is over.
+"""Several benchmarks in one command, one after another, in limited time on a borrowed GPU.
 
     python -m benchmarks.common.gpu_run check profile vision:all --data FOLDER --out FOLDER --seconds 560
     python -m benchmarks.common.gpu_run --list
 
-Parts run in the order given. `vision:STAGE` and `graphs:STAGE` are sweeps over what is missing of the two studies; they
-take all the time that is left, or their share of it if further parts follow. The others take what they need, and are
-left out if that is not there. Sweeps of the two kinds do not share the card: a process gets a slice of its time whether
-its kernels are large or small, so that many small jobs leave a few large ones little of it. Where NVIDIA's
-multi-process service is installed, the runs of a vision sweep go through it, so that small kernels of several processes
-run at once. What is timed (every part that is no sweep) does not; nor do graphs, since a fault of one process of the
-service ends all of them: twelve at once ended with an illegal instruction, which the same runs without it did not.
+Parts run in the given order. `vision:STAGE` and `graphs:STAGE` are sweeps over the missing jobs of the two studies;
+they take all remaining time, or a share of it if other parts follow. The other parts take the time they need, and are
+left out if that is not available. Sweeps of the two studies do not share the GPU: every process gets the same slice
+of time, so many small jobs would leave little for a few large ones. If NVIDIA's multi-process service is installed,
+the runs of a vision sweep use it, so that small kernels of several processes run at once. Timed parts (all parts
+other than sweeps) do not use it. Graphs do not either, since a fault in one process of the service ends all of them:
+twelve runs at once ended with an illegal instruction, which did not happen without the service.
 
 Results go to FOLDER (`--out`) as JSON, what the parts printed as .txt; the last lines say how everything went.
 """
@@ -70,7 +70,7 @@ PARTS = {
 
 @dataclass(frozen=True)
 class Done:
-    """How a part went."""
+    """Outcome of a part."""
 
     name: str
     seconds: float
@@ -173,7 +173,7 @@ def summary(out: Path, since: float) -> Iterator[str]:
 
 
 def line(result: dict[str, Any]) -> str:
-    """What a run found, as `vision.summary` says it, with the chosen code alone of all codes."""
+    """Return the summary of a run by `vision.summary`, with only the chosen code."""
     head, *codes = summary_of_run(result).splitlines()
     return "".join([head, *(code for code in codes if f" {result.get('chosen_source')} aligned " in code)])
 

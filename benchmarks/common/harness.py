@@ -46,14 +46,14 @@ def _git(*words: str) -> str:
 
 
 def stored_rows(file: Path, protocol: dict[str, Any]) -> list[dict[str, Any]]:
-    """What was measured before under the same protocol, so that a run that was cut off goes on."""
+    """Return earlier measurements under the same protocol, so that an interrupted run continues."""
     result = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
     rows: list[dict[str, Any]] = result["rows"] if result.get("protocol") == protocol else []
     return rows
 
 
 def write(path: Path, result: dict[str, Any]) -> None:
-    """Write a result whole or not at all, so that a run cut off leaves no half of one."""
+    """Write a result atomically, so that an interrupted run leaves no partial one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_suffix(".partial")
     partial.write_text(as_text(result), encoding="utf-8")

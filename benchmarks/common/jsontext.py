@@ -34,5 +34,5 @@ def _block(begin: str, items: list[str], end: str, indent: int) -> str:
 
 
 def _is_number(value: Any) -> bool:
-    """Whether it is a number, or stands in the place of one."""
+    """Tell whether a value is a number or a placeholder for one."""
     return value is None or isinstance(value, (bool, int, float))

@@ -23,7 +23,7 @@ class Stepping:
 
 
 def stepping(task: Task, options: RunOptions) -> Stepping:
-    """What `fitting.pipeline.train` sets up before its first step."""
+    """Return the setup of `fitting.pipeline.train` before its first step."""
     config = options.config(task.recipe, options.steps or task.steps)
     fabric = start(config)
     problem = task.problem(fabric, config)

@@ -33,7 +33,7 @@ def figure(values: Sequence[float], digits: int = 3) -> str:
 
 
 def emphasise(rows: Sequence[Sequence[str]]) -> list[list[str]]:
-    """The same rows with the largest figure of every column in bold (ties too); the first column is a name.
+    """Return rows with the largest number of every column in bold (ties too); the first column is a name.
 
     >>> emphasise([["a", "0.500"], ["b", "0.400 ± 0.1"], ["c", "not run"]])
     [['a', '**0.500**'], ['b', '0.400 ± 0.1'], ['c', 'not run']]

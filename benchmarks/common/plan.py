@@ -50,7 +50,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Place:
-    """Where jobs run: folders of data and results, the device, and how many share it."""
+    """Environment of jobs: folders of data and results, the device, and the number of jobs that share it."""
 
     results: Path
     data: Path | None = None

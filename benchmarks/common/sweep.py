@@ -70,7 +70,7 @@ def begin(job: Job, place: Place, further: Sequence[str] = ()) -> subprocess.Pop
 
 
 def prints(job: Job, place: Place) -> bool:
-    """Whether nothing runs beside the job."""
+    """Tell whether the job's output is shown, since nothing else runs at the same time."""
     return job.alone or place.side_by_side == 1
 
 
@@ -91,12 +91,12 @@ def fitting(jobs: Iterable[Job], running: Iterable[Job], started: set[str], plac
 
 
 def runnable(job: Job, place: Place) -> bool:
-    """Whether it has no result yet, and everything that it needs."""
+    """Tell whether a job has no result yet and has everything that it needs."""
     return not (job.done or job.waits_for or job.lacks(place.data) or (job.gpu and place.device == "cpu"))
 
 
 def left_out(jobs: Iterable[Job], place: Place) -> Iterator[str]:
-    """How many jobs lack what."""
+    """Count jobs by what they lack."""
     missing = [job for job in jobs if not job.done]
     counts = Counter(name for job in missing for name in job.lacks(place.data))
     for name, count in counts.items():
@@ -115,7 +115,7 @@ def log_of(job: Job, place: Place) -> Path:
 
 
 def environment(side_by_side: int) -> dict[str, str]:
-    """Where jobs find the benchmarks, and their share of the cores: more threads would wait for each other."""
+    """Return the environment of jobs: the path of the benchmarks, and a share of the cores."""
     threads = str(max(1, (os.cpu_count() or 1) // side_by_side))
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     return {"OMP_NUM_THREADS": threads, **os.environ, "PYTHONPATH": path}

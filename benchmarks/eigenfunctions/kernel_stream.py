@@ -46,7 +46,7 @@ Transform = Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True)
 class Stream:
-    """What is streamed: `total` points, at most `seconds` of them, in steps of `blocks` blocks of the kernel."""
+    """Settings of a stream: `total` points or `seconds` seconds at most, in steps of `blocks` blocks of the kernel."""
 
     k: int = 256
     total: int = 100_000_000
@@ -293,6 +293,6 @@ def _say(row: dict[str, Any]) -> None:
     print(
         f"{row['precision']}: {row['points']:,} points in {row['seconds']:.1f} s, {row['points_per_s']:.4g} points/s, "
         f"{row['operations_per_s'] / 1e12:.4g} TFLOP/s of products = {row['share_of_matrix_product_peak']:.1%} of the "
-        f"card's own {row['product_peak'] / 1e12:.4g}; captured {row['captured']:.4f}",
+        f"GPU's own {row['product_peak'] / 1e12:.4g}; captured {row['captured']:.4f}",
         flush=True,
     )

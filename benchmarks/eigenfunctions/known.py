@@ -94,7 +94,7 @@ def _send(pipe: Connection, *job: Any) -> None:
 
 
 class Results:
-    """The runs of one problem, in a file that is written anew after each."""
+    """Runs of one problem, in a file that is rewritten after each."""
 
     def __init__(self, problem: Problem, settings: Settings, folder: Path) -> None:
         self.path = folder / f"eigenfunctions-{problem.name}.json"

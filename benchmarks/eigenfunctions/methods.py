@@ -22,7 +22,7 @@ Functions = Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True)
 class Settings:
-    """What all methods share."""
+    """Settings shared by all methods."""
 
     n: int = 512
     held_out: int = 512

@@ -113,7 +113,7 @@ def _single(found: Found, exact: Truth, k: int) -> dict[str, Any]:
 
 
 class Results:
-    """All runs, in one file that is written anew after each."""
+    """All runs, in one file that is rewritten after each."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / FILE

@@ -39,7 +39,7 @@ MORE = 100
 
 @dataclass(frozen=True)
 class Sample:
-    """What a method is given: points and the kernel between them, dense; `cross` is for methods that keep points."""
+    """Input of a method: points and the dense kernel between them; `cross` is for methods that keep points."""
 
     x: Tensor  # (n, d)
     gram: Tensor  # (n, n)

@@ -331,7 +331,7 @@ def _cost(row: Run) -> list[str]:
 
 
 def _per_step(fits: Sequence[Run]) -> str:
-    """Whether time is linear in the points visited: every step visits as many."""
+    """Describe how time grows with the points visited; every step visits the same number."""
     ours = [row for row in fits if row["method"] == "eigenmap" and "failed" not in row]
     each = ", ".join(
         f"{row['n']:,} points {row['steps']:,} steps of {1000 * row['processor_seconds'] / row['steps']:.0f} ms"

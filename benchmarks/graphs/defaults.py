@@ -52,7 +52,7 @@ STEPS = {"planetoid_cora": 250, "planetoid_citeseer": 250, "amazon_computers": 6
 
 @dataclass(frozen=True)
 class Study:
-    """What is varied, how long each set is trained on, and with which seeds."""
+    """Variations, training steps per set, and seeds."""
 
     file: str
     variants: Mapping[str, Mapping[str, Any]]
@@ -81,7 +81,7 @@ def score(task: Task, settings: Mapping[str, Any], steps: int, seed: int) -> flo
 
 
 def missing(study: Study, rows: list[dict[str, Any]], sets: list[str]) -> Iterator[tuple[int, str, str]]:
-    """What has not run yet, the first seed of everything first."""
+    """Return the jobs that have not run yet, the first seed of everything first."""
     done = {(row["seed"], row["data"], row["variant"]) for row in rows}
     yield from (case for case in product(study.seeds, sets, study.variants) if case not in done)
 
@@ -108,7 +108,7 @@ def run(given: argparse.Namespace) -> None:
 
 
 def show(study: Study, folder: Path = RESULTS) -> str:
-    """What was found, as Markdown: percent, the mean over seeds."""
+    """Return the results as Markdown: percent, mean over seeds."""
     rows = json.loads((folder / study.file).read_text(encoding="utf-8"))["rows"]
     sets = [data for data in SETS if any(row["data"] == data for row in rows)]
 

@@ -57,7 +57,7 @@ class EdgeJob:
 
     @property
     def name(self) -> str:
-        """What its result is called."""
+        """Name of the result."""
         return f"edges-{self.data}-{self.method}-{self.setting}-s{self.seed}"
 
 

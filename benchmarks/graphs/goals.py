@@ -46,7 +46,7 @@ def best(finished: Finished, data: str, method: str | None, setting: Setting, sh
 
 
 def _seeds_of_bgrl(finished: Finished) -> str:
-    """How many seeds the slowest rival ran with, set by set."""
+    """Return the number of seeds of the slowest rival, by set."""
     counts = {label: sum(Job(data, "bgrl", seed=seed) in finished for seed in SEEDS) for data, label in SETS.items()}
     return ", ".join(f"{count} on {label}" for label, count in counts.items())
 
@@ -81,7 +81,7 @@ def goals(finished: Finished) -> Iterator[str]:
 
 
 def _without_graph(finished: Finished) -> str:
-    """Whether ours is above the three rivals without a graph at inference: seen nodes, every share of the labels."""
+    """Compare ours with the three rivals without a graph at inference, on seen nodes with every share of the labels."""
     rivals = {"mlp": "MLP", "laplacian": "Laplacian + MLP", "node2vec": "node2vec + MLP"}
     said = []
     for data, label in SETS.items():
@@ -142,7 +142,7 @@ def _short(finished: Finished) -> str:
 
 
 def _why_so_short(finished: Finished, data: str) -> str:
-    """What is known about the cost of a cut at eight features."""
+    """Describe the loss from cutting codes at eight features."""
     results = [finished.results.get(Job(data, "bgrl", seed=seed).name, {}) for seed in SEEDS]
     rows = [row for result in results for row in result.get("lengths", [])]
     why = " The set has ten classes, and eight directions are few for them"

@@ -98,7 +98,7 @@ class Job:
 
     @property
     def name(self) -> str:
-        """What its result is called; changing this makes every finished run look missing."""
+        """Name of the result; if it changes, every finished run counts as missing."""
         method = f"{self.method}-{self.relation}" if self.relation else self.method
         if self.screening:
             return f"{SCREEN}-{self.data}-{method}-s{self.seed}"
@@ -108,7 +108,7 @@ class Job:
 
     @property
     def ours(self) -> bool:
-        """Whether it is one of our forms."""
+        """Tell whether the method is one of ours."""
         return self.method in FORMS
 
     @property

@@ -1,4 +1,4 @@
-"""How the use of neighbours is chosen: what each criterion picks without labels, and what each way is worth with them.
+"""Choice of the use of neighbours: the pick of each criterion without labels, and the accuracy of each way.
 
     python -m benchmarks.graphs.neighbours run --data FOLDER --sets planetoid_cora actor --seeds 0 1 2
     python -m benchmarks.graphs.neighbours table

@@ -63,7 +63,7 @@ ON_A_CPU = 10.0
 
 
 def seconds(job: Job, device: str = "cuda") -> float:
-    """How long a job is likely to take."""
+    """Estimate the seconds of a job."""
     if job.method == COST:
         work = 20.0
     elif job.ours:
@@ -85,7 +85,7 @@ class Finished(Stored):
         return self.has(job.name)
 
     def validation(self, job: Job) -> float | None:
-        """What a screened job is worth: the mean of the linear probe and the better MLP head; None if it is missing."""
+        """Return a screened job's score, the mean of the linear probe and the better MLP head, or None."""
         result = self.results.get(job.name)
         if result is None:
             return None
@@ -201,5 +201,5 @@ def settled_sets(finished: Finished) -> set[str]:
 
 
 def can_begin(job: Job, settled: Collection[str]) -> bool:
-    """Whether it needs no choice, or the choice of its set is made."""
+    """Tell whether a job needs no choice, or the choice for its set has been made."""
     return job.screening or not job.ours or job.data in settled

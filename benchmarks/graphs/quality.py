@@ -277,7 +277,7 @@ def fitted_model(task: Task, job: Job) -> tuple[Eigenmap, dict[str, Any]]:
 
 
 def screen(task: Task, job: Job) -> dict[str, Any]:
-    """What a form and a relation are worth: validation accuracy with all training labels; no test node is looked at."""
+    """Measure validation accuracy of a form and a relation with all training labels; test nodes are not used."""
     model, made = fitted_model(task, job)
     encoder = outputs(model, task, "encoder")
     split = task.splits[0]
@@ -333,7 +333,7 @@ def by_length(task: Task, codes: Mapping[str, Tensor], n_splits: int = 1) -> lis
 
 
 def mlp_by_length(task: Task, codes: Mapping[str, Tensor], seed: int) -> list[dict[str, Any]]:
-    """The same with an MLP head, for two orders: short lengths and all features, first split."""
+    """Measure accuracy with an MLP head for two orders: short lengths and all features, first split."""
     rows = []
     split = task.splits[0]
     given = {"n_classes": task.n_classes, "how": mlp.GRID[0], "seed": seed}

@@ -71,7 +71,7 @@ def _race(result: Result) -> str:
 
 
 def _target(result: Result) -> Iterator[str]:
-    """What the paper's blocks reached, and when the others did."""
+    """Compare the best accuracy of the paper's blocks with the time at which the others reach it."""
     reached, target = result["to_target"], result["target"]
     paper = reached["node blocks, paper"]
     untrained = result["runs"]["edges"]["untrained_accuracy"]
@@ -105,7 +105,7 @@ def _target(result: Result) -> Iterator[str]:
 
 
 def _verdict(result: Result) -> str:
-    """Whether the goal is met; accuracy was looked at now and then, so that the truth lies between two figures."""
+    """Say whether the goal is met; accuracy was checked at intervals, so the true factor lies between two numbers."""
     goal = f"The goal is {GOAL} times fewer evaluations"
     ours, paper = (result["to_target"].get(name) for name in ("edges", "node blocks, paper"))
     if ours is None:
@@ -128,7 +128,7 @@ def _before(result: Result, name: str) -> int:
 
 
 def _furthest(result: Result, name: str) -> Result | None:
-    """Where a run first reached the best accuracy of node blocks with our objective."""
+    """Return the point at which a run first reached the best accuracy of node blocks with our objective."""
     runs = result["runs"]
     if name not in runs or "node blocks, ours" not in runs:
         return None

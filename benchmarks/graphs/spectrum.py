@@ -131,7 +131,7 @@ class Whole:
 
 
 def learn_whole(truth: Truth, steps: int) -> tuple[Array, float]:
-    """The same from exact moments. Eigenvectors of D^-1/2 W D^-1/2 are eigenfunctions of the walk times sqrt(pi)."""
+    """Learn from exact moments. Eigenvectors of D^-1/2 W D^-1/2 are eigenfunctions of the walk times sqrt(pi)."""
     nodes = truth.walk.n_nodes
     config = _config(steps, optimizer="sgd", lr=0.5, warmup=0.0, final_lr_fraction=1.0)
     network, fabric = Table(nodes, COMPONENTS, std=nodes**-0.5), start(config)
@@ -318,7 +318,7 @@ def _print(result: dict[str, Any]) -> None:
 
 
 def tables(folder: Path) -> str:
-    """What was found, as the tables of docs/graphs.md."""
+    """Return the results as the tables of docs/graphs.md."""
     results = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("graphs-spectrum-*.json"))]
     learned = [
         [

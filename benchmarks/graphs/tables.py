@@ -103,7 +103,7 @@ def cells(finished: Finished, data: str, row: Row) -> list[str]:
 
 
 def _seconds(results: Sequence[Result]) -> str:
-    """Of training: on the card where a run was there, else on a CPU, and never the mean of both."""
+    """Return the training time on a GPU if a run was on one, else on a CPU; the two are never averaged."""
     taken = [(result["device"].startswith("cpu"), result["seconds_training"]) for result in results if "runs" in result]
     if not taken:
         return NOT_RUN

@@ -52,7 +52,7 @@ def findings(finished: Finished) -> Iterator[str]:
 
 
 def in_short(finished: Finished) -> str:
-    """What the README says of graphs."""
+    """Return the README's paragraph on graphs."""
     said = (
         "We classify the nodes of five graphs from codes that are a function of their features alone, with all "
         "training labels (points of accuracy, means of three seeds). On nodes of the training graph, ours is "
@@ -63,7 +63,7 @@ def in_short(finished: Finished) -> str:
 
 
 def _against_gcn(finished: Finished, setting: Setting, share: float) -> str:
-    """Where ours is ahead of a tuned GCN and where it is not, in points."""
+    """List the sets on which ours is ahead of a tuned GCN and those on which it is not, in points."""
     ahead, behind, missing = [], [], []
     for data, label in SETS.items():
         ours, gcn = (best(finished, data, method, setting, share) for method in (finished.form(data), "gcn"))
@@ -76,7 +76,7 @@ def _against_gcn(finished: Finished, setting: Setting, share: float) -> str:
 
 
 def _debian(finished: Finished) -> str:
-    """What ours and its rivals get where position in the graph is hardest to tell from features."""
+    """Report ours and its rivals on the set whose features say least about position in the graph."""
     data = "debian_bookworm"
     methods: Mapping[str, str | None] = {
         "ours": finished.form(data),
@@ -101,13 +101,13 @@ def _debian(finished: Finished) -> str:
 
 
 def _costs(finished: Finished) -> str:
-    """What classifying costs beside a GCN, in times: all test nodes at once, and one by itself."""
+    """Compare the time of classification with a GCN's: all test nodes at once, and a single node."""
     measured = {data: result["timings"] for data in SETS if (result := finished.results.get(f"cost-{data}"))}
     if not measured:
         return f"{COSTS}; costs {NOT_RUN}."
 
     def times(data: str, row: Mapping[str, Any], what: str) -> float:
-        """How many times as long as the fastest GCN on the same device."""
+        """Return the time relative to the fastest GCN on the same device."""
         rivals = [it for it in measured[data] if it["device"] == row["device"] and it["method"].startswith("GCN")]
         return float(row[what] / min(rival[what] for rival in rivals))
 

@@ -57,7 +57,7 @@ def make_photos(folder: Path, count: int, side: int) -> None:
 
 
 def measured(script: str, run: Path, source: Path, out: Path) -> dict[str, float]:
-    """What a process that does this reports."""
+    """Run a script in a process of its own and return its report."""
     done = subprocess.run(
         [sys.executable, "-c", script + REPORT, str(run), str(source), str(out)],
         capture_output=True,

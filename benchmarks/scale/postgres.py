@@ -80,7 +80,7 @@ def pgvector_rows(
 
 
 def load_codes(url: str, codes: Floats, precision: str, prefix: int | None) -> None:
-    """Fill the table anew, with an HNSW index on a prefix unless that is None."""
+    """Fill the table again, with an HNSW index on a prefix unless that is None."""
     approximate = None if prefix is None else Approximate(dim=prefix)
     about = IndexSpec(codes.shape[1], precision=precision, approximate=approximate)
     load_table(url, TABLE, about, _batches(codes), replace=True)
@@ -140,7 +140,7 @@ def sizes(url: str) -> dict[str, Any]:
 
 
 def codes_and_queries(file: Path | None, items: int, queries: int, dim: int, seed: int) -> tuple[Floats, Floats, str]:
-    """What to search among and for, and what it is.
+    """Return stored items, queries, and their description.
 
     An .npz file holds `gallery` and `queries`, as for the study search: if more items are asked for than it has,
     items and queries are drawn from a mixture fitted to its gallery. Of an .npy file the last rows are the queries.
@@ -196,7 +196,7 @@ def end_on_sigterm() -> None:
 
 
 def settings(dim: int, prefixes: Sequence[int], shortlists: Sequence[int]) -> list[Setting]:
-    """What is compared: prefixes and shortlists in single and half precision, HNSW on everything, no index."""
+    """List the settings: prefixes and shortlists in single and half precision, HNSW on everything, no index."""
     found = [
         Setting(precision, prefix, shortlist, dim)
         for precision in ("float32", "float16")

@@ -94,7 +94,7 @@ def exact(rows: Floats) -> Callable[[Floats], Ids]:
 
 @dataclass(frozen=True)
 class Task:
-    """What is searched in and for, and the true results; `tune` are stored items that settings are chosen on."""
+    """Stored items, queries and true results; settings are chosen on the stored items in `tune`."""
 
     gallery: Floats
     queries: Floats

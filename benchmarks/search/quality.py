@@ -36,7 +36,7 @@ def by_product(queries: Floats, gallery: Floats) -> Pair:
 
 
 def _stored(gallery: Floats, **options: Any) -> Floats:
-    """What an index of ours holds."""
+    """Return the codes as one of our indexes stores them."""
     index = CodeIndex(gallery.shape[1], **options)
     index.add(gallery, range(len(gallery)))
     return np.concatenate([batch.codes for batch in index.batches()])
@@ -47,7 +47,7 @@ def bit_budget(codes: Codes, n_bytes: int) -> Pair:
 
 
 def bit_budget_unscaled(codes: Codes, n_bytes: int) -> Pair:
-    """The same bytes without the scale of `eigenmap.search.codecs.reliable`: as codes of norm 1 by inner product."""
+    """Return compact codes of norm 1, without the scale of `eigenmap.search.codecs.reliable`."""
     options = {"metric": "inner", "precision": "bits", "bytes_per_item": n_bytes}
     return by_product(codes.queries, _stored(codes.gallery, **options))
 

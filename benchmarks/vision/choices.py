@@ -17,7 +17,7 @@ Setting = tuple[str, str]
 
 @dataclass(frozen=True)
 class Comparison:
-    """What held-out pairs chose in one run, and what fixed settings give on the same output; means over all lengths."""
+    """The choice of held-out pairs in one run, and fixed settings on the same output; means over all lengths."""
 
     name: str
     chosen: str

@@ -33,7 +33,7 @@ Labelled = tuple[Tensor, Tensor, Tensor, Tensor]
 
 @dataclass(frozen=True)
 class Shape:
-    """How much is measured."""
+    """Sizes to measure."""
 
     queries: int = 5_000
     features: int = 2_048
@@ -59,7 +59,7 @@ def by_blocks(data: Labelled, dims: list[int], top: int, device: torch.device) -
 
 
 def sorted_whole(data: Labelled, top: int, device: torch.device) -> float:
-    """The same at full length, by sorting all similarities at once."""
+    """Compute mAP at full length by sorting all similarities at once."""
     queries, gallery, query_labels, labels = (part.to(device) for part in data)
     similarity = normalize(queries, dim=1) @ normalize(gallery, dim=1).T
     order = similarity.argsort(dim=1, descending=True, stable=True)[:, :top]

@@ -111,7 +111,7 @@ class Job:
 
     @property
     def name(self) -> str:
-        """What its result is called; changing this makes every finished run look missing."""
+        """Name of the result; if it changes, every finished run counts as missing."""
         return (
             f"{self.part}-{self.data}-{self.method}-lr{self.rate:g}-e{self.epochs}"
             f"-k{self.n_components}-b{self.batch_size}-s{self.seed}"

@@ -239,7 +239,7 @@ def accuracy(
 
 
 def described(alignment: Alignment) -> dict[str, Any]:
-    """What held-out pairs decided about an alignment."""
+    """Return the choices made on held-out pairs in an alignment."""
     return {
         "t": alignment.t,
         "ridge": alignment.ridge,
@@ -253,7 +253,7 @@ def described(alignment: Alignment) -> dict[str, Any]:
 
 @torch.no_grad()
 def agreements(trained: Trained, bases: Bases) -> dict[str, dict[str, float]]:
-    """How far two views agree about their neighbours, by exponent and by how many neighbours are looked at.
+    """Agreement of two views about their neighbours, by exponent and by number of neighbours.
 
     What the choice of t rests on; to be set beside the retrieval of `fixed_settings`.
     """

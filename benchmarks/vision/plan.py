@@ -69,7 +69,7 @@ START, MEASURING, ACCURACY_ONLY = 15.0, 30.0, 5.0
 
 
 def training_seconds(job: Job) -> float:
-    """How long the training would take with the card to itself: images over speed, by pixels and by width."""
+    """Estimate the seconds of training alone on the GPU: images divided by speed, by pixels and by width."""
     like = recipes.get(job.set.recipe)
     pixels = ((like.image_size or 32) / 32) ** 2
     stem = {"imagenet": 1 / 16, "medium": 1 / 4}.get(like.stem, 1.0)  # by the square of its stride
@@ -80,7 +80,7 @@ def training_seconds(job: Job) -> float:
 
 
 def wall_seconds(job: Job, side_by_side: int = SIDE_BY_SIDE) -> float:
-    """How long the job takes while so many share the card."""
+    """Estimate the seconds of a job when `side_by_side` jobs share the GPU."""
     measuring = ACCURACY_ONLY if job.part == "robustness" else MEASURING * (2 if job.set.transfer else 1)
     return START + side_by_side * training_seconds(job) + measuring * side_by_side / SIDE_BY_SIDE
 
@@ -91,7 +91,7 @@ class Finished(Stored):
     def __init__(self, *folders: Path) -> None:
         super().__init__(RESULTS, *folders)
         self.assume_rates = False
-        """Whether to take the middle of the grid where a rate is not known yet: to say how much is to come."""
+        """Whether to assume the middle of the grid for unknown rates, to estimate the remaining time."""
 
     def __contains__(self, job: Job) -> bool:
         return self.has(job.name)
@@ -191,7 +191,7 @@ def wide(finished: Finished) -> Iterator[Job]:
 
 
 def wider(method: str) -> str:
-    """The same method with crops of a fifth of the image and more."""
+    """Return the name of a method with crops of at least a fifth of the image."""
     return f"{method}-wide"
 
 

@@ -37,7 +37,7 @@ SETS: dict[str, DataSet] = {
 }
 
 QUERIES = {"cifar10": 2_000}
-"""Queries are the first so many test images; all of them where nothing is said."""
+"""Number of test images, from the first, that are queries; all of them by default."""
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ from eigenmap.relations.images import ImagePairs
 
 @dataclass(frozen=True)
 class Setting:
-    """What is trained; `batch_size` 0 means the largest of `BATCHES` that fits."""
+    """Training setup; `batch_size` 0 means the largest of `BATCHES` that fits."""
 
     encoder: str = "resnet18"
     size: int = 32
@@ -108,7 +108,7 @@ class Bench:
         self.learner.step(step, self.pairs.batch(step))
 
     def parts(self) -> dict[str, Callable[[int], object]]:
-        """What a step consists of beside the network."""
+        """Return the parts of a step besides the network."""
         rows = 2 * self.setting.batch_size
         psi = torch.randn(rows, self.setting.components, device=self.device, requires_grad=True)
 
@@ -135,7 +135,7 @@ def measure(setting: Setting, *, compiled: bool) -> dict[str, Any]:
 
 
 def profile(setting: Setting, *, compiled: bool, steps: int = 10) -> str:
-    """Where the device spends its time in a step, by kernel, and how much of the time it is busy."""
+    """Profile a step: time by kernel, and the share of time that the device is busy."""
     from torch.profiler import ProfilerActivity
     from torch.profiler import profile as record
 
@@ -210,7 +210,7 @@ def largest_batch(setting: Setting) -> int:
 
 
 def fits(setting: Setting) -> bool:
-    """Whether there is memory for a step."""
+    """Tell whether a step fits into memory."""
     try:
         Bench(setting).step(0)
     except torch.cuda.OutOfMemoryError:
@@ -266,7 +266,7 @@ def usual_transform(size: int) -> Callable[[Any], Tensor] | None:
 def measure_loader(
     setting: Setting, transform: Callable[[Any], Tensor] | None, workers: int, batches: int = 20
 ) -> dict[str, Any]:
-    """The same step fed by a DataLoader that makes the views on the CPU."""
+    """Time a step fed by a DataLoader that makes the views on the CPU."""
     if transform is None:
         return {"not_run": "torchvision not installed"}
     bench = Bench(setting)

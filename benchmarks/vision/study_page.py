@@ -58,7 +58,7 @@ def _screened(results: Results, method: str) -> Iterator[list[str]]:
 
 
 def headline(results: Results) -> str:
-    """What the README says of CIFAR-10: the leading four, the longest training beside the best published one, speed."""
+    """Return the README's part on CIFAR-10: the leading four, the longest and the best published training, speed."""
     name, (published, minutes) = max(PUBLISHED.items(), key=lambda row: row[1][0])
     said = [finals(results, "cifar10", LEADING)]
     best = best_long_run(results)

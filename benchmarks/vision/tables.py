@@ -158,7 +158,7 @@ def screening(results: Results) -> Iterator[str]:
 
 
 def _worth(runs: dict[str, list[Result]], dim: int = 16) -> str:
-    """How many random features a short code of the default is worth."""
+    """Report the number of random features that a short code of the default is worth."""
     if not runs.get(DEFAULT.method) or any("collapsed" in result for result in runs[DEFAULT.method]):
         return f"What {dim} features of the default are worth in random features: {NOT_RUN}."
 
@@ -183,7 +183,7 @@ def _worth(runs: dict[str, list[Result]], dim: int = 16) -> str:
 
 
 def _repeats(results: Results) -> str:
-    """How far two runs with the same seed differ, in one line."""
+    """Describe the difference of two runs with the same seed in one line."""
     said = []
     for first, second in results.repeats():
         curves = [DEFAULT.curve(result, "map_over_found@1000", result["retrieval"]) for result in (first, second)]
@@ -348,7 +348,7 @@ def robustness(results: Results) -> Iterator[str]:
 
 
 def _few_steps(results: Results, finished: plan.Finished) -> str:
-    """What the default reaches with the few steps of a large batch, at the usual one."""
+    """Report the default's accuracy at the usual batch with as few steps as a large batch takes."""
     said = [
         f"{accuracies(results.of(job), 'linear_ridge_test')[0]} after {_steps(job)} steps ({job.epochs} epochs)"
         for job in plan.few_steps(finished)

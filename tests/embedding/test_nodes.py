@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,7 @@ def test_streamed_codes_are_those_in_memory(
     np.testing.assert_allclose(stored.codes, expected, atol=2e-6)
     assert len(stored) == 90 and stored.propagation == model.neighbours.propagation
     assert stored.fingerprint == model.weights_sha256
-    assert stored.verify()[0] == f"{MANIFEST}: whole"
+    assert stored.verify()[0] == f"{MANIFEST}: intact"
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -87,11 +88,11 @@ def test_new_nodes_that_cannot_be(models: dict[str, Eigenmap], tmp_path: Path) -
     embed_nodes(model, GRAPH.x, walk(), tmp_path / "codes")
     stored = NodeCodes.open(tmp_path / "codes")
     x = GRAPH.x[:1]
-    with pytest.raises(EigenmapError, match="made by another model"):
+    with pytest.raises(EigenmapError, match="another model"):
         models["S2"].encode(x, edges=[[90], [0]], stored=stored)
-    with pytest.raises(EigenmapError, match="edges name node 91, and the nodes are 0 to 90"):
+    with pytest.raises(EigenmapError, match=r"edges.*91.*0 to 90"):
         model.encode(x, edges=[[90], [91]], stored=stored)
-    with pytest.raises(EigenmapError, match="Node 90 has neither features nor an edge"):
+    with pytest.raises(EigenmapError, match=r"Node 90.*features"):
         model.encode(x, edges=[[], []], stored=stored, missing=[0])
     assert model.encode(x, edges=[[], []], stored=stored).shape == (1, 5)  # features are enough
 
@@ -100,43 +101,43 @@ def test_what_cannot_be_written(models: dict[str, Eigenmap], tmp_path: Path) -> 
     model = models["S"]
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "a.jpg").write_bytes(b"a")
-    with pytest.raises(EigenmapError, match="is not a folder of codes of nodes"):
+    with pytest.raises(EigenmapError, match=r"photos exists"):
         embed_nodes(model, GRAPH.x, walk(), tmp_path / "photos", overwrite=True)
     embed_nodes(model, GRAPH.x, walk(), tmp_path / "codes")
     with pytest.raises(EigenmapError, match="exists; choose"):
         embed_nodes(model, GRAPH.x, walk(), tmp_path / "codes")
     embed_nodes(model, GRAPH.x, walk(), tmp_path / "codes", overwrite=True)
-    with pytest.raises(EigenmapError, match="89 rows of features for 90 nodes"):
+    with pytest.raises(EigenmapError, match=r"89 rows.*90 nodes"):
         embed_nodes(model, GRAPH.x[:89], walk(), tmp_path / "other")
     fresh = fit_graph((GRAPH.x, EDGES), 5, **SMALL)
     with pytest.raises(EigenmapError, match="save the model first"):
         embed_nodes(fresh, GRAPH.x, walk(), tmp_path / "other")
-    with pytest.raises(EigenmapError, match="Node 7 has neither features nor an edge"):
+    with pytest.raises(EigenmapError, match=r"Node 7.*features"):
         alone = load_graph((GRAPH.x[:8], [[0], [1]])).walk()
         embed_nodes(model, GRAPH.x[:8], alone, tmp_path / "other", missing=[7])
     assert sorted(path.name for path in tmp_path.iterdir()) == ["codes", "photos"]  # nothing is half written
 
 
 def test_damaged_folders_are_refused(models: dict[str, Eigenmap], tmp_path: Path) -> None:
-    with pytest.raises(EigenmapError, match="holds no codes of nodes"):
+    with pytest.raises(EigenmapError, match=re.escape(str(tmp_path))):
         NodeCodes.open(tmp_path)
     folder = embed_nodes(models["concat"], GRAPH.x, walk(), tmp_path / "codes")
     about = json.loads((folder / MANIFEST).read_text())
     for change, words in (
         ({"nodes": 91}, "has shape"),
         ({"way": "mean"}, "way must be one of"),
-        ({"files": {}}, "it names no"),
-        ({"files": dict.fromkeys(about["files"], 1)}, "its checksums are none"),
-        ({"files": about["files"] | {"../secret.npy": about["files"]["own.npy"]}}, "its checksums are none"),
+        ({"files": {}}, r"damaged.*\.npy"),
+        ({"files": dict.fromkeys(about["files"], 1)}, r"damaged.*checksums"),
+        ({"files": about["files"] | {"../secret.npy": about["files"]["own.npy"]}}, r"damaged.*checksums"),
     ):
         (folder / MANIFEST).write_text(json.dumps({**about, **change}))
         with pytest.raises(EigenmapError, match=words):
             NodeCodes.open(folder)
     (folder / MANIFEST).write_text(json.dumps(about).replace('"size": ', '"size": 1e999, "was": ', 1))
-    with pytest.raises(EigenmapError, match="its checksums are none"):
+    with pytest.raises(EigenmapError, match=r"damaged.*checksums"):
         NodeCodes.open(folder)
     (folder / MANIFEST).write_text("[]")
-    with pytest.raises(EigenmapError, match="no description"):
+    with pytest.raises(EigenmapError, match=f"{MANIFEST} is damaged"):
         NodeCodes.open(folder)
     (folder / MANIFEST).write_text(json.dumps(about))
     own = np.load(folder / "own.npy", mmap_mode="r+")

@@ -47,7 +47,7 @@ def test_a_pipeline_learns_from_the_graph_and_predicts_from_features() -> None:
     assert pipeline.predict(GRAPH.x[:5] + 0.1).shape == (5,)
 
 
-def test_other_ways_to_say_the_same_graph() -> None:
+def test_other_representations_of_the_same_graph() -> None:
     expected = estimator().fit_transform((GRAPH.x, GRAPH.edge_index))
     np.testing.assert_array_equal(estimator().fit(GRAPH.x, edge_index=GRAPH.edge_index).transform(GRAPH.x), expected)
     graph = nx.Graph()
@@ -59,7 +59,7 @@ def test_other_ways_to_say_the_same_graph() -> None:
     order = list(bare.nodes)
     assert estimator().fit_transform(bare, x=GRAPH.x[order]).shape == (120, 4)
     A = scipy.sparse.coo_matrix((np.ones(GRAPH.edge_index.shape[1]), GRAPH.edge_index), shape=(120, 120)).tocsr()
-    A.data[:] = 1  # in a matrix, edges that are listed twice count twice
+    A.data[:] = 1  # in a matrix, edges listed twice count twice
     for fitted in (estimator().fit(A, x=GRAPH.x), estimator().fit(GRAPH.x, edge_index=A)):
         np.testing.assert_allclose(fitted.transform(GRAPH.x), expected, atol=1e-6)
     np.testing.assert_allclose(estimator().fit_transform(A, x=GRAPH.x), expected, atol=1e-6)
@@ -104,7 +104,7 @@ def test_what_is_loaded_does_what_was_saved(parameters: dict[str, object], tmp_p
     assert list(again.get_feature_names_out()) == list(fitted.get_feature_names_out())
     assert again.model_.training == json.loads(json.dumps(fitted.model_.training))
     np.testing.assert_array_equal(again.fit(GRAPH[:2]).transform(GRAPH.x), fitted.transform(GRAPH.x))
-    codes = Eigenmap.load(place).encode(GRAPH.x)  # the directory is one of an Eigenmap too
+    codes = Eigenmap.load(place).encode(GRAPH.x)  # Eigenmap.load reads the directory too
     np.testing.assert_array_equal(codes, fitted.model_.encode(GRAPH.x))
     shown = again.set_output(transform="pandas").save(tmp_path / "shown")
     assert list(GraphEigenmap.load(shown).transform(GRAPH.x).columns) == list(again.get_feature_names_out())
@@ -158,7 +158,7 @@ def test_other_models_and_wrong_values_are_refused(tmp_path: Path) -> None:
         GraphEigenmap.load(place)
 
 
-def test_it_is_a_well_behaved_estimator() -> None:
+def test_the_estimator_is_well_behaved() -> None:
     one = estimator(weighting="none", normalize=False)
     assert clone(one).get_params() == one.get_params()
     assert one.set_params(n_components=3).n_components == 3

@@ -1,6 +1,6 @@
-"""The estimator's contract with scikit-learn, its kernels, its honesty about bad input.
+"""NeuralEigenmap: the interface of scikit-learn, kernels, bad input.
 
-How exact it is, is in tests/end_to_end/test_neural_eigenmap.py.
+Its accuracy is tested in tests/end_to_end/test_neural_eigenmap.py.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ NEW = RNG.normal(size=(50, 2)) * SPREAD
 
 
 def overlaps(found: Any, expected: Any) -> Any:
-    """|cosine| between the columns."""
+    """Absolute cosines between the columns."""
     inner = (found * expected).sum(0)
     return np.abs(inner) / (np.linalg.norm(found, axis=0) * np.linalg.norm(expected, axis=0))
 
@@ -57,10 +57,10 @@ def kernel_pca(x: Any, new: Any, k: int, gamma: float = 0.5) -> tuple[Any, Any]:
 
 def test_check_estimator_passes_with_no_expected_failures() -> None:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of scikit-learn's own making
+        warnings.simplefilter("ignore")  # raised by scikit-learn itself
         results = check_estimator(NeuralEigenmap(), on_skip=None)
     assert len(results) > 40
-    # The one that is skipped needs an environment variable of scipy's.
+    # The skipped check needs an environment variable of SciPy.
     assert {result["status"] for result in results if result["check_name"] != "check_array_api_input"} == {"passed"}
 
 
@@ -74,7 +74,7 @@ def test_agrees_with_kernel_pca() -> None:
     np.testing.assert_allclose(model.eigenvalues_, mu, rtol=1e-3)
     assert overlaps(model.transform(NEW), functions).min() > 0.999
     np.testing.assert_allclose((model.transform(X) ** 2).mean(0), 1, rtol=1e-6)
-    # KernelPCA itself centres; the linear kernel of centred data is where the two agree.
+    # KernelPCA centres the kernel; for the linear kernel of centred data the two agree.
     centred = X - X.mean(0)
     linear = NeuralEigenmap(2, kernel="polynomial", kernel_params={"degree": 1, "coef0": 0.0, "gamma": 1.0})
     theirs = KernelPCA(2, kernel="linear").fit_transform(centred)
@@ -115,7 +115,7 @@ def test_frames(library: str) -> None:
     np.testing.assert_allclose(codes.to_numpy(), NeuralEigenmap(3, random_state=0).fit(X).transform(X))
 
 
-def test_asked_before_it_is_fitted() -> None:
+def test_use_before_fit_is_an_error() -> None:
     with pytest.raises(NotFittedError):
         NeuralEigenmap().transform(X)
     assert not hasattr(NeuralEigenmap(), "eigenvalues_")
@@ -181,7 +181,7 @@ def test_neighbours_separate_what_is_apart_and_place_new_points() -> None:
     assert 0.9 < model.score(new) <= 1
     assert (model.held_out_eigenvalues_ < 1 + 1e-9).all()
     np.testing.assert_allclose(model.held_out_eigenvalues_, model.eigenvalues_, atol=0.1)
-    assert model.groups_[0] == [0]  # the constant, by itself though all eigenvalues are near 1
+    assert model.groups_[0] == [0]  # the constant is separate although all eigenvalues are near 1
 
 
 def test_neighbours_in_two_clusters_have_the_eigenvalue_one_twice() -> None:
@@ -201,7 +201,7 @@ def test_the_laplacian_convention_has_the_smallest_eigenvalues() -> None:
 
 @pytest.mark.parametrize("kernel", ["rbf", "matern", "laplacian", "polynomial", "cosine"])
 def test_vectors_of_many_numbers(kernel: str) -> None:
-    """Rounding of long distances is no reason to refuse the data, nor are many more numbers than points."""
+    """Neither rounding of large distances nor many more features than points is an error."""
     wide = np.random.default_rng(1).normal(size=(60, 300))
     model = NeuralEigenmap(2, kernel=kernel, max_steps=0, random_state=0).fit(wide)
     assert model.transform(wide[:5]).shape == (5, 2)
@@ -211,7 +211,7 @@ def test_vectors_of_many_numbers(kernel: str) -> None:
 
 
 def test_blocks_are_made_in_double_precision_where_single_would_spoil_the_kernel() -> None:
-    """Pixels from 0 to 255 are thousands of length scales apart; a function may know float64 only."""
+    """Pixels from 0 to 255 are thousands of length scales apart; a function may accept only float64."""
     rng = np.random.default_rng(1)
     pixels, few = rng.integers(0, 256, size=(40, 300)).astype(float), rng.normal(size=(40, 2))
     direction = torch.ones(2, dtype=torch.float64)
@@ -256,7 +256,7 @@ def test_small_blocks_of_more_data_and_eigenvalues_judged_elsewhere() -> None:
     np.testing.assert_allclose(model.eigenvalues_, mu, rtol=0.1)
     np.testing.assert_array_equal(model.eigenvalues_, model.held_out_eigenvalues_)
     assert overlaps(model.transform(NEW), functions).min() > 0.98
-    assert NeuralEigenmap(5, **options).fit(x).n_steps_ == 0  # nothing left to train for
+    assert NeuralEigenmap(5, **options).fit(x).n_steps_ == 0  # no training is needed
 
 
 def test_batches_as_they_come() -> None:
@@ -288,7 +288,7 @@ def test_partial_fit_continues_a_fit_and_counts_weights() -> None:
     kept = model._solver.reservoir.points
     assert len(kept) == 60 + int(weights.sum())
     expected = clone(model).fit(X[:60]).partial_fit(X, sample_weight=weights).partial_fit(X)
-    # A stream goes on as it began, and says nothing about five, or about another kernel.
+    # A stream continues with its first parameters, whatever is set later.
     model.set_params(n_components=5, kernel="cosine").partial_fit(X)
     np.testing.assert_array_equal(model.transform(X), expected.transform(X))
     assert model.score(X) == expected.score(X)
@@ -297,7 +297,7 @@ def test_partial_fit_continues_a_fit_and_counts_weights() -> None:
 
 @pytest.mark.parametrize("reference_size", [40, 600], ids=["a sample stays", "all points stay"])
 def test_weights_of_batches_are_the_measure_too(reference_size: int) -> None:
-    """A weight of two is a point that comes twice: within a batch, from batch to batch, and after a fit."""
+    """A weight of two equals a repeated point: within a batch, across batches, and after a fit."""
     x = np.random.default_rng(1).normal(size=(600, 1))
     weights = np.where(x[:, 0] > 0, 20.0, 1.0)
     options: dict[str, Any] = {"reference_size": reference_size, "random_state": 0}
@@ -313,7 +313,7 @@ def test_weights_of_batches_are_the_measure_too(reference_size: int) -> None:
         assert model.eigenvalues_[0] == pytest.approx(exact.eigenvalues_[0], rel=rtol)
 
 
-# What it says
+# Reports
 
 
 def test_eigenvalues_that_cannot_be_told_apart_are_a_group() -> None:
@@ -325,7 +325,7 @@ def test_eigenvalues_that_cannot_be_told_apart_are_a_group() -> None:
 
 
 def test_held_out_eigenvalues_are_honest() -> None:
-    """In 50 dimensions 200 points look as if they had a few strong modes; they have many weak ones."""
+    """In 50 dimensions, 200 points seem to have a few strong modes, but have many weak ones."""
     noise = np.random.default_rng(1).normal(size=(200, 50))
     model = NeuralEigenmap(10, kernel_params={"length_scale": 3.0}, random_state=0).fit(noise)
     assert model.eigenvalues_[2:].sum() > 1.8 * np.abs(model.held_out_eigenvalues_[2:]).sum()
@@ -355,7 +355,7 @@ def test_a_network_of_ones_own() -> None:
     before = network[0].weight.clone()
     model = NeuralEigenmap(3, network=network, max_steps=50, random_state=0).fit(X)
     assert overlaps(model.transform(NEW), kernel_pca(X, NEW, 3)[1]).min() > 0.98
-    assert torch.equal(network[0].weight, before)  # a parameter: it is copied, not trained
+    assert torch.equal(network[0].weight, before)  # a parameter is copied, not trained
     assert model.psi(NEW).shape == (50, 40)
 
 
@@ -367,7 +367,7 @@ def test_other_objectives(objective: str) -> None:
     assert overlaps(model.transform(NEW), kernel_pca(X, NEW, 3)[1]).min() > 0.9
 
 
-def test_a_weak_alpha_is_warned_of_with_the_number_that_would_do() -> None:
+def test_a_weak_alpha_warns_with_a_sufficient_value() -> None:
     with pytest.warns(UserWarning, match=r"alpha = 0\.5 .*alpha > \d+"):
         NeuralEigenmap(4, objective="neuralef", objective_params={"alpha": 0.5}, max_steps=5, random_state=0).fit(X)
 
@@ -400,7 +400,7 @@ def not_symmetric(x: Tensor, y: Tensor) -> Tensor:
 
 
 def undefined_somewhere(x: Tensor, y: Tensor) -> Tensor:
-    hole = X[X[:, 0].argsort()[50], 0]  # not among those the kernel is tried on
+    hole = X[X[:, 0].argsort()[50], 0]  # not one of the points on which the kernel is tried
     return torch.where((x[:, :1] == hole) | (y[:, 0] == hole), torch.nan, x @ y.T)
 
 

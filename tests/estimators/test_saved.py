@@ -1,4 +1,4 @@
-"""Estimators on disk: what is loaded does what was saved, and damage is one sentence."""
+"""Saved estimators: round trips, and one-sentence errors for damaged files."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Net(nn.Module):
 
 
 def assert_same(found: NeuralEigenmap, expected: NeuralEigenmap, new: Any = NEW, **score: Any) -> None:
-    """All that a fitted estimator offers, equal to 1e-12."""
+    """Assert that all attributes and methods of two fitted estimators agree to 1e-12."""
     for name in ("eigenvalues_", "held_out_eigenvalues_", "residual_"):
         np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=0, atol=1e-12)
     for name in ("groups_", "rank_", "n_steps_", "n_features_in_"):
@@ -67,7 +67,7 @@ def assert_same(found: NeuralEigenmap, expected: NeuralEigenmap, new: Any = NEW,
 
 
 def change(directory: Path, edit: Callable[[dict[str, Any]], object]) -> None:
-    """Another description, sealed as if it were right."""
+    """Write a changed description with a valid seal."""
     path = directory / "model.json"
     about = json.loads(path.read_text())
     about.pop(SEAL)
@@ -192,7 +192,7 @@ def test_parameters_that_were_set_after_the_fit(fitted: NeuralEigenmap, tmp_path
 
 @pytest.mark.parametrize("begin", ["fit", "partial_fit"])
 @pytest.mark.parametrize("network", ["auto", "own"])
-def test_partial_fit_goes_on_as_if_nothing_had_happened(begin: str, network: str, tmp_path: Path) -> None:
+def test_partial_fit_continues_as_if_nothing_had_happened(begin: str, network: str, tmp_path: Path) -> None:
     own: dict[str, Any] = {"network": Net(), "network_params": None} if network == "own" else {}
     estimator = NeuralEigenmap(3, **{**SMALL, "reference_size": 30, "batch_size": 40, **own})
     getattr(estimator, begin)(X, sample_weight=RNG.uniform(size=90))  # more points than are kept

@@ -49,7 +49,7 @@ def test_all_walks_are_the_limit_of_drawn_ones(
     found = drawn["encoder"]
     m = found.mean()
     for expected, estimate in zip(exact.about(m), found.about(m), strict=True):
-        # A mean of draws of order 3 each; walks that found no way around held-out edges are one in a thousand.
+        # Values of order 3 are averaged; one walk in a thousand found no way around held-out edges.
         torch.testing.assert_close(estimate, expected, atol=0.03 if share else 0.02, rtol=0)
     torch.testing.assert_close(exact.mean(), m, atol=0.02, rtol=0)
     assert float(exact.within[-1, -1]) == pytest.approx(1) == float(exact.across[-1, -1])

@@ -22,7 +22,7 @@ from eigenmap.objectives import OBJECTIVES
 from eigenmap.training import CollapseError
 from tests.end_to_end.photos import pictures
 
-torch.set_num_threads(1)  # the matrices are small: more threads would only wait for each other
+torch.set_num_threads(1)  # more threads do not help with small matrices
 
 SIZE = 12
 IMAGES = pictures(40, SIZE)
@@ -31,7 +31,7 @@ QUICK: dict[str, Any] = {"steps": 4, "batch_size": 16, "device": "cpu", "progres
 
 
 class Flat(nn.Module):
-    """An encoder of the user's own, without `out_features`: the fastest there is."""
+    """The user's own encoder, without `out_features`; as fast as possible."""
 
     def __init__(self, features: int = 8) -> None:
         super().__init__()
@@ -88,7 +88,7 @@ def test_a_run_leaves_a_model_a_checkpoint_and_metrics(tmp_path: Path) -> None:
 
 
 def labelled(classes: list[int]) -> ImageSet:
-    """Images of which the class can be seen: black, then grey, then white ones."""
+    """Images with a visible class: black, grey or white."""
     levels = torch.tensor(classes).clamp(min=0)[:, None, None, None] * 120
     pixels = levels.expand(-1, 3, SIZE, SIZE).to(torch.uint8)
     return ImageSet(pixels, [str(i) for i in range(len(classes))], Labels.from_integers(np.array(classes)))
@@ -106,7 +106,7 @@ def test_labels_are_monitored_and_change_nothing(tmp_path: Path, capsys: pytest.
 
 
 def test_the_monitor_classifies_held_out_images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nearest neighbours in features that tell the classes apart are always right; few of them suffice."""
+    """With features that separate the classes, nearest neighbours are always right; few are enough."""
 
     class Level(nn.Module):
         out_features = 3
@@ -152,10 +152,10 @@ def test_the_length_of_training_is_epochs_or_steps_or_minutes() -> None:
     assert fit(steps=None, epochs=3).training["steps"] == 6
     assert fit(steps=None, epochs=0.1).training["steps"] == 1
     said: list[str] = []
-    # The least there is, however little time.
-    assert fit(steps=None, minutes=1e-6, say=said.append).training["steps"] == 20
+    # The minimum, even for very little time.
+    assert fit(steps=None, minutes=1e-6, say=said.append).training["steps"] == 1
     (sentence,) = said
-    assert re.search("^20 steps .*16 images.* min.*1e-06", sentence)
+    assert re.search("1 step .*16 images.*1e-06 min", sentence)
 
 
 def test_what_decides_can_be_given_as_a_recipe() -> None:
@@ -252,7 +252,7 @@ def test_a_trained_encoder_is_ordered_without_training(tmp_path: Path) -> None:
 
 
 class Constant(Flat):
-    """An encoder that sees nothing."""
+    """Encoder with a constant output."""
 
     def forward(self, x: Tensor) -> Tensor:
         return torch.ones(len(x), 8) + 0 * super().forward(x)
@@ -272,7 +272,7 @@ def test_without_training_there_must_be_something_to_order(settings: dict[str, A
         fit_images(IMAGES, 6, **{"encoder": Flat(), "epochs": 0, "batch_size": 16, "device": "cpu", **settings})
 
 
-def test_a_run_goes_on_where_it_was_left(tmp_path: Path) -> None:
+def test_a_run_resumes_where_it_stopped(tmp_path: Path) -> None:
     fit(out=tmp_path / "whole", steps=10, encoder="small-cnn")
     with pytest.raises(KeyboardInterrupt):
         fit(out=tmp_path / "parts", steps=10, encoder="small-cnn", progress=StopAfter(5))
@@ -284,7 +284,7 @@ def test_a_run_goes_on_where_it_was_left(tmp_path: Path) -> None:
 
 
 class StopAfter:
-    """A progress bar that somebody interrupts."""
+    """Progress bar that interrupts the run."""
 
     def __init__(self, step: int) -> None:
         self.step = step
@@ -332,16 +332,16 @@ def test_a_run_is_not_resumed_with_other_weights_of_the_encoder(tmp_path: Path) 
         fit(out=tmp_path / "run", encoder="small-cnn", encoder_weights=tmp_path / "second.safetensors", resume=True)
 
 
-def test_more_epochs_than_can_be_counted_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(EigenmapError, match="counted"):
+def test_too_many_epochs_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(EigenmapError, match=r"epochs.*steps"):
         fit(out=tmp_path / "run", steps=None, epochs=1e308)
     assert not (tmp_path / "run").exists()
 
 
-def test_freezing_random_weights_is_worth_a_note(tmp_path: Path) -> None:
+def test_freezing_random_weights_gives_a_message(tmp_path: Path) -> None:
     said: list[str] = []
     fit(encoder="small-cnn", freeze_encoder=True, say=said.append)
-    assert any("random weights" in line for line in said)
+    assert any("encoder_weights" in line for line in said)
     save_file(build_encoder("small-cnn").state_dict(), tmp_path / "weights.safetensors")
     said.clear()
     fit(encoder="small-cnn", encoder_weights=tmp_path / "weights.safetensors", freeze_encoder=True, say=said.append)
@@ -358,17 +358,36 @@ def test_a_run_is_not_resumed_on_other_images(tmp_path: Path) -> None:
         fit(one_other, out=tmp_path / "run", resume=True)
 
 
-def test_a_run_of_so_many_minutes_keeps_its_steps_when_resumed(tmp_path: Path) -> None:
+def test_a_run_that_had_its_minutes_is_not_trained_further(tmp_path: Path) -> None:
     fit(out=tmp_path / "run", steps=5)
     said: list[str] = []
-    model = fit(out=tmp_path / "run", steps=None, minutes=60, resume=True, say=said.append)
-    assert model.training["steps"] == 5 and any("5 steps" in line for line in said)
+    model = fit(out=tmp_path / "run", steps=None, minutes=1e-6, resume=True, say=said.append)
+    assert model.training["steps"] == 5 and any("1e-06 min already" in line for line in said)
+
+
+def test_a_run_that_is_resumed_without_a_length_keeps_its_own(tmp_path: Path) -> None:
+    """The recipe's would be many epochs."""
+    first = fit(out=tmp_path / "run", steps=5)
+    again = fit(out=tmp_path / "run", steps=None, resume=True)
+    assert again.training["steps"] == 5
+    assert torch.equal(first.network.projector[0].weight, again.network.projector[0].weight)
+
+
+@pytest.mark.parametrize("more", [{"steps": 9}, {"steps": None, "epochs": 4.5}])
+def test_a_run_is_resumed_with_more_steps_or_epochs(tmp_path: Path, more: dict[str, Any]) -> None:
+    fit(out=tmp_path / "run", steps=5)
+    said: list[str] = []
+    model = fit(out=tmp_path / "run", resume=True, say=said.append, **more)
+    assert model.training["steps"] == 9 and any("5 steps" in line and "9" in line for line in said)
+    assert [line["step"] for line in metrics(tmp_path / "run")] == list(range(1, 10))
+    with pytest.raises(EigenmapError, match=r"steps was 9 .*5"):
+        fit(out=tmp_path / "run", steps=5, resume=True)
 
 
 def test_resuming_nothing_starts_from_the_beginning(tmp_path: Path) -> None:
     assert fit(out=tmp_path / "run", resume=True).training["steps"] == 4
     model = fit(out=tmp_path / "new", resume=True, steps=None, minutes=1e-6)
-    assert model.training["steps"] == 20
+    assert model.training["steps"] == 1
 
 
 def test_an_output_that_exists_is_refused_unless_forced(tmp_path: Path) -> None:
@@ -458,7 +477,7 @@ def test_a_seed_of_numpy_is_a_seed() -> None:
     assert all(np.array_equal(kinds[0], codes) for codes in kinds)
 
 
-def test_nothing_to_resume_is_said(tmp_path: Path) -> None:
+def test_nothing_to_resume_is_reported(tmp_path: Path) -> None:
     said: list[str] = []
     fit(out=tmp_path / "run", resume=True, say=said.append)
     assert len(said) == 1 and re.search(f"no checkpoint.*{tmp_path / 'run'}", said[0])
@@ -474,7 +493,9 @@ def test_grey_images_get_the_channels_that_a_standardisation_is_for() -> None:
     np.testing.assert_allclose(codes, model.encode(np.repeat(IMAGES[:4, ..., :1], 3, axis=-1)), atol=1e-6)
 
 
-def test_tensorboard_is_missed_before_anything_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_tensorboard_is_reported_before_anything_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(EigenmapError, match="TensorBoard"):
         fit(tmp_path / "no such folder", out=tmp_path / "run", tensorboard=True)
@@ -506,7 +527,7 @@ def test_what_was_not_asked_for_is_cut_to_the_data() -> None:
     assert re.search("32 training.*8.*32 components.*256", said[0])
 
 
-def test_more_components_than_the_rank_succeeds_and_says_so() -> None:
+def test_more_components_than_the_rank_succeed_with_a_message() -> None:
     said: list[str] = []
     model = fit(encoder=Flat(3), n_components=9, codes="encoder", say=said.append)
     assert model.n_components == 3
@@ -514,7 +535,7 @@ def test_more_components_than_the_rank_succeeds_and_says_so() -> None:
     assert model.encode(IMAGES).shape == (40, 3)
 
 
-def test_a_long_silence_is_said_beforehand(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_alignment_is_announced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("eigenmap.fitting.pipeline.WORTH_SAYING", 0.0)
     said: list[str] = []
     fit(say=said.append)
@@ -566,7 +587,7 @@ def test_whole_images_are_cropped_and_the_middle_is_encoded(tmp_path: Path) -> N
     assert (model.image.size, model.image.view, model.image.standardisation) == (16, 14, IMAGENET_STANDARDISATION)
     loaded = Eigenmap.load(tmp_path / "run")
     assert loaded.image == model.image
-    # A picture to encode: its shortest side at 16 pixels, of which the network sees the middle 14.
+    # An encoded image: its shorter side has 16 pixels, of which the network sees the central 14.
     picture = rng.integers(0, 256, (16, 16, 3), dtype=np.uint8)
     seen = (torch.from_numpy(picture[1:15, 1:15]).permute(2, 0, 1)[None].float() / 255).sub(
         torch.tensor(IMAGENET_STANDARDISATION.mean).view(3, 1, 1)
@@ -575,7 +596,7 @@ def test_whole_images_are_cropped_and_the_middle_is_encoded(tmp_path: Path) -> N
     assert loaded.encode(picture[None]).shape == (1, model.n_components)
 
 
-def test_settings_of_whole_images_that_cannot_be(tmp_path: Path) -> None:
+def test_invalid_settings_of_whole_images_are_refused(tmp_path: Path) -> None:
     for change, words in (
         ({"read_size": 12}, "read_size is 12"),
         ({"image_size": None, "read_size": 16}, "read_size is 16"),

@@ -21,7 +21,7 @@ ALIKE = blocks(600, degree=10)
 
 
 def unrelated() -> Blocks:
-    """Edges that have nothing to do with features."""
+    """Graph whose edges are unrelated to the features."""
     rng: Any = np.random.default_rng(7)
     return Blocks(rng.normal(size=(400, 8)).astype(np.float32), rng.integers(400, size=(2, 2000)), np.arange(400) % 3)
 
@@ -95,7 +95,7 @@ def test_a_way_can_be_asked_for(way: str, tmp_path: Path) -> None:
     np.testing.assert_allclose(np.linalg.norm(codes, axis=1), 1, atol=1e-5)
 
 
-def test_settings_that_are_none_are_refused_before_anything_is_read() -> None:
+def test_invalid_settings_are_refused_before_anything_is_read() -> None:
     for settings in ({"neighbours": "mean"}, {"neighbours": "pagerank", "restart": 2.0}):
         with pytest.raises(EigenmapError, match=r"neighbours must be one of|restart must be a probability"):
             fit_graph("nowhere.npz", **settings)
@@ -103,7 +103,7 @@ def test_settings_that_are_none_are_refused_before_anything_is_read() -> None:
 
 def test_nodes_without_features_get_their_code_from_neighbours(model: Eigenmap) -> None:
     x = ALIKE.x.copy()
-    x[:20] = 1e6  # whatever stands there
+    x[:20] = 1e6  # these values must not matter
     codes = model.encode(x, edges=ALIKE.edge_index, missing=np.arange(20))
     own = model.encode(ALIKE.x).astype(np.float64)
     own[:20] = 0
@@ -121,14 +121,14 @@ def test_nodes_without_features_get_their_code_from_neighbours(model: Eigenmap) 
 
 
 def test_a_node_with_neither_features_nor_edges_is_refused(model: Eigenmap) -> None:
-    with pytest.raises(EigenmapError, match="Node 2 has neither features nor an edge to a node that has"):
+    with pytest.raises(EigenmapError, match=r"Node 2.*features"):
         model.encode(ALIKE.x[:3], edges=[[0], [1]], missing=[2])
 
 
 def test_edges_that_do_not_belong(model: Eigenmap) -> None:
-    with pytest.raises(EigenmapError, match="edges name node 9"):
+    with pytest.raises(EigenmapError, match=r"edges.*node 9"):
         model.encode(ALIKE.x[:3], edges=[[0], [9]])
-    with pytest.raises(EigenmapError, match="missing and stored go with edges"):
+    with pytest.raises(EigenmapError, match=r"missing.*edges"):
         model.encode(ALIKE.x[:3], missing=[0])
 
 
@@ -143,7 +143,7 @@ def test_the_estimator_takes_an_adjacency_matrix(tmp_path: Path) -> None:
     np.testing.assert_array_equal(codes, estimator.model_.encode(ALIKE.x, edges=ALIKE.edge_index))
     estimator.save(tmp_path / "run")
     np.testing.assert_array_equal(GraphEigenmap.load(tmp_path / "run").transform(ALIKE.x, adjacency), codes)
-    with pytest.raises(EigenmapError, match="must be 3 x 3, one row per node, not 600 x 600"):
+    with pytest.raises(EigenmapError, match=r"3 x 3.*600 x 600"):
         estimator.transform(ALIKE.x[:3], adjacency=adjacency)
 
 
@@ -177,7 +177,7 @@ def test_the_cosine_of_codes_side_by_side_is_their_mean() -> None:
 
 def test_shared_is_1_for_equal_ends_and_0_for_random_ones() -> None:
     rng: Any = np.random.default_rng(0)
-    own = rng.normal(size=(2000, 16)).astype(np.float32) + 1  # a mean in common says nothing
+    own = rng.normal(size=(2000, 16)).astype(np.float32) + 1  # a common mean carries no information
     assert shared(own, np.stack([np.arange(2000)] * 2)) == pytest.approx(1, abs=1e-6)
     assert abs(shared(own, rng.integers(2000, size=(2, 5000)))) < 0.02
 

@@ -1,4 +1,4 @@
-"""Every setting of the training loop reaches it, through every front door."""
+"""Every setting of the training loop reaches it, through every function that fits."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ OTHER: dict[str, Any] = {
     "devices": 2,
     "nodes": 3,
 }
-"""A value of every field of the training configuration that differs from every default."""
+"""A value for every field of the training configuration, different from all defaults."""
 DERIVED = {"warmup_steps": 1, "log_every": 1, "check_every": 10, "checkpoint_every": 1}
 """Fields that follow from the steps (3) and the share of warm-up (0.5)."""
 RUN = {"seed": "seed", "steps": "steps", "tensorboard": "tensorboard", "accelerator": "device"}
@@ -47,12 +47,12 @@ RUN |= {"devices": "devices", "nodes": "nodes"}
 
 
 class ReachedError(Exception):
-    """Stops a fit where the loop would begin."""
+    """Raised to stop a fit where the loop would begin."""
 
 
 @pytest.fixture
 def reached(monkeypatch: pytest.MonkeyPatch) -> list[TrainingConfig]:
-    """The configurations that arrive where the devices of a run are started."""
+    """Configurations with which the devices of a run are started."""
     seen: list[TrainingConfig] = []
 
     def start(config: TrainingConfig) -> None:

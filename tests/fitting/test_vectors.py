@@ -19,7 +19,7 @@ QUIET: dict[str, Any] = {"progress": False, "device": "cpu"}
 
 
 def finds(left: np.ndarray, right: np.ndarray, dim: int) -> float:
-    """Share of rows whose partner is the nearest, by codes cut and made unit rows."""
+    """Share of rows whose nearest row by cut and normalised codes is their partner."""
     a, b = (side[:, :dim] / np.linalg.norm(side[:, :dim], axis=1, keepdims=True) for side in (left, right))
     return float(((a @ b.T).argmax(1) == np.arange(len(a))).mean())
 
@@ -103,7 +103,7 @@ def test_every_relation_gives_a_model(relation: dict[str, Any]) -> None:
     assert np.mean(list(ours.values())) >= min(np.mean(list(simple.values())), 1.0) - 0.01
 
 
-def test_index_pairs_and_partner_rows_say_the_same() -> None:
+def test_index_pairs_and_partner_rows_are_equivalent() -> None:
     x, y = planted(800)
     rows = np.stack([np.arange(800)] * 2, 1)
     named, aligned = (fit_vectors(x, 6, **how, **QUIET) for how in ({"pairs": rows, "others": y}, {"pairs": y}))
@@ -137,13 +137,16 @@ def test_a_file_of_pairs_is_read_by_its_type(tmp_path: Path) -> None:
         ({}, "none is given"),
         ({"pairs": planted()[1], "lag": 1}, "pairs and lag"),
         ({"views": []}, "at least one"),
-        ({"lag": 1, "two_spaces": True}, "go with pairs"),
+        ({"lag": 1, "two_spaces": True}, "two_spaces need pairs"),
         ({"pairs": planted()[1], "weights": np.ones(1500)}, "index pairs"),
         ({"pairs": planted()[1], "solver": "quantum"}, "solver"),
-        ({"pairs": planted()[1], "width": 5}, "linear solver takes no steps"),
-        ({"pairs": planted()[1], "minutes": 1}, "linear solver takes no steps"),
+        ({"pairs": planted()[1], "width": 5}, "linear solver does not train"),
+        ({"pairs": planted()[1], "minutes": 1}, "linear solver does not train"),
         ({"pairs": planted()[1], "n_components": 25}, "at most 24"),
-        ({"second": planted()[1] ** 3, "solver": "neural"}, "closed form"),
+        ({"pairs": planted()[1], "reversible": False}, "need lag"),
+        ({"lag": 1, "reversible": 1}, "reversible"),
+        ({"pairs": planted()[1], "lags": [2]}, "need lag"),
+        ({"lag": 1, "lags": 5}, "lags"),
         ({"pairs": planted()[1], "solver": "neural", "widht": 5}, "did you mean width"),
     ],
 )
@@ -169,17 +172,18 @@ def test_a_neural_run_that_is_replaced_leaves_no_checkpoint(tmp_path: Path) -> N
 
 
 def squared(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Partners that share only the squares of their coordinates: no linear map can see it."""
+    """Partners that share only the squares of their coordinates, which no linear map finds."""
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(n, 6))
     return x, x * rng.choice([-1, 1], size=x.shape)
 
 
+@pytest.mark.slow
 def test_a_neural_head_finds_what_no_linear_map_can(tmp_path: Path) -> None:
     x, y = squared(4000)
     said: list[str] = []
     how: dict[str, Any] = {"solver": "neural", "steps": 150, "lr": 3e-2, "batch_size": 256, "width": 64, "unit": False}
-    how |= QUIET
+    how |= {"dropout": 0.0, **QUIET}
     model = fit_vectors(x, pairs=y, out=tmp_path / "run", say=said.append, **how)
     scores = scores_of(model)
     assert model.source == "projector" and model.training["vectors"]["winner"] == "neural"
@@ -203,7 +207,7 @@ def test_a_neural_head_that_finds_no_more_is_left_out(tmp_path: Path) -> None:
     assert not any(name.startswith("projector") for name in model.network.state_dict())
 
 
-def test_a_neural_run_that_stopped_goes_on_to_the_same_weights(tmp_path: Path) -> None:
+def test_a_neural_run_that_stopped_resumes_to_the_same_weights(tmp_path: Path) -> None:
     x, y = squared(400)
     how: dict[str, Any] = {"pairs": y, "solver": "neural", "steps": 20, "batch_size": 64, "width": 16, **QUIET}
     whole = fit_vectors(x, out=tmp_path / "whole", **how)
@@ -214,6 +218,7 @@ def test_a_neural_run_that_stopped_goes_on_to_the_same_weights(tmp_path: Path) -
     np.testing.assert_array_equal(whole.encode(x), resumed.encode(x))
 
 
+@pytest.mark.slow
 def test_two_spaces_can_have_heads(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
     x = rng.normal(size=(3000, 6))
@@ -234,3 +239,17 @@ def test_two_spaces_can_have_heads(tmp_path: Path) -> None:
     assert model.source == "projector" and again.right is not None
     np.testing.assert_array_equal(model.right.encode(turned[:50]), again.right.encode(turned[:50]))  # type: ignore[union-attr]
     assert torch.isfinite(again.alignment.eigenvalues).all() and again.eigenvalues_[0] > 0.3
+
+
+def test_a_neural_head_learns_from_a_second_model() -> None:
+    """What z says of x is no linear function of x: neighbours as z sees them, found by codes of x alone."""
+    rng = np.random.default_rng(0)
+    angle = rng.uniform(0, 2 * np.pi, 3000)
+    far = 1 + rng.uniform(size=3000)
+    x = np.stack([far * np.cos(angle), far * np.sin(angle)], 1) + 0.05 * rng.normal(size=(3000, 2))
+    z = np.stack([np.cos(2 * angle), np.sin(2 * angle), 0.1 * rng.normal(size=3000)], 1)
+    linear = fit_vectors(x, second=z, **QUIET)
+    neural = fit_vectors(x, 6, second=z, solver="neural", steps=200, width=64, batch_size=256, **QUIET)
+    assert neural.right is None and neural.training["vectors"]["winner"] == "neural"
+    best = [max(scores_of(model)["ours"].values()) for model in (linear, neural)]
+    assert best[1] > best[0] + 0.05

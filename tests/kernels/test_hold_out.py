@@ -25,7 +25,7 @@ def noisy() -> Tensor:
 
 
 def bumps(x: Tensor) -> Tensor:
-    """Bumps at 80 places that overlap: their smooth combinations have the large singular values."""
+    """80 overlapping bumps; their smooth combinations have the large singular values."""
     return rbf(x, torch.linspace(-1.2, 1.2, 80).double()[:, None], 0.1)
 
 

@@ -26,7 +26,7 @@ def uniform(n: int, seed: int = 0) -> Tensor:
 
 
 def test_true_functions_have_their_eigenvalues_up_to_the_measure_of_the_points() -> None:
-    """All six: exact but for the factor C_jj. Three: the missing modes add noise, and no bias."""
+    """With all six functions the result is exact up to the factor C_jj; with three, the others add noise, no bias."""
     x = uniform(400)
     C = (cosines(x).square()).mean(0)
     torch.testing.assert_close(judge(cosines, KernelOperator(x, kernel)), MU * C, rtol=1e-6, atol=0)
@@ -75,7 +75,7 @@ def test_eigenvalues_of_a_graph_are_compared_by_their_distance_from_one() -> Non
     assert groups(mu, 1000, components=2) == [[0, 1], [2], [3, 4]]
 
 
-def test_the_warning_says_which_alpha_would_do(recwarn: pytest.WarningsRecorder) -> None:
+def test_the_warning_names_a_sufficient_alpha(recwarn: pytest.WarningsRecorder) -> None:
     mu = torch.tensor([0.8, 0.4, 0.1, 1e-6])
     with pytest.warns(UserWarning, match=r"alpha = 1 .*3 modes.*0\.001.*alpha > 1\.5"):
         warn_of_weak_alpha(NeuralEF(alpha=1.0), mu, floor=1e-3, unit=0.8)

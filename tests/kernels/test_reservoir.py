@@ -47,7 +47,7 @@ def test_while_there_is_room_points_stand_for_their_own_weight() -> None:
 
 
 def test_the_sample_stands_for_all_points_without_bias() -> None:
-    """Of 12 points 5 stay. In the mean over many samples each point has its weight, however it is weighted."""
+    """5 of 12 points stay. On average over many samples, each point represents its own weight."""
     weights = torch.tensor([1.0, 1.0, 8.0, 0.1, 2.0, 1.0, 0.5, 3.0, 1.0, 20.0, 1.0, 1.0])
     found = torch.zeros(12, dtype=torch.float64)
     for seed in range(4000):

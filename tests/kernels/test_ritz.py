@@ -105,7 +105,7 @@ def test_least_squares_is_the_smallest_solution() -> None:
 
 
 def test_functions_that_only_fit_the_points_are_kept_where_the_probes_are_out_of_reach() -> None:
-    """The first four eigenfunctions near the points, nonsense far away: least squares over probes would bend them."""
+    """Span that is exact near the points and wrong far away: fitting the probes would make it worse."""
     _, vectors = exact(4)
     mu = exact(4)[0]
 

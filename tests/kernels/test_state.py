@@ -1,4 +1,4 @@
-"""A solver's state; tests/estimators/test_saved.py has it on disk, damaged and for every kind of kernel."""
+"""State of a solver; tests/estimators/test_saved.py covers files, damage and all kinds of kernels."""
 
 from __future__ import annotations
 

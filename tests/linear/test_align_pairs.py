@@ -15,13 +15,14 @@ from eigenmap.linear.align_pairs import align_pairs, solve
 from eigenmap.linear.choice import SLACK, PairAlignment, shortest
 from eigenmap.linear.collect import agreed
 from eigenmap.linear.finding import judged_lengths
-from eigenmap.relations.pairs import labelled, lagged, second
+from eigenmap.relations.lagged import lagged
+from eigenmap.relations.pairs import labelled, mutual_neighbours, second
 from tests.linear.planted import planted, two_spaces
 from tests.linear.test_moments import sums
 
 
 def assert_not_beaten(found: PairAlignment) -> None:
-    """At no reported length below the better of PCA and prefix."""
+    """Assert that no reported length is worse than the better of PCA and prefix."""
     ours, simple = found.scores["ours"], [found.scores[name] for name in ("pca", "prefix")]
     floor = max(simple, key=lambda scores: np.mean([scores[d] for d in judged_lengths(max(scores))]))
     assert all(ours[d] >= floor[d] - SLACK for d in ours if d in floor)
@@ -56,7 +57,7 @@ def test_two_spaces_have_a_map_each_and_sorted_correlations() -> None:
     np.testing.assert_allclose(found.correlations[:4], [0.95, 0.8, 0.6, 0.3], atol=0.15)
     assert (np.diff(found.correlations.numpy()) <= 0).all()
     assert set(found.scores) == {"ours"}
-    # What the maps find is what they score: partners of fresh rows.
+    # The maps find the partners of new rows, as their scores say.
     x, y = (torch.from_numpy(side) for side in two_spaces(2000))
     left, right = found.left.apply(x[:300]), found.right.apply(y[:300])
     assert float(((left @ right.T).argmax(1) == torch.arange(300)).double().mean()) > 0.03
@@ -127,20 +128,20 @@ def test_the_same_seed_gives_the_same_map() -> None:
     assert torch.equal(first.left.rotation, again.left.rotation) and first.scores == again.scores
 
 
-def test_rank_and_constant_features_are_told() -> None:
+def test_rank_and_constant_features_are_reported() -> None:
     x, y = planted(600)
     x[:, 3] = y[:, 3] = 2.0
     x[:, 5], y[:, 5] = x[:, 4], y[:, 4]
     said: list[str] = []
     assert align_pairs(x, y, unit=False, say=said.append).n_components == 22
-    assert any("1 of 24" in line for line in said) and any("is 22" in line for line in said)
+    assert any("1 of the 24" in line for line in said) and any("is 22" in line for line in said)
     with pytest.raises(EigenmapError, match="at most 22"):
         align_pairs(x, y, 23, unit=False)
 
 
 def test_too_few_pairs_and_constant_vectors_are_refused() -> None:
     rng = np.random.default_rng(0)
-    with pytest.raises(EigenmapError, match=r"54 pairs .* 100 features"):
+    with pytest.raises(EigenmapError, match=r"54 .*pairs .* 100 features"):
         align_pairs(rng.random((70, 100)), rng.random((70, 100)))
     with pytest.raises(EigenmapError, match="All rows of X are the same"):
         align_pairs(np.ones((70, 3)), rng.random((70, 3)), two_spaces=True)
@@ -151,3 +152,26 @@ def test_the_shortest_length_keeps_its_share_from_there_on() -> None:
     assert shortest(scores, 0.95) == 64 and shortest(scores, 0.9) == 16 and shortest(scores, 1.0) == 128
     with pytest.raises(EigenmapError, match="keep"):
         shortest(scores, 1.5)
+
+
+def test_without_labels_plain_components_are_those_of_all_rows() -> None:
+    rng = np.random.default_rng(3)
+    rows = rng.normal(size=(900, 12)) * np.linspace(4, 1, 12)
+    rows[:300] += 6 * np.eye(12)[11]
+    rows[:300, :6] *= 0.1  # crowded: rows with more mutual neighbours, in other directions than the rest
+    rows = (rows @ np.linalg.qr(rng.normal(size=(12, 12)))[0]).astype(np.float32)
+    rows -= rows.mean(0)
+    found = solve(mutual_neighbours(Vectors(rows), 20), unit=False)
+    assert found.winner == "pca" and found.centred
+    axes = np.linalg.svd(rows.astype(np.float64), full_matrices=False)[2]
+    np.testing.assert_allclose(np.abs(axes @ found.left.rotation.numpy()), np.eye(12), atol=1e-4)
+
+
+def test_without_labels_a_small_lead_on_held_out_neighbours_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    signal = rng.normal(size=(600, 4))
+    x = np.hstack([3 * rng.normal(size=(600, 12)), signal])
+    pairs = second(Vectors(x), Vectors(signal @ rng.normal(size=(4, 9))))
+    assert solve(pairs).winner == "pairs"
+    monkeypatch.setattr("eigenmap.linear.choice.UNLABELLED_GAIN", 0.9)
+    assert solve(pairs).winner in ("pca", "prefix")

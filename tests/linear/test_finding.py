@@ -1,4 +1,4 @@
-"""Partner finding against a slow loop."""
+"""Search for partners against a slow loop."""
 
 from __future__ import annotations
 

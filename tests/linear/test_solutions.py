@@ -38,7 +38,7 @@ def test_a_ridge_solves_the_regularised_problem() -> None:
     _, vectors = scipy.linalg.eigh(A @ np.linalg.solve(Cy, A.T), Cx)
     wanted = vectors[:, ::-1][:, :4]
     found = canonical(moments, moments, gamma).left.rotation.numpy()
-    # The order is by correlation on the judged pairs, which a ridge may change: compare the spaces.
+    # A ridge may change the order by held-out correlation, so compare the spaces.
     angle = scipy.linalg.subspace_angles(wanted, found[:, :4])
     assert np.max(angle) < 1e-6
 

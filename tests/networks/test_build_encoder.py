@@ -14,7 +14,7 @@ from eigenmap.networks import ENCODERS, build_encoder, require_encoder
 
 
 @pytest.mark.parametrize("name", ENCODERS)
-def test_every_name_says_its_width(name: str) -> None:
+def test_every_encoder_states_its_width(name: str) -> None:
     with torch.device("meta"):
         encoder = build_encoder(name, channels=1, image_size=8)
         assert encoder(torch.rand(2, 1, 8, 8)).shape == (2, encoder.out_features)
@@ -40,7 +40,7 @@ def test_unknown_name_lists_the_names_and_timm(monkeypatch: pytest.MonkeyPatch) 
 
 
 class FakeTimm:
-    """Stands for the library: one model, whose width is not the `num_features` it announces."""
+    """Stand-in for timm: one model, whose width differs from its `num_features`."""
 
     def __init__(self) -> None:
         self.calls: list[dict[str, object]] = []
@@ -67,7 +67,7 @@ def test_timm_names(monkeypatch: pytest.MonkeyPatch) -> None:
     made = [call for call in timm.calls if "img_size" not in call]
     assert made[0] == {"name": "convy", "pretrained": False, "num_classes": 0, "in_chans": 1}
     assert [call["name"] for call in made] == ["convy", "convy", "resnet18"]
-    # A transformer is made for the size of the images.
+    # A transformer is built for one image size.
     build_encoder("vitty", channels=1, image_size=16)
     assert timm.calls[-1] == {"name": "vitty", "pretrained": False, "num_classes": 0, "in_chans": 1, "img_size": 16}
     with pytest.raises(EigenmapError, match=r"'resnet19'.*timm"):
@@ -86,7 +86,7 @@ def test_a_name_is_checked_without_building(monkeypatch: pytest.MonkeyPatch) -> 
         require_encoder("resnet19")
 
 
-def test_a_timm_that_cannot_be_imported_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_timm_that_cannot_be_imported_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     real = builtins.__import__
 
     def broken(name: str, *rest: Any, **more: Any) -> Any:

@@ -12,7 +12,7 @@ from eigenmap.networks.folding import Folding, Inference
 
 
 def trained(blocks: int = 2, standardised: bool = False) -> Network:
-    """A network whose statistics are not those of a new one."""
+    """Network whose BatchNorm statistics differ from the initial ones."""
     torch.manual_seed(0)
     encoder = ResidualMLP(12, width=16, blocks=blocks)
     if standardised:
@@ -47,7 +47,7 @@ def test_folded_layers_are_the_network_in_float64(blocks: int, output: Any, kind
     torch.testing.assert_close(found.double(), features if output == "encoder" else psi, atol=1e-5, rtol=1e-5)
 
 
-def test_they_are_made_again_when_weights_change() -> None:
+def test_layers_are_rebuilt_when_weights_change() -> None:
     network, folding, x = trained(), Folding(), torch.randn(4, 12)
     first = folding.of(network, "encoder", Inference())
     assert folding.of(network, "encoder", Inference()) is first

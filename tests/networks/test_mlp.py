@@ -56,7 +56,7 @@ def test_separate_networks_share_nothing() -> None:
 
 
 def test_a_function_of_the_point_alone() -> None:
-    """The same value whatever else is in the batch, in training too."""
+    """A value does not depend on the rest of the batch, even in training mode."""
     mlp = MLP(3, 4).double().train()
     torch.testing.assert_close(mlp(x())[1][:1], mlp(x()[:1])[1])
 

@@ -1,4 +1,4 @@
-"""Rows that codes are made of."""
+"""Outputs that codes are made of."""
 
 from __future__ import annotations
 

@@ -68,11 +68,11 @@ def test_dense_features_are_standardised_by_what_is_stored_with_the_weights() ->
     other = ResidualMLP(3, width=4, blocks=0).eval()
     other.load_state_dict(network.state_dict())
     plain.load_state_dict({**network.state_dict(), "shift": torch.zeros(3), "scale": torch.ones(3)})
-    # The constant third feature says nothing, and stays finite.
+    # The constant third feature is ignored and stays finite.
     expected = torch.stack([(x[:, 0] - x[:, 0].mean()) / x[:, 0].std(), (x[:, 1] - x[:, 1].mean()) / x[:, 1].std()])
     standard = torch.cat([expected, torch.zeros(1, 500)]).T
     torch.testing.assert_close(other(x), plain(standard), rtol=1e-4, atol=1e-4)
-    # Sparse rows are the same rows, also to weights that were loaded.
+    # Sparse rows give the same output, also with loaded weights.
     sparse = SparseRows.of(scipy.sparse.csr_matrix(x.numpy()))
     for standardised in (network, other):
         torch.testing.assert_close(standardised(sparse), standardised(x))
@@ -88,7 +88,7 @@ def test_feature_dropout_hides_features_in_training_only(sparse: bool) -> None:
     values = hidden.values if isinstance(hidden, SparseRows) else hidden
     assert values is not None
     assert float((values == 0).float().mean()) == pytest.approx(0.25, abs=0.02)
-    assert float(values.mean()) == pytest.approx(1.0, abs=0.03)  # what is left makes up for it
+    assert float(values.mean()) == pytest.approx(1.0, abs=0.03)  # the remaining features are scaled up
     assert network.eval()._hide(x) is x
 
 
@@ -102,7 +102,7 @@ def test_bad_shapes_are_refused() -> None:
 
 
 def spread(network: ResidualMLP, x: Tensor) -> float:
-    """How far apart the outputs for these rows are."""
+    """Spread of the outputs for these rows."""
     return float(network(x).std(0).max().detach())
 
 
@@ -118,7 +118,7 @@ def test_features_of_very_different_size_all_count() -> None:
 @pytest.mark.parametrize("dtype", [torch.float64, torch.int64])
 def test_what_the_mean_leaves_of_large_numbers_is_not_rounded_away(dtype: torch.dtype) -> None:
     torch.manual_seed(0)
-    seconds = (torch.randint(0, 100, (64, 1)) + 1_700_000_000).to(dtype)  # since 1970; float32 counts them by 128
+    seconds = (torch.randint(0, 100, (64, 1)) + 1_700_000_000).to(dtype)  # since 1970; float32 resolves 128 s
     network = ResidualMLP(1, width=8).eval()
     network.standardise(seconds.double().mean(0), seconds.double().std(0))
     assert len(torch.unique(network(seconds), dim=0)) == len(torch.unique(seconds)) > 40

@@ -9,7 +9,7 @@ from eigenmap.networks import ResNet, build_encoder
 
 Shapes = dict[str, tuple[int, ...]]
 DEPTHS = {"resnet18": (2, 2, 2, 2), "resnet34": (3, 4, 6, 3), "resnet50": (3, 4, 6, 3)}
-# Published facts about torchvision's models, less the classifier (weight and bias: 2 entries, 1,000 outputs).
+# Published sizes of torchvision's models, without the classifier (weight and bias: 2 entries, 1,000 outputs).
 ENTRIES = {"resnet18": 122 - 2, "resnet34": 218 - 2, "resnet50": 320 - 2}
 PARAMETERS = {
     "resnet18": 11_689_512 - 513_000,
@@ -45,7 +45,7 @@ def torchvision_shapes(name: str) -> Shapes:
 
 
 def reference(state: dict[str, Tensor], x: Tensor, depths: tuple[int, ...]) -> Tensor:
-    """The network in evaluation mode, written out from its definition."""
+    """Network in evaluation mode, from its definition."""
 
     def bn(x: Tensor, name: str) -> Tensor:
         shape = (1, -1, 1, 1)

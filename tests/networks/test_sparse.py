@@ -28,7 +28,7 @@ def test_rows_of_a_torch_tensor() -> None:
     m = torch.from_numpy(matrix().toarray())
     twice = torch.cat([m.to_sparse()._indices()] * 2, 1), torch.cat([m.to_sparse()._values() / 2] * 2)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # torch's own, that its CSR tensors are new
+        warnings.simplefilter("ignore", UserWarning)  # torch warns that its CSR tensors are experimental
         csr = m.to_sparse_csr()
     for tensor in (m.to_sparse(), torch.sparse_coo_tensor(*twice, m.shape, check_invariants=False), csr):
         torch.testing.assert_close(SparseRows.of_tensor(tensor).dense(), m)

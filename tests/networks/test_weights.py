@@ -15,7 +15,7 @@ State = dict[str, Tensor]
 
 @pytest.fixture(scope="module")
 def trained() -> State:
-    """What a torchvision checkpoint of ResNet-18 holds, with its classifier."""
+    """Content of a torchvision checkpoint of ResNet-18, with its classifier."""
     torch.manual_seed(0)
     state = build_encoder("resnet18", image_size=224).state_dict()
     state = {key: torch.rand_like(t) if t.is_floating_point() else t + 7 for key, t in state.items()}
@@ -128,7 +128,7 @@ def test_nothing_in_a_file_is_executed(tmp_path: Path) -> None:
         load_encoder_weights(build_encoder("small-cnn"), tmp_path / "bad.pth")
 
 
-def test_weights_that_are_no_numbers_are_named(trained: State) -> None:
+def test_weights_that_are_not_numbers_are_named(trained: State) -> None:
     state = {**trained, "layer1.0.conv1.weight": torch.full_like(trained["layer1.0.conv1.weight"], torch.nan)}
     with pytest.raises(EigenmapError, match=r"layer1\.0\.conv1\.weight.*NaN"):
         load_state(build_encoder("resnet18", stem="imagenet"), state)

@@ -1,4 +1,4 @@
-"""Slow references: scalars and loops in float64, written from the equations, with autograd for their gradients."""
+"""Slow references: float64 scalars and loops from the equations, with gradients by autograd."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NO_GRAM = ("barlow-twins", "vicreg", "simclr", "info-nce", "matryoshka-info-nce"
 
 
 def example(kernel: str, B: int = 6, k: int = 4, seed: int = 0) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Raw codes with mean and scale far from normalised, and a kernel of the named kind; blocks are B x (B + 1)."""
+    """Raw codes that are far from normalised, and a kernel of the named kind; blocks are B x (B + 1)."""
     generator = torch.Generator().manual_seed(seed)
 
     def draw(*shape: int) -> Tensor:
@@ -61,14 +61,14 @@ def expectation(psi: Tensor, psi_plus: Tensor, kernel: Tensor | None) -> list[li
 
 
 def transposed(kernel: Tensor | None) -> Tensor | None:
-    """The kernel seen from the other view."""
+    """Kernel with the two views exchanged."""
     return kernel if kernel is None or kernel.ndim == 1 else kernel.to_dense().T
 
 
 def normalised(
     psi: Tensor, psi_plus: Tensor, kernel: Tensor | None, *, centre: bool, scale: bool = True
 ) -> tuple[Tensor, Tensor]:
-    """Features of unit second moment, or of mean zero and unit variance, over the rows of both views together."""
+    """Features with unit second moment, or with mean zero and unit variance, over the rows of both views."""
     rows, p = pooled_rows(psi, psi_plus, kernel)
     features = []
     for j in range(psi.shape[1]):
@@ -104,7 +104,7 @@ def normalised_rows(psi: Tensor, how: str, scale: float) -> Tensor:
 def assert_matches(
     objective: nn.Module, reference: Reference, kernel: str, *, B: int = 6, k: int = 4, seed: int = 0
 ) -> None:
-    """The objective has the value and the gradients of its reference."""
+    """Assert that the objective has the value and the gradients of its reference."""
     psi, psi_plus, K = example(kernel, B, k, seed)
     results = []
     for loss_of in (objective, reference):

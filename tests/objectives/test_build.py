@@ -88,7 +88,7 @@ def test_bad_value_is_an_error_of_the_user() -> None:
     ],
 )
 @pytest.mark.parametrize("value", ["no", 0, None])
-def test_what_is_neither_true_nor_false_is_refused(name: str, option: str, value: object) -> None:
+def test_switches_take_only_booleans(name: str, option: str, value: object) -> None:
     """The text "no" from a command line would count as true."""
     with pytest.raises(EigenmapError, match=f"^{option} .*{value!r}$"):
         build(name, **{option: value})

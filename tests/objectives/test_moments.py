@@ -46,7 +46,7 @@ def test_standardise_gives_mean_zero_and_variance_one_over_both_views() -> None:
 
 
 def test_gradient_flows_through_the_statistics() -> None:
-    """A normalised feature does not change with the scale (and position) of its input: no gradient along it."""
+    """A normalised feature is invariant to scale (and shift), so the gradient in these directions is zero."""
     psi, direction = draw(6, 3).requires_grad_(), draw(6, 3, seed=1)
     (gradient,) = torch.autograd.grad((l2_normalise(psi)[0] * direction).sum(), psi)
     torch.testing.assert_close((gradient * psi).sum(0), torch.zeros(3, dtype=torch.float64))

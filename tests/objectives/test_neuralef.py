@@ -141,7 +141,7 @@ def test_scale_20_is_the_published_computation() -> None:
 
 @pytest.mark.parametrize("objective", [NeuralEF(alpha=1.0), NeuralEF(alpha=1.0, ratio=True, shift=0.2), GramNeuralEF()])
 def test_later_features_do_not_move_earlier_ones(objective: torch.nn.Module) -> None:
-    """Changing the features after the third leaves the gradient of the first three as it was."""
+    """Changing the features after the third does not change the gradient of the first three."""
     psi, psi_plus, _ = example("pairs", k=6)
     gradients = []
     for seed in (1, 2):
@@ -162,7 +162,7 @@ def test_unordered_features_do_move_earlier_ones() -> None:
 
 
 def test_unbiased_gram_penalty_is_zero_in_the_mean_for_independent_features() -> None:
-    """The plain square has mean about 1 / (2 B) for independent features and views, the U-statistic none."""
+    """For independent features and views the plain square has mean 1 / (2 B), the U-statistic zero."""
     B, draws = 8, 400
     generator = torch.Generator().manual_seed(0)
     means = {}

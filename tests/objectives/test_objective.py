@@ -1,4 +1,4 @@
-"""What every objective promises, whatever its equation."""
+"""Properties that all objectives share."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ COUNTING = ("simclr", "info-nce", "matryoshka-info-nce")
 
 @pytest.mark.parametrize("name", [name for name in OBJECTIVES if name not in COUNTING])
 def test_a_pair_of_weight_zero_is_not_there(name: str) -> None:
-    """Cross-entropies are left out: they count negatives, so that their value depends on the size of the batch."""
+    """Cross-entropies are left out: they sum over negatives, so their value depends on the batch size."""
     objective = build(name)
     psi, psi_plus, _ = example("pairs", B=7, k=5)
     weights = torch.tensor([1.0, 0.0, 2.0, 1.0, 0.5, 0.0, 3.0])
@@ -83,7 +83,7 @@ def test_float32_is_close_to_float64(name: str, kernel: str) -> None:
 
 @every_kernel
 def test_autocast_does_not_reach_the_moments(name: str, kernel: str) -> None:
-    """Codes come out of the network in bfloat16; from there on the arithmetic is that of float32."""
+    """The network returns bfloat16 codes; the objective computes in float32."""
     objective = build(name)
     psi, psi_plus, K = example(kernel, B=16, k=12)
     x, y = psi.bfloat16().requires_grad_(), psi_plus.bfloat16()
@@ -148,7 +148,7 @@ def test_shapes_that_do_not_fit(psi: Tensor, psi_plus: Tensor, kernel: Tensor | 
 
 
 class PeakMemory(TorchDispatchMode):
-    """Counts the bytes of all tensors that are made and not yet forgotten."""
+    """Counter of the bytes of all live tensors."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -169,7 +169,7 @@ class PeakMemory(TorchDispatchMode):
 
 @pytest.mark.parametrize("name", [name for name in OBJECTIVES if not name.startswith("ritz") and name not in LEARNING])
 def test_no_more_than_one_k_by_k_buffer_is_held(name: str) -> None:
-    """Of value and gradient together; what is left beside it are some matrices like psi, small here."""
+    """Memory of value and gradient together; other buffers have the size of psi, which is small here."""
     B, k = 4, 2048
     objective = build(name)
     psi, psi_plus = (torch.randn(B, k, requires_grad=True) for _ in range(2))
@@ -190,7 +190,7 @@ def test_compiled_the_value_and_the_gradient_are_the_same(name: str) -> None:
     for objective in made:
         if isinstance(objective, LearningObjective):
             objective.begin(5)
-    # Not the generated code, which would take a minute, but all that is traced for it.
+    # Trace only; generating code would take a minute.
     compiled = torch.compile(made[0], dynamic=False, backend="eager")
     found, wanted = (objective(*views, K) for objective in (compiled, made[1]))
     torch.testing.assert_close(found, wanted)
@@ -200,7 +200,7 @@ def test_compiled_the_value_and_the_gradient_are_the_same(name: str) -> None:
 
 
 def test_what_torch_2_11_compiles_wrongly_is_avoided() -> None:
-    """A value that was written to in place lost its gradient, and one tensor given twice half of it."""
+    """torch 2.11 drops the gradient of an in-place output, and half of it for a tensor passed twice."""
     a, b = (torch.rand(7, 5, requires_grad=True) for _ in range(2))
     assert squared_moments(a, b)._version == 0
     assert nested_product(a, b, torch.linspace(1, 0, 5))._version == 0

@@ -1,7 +1,7 @@
-"""Training a free table of codes finds the eigenfunctions of a relation whose eigenfunctions are known.
+"""Recovery of known eigenfunctions by training a free table of codes.
 
-The relation: three bits are flipped independently. Its eigenfunctions are the eight Walsh functions, products of the
-bits' signs, and their eigenvalues the products of the bits' correlations; the constant has eigenvalue 1.
+The relation flips three bits independently. Its eigenfunctions are the eight Walsh functions, products of the
+bits' signs; their eigenvalues are the products of the bits' correlations; the constant has eigenvalue 1.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def relation(correlations: tuple[float, ...] = CORRELATIONS) -> tuple[Tensor, Te
 
 
 def train(objective: nn.Module, k: int = 4, steps: int = 600, pairs: bool = False, seed: int = 0) -> Tensor:
-    """A free table of codes (states, k), trained on the whole relation: as a Gram block, or as weighted pairs."""
+    """Train a free table of codes (states, k) on the whole relation, as a Gram block or as weighted pairs."""
     kernel = relation()[2]
     x, x_plus = torch.cartesian_prod(torch.arange(8), torch.arange(8)).T
     generator = torch.Generator().manual_seed(seed)
@@ -69,7 +69,7 @@ def test_neuralef_finds_the_eigenfunctions_in_order(objective: nn.Module, pairs:
 
 
 def test_neuralef_repeats_eigenfunctions_below_the_threshold() -> None:
-    """The threshold here is .52. At .25 the third feature gains 1 - .25 by repeating the constant, .6 by its own."""
+    """The threshold is .52. At .25 the third feature gains .75 by repeating the constant, .6 by its own function."""
     assert_found(train(NeuralEF(alpha=0.25)), [0, 1, 0, 1])
 
 
@@ -103,7 +103,7 @@ correlation = st.floats(0.2, 0.95)
 
 
 def best_response(objective: nn.Module, k: int, correlations: tuple[float, ...], modes: list[int]) -> int:
-    """Which of `modes` the last of k features takes when those before it are the leading ones, by the loss itself."""
+    """Return which of `modes` minimises the loss for the last of k features, given the leading ones before it."""
     _, phi, kernel = relation(correlations)
     losses = []
     for mode in modes:

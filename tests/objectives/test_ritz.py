@@ -80,7 +80,7 @@ def test_every_basis_of_a_space_has_the_same_loss(objective: nn.Module) -> None:
 
 
 def test_centring_leaves_the_constant_out() -> None:
-    """Adding anything constant to centred features changes nothing; without centring it does."""
+    """A constant shift changes the loss only without centring."""
     psi, psi_plus, _ = example("pairs", B=20)
     torch.testing.assert_close(RitzTrace()(psi + 3, psi_plus + 3), RitzTrace()(psi, psi_plus))
     uncentred = RitzTrace(centre=False)
@@ -103,7 +103,7 @@ def test_training_finds_the_span_of_the_leading_eigenfunctions(name: str, centre
 
 
 def test_logdet_prefers_the_largest_eigenvalues_of_an_indefinite_kernel() -> None:
-    """Signed, not by size: -.1 before -.9."""
+    """Eigenvalues are ordered by sign, not by size: -.1 before -.9."""
     phi = torch.linalg.qr(torch.randn(5, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)).Q
     phi = phi * 5**0.5
     mu = torch.tensor([0.8, 0.3, -0.1, -0.6, -0.9], dtype=torch.float64)
@@ -113,7 +113,7 @@ def test_logdet_prefers_the_largest_eigenvalues_of_an_indefinite_kernel() -> Non
         assert losses[2] < losses[3] < losses[4]
 
 
-def test_no_ridge_survives_features_that_repeat_each_other() -> None:
+def test_without_a_ridge_repeated_features_are_handled() -> None:
     psi, psi_plus, _ = example("pairs", B=20)
     for dtype in (torch.float32, torch.float64):
         twice, twice_plus = (torch.cat([x, x], 1).to(dtype).requires_grad_() for x in (psi, psi_plus))

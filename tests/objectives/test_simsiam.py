@@ -12,7 +12,7 @@ from .reference import assert_matches, example, normalised, normalised_rows, pro
 
 
 def predictions(predictor: Predictor, psi: Tensor, psi_plus: Tensor, kernel: Tensor | None) -> list[Tensor]:
-    """What the predictor says of both views: rows one by one, statistics of both views together."""
+    """Predictions for both views, row by row, with statistics over both views."""
     W = {name: value.detach().double() for name, value in predictor.named_parameters()}
     first = [torch.stack([W["first.weight"] @ row for row in view]) for view in (psi, psi_plus)]
 
@@ -30,7 +30,7 @@ def cosines(a: Tensor, b: Tensor) -> list[Tensor]:
 def begun(hidden: int | None = 5, k: int = 4) -> SimSiam:
     objective = SimSiam(hidden)
     objective.begin(k, seed=3)
-    with torch.no_grad():  # away from the neutral values they begin with
+    with torch.no_grad():  # move away from the neutral initial values
         objective.predictor.gamma.add_(torch.linspace(-0.3, 0.4, len(objective.predictor.gamma)))
         objective.predictor.beta.add_(torch.linspace(0.5, -0.2, len(objective.predictor.beta)))
     return objective
@@ -87,7 +87,7 @@ def test_it_begins_once_and_from_its_seed() -> None:
     before = one.predictor
     one.begin(6, 5)
     assert one.predictor is before
-    with pytest.raises(EigenmapError, match="begun for 6 features and cannot take 7"):
+    with pytest.raises(EigenmapError, match=r"SimSiam .*6 features.*7"):
         one.begin(7)
 
 

@@ -15,7 +15,7 @@ from .reference import assert_matches, example, normalised_rows, probabilities
 
 
 def sinkhorn(s: Any, shares: list[float], epsilon: float, iterations: int) -> Any:
-    """As published: a matrix whose rows (prototypes) and columns (samples) are scaled in turn."""
+    """The published algorithm: rows (prototypes) and columns (samples) of a matrix are scaled in turn."""
     Q = np.exp(s.T / epsilon) * np.array(shares)
     Q /= Q.sum()
     for _ in range(iterations):
@@ -49,7 +49,7 @@ def test_is_its_equation(kernel: str, iterations: int) -> None:
 def test_assignments_use_all_prototypes_equally() -> None:
     objective = SwAV(prototypes=4, iterations=200)
     s = torch.rand(12, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    s[:, 0] += 0.1  # which all of them like best
+    s[:, 0] += 0.1  # the best prototype of all
     q = objective.assign(s.clamp(max=1))
     torch.testing.assert_close(q.sum(1), torch.ones(12, dtype=torch.float64))
     torch.testing.assert_close(q.sum(0), torch.full((4,), 3.0, dtype=torch.float64), rtol=1e-4, atol=1e-4)

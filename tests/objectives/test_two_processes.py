@@ -11,7 +11,7 @@ from .two_processes import WORLD, cases, joined_batch, loss_and_gradient, networ
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> list[dict[Any, list[torch.Tensor]]]:
-    """What each of two real processes computed, for every case."""
+    """Results of two real processes for every case."""
     folder = tmp_path_factory.mktemp("two-processes")
     torch.multiprocessing.spawn(run, args=(str(folder),), nprocs=WORLD)
     return [torch.load(folder / f"{rank}.pt", weights_only=False) for rank in range(WORLD)]

@@ -12,7 +12,7 @@ from .reference import assert_matches, example, probabilities
 
 
 def covariance(view: Tensor, kernel: Tensor | None, i: int, j: int) -> Tensor:
-    """Unbiased: half the mean product of differences of two different draws."""
+    """Unbiased covariance: half the mean product of differences between two draws."""
     p = probabilities(len(view), kernel)
     total, mass = torch.zeros((), dtype=torch.float64), 0.0
     for b in range(len(view)):

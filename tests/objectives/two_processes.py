@@ -1,4 +1,4 @@
-"""What the two processes of `test_two_processes` run: every objective on a small network under DDP."""
+"""Program of the two processes in `test_two_processes`: every objective on a small network under DDP."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ VARIANTS = {
     "nested unbiased": {"unbiased": True},
     "nested clipped": {"rows": "clipped"},
     "ritz-trace uncentred": {"centre": False},
-    # More features than the network has rank: a small tau would multiply the rounding of float32.
+    # With more features than the rank of the network, a small tau would amplify float32 rounding.
     "ritz-logdet": {"tau": 2.0},
     "ritz-logdet uncentred": {"tau": 2.0, "centre": False},
 }
@@ -40,13 +40,13 @@ def objective(name: str) -> nn.Module:
 
 
 def network(dtype: torch.dtype) -> nn.Module:
-    """The same small network everywhere."""
+    """The same small network in every process."""
     torch.manual_seed(0)
     return nn.Linear(FEATURES, K).to(dtype)
 
 
 def batch(kernel: str, rank: int, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor | None]:
-    """What one process sees; blocks are rectangular."""
+    """Batch of one process; blocks are rectangular."""
     generator = torch.Generator().manual_seed(10 + rank)
     columns = B + 2 if kernel == "block" else B
     x = torch.randn(B, FEATURES, generator=generator, dtype=torch.float64)
@@ -59,7 +59,7 @@ def batch(kernel: str, rank: int, dtype: torch.dtype) -> tuple[Tensor, Tensor, T
 
 
 def joined_batch(kernel: str, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor | None]:
-    """The batch of all processes as one; blocks average, so the block-diagonal matrix of them counts double."""
+    """Joined batch of all processes; blocks are averaged, so their block-diagonal matrix is doubled."""
     xs, x_pluses, Ks = zip(*(batch(kernel, rank, dtype) for rank in range(WORLD)), strict=True)
     join = {"pairs": lambda *_: None, "weights": lambda *k: torch.cat(k)}
     K = WORLD * torch.block_diag(*Ks) if kernel == "block" else join[kernel](*Ks)
@@ -76,7 +76,7 @@ def loss_and_gradient(model: nn.Module, name: str, x: Tensor, x_plus: Tensor, K:
 
 
 def run(rank: int, folder: str) -> None:
-    """Run all cases as process `rank` and write what came out."""
+    """Run all cases as process `rank` and write the results."""
     torch.set_num_threads(1)
     store = Path(folder, "store").as_uri()
     dist.init_process_group("gloo", init_method=store, rank=rank, world_size=WORLD)

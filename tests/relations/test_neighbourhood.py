@@ -125,11 +125,11 @@ def test_edges_come_as_arrays_with_weights_or_as_a_matrix() -> None:
 @pytest.mark.parametrize(
     ("edges", "words"),
     [
-        ([[0, 1], [1, 8]], "edges name node 8, and the nodes are 0 to 7"),
-        ([[0, -1], [1, 2]], "edges name node -1"),
+        ([[0, 1], [1, 8]], "edges.* 8.*0 to 7"),
+        ([[0, -1], [1, 2]], "edges.* -1"),
         (np.zeros((3, 2), np.int64), "edges must be whole numbers"),
         (np.zeros((2, 2)), "edges must be whole numbers"),
-        (scipy.sparse.eye(7), "must be 8 x 8, one row per node, not 7 x 7"),
+        (scipy.sparse.eye(7), "8 x 8.*7 x 7"),
         (scipy.sparse.eye(8, dtype=complex), "real numbers"),
     ],
 )
@@ -140,12 +140,12 @@ def test_edges_that_do_not_fit(edges: object, words: str) -> None:
 
 def test_an_edge_between_stored_nodes_is_refused() -> None:
     stored = Stored(Propagation("S"), random_weights(10, 20), np.ones((10, 4)))
-    with pytest.raises(EigenmapError, match=r"The edge \(3, 4\) joins two stored nodes"):
+    with pytest.raises(EigenmapError, match=r"\(3, 4\).*stored nodes"):
         new_nodes(Edges.of([[10, 3], [2, 4]], 11), stored, 1)
 
 
 def test_missing_nodes_are_numbers_or_a_mask() -> None:
     assert missing_nodes([1], 3).tolist() == missing_nodes(np.array([False, True, False]), 3).tolist()
     assert not missing_nodes(None, 3).any()
-    with pytest.raises(EigenmapError, match="numbers of nodes from 0 to 2"):
+    with pytest.raises(EigenmapError, match=r"missing.*0 to 2"):
         missing_nodes([3], 3)

@@ -13,7 +13,6 @@ from eigenmap.relations.pairs import (
     VectorPairs,
     indexed,
     labelled,
-    lagged,
     mutual_neighbours,
     partners,
     second,
@@ -83,13 +82,6 @@ def test_mutual_neighbours_match_a_slow_search() -> None:
     assert fit <= wanted
 
 
-def test_lagged_rows_are_a_lag_apart_and_the_last_are_held_out() -> None:
-    pairs = lagged(vectors(), 3)
-    assert {j - i for i, j in ends(pairs.fit) | ends(pairs.held_out)} == {3}
-    assert max(j for _, j in ends(pairs.fit)) < min(i for i, _ in ends(pairs.held_out))
-    assert max(j for _, j in ends(pairs.held_out)) == 199
-
-
 @pytest.mark.parametrize("kind", ["numbers", "texts"])
 def test_labelled_rows_share_a_class(kind: str) -> None:
     numbers = np.arange(200) % 4 - 1  # -1: no label
@@ -109,26 +101,24 @@ def test_the_seed_decides_what_is_held_out() -> None:
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (lambda x: partners(x, vectors(199, name="y")), "x has 200 rows and y 199"),
-        (lambda x: partners(x, x), "equals its row"),
+        (lambda x: partners(x, vectors(199, name="y")), "x has 200 rows and y .*199"),
+        (lambda x: partners(x, x), "equals"),
         (lambda x: partners(vectors(20), vectors(20, seed=1)), "too few"),
-        (lambda x: views(x, [vectors(d=7, name="a")]), "share one space"),
-        (lambda x: views(x, [x]), "no other view"),
+        (lambda x: views(x, [vectors(d=7, name="a")]), "a has 7 .*one space"),
+        (lambda x: views(x, [x]), "different view"),
         (lambda x: second(x, x), "another model"),
         (lambda x: indexed(x, np.array([[0, 1], [3, 200]])), "Pair 1 .* row 200; x has rows 0 to 199"),
         (lambda x: indexed(x, np.array([[-1, 1]])), "row -1"),
         (lambda x: indexed(x, np.stack([np.arange(200)] * 2, 1)), "joins a row with itself"),
         (lambda x: indexed(x, np.zeros((4, 3), int)), "two columns"),
         (lambda x: indexed(x, np.zeros((4, 2))), "two columns"),
-        (lambda x: indexed(x, np.zeros((0, 2), int)), "no pairs"),
-        (lambda x: indexed(x, np.ones((4, 2), int), np.ones(3)), "one number per pair"),
+        (lambda x: indexed(x, np.zeros((0, 2), int)), "pairs is empty"),
+        (lambda x: indexed(x, np.ones((4, 2), int), np.ones(3)), "weights .*one per pair"),
         (lambda x: indexed(x, np.ones((4, 2), int), -np.ones(4)), "not negative"),
-        (lambda x: labelled(x, np.zeros(200, int)), "fewer than two classes"),
+        (lambda x: labelled(x, np.zeros(200, int)), "two classes"),
         (lambda x: labelled(x, np.arange(200)), "larger classes"),
-        (lambda x: labelled(x, np.zeros(199, int)), "199 labels for the 200 rows"),
-        (lambda x: labelled(x, np.zeros(200)), "whole number or text"),
-        (lambda x: lagged(x, 0), "lag"),
-        (lambda x: lagged(x, 90), "too few for a lag of 90"),
+        (lambda x: labelled(x, np.zeros(199, int)), "labels.*199.*200 rows"),
+        (lambda x: labelled(x, np.zeros(200)), "labels.*whole number"),
         (lambda x: mutual_neighbours(x, 200), "neighbours"),
     ],
 )

@@ -69,7 +69,7 @@ def test_blocks_and_strips_cover_everything_once() -> None:
 
 def test_a_graph_of_directions_is_refused() -> None:
     walk = build_adjacency(torch.tensor([[0, 1], [2, 2]]), 3, directed="bipartite")
-    with pytest.raises(EigenmapError, match="undirected edges only"):
+    with pytest.raises(EigenmapError, match="undirected"):
         Smoothing.of(walk)
 
 
@@ -80,5 +80,5 @@ def test_a_restart_that_is_none(restart: float) -> None:
 
 
 def test_an_unknown_way() -> None:
-    with pytest.raises(EigenmapError, match="neighbours must be one of none, S, S2, concat, pagerank, not 'mean'"):
+    with pytest.raises(EigenmapError, match=r"neighbours.*concat.*'mean'"):
         Propagation("mean")  # type: ignore[arg-type]

@@ -40,6 +40,7 @@ from tests.end_to_end.photos import pictures
 from tests.robustness import index_subjects as indexes
 from tests.robustness import vector_subjects as vectors
 from tests.robustness.damage import Damage, in_json, in_npy, in_npz, in_parquet
+from tests.robustness.released_subjects import KINDS as RELEASED_KINDS
 from tests.test_model import make_model
 
 Read = Callable[[Path], Any]
@@ -510,6 +511,8 @@ SUBJECTS = [
     ),
     Subject("vectors .parquet", "x.parquet", vectors.write_parquet, vectors.read_rows("x.parquet"), in_parquet),
     Subject("vectors .arrow", "x.arrow", vectors.write_arrow, vectors.read_rows("x.arrow")),
+    Subject("modules.json", "modules.json", vectors.write_modules, vectors.read_listed, in_json),
+    Subject("pooling", "1_Pooling/config.json", vectors.write_modules, vectors.read_listed, in_json),
     Subject("qrels", "qrels.tsv", vectors.write_qrels, vectors.read_qrels),
     *(
         Subject(
@@ -538,6 +541,7 @@ SUBJECTS = [
         )
         for name in ("codec.json", "log", "features-0-8.bin")
     ),
+    *(Subject(*kind) for kind in RELEASED_KINDS),
     Subject("metrics.jsonl", "metrics.jsonl", _write_metrics, _read_metrics, _in_lines),
     Subject("scores", "scores.json", _write_scores, _read_scores, in_json),
 ]

@@ -1,4 +1,4 @@
-"""Staged alignment against a slow reference in numpy, and at its limits."""
+"""Staged alignment against a slow reference in NumPy, and edge cases."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Array = NDArray[np.float64]
 
 
 def views(n: int, seed: int = 0, width: int = WIDTH, components: int = COMPONENTS) -> tuple[Tensor, Tensor]:
-    """Both outputs for two views of n things: five shared factors, noise, and a projector that bends the encoder."""
+    """Both outputs for two views of n items: five shared factors, noise, and a non-linear projector."""
     draw = np.random.default_rng(seed)
     mixing = np.random.default_rng(1).normal(size=(5, width))
     bend = np.random.default_rng(2).normal(size=(width, components))
@@ -60,7 +60,7 @@ def stages(n: int = 400) -> tuple[Array, Array]:
     quotients = [(v @ A_held[p, p] @ v) / (v @ C_held[p, p] @ v) for v in vectors.T]
     leading = vectors[:, np.argsort(quotients)[::-1][:HEAD]]
     head = np.vstack([np.zeros((WIDTH, HEAD)), 2 * leading])
-    # What the encoder says beyond the head, by least squares on the pairs themselves.
+    # Residual of the encoder after regression on the head, by least squares on the pairs themselves.
     centred = np.vstack([x.numpy(), x_plus.numpy()]) - covariances(x, x_plus)[0]
     slopes = np.linalg.lstsq(centred @ head, centred[:, e], rcond=None)[0]
     rest = centred[:, e] - centred @ head @ slopes
@@ -74,7 +74,7 @@ def test_full_codes_compare_as_the_definition_says() -> None:
     columns, _ = stages()
     found = aligned()
     assert found.head == HEAD and found.n_components == WIDTH + HEAD and found.t == 0
-    # Order is a rotation: inner products of full codes do not see it.
+    # Ordering is a rotation, which does not change inner products of full codes.
     np.testing.assert_allclose(found.rotation @ found.rotation.T, columns @ columns.T, atol=1e-8)
 
 
@@ -147,7 +147,7 @@ def test_features_of_the_encoder_that_are_constant_are_left_out() -> None:
 
 
 def test_the_projectors_scale_does_not_matter_to_the_tail() -> None:
-    """Whatever units the outputs come in, the code is the same: ridges are relative."""
+    """Rescaling the outputs does not change the code, since ridges are relative."""
     x, x_plus = views(300)
     scale = torch.cat([torch.full((WIDTH,), 10.0), torch.full((COMPONENTS,), 0.1)]).double()
     codes = []

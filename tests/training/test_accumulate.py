@@ -47,7 +47,7 @@ def test_gram_block_of_unequal_sides() -> None:
 
 
 class Recorder(nn.Module):
-    """Remembers the codes of every forward pass."""
+    """Network that records the codes of every forward pass."""
 
     def __init__(self, network: nn.Module) -> None:
         super().__init__()
@@ -63,7 +63,7 @@ def test_both_passes_see_the_same_dropout_and_chunk_statistics() -> None:
     network = Recorder(ToyNetwork(norm=True, dropout=0.5))
     one_step(network, ToyRelation().batch(0), 4)
     first, second = network.codes[:4], network.codes[4:]
-    assert len(second) == 3  # the last chunk does not go through again
+    assert len(second) == 3  # the last chunk is not computed again
     for a, b in zip(first, second, strict=False):
         assert torch.equal(a, b)
 

@@ -114,7 +114,7 @@ def test_nothing_in_a_checkpoint_is_executed(tmp_path: Path) -> None:
     with pytest.raises(EigenmapError, match=r"damaged.*tensors") as caught:
         checkpoint.load(path)
     assert not (tmp_path / "executed").exists()
-    assert "weights_only" not in str(caught.value)  # torch itself advises to execute it
+    assert "weights_only" not in str(caught.value)  # which torch suggests, and which would execute code
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_differing_settings_are_listed(tmp_path: Path) -> None:
         example().require({**example().settings, "lr": 0.2, "data": "cats"}, tmp_path)
 
 
-def test_a_disk_that_torch_finds_full_is_said_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_reported_in_plain_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise RuntimeError("[enforce fail at inline_container.cc:672] . unexpected pos 387776 vs 387672")
 

@@ -28,7 +28,7 @@ from eigenmap.training.metrics import Record
 
 
 class Identity(nn.Module):
-    """psi is x itself; counts what it is asked for and in which mode."""
+    """Network with psi = x that counts its inputs and records its mode."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -58,7 +58,7 @@ def test_effective_rank_of_known_cases() -> None:
     rounding = torch.full((500, 64), 397.0) * (
         1 + 1e-7 * torch.randn(500, 64, generator=torch.Generator().manual_seed(1))
     )
-    assert rounding.std() > 0 and effective_rank(rounding) == 0.0  # a constant, whatever rounding does to it
+    assert rounding.std() > 0 and effective_rank(rounding) == 0.0  # a constant, up to rounding
 
 
 def test_rayleigh_quotients_recover_planted_ones() -> None:
@@ -100,7 +100,7 @@ def test_principal_axes_are_the_singular_vectors(n: int, k: int) -> None:
 
 
 def test_the_spectrum_does_not_depend_on_the_basis_of_the_features() -> None:
-    """What an objective without an order leaves behind is a rotation of what one with an order does."""
+    """An objective without an order finds a rotation of the features of one with an order."""
     generator = torch.Generator().manual_seed(0)
     mu = torch.tensor([0.9, 0.6, 0.3, 0.0])
     shared, a, b = torch.randn(3, 1000, 4, generator=generator)
@@ -141,7 +141,7 @@ def test_measure_stops_when_it_has_enough() -> None:
     assert sum(network.rows) == 2 * PAIRS
 
 
-def test_measure_refuses_nothing_and_nonsense() -> None:
+def test_measure_refuses_missing_pairs_and_infinite_codes() -> None:
     with pytest.raises(EigenmapError, match="no held-out pairs"):
         measure(Identity(), lambda: [])
     with pytest.raises(DivergedError, match="not finite"):

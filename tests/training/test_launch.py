@@ -21,12 +21,14 @@ ROOT = Path(__file__).parents[2]
 
 
 def run(out: Path, accumulate: int = 1, objective: str = "nested") -> None:
-    """What each process executes; the first writes losses and weights to `out`."""
+    """Program of each process; the first one writes losses and weights to `out`."""
     config = TrainingConfig(
         steps=6, lr=1e-2, clip_norm=0.5, accumulate=accumulate, log_every=1, check_every=3, accelerator="cpu"
     )
     fabric = start(config)
-    network = ToyNetwork(norm=False, dropout=0, seed=fabric.global_rank).double()  # DDP begins with the first one's
+    network = ToyNetwork(
+        norm=False, dropout=0, seed=fabric.global_rank
+    ).double()  # DDP starts with the weights of the first
     relation = ToyRelation(fabric.global_rank, fabric.world_size, torch.float64)
     held = [tuple(view.double() for view in held_out()[0][:2])]
     result = train(
@@ -48,7 +50,7 @@ def run(out: Path, accumulate: int = 1, objective: str = "nested") -> None:
 
 
 def averages_agree() -> None:
-    """BatchNorm of a CPU process has seen its own rows only, and yet all end with one network."""
+    """On CPUs, BatchNorm sees only the rows of its process, but all processes end with the same network."""
     config = TrainingConfig(steps=3, accelerator="cpu")
     fabric = start(config)
     network = ToyNetwork(norm=True, dropout=0)
@@ -84,7 +86,7 @@ def test_two_processes_train_as_one_does(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     for chunks in (1, 2):
         assert_same(tmp_path / f"two-{chunks}", one, rtol=1e-8)
-    for objective in ("swav", "moco", "byol", "simsiam"):  # what they learn beside the network is float32
+    for objective in ("swav", "moco", "byol", "simsiam"):  # their own parameters are float32
         run(tmp_path / objective, objective=objective)
         alone = json.loads((tmp_path / objective / "result.json").read_text())
         assert_same(tmp_path / f"two-{objective}", alone, rtol=1e-4)
@@ -108,7 +110,7 @@ def test_a_device_that_is_not_there_is_a_clear_error(monkeypatch: pytest.MonkeyP
         start(TrainingConfig(steps=1, accelerator="cuda", devices=4))
 
 
-def test_fabric_is_found_inside_lightning_or_missed_clearly(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fabric_is_found_inside_lightning_or_reported_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     import lightning_fabric
 
     installed = {"lightning"}
@@ -143,7 +145,7 @@ def test_compiling_pays_on_a_gpu_with_a_compiler_and_many_steps(monkeypatch: pyt
 
 
 @pytest.mark.parametrize("together", [True, False])
-def test_processes_take_leave_of_each_other(together: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_processes_wait_for_each_other_before_they_exit(together: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     left: list[int] = []
     monkeypatch.setattr(torch.distributed, "is_initialized", lambda: together)
     monkeypatch.setattr(torch.distributed, "destroy_process_group", lambda: left.append(1))
@@ -170,3 +172,12 @@ def test_machines_are_those_of_torchrun_or_those_that_were_asked_for(monkeypatch
     assert machines() == machines(devices=8, nodes=4) == (4, 8)
     with pytest.raises(EigenmapError, match=r"2 nodes of 8 devices.*torchrun started 8 processes on 4"):
         machines(devices=8, nodes=2)
+
+
+def test_the_loss_of_another_process_is_named() -> None:
+    """Of old it was a traceback of gloo."""
+    lost = RuntimeError("[gloo/transport/tcp/pair.cc:537] Read error [127.0.0.1]: Connection reset by peer")
+    with pytest.raises(EigenmapError, match=r"another process.*lost.*--resume"):
+        launch.name_lost_process(lost, 2)
+    launch.name_lost_process(lost, 1)  # there was no other
+    launch.name_lost_process(RuntimeError("shapes differ"), 2)

@@ -108,7 +108,7 @@ def test_one_step_is_one_forward_pass_over_both_views_and_one_plain_gradient_ste
 
 
 def test_a_clip_norm_of_zero_clips_nothing() -> None:
-    """So that a recipe's clipping can be switched off by a number."""
+    """A number can switch off a recipe's clipping."""
     networks = [ToyNetwork(dropout=0), ToyNetwork(dropout=0)]
     for network, clip_norm in zip(networks, (0.0, None), strict=True):
         config = TrainingConfig(steps=2, optimizer="sgd", lr=0.1, clip_norm=clip_norm, accelerator="cpu")
@@ -185,7 +185,7 @@ def test_unwritable_folder_is_named(tmp_path: Path) -> None:
 
 
 class Broken(nn.Module):
-    """A loss that becomes infinite at one step."""
+    """Objective whose loss becomes infinite at one step."""
 
     def __init__(self, at: int) -> None:
         super().__init__()
@@ -204,12 +204,13 @@ def test_a_loss_that_is_not_finite_stops_the_run_before_its_checkpoint(tmp_path:
 
 
 class Collapsing(nn.Module):
-    """Pulls all features towards the first one."""
+    """Objective that pulls all features towards the first one."""
 
     def forward(self, psi: Tensor, psi_plus: Tensor, kernel: Tensor | None = None) -> Tensor:
         return (psi - psi[:, :1].detach()).square().mean()
 
 
+@pytest.mark.slow
 def test_a_collapse_stops_the_run_and_says_what_to_try() -> None:
     config = TrainingConfig(steps=2000, lr=0.05, warmup_steps=10, check_every=50, accelerator="cpu")
     with pytest.raises(CollapseError) as caught:
@@ -223,6 +224,7 @@ def test_a_collapse_stops_the_run_and_says_what_to_try() -> None:
         train(ToyNetwork(n_components=32), ToyRelation(), Collapsing(), clipped, held_out=held_out)
 
 
+@pytest.mark.slow
 def test_compiled_channels_last_and_mixed_precision_give_the_same_network_with_plain_names(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -266,7 +268,7 @@ class Images(ToyRelation):
 
 
 class Strides(nn.Module):
-    """Remembers whether its input came with channels last."""
+    """Network that records whether its input has channels last."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -27,7 +27,7 @@ def test_resuming_drops_later_lines_and_a_line_cut_short(tmp_path: Path) -> None
     resumed.write(record(3))
     assert read(path) == resumed.history == [record(1), record(2), record(3)]
     assert len(path.read_text().splitlines()) == 3
-    assert MetricsFile(path).history == [] and path.read_text() == ""  # begun anew
+    assert MetricsFile(path).history == [] and path.read_text() == ""  # started over
 
 
 def test_a_damaged_file_is_named(tmp_path: Path) -> None:
@@ -111,11 +111,11 @@ def test_a_window_gives_mean_loss_largest_norm_and_speed(monkeypatch: pytest.Mon
     assert (after["loss"], after["images_per_second"], after["seconds"]) == (5.0, 30.0, 109.0)
 
 
-def test_what_json_cannot_hold_becomes_null() -> None:
+def test_values_that_are_not_finite_become_null() -> None:
     assert finite({"a": 1, "b": float("inf"), "c": float("nan")}) == {"a": 1.0, "b": None, "c": None}
 
 
-def test_a_line_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+def test_a_line_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
     metrics = MetricsFile(tmp_path / "metrics.jsonl")
     metrics.path = Path("/dev/full")
     with pytest.raises(EigenmapError, match=r"/dev/full.*No space left.*resume"):

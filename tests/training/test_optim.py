@@ -16,7 +16,7 @@ Array = np.ndarray
 
 
 def lars_reference(w: Array, g: Array, v: Array, lr: float, decay: float, adapt: bool) -> tuple[Array, Array]:
-    """One parameter at a time, from the equation."""
+    """LARS from its equation, one parameter at a time."""
     if adapt:
         g = g + decay * w
         norm_w, norm_g = math.sqrt(float((w * w).sum())), math.sqrt(float((g * g).sum()))
@@ -96,7 +96,7 @@ def test_schedule_warms_up_then_follows_the_cosine() -> None:
     values = [schedule(step, steps, warmup, final) for step in range(steps)]
     assert values[:10] == pytest.approx([(step + 1) / 10 for step in range(10)])
     for step in range(10, 50):
-        # The cosine by its addition theorem, walked in small turns of the angle.
+        # The cosine by the addition theorem, in small steps of the angle.
         turn = complex(math.cos(math.pi / 40), math.sin(math.pi / 40)) ** (step - 10)
         assert values[step] == pytest.approx(0.1 + 0.9 * (1 + turn.real) / 2)
     assert max(values) == 1.0 == values[9] == values[10]

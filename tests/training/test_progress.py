@@ -57,7 +57,7 @@ def test_the_bar_shows_loss_speed_and_the_health_line() -> None:
     assert "left" in shown
 
 
-def test_what_is_shown_suits_the_place(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_display_suits_the_stream(monkeypatch: pytest.MonkeyPatch) -> None:
     assert type(progress_display(quiet=True)) is Silent
     assert type(progress_display(file=io.StringIO())) is Lines
     monkeypatch.setattr(progress.sys, "stderr", Terminal())
@@ -81,7 +81,7 @@ class Spy:
         self.calls.append(("stop",))
 
 
-def test_the_loop_tells_its_progress() -> None:
+def test_the_loop_reports_its_progress() -> None:
     spy = Spy()
     config = TrainingConfig(steps=4, log_every=2, check_every=3, accelerator="cpu")
     train(ToyNetwork(), ToyRelation(), build("nested"), config, held_out=held_out, progress=spy)

@@ -11,7 +11,7 @@ from eigenmap.training import TrainingResult
 from eigenmap.training.provenance import environment, peak_memory_mb, training_provenance
 
 
-def test_it_says_what_ran_where() -> None:
+def test_the_record_names_software_and_machine() -> None:
     found = environment()
     assert (found["eigenmap"], found["torch"]) == (__version__, torch.__version__)
     assert found["cores"] == os.cpu_count() and found["threads"] == torch.get_num_threads()

@@ -1,4 +1,4 @@
-"""Objectives that learn beside the network: what the loop does for them, and that nothing of it is lost."""
+"""Objectives with a state of their own in the training loop: updates, teacher and checkpoints."""
 
 from __future__ import annotations
 
@@ -77,6 +77,7 @@ def test_one_step_of_byol_by_hand() -> None:
         torch.testing.assert_close(w, m * before.detach() + (1 - m) * now.detach())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LEARNING)
 def test_what_is_learned_moves_and_lowers_the_loss(name: str) -> None:
     objective = build(name)
@@ -123,8 +124,8 @@ def test_the_queue_of_a_run_holds_the_teachers_keys() -> None:
     torch.testing.assert_close(objective.queue[:BATCH], nn.functional.normalize(keys, dim=1))
 
 
-def test_a_network_that_does_not_say_how_long_codes_are() -> None:
+def test_a_network_without_n_components_is_refused() -> None:
     network = ToyNetwork()
     del network.n_components
-    with pytest.raises(EigenmapError, match=r"SimSiam needs to know how long codes are: give network.n_components"):
+    with pytest.raises(EigenmapError, match=r"SimSiam.*n_components"):
         train(network, ToyRelation(), build("simsiam"), CONFIG)

@@ -20,7 +20,7 @@ def test_steps_fit_the_budget_within_bounds() -> None:
 
 
 class TimedRelation(ToyRelation):
-    """Moves the clock by 1 s a batch, and by 60 s for each of the first two, as a machine that warms up."""
+    """Relation that advances the clock by 1 s per batch, and by 60 s for each of the first two (warm-up)."""
 
     def __init__(self) -> None:
         super().__init__()

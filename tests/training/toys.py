@@ -1,4 +1,4 @@
-"""A network, a relation and held-out pairs small enough to train in milliseconds."""
+"""Network, relation and held-out pairs that train in milliseconds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ INPUTS, HIDDEN, FEATURES, BATCH = 6, 16, 8, 32
 
 
 class ToyNetwork(nn.Module):
-    """x -> (features, psi); with norms and dropout it has buffers and random numbers to lose on the way."""
+    """x -> (features, psi); norms and dropout add buffers and random numbers that a resume must restore."""
 
     def __init__(self, norm: bool = True, dropout: float = 0.2, n_components: int = FEATURES, seed: int = 0) -> None:
         super().__init__()
@@ -33,7 +33,7 @@ class ToyNetwork(nn.Module):
 
 
 class ToyRelation:
-    """Points and noisy copies of them, as a function of the step; each process has its rows."""
+    """Points and noisy copies, as a function of the step; each process has its own rows."""
 
     def __init__(
         self, rank: int = 0, world_size: int = 1, dtype: torch.dtype = torch.float32, weighted: bool = False

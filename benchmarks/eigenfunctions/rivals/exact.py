@@ -26,7 +26,7 @@ def nystroem(gram: Tensor, k: int) -> tuple[Tensor, Functions]:
 
 
 def kernel_pca(gram: Tensor, k: int) -> tuple[Tensor, Functions]:
-    """The same of the *centred* kernel, by scikit-learn's KernelPCA on a precomputed matrix."""
+    """Eigenfunctions of the *centred* kernel, by scikit-learn's KernelPCA on a precomputed matrix."""
     n = len(gram)
     model = KernelPCA(k, kernel="precomputed", eigen_solver="arpack", random_state=0).fit(gram.numpy())
     mu = torch.from_numpy(model.eigenvalues_) / n

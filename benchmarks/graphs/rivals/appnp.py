@@ -5,7 +5,6 @@ Z^0 = MLP(x),   Z^l = (1 - a) S Z^(l-1) + a Z^0,   l = 1 ... 10,   S = D^-1/2 (A
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass, field
 
 import torch
@@ -60,19 +59,14 @@ def fit(
     net = mlp.network(widths(x), n_classes, how.head).to(y.device)
     rate, decay = how.head.learning_rate, how.head.weight_decay
     optimizer = torch.optim.AdamW(net.parameters(), lr=rate, weight_decay=decay, fused=True)
-    best, kept = -1.0, net.state_dict()
+    best = mlp.Best(net)
     for epoch in range(how.head.epochs):
         net.train()
         loss = F.cross_entropy(spread(net(x), operator, how.restart)[train], y[train])
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+        mlp.descend(optimizer, loss)
         if (epoch + 1) % how.head.check_every == 0:
-            score = mlp.accuracy(scores(net, x, operator, how)[validation], y[validation])
-            if score > best:
-                best, kept = score, copy.deepcopy(net.state_dict())
-    net.load_state_dict(kept)
-    return net.eval(), best
+            best.keep(mlp.accuracy(scores(net, x, operator, how)[validation], y[validation]))
+    return best.restored()
 
 
 @torch.no_grad()

@@ -9,7 +9,6 @@ neighbours scaled by degree / sampled so that the expectation is that of S h.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -21,7 +20,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from benchmarks.graphs.rivals.features import Features, FirstLayer, rows, widths
-from benchmarks.graphs.rivals.mlp import accuracy
+from benchmarks.graphs.rivals.mlp import Best, accuracy, descend
 from benchmarks.graphs.rivals.propagation import propagate
 
 
@@ -86,19 +85,14 @@ def fit(
     torch.manual_seed(seed)
     net = GCN(widths(x), n_classes, how).to(y.device)
     optimizer = torch.optim.AdamW(net.parameters(), lr=how.learning_rate, weight_decay=how.weight_decay, fused=True)
-    best, kept = -1.0, net.state_dict()
+    best = Best(net)
     for epoch in range(how.epochs):
         net.train()
         loss = F.cross_entropy(net(x, operator)[train], y[train])
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+        descend(optimizer, loss)
         if (epoch + 1) % how.check_every == 0:
-            score = accuracy(scores(net, x, operator)[validation], y[validation])
-            if score > best:
-                best, kept = score, copy.deepcopy(net.state_dict())
-    net.load_state_dict(kept)
-    return net.eval(), best
+            best.keep(accuracy(scores(net, x, operator)[validation], y[validation]))
+    return best.restored()
 
 
 @torch.no_grad()
@@ -170,21 +164,16 @@ def fit_sampled(
     net = GCN(widths(x), n_classes, how).to(y.device)
     optimizer = torch.optim.AdamW(net.parameters(), lr=how.learning_rate, weight_decay=how.weight_decay, fused=True)
     sampler = Neighbourhoods(matrix, fanout, seed)
-    best, kept = -1.0, net.state_dict()
+    best = Best(net)
     for _ in range(epochs):
         for batch in torch.split(train[torch.randperm(len(train)).to(train.device)], batch_size):
             if len(batch) < 2:
                 continue
             net.train()
             loss = F.cross_entropy(sampled_scores(net, x, sampler, batch), y[batch])
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-        score = accuracy(scores(net, x, operator)[validation], y[validation])
-        if score > best:
-            best, kept = score, copy.deepcopy(net.state_dict())
-    net.load_state_dict(kept)
-    return net.eval(), best
+            descend(optimizer, loss)
+        best.keep(accuracy(scores(net, x, operator)[validation], y[validation]))
+    return best.restored()
 
 
 def sampled_scores(net: GCN, x: Features, sampler: Neighbourhoods, nodes: Tensor) -> Tensor:

@@ -7,7 +7,6 @@ At inference it needs no graph.
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass, field
 
 import torch
@@ -48,7 +47,7 @@ def fit(
     optimizer = torch.optim.AdamW(net.parameters(), lr=rate, weight_decay=decay, fused=True)
     known = torch.zeros_like(y, dtype=torch.bool)
     known[train] = True
-    best, kept = -1.0, net.state_dict()
+    best = mlp.Best(net)
     for epoch in range(how.head.epochs):
         net.train()
         for batch in torch.split(torch.randperm(len(y), device=y.device), 4 * how.head.batch_size):
@@ -59,12 +58,7 @@ def fit(
             labelled = known[batch]
             if how.labels and bool(labelled.any()):
                 loss = loss + how.labels * F.nll_loss(said[labelled], y[batch][labelled])
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
+            mlp.descend(optimizer, loss)
         if (epoch + 1) % how.head.check_every == 0:
-            score = mlp.accuracy(mlp.predict(net, x, validation), y[validation])
-            if score > best:
-                best, kept = score, copy.deepcopy(net.state_dict())
-    net.load_state_dict(kept)
-    return net.eval(), best
+            best.keep(mlp.accuracy(mlp.predict(net, x, validation), y[validation]))
+    return best.restored()

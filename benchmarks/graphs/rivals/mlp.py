@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -17,12 +17,12 @@ from torch.nn import functional as F
 
 from benchmarks.graphs.rivals.features import Features, FirstLayer, rows, widths
 
-H, N = TypeVar("H"), TypeVar("N")
+H, N, M = TypeVar("H"), TypeVar("N"), TypeVar("M", bound=nn.Module)
 
 
 @dataclass(frozen=True)
 class Fitting:
-    """How a classifier is trained: AdamW; the best epoch on the validation nodes is kept."""
+    """Training of a classifier by AdamW; the best epoch on the validation nodes is kept."""
 
     width: int = 512
     layers: int = 3
@@ -50,6 +50,30 @@ def _between(how: Fitting) -> list[nn.Module]:
     return [nn.BatchNorm1d(how.width), nn.ReLU(), nn.Dropout(how.dropout)]
 
 
+class Best(Generic[M]):
+    """The weights of a network at its highest validation accuracy."""
+
+    def __init__(self, net: M) -> None:
+        self.net, self.score, self.weights = net, -1.0, net.state_dict()
+
+    def keep(self, score: float) -> None:
+        """Keep the present weights if their score is the highest so far."""
+        if score > self.score:
+            self.score, self.weights = score, copy.deepcopy(self.net.state_dict())
+
+    def restored(self) -> tuple[M, float]:
+        """Return the network with those weights, and its score."""
+        self.net.load_state_dict(self.weights)
+        return self.net.eval(), self.score
+
+
+def descend(optimizer: torch.optim.Optimizer, loss: Tensor) -> None:
+    """Take one step along the gradient of the loss."""
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+
+
 def accuracy(scores: Tensor, y: Tensor) -> float:
     return float((scores.argmax(1) == y).double().mean())
 
@@ -69,23 +93,18 @@ def fit(
     net = network(widths(x), n_classes, how).to(y.device)
     optimizer = torch.optim.AdamW(net.parameters(), lr=how.learning_rate, weight_decay=how.weight_decay, fused=True)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, how.epochs)
-    best, kept = -1.0, net.state_dict()
+    best = Best(net)
     for epoch in range(how.epochs):
         net.train()
         for batch in torch.split(torch.randperm(len(train), device=y.device), how.batch_size):
             if len(batch) < 2:  # BN has no statistics of one row
                 continue
             loss = F.cross_entropy(net(rows(x, train[batch])), y[train[batch]])
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
+            descend(optimizer, loss)
         schedule.step()
         if (epoch + 1) % how.check_every == 0:
-            score = accuracy(predict(net, x, validation), y[validation])
-            if score > best:
-                best, kept = score, copy.deepcopy(net.state_dict())
-    net.load_state_dict(kept)
-    return net.eval(), best
+            best.keep(accuracy(predict(net, x, validation), y[validation]))
+    return best.restored()
 
 
 def pick(grid: Sequence[H], fitted: Callable[[H], tuple[N, float]]) -> tuple[N, float, H]:

@@ -65,7 +65,7 @@ class Walker:
         return torch.where(degree > 0, self.indices[place], nodes) if len(self.indices) else nodes
 
     def linked(self, first: Tensor, second: Tensor) -> Tensor:
-        """Whether there is an edge."""
+        """Tell whether an edge exists."""
         key = first * self.n + second
         place = torch.searchsorted(self.keys, key).clamp(max=len(self.keys) - 1)
         return self.keys[place] == key

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from eigenmap.core.logging import LogFunction
+from eigenmap.core.processes import is_first_process
 from eigenmap.core.redaction import redacted
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions
     from rich.segment import Segment
+    from rich.table import Table
 
 Tick = Callable[[int, int], object]
 """Called with (done, total)."""
@@ -37,13 +39,29 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def print_result(content: Any = "") -> None:
-    """Print a result, a line or a table."""
+    """Print a result, a line or a table; of several processes only the first one does."""
+    if not is_first_process():
+        return
     shown = printable(content) if isinstance(content, str) else _Harmless(content)
     console().print(shown, markup=False, soft_wrap=True)
 
 
+def number_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], texts: int = 0) -> Table:
+    """Return a table of numbers, aligned on the right; the first `texts` columns are text."""
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left")
+    for place, column in enumerate(columns):
+        table.add_column(column, justify="left" if place < texts else "right")
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
 def note(line: str) -> None:
-    """Print a note that is not a result."""
+    """Print a note that is not a result; of several processes only the first one does."""
+    if not is_first_process():
+        return
     console(stderr=True).print(printable(line), markup=False, soft_wrap=True)
 
 
@@ -102,7 +120,7 @@ def progress_bar(what: str, quiet: bool = False) -> Iterator[Tick | None]:
     with progress_bar("reading") as tick:
         load_images(source, progress=tick)
     """
-    if quiet or sys.stderr is None or not sys.stderr.isatty():
+    if quiet or sys.stderr is None or not sys.stderr.isatty() or not is_first_process():
         yield None
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn

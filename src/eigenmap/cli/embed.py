@@ -6,8 +6,6 @@ from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from eigenmap.cli.app import USE, app
 from eigenmap.cli.console import note, progress_bar
 from eigenmap.cli.nodes import NodeOptions, embed_nodes
@@ -23,7 +21,9 @@ from eigenmap.cli.options import (
     ModelArgument,
     QuietOption,
     StrictOption,
+    argument,
     check_device,
+    option,
 )
 from eigenmap.cli.vector_codes import SideOption, embed_vectors
 from eigenmap.core.addresses import require_path
@@ -31,14 +31,14 @@ from eigenmap.core.errors import EigenmapError
 
 
 class Files(str, Enum):
-    """What the shards of a folder are."""
+    """File format of shards."""
 
     parquet = "parquet"
     npy = "npy"
 
 
 class Engine(str, Enum):
-    """Who computes."""
+    """Where codes are computed."""
 
     local = "local"
     ray = "ray"
@@ -71,83 +71,63 @@ def embed(
     run: ModelArgument,
     source: Annotated[
         Path,
-        typer.Argument(
-            metavar="SOURCE",
-            help=f"The images. {SOURCES_HELP} For a model of nodes a file of their features, for one of vectors a "
-            "file of them.",
-            show_default=False,
+        argument(
+            "SOURCE",
+            f"The images. {SOURCES_HELP} For a model of nodes, a file of their features; for a model of vectors, a "
+            "file of vectors.",
         ),
     ],
     out: Annotated[
         Path,
-        typer.Option(
-            "--out",
-            "-o",
-            metavar="PATH",
-            help="codes.npy (names of the images go to codes.ids.json beside it), codes.npz or codes.parquet with "
-            "both inside, or a folder for shards.",
-            show_default=False,
-            rich_help_panel=OUTPUT,
+        option(
+            "--out -o PATH",
+            "codes.npy (with the names of the images in codes.ids.json), codes.npz or codes.parquet (with the names "
+            "inside), or a folder for shards.",
+            OUTPUT,
         ),
     ],
     dim: DimOption = None,
     files: Annotated[
-        Files | None,
-        typer.Option(
-            "--files",
-            help="What the shards of a folder are [dim](default: parquet)[/dim].",
-            show_default=False,
-            rich_help_panel=OUTPUT,
-        ),
+        Files | None, option("--files", "Format of the shards in a folder [dim](default: parquet)[/dim].", OUTPUT)
     ] = None,
-    shard_size: Annotated[
-        int,
-        typer.Option("--shard-size", metavar="N", min=1, help="Images a shard.", rich_help_panel=OUTPUT),
-    ] = 8192,
+    shard_size: Annotated[int, option("--shard-size N", "Images per shard.", OUTPUT, min=1, shown=True)] = 8192,
     engine: Annotated[
         Engine,
-        typer.Option(
+        option(
             "--engine",
-            help="Who computes: this machine, or the Ray cluster of RAY_ADDRESS (a local one without it).",
-            rich_help_panel=HOW,
+            "Compute on this machine, or on the Ray cluster at RAY_ADDRESS (a local one if that is not set).",
+            HOW,
+            shown=True,
         ),
     ] = Engine.local,
     actors: Annotated[
-        int | None,
-        typer.Option(
-            "--actors",
-            metavar="N",
-            min=1,
-            help="Actors on Ray [dim](default: one a GPU or processor)[/dim].",
-            show_default=False,
-            rich_help_panel=HOW,
-        ),
+        int | None, option("--actors N", "Actors on Ray [dim](default: one per GPU or processor)[/dim].", HOW, min=1)
     ] = None,
     neighbours: Annotated[
         bool,
-        typer.Option(
+        option(
             "--neighbours",
-            help="For a graph with edges: average codes over neighbours in the way that the fit chose. A folder as "
-            "--out can be given to --stored later.",
-            rich_help_panel=HOW,
+            "For a graph with edges: average codes over neighbours in the way chosen by the fit. If --out is a "
+            "folder, --stored can use it later.",
+            HOW,
+            shown=True,
         ),
     ] = False,
     stored: Annotated[
         Path | None,
-        typer.Option(
-            "--stored",
-            metavar="FOLDER",
-            help="Codes of a graph: SOURCE has new nodes with edges into it, numbered after its own.",
-            show_default=False,
-            rich_help_panel=HOW,
+        option(
+            "--stored FOLDER",
+            "Stored codes of a graph; SOURCE has new nodes, numbered after the stored ones.",
+            HOW,
         ),
     ] = None,
     append: Annotated[
         bool,
-        typer.Option(
+        option(
             "--append",
-            help="Add the new nodes of SOURCE to the codes of a graph in --out, and refresh those of their neighbours.",
-            rich_help_panel=OUTPUT,
+            "Add the new nodes of SOURCE to the stored codes in --out, and update the codes of their neighbours.",
+            OUTPUT,
+            shown=True,
         ),
     ] = False,
     side: SideOption = None,
@@ -159,9 +139,9 @@ def embed(
 ) -> None:
     """Turn images, node features or vectors into ordered codes: one row of norm 1 each.
 
-    A longer code holds the shorter ones: cut rows anywhere and divide them by their norm. Memory does not grow with
-    the number of images or nodes, and after a stop or a kill the same command goes on where it was (with nodes, it
-    begins again). One process may write to an output at a time.
+    A longer code contains the shorter ones: cut rows anywhere and divide them by their norm. Memory does not grow with
+    the number of images or nodes. After an interruption the same command continues where it stopped (for nodes it
+    starts again). Only one process at a time may write to an output.
     """
     from eigenmap.embedding import embed_images
     from eigenmap.embedding.files import SUFFIXES, names_file
@@ -171,13 +151,13 @@ def embed(
     require_path(out)
     names = names_file(out)
     if actors is not None and engine is not Engine.ray:
-        raise EigenmapError("--actors goes with --engine ray; add that, or leave it out")
+        raise EigenmapError("--actors needs --engine ray; add it, or leave --actors out.")
     if files is not None and out.suffix in SUFFIXES:
-        raise EigenmapError(f"--files goes with a folder, and {out} is one file; leave it out, or name a folder")
+        raise EigenmapError(f"--files is for folders, but {out} is a single file; leave --files out, or give a folder.")
     place = check_device(device)
     kind = Eigenmap.kind_at(run)
     if kind != "images" and engine is Engine.ray:
-        raise EigenmapError(f"--engine ray is for images; the codes of {kind} are made on this machine.")
+        raise EigenmapError(f"--engine ray is for images, but {run} takes {kind}; leave it out.")
     used = neighbours or append or stored is not None
     if kind != "nodes" and used:
         raise EigenmapError(f"--neighbours, --stored and --append are for models of nodes, but {run} takes {kind}.")
@@ -209,7 +189,7 @@ def embed(
         return
     log_left_out(made.skipped, made.images, note)
     if made.kept:
-        note(f"{made.kept:,} shards were there already, from a run that was stopped.")
+        note(f"{made.kept:,} shards were already there from an interrupted run.")
     inside = {".npy": f"names of the images: {names}", ".npz": "arrays codes and ids", "": f"shards of {shard_size:,}"}
     codes = "1 code" if made.images == 1 else f"{made.images:,} codes"
     note(f"{codes} of {made.dim} features: {out} ({inside.get(out.suffix, 'columns id and code')})")

@@ -1,4 +1,4 @@
-"""Codes of nodes for `eigenmap embed`: from features alone, with neighbours, or of new nodes of a stored graph."""
+"""`eigenmap embed` for nodes: codes from features alone, from neighbours, or of new nodes of a stored graph."""
 
 from __future__ import annotations
 
@@ -9,18 +9,19 @@ from typing import TYPE_CHECKING
 
 from eigenmap.cli.console import note, progress_bar
 from eigenmap.cli.encoding import encode_nodes
-from eigenmap.cli.outputs import check_file, write_codes
+from eigenmap.cli.outputs import check_files, write_codes
 from eigenmap.core.errors import EigenmapError
 
 if TYPE_CHECKING:
     from eigenmap.model import Codes, Eigenmap
 
 FILES = (".npy", ".npz")
+FULL_LENGTH = "A folder of node codes stores them at full length; leave --dim out and cut the codes later."
 
 
 @dataclass(frozen=True)
 class NodeOptions:
-    """What was asked for on the command line."""
+    """Options of the command line."""
 
     run: Path
     source: Path
@@ -36,12 +37,12 @@ class NodeOptions:
 
     @property
     def is_folder(self) -> bool:
-        """Whether codes go to a folder that new nodes can have edges into."""
+        """Whether codes are stored in a folder, to which new nodes can be added."""
         return self.out.suffix == "" and self.neighbours and self.stored is None
 
 
 def embed_nodes(asked: NodeOptions) -> None:
-    """Write codes of nodes, in their order."""
+    """Write the codes of nodes in the order of the nodes."""
     from eigenmap.embedding.files import names_file
     from eigenmap.model import Eigenmap
 
@@ -50,14 +51,13 @@ def embed_nodes(asked: NodeOptions) -> None:
         return
     if not asked.is_folder:
         if asked.out.suffix not in FILES:
-            kinds = ", or name a folder" if asked.neighbours and asked.stored is None else ""
+            kinds = ", or be a folder" if asked.neighbours and asked.stored is None else ""
             raise EigenmapError(
                 f"{asked.out} must end in .npy or .npz for codes of nodes, for example codes.npy{kinds}."
             )
-        for path in filter(None, (asked.out, names_file(asked.out))):
-            check_file(path, asked.force)
+        check_files(asked.force, asked.out, names_file(asked.out))
     elif asked.dim is not None:
-        raise EigenmapError("A folder of codes of nodes has them at full length; leave --dim out and cut them later.")
+        raise EigenmapError(FULL_LENGTH)
     model = Eigenmap.load(asked.run)
     if asked.stored is not None:
         _new(model, asked, asked.stored)
@@ -70,7 +70,7 @@ def embed_nodes(asked: NodeOptions) -> None:
 
 
 def _features(model: Eigenmap, asked: NodeOptions) -> None:
-    """Codes from features alone, written as they are made."""
+    """Write codes from features alone, batch by batch."""
     from eigenmap.data.graphs.files import read_features
 
     dim, rows = model.check_dim(asked.dim), model.input.read(read_features(asked.source))
@@ -104,7 +104,7 @@ def _folder(model: Eigenmap, asked: NodeOptions) -> None:
 
 
 def _graph(model: Eigenmap, asked: NodeOptions) -> None:
-    """Codes with neighbours, to one file; what is in between is in a hidden folder beside it."""
+    """Write codes averaged over neighbours to one file; a hidden folder beside it holds intermediate results."""
     from eigenmap.core.folders import scratch_folder
     from eigenmap.data.graphs.files import read_missing
     from eigenmap.data.graphs.graph import load_graph
@@ -132,7 +132,7 @@ def _graph(model: Eigenmap, asked: NodeOptions) -> None:
 
 
 def _new(model: Eigenmap, asked: NodeOptions, stored: Path) -> None:
-    """Codes of new nodes with edges into a stored graph."""
+    """Write codes of new nodes that have edges into a stored graph."""
     from eigenmap.data.graphs.files import read_new_nodes
     from eigenmap.embedding.node_store import NodeCodes
 
@@ -151,13 +151,13 @@ def _new(model: Eigenmap, asked: NodeOptions, stored: Path) -> None:
 
 
 def _append(model: Eigenmap, asked: NodeOptions) -> None:
-    """Add new nodes to a folder of codes."""
+    """Add new nodes to a folder of stored codes."""
     from eigenmap.data.graphs.files import read_new_nodes
     from eigenmap.embedding.append import append_nodes
     from eigenmap.embedding.node_store import NodeCodes
 
     if asked.dim is not None:
-        raise EigenmapError("A folder of codes of nodes has them at full length; leave --dim out and cut them later.")
+        raise EigenmapError(FULL_LENGTH)
     if asked.stored is not None:
         raise EigenmapError("--append adds the new nodes to --out; leave --stored out.")
     new = read_new_nodes(asked.source, len(NodeCodes.open(asked.out)), model.input.n_features)  # type: ignore[union-attr]
@@ -171,7 +171,7 @@ def _append(model: Eigenmap, asked: NodeOptions) -> None:
         device=asked.device,
     )
     if not asked.quiet:
-        note(f"{made.new:,} new codes, {made.refreshed:,} of neighbours refreshed, {made.nodes:,} in all: {asked.out}")
+        note(f"{made.new:,} new codes, {made.refreshed:,} of neighbours updated, {made.nodes:,} in total: {asked.out}")
 
 
 def _write(asked: NodeOptions, shape: tuple[int, int], codes: Iterable[Codes]) -> None:
@@ -183,6 +183,6 @@ def _write(asked: NodeOptions, shape: tuple[int, int], codes: Iterable[Codes]) -
 def _say_way(model: Eigenmap) -> None:
     way = model.neighbours.propagation
     if way.way == "none":
-        note("Neighbours are not averaged: at the fit, features alone did as well (nodes without features aside).")
+        note("Codes are not averaged over neighbours, except for nodes without features: the fit found no gain.")
     else:
-        note(f"Codes are averaged over neighbours: {way.in_words}, chosen at the fit.")
+        note(f"Codes are averaged over neighbours in the way chosen by the fit: {way.in_words}.")

@@ -106,8 +106,8 @@ def protocol(demo: Demo) -> str:
         "Queries are the catalogue's 1,000 query images, the gallery its 10,000 training images; both are encoded "
         "without their labels, and an item is relevant if it has the query's class. Items are ranked by the cosine "
         "similarity of codes cut at the given length. mAP over what was found divides by the relevant items among the "
-        "top ones, "
-        "mAP over all that is relevant by all of them. Settings were chosen on 1,000 validation images, never on the "
+        "top results, and mAP over all that is relevant divides by all relevant items. Settings were chosen on 1,000 "
+        "validation images, never on the "
         f"queries. One seed ({demo.seed}); docs/catalogue.md has three."
     )
 

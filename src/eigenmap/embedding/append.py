@@ -1,10 +1,10 @@
-"""New nodes appended to a folder of codes; the codes of the nodes that they touch are refreshed.
+"""Appending of new nodes to a folder of codes, which also updates the codes of their neighbours.
 
-    append_nodes(model, "nodes/", x_new, [[n, n], [17, 4]])      # the new node n knows nodes 17 and 4
+    append_nodes(model, "nodes/", x_new, [[n, n], [17, 4]])      # the new node n has edges to nodes 17 and 4
 
 New nodes and their stored neighbours are computed together (`relations.neighbourhood`), from the stored states of the
-nodes around them. Nodes farther away keep their codes until the graph is embedded anew. A new folder is written beside
-the old one and takes its place: a killed process leaves the old one as it was.
+nodes around them. More distant nodes keep their codes until the graph is embedded again. A new folder is written beside
+the old one and then replaces it, so a killed process leaves the old one as it was.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Floats = npt.NDArray[np.float64]
 
 
 class Appended(NamedTuple):
-    """How many nodes there are now, how many are new, and how many codes of others were refreshed."""
+    """Numbers of all nodes, of new nodes, and of updated codes of stored nodes."""
 
     nodes: int
     new: int
@@ -64,23 +64,23 @@ def append_nodes(
     batch_size: int = 4096,
     device: str | None = None,
 ) -> Appended:
-    """Add nodes to a folder that `embed_nodes` wrote, and refresh the codes of the nodes they have edges to.
+    """Add nodes to a folder written by `embed_nodes`, and update the codes of the nodes they have edges to.
 
     Args:
-        model: the model that made the codes.
+        model: the model of the stored codes.
         path: the folder.
         x: features of the new nodes.
-        edges: of the new nodes, as for `Eigenmap.encode`; they are numbered after those in the folder.
+        edges: edges of the new nodes, as for `Eigenmap.encode`; new nodes are numbered after the stored ones.
         missing: numbers, or a mask, of new nodes whose features are unknown; the first row of x is number 0.
-        batch_size: nodes encoded at a time.
-        device: where to encode; by default where the model is.
+        batch_size: number of nodes encoded at a time.
+        device: device to encode on; default that of the model.
 
     """
     path = a_path(path, "path").resolve()
-    NodeCodes.open(path)  # refused before anything is locked
+    NodeCodes.open(path)  # raises before anything is locked
     if isinstance(model.input, NodeInput) and model.input.hops:
         raise EigenmapError(
-            "This model sees features of neighbours, which are not stored; embed the whole graph again."
+            "This model uses features of neighbours, which are not stored; embed the entire graph again."
         )
     own = model.encode(x, batch_size=batch_size, device=device)
     mask = missing_nodes(missing, len(own))
@@ -107,7 +107,7 @@ def _new_edges(edges: Edges, stored: NodeCodes, count: int) -> _NewEdges:
 
 
 class _Fresh(NamedTuple):
-    """Nodes whose rows change: stored ones that were touched, then the new ones; and their rows."""
+    """Nodes whose rows change (updated stored nodes, then new nodes), and their new rows."""
 
     nodes: Numbers
     rows: dict[str, Matrix]
@@ -149,7 +149,7 @@ class _Fresh(NamedTuple):
 
 
 def _stored_edges(stored: NodeCodes, nodes: Numbers) -> tuple[Numbers, Numbers, Floats]:
-    """All stored edges of some nodes."""
+    """Return all stored edges of nodes."""
     indptr = stored.arrays["indptr"]
     starts, stops = np.asarray(indptr[nodes], np.int64), np.asarray(indptr[nodes + 1], np.int64)
     rows = np.repeat(nodes, stops - starts)
@@ -176,7 +176,7 @@ def _write(stored: NodeCodes, new: _NewEdges, fresh: _Fresh, staging: Path) -> N
 
 
 def _with_rows(array: npt.NDArray[Any], nodes: Numbers, rows: Matrix, total: int) -> Iterator[Matrix]:
-    """Blocks of all rows, some of them replaced, and longer by those that are new."""
+    """Yield all rows in blocks, with changed rows replaced and new rows appended."""
     for start in range(0, total, ROWS):
         stop = min(start + ROWS, total)
         block = np.zeros((stop - start, array.shape[1]), np.float32)
@@ -188,7 +188,7 @@ def _with_rows(array: npt.NDArray[Any], nodes: Numbers, rows: Matrix, total: int
 
 
 def _write_edges(stored: NodeCodes, new: _NewEdges, total: int, staging: Path) -> None:
-    """The adjacency matrix with the new edges; numbers of new nodes are the largest, and stand last in every row."""
+    """Write the adjacency matrix with the new edges; new nodes have the largest numbers, so they end every row."""
     walk, old = stored.walk(), np.asarray(stored.arrays["indptr"], np.int64)
     indptr = np.concatenate([old, np.full(total - len(stored), old[-1])])
     more = np.concatenate([[0], np.cumsum(np.bincount(new.rows, minlength=total))])

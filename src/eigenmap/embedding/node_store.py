@@ -1,16 +1,16 @@
-"""Codes of the nodes of a graph on disk, with what new nodes need that have edges into it.
+"""Stored codes of the nodes of a graph, with all data needed to add new nodes.
 
-    _nodes.json     the model and the way to use neighbours, the number of nodes, sizes and checksums of the other files
+    _nodes.json     model, propagation, number of nodes, and the size and checksum of every other file
     codes.npy       (n, k) the codes
-    own.npy         (n, k) codes from features alone; a row of zeros where features are unknown
-    state.npy       (n, k) the state before the last hop, where there is more than one
-    degrees.npy     (n,) degrees, self-loops included
-    indptr.npy, indices.npy, weights.npy    the edges, as `save_graph` writes them
+    own.npy         (n, k) codes from features alone; zeros if the features are unknown
+    state.npy       (n, k) the state before the last hop, if there are several hops
+    degrees.npy     (n,) degrees, including self-loops
+    indptr.npy, indices.npy, weights.npy    the edges, in the format of `save_graph`
 
-Files are opened as memory maps: of a graph of millions, only the rows of a new node's neighbours are read.
+Files are memory-mapped, so only the rows of a new node's neighbours are read, however large the graph is.
 
     stored = NodeCodes.open("codes/")
-    model.encode(x_new, edges=[[n, n], [17, 4]], stored=stored)      # the new node n knows nodes 17 and 4
+    model.encode(x_new, edges=[[n, n], [17, 4]], stored=stored)      # the new node n has edges to nodes 17 and 4
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _TYPES: Mapping[str, tuple[Any, ...]] = {
     **dict.fromkeys(("degrees", "weights"), (np.float64,)),
     **dict.fromkeys(("indptr", "indices"), (np.int32, np.int64)),
 }
-"""What the numbers of a file are; float32 elsewhere."""
+"""Number types of files; float32 in all others."""
 _CHECKS: Checks = {
     "format": (_FORMAT, lambda value: value == _FORMAT),
     "version": (str(_VERSION), lambda value: value == _VERSION),
@@ -58,16 +58,16 @@ _CHECKS: Checks = {
 
 @dataclass(frozen=True)
 class NodeCodes:
-    """A folder of codes of nodes, opened to be read.
+    """An open folder of node codes.
 
     Attributes:
         path: the folder.
-        fingerprint: which model made the codes.
-        propagation: how they use neighbours.
-        n_components: their length.
-        loop: the weight of the self-loop at every node.
+        fingerprint: fingerprint of the model of the codes.
+        propagation: propagation of the codes.
+        n_components: length of the codes.
+        loop: weight of the self-loop at every node.
         arrays: the files, as memory maps.
-        checksums: of the files, by their names.
+        checksums: checksums of the files, by name.
 
     """
 
@@ -81,19 +81,19 @@ class NodeCodes:
 
     @classmethod
     def open(cls, path: str | Path) -> NodeCodes:
-        """Open a folder that `eigenmap embed --neighbours` or `embed_nodes` wrote."""
+        """Open a folder written by `eigenmap embed --neighbours` or `embed_nodes`."""
         path = a_path(path, "path")
         about = _read(path)
         way = Propagation(about["way"], about["restart"] if about["way"] == "pagerank" else 0.0)
         names = [name for name in _NAMES if f"{name}.npy" in about["files"]]
         lacking = {*expected(way), "degrees", "indptr", "indices"} - set(names)
         if lacking:
-            raise EigenmapError(f"{path / MANIFEST} is damaged: it names no {min(lacking)}.npy; embed the graph again.")
+            raise EigenmapError(f"{path / MANIFEST} is damaged: it lacks {min(lacking)}.npy; embed the graph again.")
         arrays = {name: open_npy(path / f"{name}.npy") for name in names}
         n, k = about["nodes"], about["n_components"]
         for name, array in arrays.items():
             if array.dtype not in _TYPES.get(name, (np.float32,)):
-                raise EigenmapError(f"{path / name}.npy is damaged: it holds {array.dtype}; embed the graph again.")
+                raise EigenmapError(f"{path / name}.npy is damaged: it contains {array.dtype}; embed the graph again.")
         for name, array in arrays.items():
             shape = (n, k) if name in _MATRICES else (n + (name == "indptr"),)
             if name in ("indices", "weights"):
@@ -107,7 +107,7 @@ class NodeCodes:
 
     @staticmethod
     def is_at(path: Path) -> bool:
-        """Whether a folder says that it holds codes of nodes."""
+        """Tell whether a folder contains node codes."""
         return (path / MANIFEST).is_file()
 
     def __len__(self) -> int:
@@ -115,23 +115,23 @@ class NodeCodes:
 
     @property
     def codes(self) -> Matrix:
-        """The codes of all nodes, as a memory map."""
+        """Codes of all nodes, as a memory map."""
         return self.arrays["codes"]
 
     def degrees(self, nodes: Numbers) -> npt.NDArray[np.float64]:
-        """Degrees of these nodes, the self-loop included."""
+        """Return the degrees of nodes, including the self-loop."""
         return np.asarray(self.arrays["degrees"][nodes], np.float64)
 
     def states(self, nodes: Numbers) -> list[Matrix]:
-        """What each hop needs of these nodes; nothing else is read."""
+        """Return the states of nodes that each hop needs; nothing else is read."""
         return boundary(self.propagation, {name: self.arrays[name][nodes] for name in _rows_of(self.propagation)})
 
     def own(self, nodes: Numbers) -> Matrix:
-        """The codes of these nodes from features alone."""
+        """Return the codes of nodes from features alone."""
         return np.asarray(self.arrays["own"][nodes], np.float32)
 
     def walk(self) -> Adjacency:
-        """The edges, which stay on disk."""
+        """Return the edges, which stay on disk."""
         weights = self.arrays.get("weights")
         return Adjacency(
             torch.from_numpy(np.array(self.arrays["indptr"], np.int64)),
@@ -140,8 +140,8 @@ class NodeCodes:
         )
 
     def verify(self) -> list[str]:
-        """Compare every file with its checksum: one line per file, or an error for the first that is damaged."""
-        lines = [f"{MANIFEST}: whole"]
+        """Compare every file with its checksum; return one line per file, or raise on the first damaged one."""
+        lines = [f"{MANIFEST}: intact"]
         for name, wanted in sorted(self.checksums.items()):
             with (self.path / name).open("rb") as file:
                 if Checksum.of(file) != wanted:
@@ -151,23 +151,23 @@ class NodeCodes:
 
 
 def expected(way: Propagation) -> list[str]:
-    """The matrices that are stored for a way."""
+    """Return the names of the matrices stored for a propagation."""
     return ["codes", "own", *(["state"] if way.hops > 1 else [])]
 
 
 def _rows_of(way: Propagation) -> list[str]:
-    """The matrices of which new nodes need rows."""
+    """Return the names of the matrices whose rows new nodes need."""
     return {"pagerank": ["state"], "S2": ["own", "state"], "concat": ["own", "state"]}.get(way.way, ["own"])
 
 
 def boundary(way: Propagation, rows: Mapping[str, npt.NDArray[Any]]) -> list[Matrix]:
-    """What each hop needs, from rows of the stored matrices."""
+    """Return the states that each hop needs, from rows of the stored matrices."""
     states = [np.asarray(rows[name], np.float32) for name in _rows_of(way)]
     return states * way.hops if way.way == "pagerank" else states
 
 
 def write_description(folder: Path, fingerprint: str, way: Propagation, loop: float, shape: tuple[int, int]) -> None:
-    """Sum up the files of a folder, which are complete."""
+    """Write the description of a folder whose other files are complete."""
     checksums = {}
     for name in _NAMES:
         if (folder / f"{name}.npy").is_file():
@@ -179,10 +179,10 @@ def write_description(folder: Path, fingerprint: str, way: Propagation, loop: fl
 
 
 def require_nodes(path: Path) -> None:
-    """Refuse to replace anything but codes of nodes."""
+    """Refuse to replace anything but node codes."""
     ours = {MANIFEST, *(f"{name}.npy" for name in _NAMES)}
     if not path.is_dir() or any(file.name not in ours for file in path.iterdir()):
-        raise EigenmapError(f"{path} exists and is not a folder of codes of nodes; choose another name.")
+        raise EigenmapError(f"{path} exists and is not a folder of node codes; choose another name.")
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -190,12 +190,12 @@ def _read(path: Path) -> dict[str, Any]:
         about = read_json(path / MANIFEST)
     except (FileNotFoundError, NotADirectoryError):
         raise EigenmapError(
-            f"{path} holds no codes of nodes: eigenmap embed RUN GRAPH --neighbours --out FOLDER makes them."
+            f"{path} contains no node codes; create them with eigenmap embed RUN GRAPH --neighbours --out FOLDER."
         ) from None
     except (OSError, ValueError) as error:
         raise EigenmapError(f"{path / MANIFEST} is damaged or cannot be read: {error}.") from None
     if not isinstance(about, dict):
-        raise EigenmapError(f"{path / MANIFEST} is damaged: it is no description of codes of nodes.")
+        raise EigenmapError(f"{path / MANIFEST} is damaged: it does not describe node codes; embed the graph again.")
     check_values(about, _CHECKS, "", path / MANIFEST)
     return about
 
@@ -206,4 +206,6 @@ def _checksums(path: Path, files: Mapping[str, Any]) -> dict[str, Checksum]:
             raise ValueError("it names other files")
         return {name: Checksum(int(about["size"]), str(about["crc32"])) for name, about in files.items()}
     except (TypeError, KeyError, ValueError, OverflowError):
-        raise EigenmapError(f"{path / MANIFEST} is damaged: its checksums are none; embed the graph again.") from None
+        raise EigenmapError(
+            f"{path / MANIFEST} is damaged: its checksums are invalid; embed the graph again."
+        ) from None

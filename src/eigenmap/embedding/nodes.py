@@ -1,10 +1,10 @@
-"""Codes of all nodes of a graph, with their neighbours, in bounded memory.
+"""Codes of all nodes of a graph, averaged over neighbours, in bounded memory.
 
-    embed_nodes(model, graph.x, graph.walk(), "codes/")         # a folder that new nodes can have edges into
+    embed_nodes(model, graph.x, graph.walk(), "codes/")         # a folder to which new nodes can be added
 
-Features are read and encoded a batch of rows at a time. What is then averaged over neighbours is a few columns of all
-rows at a time (`relations.propagation`): a graph of n nodes needs some n x 24 bytes per column, and as many columns are
-taken together as fit into `memory`. Edges are read in strips. In between everything is in files.
+Features are read and encoded in batches of rows. Averaging over neighbours processes a few columns of all rows at a
+time (`relations.propagation`): a graph of n nodes needs about 24 n bytes per column, and as many columns are processed
+together as fit into `memory`. Edges are read in strips. Intermediate results are in files.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from eigenmap.relations.neighbourhood import missing_nodes, require_known
 from eigenmap.relations.propagation import Matrix, Propagation, Smoothing, blocks_of_columns, unit
 
 MEMORY = 1 << 30
-"""Bytes for the columns that are averaged together."""
+"""Maximum number of bytes of the columns that are averaged together."""
 ROWS = 8192
-"""Rows that become codes together, once they are averaged."""
+"""Rows that are ordered at a time."""
 
 Tick = Callable[[int, int], object]
 
 
 @dataclass(frozen=True)
 class GraphRows:
-    """All that codes of a graph are made from: a model, features, edges, and who has no features."""
+    """The data from which codes of a graph are computed: model, features, edges, and nodes without features."""
 
     model: Eigenmap
     x: Tensor | SparseRows
@@ -49,10 +49,12 @@ class GraphRows:
 
     @classmethod
     def of(cls, model: Eigenmap, x: object, walk: Adjacency, missing: object = None) -> GraphRows:
-        """Checked: features that the model takes, and as many rows as the graph has nodes."""
+        """Check that the features suit the model and have one row per node."""
         rows = model.input.read(x)
         if isinstance(rows, Tensor | SparseRows) and len(rows) != walk.n_nodes:
-            raise EigenmapError(f"There are {len(rows):,} rows of features for {walk.n_nodes:,} nodes.")
+            raise EigenmapError(
+                f"x has {len(rows):,} rows of features for {walk.n_nodes:,} nodes; give one row per node."
+            )
         return cls(model, rows, walk, missing_nodes(missing, len(rows)))
 
     def __len__(self) -> int:
@@ -72,25 +74,25 @@ def embed_nodes(
     overwrite: bool = False,
     progress: Tick | None = None,
 ) -> Path:
-    """Write the codes of all nodes of a graph into a folder, with what new nodes need that have edges into it.
+    """Write the codes of all nodes of a graph to a folder, with all data needed to add new nodes.
 
     Args:
-        model: a model of nodes that was saved or loaded: its weights have a fingerprint.
-        x: features of the nodes; they may be a memory map.
-        walk: the edges, `graph.walk()`; they may be a memory map.
-        out: the folder; it appears whole or not at all.
+        model: a model of nodes that was saved or loaded, so that its weights have a fingerprint.
+        x: features of the nodes, possibly memory-mapped.
+        walk: the edges, `graph.walk()`, possibly memory-mapped.
+        out: the folder, which is written atomically.
         missing: numbers, or a mask, of nodes whose features are unknown.
-        memory: bytes for the columns that are averaged together.
-        batch_size: nodes encoded at a time.
-        device: where to encode; by default where the model is.
-        overwrite: whether codes of nodes that are there may be replaced.
-        progress: called as progress(done, total), for nodes that are encoded and then for columns averaged.
+        memory: maximum number of bytes of the columns that are averaged together.
+        batch_size: number of nodes encoded at a time.
+        device: device to encode on; default that of the model.
+        overwrite: whether existing node codes may be replaced.
+        progress: called as progress(done, total), first for encoded nodes and then for averaged columns.
 
     """
     out = a_path(out, "out")
     given = GraphRows.of(model, x, walk, missing)
     if model.weights_sha256 is None:
-        raise EigenmapError("Stored codes name the model that made them: save the model first.")
+        raise EigenmapError("Stored codes record the fingerprint of their model: save the model first.")
     if out.exists():
         require_nodes(out)
     smooth = Smoothing.of(walk)
@@ -136,7 +138,7 @@ def make_states(
     device: str | None = None,
     progress: Tick | None = None,
 ) -> None:
-    """Write own.npy, and as far as the way needs them state.npy and last.npy: the states of the last two hops."""
+    """Write own.npy and, if the propagation needs them, state.npy and last.npy: the states of the last two hops."""
     n, k, way = len(given), given.model.n_components, given.model.neighbours.propagation
     if device is not None:
         given.model.network.to(a_device(device))
@@ -162,12 +164,12 @@ def make_states(
 
 
 def _states(way: Propagation, smooth: Smoothing, own: Matrix, hops: int) -> Iterator[Matrix]:
-    """The states of a way; for the way "none", which nodes without features need, one plain average."""
+    """Yield the states of a propagation; for "none", one average, which nodes without features need."""
     return way.states(smooth, own) if way.hops == hops else Propagation("S").states(smooth, own)
 
 
 def ordered_rows(given: GraphRows, folder: Path, cut: Cut) -> Iterator[tuple[slice, Matrix]]:
-    """The codes of all nodes, a block of rows at a time, from the files of `make_states`."""
+    """Yield the codes of all nodes in blocks of rows, from the files of `make_states`."""
     how = given.model.neighbours
     arrays = {path.stem: np.load(path, mmap_mode="r") for path in folder.glob("*.npy")}
     for start in range(0, len(given), ROWS):
@@ -189,7 +191,7 @@ def _new(path: Path, shape: tuple[int, int]) -> Any:
 
 
 def _columns(array: Any, columns: slice) -> Matrix:
-    """Some columns of a large file, read in strips of rows."""
+    """Return some columns of a large file, read in strips of rows."""
     out = np.empty((len(array), columns.stop - columns.start), np.float32)
     for start in range(0, len(array), 1 << 16):
         out[start : start + (1 << 16)] = array[start : start + (1 << 16), columns]

@@ -1,6 +1,6 @@
 """Estimators with the interface of scikit-learn.
 
-from eigenmap.estimators import GraphEigenmap, NeuralEigenmap
+from eigenmap.estimators import GraphEigenmap, NeuralEigenmap, PairEigenmap
 
 codes = NeuralEigenmap(10, kernel="rbf", kernel_params={"length_scale": 0.3}).fit_transform(X)
 """

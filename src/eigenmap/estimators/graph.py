@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from numbers import Integral
 from pathlib import Path
 from typing import Any, Self, get_args
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.exceptions import NotFittedError
-from sklearn.utils import check_random_state
 
 from eigenmap.core.arguments import a_path
 from eigenmap.core.errors import EigenmapError
@@ -24,31 +20,29 @@ from eigenmap.description import (
     check_values,
     format_of,
     is_object,
-    is_text,
-    optional,
 )
-from eigenmap.estimators.parameters import OUTPUTS, completed, stored
+from eigenmap.estimators.model_estimator import ModelEstimator
+from eigenmap.estimators.parameters import STORED, completed, stored
 from eigenmap.fitting.graph import fit_graph
 from eigenmap.model import Codes, Eigenmap, NodeInput, Weighting
 from eigenmap.recipes.graph import GraphRecipe
 from eigenmap.recipes.recipe import require_settings
 
 _NAME, _ESTIMATOR = "GraphEigenmap", "estimator"
-"""Key of the parameters in the model's description: both are written in one file, at one moment."""
+"""Name of the class, and key of its parameters in the model's description, which is written atomically."""
 _ABOUT: Checks = {
     "name": (_NAME, lambda value: value == _NAME),
     "parameters": ("an object", is_object),
-    "own": ("texts by name", lambda value: is_object(value) and all(map(is_text, value.values()))),
-    "output": (f"one of {', '.join(OUTPUTS)}, or null", optional(lambda value: is_text(value) and value in OUTPUTS)),
+    **STORED,
 }
 
 
-class GraphEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Learn from a graph, then turn the features of seen or new nodes into ordered codes without it.
+class GraphEigenmap(ModelEstimator):
+    """Ordered codes of graph nodes, learned from a graph and computed from node features without it.
 
     Args:
-        n_components: length of a code, which can be cut anywhere below; None means the recipe's (128), or as many as
-            the nodes allow.
+        n_components: length of the codes, which can be cut at any shorter length; None means the recipe's (128), or
+            fewer if the nodes do not allow as many.
         steps: number of training steps; None means the recipe's.
         objective: name of the objective; None means the recipe's.
         recipe: "auto" or "paper".
@@ -60,10 +54,10 @@ class GraphEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         verbose: show progress and a description of the graph.
 
     Attributes:
-        model_: the `Eigenmap`.
+        model_: fitted `Eigenmap`.
         eigenvalues_: held-out eigenvalue of each feature, in descending order.
         n_features_in_: number of features per node.
-        graph_: description of the graph: nodes, edges, components, positive eigenvalues.
+        graph_: numbers of nodes, edges, components and positive eigenvalues of the graph.
 
     Example:
         >>> estimator = GraphEigenmap(n_components=32, steps=500).fit(data)  # doctest: +SKIP
@@ -127,10 +121,10 @@ class GraphEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         return self
 
     def transform(self, X: Any, adjacency: Any = None, missing: Any = None) -> Codes:
-        """Return codes (n, n_components) of nodes by their features, an array or a scipy sparse matrix.
+        """Return codes (n, n_components) of nodes from their features, an array or a scipy sparse matrix.
 
-        With `adjacency`, a sparse matrix (n, n) or edges (2, edges) between them, codes use neighbours in the way that
-        the fit chose (`model_.neighbours`); features of `missing` nodes are unknown. See `Eigenmap.encode`.
+        With `adjacency`, a sparse matrix (n, n) or edges (2, edges), codes use neighbours in the way chosen by the fit
+        (`model_.neighbours`). `missing` are nodes whose features are unknown. See `Eigenmap.encode`.
         """
         return self._fitted().encode(
             X,
@@ -146,7 +140,7 @@ class GraphEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         return self.fit(graph).transform(graph.x)
 
     def save(self, directory: str | Path) -> Path:
-        """Write the model, as `Eigenmap.save` does, with the parameters beside it; durable when this returns.
+        """Write the model, as `Eigenmap.save` does, together with the parameters; durable when this returns.
 
         `Eigenmap.load` and the command line read the directory too. A `RandomState` is not stored: pass it to `load`
         again.
@@ -162,7 +156,7 @@ class GraphEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 
     @classmethod
     def load(cls, directory: str | Path, **own: Any) -> Self:
-        """Read what `save` wrote; `own` are parameters that were not stored, such as `random_state`."""
+        """Read a saved estimator; `own` are the parameters that were not stored, such as `random_state`."""
         directory = a_path(directory, "directory")
         path = directory / DESCRIPTION
         kind = format_of(directory)
@@ -195,7 +189,7 @@ class GraphEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             raise EigenmapError(f"normalize must be true or false, not {self.normalize!r}.")
 
     def _take(self, model: Eigenmap) -> None:
-        self.model_: Eigenmap = model
+        self.model_ = model
         self.graph_: dict[str, int] = model.training.get("graph", {})
         self.n_features_in_ = model.input.n_features  # type: ignore[union-attr]
 
@@ -203,24 +197,6 @@ class GraphEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     def eigenvalues_(self) -> npt.NDArray[np.float64]:
         """Held-out eigenvalues in descending order."""
         return self._fitted().eigenvalues_
-
-    def _seed(self) -> int:
-        if isinstance(self.random_state, Integral):
-            return int(self.random_state)
-        return int(check_random_state(self.random_state).randint(2**31 - 1))
-
-    @property
-    def _n_features_out(self) -> int:
-        return self._fitted().n_components
-
-    def _fitted(self) -> Eigenmap:
-        if not hasattr(self, "model_"):
-            raise _NotFitted("This GraphEigenmap is not fitted yet: call fit first.")
-        return self.model_
-
-
-class _NotFitted(EigenmapError, NotFittedError):  # type: ignore[misc]
-    """An EigenmapError that scikit-learn's tools and `hasattr` recognise."""
 
 
 def _graph(X: Any, edge_index: Any) -> Any:

@@ -18,7 +18,8 @@ from eigenmap.core.arguments import whole_number
 from eigenmap.core.errors import EigenmapError
 from eigenmap.estimators.saved import load_estimator, save_estimator
 from eigenmap.kernels import report
-from eigenmap.kernels.relation import NEIGHBOURS, PRECOMPUTED, make_relation, one_row_each
+from eigenmap.kernels.relation import NEIGHBOURS, PRECOMPUTED, SPELLINGS, KernelRelation, make_relation, one_row_each
+from eigenmap.kernels.scale import warn_if_alone, with_length_scale
 from eigenmap.kernels.solver import FitReport, Settings, Solver
 from eigenmap.objectives.objective import number
 
@@ -31,14 +32,14 @@ DENSE_ROWS = 10_000
 
 
 class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Ordered eigenfunctions of a kernel, as a network that can be evaluated anywhere.
+    """Ordered eigenfunctions of a kernel, represented by a network.
 
     For a kernel kappa and the measure p of the data,
 
         E_{x' ~ p} kappa(x, x') phi_j(x') = mu_j phi_j(x),     E_p[phi_i phi_j] = delta_ij,     mu_1 >= mu_2 >= ...
 
-    `fit` learns phi_1 ... phi_k, `transform` evaluates them. It does what `KernelPCA` and `Nystroem` do without keeping
-    the training points, and what `SpectralEmbedding` does, with a `transform`.
+    `fit` learns phi_1 ... phi_k, `transform` evaluates them. Unlike `KernelPCA` and `Nystroem` it does not keep the
+    training points; unlike `SpectralEmbedding` it has a `transform`.
 
     The hidden layers are trained on the log-determinant of the Rayleigh quotient. The last layer is solved in float64
     on one joint block of reference points (`eigenmap.kernels.ritz`). Data of up to `batch_size` points form one batch:
@@ -47,10 +48,11 @@ class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     Args:
         n_components: number k of functions.
         kernel: "rbf", "matern", "laplacian", "polynomial", "cosine"; a function of two batches of points (torch
-            tensors) that returns their matrix, positive or indefinite; "precomputed"; or "neighbours", the normalised
-            graph of nearest neighbours.
+            tensors) that returns their matrix, positive or indefinite; "precomputed"; or "neighbours" (also
+            "neighbors"), the normalised graph of nearest neighbours.
         kernel_params: parameters of the kernel, such as {"length_scale": 0.3}; {"n_neighbors": 15, "laplacian": False}
-            for "neighbours".
+            for "neighbours". The length scale is "scale" by default: chosen from the data, as scikit-learn's
+            gamma="scale" is.
         objective: "auto", a name of `eigenmap.objectives.OBJECTIVES`, or a module.
         objective_params: options of the objective. {"shift": "auto"} for NeuralEF takes the shift from a bound on the
             smallest eigenvalue.
@@ -58,7 +60,8 @@ class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             features or (features, psi).
         network_params: width, depth and activation of the network. The default width is 256, or 2 n_components if that
             is larger; 32 for each separate network.
-        t: function j is multiplied by max(mu_j, 0)^t. With t = 1/2 inner products of codes approximate the kernel.
+        t: exponent: function j is multiplied by max(mu_j, 0)^t. With t = 1/2, inner products of codes approximate the
+            kernel.
         batch_size: number of points per training batch.
         max_steps: maximum number of training steps; "auto" is 300, or one pass over the data if that is more.
         tol: training on all points stops once the relative distance of phi_j and T phi_j / mu_j is below this.
@@ -68,14 +71,15 @@ class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         random_state: seed of the network, the draws and the probes.
 
     Attributes:
-        eigenvalues_: (r,) signed, in descending order. Judged on points outside the reference block if there are as
-            many of them; on the reference block itself if that is (nearly) all the data.
-        held_out_eigenvalues_: (r,) always judged on points that had no part in solving the last layer; for little data
+        eigenvalues_: (r,) signed, in descending order. Measured on points outside the reference block if there are as
+            many of them, or on the reference block itself if that is (nearly) all the data.
+        held_out_eigenvalues_: (r,) always measured on points that were not used to solve the last layer; for small data
             they come from two halves and are conservative.
         groups_: lists of components whose eigenvalues cannot be separated; only their space is determined.
         residual_: (r,) relative distance between phi_j and T phi_j / mu_j near the data.
         rank_: number of non-zero eigenvalues found, at most the number of functions that the network can represent; if
             it is below n_components, `transform` has that many columns.
+        length_scale_: length scale of the kernel; None for a kernel without one.
         n_steps_: number of training steps taken.
         network_: trained network; `psi` evaluates it without alignment.
         n_features_in_, feature_names_in_: as in scikit-learn.
@@ -150,9 +154,9 @@ class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         if not self._is(PRECOMPUTED) and not self._is(NEIGHBOURS) and len(x) <= settings.batch_size:
             x, weights = one_row_each(x, weights)
         matrix = X if gram is None else gram
-        relation = make_relation(x, weights, self.kernel, self.kernel_params, matrix, seed, settings.batch_size // 2)
-        self._solver = Solver(settings, relation, seed)
-        self._kernel_function, self._fitted_with = relation.kernel, self.get_params(deep=False)
+        params = with_length_scale(self.kernel, self.kernel_params, x, weights)
+        relation = make_relation(x, weights, self.kernel, params, matrix, seed, settings.batch_size // 2)
+        self._begin(Solver(settings, relation, seed), relation, params)
         if self._is(PRECOMPUTED):  # needed by `score`
             self._known, self._known_p, self._size = x, relation.p, report.size(relation.operator())
         self._say(self._solver.fit(relation))
@@ -162,8 +166,8 @@ class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         """Take one pass of training steps over the rows of X, mixed with random earlier points.
 
         Inputs are standardised by the first batch. A random sample of all points ever seen is kept as reference and
-        represents their weights; the last layer is solved on it when it is next needed. A fitted model is continued
-        with the parameters it was begun with.
+        represents their weights; the last layer is solved on it when next needed. A fitted model continues with the
+        parameters of its first fit.
         """
         if self._is(PRECOMPUTED) or self._is(NEIGHBOURS):
             raise EigenmapError(f"partial_fit needs a kernel that is a function of two points, not {self.kernel!r}.")
@@ -172,25 +176,32 @@ class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         x, weights = self._points(X), self._weights(sample_weight, X)
         settings = self._settings()
         seed = self._seed() if first else self._solver.seed
-        kernel, params = (self.kernel, self.kernel_params) if first else (self._kernel_function, None)
+        kernel = self.kernel if first else self._kernel_function
+        params = with_length_scale(self.kernel, self.kernel_params, x, weights) if first else None
         relation = make_relation(x, weights, kernel, params, None, seed, settings.batch_size)
         if first:
-            self._solver = Solver(settings, relation, seed)
-            self._kernel_function, self._fitted_with = relation.kernel, self.get_params(deep=False)
+            self._begin(Solver(settings, relation, seed), relation, params)
         self._solver.partial(relation)
         self._stale = True
         return self
+
+    def _begin(self, solver: Solver, relation: KernelRelation, params: Mapping[str, Any] | None) -> None:
+        """Keep the solver, the kernel and the parameters of the fit, with the length scale that was chosen."""
+        kernel = SPELLINGS.get(self.kernel, self.kernel) if isinstance(self.kernel, str) else self.kernel
+        self._solver, self._kernel_function = solver, relation.kernel
+        self._fitted_with = {**self.get_params(deep=False), "kernel": kernel, "kernel_params": params}
+        warn_if_alone(relation, (params or {}).get("length_scale"), stacklevel=4)
 
     def _say(self, found: FitReport) -> None:
         self._found, self._stale, k = found, False, self._solver.settings.n_components
         if len(found.eigenvalues) < k:
             why = (
-                f"The network holds {found.rank} functions on this data, not more; give it a larger width"
+                f"The network can represent only {found.rank} functions on this data; give it a larger width"
                 if found.narrow
                 else f"The kernel has rank {found.rank} on this data"
             )
             warnings.warn(
-                f"{why}: there are {len(found.eigenvalues)} eigenfunctions, not the {k} asked for.",
+                f"{why}: there are {len(found.eigenvalues)} eigenfunctions, not the {k} requested.",
                 UserWarning,
                 stacklevel=3,
             )
@@ -202,12 +213,12 @@ class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             seen, k = len(self._solver.reservoir), self._solver.settings.n_components
             if seen < max(2, k):
                 raise EigenmapError(
-                    f"{seen} points were seen so far, too few for n_components = {k}; call partial_fit with more."
+                    f"Only {seen} points were seen so far, too few for n_components = {k}; call partial_fit with more."
                 )
             self._say(self._solver.align_reservoir(self._kernel_function))
         return self._found
 
-    # Use
+    # Evaluation
 
     def transform(self, X: Any) -> Array:
         """Evaluate the eigenfunctions: (n, r), columns in order, each of unit second moment on the data (if t = 0).
@@ -273,7 +284,7 @@ class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
     @property
     def held_out_eigenvalues_(self) -> Array:
-        """Eigenvalues judged on points that had no part in solving the last layer."""
+        """Eigenvalues measured on points that were not used to solve the last layer."""
         mu: Array = self._aligned().held_out_eigenvalues.cpu().numpy()
         return 1 - mu if self._laplacian() else mu
 
@@ -292,6 +303,12 @@ class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     def rank_(self) -> int:
         """Number of non-zero eigenvalues found."""
         return self._aligned().rank
+
+    @property
+    def length_scale_(self) -> Any:
+        """Length scale of the kernel, given or chosen from the data; None for a kernel without one."""
+        check_is_fitted(self)
+        return (self._fitted_with["kernel_params"] or {}).get("length_scale")
 
     @property
     def n_steps_(self) -> int:
@@ -313,27 +330,27 @@ class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     # Files
 
     def save(self, directory: str | Path) -> Path:
-        """Write the fitted estimator: `model.json` and `model.safetensors`, on disk when this returns.
+        """Write the fitted estimator: `model.json` and `model.safetensors`, durable when this returns.
 
-        A kernel that is a function, and an objective or a network that is a module, are not stored: give them to
-        `load` again. `partial_fit` goes on after `load` as it would have done here, so a sample of the points is stored
-        too. A model that was there before stays whole until the new one is complete.
+        A kernel that is a function, and an objective or network that is a module, are not stored: pass them to `load`
+        again. A sample of the points is stored, so that `partial_fit` continues after `load` as it would here. An
+        existing model stays intact until the new one is complete.
         """
         return save_estimator(self, directory)
 
     @classmethod
     def load(cls, directory: str | Path, *, device: str | None = None, **own: Any) -> Self:
-        """Read what `save` wrote.
+        """Read a saved estimator.
 
         Args:
-            directory: where it is.
-            device: where to compute, if not where it was fitted.
-            **own: the parameters that were not stored, such as `kernel=my_kernel`.
+            directory: directory that `save` wrote.
+            device: device to compute on; by default that of the fit.
+            **own: parameters that were not stored, such as `kernel=my_kernel`.
 
         """
         return load_estimator(cls, directory, device, own)
 
-    # What scikit-learn asks
+    # Interface of scikit-learn
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_solver")
@@ -345,10 +362,10 @@ class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
-    # Reading the parameters
+    # Parameters
 
     def _is(self, kernel: str) -> bool:
-        return isinstance(self.kernel, str) and self.kernel == kernel
+        return isinstance(self.kernel, str) and SPELLINGS.get(self.kernel, self.kernel) == kernel
 
     def _laplacian(self) -> bool:
         return self._is(NEIGHBOURS) and bool((self.kernel_params or {}).get("laplacian", False))
@@ -363,12 +380,12 @@ class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         )
 
     def _points(self, X: Any) -> Tensor:
-        """Rows of X as a tensor; those of a sparse Gram matrix are written out."""
+        """Return the rows of X as a tensor; a sparse Gram matrix becomes dense."""
         if hasattr(X, "toarray"):
             if X.shape[1] > DENSE_ROWS:
                 raise EigenmapError(
-                    f"A sparse Gram matrix of {X.shape[1]} points describes a point by {X.shape[1]} numbers; above "
-                    f"{DENSE_ROWS} give features of the points: fit(X, gram=matrix)."
+                    f"A sparse Gram matrix of {X.shape[1]} points, above {DENSE_ROWS}, needs features of its points: "
+                    "call fit(X, gram=matrix)."
                 )
             X = X.toarray()
         X = np.ascontiguousarray(X)
@@ -385,7 +402,7 @@ class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         return torch.from_numpy(weights)
 
     def _settings(self) -> Settings:
-        """The parameters, each checked: an estimator may have been given anything."""
+        """Return the validated parameters."""
         number("t", self.t)
         for name in ("kernel_params", "objective_params", "network_params"):
             value = getattr(self, name)

@@ -1,4 +1,4 @@
-"""Scikit-learn estimator for two kinds of vectors that belong together: ordered codes that both share."""
+"""Scikit-learn estimator for pairs of vectors from two spaces: ordered codes that both share."""
 
 from __future__ import annotations
 
@@ -8,43 +8,45 @@ from typing import Any, get_args
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.exceptions import NotFittedError
-from sklearn.utils import check_array, check_random_state
+from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
 from eigenmap.core.arguments import is_number
 from eigenmap.core.errors import EigenmapError
 from eigenmap.data.vectors.vectors import Vectors
+from eigenmap.estimators.model_estimator import ModelEstimator
 from eigenmap.fitting.vectors import fit_vectors, linear_model
 from eigenmap.linear.solutions import exact
 from eigenmap.model import Eigenmap, Side
 from eigenmap.recipes.recipe import require_settings
-from eigenmap.recipes.vectors import Solver, VectorRecipe
+from eigenmap.recipes.vectors import FUNCTIONS, Solver, VectorRecipe
 
 Floats = npt.NDArray[np.float64]
+_FUNCTIONS = {name: getattr(FUNCTIONS, name) for name in ("objective", "outputs", "width", "batch_size", "steps")}
+"""Settings of heads whose features are functions: what the estimator is about."""
 
 
-class PairEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Learn what row i of X and row i of Y share: leading singular functions of p(x, y) / (p(x) p(y)), in order.
+class PairEigenmap(ModelEstimator):
+    """Learn what row i of X and row i of Y share: the leading singular functions of p(x, y) / (p(x) p(y)), in order.
 
-    With the linear solver and no ridge these are canonical correlations, in closed form and sorted.
+    With the linear solver and no ridge this is canonical correlation analysis, in closed form.
 
     Args:
         n_components: number of features; None means as many as both sides have.
         solver: "linear" (closed form), or "neural": residual heads that start there.
-        ridge: regularisation in units of the mean variance of a feature, or "auto" to choose it, on a tenth of the
-            pairs that is held out. The neural solver always holds out.
-        settings: of the neural training, such as {"steps": 2000, "width": 1024}; see `recipes.vectors.VectorRecipe`.
-        device: "auto", "cpu" or "cuda", for the neural training.
+        ridge: regularisation in units of the mean variance of a feature, or "auto" to choose it on a held-out tenth of
+            the pairs. The neural solver always holds out a tenth.
+        settings: settings of the neural solver, such as {"steps": 2000, "width": 1024}; see
+            `recipes.vectors.VectorRecipe`.
+        device: "auto", "cpu" or "cuda", for the neural solver.
         random_state: seed, a `numpy.random.RandomState`, or None for a new seed each time.
         verbose: show progress.
 
     Attributes:
-        model_: the `Eigenmap`; `model_.right` is that of Y. `model_.save(directory)` writes both.
-        correlations_: correlation of each feature between the sides, in descending order: of the pairs fitted if
-            `ridge` is a number, of held-out pairs otherwise.
-        n_features_in_: features of X.
+        model_: `Eigenmap` of X; `model_.right` is that of Y. `model_.save(directory)` writes both.
+        correlations_: correlation of each feature between the sides, in descending order, on the pairs of the fit if
+            `ridge` is a number, on held-out pairs otherwise.
+        n_features_in_: number of features of X.
 
     Example:
         >>> estimator = PairEigenmap(8).fit(images, texts)  # doctest: +SKIP
@@ -76,19 +78,19 @@ class PairEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self._check_parameters()
         if y is None:
             raise EigenmapError(
-                "PairEigenmap requires y to be passed, but the target y is None: fit(X, Y), where row i of X belongs "
-                "to row i of Y."
+                "PairEigenmap requires y to be passed, but the target y is None: call fit(X, Y), where row i of X "
+                "belongs to row i of Y."
             )
         X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_min_samples=2)
         Y = self._right(y)
         if len(X) != len(Y):
             raise EigenmapError(f"X has {len(X):,} rows and Y {len(Y):,}; row i of one belongs to row i of the other.")
         fitted = self._linear(X, Y) if self.solver == "linear" and self.ridge != "auto" else self._chosen(X, Y)
-        self.model_: Eigenmap = fitted
+        self.model_ = fitted
         return self
 
     def transform(self, X: Any, side: Side = "left") -> Floats:
-        """Return features (n, n_components) of vectors of one side, of unit variance over the pairs."""
+        """Return features (n, n_components) of vectors of one side, with unit variance over the pairs of the fit."""
         model = self._fitted().side(side)
         kinds = [np.float64, np.float32]
         given = self._right(X) if side == "right" else validate_data(self, X, dtype=kinds, reset=False)
@@ -97,10 +99,10 @@ class PairEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return np.concatenate([each.numpy() for each in found]).astype(np.float64)
 
     def score(self, X: Any, y: Any) -> float:
-        """Return the mean correlation of the features between X and y; 0 for a feature that is constant."""
+        """Return the mean correlation of the features between X and y; a constant feature counts as 0."""
         left, right = self.transform(X), self.transform(y, side="right")
         if len(left) != len(right):
-            raise EigenmapError(f"X has {len(left):,} rows and Y {len(right):,}; give as many of both.")
+            raise EigenmapError(f"X has {len(left):,} rows and Y {len(right):,}; they must have equally many.")
         left, right = left - left.mean(0), right - right.mean(0)
         scale = np.sqrt((left**2).sum(0) * (right**2).sum(0))
         return float(np.mean(np.divide((left * right).sum(0), scale, out=np.zeros_like(scale), where=scale > 0)))
@@ -111,7 +113,7 @@ class PairEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return self._fitted().eigenvalues_
 
     def _linear(self, X: Any, Y: Any) -> Eigenmap:
-        """All pairs, one ridge: canonical correlations."""
+        """Solve for all pairs with the given ridge."""
         most = min(len(X) - 1, X.shape[1], Y.shape[1])
         if len(X) <= max(X.shape[1], Y.shape[1]) and not self.ridge:
             raise EigenmapError(
@@ -119,12 +121,13 @@ class PairEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
                 "give more pairs than features, or a ridge."
             )
         if self.n_components is not None and self.n_components > most:
-            raise EigenmapError(f"n_components is {self.n_components}, and at most {most} are possible here.")
+            raise EigenmapError(f"n_components is {self.n_components}, but at most {most} are possible here.")
         return linear_model(exact(X, Y, float(self.ridge)).cut(self.n_components), unit=False)
 
     def _chosen(self, X: Any, Y: Any) -> Eigenmap:
-        settings = dict(self.settings or {})
-        require_settings(VectorRecipe, settings)
+        given = dict(self.settings or {})
+        require_settings(VectorRecipe, given)
+        settings = {**_FUNCTIONS, **given} if self.solver == "neural" else given
         model = fit_vectors(
             Vectors(X, "X"),
             self.n_components,
@@ -151,33 +154,15 @@ class PairEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         if not (self.settings is None or isinstance(self.settings, Mapping)):
             raise EigenmapError(f"settings must be a dictionary or None, not {self.settings!r}.")
         if self.settings and self.solver == "linear":
-            raise EigenmapError("settings are those of the neural training; leave them out with the linear solver.")
+            raise EigenmapError("settings are for the neural solver; leave them out with the linear one.")
 
     def _right(self, Y: Any) -> Any:
-        """Y as a matrix; a vector of numbers is one feature."""
+        """Return Y as a matrix; a vector becomes one feature."""
         rows = np.asarray(Y)
         return check_array(rows[:, None] if rows.ndim == 1 else rows, dtype=[np.float64, np.float32], input_name="Y")
-
-    def _seed(self) -> int:
-        if isinstance(self.random_state, Integral):
-            return int(self.random_state)
-        return int(check_random_state(self.random_state).randint(2**31 - 1))
-
-    @property
-    def _n_features_out(self) -> int:
-        return self._fitted().n_components
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         tags.target_tags.multi_output = True
         return tags
-
-    def _fitted(self) -> Eigenmap:
-        if not hasattr(self, "model_"):
-            raise _NotFitted("This PairEigenmap is not fitted yet: call fit first.")
-        return self.model_
-
-
-class _NotFitted(EigenmapError, NotFittedError):  # type: ignore[misc]
-    """An EigenmapError that scikit-learn's tools and `hasattr` recognise."""

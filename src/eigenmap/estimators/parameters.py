@@ -1,7 +1,7 @@
-"""Storage of estimator parameters as JSON; objects of the caller's own must be passed again at load.
+"""Storage of estimator parameters as JSON; the caller's own objects must be passed again at load.
 
 NumPy or torch numbers and arrays are stored as plain numbers and lists. A function, a module or a
-`numpy.random.RandomState` is the caller's own: only its name is stored.
+`numpy.random.RandomState` is the caller's own object: only its name is stored.
 """
 
 from __future__ import annotations
@@ -16,10 +16,16 @@ from numpy.random import RandomState
 from torch import nn
 
 from eigenmap.core.errors import EigenmapError
+from eigenmap.description import Checks, is_object, is_text, optional
 
 Parameters = dict[str, Any]
 OUTPUTS = ("default", "pandas", "polars")
 """Values that `set_output` accepts."""
+STORED: Checks = {
+    "own": ("texts by name", lambda value: is_object(value) and all(map(is_text, value.values()))),
+    "output": (f"one of {', '.join(OUTPUTS)}, or null", optional(lambda value: is_text(value) and value in OUTPUTS)),
+}
+"""Checks of what every saved estimator describes: the caller's own parameters, and the value of `set_output`."""
 
 _KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "kernel": ("a function", callable),
@@ -37,13 +43,13 @@ _OPTIONS: tuple[str, Callable[[Any], bool]] = (
 
 
 def stored(parameters: Mapping[str, Any]) -> tuple[Parameters, dict[str, str]]:
-    """Return parameters for JSON, null for the caller's own, and the names and descriptions of those."""
+    """Return parameters for JSON (null for the caller's own objects), and names and descriptions of these objects."""
     own = {name: _called(value) for name, value in parameters.items() if not _is_plain(value)}
     return {name: None if name in own else _plain(value) for name, value in parameters.items()}, own
 
 
 def stored_twice(now: Mapping[str, Any], fitted: Mapping[str, Any]) -> tuple[Parameters, Parameters, dict[str, str]]:
-    """Return current parameters and those at the fit; the caller's own must be the same objects."""
+    """Return the current parameters, those of the fit, and the caller's own, which must be the same objects in both."""
     values, own = stored(now)
     fitted_values, fitted_own = stored(fitted)
     for name in sorted(own.keys() | fitted_own.keys()):

@@ -28,7 +28,7 @@ from eigenmap.description import (
     optional,
     read_sealed,
 )
-from eigenmap.estimators.parameters import OUTPUTS, completed, stored_twice
+from eigenmap.estimators.parameters import STORED, completed, stored_twice
 from eigenmap.kernels.relation import NEIGHBOURS, PRECOMPUTED, neighbour_params, tried_kernel
 from eigenmap.kernels.state import check_state, found_state, require_shape, restore, restore_found, solver_state
 from eigenmap.relations.kernel import Kernel
@@ -49,13 +49,12 @@ _WHOLE_FILE: Checks = {
     **HEADER,
     "parameters": ("an object", is_object),
     "fitted_with": ("an object", is_object),
-    "own": ("texts by name", lambda value: is_object(value) and all(map(is_text, value.values()))),
+    **STORED,
     "n_features": ("a whole number of at least 1", SIZE),
     "feature_names": (
         "texts, or null",
         optional(lambda value: isinstance(value, list) and all(map(is_text, value))),
     ),
-    "output": (f"one of {', '.join(OUTPUTS)}, or null", optional(lambda value: is_text(value) and value in OUTPUTS)),
     "solver": ("an object", is_object),
     "found": ("an object, or null", optional(is_object)),
     "size": ("a number, or null", optional(NOT_NEGATIVE)),

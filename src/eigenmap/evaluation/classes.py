@@ -1,7 +1,7 @@
 """Classification from codes at every length, with few labels or all.
 
-Two classifiers, neither of which changes the codes: weighted votes of the nearest neighbours (`neighbours`) and a
-linear probe (`probe`), in closed form or by the paper's SGD recipe on standardised features.
+Two classifiers leave the codes as they are: a weighted vote of the nearest neighbours (`neighbours`) and a linear probe
+(`probe`), in closed form or by the paper's SGD recipe on standardised features.
 
     rows = evaluate_classes(train_codes, train_labels, test_codes, test_labels, shares=(0.01, 1.0))
     rows[0]   # {"dim": 2, "share": 0.01, "labels": 500, "knn": 0.41, "linear": 0.38}

@@ -1,13 +1,13 @@
-r"""A probe for few labels: it also looks at the codes of nodes without labels, and chooses on validation nodes.
+r"""Probe for few labels, which also uses the codes of nodes without labels.
 
-Rows have norm 1. Three kinds compete, and the one with the best accuracy on the validation nodes wins (the first of
-equals):
+All rows have norm 1. Three kinds of probes are fitted, and the one with the best accuracy on the validation nodes is
+kept (the first if several are equal):
 
-- the logistic probe, which looks at labelled nodes only;
-- *prototypes*: one centre per class, the mean of its labelled rows; then rounds in which every row of the pool belongs
-  to the classes with probabilities p = softmax(cosine / tau), and centres become means weighted by them. Small tau
-  makes p certain: entropy minimisation by alternation [1];
-- *label spreading* [2] on the graph of the nearest neighbours of the pool: F <- a S F + (1 - a) Y with
+- the logistic probe, which uses labelled nodes only;
+- *prototypes*: one centre per class, first the mean of its labelled rows. In each round every row of the pool is
+  assigned to the classes with probabilities p = softmax(cosine / tau), and the centres become means weighted by p.
+  A small tau makes p certain: entropy minimisation by alternation [1];
+- *label spreading* [2] on the nearest-neighbour graph of the pool: F <- a S F + (1 - a) Y with
   S = D^-1/2 W D^-1/2, W_ij = max(cosine, 0). A row gets the mean F of its nearest rows in the pool.
 
     probe = fit_probe_few(Labelled(x_train, y_train), Labelled(x_validation, y_validation), pool=x)
@@ -30,25 +30,25 @@ from eigenmap.evaluation.probe import LinearProbe
 from eigenmap.evaluation.ranking import CodesLike, codes_as_tensor
 
 POOL = 20_000
-"""Rows without labels that are looked at."""
+"""Maximum number of rows without labels that are used."""
 TEMPERATURES = (0.05, 0.1, 0.2)
 ROUNDS = (0, 10)
 NEIGHBOURS = (5, 15)
 SPREAD = (0.5, 0.9)
-"""Candidates for tau, rounds of prototypes, neighbours of the graph, and a."""
+"""Candidates for tau, for the rounds of prototypes, for the neighbours in the graph, and for a."""
 STEPS = 30
 BLOCK = 2048
 
 
 class Labelled(NamedTuple):
-    """Codes of some nodes and their classes."""
+    """Codes of nodes and their classes."""
 
     x: Tensor
     y: Tensor
 
 
 class Classifier(Protocol):
-    """Whatever tells classes from codes."""
+    """Interface of a classifier of codes."""
 
     def predict(self, features: CodesLike) -> Tensor:
         """Return the class number of each row."""
@@ -58,11 +58,11 @@ class Classifier(Protocol):
 
 
 class PrototypeProbe(LinearProbe):
-    """The class whose centre has the largest cosine: rows of any norm may be given."""
+    """Predicts the class whose centre has the largest cosine; rows may have any norm."""
 
 
 class SpreadProbe(NamedTuple):
-    """Label spreading: rows of a pool with the scores of their classes, and how many neighbours count."""
+    """Label spreading: the rows of a pool, their class scores, and the number of neighbours that count."""
 
     pool: Tensor
     scores: Tensor
@@ -86,7 +86,7 @@ class SpreadProbe(NamedTuple):
 
 @torch.no_grad()
 def fit_probe_few(train: Labelled, validation: Labelled, pool: Tensor, plain: LinearProbe) -> Classifier:
-    """The best of `plain`, prototypes and label spreading on the validation nodes."""
+    """Return the best of `plain`, prototypes and label spreading on the validation nodes."""
     best: Classifier = plain
     highest = plain.accuracy(*validation)
     unlabelled = F.normalize(pool[drawn(len(pool)).to(pool.device)], dim=1)
@@ -99,14 +99,14 @@ def fit_probe_few(train: Labelled, validation: Labelled, pool: Tensor, plain: Li
 
 
 def drawn(count: int) -> Tensor:
-    """Return the numbers of `count` rows, or of `POOL` random ones if there are more."""
+    """Return the numbers of all `count` rows, or of `POOL` random ones if there are more."""
     if count <= POOL:
         return torch.arange(count)
     return torch.randperm(count, generator=torch.Generator().manual_seed(0))[:POOL]
 
 
 def prototypes(train: Labelled, pool: Tensor) -> Iterator[PrototypeProbe]:
-    """Centres of the classes, refined in rounds on the pool or not."""
+    """Yield probes with class centres, as they are and refined on the pool."""
     x = F.normalize(train.x, dim=1)
     sums = F.one_hot(train.y).to(x).T @ x
     known = F.one_hot(train.y).sum(0) > 0
@@ -122,23 +122,23 @@ def prototypes(train: Labelled, pool: Tensor) -> Iterator[PrototypeProbe]:
 
 
 def spread(train: Labelled, pool: Tensor) -> Iterator[SpreadProbe]:
-    """Labels spread over the nearest neighbours of labelled rows and of the pool together."""
+    """Yield probes with labels spread over the nearest-neighbour graph of labelled rows and pool."""
     rows = torch.cat([F.normalize(train.x, dim=1), pool])
     labels = torch.zeros(len(rows), int(train.y.max()) + 1).to(rows)
     share = F.one_hot(train.y).sum(0).clamp(min=1).to(rows)
-    labels[torch.arange(len(train.y), device=rows.device), train.y] = 1 / share[train.y]  # classes weigh alike
+    labels[torch.arange(len(train.y), device=rows.device), train.y] = 1 / share[train.y]  # classes have equal weight
     for neighbours in NEIGHBOURS:
         S = neighbour_graph(rows, neighbours)
         for a in SPREAD:
             scores = labels
             for _ in range(STEPS):
                 scores = a * torch.sparse.mm(S, scores) + (1 - a) * labels
-            # Rows that nobody reached say nothing; the others say a distribution.
+            # Rows that no label reached stay zero; the others become distributions.
             yield SpreadProbe(rows, scores / scores.sum(1, keepdim=True).clamp(min=1e-30), neighbours)
 
 
 def neighbour_graph(rows: Tensor, neighbours: int) -> Tensor:
-    """D^-1/2 W D^-1/2 of the symmetric graph of nearest neighbours of unit rows, sparse."""
+    """Return D^-1/2 W D^-1/2 of the symmetric nearest-neighbour graph of unit rows, sparse."""
     n, top = len(rows), min(neighbours, len(rows) - 1)
     places, values = [], []
     for start in range(0, n, BLOCK):

@@ -1,4 +1,4 @@
-"""Codes of nodes that are made when they are asked for: 2.4 million of 8,192 features would take 80 GB."""
+"""Codes of nodes computed on demand: 2.4 million codes of 8,192 features would take 80 GB."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ CPU = torch.device("cpu")
 
 @dataclass(frozen=True)
 class StreamedCodes:
-    """A matrix of codes, one row per node, of which only the rows asked for exist.
+    """A matrix of codes, one row per node, whose rows are computed when they are indexed.
 
     Attributes:
         encode: node numbers (m,) -> their codes (m, k).
         shape: (n, k).
-        device: where the codes are put.
+        device: device of the codes.
 
     Example:
         >>> codes = StreamedCodes(lambda nodes: nodes[:, None] * torch.ones(3), (10, 3))
@@ -43,5 +43,5 @@ class StreamedCodes:
 def require_finite(codes: Tensor) -> Tensor:
     """Return the codes if all of them are finite numbers."""
     if not bool(torch.isfinite(codes).all()):
-        raise EigenmapError("codes hold NaN or infinite values; every feature must be a finite number")
+        raise EigenmapError("codes contain NaN or infinite values; every feature must be a finite number")
     return codes

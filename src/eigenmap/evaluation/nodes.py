@@ -1,15 +1,15 @@
-"""Node classification: what simple classifiers read from the frozen codes of a graph's nodes.
+"""Node classification from frozen codes.
 
-Nodes are split into training, validation and test; a share of the training labels is used (1, 10, 100 %); a probe is
-fitted to the codes of those nodes, whatever it has to choose is chosen on the validation nodes, and the test nodes are
-classified once. Four probes, the first three of them linear:
+Nodes are split into training, validation and test nodes. A probe is fitted to the codes of the training nodes with a
+share of their labels (1, 10 or 100 %), its settings are chosen on the validation nodes, and the test nodes are
+classified once. There are four probes, of which the first three are linear:
 
-| name       | what it is | chosen on validation |
+| name       | method | chosen on validation nodes |
 | ---------- | --- | --- |
 | `ridge`    | closed form: least squares on one-hot labels | the penalty |
-| `logistic` | BGRL's [1]: rows of norm 1, one logistic regression a class | C = 2^-10 ... 2^10 |
+| `logistic` | BGRL's [1]: rows of norm 1, one logistic regression per class | C = 2^-10 ... 2^10 |
 | `paper`    | Neural Eigenmap's [2]: softmax regression by SGD with label smoothing | the epoch |
-| `few`      | also looks at codes without labels (`few_labels`) | logistic, prototypes or label spreading |
+| `few`      | also uses codes without labels (`few_labels`) | logistic, prototypes or label spreading |
 
     split = random_split(labels, seed=0)                        # 10 % / 10 % / 80 % of the labelled nodes
     rows = evaluate_nodes(codes, labels, [split], shares=(0.01, 0.1, 1.0), dims=[8, 64, 256])
@@ -38,17 +38,17 @@ from eigenmap.evaluation.probe import LAMBDAS, LinearProbe, fit_ridge, fractions
 from eigenmap.evaluation.ranking import CodesLike, codes_as_tensor, device_of
 
 STRENGTHS = tuple(2.0**power for power in range(-10, 11))
-"""Candidates for C of the logistic probe, as BGRL has them."""
+"""BGRL's candidates for C of the logistic probe."""
 
 BLOCK = 16_384
-"""Test nodes whose codes are held at a time."""
+"""Number of test nodes whose codes are in memory at a time."""
 
 DIMS = (8, 16, 32, 64, 128, 256, 512, 1024)
-"""Code lengths to measure, as far as a code has them; its full length always is."""
+"""Default code lengths; the full length is always measured too."""
 
 
 class NodeSplit(NamedTuple):
-    """Node numbers for training, for choosing, and for the final score."""
+    """Node numbers for training, for choosing settings, and for the final score."""
 
     train: Tensor
     validation: Tensor
@@ -59,13 +59,13 @@ class UnitRowProbe(LinearProbe):
     """A linear classifier of rows scaled to norm 1."""
 
     def predict(self, features: CodesLike, block: int = 16_384) -> Tensor:
-        """Class number of each row; rows of any norm are taken."""
+        """Return the class number of each row, which may have any norm."""
         x = codes_as_tensor(features, self.weight.device, self.weight.dtype)
         return super().predict(F.normalize(x, dim=1), block)
 
 
 class NodeRow(TypedDict):
-    """The accuracy of one kind of probe at one code length with one share of the labels, over several runs."""
+    """Accuracy of a probe over several runs, at one code length and with one share of the labels."""
 
     probe: str
     dim: int
@@ -78,7 +78,7 @@ class NodeRow(TypedDict):
 
 
 def random_split(labels: CodesLike, seed: int, train: float = 0.1, validation: float = 0.1) -> NodeSplit:
-    """Split the labelled nodes (class number 0 or above) at random; what is left after two parts is for testing.
+    """Split the labelled nodes (class number 0 or above) at random; the rest after two parts is for testing.
 
     >>> [len(part) for part in random_split(torch.arange(200) % 2, seed=0)]
     [20, 20, 160]
@@ -88,7 +88,7 @@ def random_split(labels: CodesLike, seed: int, train: float = 0.1, validation: f
             raise EigenmapError(f"{name} must be a share above 0, and both together below 1, not {share!r}")
     nodes = torch.nonzero(torch.as_tensor(labels) >= 0).flatten().cpu()
     if len(nodes) < 3:
-        raise EigenmapError(f"a split needs at least 3 labelled nodes, and here are {len(nodes)}")
+        raise EigenmapError(f"a split needs at least 3 labelled nodes, not {len(nodes)}")
     nodes = nodes[torch.randperm(len(nodes), generator=torch.Generator().manual_seed(seed))]
     first, second = max(1, round(train * len(nodes))), max(1, round(validation * len(nodes)))
     parts = torch.split(nodes, [first, second, len(nodes) - first - second])
@@ -96,13 +96,13 @@ def random_split(labels: CodesLike, seed: int, train: float = 0.1, validation: f
 
 
 def few_labels(labels: CodesLike, train: Tensor, share: float, seed: int = 0) -> Tensor:
-    """The training nodes whose labels may be used: a stratified share, at least one of each class."""
+    """Return the training nodes whose labels are used: a stratified share, at least one of each class."""
     numbers = torch.as_tensor(labels).cpu()
     return train[fractions(numbers[train], (share,), seed)[share]]
 
 
 def fit_probe_ridge(train: Labelled, validation: Labelled) -> LinearProbe:
-    """Closed form; the penalty is the largest of those that are best on the validation nodes."""
+    """Fit a ridge probe in closed form; among the penalties that are best on the validation nodes, use the largest."""
     probes = [fit_ridge(train.x, train.y, lambdas=[strength], held_out=0.5) for strength in LAMBDAS]
     return max(reversed(probes), key=lambda probe: probe.accuracy(*validation))
 
@@ -111,7 +111,7 @@ def fit_probe_ridge(train: Labelled, validation: Labelled) -> LinearProbe:
 def fit_probe_logistic(
     train: Labelled, validation: Labelled, strengths: Sequence[float] = STRENGTHS, iterations: int = 300
 ) -> UnitRowProbe:
-    r"""One logistic regression a class on rows of norm 1; C is the smallest of those best on the validation nodes.
+    r"""Fit one logistic regression per class to rows of norm 1, with the smallest C that is best on validation nodes.
 
         minimise  |w|^2 / 2 + C sum_i log(1 + exp(-s_i (w . x_i + b))),   s_i = 1 in the class, -1 elsewhere
 
@@ -130,11 +130,11 @@ def fit_probe_logistic(
 
 
 def _one_against_rest(x: Tensor, sign: Tensor, strengths: Sequence[float], iterations: int) -> tuple[Tensor, Tensor]:
-    r"""Weights (strengths, classes, d) and biases of all problems at once, in float64.
+    r"""Return weights (strengths, classes, d) and biases of all problems, solved together in float64.
 
-    The curvature of the logistic loss is at most 1/4, so that M = C X^T X / 4 + I bounds every problem's Hessian and
-    w - M^-1 g never goes uphill [1]. In the eigenbasis of X^T X all these M are diagonal. Nesterov's momentum makes it
-    fast; a problem whose momentum points uphill starts it again [2]. Nothing is decided on the host.
+    The curvature of the logistic loss is at most 1/4, so M = C X^T X / 4 + I bounds the Hessian of every problem and
+    the step w - M^-1 g never increases the loss [1]. In the eigenbasis of X^T X every M is diagonal. Nesterov's
+    momentum speeds this up, and is reset where it points uphill [2]. The device never waits for the host.
 
     [1] Böhning, Lindsay, Monotonicity of quadratic-approximation algorithms, 1988.
     [2] O'Donoghue, Candès, Adaptive restart for accelerated gradient schemes, 2015.
@@ -172,9 +172,10 @@ def fit_probe_paper(
     smoothing: float = 0.1,
     seed: int = 0,
 ) -> LinearProbe:
-    """Softmax regression by SGD, linear warm-up then a cosine, smoothed labels; the best epoch on the validation nodes.
+    """Fit softmax regression with smoothed labels by SGD, and return the epoch that is best on the validation nodes.
 
-    Features are standardised first, with the training nodes' mean and spread; the probe returned takes them raw.
+    The rate rises linearly and then follows a cosine. Features are standardised by the mean and spread of the training
+    nodes; the returned probe takes raw features.
     """
     epochs, batch_size = whole_number(epochs, "epochs"), whole_number(batch_size, "batch_size")
     x, y = train
@@ -203,7 +204,7 @@ def fit_probe_paper(
 
 
 def _warm_cosine(epoch: int, epochs: int, warmup: int) -> float:
-    """Share of the full rate: linear from 1 / warmup to 1, then half a cosine to 0."""
+    """Return the share of the full rate: linear from 1 / warmup to 1, then half a cosine to 0."""
     if epoch < warmup:
         return (epoch + 1) / warmup
     return (1 + math.cos(math.pi * (epoch - warmup) / max(1, epochs - warmup))) / 2
@@ -214,7 +215,7 @@ FitProbe = Callable[[Labelled, Labelled], LinearProbe]
 PROBES: Mapping[str, FitProbe] = {"ridge": fit_probe_ridge, "logistic": fit_probe_logistic, "paper": fit_probe_paper}
 """Probes by name."""
 FEW = "few"
-"""The probe that looks at codes without labels, too (`evaluation.few_labels`)."""
+"""Name of the probe that also uses codes without labels (`evaluation.few_labels`)."""
 
 
 def evaluate_nodes(
@@ -227,23 +228,23 @@ def evaluate_nodes(
     probe: str = "logistic",
     device: torch.device | str | None = None,
 ) -> list[NodeRow]:
-    """Accuracy on the test nodes for every code length and share of the training labels.
+    """Measure accuracy on the test nodes for every code length and share of the training labels.
 
-    A code is cut by taking its first `dim` features. Run number r uses `splits[r]`, and r draws which of the training
-    labels are used. The mean and the sample standard deviation are over the runs; all labels of one split make one run,
-    however often it is given.
+    Codes are cut to their first `dim` features. Run r uses `splits[r]`, and its training labels are drawn with seed r.
+    Results are means and sample standard deviations over the runs. With all labels, repeated copies of one split count
+    as one run.
 
     Args:
-        codes: (n, k), one row per node; `StreamedCodes` where all of them are more than fits into memory.
-        labels: (n,) class numbers, gaps allowed; below 0 is not known, and such a node may be in no split.
-        splits: one a run, from `random_split` or given with the data.
-        shares: of the training labels, in (0, 1].
-        dims: code lengths; by default those of `DIMS` that the codes have, and all features.
-        probe: one of `PROBES`, or "few", which looks at the codes of all nodes.
-        device: where to compute; by default where the codes are.
+        codes: (n, k), one row per node; `StreamedCodes` if they do not fit into memory.
+        labels: (n,) class numbers, gaps allowed; numbers below 0 are unknown, and no split may contain such a node.
+        splits: one per run, from `random_split` or given with the data.
+        shares: shares of the training labels, in (0, 1].
+        dims: code lengths; default those of `DIMS` below the full length, and the full length.
+        probe: one of `PROBES`, or "few", which uses the codes of all nodes.
+        device: device to compute on; default that of the codes.
 
     Returns:
-        One row for each share and length, shares first.
+        One row per share and length, ordered by share.
 
     """
     if probe not in (*PROBES, FEW):
@@ -279,7 +280,7 @@ def evaluate_nodes(
 
 
 def default_dims(n_components: int) -> list[int]:
-    """Those of `DIMS` that are shorter than the code, and the whole code.
+    """Return the default code lengths: those of `DIMS` below the full length, and the full length.
 
     >>> default_dims(20)
     [8, 16, 20]
@@ -321,7 +322,7 @@ def _tested(
     lengths: Sequence[int],
     probes: Sequence[Sequence[Classifier]],
 ) -> list[list[float]]:
-    """Return the accuracy of each run's probes on its test nodes, with codes made in blocks, once for equal splits."""
+    """Return the test accuracy of each run's probes; codes are computed in blocks, once for equal splits."""
     hits = [[0] * len(each) for each in probes]
     for split in {id(split): split for split in splits}.values():
         runs = [run for run, other in enumerate(splits) if other is split]
@@ -347,11 +348,11 @@ def _checked(
     y = torch.as_tensor(labels)
     if y.shape != (len(x),) or y.is_floating_point():
         raise EigenmapError(
-            f"labels must be whole class numbers, one for each of the {len(x)} nodes, not shape {tuple(y.shape)}"
+            f"labels must be whole class numbers, one for each of the {len(x)} nodes, not of shape {tuple(y.shape)}"
         )
     y = _numbered(y.to(place, torch.int64))
     if int(y.max()) < 1:
-        raise EigenmapError("labels must hold two classes at least; there is nothing to tell apart")
+        raise EigenmapError("labels must contain at least two classes")
     if not splits:
         raise EigenmapError("evaluate_nodes needs at least one split; random_split makes them")
     for split in splits:
@@ -362,7 +363,7 @@ def _checked(
 
 
 def _numbered(y: Tensor) -> Tensor:
-    """Classes numbered from 0 without gaps, in their order: a probe has a row for each. -1 stays not known."""
+    """Renumber the classes from 0 without gaps, keeping their order; -1 stays unknown."""
     known = torch.unique(y[y >= 0])
     return torch.where(y < 0, -1, torch.searchsorted(known, y))
 
@@ -371,13 +372,15 @@ def _check_part(name: str, nodes: Tensor, y: Tensor) -> None:
     if len(nodes) == 0:
         raise EigenmapError(f"the {name} part of a split is empty; every part needs a node")
     if int(nodes.min()) < 0 or int(nodes.max()) >= len(y):
-        raise EigenmapError(f"the {name} part of a split names nodes outside 0 ... {len(y) - 1}")
+        raise EigenmapError(f"the {name} part of a split contains nodes outside 0 ... {len(y) - 1}")
     repeated = len(nodes) - len(torch.unique(nodes))
     if repeated:
         raise EigenmapError(f"{repeated} nodes are listed more than once in the {name} part of a split; use each once")
     unknown = int((y[nodes] < 0).sum())
     if unknown:
-        raise EigenmapError(f"the {name} part of a split holds {unknown} nodes without a label; leave them out of it")
+        raise EigenmapError(
+            f"the {name} part of a split contains {unknown} nodes without a label; leave them out of it"
+        )
 
 
 def _check_apart(split: NodeSplit) -> None:

@@ -1,12 +1,12 @@
-r"""Search by codes of every length, judged by people: nDCG@10, recall@k and MRR.
+r"""Search by codes of every length, scored by relevance judgements: nDCG@10, recall@k and MRR.
 
 With g_r the grade of the document at rank r (0 if it is not relevant),
 
     nDCG@10    sum_{r<=10} g_r / log2(1 + r), divided by the same sum for the best ranking
     recall@k   relevant documents among the first k / all relevant documents
-    MRR        1 / rank of the first relevant document (0 beyond the ranks that are looked at)
+    MRR        1 / rank of the first relevant document (0 if it is ranked too low)
 
-each averaged over the queries that have a relevant document. These are the definitions of trec_eval.
+each averaged over the queries that have a relevant document, as in trec_eval.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from eigenmap.evaluation.retrieval import ScoreRow
 
 NDCG_AT = 10
 DEPTH = 1_000
-"""Ranks at which the first relevant document still counts for MRR."""
+"""Lowest rank at which the first relevant document counts for MRR."""
 
 
 def judged_search(

@@ -48,21 +48,21 @@ class Pipeline(nn.Module):
         self.network = model.network
         self.prepare = model.input if isinstance(model.input, VectorInput) else model.image
         self.source = model.source
-        self.plain = isinstance(model.input, VectorInput) and model.source == "encoder"
+        self.plain = model.plain
         self.register_buffer("mean", alignment.mean.float())
         self.register_buffer("rotation", (alignment.rotation * alignment.weights())[:, :dim].float())
 
     def forward(self, pixels: Tensor) -> Tensor:
-        """Codes (n, dim) of pixels (n, channels, size, size), or of vectors (n, length)."""
+        """Return codes (n, dim) of pixels (n, channels, size, size) or vectors (n, length)."""
         features, psi = self.network(self.prepare(pixels))
-        rows = features if self.plain else code_rows(features, psi, self.source)
+        rows = code_rows(features, psi, self.source, self.plain)
         return normalize((rows - self.mean) @ self.rotation, dim=1)
 
 
 def export_onnx(
     run: str | Path, out: str | Path, dim: int | None = None, side: Side | None = None, *, overwrite: bool = True
 ) -> float | None:
-    """Write a model, or one side of it, as an ONNX file, with what it is in the file's metadata.
+    """Write a model, or one side of it, as an ONNX file whose metadata describe it.
 
     Without `overwrite`, a file that exists when the model is written is kept, and an error is raised.
 
@@ -89,7 +89,7 @@ def export_onnx(
 
 
 def _name(model: Eigenmap) -> str:
-    """What the file calls its input."""
+    """Return the name of the file's input."""
     return "vectors" if model.kind == "vectors" else "pixels"
 
 
@@ -119,7 +119,7 @@ def _metadata(model: Eigenmap, dim: int) -> dict[str, str]:
 
 
 def _example(model: Eigenmap, n: int) -> Tensor:
-    """Random input of n things."""
+    """Return n random inputs."""
     rng = np.random.default_rng(n)
     if isinstance(model.input, VectorInput):
         return torch.from_numpy(rng.normal(size=(n, model.input.length)).astype(np.float32))

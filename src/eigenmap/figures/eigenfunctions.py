@@ -82,9 +82,9 @@ class Eigenfunctions:
 
 
 def eigenfunction_figure(found: Eigenfunctions, paper: Eigenfunctions | None = None) -> Figure:
-    """Functions on the left, the true ones dashed; inner products and eigenvalues on the right.
+    """Draw functions on the left, the true ones dashed, and inner products and eigenvalues on the right.
 
-    `paper` are functions learned by the paper's objective, drawn beside the others; there may be fewer of them.
+    `paper` are functions learned by the paper's objective, which are drawn too; there may be fewer of them.
     """
     k = len(found.eigenvalues)
     height = max(4.6, 0.52 * k + 1.0)
@@ -127,7 +127,7 @@ def _functions(axes: Axes, found: Eigenfunctions, paper: Eigenfunctions | None) 
 
 
 def _alignments(found: Eigenfunctions, paper: Eigenfunctions | None, j: int) -> str:
-    """What is written beside function j: ours, and below it the paper's."""
+    """Return the text beside function j: our alignment, and below it the paper's."""
     theirs = "" if paper is None or j >= len(paper.eigenvalues) else f"\n{paper.alignment[j]:.3f}"
     return f"{found.alignment[j]:.3f}{theirs}"
 
@@ -142,7 +142,7 @@ def _inner_products(axes: Axes, found: Eigenfunctions, colour: str = OKABE_ITO["
     size = len(found.eigenvalues)
     edges = np.arange(size + 1) + 0.5
     colours = LinearSegmentedColormap.from_list("inner products", [PAPER, colour])
-    # Squares as shapes, not as a picture: an SVG stays sharp.
+    # Squares are drawn as shapes, not as an image, so that an SVG stays sharp.
     mesh = axes.pcolormesh(edges, edges, np.abs(found.inner_products), cmap=colours, vmin=0, vmax=1, linewidth=0)
     axes.invert_yaxis()
     axes.set_aspect("equal")

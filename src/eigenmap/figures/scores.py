@@ -65,7 +65,7 @@ def read_scores(path: Path, name: str | None = None) -> Scores:
         raise EigenmapError(f"{path} cannot be read: {error.strerror}.") from error
     except ValueError as error:
         raise EigenmapError(
-            f"{path} is not a JSON file; give what `eigenmap evaluate ... --json FILE` wrote."
+            f"{path} is not a JSON file; give one written by `eigenmap evaluate ... --json FILE`."
         ) from error
     rows = content.get("rows") if isinstance(content, dict) else None
     if not isinstance(rows, list) or not rows or not all(map(_is_row, rows)):

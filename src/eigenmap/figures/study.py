@@ -78,7 +78,7 @@ def read_run(folder: Path, name: str = "run", title: str = "") -> TrainedRun:
 
 
 def draw_figures(study: Study, wanted: Collection[str] = FIGURES) -> dict[str, Figure]:
-    """Draw those of the wanted figures for which there are data, by their names in `FIGURES`."""
+    """Draw the wanted figures for which data exist; return them by their names in `FIGURES`."""
     drawn = {name: _DRAWERS[name](study) for name in FIGURES if name in wanted}
     return {name: figure for name, figure in drawn.items() if figure is not None}
 

@@ -1,6 +1,6 @@
-"""Alignment of a trained network: both outputs are ordered, in stages of one code or, on graphs, the better one alone.
+"""Alignment of a trained network: a staged code of both outputs, or the better output alone.
 
-`spectrum` does the mathematics. What differs between kinds of data, the moments, comes in as `Evidence`.
+`spectrum` does the mathematics. `Evidence` contains the moments, which are collected differently for each kind of data.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ LEAST_SHARED = 0.2
 
 @dataclass(frozen=True)
 class Criteria:
-    """Which alignments compete, and by what they are judged; see `spectrum.best_alignment`.
+    """Candidates for an alignment and the measure they are compared by; see `spectrum.best_alignment`.
 
-    `own` names the outputs whose own order is a candidate: those that training may have ordered.
+    `own` names the outputs whose own order is a candidate, since training may have ordered them.
     """
 
     ridges: Sequence[float] = RIDGES
@@ -35,7 +35,7 @@ class Criteria:
 
 
 class OutputEvidence(NamedTuple):
-    """What pairs say about one output, or about both side by side."""
+    """Moments and codes of one output, or of both side by side."""
 
     fit: Moments
     held_out: Moments
@@ -45,16 +45,16 @@ class OutputEvidence(NamedTuple):
 
 @dataclass(frozen=True)
 class Evidence:
-    """What pairs say about each output of a network.
+    """Moments and codes of each output of a network.
 
     Attributes:
-        fit: moments of training pairs, which the rotation comes from.
-        held_out: moments of held-out pairs, which eigenvalues, order and every choice come from.
-        codes: both sides of some held-out pairs, whose neighbours are compared.
-        mean: the mean of what will be encoded, where that is not what was trained on.
-        criteria: how to judge.
-        staged: the output that is ordered in stages: "both", or the encoder's where the projector is not trained.
-        width: number of encoder features, the first ones of "both".
+        fit: moments of training pairs, which determine the rotation.
+        held_out: moments of held-out pairs, which determine eigenvalues, order and every choice.
+        codes: both sides of some held-out pairs, for comparing neighbours.
+        mean: mean of the outputs at inference, if it differs from that in training.
+        criteria: candidates, and the measure they are compared by.
+        staged: output for a staged code: "both", or "encoder" if the projector is not trained; None for no staged code.
+        width: number of encoder features, which come first in "both".
 
     """
 
@@ -67,7 +67,7 @@ class Evidence:
     width: int = 0
 
     def of(self, source: CodeSource) -> OutputEvidence:
-        """What pairs say about one output; where both were collected side by side, its part of that."""
+        """Return the evidence for one output, as a part of "both" if that was collected."""
         if source in self.fit:
             mean = None if self.mean is None else self.mean[source]
             return OutputEvidence(self.fit[source], self.held_out[source], self.codes[source], mean)
@@ -83,7 +83,7 @@ class Evidence:
 
 @torch.no_grad()
 def align_outputs(evidence: Evidence, sources: Sequence[CodeSource], n_components: int) -> dict[CodeSource, Alignment]:
-    """The alignment of each output: rotated on training pairs, judged on held-out pairs."""
+    """Align each output: the rotation comes from training pairs, every choice from held-out pairs."""
     return {source: _aligned(evidence, source, n_components) for source in sources}
 
 
@@ -109,7 +109,7 @@ def _aligned(evidence: Evidence, source: CodeSource, n_components: int) -> Align
 def sources_of(
     codes: Literal["auto", "encoder", "projector"], staged: CodeSource | None = None
 ) -> Sequence[CodeSource]:
-    """The outputs among which the code is chosen, where those of `staged` can be ordered in stages."""
+    """Return the outputs to choose from: the one requested, or for "auto" the staged one if there is one, else both."""
     if codes != "auto":
         return (codes,)
     return ("encoder", "projector") if staged is None else (staged,)
@@ -118,11 +118,11 @@ def sources_of(
 def best_output(
     aligned: Mapping[CodeSource, Alignment], n_components: int, say: LogFunction
 ) -> tuple[CodeSource, Alignment]:
-    """The output that makes the best codes on held-out pairs, and its alignment; a low rank is reported."""
+    """Return the output with the best codes on held-out pairs, and its alignment; report a low rank."""
     source = max(aligned, key=lambda name: aligned[name].quality)
     alignment = aligned[source]
     if alignment.n_components < n_components:
-        say(f"The rank found is {alignment.n_components}: the model has so many features, not {n_components}.")
+        say(f"The rank found is {alignment.n_components}, so the model has that many features, not {n_components}.")
     largest = float(alignment.eigenvalues.max())
     if largest < LEAST_SHARED:
         say(

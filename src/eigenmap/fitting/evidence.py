@@ -17,23 +17,23 @@ from eigenmap.relations.images import ImagePairs
 from eigenmap.spectrum import Moments, unit_rms_rows
 
 Outputs = Callable[[Tensor], tuple[Tensor, Tensor]]
-"""What a network is here: inputs -> (features, psi)."""
+"""Network as a function: inputs -> (features, psi)."""
 
 ALIGNMENT_PAIRS = 20_000
-"""Pairs from which the rotation is estimated, where the data set has fewer images than that."""
+"""Number of pairs from which the rotation is estimated, for data sets with fewer images."""
 JUDGING_PAIRS = 5_000
-"""Held-out pairs on which it is judged."""
+"""Number of held-out pairs on which alignments are compared."""
 AGREEMENT_PAIRS = 2_000
-"""Of those, as many are kept as codes, to compare neighbours."""
+"""Number of held-out pairs whose codes are kept to compare neighbours."""
 EDGE_PAIRS = 50_000
-"""Walks from which the rotation on a large graph is estimated, and on which any is judged without held-out edges."""
+"""Number of walks drawn: from large graphs for the rotation, and from any graph for comparing alignments."""
 TABLE_NODES, TABLE_ENTRIES = 100_000, 20_000_000
-"""Graphs of so many nodes and entries of the adjacency matrix are small: moments are those of all walks, exactly."""
+"""Maximum nodes and entries of the adjacency matrix for which moments are computed exactly, over all walks."""
 WALK_RIDGES = (0.0, 0.01, 0.1, 1.0, 10.0, 100.0)
-"""Candidates for the ridge on graphs. Leading eigenfunctions of a walk often live on a handful of nodes, and a large
-ridge leaves them behind: with it features are the principal components of what the ends of edges share."""
+"""Candidates for the ridge on graphs. Leading eigenfunctions of a walk are often concentrated on a few nodes; a large
+ridge avoids these, as features then are the principal components of what the ends of edges share."""
 WALK_EXPONENTS = (0.0, 1.0, 2.0, 4.0)
-"""Candidates for t on graphs: eigenvalues of walks spread wide, so a large t would leave one feature of all."""
+"""Candidates for t on graphs, where eigenvalues vary so much that a large t would leave a single feature."""
 BATCH = 512
 
 
@@ -41,9 +41,9 @@ BATCH = 512
 def image_evidence(
     network: Network, pairs: ImagePairs, held_pairs: ImagePairs, seed: int, source: CodeSource = "both"
 ) -> Evidence:
-    """Moments over views of training images and of held-out images, several passes where there are few of them.
+    """Collect moments over views of training images and held-out images, in several passes if there are few.
 
-    `source` is "both", or "encoder" where the projector was not trained.
+    `source` is "both", or "encoder" if the projector was not trained.
     """
 
     def rows(x: Tensor) -> Tensor:
@@ -52,23 +52,23 @@ def image_evidence(
 
     passes, judging = _passes(len(pairs), len(held_pairs))
     fit, _ = row_moments(rows, pairs.pairs(_generator(seed + 2), BATCH, passes))
-    fit.reduce()  # each process saw its share of the training images; held-out images are the same for all
-    # Codes of the first pass only: two views of one image among the neighbours would make agreement too easy.
+    fit.reduce()  # each process has its share of the training images, and all of the held-out ones
+    # Codes of the first pass only: further views of an image would be trivial neighbours.
     keep = min(AGREEMENT_PAIRS, len(held_pairs))
     held_out, codes = row_moments(rows, held_pairs.pairs(_generator(seed + 3), BATCH, judging), keep)
-    # Codes are made from plain images, whose mean differs from that of their augmented views.
+    # At inference images are not augmented, and their mean differs from that of augmented views.
     mean = _plain_mean(rows, pairs)
     width = network.projector.in_features
     return Evidence({source: fit}, {source: held_out}, {source: codes}, {source: mean}, staged=source, width=width)
 
 
 def _passes(images: int, held_images: int) -> tuple[int, int]:
-    """How often the alignment goes through training images, and through held-out ones."""
+    """Return the number of passes over training images and over held-out images."""
     return max(1, min(8, ALIGNMENT_PAIRS // images)), max(1, min(32, JUDGING_PAIRS // held_images))
 
 
 def pairs_to_align(images: int, held_images: int) -> int:
-    """The number of pairs that `image_evidence` passes through the network, which is what takes long."""
+    """Return the number of pairs that `image_evidence` passes through the network."""
     passes, judging = _passes(images, held_images)
     return passes * images + judging * held_images
 
@@ -77,11 +77,12 @@ def pairs_to_align(images: int, held_images: int) -> int:
 def node_evidence(
     network: Network, pairs: GraphPairs, sources: Sequence[CodeSource], seed: int, ordered: bool
 ) -> Evidence:
-    """Moments over walks on training edges and on held-out edges.
+    """Collect moments over walks on training edges and on held-out edges.
 
-    On a small graph every node is evaluated once, and the moments are those of all walks. Every process sees the same.
-    Without held-out edges it is judged on walks over the same edges: right for a graph that is all there is, too good
-    for one that is a sample. `ordered` says whether training gave psi an order of its own, which may then stay.
+    On a small graph every node is evaluated once, and the moments are those of all walks; they are the same in every
+    process. Without held-out edges, alignments are compared on walks over the training edges. That is right if
+    the graph is all the data, and too optimistic if it is a sample. `ordered` tells whether training gave psi an order
+    of its own, which is then a candidate.
     """
     small = pairs.walk.n_nodes <= TABLE_NODES and pairs.walk.n_entries <= TABLE_ENTRIES
     count = min(EDGE_PAIRS, max(10_000, 4 * pairs.walk.n_entries))
@@ -96,7 +97,7 @@ def node_evidence(
     judging = list(pairs.held_out_pairs(_generator(seed + 3), BATCH, count))
     held_out, codes = pair_moments(outputs, judging, AGREEMENT_PAIRS)
     if pairs.held_out is None or pairs.hops == 2:
-        # Drawn walks come to the same nodes again and again, and copies that are all equally near are no neighbours.
+        # Drawn walks reach the same nodes repeatedly, and copies of a node are not neighbours.
         _, once = first_of_each(torch.cat([batch.x_plus for batch in judging])[:AGREEMENT_PAIRS])
         codes = {source: (first[once], second[once]) for source, (first, second) in codes.items()}
     own: tuple[CodeSource, ...] = ("projector",) if ordered else ()
@@ -104,12 +105,12 @@ def node_evidence(
 
 
 def all_moments(psi: Tensor, pairs: GraphPairs) -> Moments:
-    r"""Moments over every walk of a graph, weighted by its probability, from psi (n, k) of every node.
+    r"""Return the moments over all walks of a graph, weighted by their probability, from psi (n, k) of all nodes.
 
         one hop:   R = psi^T diag(m) P psi        two hops:   R = (P psi)^T diag(m) (P psi)
 
-    with m the measure of the centres and P their steps (`GraphPairs.transitions`): one sparse product, where drawing
-    walks would need many and stay noisy.
+    with m the measure of the centres and P their steps (`GraphPairs.transitions`). This is one sparse product and has
+    no sampling noise.
     """
     m, P = pairs.transitions()
     rows = pad(unit_rms_rows(psi).double(), (0, 1), value=1.0)
@@ -123,12 +124,12 @@ def all_moments(psi: Tensor, pairs: GraphPairs) -> Moments:
     moments.within += within(m if pairs.hops == 1 else arrived)
     moments.within_plus += within(arrived)
     moments.across += (rows if pairs.hops == 1 else ahead).T @ (m[:, None] * ahead)
-    moments.squares += 1 / pairs.walk.n_entries  # as many independent walks as there are entries
+    moments.squares += 1 / pairs.walk.n_entries  # counts as many independent walks as there are entries
     return moments
 
 
 def _table(network: Network, nodes: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Both outputs of a network on all nodes."""
+    """Return both outputs of a network for all nodes."""
     parts = [network(chunk) for chunk in torch.split(torch.arange(nodes, device=device), BATCH)]
     features, psi = (torch.cat(side) for side in zip(*parts, strict=True))
     return features, psi
@@ -137,7 +138,7 @@ def _table(network: Network, nodes: int, device: torch.device) -> tuple[Tensor, 
 def row_moments(
     rows: Callable[[Tensor], Tensor], batches: Iterable[Batch], keep: int = 1
 ) -> tuple[Moments, tuple[Tensor, Tensor]]:
-    """Moments of rows(x) over all pairs, and the rows of the first `keep`."""
+    """Return the moments of rows(x) over all pairs, and the rows of the first `keep` pairs."""
     moments: Moments | None = None
     kept: list[tuple[Tensor, Tensor]] = []
     for batch in batches:
@@ -153,7 +154,7 @@ def row_moments(
 def pair_moments(
     network: Outputs, batches: Iterable[Batch], keep: int = 1
 ) -> tuple[dict[CodeSource, Moments], dict[CodeSource, tuple[Tensor, Tensor]]]:
-    """Moments of both outputs over all pairs, and the codes of the first `keep`."""
+    """Return the moments of both outputs over all pairs, and the codes of the first `keep` pairs."""
     moments: dict[CodeSource, Moments] = {}
     kept: dict[CodeSource, list[tuple[Tensor, Tensor]]] = {"encoder": [], "projector": []}
     for batch in batches:
@@ -181,7 +182,7 @@ def _joined(parts: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
 
 
 def _plain_mean(rows: Callable[[Tensor], Tensor], pairs: ImagePairs, at_most: int = 10_000) -> Tensor:
-    """Mean of rows(x) over plain training images, up to `at_most` of them spread over the set."""
+    """Return the mean of rows(x) over at most `at_most` training images without augmentation, evenly spread."""
     numbers = torch.linspace(0, len(pairs) - 1, min(len(pairs), at_most), device=pairs.store.index_device).long()
     sums = [
         rows(pairs.views.plain(pairs.store.take(chunk), pairs.aspects_at(chunk))).double().sum(0)

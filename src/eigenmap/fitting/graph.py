@@ -1,4 +1,4 @@
-"""Fitting graphs: from nodes with features and edges to a trained, ordered model in one call.
+"""Fit of graphs: from nodes with features and edges to a trained, ordered model in one call.
 
 model = eigenmap.fit_graph("cora.npz", n_components=64)
 codes = model.encode(features_of_new_nodes, dim=16)
@@ -44,13 +44,13 @@ if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
 FEWEST_NODES = 4
-"""Below this there is nothing to tell apart."""
+"""Minimum number of nodes."""
 
 MOST_FEATURE_HOPS = 10
-"""Averages beyond that are all alike."""
+"""Maximum number of hops; averages over more are nearly equal."""
 
 RESIDENT = 0.5
-"""Edges and features go to the GPU where they need no more than this share of its free memory."""
+"""Maximum share of the GPU's free memory for edges and features."""
 
 
 def fit_graph(
@@ -64,6 +64,7 @@ def fit_graph(
     force: bool = False,
     minutes: float | None = None,
     seed: int = 0,
+    threads: int | None = None,
     device: Accelerator = "auto",
     devices: int = 1,
     nodes: int = 1,
@@ -72,23 +73,26 @@ def fit_graph(
     say: Callable[[str], None] | None = None,
     **settings: Any,
 ) -> Eigenmap:
-    """Learn ordered codes of nodes from a graph; afterwards features alone are enough, also for nodes never seen.
+    """Learn ordered codes of nodes from a graph. The model then encodes any nodes, seen or new, from features alone.
 
     Args:
         graph: an .npz file or a folder (see docs/graphs.md), a `Graph`, (x, edge_index), a PyG `Data`, a scipy sparse
             adjacency matrix or a networkx graph.
-        n_components: how many features to learn; codes can be cut anywhere below.
-        x: features of the nodes, where the graph has none.
+        n_components: number of features to learn; codes can be cut at any shorter length.
+        x: features of the nodes, if the graph has none.
         recipe: "auto", "paper", or a `GraphRecipe`.
         out: folder for the model, checkpoints and metrics; without it nothing is written.
-        resume: go on from the last checkpoint in `out`.
-        force: write into `out` although there is a run in it.
-        minutes: length of training in minutes, in place of the recipe's steps.
-        seed: of everything random; on a CPU the same seed gives the same model.
-        device: "auto", "cpu" or "cuda"; `devices` of them on each of `nodes` machines. Under torchrun leave both out.
+        resume: continue from the last checkpoint in `out`.
+        force: write into `out` even if it contains a run.
+        minutes: length of training in minutes, instead of the recipe's steps.
+        seed: seed of everything random; on a CPU, the same seed, steps and threads give the same model.
+        threads: CPU threads for training; by default measured at the start, unless OMP_NUM_THREADS is set.
+        device: "auto", "cpu" or "cuda".
+        devices: number of devices per machine; leave out under torchrun.
+        nodes: number of machines; leave out under torchrun.
         tensorboard: write TensorBoard files beside metrics.jsonl.
-        progress: a progress bar (True), nothing (False), or an object of your own.
-        say: called with what is worth knowing in between (components, isolated nodes, rank found).
+        progress: True for a progress bar, False for none, or your own `Progress` object.
+        say: called with messages (components, isolated nodes, rank found).
         settings: any setting of the recipe, for example `steps=3000`, `objective="scl"`, `hops=2`, `width=512`.
 
     Example:
@@ -108,12 +112,14 @@ def fit_graph(
         progress=progress,
         say=say,
         minutes=minutes,
+        threads=threads,
+        length_given=minutes is not None or settings.get("steps") is not None,
     )
     chosen = recipe if isinstance(recipe, GraphRecipe) else get_graph_recipe(recipe)
     chosen = chosen.but(n_components=n_components, **settings)
     check_length(settings.get("steps"), minutes)
-    machines(options.config(chosen, chosen.steps))  # refused before anything is read
-    if chosen.sampler == "node-blocks" and chosen.teleport == GRAPH.teleport:  # which nobody asked for
+    machines(options.config(chosen, chosen.steps))  # fail before anything is read
+    if chosen.sampler == "node-blocks" and chosen.teleport == GRAPH.teleport:  # the default
         chosen = chosen.but(teleport=0.0)
     _check_relation(chosen, build(chosen.objective, **objective_options(chosen)))
 
@@ -135,16 +141,16 @@ def fit_graph(
 
 @dataclass(frozen=True)
 class GraphTask:
-    """A graph to learn from: the two ends of an edge, or of a walk, belong together.
+    """Graph to learn from: the two ends of an edge, or of a walk, belong together.
 
     Attributes:
         recipe: all settings.
-        walk: the edges.
+        walk: adjacency whose entries are the training pairs.
         x: features of the nodes.
         words: whether features are like bags of words, which keep their scale.
-        about: what `describe` says of the graph.
-        edges: those of the graph, where `walk` has the ends of longer walks; else None.
-        digest: tells this graph from others when a run is resumed.
+        about: description of the graph, from `describe`.
+        digest: identifies the graph when a run is resumed.
+        edges: edges of the graph if `walk` contains the ends of longer walks; else None.
 
     """
 
@@ -158,16 +164,16 @@ class GraphTask:
 
     @property
     def steps(self) -> int:
-        """The recipe's."""
+        """Number of training steps."""
         return self.recipe.steps
 
     @property
     def step_in_words(self) -> str:
-        """What a step looks at."""
+        """Content of a step."""
         return f"{self.recipe.batch_size:,} edges"
 
     def problem(self, fabric: Fabric, config: TrainingConfig) -> Problem:
-        """Walks over training edges, held-out edges, a perceptron on node features and an objective."""
+        """State the problem: walks over training edges, held-out edges, a perceptron on node features, an objective."""
         recipe, seed = self.recipe, config.seed
         node = NodeInput(self.x.shape[1], recipe.feature_hops)
         assert recipe.width is not None
@@ -204,7 +210,7 @@ class GraphTask:
         )
 
     def _seen(self, seed: int) -> Tensor | SparseRows:
-        """What the network sees: features, and their averages over training edges if the recipe asks for them."""
+        """Return the input of the network: features, and their averages over training edges if the recipe has them."""
         if self.recipe.feature_hops == 0:
             return self.x
         held_out = hold_out_edges(self.walk, self.recipe.held_out, seed=seed)
@@ -212,16 +218,16 @@ class GraphTask:
         return propagated_features(self.x, Smoothing.of(walk), self.recipe.feature_hops)
 
     def _judging(self, pairs: GraphPairs, seed: int) -> GraphPairs:
-        """The edges on which ways to use neighbours are judged: those of the graph, where pairs are ends of walks."""
+        """Return the edges on which ways to use neighbours are compared: those of the graph, not of longer walks."""
         if self.edges is None:
             return pairs
         return GraphPairs(self.edges, 2, seed, held_out=hold_out_edges(self.edges, self.recipe.held_out, seed=seed))
 
     def _facts(self, pairs: GraphPairs, alignment: Alignment, say: LogFunction) -> dict[str, Any]:
-        """What the graph is, and how many of the eigenvalues are positive beyond doubt."""
+        """Describe the graph, and count the eigenvalues that are clearly positive."""
         positive = int((alignment.eigenvalues > 2 * alignment.noise).sum())
         where = _judged_on(self.recipe, pairs)
-        say(f"{positive} of {alignment.n_components} eigenvalues are positive beyond doubt on {where}.")
+        say(f"{positive} of {alignment.n_components} eigenvalues are clearly positive on {where}.")
         return {
             "graph": {**self.about, "positive_eigenvalues": positive},
             "held_out_edges": 0 if pairs.held_out is None else len(pairs.held_out.keys),
@@ -229,14 +235,14 @@ class GraphTask:
 
 
 def wanted_way(recipe: GraphRecipe) -> Propagation | None:
-    """The way to use neighbours that a recipe asks for; None to choose one."""
+    """Return the way to use neighbours that a recipe states; None to choose one."""
     if recipe.neighbours == "auto":
         return None
     return Propagation(recipe.neighbours, recipe.restart if recipe.neighbours == "pagerank" else 0.0)
 
 
 def _check_relation(recipe: GraphRecipe, objective: Objective) -> None:
-    """Refuse pairs that cannot be drawn, before anything is read."""
+    """Refuse pairs that cannot be drawn, before any data is read."""
     check_pairs(recipe.hops, recipe.start, recipe.teleport, recipe.lazy)
     check_held_out(recipe.held_out)
     wanted_way(recipe)
@@ -246,7 +252,7 @@ def _check_relation(recipe: GraphRecipe, objective: Objective) -> None:
     if recipe.sampler == "node-blocks":
         _check_blocks(recipe, objective)
     if recipe.batch_size < 2:
-        raise EigenmapError("batch_size must be at least 2: what is learned is how the nodes of a batch differ.")
+        raise EigenmapError("batch_size must be at least 2, since the nodes of a batch are compared with each other.")
     if not recipe.go_on:
         return
     check_walks(recipe.go_on, recipe.walks)
@@ -257,16 +263,17 @@ def _check_relation(recipe: GraphRecipe, objective: Objective) -> None:
 
 
 def _check_blocks(recipe: GraphRecipe, objective: Objective) -> None:
-    """Refuse what node blocks do not know, and an objective that cannot take the kernel between two of them."""
+    """Refuse settings that node blocks do not support, and an objective that does not take a Gram block."""
     if (recipe.hops, recipe.start, recipe.lazy, recipe.teleport) != (1, "degree", 0.0, 0.0):
         raise EigenmapError(
-            "Node blocks are as published, single edges by degree: leave hops, start, lazy and teleport out."
+            "Node blocks are implemented as published, with single edges by degree: leave hops, start, lazy and "
+            "teleport out."
         )
     objective(torch.ones(4, 3), torch.ones(4, 3), torch.eye(4).to_sparse())
 
 
 def _check_variety(x: Tensor | SparseRows) -> None:
-    """Codes are functions of features: features that are the same for all nodes give one code."""
+    """Refuse features that are the same for all nodes: all codes would be equal."""
     if isinstance(x, SparseRows):
         varied = _rows_differ(x)
     else:
@@ -274,8 +281,8 @@ def _check_variety(x: Tensor | SparseRows) -> None:
     if varied:
         return
     raise EigenmapError(
-        "All nodes have the same features, so that no code could tell them apart; give features that differ (to embed "
-        "one fixed graph, one-hot ones: scipy.sparse.identity(n))."
+        "All nodes have the same features, so their codes would be equal; give features that differ (for one fixed "
+        "graph, one-hot features: scipy.sparse.identity(n))."
     )
 
 
@@ -289,7 +296,7 @@ def _rows_differ(x: SparseRows) -> bool:
 
 
 def _mostly_zero(x: Tensor | SparseRows) -> bool:
-    """Whether features are like bags of words: fewer than one in ten is not zero (dense ones: in a sample)."""
+    """Tell whether fewer than one feature in ten is non-zero, as in bags of words (estimated if dense)."""
     if isinstance(x, SparseRows):
         return len(x.columns) < x.shape[0] * x.shape[1] / 10
     rows = _sample(x)
@@ -297,14 +304,14 @@ def _mostly_zero(x: Tensor | SparseRows) -> bool:
 
 
 def _sample(x: Tensor) -> tuple[Tensor, ...]:
-    """Numbers of up to 100,000 rows, in strips: the features may be a memory map, and larger than memory."""
+    """Return up to 100,000 row numbers, in strips, since the features may be a memory map larger than memory."""
     rows = torch.linspace(0, len(x) - 1, min(len(x), 100_000)).long()
-    # Beyond 16 million nodes the last number is rounded, maybe up.
+    # Beyond 16 million nodes float32 may round the last number up.
     return torch.split(rows.clamp_(max=len(x) - 1).to(x.device), 4096)
 
 
 def _pairs(recipe: GraphRecipe, walk: Adjacency, seed: int, fabric: Fabric) -> GraphPairs:
-    """The walks of a recipe, some edges held out: what is trained on (but for node blocks) and aligned on."""
+    """Return the walks of a recipe, with some edges held out, for training (except with node blocks) and alignment."""
     return GraphPairs(
         walk,
         recipe.batch_size,
@@ -320,26 +327,28 @@ def _pairs(recipe: GraphRecipe, walk: Adjacency, seed: int, fabric: Fabric) -> G
 
 
 def _judged_on(recipe: GraphRecipe, pairs: GraphPairs) -> str:
-    """What eigenvalues come from, in words."""
+    """Describe the pairs on which eigenvalues are measured."""
     if pairs.held_out is None:
         return "the training edges (none were held out)"
     if recipe.sampler == "node-blocks":
-        return "edges that the blocks held too"
+        return "edges that the blocks contained too"
     return "held-out pairs of ends of walks" if recipe.go_on else "held-out edges"
 
 
 def _blocks(recipe: GraphRecipe, walk: Adjacency, seed: int, fabric: Fabric) -> NodeBlocks:
     if fabric.world_size > 1:
-        raise EigenmapError("Node blocks lose rows without an edge, so they need a single process; sample edges.")
+        raise EigenmapError(
+            'Node blocks need a single process, since they drop rows without an edge; use sampler="edges".'
+        )
     return NodeBlocks(walk, recipe.batch_size, seed)
 
 
 def describe(walk: Adjacency) -> dict[str, int]:
-    """Nodes, edges, isolated nodes, connected components (isolated nodes aside) and what was merged or left out."""
+    """Count nodes, edges, isolated nodes, connected components (without these) and edges merged or left out."""
     degrees = walk.indptr.diff().cpu()
     found, label = walk.components()
     alone = torch.bincount(label, minlength=found)[label] == 1
-    isolated = int((alone & (degrees == 0)).sum())  # a self-loop that is kept is an edge
+    isolated = int((alone & (degrees == 0)).sum())  # a node with a self-loop is not isolated
     loops = sum(int((rows == columns).sum()) for rows, columns in walk.strips()) if walk.symmetric else 0
     return {
         "nodes": walk.n_nodes,
@@ -359,7 +368,7 @@ def _report(about: dict[str, int], weighted: bool, say: LogFunction) -> None:
         f"largest degree {about['largest_degree']:,}."
     )
     if about["isolated"]:
-        say(f"{about['isolated']:,} nodes have no edge: nothing is learned from them, but they get codes.")
+        say(f"{about['isolated']:,} nodes have no edges: they do not contribute to training, but get codes.")
     if about["repeated_edges_merged"]:
         added = ", and their weights are added" if weighted else ""
         say(f"{about['repeated_edges_merged']:,} edges are listed more than once and count once{added}.")
@@ -368,19 +377,19 @@ def _report(about: dict[str, int], weighted: bool, say: LogFunction) -> None:
 
 
 def _fitted(recipe: GraphRecipe, nodes: int, asked: bool, say: LogFunction) -> GraphRecipe:
-    """The recipe for so many nodes: as many components as there are nodes make no sense."""
+    """Adapt the recipe to the number of nodes, which must exceed the number of components."""
     if nodes < FEWEST_NODES:
         raise EigenmapError(f"{nodes} nodes are too few to learn from; give at least {FEWEST_NODES}.")
     if recipe.n_components < nodes:
         return recipe
     if asked:
         raise EigenmapError(f"{recipe.n_components:,} components cannot be learned from {nodes:,} nodes.")
-    say(f"{nodes:,} nodes allow for {nodes - 1:,} components, not {recipe.n_components:,}.")
+    say(f"{nodes:,} nodes allow {nodes - 1:,} components, not {recipe.n_components:,}.")
     return recipe.but(n_components=nodes - 1)
 
 
 def _placed(walk: Adjacency, x: Tensor | SparseRows, device: torch.device) -> tuple[Adjacency, Tensor | SparseRows]:
-    """Edges and features on the GPU where they fit; else the features stay in memory or on disk, then the edges too."""
+    """Move edges and features to the GPU if they fit; edges have priority, what does not fit stays where it is."""
     if device.type != "cuda":
         return walk.to(device), x
     room = RESIDENT * torch.cuda.mem_get_info(device)[0]
@@ -390,7 +399,7 @@ def _placed(walk: Adjacency, x: Tensor | SparseRows, device: torch.device) -> tu
 
 
 def _standardise(encoder: ResidualMLP, x: Tensor | SparseRows) -> None:
-    """Give the encoder the scale of dense features; sparse ones keep theirs, or their zeros would be lost."""
+    """Let the encoder standardise dense features; sparse ones keep their scale, so that zeros stay zeros."""
     if isinstance(x, SparseRows):
         return
     strips = _sample(x)
@@ -398,6 +407,6 @@ def _standardise(encoder: ResidualMLP, x: Tensor | SparseRows) -> None:
     mean = torch.stack([x[strip].double().sum(0) for strip in strips]).sum(0) / count
     squares = torch.stack([(x[strip].double() - mean).square().sum(0) for strip in strips]).sum(0)
     mean, deviation = mean.cpu(), (squares / count).sqrt().cpu()
-    # Whatever is smaller than the rounding of a feature's own numbers is no variation.
+    # A deviation below the rounding error of the feature's values counts as constant.
     rounding = max(2 * torch.finfo(x.dtype).eps, 1e-12) if x.is_floating_point() else 1e-12
     encoder.standardise(mean, torch.where(deviation > rounding * mean.abs(), deviation, 0.0))

@@ -1,4 +1,4 @@
-"""Fitting images: from a folder of pictures to a trained, ordered model in one call.
+"""Fit of images: from a folder of images to a trained, ordered model in one call.
 
 model = eigenmap.fit_images("PHOTOS/", n_components=256)
 codes = model.encode(images, dim=16)
@@ -43,9 +43,9 @@ if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
 FEWEST_IMAGES = 16
-"""Below this there is nothing to hold out and nothing to learn."""
+"""Minimum number of images."""
 MOST_STEPS = 1e12
-"""More are a mistake."""
+"""Maximum number of steps; more are a mistake."""
 
 
 def fit_images(
@@ -63,6 +63,7 @@ def fit_images(
     steps: int | None = None,
     minutes: float | None = None,
     seed: int = 0,
+    threads: int | None = None,
     strict: bool = False,
     device: Accelerator = "auto",
     devices: int = 1,
@@ -78,28 +79,32 @@ def fit_images(
 
     Args:
         images: a folder, an .npy / .npz / parquet file, an array, a list of Pillow images, or an `ImageSet`.
-        n_components: how many features to learn; codes can be cut anywhere below.
+        n_components: number of features to learn; codes can be cut at any shorter length.
         recipe: a name from `recipes.RECIPES`, "auto", or a `Recipe`.
-        encoder: another encoder than the recipe's: a name, or any module that returns (batch, features).
-        encoder_weights: a file to start the encoder from, as torchvision saves them.
-        freeze_encoder: train the projector only.
-        standardisation: what the pixels are divided by; `relations.augmentation.IMAGENET` for pretrained encoders.
+        encoder: encoder instead of the recipe's: a name, or any module that returns (batch, features).
+        encoder_weights: file with initial weights of the encoder, as torchvision saves them.
+        freeze_encoder: train only the projector.
+        standardisation: mean and deviation of the pixels; `augment.views.IMAGENET_STANDARDISATION` for encoders
+            pretrained on ImageNet.
         out: folder for the model, checkpoints and metrics; without it nothing is written.
-        resume: go on from the last checkpoint in `out`.
-        force: write into `out` although there is a run in it.
-        steps: length of training in steps, in place of the recipe's epochs.
-        minutes: length of training in minutes, as steps that fit by the measured speed of this machine.
-        seed: of everything random; on a CPU the same seed gives the same model.
+        resume: continue from the last checkpoint in `out`.
+        force: write into `out` even if it contains a run.
+        steps: length of training in steps, instead of the recipe's epochs.
+        minutes: length of training in minutes; as many steps as fit, and training ends on time.
+        seed: seed of everything random; on a CPU, the same seed, steps and threads give the same model.
+        threads: CPU threads for training; by default measured at the start, unless OMP_NUM_THREADS is set.
         strict: fail on the first unreadable image instead of leaving it out.
-        device: "auto", "cpu" or "cuda"; `devices` of them on each of `nodes` machines. Under torchrun leave both out.
+        device: "auto", "cpu" or "cuda".
+        devices: number of devices per machine; leave out under torchrun.
+        nodes: number of machines; leave out under torchrun.
         tensorboard: write TensorBoard files beside metrics.jsonl.
-        monitor_labels: report at each check how well nearest neighbours classify held-out images; nothing learns
-            from the labels.
-        progress: a progress bar (True), nothing (False), or an object of your own.
+        monitor_labels: report the nearest-neighbour accuracy on held-out images at each check; labels are not used for
+            training.
+        progress: True for a progress bar, False for none, or your own `Progress` object.
         reading: called as `reading(done, total)` while images are read.
-        say: called with what is worth knowing in between (files skipped, steps chosen, rank found).
+        say: called with messages (files skipped, number of steps, rank found).
         settings: any setting of the recipe, for example `epochs=100`, `objective="scl"`, `batch_size=512`. With
-            `epochs=0` nothing is trained: the features of a trained encoder are ordered in one pass.
+            `epochs=0` nothing is trained: the features of a pretrained encoder are ordered in one pass.
 
     Example:
         >>> model = fit_images("PHOTOS/", n_components=256, out="runs/mine", minutes=10)  # doctest: +SKIP
@@ -118,12 +123,14 @@ def fit_images(
         say=say,
         minutes=minutes,
         steps=steps,
+        threads=threads,
+        length_given=steps is not None or minutes is not None or settings.get("epochs") is not None,
     )
     asked = {name: value for name, value in {"n_components": n_components, **settings}.items() if value is not None}
     chosen = (recipe if isinstance(recipe, Recipe) else recipes.get(recipe)).but(**asked)
     if isinstance(encoder, str):
         chosen = chosen.but(encoder=encoder)
-    # Whatever can be refused is refused before images are read, which may take long.
+    # Check everything possible before images are read, which may take long.
     check_length(steps, minutes, settings.get("epochs"))
     _check_kinds(encoder, standardisation)
     _check_names(chosen, encoder_weights)
@@ -135,20 +142,20 @@ def fit_images(
 
     usual = IMAGENET_STANDARDISATION if chosen.imagenet_pixels else Standardisation()
     standardisation = standardisation or usual
-    data = _load(images, chosen, standardisation.channels, strict, reading, options.say)
+    data = load_for(images, chosen, standardisation.channels, strict, reading, options.say)
     classes = classes_of(data) if monitor_labels else None
     train_rows, held_rows = _split(data, options.seed)
     chosen = _fitted(chosen, asked, len(train_rows), len(held_rows), options.say)
     if minutes is not None and chosen.compile == "auto":
-        chosen = chosen.but(compile=False)  # how many steps there will be, and whether it pays, is not known yet
+        chosen = chosen.but(compile=False)  # the number of steps is not known yet, so neither is whether it pays
     if freeze_encoder and encoder_weights is None and not isinstance(encoder, nn.Module):
-        options.say("The encoder is frozen with the random weights it was made with: give it trained ones.")
+        options.say("The encoder is frozen at its random initial weights: give encoder_weights.")
     task = ImageTask(
         chosen,
         data.pixels,
         train_rows,
         held_rows,
-        _input(chosen, data, standardisation),
+        prepared_input(chosen, data, standardisation),
         digest=data.digest(),
         skipped=len(data.skipped),
         module=encoder if isinstance(encoder, nn.Module) else None,
@@ -162,19 +169,21 @@ def fit_images(
 
 @dataclass(frozen=True)
 class ImageTask:
-    """Images to learn from: two random views of one image belong together.
+    """Images to learn from: two random views of an image belong together.
 
     Attributes:
         recipe: all settings.
-        pixels: uint8 (N, C, H, W), of which `train_rows` are trained on and `held_rows` are not.
-        image: what becomes of an image before the network sees it.
-        digest: tells these images from others when a run is resumed.
-        skipped: the number of files that could not be read.
-        module: an encoder of the caller's own, in place of the recipe's.
-        weights: a file to start the encoder from.
+        pixels: uint8 (N, C, H, W).
+        train_rows: rows of `pixels` to train on.
+        held_rows: rows of `pixels` that are held out.
+        image: image preprocessing.
+        digest: identifies the images when a run is resumed.
+        skipped: number of files that could not be read.
+        module: the caller's own encoder, instead of the recipe's.
+        weights: file with initial weights of the encoder.
         frozen: whether only the projector is trained.
-        aspects: shapes, width / height, of the pictures where these were squeezed into the pixels whole.
-        classes: class numbers to report nearest-neighbour accuracy by; nothing learns from them.
+        classes: class numbers for reporting nearest-neighbour accuracy; not used for training.
+        aspects: width / height of the original images, if these were squeezed into squares.
 
     """
 
@@ -193,24 +202,24 @@ class ImageTask:
 
     @property
     def steps(self) -> int:
-        """As many as the recipe's epochs have; at least one, unless nothing is to be trained."""
+        """Number of steps in the recipe's epochs, at least 1; 0 if nothing is trained."""
         if self.recipe.epochs == 0:
             return 0
         steps = self.recipe.epochs * (len(self.train_rows) // self.recipe.batch_size)
         if steps > MOST_STEPS:
-            raise EigenmapError(f"{self.recipe.epochs:g} epochs are more steps than can be counted; ask for fewer.")
+            raise EigenmapError(f"{self.recipe.epochs:g} epochs are too many steps; use fewer.")
         return max(1, round(steps))
 
     @property
     def step_in_words(self) -> str:
-        """What a step looks at."""
+        """Content of a step."""
         return f"{self.recipe.batch_size} images"
 
     def problem(self, fabric: Fabric, config: TrainingConfig) -> Problem:
-        """Views of training images, views of held-out images, a network and an objective."""
+        """State the problem: views of training images, views of held-out images, a network and an objective."""
         recipe, seed = self.recipe, config.seed
         spec = EncoderSpec(None if self.module is not None else recipe.encoder, recipe.stem)
-        network = self._network(spec, seed)
+        network = self.network(spec, seed)
         image = self.image
         views = TwoViews(recipe.views, image.view_size, image.standardisation, image.view_size / image.size)
         compile = config.compile and fabric.device.type == "cuda"
@@ -239,7 +248,7 @@ class ImageTask:
             evidence=lambda: image_evidence(network, pairs, held_pairs, seed, "both" if self.steps else "encoder"),
             input=self.image,
             encoder=spec,
-            identity=self._identity(),
+            identity=self.identity(),
             facts=lambda alignment, say: {
                 "images": len(self.train_rows),
                 "held_out_images": len(self.held_rows),
@@ -249,7 +258,8 @@ class ImageTask:
             monitor=monitor,
         )
 
-    def _network(self, spec: EncoderSpec, seed: int) -> Network:
+    def network(self, spec: EncoderSpec, seed: int) -> Network:
+        """Build the network, from given weights if there are any."""
         image = self.image
         torch.manual_seed(seed)
         network = Network(
@@ -264,7 +274,8 @@ class ImageTask:
             freeze(network.encoder)
         return network
 
-    def _identity(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, Any]:
+        """Return what must be the same for a run to be resumed."""
         weights = None if self.weights is None else hashlib.sha256(Path(self.weights).read_bytes()).hexdigest()[:16]
         unusual = {"view": self.image.view} if self.image.view else {}
         if self.aspects is not None:
@@ -284,44 +295,44 @@ class ImageTask:
 
 
 def _check_kinds(encoder: object, standardisation: object) -> None:
-    """Refuse what is no encoder or no standardisation, however it came here."""
+    """Refuse an encoder or standardisation of the wrong type."""
     if encoder is not None and not isinstance(encoder, str | nn.Module):
-        raise EigenmapError(f"encoder must be a name, or a module of torch that is made already, not {encoder!r}.")
+        raise EigenmapError(f"encoder must be a name or a torch module (an instance), not {encoder!r}.")
     if standardisation is not None and not isinstance(standardisation, Standardisation):
         raise EigenmapError(f"standardisation must be Standardisation(mean=..., std=...), not {standardisation!r}.")
 
 
 def _check_names(recipe: Recipe, encoder_weights: str | Path | None) -> None:
-    """Refuse views, encoders and files that are not there."""
+    """Refuse views, encoders and files that do not exist."""
     policies = two_views(recipe.views)
     require_encoder(recipe.encoder)
     if recipe.whole_images and any(policy.rotation for policy in policies):
-        raise EigenmapError(f"Crops of whole images cannot be rotated: choose other views than {recipe.views}.")
+        raise EigenmapError(f"Crops of whole images cannot be rotated: choose views other than {recipe.views}.")
     if recipe.read_size is not None and recipe.read_size < (recipe.image_size or recipe.read_size + 1):
         raise EigenmapError(f"read_size is {recipe.read_size}: give an image_size that is no larger.")
     if encoder_weights is not None and not a_path(encoder_weights, "encoder_weights").is_file():
-        raise EigenmapError(f"There is no weights file {encoder_weights}.")
+        raise EigenmapError(f"The weights file {encoder_weights} does not exist.")
 
 
 def _check_untrained(recipe: Recipe, encoder: object, encoder_weights: str | Path | None, length: float | None) -> None:
-    """Refuse to order the features of an encoder that nobody trained, or of a projector that nobody will train."""
+    """Refuse to order the features of an untrained encoder or projector."""
     if length is not None:
-        raise EigenmapError("The recipe has epochs=0, which trains nothing: leave out steps and minutes.")
+        raise EigenmapError("The recipe has epochs=0, which trains nothing: leave steps and minutes out.")
     if encoder_weights is None and not isinstance(encoder, nn.Module):
         raise EigenmapError(
             "epochs=0 trains nothing: give the weights of a trained encoder (encoder_weights, --encoder-weights)."
         )
     if recipe.codes == "projector":
-        raise EigenmapError("epochs=0 leaves the projector untrained: codes cannot come from it.")
+        raise EigenmapError('epochs=0 leaves the projector untrained: use codes="encoder".')
 
 
 def _check_batch(recipe: Recipe) -> None:
-    """Refuse a batch that has no moments, or fewer images than chunks."""
+    """Refuse a batch that is too small for moments or for its chunks, and codes that are too short."""
     if recipe.batch_size < 2:
-        raise EigenmapError("batch_size must be at least 2: what is learned is how the images of a batch differ.")
+        raise EigenmapError("batch_size must be at least 2, since the images of a batch are compared with each other.")
     if recipe.n_components < 2:
         raise EigenmapError(
-            "n_components must be at least 2: what is compared is the direction of codes. They can be cut to 1."
+            "n_components must be at least 2, since codes are compared by direction; codes can be cut to 1."
         )
     if recipe.accumulate > recipe.batch_size:
         raise EigenmapError(
@@ -329,14 +340,15 @@ def _check_batch(recipe: Recipe) -> None:
         )
 
 
-def _input(recipe: Recipe, data: ImageSet, standardisation: Standardisation) -> ImageInput:
-    """What becomes of an image before the network sees it."""
+def prepared_input(recipe: Recipe, data: ImageSet, standardisation: Standardisation | None = None) -> ImageInput:
+    """Return the image preprocessing of a recipe."""
     size = recipe.read_size or recipe.image_size or data.size
     view = recipe.image_size if recipe.image_size not in (None, size) else None
-    return ImageInput(size, data.channels, standardisation, view)
+    usual = IMAGENET_STANDARDISATION if recipe.imagenet_pixels else Standardisation()
+    return ImageInput(size, data.channels, standardisation or usual, view)
 
 
-def _load(
+def load_for(
     images: object,
     recipe: Recipe,
     channels: int | None,
@@ -344,6 +356,7 @@ def _load(
     reading: Callable[[int, int], object] | None,
     say: LogFunction,
 ) -> ImageSet:
+    """Read the images at the size that a recipe needs."""
     if isinstance(images, ImageSet) and channels in (None, images.channels):
         return images
     size, uncut = recipe.read_size or recipe.image_size, recipe.whole_images
@@ -353,12 +366,12 @@ def _load(
 
 
 def log_skipped(data: ImageSet, say: LogFunction) -> None:
-    """Say which files could not be read, and why."""
+    """Report the files that could not be read, and why."""
     log_left_out(data.skipped, len(data), say)
 
 
 def log_left_out(skipped: Sequence[tuple[str, str]], images: int, say: LogFunction, at_most: int = 10) -> None:
-    """Say which files were left out and why, beside so many images that were not."""
+    """Report the files that were left out and why; `images` were read."""
     if not skipped:
         return
     say(f"{len(skipped):,} of {images + len(skipped):,} files could not be read and were left out:")
@@ -369,7 +382,7 @@ def log_left_out(skipped: Sequence[tuple[str, str]], images: int, say: LogFuncti
 
 
 def _split(data: ImageSet, seed: int) -> tuple[Tensor, Tensor]:
-    """Rows to train on and rows held out."""
+    """Return the rows to train on and the rows held out."""
     if len(data) < FEWEST_IMAGES:
         images = "1 image is" if len(data) == 1 else f"{len(data)} images are"
         raise EigenmapError(f"{images} too few to learn from; give at least {FEWEST_IMAGES}.")
@@ -377,20 +390,20 @@ def _split(data: ImageSet, seed: int) -> tuple[Tensor, Tensor]:
 
 
 def _fitted(recipe: Recipe, asked: Mapping[str, Any], train: int, held_out: int, say: LogFunction) -> Recipe:
-    """The recipe for so many training images: what was asked for is refused if it is too much, the rest is cut."""
+    """Adapt the recipe to the number of training images; values that were asked for are refused instead of reduced."""
     images = f"{train:,} training images ({held_out:,} more are held out)"
     if recipe.n_components > train and "n_components" in asked:
         raise EigenmapError(
-            f"{recipe.n_components:,} components cannot be learned from {images}: ask for at most {train:,}."
+            f"{recipe.n_components:,} components cannot be learned from {images}; use at most {train:,}."
         )
     if recipe.batch_size > train and "batch_size" in asked:
         raise EigenmapError(
-            f"A batch of {recipe.batch_size:,} is larger than the data set of {images}: choose a smaller batch size."
+            f"A batch of {recipe.batch_size:,} is larger than the data set of {images}; use a smaller one."
         )
     if recipe.n_components > train:
-        say(f"{images} allow for {train:,} components, not {recipe.n_components:,}.")
+        say(f"{images} allow {train:,} components, not {recipe.n_components:,}.")
     fitted = recipe.but(n_components=min(recipe.n_components, train), batch_size=min(recipe.batch_size, train))
     _check_batch(fitted)
-    # Refused here, not when the first step has begun a folder.
+    # Fail here, before training writes into a folder.
     build(fitted.objective, **fitted.objective_options).check_components(fitted.n_components)
     return fitted

@@ -1,15 +1,16 @@
-r"""The choice of a way to use neighbours at inference, made at the end of a fit, on held-out edges and without labels.
+r"""Choice of the way to use neighbours at inference, made at the end of a fit on held-out edges, without labels.
 
-*Whether*: averaging keeps what the ends of edges share and cancels the rest. Where the codes of the two ends of a
-held-out edge, made from features alone, share less than a quarter (their mean cosine, in excess of that of random
-pairs), it would cancel most of a code, and is left off.
+*Whether* to average: averaging keeps what the ends of edges share and cancels the rest. If the codes of the two ends of
+a held-out edge, from features alone, share less than a quarter (their mean cosine in excess of that of random pairs),
+averaging would cancel most of a code and is not used.
 
-*How*: every way (`relations.propagation`) is applied over the training edges, and judged by how well the propagated
-code of one end of a held-out edge finds the code, from features alone, of the other among up to 2,000 (mean reciprocal
-rank). The target is never averaged: of two averages that share neighbours, the smoothest would win. Few held-out edges
-cannot tell averaging from features alone by that rank, so that it decides about the way and not about whether.
+*How* to average: every way (`relations.propagation`) is applied over the training edges. Its score is the mean
+reciprocal rank at which the propagated code of one end of a held-out edge finds the code of the other, from features
+alone, among up to 2,000. The target is not averaged: if both codes were, they would share neighbours, and the smoothest
+way would win. With few held-out edges this rank cannot separate averaging from features alone; hence it decides only
+how to average, not whether.
 
-docs/graphs.md says what other criteria would have chosen.
+docs/graphs.md compares other criteria.
 """
 
 from __future__ import annotations
@@ -46,22 +47,22 @@ CANDIDATES = (
     Propagation("concat"),
     *(Propagation("pagerank", restart) for restart in (0.05, 0.1, 0.2, 0.35, 0.5)),
 )
-"""What competes with features alone."""
+"""Candidate ways to use neighbours."""
 JUDGED_EDGES, OTHERS = 2_000, 2_000
-"""Held-out edges on which ways are judged, and codes among which the right one is to be found."""
+"""Maximum number of held-out edges that ways are compared on, and of codes to find the right one among."""
 SHARED = 0.25
 """Share of their codes that the two ends of a held-out edge must have in common for averaging to be considered."""
 FEWEST_EDGES = 50
-"""With fewer held-out edges nothing can be chosen."""
+"""Minimum number of held-out edges for a choice."""
 FANOUT = 32
-"""Neighbours of a node that are followed on a graph too large to be propagated whole."""
+"""Maximum number of neighbours followed per node, on a graph too large to propagate completely."""
 
 Encode = Callable[[Tensor | SparseRows], Matrix]
 Numbers = npt.NDArray[np.int64]
 
 
 class Score(TypedDict):
-    """How one way did: its mean reciprocal rank."""
+    """Mean reciprocal rank of one way."""
 
     way: str
     restart: float
@@ -70,7 +71,7 @@ class Score(TypedDict):
 
 @dataclass(frozen=True)
 class Sample:
-    """Nodes of a graph, their training edges, and the held-out edges among them, in numbers of the sample."""
+    """Nodes of a graph with their training edges and held-out edges, numbered within the sample."""
 
     nodes: Tensor
     walk: Adjacency
@@ -79,21 +80,21 @@ class Sample:
 
 @dataclass(frozen=True)
 class Choice:
-    """What was chosen, and why."""
+    """Chosen way to use neighbours, and the scores behind it."""
 
     codes: NeighbourCodes
     shared: float | None = None
     scores: list[Score] = field(default_factory=list)
 
     def record(self) -> dict[str, Any]:
-        """What the model remembers of it."""
+        """Return what the model records about the choice."""
         return {"chosen": self.codes.propagation.in_words, "shared": self.shared, "scores": self.scores}
 
 
 def choose(
     encode: Encode, x: Tensor | SparseRows, pairs: GraphPairs, n_components: int, seed: int, wanted: Propagation | None
 ) -> Choice:
-    """The way whose codes are best without labels, or the one that is `wanted`, with the alignment of its codes."""
+    """Choose the best way without labels, or use the one `wanted`, and align its codes."""
     nothing = Choice(NeighbourCodes())
     if pairs.held_out is None or not pairs.walk.symmetric or wanted == Propagation():
         return nothing
@@ -112,14 +113,14 @@ def choose(
 
 
 def shared(own: Matrix, ends: Numbers) -> float:
-    """The mean cosine of the codes of two ends of an edge, in excess of that of random pairs of such ends, below 1."""
+    """Return the mean cosine of the codes of the two ends of an edge, rescaled so that random pairs have 0."""
     first, second = (unit(own[nodes]) for nodes in ends)
     random = float(first.mean(0, dtype=np.float64) @ second.mean(0, dtype=np.float64))
     return float((np.einsum("ij,ij->i", first, second).mean(dtype=np.float64) - random) / max(1 - random, 1e-12))
 
 
 def best_of(scores: list[Score]) -> Propagation:
-    """The best of the ways that were judged; features alone if none was."""
+    """Return the way with the best score; features alone if there are no scores."""
     ways = [score for score in scores if score["way"] != "none"]
     if not ways:
         return Propagation()
@@ -128,7 +129,7 @@ def best_of(scores: list[Score]) -> Propagation:
 
 
 def judge(ways: Sequence[Propagation], smooth: Smoothing, own: Matrix, ends: Numbers, seed: int) -> list[Score]:
-    """Scores of features alone, and of the ways."""
+    """Return the scores of features alone and of the ways."""
     random: Any = np.random.default_rng(seed)
     ends = ends[:, random.permutation(ends.shape[1])[:JUDGED_EDGES]]
     query, target = np.concatenate([ends, ends[::-1]], axis=1)
@@ -141,9 +142,9 @@ def judge(ways: Sequence[Propagation], smooth: Smoothing, own: Matrix, ends: Num
 
 
 def reciprocal_ranks(y: Matrix, own: Matrix, target: Numbers, others: Numbers) -> npt.NDArray[np.float64]:
-    """1 / the rank of the code of `target` among `others` by its cosine with y; ties count half.
+    """Return 1 / the rank of the code of `target` among `others` by cosine with y; ties count half.
 
-    Where y is several codes side by side, its cosine is the mean of theirs.
+    If y consists of several codes side by side, their cosines are averaged.
     """
     k = own.shape[1]
     query = unit(np.asarray(sum(unit(y[:, start : start + k]) for start in range(0, y.shape[1], k)), np.float32))
@@ -154,7 +155,7 @@ def reciprocal_ranks(y: Matrix, own: Matrix, target: Numbers, others: Numbers) -
         similarity = query[rows] @ gallery[others].T
         right = np.einsum("ij,ij->i", query[rows], gallery[target[rows]])[:, None]
         other = others[None, :] != target[rows, None]
-        # The same product in another order may differ in the last digit: so much is a tie.
+        # The same product in another order may differ in the last digit; that counts as a tie.
         above = (similarity > right + 1e-6) & other
         ties = (np.abs(similarity - right) <= 1e-6) & other
         ranks[rows] = 1 + above.sum(1) + ties.sum(1) / 2
@@ -162,7 +163,7 @@ def reciprocal_ranks(y: Matrix, own: Matrix, target: Numbers, others: Numbers) -
 
 
 def align(y: Tensor, sample: Sample, pairs: GraphPairs, n_components: int) -> Alignment:
-    """Order the features of propagated codes: rotated on training edges, judged on held-out ones."""
+    """Order the features of propagated codes: rotation from training edges, choices from held-out ones."""
     local = GraphPairs(sample.walk, 2, 0, hops=pairs.hops, start=pairs.start)
     first, second = (y[torch.from_numpy(ends)] for ends in sample.ends)
     found = best_alignment(
@@ -178,7 +179,7 @@ def align(y: Tensor, sample: Sample, pairs: GraphPairs, n_components: int) -> Al
     lack = n_components - found.n_components
     if lack == 0:
         return found
-    # Averages may have a lower rank than the codes they are made of; codes keep their length.
+    # Averaged codes may have a lower rank than the codes themselves, but keep their length.
     return replace(
         found,
         rotation=pad(found.rotation, (0, lack)),
@@ -188,7 +189,7 @@ def align(y: Tensor, sample: Sample, pairs: GraphPairs, n_components: int) -> Al
 
 
 def sample_graph(pairs: GraphPairs, seed: int) -> Sample:
-    """The whole graph without its held-out edges; of a large one the surroundings of some of them."""
+    """Return the graph without its held-out edges; of a large graph, the surroundings of some held-out edges."""
     walk, held_out = pairs.walk.to("cpu"), pairs.held_out
     assert held_out is not None
     ends = torch.stack([held_out.rows, held_out.columns]).cpu()
@@ -206,7 +207,7 @@ def sample_graph(pairs: GraphPairs, seed: int) -> Sample:
 
 
 def training_edges(walk: Adjacency, held_out: HeldOutEdges | None) -> Adjacency:
-    """The edges without those that are held out."""
+    """Return the edges without the held-out ones."""
     if held_out is None:
         return walk
     rows, columns, weights = _edges_among(walk.to("cpu"), torch.arange(walk.n_nodes))
@@ -217,7 +218,7 @@ def training_edges(walk: Adjacency, held_out: HeldOutEdges | None) -> Adjacency:
 
 
 def surroundings(walk: Adjacency, seeds: Tensor, seed: int) -> Tensor:
-    """Some nodes and those around them, hop by hop, up to `FANOUT` random neighbours each and `TABLE_NODES` in all."""
+    """Expand nodes hop by hop, up to `FANOUT` random neighbours per node and `TABLE_NODES` nodes in total."""
     generator = torch.Generator().manual_seed(seed)
     found = frontier = seeds[walk.indptr.diff()[seeds] > 0]
     while len(frontier) and len(found) < TABLE_NODES:
@@ -231,7 +232,7 @@ def surroundings(walk: Adjacency, seeds: Tensor, seed: int) -> Tensor:
 
 
 def _edges_among(walk: Adjacency, nodes: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Entries between these (sorted) nodes, in their own numbers; a hub's row is read in full."""
+    """Return the entries between these (sorted) nodes, numbered by their position."""
     starts, counts = walk.indptr[nodes], walk.indptr[nodes + 1] - walk.indptr[nodes]
     rows = torch.repeat_interleave(torch.arange(len(nodes)), counts)
     entries = torch.arange(len(rows)) + torch.repeat_interleave(starts - (counts.cumsum(0) - counts), counts)
@@ -241,5 +242,5 @@ def _edges_among(walk: Adjacency, nodes: Tensor) -> tuple[Tensor, Tensor, Tensor
     if walk.cumulative is None:
         return rows[inside], places[inside], None
     weights = walk.weights(entries)
-    inside &= weights > 0  # what is lost in the rounding of all weights says nothing
+    inside &= weights > 0  # drop weights that rounding has reduced to zero
     return rows[inside], places[inside], weights[inside]

@@ -1,4 +1,4 @@
-"""Options of a run that all front doors share: where, how long, on what, and who is told."""
+"""Options that all kinds of fits share: folder, length, seed, devices and reporting."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from eigenmap.fitting.run_folder import prepare
 from eigenmap.model import CHECKPOINT
 from eigenmap.recipes.recipe import BaseRecipe
 from eigenmap.training import TrainingConfig, progress_display
+from eigenmap.training.checkpoint import MOST_THREADS
 from eigenmap.training.config import Accelerator
 from eigenmap.training.launch import pays_to_compile
 from eigenmap.training.progress import Progress
@@ -22,7 +23,7 @@ from eigenmap.training.progress import Progress
 
 @dataclass(frozen=True)
 class RunOptions:
-    """One run: its folder, its length if the recipe's is not meant, its seed and devices, and how it reports."""
+    """Options of a run; `steps` or `minutes` replace the length that the recipe states."""
 
     folder: Path | None = None
     resume: bool = False
@@ -35,6 +36,9 @@ class RunOptions:
     tensorboard: bool = False
     progress: Progress | None = None
     say: LogFunction = lambda line: None
+    threads: int | None = None
+    length_given: bool = True
+    """Whether the caller gave a length; if not, a resumed run keeps its own."""
 
     @classmethod
     def checked(
@@ -52,26 +56,31 @@ class RunOptions:
         say: LogFunction | None,
         minutes: float | None,
         steps: int | None = None,
+        threads: int | None = None,
+        length_given: bool = True,
     ) -> RunOptions:
-        """What a caller asks for, refused before anything is read if it cannot be had."""
+        """Validate the options of a caller before any data is read."""
         say = say or (lambda line: None)
         seed = seed_number(seed)
         folder = prepare(out, resume=resume, force=force)
         if resume and folder is not None and not (folder / CHECKPOINT).is_file():
-            say(f"There is no checkpoint in {folder} to go on from: training begins anew.")
+            say(f"There is no checkpoint in {folder} to resume from; training starts from the beginning.")
         if device not in get_args(Accelerator):
             raise EigenmapError(f"device must be one of {', '.join(get_args(Accelerator))}, not {device!r}.")
         if not isinstance(progress, bool | None) and not hasattr(progress, "start"):
             raise EigenmapError(
-                f"progress must be True, False or an object such as training.show() makes, not {progress!r}."
+                f"progress must be True, False or an object like that of training.progress_display(), not {progress!r}."
             )
         if tensorboard and importlib.util.find_spec("tensorboard") is None:
             raise EigenmapError("TensorBoard is not installed: pip install 'eigenmap[tensorboard]', or leave it out.")
+        if threads is not None:
+            whole_number(threads, "threads", high=MOST_THREADS)
         shown = progress_display() if progress is True else progress or None
-        return cls(folder, resume, steps, minutes, seed, device, devices, nodes, tensorboard, shown, say)
+        run = (folder, resume, steps, minutes, seed, device, devices, nodes, tensorboard, shown, say)
+        return cls(*run, threads, length_given)
 
     def config(self, recipe: BaseRecipe, steps: int) -> TrainingConfig:
-        """The training configuration of a recipe for so many steps: every field that both have, and what follows."""
+        """Return the training configuration of a recipe and these options, for a number of steps."""
         shared = {field.name for field in fields(TrainingConfig)} & {field.name for field in fields(recipe)}
         settings: dict[str, Any] = {name: getattr(recipe, name) for name in shared}
         if settings["compile"] == "auto":
@@ -94,7 +103,7 @@ class RunOptions:
 
 
 def check_length(steps: int | None, minutes: float | None, epochs: float | None = None) -> None:
-    """Refuse a length of training that is none, or is given twice."""
+    """Refuse a length of training that is invalid or given twice."""
     if steps is not None and minutes is not None:
         raise EigenmapError("Give the length of training in steps or in minutes, not both.")
     if epochs is not None and (steps is not None or minutes is not None):

@@ -1,11 +1,11 @@
-r"""The pipeline: relation -> train -> align -> codes, the same for images, graphs and whatever comes next.
+r"""Pipeline of every fit: relation -> train -> align -> codes.
 
-    task = ImageTask(...)                       # data that is read and checked, and a recipe
+    task = ImageTask(...)                       # validated data and a recipe
     model = fit(task, RunOptions(folder=Path("runs/mine")))
 
-A front door builds a task. From there on nothing depends on the kind of data: the task makes its `Problem` on the
-devices of the run, the network is trained, its outputs are aligned on held-out pairs, and the better one becomes the
-model's code.
+`fit_images`, `fit_graph` and `fit_vectors` each build a task. The rest does not depend on the kind of data: the task
+states its `Problem` on the devices of the run, the network is trained, its outputs are aligned on held-out pairs, and
+the best alignment becomes the model's code.
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ from typing import TYPE_CHECKING, Any
 
 from eigenmap.core.logging import LogFunction
 from eigenmap.fitting import align
+from eigenmap.fitting.length import asked_steps, settle
 from eigenmap.fitting.neighbours import Choice, Encode
 from eigenmap.fitting.options import RunOptions
 from eigenmap.fitting.problem import Code, Problem, Side, Task
-from eigenmap.fitting.run_folder import clear_run, steps_of_run
+from eigenmap.fitting.run_folder import clear_run, last_checkpoint
 from eigenmap.model import Eigenmap
-from eigenmap.training import TrainingConfig, budget_in_words, loop, measure_step, start, steps_for_budget
+from eigenmap.training import TrainingConfig, loop, measure_step, start
 from eigenmap.training.launch import alone
 from eigenmap.training.loop import TrainingResult
 from eigenmap.training.provenance import training_provenance
+from eigenmap.training.threads import restored_threads
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
 WORTH_SAYING = 10.0
 """Announce the alignment if it is expected to take longer than this many seconds."""
-FEWEST_STEPS = 20
-"""A length in minutes means at least so many steps."""
 
 
 @dataclass(frozen=True)
 class Trained:
-    """A problem whose network has been trained, if there was anything to train."""
+    """Problem whose network has been trained, if it needs training."""
 
     task: Task
     problem: Problem
@@ -48,7 +48,12 @@ class Trained:
 
 
 def fit(task: Task, options: RunOptions) -> Eigenmap:
-    """Train, align, and save the model in the folder of the run, if there is one."""
+    """Train, align, and save the model if the run has a folder."""
+    with restored_threads():
+        return _fit(task, options)
+
+
+def _fit(task: Task, options: RunOptions) -> Eigenmap:
     trained = train(task, options)
     problem = trained.problem
     began = time.perf_counter()
@@ -66,14 +71,14 @@ def fit(task: Task, options: RunOptions) -> Eigenmap:
 
 
 def as_model(code: Code, record: Mapping[str, Any]) -> Eigenmap:
-    """Build the model of a code, with that of its right side inside it."""
+    """Build the model of a code, including the model of its right side."""
     left, right = code.left, code.right
     other = None if right is None else Eigenmap(right.network, right.alignment, code.source, right.input, right.encoder)
     return Eigenmap(left.network, left.alignment, code.source, left.input, left.encoder, record, right=other)
 
 
 def _choose_neighbours(model: Eigenmap, choose: Callable[[Encode], Choice], say: LogFunction) -> None:
-    """Settle how codes use neighbours where there are edges at inference."""
+    """Choose how codes use neighbours if there are edges at inference."""
     choice = choose(model.codes_of)
     model.neighbours = choice.codes
     model.training["neighbours"] = choice.record()
@@ -83,20 +88,16 @@ def _choose_neighbours(model: Eigenmap, choose: Callable[[Encode], Choice], say:
 
 
 def train(task: Task, options: RunOptions) -> Trained:
-    """Train the network of a task for as long as the options say, or else its recipe."""
-    settled = _settled_steps(options)
-    asked = settled or options.steps or task.steps
+    """Train the network of a task for the length in the options or else in its recipe."""
+    saved = last_checkpoint(options.folder, options.resume)
+    asked = asked_steps(task, options, saved)
     if asked == 0:
         return without_training(task, options)
     config = options.config(task.recipe, asked)
     fabric = start(config)
     problem = task.problem(fabric, config)
-    assert problem.relation is not None  # a task of some steps has something to train on
-    if options.minutes is not None and settled is None:
-        seconds = measure_step(problem.network, problem.relation, problem.objective, config, fabric)
-        steps = steps_for_budget(60 * options.minutes, seconds, least=FEWEST_STEPS)
-        config = options.config(task.recipe, steps)
-        options.say(budget_in_words(steps, task.step_in_words, seconds, options.minutes))
+    assert problem.relation is not None  # a task with steps has a relation
+    config, deadline = settle(task, problem, config, fabric, options, saved)
     result = loop.train(
         problem.network,
         problem.relation,
@@ -109,14 +110,15 @@ def train(task: Task, options: RunOptions) -> Trained:
         progress=options.progress,
         settings=problem.identity,
         fabric=fabric,
+        deadline=deadline,
     )
     return Trained(task, problem, config, fabric, result)
 
 
 def without_training(task: Task, options: RunOptions) -> Trained:
-    """Prepare a task that needs no training: a frozen encoder, or a code found in closed form.
+    """Prepare a task that needs no training: an encoder trained elsewhere, or a closed form.
 
-    What an earlier run left in the folder is removed.
+    The checkpoint and metrics of an earlier run in the folder are removed.
     """
     config = options.config(task.recipe, 1)
     place = alone(config)
@@ -128,7 +130,7 @@ def without_training(task: Task, options: RunOptions) -> Trained:
 
 
 def step_seconds(task: Task, options: RunOptions, steps: int = 20, warmup: int = 3) -> float:
-    """Seconds of the fastest training step of a task on this machine; see `training.measure_step`."""
+    """Return the seconds of the fastest training step of a task; see `training.measure_step`."""
     config = options.config(task.recipe, options.steps or task.steps)
     fabric = start(config)
     problem = task.problem(fabric, config)
@@ -137,28 +139,18 @@ def step_seconds(task: Task, options: RunOptions, steps: int = 20, warmup: int =
 
 
 def best_code(trained: Trained, say: LogFunction) -> Code:
-    """Return the output of the network that makes the best codes on held-out pairs, and its alignment."""
+    """Return the output of the network with the best codes on held-out pairs, and its alignment."""
     problem, result, recipe = trained.problem, trained.result, trained.task.recipe
     if problem.code is not None:
         problem.network.eval()
         return problem.code(say)
     assert problem.evidence is not None
-    # Forward only: about a third of the work of training.
+    # Without backward passes: about a third of the work of training.
     seconds = problem.pairs_to_align * result.seconds / (max(1, result.steps) * recipe.batch_size) / 3
     if seconds > WORTH_SAYING:
-        say(f"Trained; ordering the features takes some {seconds:.0f} s more.")
+        say(f"Training is complete; ordering the features takes about {seconds:.0f} s more.")
     problem.network.eval()
     evidence = problem.evidence()
     aligned = align.align_outputs(evidence, align.sources_of(recipe.codes, evidence.staged), recipe.n_components)
     source, alignment = align.best_output(aligned, recipe.n_components, say)
     return Code(source, Side(problem.stored, alignment, problem.input, problem.encoder))
-
-
-def _settled_steps(options: RunOptions) -> int | None:
-    """The steps of a run that was given in minutes and is resumed: settled when it began."""
-    if options.minutes is None or not options.resume or options.folder is None:
-        return None
-    steps = steps_of_run(options.folder)
-    if steps is not None:
-        options.say(f"The run has {steps:,} steps, which was settled when it began.")
-    return steps

@@ -1,4 +1,4 @@
-"""Problems: what is left to say about a data set once it is to be learned."""
+"""Statement of a fit, independent of the kind of data: `Task` and `Problem`."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from torch import nn
 
 from eigenmap.core.logging import LogFunction
-from eigenmap.data.vectors.input import VectorInput
 from eigenmap.fitting.align import Evidence
 from eigenmap.fitting.neighbours import Choice, Encode
-from eigenmap.model import CodeSource, EncoderSpec, ImageInput, NodeEncoderSpec, NodeInput
+from eigenmap.model import CodeSource
+from eigenmap.model.inputs import Encoder, Input
 from eigenmap.networks import Network
-from eigenmap.networks.vectors import VectorEncoderSpec
 from eigenmap.recipes.recipe import BaseRecipe
 from eigenmap.spectrum import Alignment
 from eigenmap.training.config import Setting, TrainingConfig
@@ -25,12 +24,8 @@ if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
 
-Input = ImageInput | NodeInput | VectorInput
-Encoder = EncoderSpec | NodeEncoderSpec | VectorEncoderSpec
-
-
 class Side(NamedTuple):
-    """All that turns things of one space into codes."""
+    """Everything that turns items of one space into codes."""
 
     network: Network
     alignment: Alignment
@@ -39,7 +34,7 @@ class Side(NamedTuple):
 
 
 class Code(NamedTuple):
-    """The future model: an output of the network, for a single space or for each of two."""
+    """Code of the future model: an output of the network, for one space or for each of two."""
 
     source: CodeSource
     left: Side
@@ -48,23 +43,23 @@ class Code(NamedTuple):
 
 @dataclass(frozen=True)
 class Problem:
-    """Things that belong together, a network for them, and an objective: all that `pipeline` needs to know.
+    """Relation, network, objective and everything else that `pipeline` needs.
 
     Attributes:
         network: inputs as the relation yields them -> (features, psi).
-        stored: the same network as the model keeps it, for inputs as `input` makes them.
+        stored: the same network as stored in the model, for inputs that `input` returns.
         relation: batches to train on; None if nothing is trained.
         objective: (psi, psi_plus, kernel) -> loss.
-        held_out: pairs that are not trained on, for the checks during training; None for no such checks.
-        evidence: collects the moments of training pairs and held-out pairs, after training; None if `code` chooses.
-        input: what becomes of a thing before the stored network sees it.
-        encoder: how to build the stored network's encoder again.
-        identity: what has to be the same for a run to be resumed, beside the training configuration.
-        facts: what the model remembers of the data, given its alignment; called with `say` for what is worth knowing.
-        pairs_to_align: how many pairs `evidence` passes through the network; 0 if that takes no time worth mentioning.
+        held_out: pairs that are not trained on, for checks during training; None for no checks.
+        evidence: collects the moments of training pairs and held-out pairs after training; None if `code` is given.
+        input: preprocessing for the stored network.
+        encoder: specification to rebuild the stored network's encoder.
+        identity: settings that must be equal to resume a run, besides the training configuration.
+        facts: returns what the model records about the data, given its alignment, and reports it to `say`.
+        pairs_to_align: number of pairs that `evidence` passes through the network; 0 if the time is negligible.
         monitor: measures further values at each check.
         neighbours: chooses how codes use neighbours, given a function from inputs to codes; None without neighbours.
-        code: chooses the code after training, if that is not left to the alignment of `evidence`.
+        code: chooses the code after training, in place of `evidence`.
 
     """
 
@@ -85,7 +80,7 @@ class Problem:
 
 
 class Task(Protocol):
-    """Data that is read and checked, and the recipe that fits it: what a front door hands to `pipeline.fit`."""
+    """Validated data and its recipe, as passed to `pipeline.fit`."""
 
     @property
     def recipe(self) -> BaseRecipe:
@@ -93,11 +88,11 @@ class Task(Protocol):
 
     @property
     def steps(self) -> int:
-        """Length of training, unless the caller says otherwise; 0 for a problem that is solved without."""
+        """Default number of training steps; 0 for a problem that needs no training."""
 
     @property
     def step_in_words(self) -> str:
-        """What a step looks at, for example "256 images"."""
+        """Content of a step, for example "256 images"."""
 
     def problem(self, fabric: Fabric, config: TrainingConfig) -> Problem:
-        """The problem on the devices of `fabric`; everything random is seeded by `config.seed`."""
+        """State the problem on the devices of `fabric`; `config.seed` seeds everything random."""

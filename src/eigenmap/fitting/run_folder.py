@@ -1,4 +1,4 @@
-"""The folder of a run, before training: whether it may be written to, and what a run in it had settled."""
+"""Checks and preparation of a run's folder before training."""
 
 from __future__ import annotations
 
@@ -9,18 +9,19 @@ from eigenmap.core.errors import EigenmapError
 from eigenmap.core.files import make_folder, require_writable, sync_directory
 from eigenmap.model import CHECKPOINT, DESCRIPTION
 from eigenmap.training import checkpoint
+from eigenmap.training.checkpoint import Checkpoint
 from eigenmap.training.run import METRICS_FILE
 
 
 def prepare(out: str | Path | None, *, resume: bool, force: bool) -> Path | None:
-    """The output folder, if it may be written to; nothing is created yet."""
+    """Return the output folder if it may be written to; nothing is created yet."""
     if out is None:
         if resume:
-            raise EigenmapError("resume goes on with the run in a folder: say which with out=.")
+            raise EigenmapError("resume continues the run in a folder: give the folder as out=.")
         return None
     folder = a_path(out, "out")
     if resume and force:
-        raise EigenmapError("resume goes on with the run that is there and force replaces it: choose one.")
+        raise EigenmapError("resume continues an existing run and force replaces it: choose one.")
     if folder.exists() and not folder.is_dir():
         raise EigenmapError(f"{folder} is a file; choose a folder for the output.")
     if folder.is_dir() and any(folder.iterdir()) and not (resume or force):
@@ -30,7 +31,7 @@ def prepare(out: str | Path | None, *, resume: bool, force: bool) -> Path | None
 
 
 def clear_run(folder: Path) -> None:
-    """Make the folder, and remove the checkpoint and the metrics of a run that was there: they are not of this one."""
+    """Create the folder, and remove the checkpoint and metrics of an earlier run."""
     try:
         make_folder(folder)
         for name in (CHECKPOINT, METRICS_FILE):
@@ -40,9 +41,8 @@ def clear_run(folder: Path) -> None:
         raise EigenmapError(f"{folder} cannot be written to: {error.strerror}.") from error
 
 
-def steps_of_run(folder: Path) -> int | None:
-    """The number of steps of the run to go on with, None where there is none."""
-    if not (folder / CHECKPOINT).is_file():
+def last_checkpoint(folder: Path | None, resume: bool) -> Checkpoint | None:
+    """Return the checkpoint from which a run goes on, or None if it begins."""
+    if folder is None or not resume or not (folder / CHECKPOINT).is_file():
         return None
-    steps = checkpoint.load(folder / CHECKPOINT).settings["steps"]
-    return steps if isinstance(steps, int) else None
+    return checkpoint.load(folder / CHECKPOINT)

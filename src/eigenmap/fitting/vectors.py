@@ -1,4 +1,4 @@
-"""Fitting vectors: short, ordered codes from embeddings that are there already, and from pairs of them.
+"""Fit of vectors: short, ordered codes from existing embeddings and pairs of them.
 
 model = eigenmap.fit_vectors("titles.npy", pairs="texts.npy")
 codes = model.encode("titles.npy", dim=32)
@@ -6,7 +6,7 @@ codes = model.encode("titles.npy", dim=32)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,14 +19,16 @@ from eigenmap.core.errors import EigenmapError
 from eigenmap.core.logging import LogFunction
 from eigenmap.data.vectors.input import VectorInput
 from eigenmap.data.vectors.pairs import load_labels, load_pairs, load_weights
+from eigenmap.data.vectors.trajectories import load_trajectories
 from eigenmap.data.vectors.vectors import Vectors, load_vectors
 from eigenmap.fitting import pipeline
 from eigenmap.fitting.heads import Heads
 from eigenmap.fitting.options import RunOptions, check_length
 from eigenmap.fitting.problem import Code, Problem, Side
+from eigenmap.fitting.time import checked_lags, time_facts
 from eigenmap.linear.align_pairs import check_count, solve
 from eigenmap.linear.choice import PairAlignment, shortest
-from eigenmap.linear.collect import Both, collect
+from eigenmap.linear.collect import Both, Outputs, collect
 from eigenmap.linear.collect import Progress as Tick
 from eigenmap.linear.into import align_into
 from eigenmap.linear.solutions import TwoMaps
@@ -35,11 +37,11 @@ from eigenmap.networks.vectors import VectorEncoderSpec
 from eigenmap.objectives import build
 from eigenmap.recipes.recipe import identity
 from eigenmap.recipes.vectors import Solver, VectorRecipe, get_vector_recipe
+from eigenmap.relations.lagged import lagged
 from eigenmap.relations.pairs import (
     VectorPairs,
     indexed,
     labelled,
-    lagged,
     mutual_neighbours,
     partners,
     second,
@@ -54,23 +56,25 @@ if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
 KEEP = 0.95
-"""Share of what the longest code finds that the suggested length keeps."""
+"""Share of the score of the longest code that the suggested length keeps."""
 
 
 @dataclass(frozen=True)
 class Relation:
-    """What belongs together, as a caller says it: exactly one of the first six.
+    """Statement of what belongs together: exactly one of the first six attributes.
 
     Attributes:
         pairs: partner vectors (floats; row i belongs to row i) or index pairs (whole numbers, two columns).
-        views: further vectors of the same things, in the same space.
-        neighbours: how many nearest rows to look for mutual neighbours among.
-        second: the same things as another model sees them.
-        lag: how many rows apart those of a time series belong together.
+        views: further vectors of the same items, in the same space.
+        neighbours: number of nearest rows among which to look for mutual neighbours.
+        second: vectors of the same items by another model.
+        lag: distance in rows between related rows of a time series.
         labels: one class per row.
-        weights: of index pairs.
-        others: the vectors that the second column of index pairs counts, if not the first ones.
-        two_spaces: whether partner vectors are of another space although they are equally long.
+        weights: weights of index pairs.
+        others: vectors that the second column of index pairs refers to, if not the same ones.
+        two_spaces: whether partner vectors are from another space although they have the same length.
+        trajectories: number of rows of each trajectory, if one file holds several.
+        reversible: whether a time series counts in both directions.
 
     """
 
@@ -83,9 +87,17 @@ class Relation:
     weights: object = None
     others: object = None
     two_spaces: bool = False
+    trajectories: object = None
+    reversible: bool = True
+
+    def read(self, source: object, seed: int) -> VectorPairs:
+        """The pairs of vectors from a file or from memory; for a time series also from several."""
+        if self.lag is None:
+            return self.of(load_vectors(source), seed)
+        return lagged(load_trajectories(source, self.trajectories), self.lag, seed, reversible=self.reversible)
 
     def of(self, x: Vectors, seed: int) -> VectorPairs:
-        """The pairs of these vectors."""
+        """Return the pairs of these vectors."""
         self.check()
         if self.views is not None:
             return views(x, [load_vectors(view, f"views[{k}]") for k, view in enumerate(self.views)], seed)
@@ -93,8 +105,6 @@ class Relation:
             return mutual_neighbours(x, self.neighbours, seed)
         if self.second is not None:
             return second(x, load_vectors(self.second, "second"), seed)
-        if self.lag is not None:
-            return lagged(x, self.lag)
         if self.labels is not None:
             return labelled(x, load_labels(self.labels), seed)
         found = load_pairs(self.pairs)
@@ -102,20 +112,24 @@ class Relation:
         if not isinstance(found, Vectors):
             return indexed(x, found, load_weights(self.weights), others, seed)
         if self.weights is not None or others is not None:
-            raise EigenmapError("weights and others go with index pairs, and the pairs are vectors (floats).")
+            raise EigenmapError("weights and others need index pairs, but the pairs are vectors (floats).")
         return partners(x, found, seed, self.two_spaces)
 
     def check(self) -> None:
-        """Refuse none, or more than one."""
+        """Raise unless exactly one relation is given."""
         names = ("pairs", "views", "neighbours", "second", "lag", "labels")
         given = [name for name in names if getattr(self, name) is not None]
         if len(given) != 1:
-            found = f"not {' and '.join(given)}" if given else "and none is given"
-            raise EigenmapError(f"Say what belongs together by exactly one of {', '.join(names)}, {found}.")
+            found = f"not {' and '.join(given)}" if given else "none is given"
+            raise EigenmapError(f"State what belongs together by exactly one of {', '.join(names)}; {found}.")
         if self.views is not None and not len(self.views):
             raise EigenmapError("views needs at least one further set of vectors.")
         if self.pairs is None and (self.weights is not None or self.others is not None or self.two_spaces):
-            raise EigenmapError("weights, others and two_spaces go with pairs.")
+            raise EigenmapError("weights, others and two_spaces need pairs.")
+        if self.lag is None and (self.trajectories is not None or self.reversible is not True):
+            raise EigenmapError("lags, trajectories and reversible need lag.")
+        if not isinstance(self.reversible, bool):
+            raise EigenmapError(f"reversible must be True or False, not {self.reversible!r}.")
 
 
 def fit_vectors(
@@ -131,6 +145,9 @@ def fit_vectors(
     weights: object = None,
     others: object = None,
     two_spaces: bool = False,
+    trajectories: object = None,
+    reversible: bool = True,
+    lags: Iterable[int] | None = None,
     into: str | Path | None = None,
     solver: Solver = "linear",
     unit: bool | None = None,
@@ -139,6 +156,7 @@ def fit_vectors(
     force: bool = False,
     minutes: float | None = None,
     seed: int = 0,
+    threads: int | None = None,
     device: Accelerator = "auto",
     devices: int = 1,
     tensorboard: bool = False,
@@ -147,37 +165,44 @@ def fit_vectors(
     say: Callable[[str], None] | None = None,
     **settings: Any,
 ) -> Eigenmap:
-    """Learn ordered codes of vectors from what belongs together; give exactly one of the relations.
+    """Learn ordered codes of vectors from exactly one relation: pairs, views, neighbours, second, lag or labels.
 
     Args:
         vectors: an .npy file (memory-mapped), a Parquet or Arrow file with a column of lists, an array, a tensor.
-        n_components: features of the longest code; codes can be cut anywhere below. By default as many as the vectors
-            have, up to 512.
+        n_components: number of features to learn; codes can be cut at any shorter length. By default as many as the
+            vectors have, up to 512.
         pairs: partner vectors, row i belongs to row i (floats); or index pairs, two columns of whole numbers.
-        views: further vectors of the same things in the same space, row by row.
-        neighbours: pairs are mutual nearest neighbours, among so many nearest each.
-        second: the same things as another model sees them: what both agree on comes first.
-        lag: rows are a time series, and belong together so many rows apart.
+        views: further vectors of the same items in the same space, row by row.
+        neighbours: number of nearest rows; pairs are mutual nearest neighbours among them.
+        second: vectors of the same items by another model; features that both models agree on come first.
+        lag: distance in rows between related rows of a time series. Features are its slow modes, and `vectors` may be
+            a list with one file or array per trajectory.
         labels: one class per row, whole numbers or texts; negative or empty means none.
-        weights: of index pairs.
-        others: the vectors that the second column of index pairs counts; by default `vectors`.
-        two_spaces: whether partner vectors are of another space although they are equally long. Where they are not,
-            they are; each space then has a map of its own, `model.right` is the second one's.
-        into: a model of the partner vectors whose codes are stored already: new vectors get codes that can be compared
-            with these, so that nothing has to be encoded again. `pairs` are then the old vectors of the same things.
-        solver: "linear" (closed form, one pass), or "neural": a residual head that starts there and is kept only if
-            it finds more on held-out pairs.
+        weights: weights of index pairs.
+        others: vectors that the second column of index pairs refers to; by default `vectors`.
+        two_spaces: whether partner vectors are from another space although they have the same length. Partners of
+            another length always are. Each space has its own map; `model.right` is that of the partners.
+        trajectories: number of rows of each trajectory, if one file holds several.
+        reversible: whether both directions of time count (TICA), or forward only (VAMP): then each end of a pair has
+            its own map, and `model.right` is that of the later one.
+        lags: further lags at which implied timescales are listed; by default twice and four times `lag`.
+        into: run folder of a model whose codes are already stored. New vectors get codes that can be compared with
+            these, so that nothing has to be encoded again; `pairs` are then the old vectors of the same items.
+        solver: "linear" (closed form, one pass), or "neural": a residual head that starts at the linear solution and is
+            kept only if it finds more held-out partners.
         unit: whether rows are scaled to one norm first; by default if that finds more held-out partners.
         out: folder for the model; without it nothing is written.
-        resume: go on from the last checkpoint in `out` (neural).
-        force: write into `out` although there is a run in it.
-        minutes: length of training in minutes, in place of `steps` (neural).
-        seed: of everything random, the choice of held-out pairs too.
-        device: "auto", "cpu" or "cuda" for training; `devices` of them.
+        resume: continue from the last checkpoint in `out` (neural).
+        force: write into `out` even if it contains a run.
+        minutes: length of training in minutes, instead of `steps` (neural).
+        seed: seed of everything random, including the choice of held-out pairs.
+        threads: CPU threads for training; by default measured at the start, unless OMP_NUM_THREADS is set.
+        device: "auto", "cpu" or "cuda", for training.
+        devices: number of devices.
         tensorboard: write TensorBoard files beside metrics.jsonl (neural).
-        progress: a progress bar for training (True), nothing (False), or an object of your own.
-        reading: called as reading(done, total) while pairs are read.
-        say: called with what is worth knowing in between.
+        progress: True for a progress bar, False for none, or your own `Progress` object.
+        reading: called as `reading(done, total)` while pairs are read.
+        say: called with messages.
         settings: any setting of `recipes.vectors.VectorRecipe`, for example `steps=3000` or `width=1024`.
 
     Example:
@@ -196,19 +221,25 @@ def fit_vectors(
         progress=progress,
         say=say,
         minutes=minutes,
+        threads=threads,
+        length_given=minutes is not None or settings.get("steps") is not None,
     )
-    recipe = get_vector_recipe(solver).but(n_components=n_components, **settings)
+    recipe = get_vector_recipe(solver, functions=lag is not None).but(n_components=n_components, **settings)
     check_solver(recipe, settings, minutes)
-    relation = Relation(pairs, views, neighbours, second, lag, labels, weights, others, two_spaces)
+    relation = Relation(
+        pairs, views, neighbours, second, lag, labels, weights, others, two_spaces, trajectories, reversible
+    )
     relation.check()
+    listed = checked_lags(lags, lag)
     if into is not None:
         return _fit_into(load_vectors(vectors), relation, recipe, a_path(into, "into"), unit, options, reading)
-    found = relation.of(load_vectors(vectors), options.seed)
+    found = relation.read(vectors, options.seed)
     check_count(found)
-    if found.kind == "second model" and recipe.solver == "neural":
-        raise EigenmapError("A second model's view is solved for in closed form: leave solver out, or give pairs.")
-    linear = solve(found, recipe.n_components or None, unit=unit, progress=reading, say=options.say)
-    return pipeline.fit(VectorTask(recipe.but(n_components=linear.n_components), found, linear), options)
+    asked = recipe.n_components or None
+    neural = recipe.solver == "neural"
+    linear = solve(found, asked, unit=unit, progress=reading, say=options.say, at_most=neural)
+    longest = asked if asked is not None and neural else linear.n_components  # a head may have more of them
+    return pipeline.fit(VectorTask(recipe.but(n_components=longest), found, linear, lags=listed), options)
 
 
 def _fit_into(
@@ -220,10 +251,10 @@ def _fit_into(
     options: RunOptions,
     reading: Tick | None,
 ) -> Eigenmap:
-    """A model of new vectors whose codes can be compared with those that another model has made."""
+    """Fit a model of new vectors whose codes can be compared with those of another model."""
     if relation.pairs is None or recipe.solver != "linear" or recipe.n_components:
         raise EigenmapError(
-            "into goes with pairs (the old vectors) and the linear solver; codes have as many features as those there."
+            "into needs pairs (the old vectors) and the linear solver, without n_components: codes keep their length."
         )
     pairs = replace(relation, two_spaces=True).of(x, options.seed)
     old = side_by_length(Eigenmap.load(run), pairs.right)
@@ -242,53 +273,54 @@ def _fit_into(
 
 
 def side_by_length(model: Eigenmap, vectors: Vectors) -> Eigenmap:
-    """The side of a model that takes vectors of this length."""
+    """Return the side of a model that takes vectors of this length."""
     sides = [side for side in (model, model.right) if side is not None and isinstance(side.input, VectorInput)]
     fitting = [side for side in sides if side.input.length == vectors.n_features]  # type: ignore[union-attr]
     if len(fitting) != 1:
         which = "several spaces" if fitting else "no space"
         raise EigenmapError(
-            f"The model to compare with has {which} of vectors of {vectors.n_features:,} numbers, as in {vectors.name}."
+            f"The model to compare with has {which} for vectors of length {vectors.n_features:,}, as in {vectors.name}."
         )
     return fitting[0]
 
 
 def codes_of(model: Eigenmap) -> str | None:
-    """Which weights the codes of a model can be compared with: its own, or those that it was fitted into."""
+    """Return the digest of the weights whose codes are comparable: the model's own, or those it was fitted into."""
     told = model.training.get("vectors", {})
     other = told.get("codes_of") if isinstance(told, dict) else None
     return other if isinstance(other, str) else model.weights_sha256
 
 
 def check_solver(recipe: VectorRecipe, settings: dict[str, Any], minutes: float | None) -> None:
-    """Refuse settings of a training that there is not, and a training of no length."""
+    """Refuse training settings for the linear solver, and an invalid length of training."""
     check_length(settings.get("steps"), minutes)
     if recipe.solver == "linear" and (minutes is not None or settings):
-        raise EigenmapError('The linear solver takes no steps: leave the settings of training out, or use "neural".')
+        raise EigenmapError('The linear solver does not train: leave the training settings out, or use "neural".')
     if recipe.solver == "neural":
         build(recipe.objective, **recipe.objective_options)
 
 
 def plain_side(alignment: Alignment, unit: bool) -> Side:
-    """The vectors themselves, under a linear map."""
+    """Return the side whose codes are a linear map of the vectors."""
     length, spec = alignment.rotation.shape[0], VectorEncoderSpec(0)
     return Side(spec.build(length, unit, length), alignment, VectorInput(length, unit), spec)
 
 
 def linear_model(maps: TwoMaps, unit: bool) -> Eigenmap:
-    """A model of two linear maps that were made elsewhere."""
+    """Build a model of two given linear maps."""
     return pipeline.as_model(Code("encoder", *(plain_side(side, unit) for side in maps)), {})
 
 
 @dataclass(frozen=True)
 class VectorTask:
-    """Pairs of vectors, and their linear codes, to solve or to improve on.
+    """Pairs of vectors and their linear codes, which the neural solver improves.
 
     Attributes:
         recipe: all settings.
-        pairs: what belongs together.
-        linear: the closed form.
-        codes_of: weights of the model whose stored codes can be compared, if not this one's.
+        pairs: pairs of vectors that belong together.
+        linear: closed-form solution.
+        codes_of: digest of the weights whose codes are comparable, if not the model's own.
+        lags: lags at which timescales are listed, for time series; empty for multiples of the lag.
 
     """
 
@@ -296,32 +328,34 @@ class VectorTask:
     pairs: VectorPairs
     linear: PairAlignment
     codes_of: str | None = None
+    lags: tuple[int, ...] = ()
 
     @property
     def steps(self) -> int:
-        """The recipe's; none for the closed form."""
+        """Number of training steps; 0 for the closed form."""
         return self.recipe.steps if self.recipe.solver == "neural" else 0
 
     @property
     def step_in_words(self) -> str:
-        """What a step looks at."""
+        """Content of a step."""
         return f"{self.recipe.batch_size:,} pairs"
 
     @property
     def two_spaces(self) -> bool:
-        """Whether each side has a map of its own."""
+        """True if each side has its own map."""
         return self.linear.right is not self.linear.left
 
     def problem(self, fabric: Fabric, config: TrainingConfig) -> Problem:
-        """The vectors themselves and a closed form; with the neural solver, heads to train on top of it."""
+        """State the problem: the closed form, and for the neural solver the heads to train on top of it."""
         recipe = self.recipe
         left = plain_side(self.linear.left, self.linear.unit)
         heads = Heads(self.pairs, self.linear, recipe, config.seed, fabric) if self.steps else None
-        found: dict[str, PairAlignment] = {}
+        found: dict[str, Any] = {}
 
         def code(say: LogFunction) -> Code:
             best = None if heads is None else heads.best(self.linear, say)
             found["best"] = self.linear if best is None else best.alignment
+            found["output"] = None if best is None or heads is None else heads.output
             if best is None:
                 right = plain_side(self.linear.right, self.linear.unit) if self.two_spaces else None
                 return Code("encoder", left, right)
@@ -343,29 +377,44 @@ class VectorTask:
                 "vectors": self.pairs.left.digest(),
                 "partners": self.pairs.right.digest(),
             },
-            facts=lambda alignment, say: {"vectors": self.facts(found["best"])},
+            facts=lambda alignment, say: {"vectors": self.facts(found["best"], found["output"])},
             code=code,
         )
 
-    def facts(self, found: PairAlignment) -> dict[str, Any]:
-        """What the model remembers: the relation, who won, and what was found on held-out pairs at each length."""
+    def facts(self, found: PairAlignment, output: Outputs | None = None) -> dict[str, Any]:
+        """Return what the model records: the relation, the winner, and its held-out scores at each length."""
+        series = self.pairs.series
         return {
-            "relation": self.pairs.kind,
-            "rows": len(self.pairs.left),
-            "pairs": self.pairs.count,
-            "held_out": found.held_out,
+            **facts_of(self.pairs, found),
             "two_spaces": self.two_spaces,
-            "winner": found.winner,
-            "centred": found.centred,
-            "metric": "ndcg@10",
-            "scores": {name: {str(d): s for d, s in scores.items()} for name, scores in found.scores.items()},
-            "keeps": {"share": KEEP, "dim": shortest(found.scores["ours"], KEEP)},
             **({} if self.codes_of is None else {"codes_of": self.codes_of}),
+            **({} if series is None else {"time": time_facts(series, found, self.lags, output)}),
         }
 
 
+def facts_of(pairs: VectorPairs, found: PairAlignment) -> dict[str, Any]:
+    """Return what a model records of its pairs and of their codes."""
+    return {
+        "relation": pairs.kind,
+        "rows": len(pairs.left) if pairs.series is None else pairs.series.rows,
+        "pairs": pairs.count,
+        "held_out": found.held_out,
+        "winner": found.winner,
+        "centred": found.centred,
+        "metric": found.metric,
+        "scores": {name: {str(d): s for d, s in scores.items()} for name, scores in found.scores.items()},
+        "keeps": {"share": KEEP, "dim": shortest(found.scores["ours"], KEEP)},
+    }
+
+
+def metric_of(model: Eigenmap) -> str:
+    """What the scores of a model of vectors are: "ndcg@10", or "vamp-2" for a time series."""
+    about = model.training.get("vectors", {})
+    return "vamp-2" if isinstance(about, dict) and about.get("metric") == "vamp-2" else "ndcg@10"
+
+
 def scores_of(model: Eigenmap) -> dict[str, dict[int, float]]:
-    """What a model of vectors found on held-out pairs, by method and length; an error where it holds none."""
+    """Return the held-out scores of a model of vectors, by method and length; raise if it has none."""
     about = model.training.get("vectors", {})
     try:
         found = {name: {int(d): float(s) for d, s in scores.items()} for name, scores in about["scores"].items()}
@@ -373,4 +422,6 @@ def scores_of(model: Eigenmap) -> dict[str, dict[int, float]]:
             return found
     except (KeyError, TypeError, ValueError, AttributeError):
         pass
-    raise EigenmapError("This model holds no scores on held-out pairs: it is none that `eigenmap fit vectors` wrote.")
+    raise EigenmapError(
+        "This model has no scores on held-out pairs; only models that `eigenmap fit vectors` wrote have them."
+    )

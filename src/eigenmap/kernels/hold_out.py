@@ -57,7 +57,7 @@ class Verdict:
 
 
 class HeldOutGram:
-    """A Gram matrix whose points are split into a fitting group and a judging group.
+    """Gram matrix whose points are split into a fitting group and a judging group.
 
     The matrix is not copied: held-out points get probability zero.
 

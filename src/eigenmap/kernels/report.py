@@ -16,7 +16,7 @@ from eigenmap.objectives import NeuralEF
 from eigenmap.relations.operator import Operator
 
 FEWEST_POINTS = 4
-"""Points per function required to judge all functions together."""
+"""Minimum number of points per function for judging all functions together."""
 
 
 def judge(functions: Callable[[Tensor], Tensor], operator: Operator) -> Tensor:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 class Reservoir:
-    """A sample in which every point seen so far is equally likely, or likelier the larger its weight.
+    """Sample in which every point seen so far is equally likely, or more likely the larger its weight.
 
     Each point gets the key log(u) / w with u uniform in (0, 1), and the points with the largest keys stay [1]. Given
     the largest dropped key c, a point stays with probability 1 - exp(w c), so that each remaining point represents

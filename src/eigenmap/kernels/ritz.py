@@ -1,7 +1,8 @@
 r"""Rayleigh-Ritz: from the hidden layer of a network to ordered eigenfunctions.
 
 The last layer of a network is linear and need not be trained: among all functions h(x) W of the hidden layer h, the
-best approximations of the eigenfunctions of T have a closed form. Two steps, in float64, on one joint block of points:
+best approximations to the eigenfunctions of T have a closed form. It takes two steps, in float64, on one joint block of
+points:
 
 1. Rayleigh-Ritz. With an orthonormal basis Q of the hidden layer in L2(p), the eigenvectors of Q^T T Q give functions
    u_1, u_2, ... with signed eigenvalues mu_1 >= mu_2 >= ...
@@ -12,7 +13,7 @@ scattered around them. Without the probes, the fit is perfect at the points and 
 
 A k x k Rayleigh-Ritz step makes the fitted functions orthonormal and sorted again. They replace those of the first step
 if they leave a smaller residual at the typical distance of new points. If that is large (few points for their
-dimension), probes nearer to the points are tried too: a small span that must reach everywhere is good nowhere.
+dimension), probes nearer to the points are tried too, because a small span cannot fit all of the space.
 """
 
 from __future__ import annotations

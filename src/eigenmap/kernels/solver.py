@@ -24,7 +24,7 @@ from eigenmap.relations.operator import KernelOperator, MatrixOperator, Operator
 from eigenmap.training.loop import Relation
 
 GAINS = (1.0, 3.0)
-"""Steepness of the first layer: each is tried before training and the better one kept. Few coordinates need more."""
+"""Candidate scales of the first layer, tried before training; inputs of few dimensions need a steeper one."""
 ROUND = 100
 """Steps between two measurements of the residual, if every step uses all points."""
 STEPS = 300
@@ -71,7 +71,7 @@ def n_outputs(n_components: int, span_psi: bool) -> int:
 
 
 class Solver:
-    """One fit: begin, train, align; or begin, and then take steps on incoming batches."""
+    """One fit: train and align, or take steps on incoming batches and align when needed."""
 
     def __init__(self, settings: Settings, relation: KernelRelation, seed: int) -> None:
         self.settings, self.seed = settings, seed
@@ -149,7 +149,7 @@ class Solver:
         self.reservoir.add(relation.x, relation.p * relation.total, self.generator)
 
     def align_reservoir(self, kernel: Any) -> FitReport:
-        """Align on the points kept from the stream; those beyond the reference block judge."""
+        """Align on the points kept from the stream; those beyond the reference block measure the eigenvalues."""
         points, measure = self.reservoir.points.double(), self.reservoir.measure()
         order = torch.randperm(len(points), generator=torch.Generator().manual_seed(self.seed))
         reference, rest = order[: self.settings.reference_size], order[self.settings.reference_size :]
@@ -161,13 +161,13 @@ class Solver:
         return self.align(operator(reference), operator(rest) if len(rest) > 1 else None)
 
     def align(self, operator: Operator, judging: Operator | None, solution: Solution | None = None) -> FitReport:
-        """Solve the last layer on the reference block, unless it is solved already; judge it elsewhere."""
+        """Solve the last layer on the reference block, unless a solution is given; measure eigenvalues on `judging`."""
         k, functions = self.settings.n_components, self.functions
         solution = solution or self._solve(operator)
         functions.head, mu = solution.head, solution.eigenvalues
         if judging is not None:
             held_out = report.judge(functions, judging)
-            # As many points judge as solved: their estimate is now better than that of the fitted points.
+            # With as many points as were fitted, the held-out estimate is the better one.
             mu = held_out if len(judging.x) >= len(operator.x) else mu
         elif len(operator.x) >= 4:
             held_out = report.judge_by_halves(functions.span, operator, k, self.scale, self.seed, self.ridge)

@@ -1,1 +1,1 @@
-"""Closed-form codes of vectors: moments of pairs in one pass, an eigenproblem, and every choice on held-out pairs."""
+"""Closed-form codes of vectors: moments of pairs in one pass, an eigenproblem, and choices on held-out pairs."""

@@ -1,8 +1,9 @@
-"""`align_pairs`: the closed form alone, from vectors and their partners to ordered linear codes."""
+"""Ordered linear codes in closed form, from vectors and their partners."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -11,14 +12,15 @@ from eigenmap.core.errors import EigenmapError
 from eigenmap.data.vectors.vectors import load_vectors
 from eigenmap.linear.choice import PairAlignment, choose
 from eigenmap.linear.collect import Both, Collected, Progress, collect
+from eigenmap.linear.slow import slow_modes
 from eigenmap.linear.solutions import rank
 from eigenmap.relations.pairs import VectorPairs, partners
 
 LONGEST = 512
-"""Features of the longest code, unless said otherwise."""
+"""Default maximum number of features."""
 _SAMPLED_NORMS = 256
 _ONE_NORM = 0.01
-"""Norms that vary by less than this share are one norm."""
+"""Relative standard deviation below which norms count as equal."""
 
 Say = Callable[[str], None]
 
@@ -34,18 +36,18 @@ def align_pairs(
     progress: Progress | None = None,
     say: Say | None = None,
 ) -> PairAlignment:
-    """Linear codes under which row i of X and row i of Y belong together.
+    """Learn linear codes from pairs: row i of X belongs to row i of Y.
 
     Args:
         X: vectors, see `data.vectors.load_vectors`.
-        Y: their partners; if rows are of another length than those of X, or with `two_spaces`, each side gets a map of
-            its own (regularised canonical correlations).
-        n_components: features of the longest code; up to 512 by default.
-        two_spaces: whether X and Y are different spaces although their rows are equally long.
+        Y: their partners. If their rows have another length than those of X, or with `two_spaces`, each side gets its
+            own map (regularised canonical correlations).
+        n_components: number of features; up to 512 by default.
+        two_spaces: whether X and Y are different spaces although their rows have the same length.
         unit: whether rows are scaled to one norm first; by default if that finds more held-out partners.
-        seed: of the choice of held-out pairs.
-        progress: called as progress(done, total).
-        say: called with what is worth knowing.
+        seed: seed of the choice of held-out pairs.
+        progress: called as `progress(done, total)`.
+        say: called with messages.
 
     Example:
         >>> found = align_pairs(titles, texts)  # doctest: +SKIP
@@ -63,16 +65,18 @@ def solve(
     unit: bool | None = None,
     progress: Progress | None = None,
     say: Say | None = None,
+    at_most: bool = False,
 ) -> PairAlignment:
-    """The best linear codes of any pairs; see `linear.choice`."""
+    """Return the best linear codes of any pairs; see `linear.choice`. With `at_most` they may have fewer features."""
     check_count(pairs)
-    if unit is not None or one_norm(pairs):
-        way = unit is not False
-        return aligned(pairs, collect(pairs, Both.plain(way), progress), way, n_components, say)
-    # Rows of different norms: both ways are tried, and held-out pairs decide.
+    align = partial(aligned, at_most=at_most)
+    if unit is not None or pairs.series is not None or one_norm(pairs):
+        way = unit is not False if pairs.series is None else bool(unit)  # the norm of a state is part of it
+        return align(pairs, collect(pairs, Both.plain(way), progress), way, n_components, say)
+    # If norms differ, try both ways and choose on held-out pairs.
     notes: dict[bool, list[str]] = {True: [], False: []}
     found = [
-        aligned(pairs, collect(pairs, Both.plain(way), progress), way, n_components, said.append)
+        align(pairs, collect(pairs, Both.plain(way), progress), way, n_components, said.append)
         for way, said in notes.items()
     ]
     best = max(found, key=lambda one: round(one.quality, 6))
@@ -82,23 +86,32 @@ def solve(
 
 
 def check_count(pairs: VectorPairs) -> None:
-    """Refuse fewer pairs than features: the moments would have no inverse."""
+    """Refuse fewer pairs than features, since the moments would be singular."""
     features = max(part.n_features for part in (pairs.left, pairs.right))
     if pairs.count < features:
         raise EigenmapError(
-            f"{pairs.count:,} pairs to learn from are fewer than the {features:,} features of a vector; give at least "
+            f"{pairs.count:,} training pairs are fewer than the {features:,} features of a vector; give at least "
             f"{features:,}, besides those that are held out."
         )
 
 
 def aligned(
-    pairs: VectorPairs, found: Collected, unit: bool, n_components: int | None, say: Say | None = None
+    pairs: VectorPairs,
+    found: Collected,
+    unit: bool,
+    n_components: int | None,
+    say: Say | None = None,
+    at_most: bool = False,
 ) -> PairAlignment:
-    """The best codes by what one pass over the pairs found out."""
+    """Choose the best codes from the moments and held-out pairs that one pass collected."""
     say = say or (lambda line: None)
     two_spaces = pairs.two_spaces and pairs.kind != "second model"
-    longest = _longest(pairs, found, two_spaces, n_components, say)
-    best, scores = choose(found.fit, found.held_out, found.judge, n_components=longest, two_spaces=two_spaces)
+    longest = _longest(pairs, found, two_spaces, n_components, say, at_most)
+    if pairs.series is not None:
+        return slow_modes(found, longest, reversible=pairs.series.reversible, unit=unit, pairs=pairs.count)
+    best, scores = choose(
+        found.fit, found.held_out, found.judge, n_components=longest, two_spaces=two_spaces, rows=found.rows
+    )
     left, right = best.maps
     return PairAlignment(
         left, right, best.name, best.centred, unit, scores, pairs=pairs.count, held_out=len(found.judge.queries)
@@ -106,7 +119,7 @@ def aligned(
 
 
 def one_norm(pairs: VectorPairs) -> bool:
-    """Whether all rows have about the same norm, so that scaling them changes nothing."""
+    """Tell whether all rows have about the same norm, so that scaling changes nothing."""
     for side in (pairs.left, pairs.right):
         rows = side.take(np.linspace(0, len(side) - 1, min(len(side), _SAMPLED_NORMS)).astype(np.int64))
         norms = np.linalg.norm(rows.astype(np.float64), axis=1)
@@ -115,27 +128,27 @@ def one_norm(pairs: VectorPairs) -> bool:
     return True
 
 
-def _longest(pairs: VectorPairs, found: Collected, two_spaces: bool, asked: int | None, say: Say) -> int:
-    """How many features codes can have, if that is as many as asked for."""
+def _longest(pairs: VectorPairs, found: Collected, two_spaces: bool, asked: int | None, say: Say, at_most: bool) -> int:
+    """Return the number of features; raise if more were requested than the rank allows."""
     sides = found.fit.sides()
     ranks = [(pairs.left, sides.C)] + ([(pairs.right, sides.C_plus)] if two_spaces else [])
     possible, notes = [], []
     for vectors, C in ranks:
         constant = int((C.diagonal() <= 0).sum())
         if constant == vectors.n_features:
-            raise EigenmapError(f"All rows of {vectors.name} are the same, so that nothing can be told apart.")
+            raise EigenmapError(f"All rows of {vectors.name} are the same, so there is nothing to learn.")
         possible.append(rank(C))
         if constant:
             notes.append(
-                f"Constant features of {vectors.name}, which say nothing: {constant:,} of {vectors.n_features:,}."
+                f"{constant:,} of the {vectors.n_features:,} features of {vectors.name} are constant and are ignored."
             )
         if possible[-1] + constant < vectors.n_features:
             notes.append(f"The rank of {vectors.name} is {possible[-1]:,}, below its {vectors.n_features:,} features.")
     most = min(possible)
+    if at_most and asked is not None:
+        asked = min(whole_number(asked, "n_components"), most)
     if asked is not None and whole_number(asked, "n_components") > most:
-        raise EigenmapError(
-            f"n_components is {asked:,}, and the vectors have rank {most:,}: ask for at most {most:,} features."
-        )
+        raise EigenmapError(f"n_components is {asked:,}, but the vectors have rank {most:,}: use at most {most:,}.")
     for line in notes:
         say(line)
     return min(most, LONGEST) if asked is None else asked

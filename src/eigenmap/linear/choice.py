@@ -1,9 +1,8 @@
-"""The held-out choice: which map, ridge, exponent and centring make the codes that find the most.
+"""Choice of the map, ridge, exponent and centring on held-out pairs.
 
-Candidates are the solutions of `solutions`: maps fitted to the pairs under several ridges and exponents, with and
-without centring, principal components, and the vectors as they are. All are judged by nDCG@10 on the same held-out
-pairs, averaged over lengths. The winner is never below the better of plain PCA and plain prefix, at any length, by more
-than `SLACK`.
+The candidates are maps fitted to the pairs with several ridges and exponents, with and without centring; principal
+components; and the vectors as they are (`solutions`). They are compared by nDCG@10 on the same held-out pairs, averaged
+over lengths. At no length is the winner more than `SLACK` below the better of PCA and prefix.
 """
 
 from __future__ import annotations
@@ -27,21 +26,26 @@ from eigenmap.spectrum import Alignment, align
 RIDGES = (0.0, 0.001, 0.01, 0.1, 0.3, 1.0, 3.0)
 """Candidates for gamma, in units of the mean variance of a feature."""
 EXPONENTS = (0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0)
-"""Candidates for t; 1/2 on both sides is the likelihood ratio of a pair."""
+"""Candidates for t; with 1/2, inner products of codes approximate the likelihood ratio of a pair."""
 FIRST_EXPONENTS = (0.0, 0.5, 1.0)
-"""Those that every ridge is judged with; the best ridge gets the others too."""
+"""Exponents tried with every ridge; the others are tried only with the best ridge."""
 SLACK = 0.002
-"""A difference in nDCG@10 that counts as none."""
-SIMPLE = ("pca", "prefix")
-"""Candidates that nothing was fitted to pairs for."""
+"""Difference in nDCG@10 that counts as none."""
+UNLABELLED_GAIN = 0.1
+"""Gain over PCA and prefix, averaged over lengths, that a candidate needs without labels.
 
+Neighbours, of the vectors themselves or of another model's, are a poor substitute for what people look for."""
+SIMPLE = ("pca", "prefix")
+"""Candidates that are not fitted to pairs."""
+
+Metric = Literal["ndcg@10", "vamp-2"]
 Scores = dict[int, float]
 Codes = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A way to make codes, and what it finds at each length."""
+    """Candidate maps with their score at each length."""
 
     name: str
     maps: TwoMaps
@@ -50,28 +54,29 @@ class Candidate:
 
     @property
     def quality(self) -> float:
-        """The mean over lengths."""
+        """Mean score over lengths."""
         return sum(self.scores.values()) / max(1, len(self.scores))
 
     @property
     def t(self) -> float:
-        """The exponent of its weights."""
+        """Exponent of the weights."""
         return self.maps.left.t
 
 
 @dataclass(frozen=True)
 class PairAlignment:
-    """Linear codes of pairs: made by `align_pairs`.
+    """Linear codes of pairs, returned by `align_pairs`.
 
     Attributes:
-        left: how vectors of the first space become codes.
-        right: the same for the second space; `left` itself where there is one space.
+        left: map from vectors of the first space to codes.
+        right: map of the second space; `left` itself if there is only one space.
         winner: "pairs", "pca", "pca whitened" or "prefix".
         centred: whether the mean is subtracted.
         unit: whether rows are scaled to one norm before the map.
-        scores: nDCG@10 on held-out pairs by method and length: "ours", "pca" and "prefix".
-        pairs: how many pairs were fitted.
-        held_out: how many queries were held out.
+        scores: `metric` on held-out pairs by method and length: "ours", "pca" and "prefix".
+        pairs: number of training pairs.
+        held_out: number of held-out queries.
+        metric: "ndcg@10", or "vamp-2" for time series.
 
     """
 
@@ -83,25 +88,27 @@ class PairAlignment:
     scores: Mapping[str, Scores]
     pairs: int
     held_out: int
+    metric: Metric = "ndcg@10"
 
     @property
     def n_components(self) -> int:
-        """The length of the longest code."""
+        """Number of features: the length of the longest code."""
         return self.left.n_components
 
     @property
     def correlations(self) -> Tensor:
-        """How much of each feature the two sides of a held-out pair share."""
+        """Correlation of each feature between the two sides of held-out pairs."""
         return self.left.eigenvalues
 
     @property
     def quality(self) -> float:
-        """nDCG@10 averaged over the judged lengths."""
-        lengths = judged_lengths(self.n_components)
-        return sum(self.scores["ours"][d] for d in lengths) / len(lengths)
+        """Mean of the metric over `judged_lengths`, or over all lengths of a time series."""
+        scores = self.scores["ours"]
+        lengths = judged_lengths(self.n_components) if self.metric == "ndcg@10" else list(scores)
+        return sum(scores[d] for d in lengths) / len(lengths)
 
     def encode(self, vectors: object, dim: int | None = None, side: Literal["left", "right"] = "left") -> Codes:
-        """The codes of vectors of one side, cut at `dim` features: float32 rows of norm 1."""
+        """Return the codes of vectors of one side, cut at `dim` features, as float32 rows of norm 1."""
         if side not in ("left", "right"):
             raise EigenmapError(f'side must be "left" or "right", not {side!r}.')
         alignment = self.left if side == "left" else self.right
@@ -111,14 +118,14 @@ class PairAlignment:
         return np.concatenate(codes)
 
     def suggest_dim(self, keep: float = 0.95) -> int:
-        """The shortest judged length that keeps this share of what the longest code finds."""
+        """Return the shortest length that keeps this share of the score of the longest code."""
         return shortest(self.scores["ours"], keep)
 
 
 def shortest(scores: Mapping[int, float], keep: float) -> int:
-    """The shortest length whose score, and that of all longer ones, is at least this share of the longest's."""
+    """Return the shortest length such that it and all longer ones score at least this share of the longest."""
     if not 0 < keep <= 1:
-        raise EigenmapError(f"keep must be a share above 0 and up to 1, such as 0.95, not {keep!r}.")
+        raise EigenmapError(f"keep must be in (0, 1], for example 0.95, not {keep!r}.")
     lengths = sorted(scores)
     wanted = keep * scores[lengths[-1]] - 1e-12
     enough = [d for i, d in enumerate(lengths) if all(scores[longer] >= wanted for longer in lengths[i:])]
@@ -135,14 +142,19 @@ def choose(
     ridges: Sequence[float] = RIDGES,
     exponents: Sequence[float] = EXPONENTS,
     centre: Sequence[bool] = (True, False),
+    rows: PairMoments | None = None,
 ) -> tuple[Candidate, dict[str, Scores]]:
-    """The best candidate, and the scores of "ours", "pca" and "prefix" by length.
+    """Return the best candidate, and the scores of "ours", "pca" and "prefix" by length.
 
-    Two spaces are always centred: the constant, which every pair shares, would come first and find nothing.
+    Two spaces are always centred: otherwise the constant, which all pairs share, would be the first feature.
+
+    `rows` are the moments of all rows if the relation comes from the vectors themselves. PCA is then that of `rows`;
+    any other candidate needs a gain of `UNLABELLED_GAIN`.
     """
     centre = [True] if two_spaces else centre
     shared = [_cut(one, n_components) for one in _fitted(fit, held_out, ridges, centre, two_spaces)]
-    simple = [] if two_spaces else [_cut(one, n_components) for one in _simple(fit, held_out, centre)]
+    plain_centre = centre if rows is None else [True]
+    simple = [] if two_spaces else [_cut(one, n_components) for one in _simple(rows or fit, held_out, plain_centre)]
     lengths = judged_lengths(min(one.maps.left.n_components for one in [*shared, *simple]))
     first = [t for t in exponents if t in FIRST_EXPONENTS] or exponents
     rated = [one for candidate in shared for one in _rated(candidate, judge, lengths, first)]
@@ -150,7 +162,8 @@ def choose(
     rated += _rated(best, judge, lengths, [t for t in exponents if t not in first])
     simple = [replace(one, scores=_scores(one, judge, lengths)) for one in simple]
     plain = [one for one in simple if one.name in SIMPLE]
-    best = _finished(_unbeaten([*simple, *rated], plain, judge), judge)
+    gain = 0.0 if rows is None else UNLABELLED_GAIN
+    best = _finished(_unbeaten([*simple, *rated], plain, judge, gain), judge)
     table = {"ours": _scores(best, judge, table_lengths(best.maps.left.n_components))}
     for name in SIMPLE:
         if named := [one for one in plain if one.name == name]:
@@ -185,7 +198,7 @@ def _cut(candidate: Candidate, n_components: int | None) -> Candidate:
 
 
 def _rated(candidate: Candidate, judge: Judge, lengths: Sequence[int], exponents: Iterable[float]) -> list[Candidate]:
-    """The candidate with each exponent; codes are made once, since exponents differ in weights alone."""
+    """Score the candidate with each exponent; codes are computed once, since exponents change only the weights."""
     maps = candidate.maps
     left, right = (
         side.apply(rows, t=0.0, unit=False) for side, rows in ((maps.left, judge.queries), (maps.right, judge.gallery))
@@ -206,7 +219,7 @@ def _scores(candidate: Candidate, judge: Judge, lengths: Sequence[int]) -> Score
 
 
 def _finished(best: Candidate, judge: Judge) -> Candidate:
-    """The winner, with its quality and how many of its own full-length neighbours a cut code finds."""
+    """Return the winner with its quality and its recall curve."""
     maps = best.maps
     left, right = (
         side.apply(rows, unit=False) for side, rows in zip(maps, (judge.queries, judge.gallery), strict=True)
@@ -218,18 +231,23 @@ def _finished(best: Candidate, judge: Judge) -> Candidate:
 
 
 def _best(candidates: Sequence[Candidate]) -> Candidate:
-    """The first of the best, but for rounding."""
+    """Return the candidate with the best rounded quality, the first of equals."""
     return max(candidates, key=lambda one: round(one.quality, 6))
 
 
-def _unbeaten(candidates: Sequence[Candidate], simple: Sequence[Candidate], judge: Judge) -> Candidate:
-    """The best candidate that the best simple one beats at no reported length; that one itself if there is none."""
+def _unbeaten(
+    candidates: Sequence[Candidate], simple: Sequence[Candidate], judge: Judge, gain: float = 0.0
+) -> Candidate:
+    """Return the best candidate that the best simple one beats at no reported length, or else the simple one.
+
+    The candidate must exceed the simple one by `gain`, averaged over lengths.
+    """
     if not simple:
         return _best(candidates)
     floor = _best(simple)
     told = _scores(floor, judge, table_lengths(floor.maps.left.n_components))
     for one in sorted(candidates, key=lambda one: -round(one.quality, 6)):
-        if one.quality <= floor.quality:
+        if one.quality <= floor.quality + gain:
             break
         ours = _scores(one, judge, table_lengths(one.maps.left.n_components))
         if all(ours[d] >= told[d] - SLACK for d in ours if d in told):

@@ -1,4 +1,4 @@
-"""One pass over pairs of vectors: the moments of those to learn from and of those held out, and what is to be found."""
+"""Moments of training pairs and held-out pairs, and the held-out search task, from one pass over the vectors."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from eigenmap.core.errors import EigenmapError
 from eigenmap.data.vectors.vectors import Vectors, as_rows
 from eigenmap.linear.finding import TOP, Judge
 from eigenmap.linear.moments import PairMoments
-from eigenmap.relations.pairs import Part, VectorPairs
+from eigenmap.relations.pairs import Kind, Part, VectorPairs
 
 MOST_JUDGED = 2_000
-"""Queries, and things among which they are looked for."""
+"""Maximum number of held-out queries."""
 AGREEMENT_RIDGE = 0.01
 """Ridge of the prediction from a second model's vectors, in units of their mean variance."""
 
@@ -26,45 +26,51 @@ Rows = npt.NDArray[np.int64]
 
 
 Outputs = Callable[[npt.NDArray[Any]], Tensor]
-"""What becomes of rows before a linear map sees them."""
+"""Function applied to rows before the linear map."""
 
 
 class Both(NamedTuple):
-    """Outputs of the two sides."""
+    """Functions applied to the rows of the two sides."""
 
     left: Outputs
     right: Outputs
 
     @classmethod
     def plain(cls, unit: bool) -> Both:
-        """The rows themselves, scaled to one norm if `unit`."""
+        """Use the rows themselves, scaled to one norm if `unit`."""
         return cls(lambda rows: as_rows(rows, unit), lambda rows: as_rows(rows, unit))
 
 
+UNLABELLED: tuple[Kind, ...] = ("neighbours", "second model")
+"""Relations derived from the vectors themselves."""
+
+
 class Collected(NamedTuple):
-    """What one pass over the pairs finds out."""
+    """Result of one pass over the pairs; `rows` are the moments of all rows if the relation is `UNLABELLED`."""
 
     fit: PairMoments
     held_out: PairMoments
     judge: Judge
+    rows: PairMoments | None = None
 
 
 def collect(pairs: VectorPairs, outputs: Both, progress: Progress | None = None) -> Collected:
-    """Moments of what `outputs` makes of both parts of the pairs."""
+    """Collect the moments of training pairs and held-out pairs under `outputs`, and the held-out search task."""
     total = pairs.count + sum(map(len, pairs.held_out))
     tick = _Counter(progress, total)
     fit, held_out = (_moments(parts, outputs, tick) for parts in (pairs.fit, pairs.held_out))
     if pairs.kind == "second model":
         fit, held_out = agreed(fit, held_out)
-    return Collected(fit, held_out, judge_of(pairs, outputs))
+    rows = _row_moments(pairs.left, outputs.left) if pairs.kind in UNLABELLED else None
+    return Collected(fit, held_out, judge_of(pairs, outputs), rows)
 
 
 def agreed(fit: PairMoments, held_out: PairMoments) -> tuple[PairMoments, PairMoments]:
-    r"""Moments of pairs (x, what z says of x): agreement of two models as a relation within the first one's space.
+    r"""Return moments of the pairs (x, prediction of x from z): agreement of two models as a relation in x's space.
 
         A = E[x z^T] B,        B = (E_fit[z z^T] + gamma I)^-1 E_fit[z x^T]
 
-    B comes from the pairs that are learned from alone, so that held-out moments stay honest.
+    B comes from training pairs only, so that held-out moments stay unbiased.
     """
     S = fit.within_plus / fit.within[-1, -1]
     ridge = AGREEMENT_RIDGE * S.diagonal()[:-1].mean() * torch.eye(len(S)).to(S)
@@ -82,13 +88,18 @@ def agreed(fit: PairMoments, held_out: PairMoments) -> tuple[PairMoments, PairMo
 
 
 def judge_of(pairs: VectorPairs, outputs: Both) -> Judge:
-    """What held-out queries are to find."""
+    """Return the search task of held-out queries."""
     if pairs.kind == "second model":
         return _by_other_model(pairs.held_out[0], outputs)
     if pairs.labels is not None:
         return _by_label(pairs, pairs.labels, outputs)
     part = _joined(pairs.held_out) if len(pairs.held_out) > 1 else pairs.held_out[0]
     return _by_pairs(part, outputs)
+
+
+def pair_moments(parts: Sequence[Part], outputs: Both) -> PairMoments:
+    """Moments of what `outputs` makes of pairs."""
+    return _moments(parts, outputs, _Counter(None, 0))
 
 
 def _moments(parts: Sequence[Part], outputs: Both, tick: _Counter) -> PairMoments:
@@ -101,12 +112,23 @@ def _moments(parts: Sequence[Part], outputs: Both, tick: _Counter) -> PairMoment
             moments.update(left, right, weights)
             tick(len(left))
     if moments is None:
-        raise EigenmapError("There are too few pairs to learn from some and to hold others out.")
+        raise EigenmapError("There are too few pairs to hold some out; give more.")
+    return moments
+
+
+def _row_moments(vectors: Vectors, output: Outputs) -> PairMoments:
+    """Return the moments of all rows, each counted once; pairs count a row as often as it has neighbours."""
+    moments: PairMoments | None = None
+    for block in vectors.blocks():
+        rows = output(block)
+        moments = moments or PairMoments(rows.shape[1])
+        moments.update(rows, rows)
+    assert moments is not None
     return moments
 
 
 def _by_pairs(part: Part, outputs: Both) -> Judge:
-    """Queries are left rows, the gallery is all right rows that belong to one of them."""
+    """Take left rows as queries, and all right rows that belong to one of them as the gallery."""
     things = np.unique(part.i)
     if len(things) > MOST_JUDGED:
         things = things[np.linspace(0, len(things) - 1, MOST_JUDGED).astype(np.int64)]
@@ -120,7 +142,7 @@ def _by_pairs(part: Part, outputs: Both) -> Judge:
     relevant[torch.from_numpy(row), torch.from_numpy(column)] = True
     if len(gallery) < 2:
         raise EigenmapError(
-            "All held-out pairs lead to one row, so that nothing can be judged on them; give more pairs."
+            "All held-out pairs have the same right row, so codes cannot be compared on them; give more pairs."
         )
     return Judge(outputs.left(part.left.take(queries)), outputs.right(part.right.take(gallery)), relevant)
 
@@ -134,7 +156,7 @@ def _by_label(pairs: VectorPairs, labels: Rows, outputs: Both) -> Judge:
 
 
 def _by_other_model(part: Part, outputs: Both) -> Judge:
-    """A row should have the neighbours that the other model sees."""
+    """Take the nearest rows by the other model as relevant."""
     rows = _spread(part.i)
     found, other = outputs.left(part.left.take(rows)), as_rows(part.right.take(rows), unit=True)
     similarity = other @ other.T
@@ -145,17 +167,17 @@ def _by_other_model(part: Part, outputs: Both) -> Judge:
 
 
 def _spread(rows: Rows) -> Rows:
-    """At most `MOST_JUDGED` of the rows, evenly spread."""
+    """Return at most `MOST_JUDGED` of the rows, evenly spread."""
     if len(rows) <= MOST_JUDGED:
         return rows
     return rows[np.linspace(0, len(rows) - 1, MOST_JUDGED).astype(np.int64)]
 
 
 def _joined(parts: Sequence[Part]) -> Part:
-    """Pairs of several views as those of one matrix of rows, which is small: they are held out."""
+    """Copy the held-out pairs of several views into one small matrix per side."""
     left = np.concatenate([part.left.take(part.i) for part in parts])
     right = np.concatenate([part.right.take(part.j) for part in parts])
-    # Each pair is a query of its own, with its own partner.
+    # Each pair becomes one query with one partner.
     count = len(left)
     keep = _spread(np.arange(count))
     rows = np.arange(len(keep))
@@ -164,7 +186,7 @@ def _joined(parts: Sequence[Part]) -> Part:
 
 
 class _Counter:
-    """Adds up what is done and passes it on."""
+    """Counter of processed pairs that reports progress."""
 
     def __init__(self, progress: Progress | None, total: int) -> None:
         self.progress, self.total, self.done = progress, total, 0

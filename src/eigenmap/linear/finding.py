@@ -1,10 +1,10 @@
-r"""Partner finding: how well codes, cut at each length, find what belongs together among held-out things.
+r"""Search for partners among held-out items, the measure by which codes of vectors are compared.
 
-Every query ranks the gallery by the cosine of the cut codes. With rel_r = 1 if the thing at rank r belongs to it,
+Every query ranks the gallery by the cosine of the cut codes. With rel_r = 1 if the item at rank r belongs to it,
 
     nDCG@10 = sum_{r<=10} rel_r / log2(1 + r)   /   the same sum for the best possible ranking,
 
-averaged over queries. A ranking that puts a single partner first scores 1, at rank 2 it scores .63, beyond 10 nothing.
+averaged over queries. With a single partner, rank 1 scores 1, rank 2 scores .63, and ranks beyond 10 score 0.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from torch.nn.functional import normalize
 
 TOP = 10
 _SHORTEST = 8
-"""Shorter lengths are judged only where codes have fewer features than twice this."""
+"""Shortest length at which codes are compared, unless they have fewer than twice as many features."""
 
 Project = Callable[[Tensor], Tensor]
 
 
 @dataclass(frozen=True)
 class Judge:
-    """Held-out things to find.
+    """Held-out search task.
 
     Attributes:
         queries: (n, d) rows of the left side.
         gallery: (m, d') rows of the right side.
-        relevant: (n, m), whether a gallery row belongs to a query.
-        own: whether query i is gallery row i, which is then left out of its own ranking.
+        relevant: (n, m) booleans, whether a gallery row belongs to a query.
+        own: whether query i is gallery row i, which is then excluded from its ranking.
 
     """
 
@@ -41,15 +41,15 @@ class Judge:
     own: bool = False
 
     def scores(self, left: Tensor, right: Tensor, lengths: Sequence[int]) -> dict[int, float]:
-        """nDCG@10 of codes of the queries and the gallery at each length."""
+        """Return the nDCG@10 of codes of the queries and the gallery at each length."""
         return {d: self._score(left[:, :d], right[:, :d]) for d in lengths}
 
     def of(self, left: Project, right: Project, lengths: Sequence[int]) -> dict[int, float]:
-        """The same for two maps."""
+        """Return the nDCG@10 of two maps, applied to queries and gallery, at each length."""
         return self.scores(left(self.queries), right(self.gallery), lengths)
 
     def recall(self, left: Tensor, right: Tensor, lengths: Sequence[int]) -> dict[int, float]:
-        """Return the share of the ten nearest of full length that are among the ten nearest at each length."""
+        """Return, by length, the share of the ten nearest at full length that are among the ten nearest when cut."""
         truth = self._nearest(left, right)
         total = truth.sum()
         return {d: float((self._nearest(left[:, :d], right[:, :d]) & truth).sum() / total) for d in lengths}
@@ -69,7 +69,7 @@ class Judge:
 
 
 def ndcg(similarity: Tensor, relevant: Tensor, top: int = TOP) -> float:
-    """Mean nDCG@top over queries that have something relevant."""
+    """Return the mean nDCG@top over queries with relevant items."""
     top = min(top, similarity.shape[1])
     discount = torch.arange(2, top + 2, dtype=torch.float64).log2().reciprocal()
     listed = similarity.topk(top, dim=1).indices
@@ -82,7 +82,7 @@ def ndcg(similarity: Tensor, relevant: Tensor, top: int = TOP) -> float:
 
 
 def judged_lengths(n_components: int) -> list[int]:
-    """Lengths at which codes are judged: 8, 16, 32, ... and all features; from 1 for short codes.
+    """Return the lengths at which codes are compared: 8, 16, 32, ... and all features; from 1 for short codes.
 
     >>> judged_lengths(48), judged_lengths(6)
     ([8, 16, 32, 48], [1, 2, 4, 6])
@@ -91,7 +91,7 @@ def judged_lengths(n_components: int) -> list[int]:
 
 
 def table_lengths(n_components: int) -> list[int]:
-    """Return the lengths that are reported: those that are judged, and those in the middle between them.
+    """Return the lengths that are reported: the judged lengths and those halfway between them.
 
     >>> table_lengths(48)
     [8, 12, 16, 24, 32, 48]

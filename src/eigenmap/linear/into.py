@@ -1,12 +1,12 @@
-r"""A map of new vectors into codes that are stored already, so that nothing has to be encoded again.
+r"""Map of new vectors into the space of stored codes, so that nothing has to be encoded again.
 
-Things were encoded by an old model as phi(y), and their codes w * phi(y) are stored. From pairs (x, y) of the same
-things, x by a new model, find a linear L with L x in place of phi(y):
+An old model encoded items as phi(y), and their codes w * phi(y) are stored. From pairs (x, y) of vectors of the same
+items, x by a new model, find a linear map L such that L x replaces phi(y):
 
     (C + gamma I)^-1/2 A C_plus^-1/2 = U diag(rho) V^T,        L = C_plus^1/2 V diag(rho^s) U^T (C + gamma I)^-1/2
 
 s = 1 is ridge regression of phi on x, s = 0 an orthogonal fit of the whitened spaces. s, gamma and the weights of the
-new codes, w^e, are chosen by what they find on held-out pairs.
+new codes, w^e, are chosen on held-out pairs.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ WEIGHTS = (0.0, 1.0, 2.0)
 
 
 def align_into(found: Collected, stored: Alignment, unit: bool, pairs: int) -> PairAlignment:
-    """The best map into the codes of `stored`, whose features phi (not weighted) are the right side of `found`."""
+    """Return the best map into the codes of `stored`; the right side of `found` are its unweighted features phi."""
     of = found.fit.sides()
     weights = stored.weights().to(of.C)
     gallery = found.judge.gallery * weights.to(found.judge.gallery)
@@ -48,14 +48,14 @@ def align_into(found: Collected, stored: Alignment, unit: bool, pairs: int) -> P
             if best is None or quality > best[0]:
                 best = quality, one
     assert best is not None
-    # Correlations of the chosen features with the stored ones; the order is that of the stored codes.
+    # Correlations with the stored features, in the order of the stored codes.
     chosen = _judged(best[1], found)
     table = {"ours": _scores(chosen, found, gallery, table_lengths(stored.n_components))}
     return PairAlignment(chosen, chosen, "pairs", True, unit, table, pairs, len(found.judge.queries))
 
 
 def _solved(C: Tensor, A: Tensor, C_plus: Tensor, ridge: float) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor], Tensor]:
-    """Whitening of the left side, the singular value decomposition, and C_plus^1/2."""
+    """Return the whitening of the left side, the singular value decomposition, and C_plus^1/2."""
     variance, basis = torch.linalg.eigh(C)
     whiten = basis * (variance.clamp(min=0) + ridge * C.diagonal().mean()).rsqrt()
     plus, other = torch.linalg.eigh(C_plus)
@@ -70,9 +70,9 @@ def _scores(one: Alignment, found: Collected, gallery: Tensor, lengths: list[int
 
 
 def _judged(one: Alignment, found: Collected) -> Alignment:
-    """The map with the held-out correlation and variance of each feature, in the order it has."""
+    """Return the map with the held-out correlation and variance of each feature, in its own order."""
     n = one.n_components
     told = judged_maps(found.fit.sides(), one.rotation, torch.eye(n).to(one.rotation), found.held_out)
-    # `judged_maps` sorts; undo that by matching columns, whose signs may be turned.
+    # `judged_maps` sorts; undo that by matching columns, whose signs may have changed.
     order = told.right.rotation.abs().argmax(0).argsort()
     return replace(one, eigenvalues=told.left.eigenvalues[order], power=told.left.power[order], noise=told.left.noise)

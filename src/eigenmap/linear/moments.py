@@ -1,8 +1,8 @@
-r"""Moments of pairs (x, y) from two spaces, which may differ in length.
+r"""Moments of pairs (x, y) from two spaces, which may have different numbers of features.
 
-    C = E[x x^T],   C_plus = E[y y^T],   A = E[x y^T]        (centred where asked)
+    C = E[x x^T],   C_plus = E[y y^T],   A = E[x y^T]        (centred on request)
 
-Sums are float64, taken over blocks of any size, and sums of disjoint pairs merge in any order.
+Sums are float64, over blocks of any size; sums of disjoint pairs can be merged in any order.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from eigenmap.spectrum import Moments
 
 
 class Sides(NamedTuple):
-    """Means and second moments of both sides, and across."""
+    """Means and second moments of both sides, and the cross moment."""
 
     mean: Tensor
     mean_plus: Tensor
@@ -29,7 +29,7 @@ class Sides(NamedTuple):
 class PairMoments(Moments):
     """`spectrum.Moments` whose two sides may have different numbers of features.
 
-    Where both sides have the same features it is a `Moments` in every respect.
+    If both sides have the same features, all methods of `Moments` apply.
     """
 
     def __init__(self, n_features: int, n_features_plus: int | None = None, device: torch.device | str = "cpu") -> None:
@@ -40,17 +40,15 @@ class PairMoments(Moments):
 
     @property
     def pairs(self) -> float:
-        """The total weight of the pairs."""
+        """Total weight of the pairs."""
         return float(self.within[-1, -1])
 
     def sides(self, centre: bool = True) -> Sides:
-        """Moments of each side about its own mean (or about 0), not symmetrised."""
+        """Return the moments of each side about its own mean (or about 0), not symmetrised."""
         total = self.within[-1, -1]
         S, S_plus, R = self.within / total, self.within_plus / total, self.across / total
         if not bool(S.isfinite().all() and S_plus.isfinite().all() and R.isfinite().all()):
-            raise EigenmapError(
-                "The vectors have no finite moments: either there are no pairs, or numbers are too large."
-            )
+            raise EigenmapError("The vectors have no finite moments: there are no pairs, or values are too large.")
         m, m_plus = S[-1, :-1], S_plus[-1, :-1]
         if not centre:
             return Sides(0 * m, 0 * m_plus, S[:-1, :-1], S_plus[:-1, :-1], R[:-1, :-1])
@@ -64,6 +62,6 @@ class PairMoments(Moments):
 
 
 def _without_rounding(C: Tensor, raw: Tensor) -> Tensor:
-    """C with features that vary by no more than rounding exactly constant."""
+    """Set C to exactly 0 for features that vary only by rounding."""
     constant = C.diagonal() <= 1e-12 * raw.diagonal()[:-1]
     return C.masked_fill(constant[:, None] | constant, 0.0)

@@ -1,11 +1,11 @@
-r"""Closed-form solutions on moments, each an `Alignment` judged on held-out moments.
+r"""Closed-form solutions from moments, each an `Alignment` with held-out eigenvalues.
 
-One space, the same map for both sides of a pair (`spectrum.align` solves it):
+One space, the same map for both sides of a pair (solved by `spectrum.align`):
 
     A v = mu (C + gamma I) v,        A symmetrised
 
-Two spaces, one map each: regularised canonical correlations, the leading singular functions of p(x, y) / p(x) p(y)
-among linear ones,
+Two spaces, one map each: regularised canonical correlations, the leading linear singular functions of
+p(x, y) / (p(x) p(y)),
 
     (C + gamma I)^-1/2 A (C_plus + gamma_plus I)^-1/2 = U diag(rho) V^T
 
@@ -27,26 +27,26 @@ from torch import Tensor
 
 from eigenmap.core.errors import EigenmapError
 from eigenmap.linear.moments import PairMoments, Sides
-from eigenmap.spectrum import Alignment, Moments
+from eigenmap.spectrum import Alignment, Moments, quotients
 
 RANK = 1e-9
-"""Directions with less than this share of the largest variance are none."""
+"""Share of the largest variance below which a direction is ignored."""
 
 
 class TwoMaps(NamedTuple):
-    """A map of each side; both are the same where there is one space."""
+    """One map per side; both are the same object if there is one space."""
 
     left: Alignment
     right: Alignment
 
     def cut(self, n_components: int | None) -> TwoMaps:
-        """Both with the first features only."""
+        """Keep the first `n_components` features of both maps."""
         left = self.left.cut(n_components)
         return TwoMaps(left, left if self.right is self.left else self.right.cut(n_components))
 
 
 def canonical(fit: PairMoments, held_out: PairMoments, ridge: float = 0.0, *, centre: bool = True) -> TwoMaps:
-    """Maps of the two sides, sorted by the correlation of their features on held-out pairs."""
+    """Return the canonical maps of the two sides, sorted by the held-out correlation of their features."""
     of = fit.sides(centre)
     whiten, whiten_plus = _whitening(of.C, ridge), _whitening(of.C_plus, ridge)
     U, _, Vh = torch.linalg.svd(whiten.T @ of.A @ whiten_plus, full_matrices=False)
@@ -54,7 +54,7 @@ def canonical(fit: PairMoments, held_out: PairMoments, ridge: float = 0.0, *, ce
 
 
 def exact(X: npt.NDArray[Any], Y: npt.NDArray[Any], ridge: float = 0.0) -> TwoMaps:
-    """Canonical correlations of matrices in memory, over all of their rows; precise however far from 0 these are."""
+    """Return the canonical maps of matrices in memory, from all rows; precise even if means are far from 0."""
     means = [np.mean(side, axis=0, dtype=np.float64) for side in (X, Y)]
     x, y = (torch.from_numpy(side - mean) for side, mean in zip((X, Y), means, strict=True))
     moments = PairMoments(x.shape[1], y.shape[1])
@@ -65,7 +65,7 @@ def exact(X: npt.NDArray[Any], Y: npt.NDArray[Any], ridge: float = 0.0) -> TwoMa
 
 
 def judged_maps(of: Sides, left: Tensor, right: Tensor, held_out: PairMoments, ridge: float = 0.0) -> TwoMaps:
-    """Two maps with the correlations of their features on held-out pairs, sorted by these."""
+    """Return two maps with their features sorted by held-out correlation."""
     told = held_out.sides(centre=False)
     C, C_plus, A = _about(told, held_out, of.mean, of.mean_plus)
     power, power_plus = ((m * (c @ m)).sum(0) for m, c in ((left, C), (right, C_plus)))
@@ -74,7 +74,7 @@ def judged_maps(of: Sides, left: Tensor, right: Tensor, held_out: PairMoments, r
     rho = torch.where(scale > 0, shared / scale.clamp(min=1e-300), 0.0).clamp(-1.0, 1.0)
     order = rho.sort(descending=True, stable=True).indices
     left, right, rho = left[:, order], right[:, order], rho[order]
-    # Singular vectors have no sign; fix one so that equal runs give equal codes.
+    # The sign of a singular vector is arbitrary; fix it so that equal runs give equal codes.
     sign = left.gather(0, left.abs().argmax(0, keepdim=True)).sign()
     noise = held_out.noise()
     return TwoMaps(
@@ -84,7 +84,7 @@ def judged_maps(of: Sides, left: Tensor, right: Tensor, held_out: PairMoments, r
 
 
 def _about(told: Sides, held_out: PairMoments, m: Tensor, m_plus: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Held-out moments about the means of what was fitted."""
+    """Return held-out moments about the means of the fit."""
     total = held_out.within[-1, -1]
     x, y = held_out.within[-1, :-1] / total, held_out.within_plus[-1, :-1] / total
 
@@ -99,7 +99,7 @@ def _about(told: Sides, held_out: PairMoments, m: Tensor, m_plus: Tensor) -> tup
 
 
 def principal(fit: Moments, held_out: Moments, *, centre: bool = True, whitened: float = 0.0) -> Alignment:
-    """Principal components of both sides together; `whitened` = 1 gives each unit variance, 0 leaves them."""
+    """Return the principal components of both sides pooled; `whitened` = 1 scales them to unit variance, 0 does not."""
     m = fit.mean() if centre else torch.zeros_like(fit.mean())
     C, _ = fit.about(m)
     variance, basis = _directions(C)
@@ -109,37 +109,43 @@ def principal(fit: Moments, held_out: Moments, *, centre: bool = True, whitened:
 
 
 def prefix(held_out: Moments) -> Alignment:
-    """The vectors as they are."""
+    """Return the identity: the vectors as they are."""
     n = held_out.n_features
     eye = torch.eye(n, dtype=torch.float64, device=held_out.across.device)
     return judged(eye, eye.new_zeros(n), held_out, own_order=True)
 
 
 def judged(rotation: Tensor, m: Tensor, held_out: Moments, own_order: bool = False) -> Alignment:
-    """A map with the eigenvalue and the variance of each feature on held-out pairs, in the order that it has."""
+    """Return the map with the held-out eigenvalue and variance of each feature, in the given order."""
     C, A = held_out.about(m)
-    power = (rotation * (C @ rotation)).sum(0)
-    shared = (rotation * (A @ rotation)).sum(0)
-    mu = torch.where(power > 0, shared / power.clamp(min=1e-300), 0.0)
+    mu, power = quotients(*((rotation * (matrix @ rotation)).sum(0) for matrix in (A, C)))
     return Alignment(m, rotation, mu, power, own_order=own_order, noise=held_out.noise())
 
 
+def principal_axes(rows: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Return mean, leading principal axes scaled to unit variance, and deviation of the features of some rows."""
+    mean = rows.mean(0)
+    C = (rows - mean).T @ (rows - mean) / len(rows)
+    variance, basis = _directions(C)
+    return mean, basis[:, :count] * variance[:count].rsqrt(), C.diagonal().sqrt()
+
+
 def rank(C: Tensor) -> int:
-    """The number of directions in which C has variance beyond rounding."""
+    """Return the number of directions in which C has variance beyond rounding."""
     return _directions(C)[1].shape[1]
 
 
 def _directions(C: Tensor) -> tuple[Tensor, Tensor]:
-    """Variances, the largest first, and their directions; those without variance are left out."""
+    """Return variances in descending order and their directions, without those of no variance."""
     variance, basis = torch.linalg.eigh(C)
     variance, basis = variance.flip(0), basis.flip(1)
     keep = variance > variance[0].clamp(min=0) * RANK
     if not bool(keep.any()):
-        raise EigenmapError("Every feature of the vectors is constant, so that nothing can be told apart.")
+        raise EigenmapError("Every feature of the vectors is constant, so there is nothing to learn.")
     return variance[keep], basis[:, keep]
 
 
 def _whitening(C: Tensor, ridge: float) -> Tensor:
-    """(C + gamma I)^-1/2 on the directions in which C has variance."""
+    """Return (C + gamma I)^-1/2 on the directions in which C has variance."""
     variance, basis = _directions(C)
     return basis * (variance + ridge * C.diagonal().mean()).rsqrt()

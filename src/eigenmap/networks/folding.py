@@ -1,8 +1,8 @@
-"""Inference with batch normalisation folded into the linear layers, for the residual perceptron of graph models.
+"""Inference with batch normalisation folded into the linear layers, for the residual MLP of graph models.
 
 In evaluation mode BN(W x) = (W x - mean) g / sqrt(var + eps) + b is linear in x: scaling the rows of W and adding a
-bias does the same with one pass over memory less per layer. Sparse rows still go through the first layer as a sum of
-the weights of their columns. Only the output that is asked for is computed.
+bias has the same effect and saves one pass over memory per layer. For sparse rows the first layer still sums the
+weights of their columns. Only the requested output is computed.
 
     run = Folding().of(network.eval(), "encoder", Inference())          # inputs -> features
     model.inference = Inference(precision="bfloat16", compile=True)     # on a GPU
@@ -27,11 +27,11 @@ Output = Literal["encoder", "projector"]
 
 @dataclass(frozen=True)
 class Inference:
-    """How the network of a graph model computes codes.
+    """Inference settings of a graph model.
 
     Attributes:
-        precision: of the products: "float32", or "bfloat16", which a GPU does several times as fast.
-        compile: whether torch compiles the layers; the first call takes seconds, and dense rows only profit.
+        precision: precision of matrix products: "float32", or "bfloat16", which is several times as fast on a GPU.
+        compile: whether torch compiles the layers; the first call takes seconds, and only dense rows become faster.
 
     """
 
@@ -44,7 +44,7 @@ class Inference:
 
 
 class FoldedMLP(nn.Module):
-    """The layers of a `ResidualMLP`, and of the projector if that is asked for, without batch normalisation."""
+    """Layers of a `ResidualMLP`, and of the projector if requested, without batch normalisation."""
 
     def __init__(self, network: Network, output: Output, how: Inference) -> None:
         super().__init__()
@@ -71,7 +71,7 @@ class FoldedMLP(nn.Module):
         return weight.to(self.dtype), bias.to(self.dtype)
 
     def forward(self, x: Tensor | SparseRows) -> Tensor:
-        """Feature vectors (B, in_features) -> (B, width), or psi."""
+        """Map feature vectors (B, in_features) to features (B, width), or to psi."""
         rows = standardised_rows(self.encoder, x)
         if isinstance(rows, SparseRows):
             h = _sum_of_columns(rows, self.stem) + self.bias
@@ -98,7 +98,7 @@ def _sum_of_columns(rows: SparseRows, weight: Tensor) -> Tensor:
 
 
 def _affine(norm: nn.Module) -> tuple[Tensor, Tensor]:
-    """Scale and shift of a batch normalisation in evaluation mode, computed in float64."""
+    """Return scale and shift of a batch normalisation in evaluation mode, computed in float64."""
     assert isinstance(norm, nn.BatchNorm1d) and norm.running_mean is not None and norm.running_var is not None
     scale = norm.weight.detach().double() / (norm.running_var.double() + norm.eps).sqrt()
     shift = norm.bias.detach().double() - norm.running_mean.double() * scale
@@ -112,13 +112,13 @@ def _folded_linear(linear: nn.Module, norm: nn.Module) -> tuple[Tensor, Tensor]:
 
 
 class Folding:
-    """The folded layers of a network, made again when its weights change or move."""
+    """Cache of the folded layers of a network, rebuilt when its weights change or move."""
 
     def __init__(self) -> None:
         self._made: dict[Output, tuple[object, FoldedMLP]] = {}
 
     def of(self, network: Network, output: Output, how: Inference) -> FoldedMLP | None:
-        """The layers for one output; None where the encoder is of another kind, or is being trained."""
+        """Return the layers for one output; None if the encoder is of another kind, or is in training mode."""
         if not isinstance(network.encoder, ResidualMLP) or network.training or type(network) is not Network:
             return None
         state = [*network.parameters(), *network.buffers()]

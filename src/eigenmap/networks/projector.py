@@ -34,6 +34,6 @@ class Projector(nn.Module):
         )
 
     def forward(self, features: Tensor) -> Tensor:
-        """Features (B, in_features) -> psi (B, out_features)."""
+        """Map features (B, in_features) to psi (B, out_features)."""
         psi: Tensor = self.layers(features)
         return psi

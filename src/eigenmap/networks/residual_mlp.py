@@ -16,7 +16,7 @@ class ResidualMLP(nn.Module):
     """h = relu(BN(W x)), then `blocks` times h = relu(h + BN(W2 relu(BN(W1 h)))): 1 + 2 * blocks linear layers.
 
     This is the encoder of Neural Eigenmaps for graphs (Deng et al., ICLR 2024), which has 5 blocks of width 2048. For
-    sparse rows the first layer sums the weights of their columns: nothing of the size of the input is allocated.
+    sparse rows the first layer sums the weights of their columns, without allocating a dense input.
 
     Args:
         in_features: length of x.
@@ -39,7 +39,7 @@ class ResidualMLP(nn.Module):
             if isinstance(size, bool) or not isinstance(size, int) or size < (0 if name == "blocks" else 1):
                 raise EigenmapError(f"{name} must be a positive whole number, not {size!r}.")
         if not 0 <= feature_dropout < 1:
-            raise EigenmapError(f"feature_dropout must lie in [0, 1), not {feature_dropout!r}.")
+            raise EigenmapError(f"feature_dropout must be in [0, 1), not {feature_dropout!r}.")
         self.in_features, self.out_features, self.feature_dropout = in_features, width, feature_dropout
         self.register_buffer("shift", torch.zeros(in_features))
         self.register_buffer("scale", torch.ones(in_features))
@@ -59,7 +59,7 @@ class ResidualMLP(nn.Module):
         _notice(self)
 
     def forward(self, x: Tensor | SparseRows) -> Tensor:
-        """Feature vectors (B, in_features) -> (B, width)."""
+        """Map feature vectors (B, in_features) to features (B, width)."""
         h = F.relu(self.norm(self.stem(self._hide(standardised_rows(self, x)))))
         for block in self.blocks:
             h = block(h)
@@ -81,13 +81,13 @@ def _notice(network: ResidualMLP, _: object = None) -> None:
 
 
 def standardised_rows(network: ResidualMLP, x: Tensor | SparseRows) -> Tensor | SparseRows:
-    """What the first layer multiplies: rows in the network's own scale."""
+    """Return the input of the first layer: rows standardised as in training."""
     if x.shape[1] != network.in_features:
         raise EigenmapError(f"The network takes {network.in_features} features per row, not {x.shape[1]}.")
     if isinstance(x, SparseRows) and network.standardised:
         x = x.dense()  # trained on dense rows, whose zeros are ordinary numbers
     if not isinstance(x, SparseRows):
-        # In float64: for dates in seconds or amounts in cents, float32 would lose what the mean leaves.
+        # In float64: float32 would lose the differences of dates in seconds or amounts in cents.
         wide = x.double() if x.dtype in LONG else x.to(network.shift.dtype)
         x = ((wide - network.shift) * network.scale).to(network.shift.dtype)
     return x
@@ -120,7 +120,7 @@ class InputLayer(nn.Module):
         self.weight = nn.Parameter(torch.empty(in_features, out_features).uniform_(-bound, bound))
 
     def forward(self, x: Tensor | SparseRows) -> Tensor:
-        """Rows (B, in_features) -> (B, out_features)."""
+        """Map rows (B, in_features) to (B, out_features)."""
         if isinstance(x, Tensor):
             return x @ self.weight
         values = None if x.values is None else x.values.to(self.weight.dtype)

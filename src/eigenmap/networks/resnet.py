@@ -88,8 +88,8 @@ class ResNet(nn.Module):
         depths: number of blocks per stage, e.g. (2, 2, 2, 2) for ResNet-18.
         channels: number of image channels.
         stem: "imagenet" is the 7x7 convolution of stride 2 and the max-pool of [1]; "small" is a 3x3
-            convolution of stride 1 without pooling, for images of a few dozen pixels; "medium" is that with
-            stride 2: a quarter of the cost, for images of 64 pixels or so.
+            convolution of stride 1 without pooling, for images of a few dozen pixels; "medium" is the same with
+            stride 2, at a quarter of the cost, for images of about 64 pixels.
 
     Example:
         >>> encoder = resnet18(stem="small")
@@ -120,7 +120,7 @@ class ResNet(nn.Module):
         _initialise(self)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Images (B, channels, H, W) -> features (B, out_features)."""
+        """Map images (B, channels, H, W) to features (B, out_features)."""
         x = self.maxpool(self.relu(self.bn1(self.conv1(x))))
         x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
         features: Tensor = self.avgpool(x).flatten(1)

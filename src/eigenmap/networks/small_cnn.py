@@ -27,7 +27,7 @@ class SmallCNN(nn.Module):
         )
 
     def forward(self, x: Tensor) -> Tensor:
-        """Images (B, channels, H, W) -> features (B, 256)."""
+        """Map images (B, channels, H, W) to features (B, 256)."""
         features: Tensor = self.layers(x).mean(dim=(2, 3))
         return features
 

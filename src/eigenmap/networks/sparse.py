@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 LONG = (torch.float64, torch.int64, torch.int32)
-"""Number types that do not fit into float32."""
+"""Number types that float32 cannot represent exactly."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Networks of vectors: the vectors themselves for linear codes, and a residual head on top of them."""
+"""Networks for vectors: the identity for linear codes, and a residual head on top of it."""
 
 from __future__ import annotations
 
@@ -14,29 +14,33 @@ from eigenmap.core.errors import EigenmapError
 from eigenmap.networks.network import Network
 from eigenmap.spectrum import unit_rms_rows
 
+_LEAST_DEVIATION = 0.1
+"""Share of the mean deviation below which a feature counts as one that hardly varies."""
+
 
 class Rows(nn.Module):
-    """The vectors as features, scaled to one norm if `unit`."""
+    """Encoder that returns the vectors themselves, scaled to one norm if `unit`."""
 
     def __init__(self, n_features: int, unit: bool) -> None:
         super().__init__()
         self.out_features, self.unit = n_features, unit
 
     def forward(self, x: Tensor) -> Tensor:
-        """Rows of norm sqrt(n_features), or as they are."""
+        """Return rows of norm sqrt(n_features) if `unit`, else unchanged."""
         return unit_rms_rows(x) if self.unit else x
 
 
 class ResidualHead(nn.Module):
-    r"""A linear map and a correction to it, psi = u W (x - m) + v V relu(LN(U z)) with z = (x - m) / deviation.
+    r"""Linear map plus a correction: psi = u W (x - m) + v V relu(LN(U z)) with z = (x - m) / deviation.
 
-    V starts at zero, and `start_from` sets W: training begins at a linear solution. The units u of each feature, and
-    their mean v, make weights of size one, so that one rate fits linear maps of any scale.
+    V starts at zero and `start_from` sets W, so training begins at a linear solution. The unit u of each feature, and
+    the mean v of the units, keep weights at size one, so that one learning rate fits linear maps of any scale. Training
+    drops the share `dropout.p` of the hidden units: with few pairs the correction would memorise them.
 
     Args:
         in_features: length of x.
         out_features: length of psi.
-        width: units of the hidden layer; 0 for psi = x, a head that does nothing.
+        width: units of the hidden layer, at least 1.
 
     """
 
@@ -49,6 +53,7 @@ class ResidualHead(nn.Module):
         self.in_features, self.hidden_features = in_features, width
         self.linear = nn.Linear(in_features, out_features, bias=False)
         self.hidden = nn.Sequential(nn.Linear(in_features, width), nn.LayerNorm(width), nn.ReLU())
+        self.dropout = nn.Dropout(0.0)
         self.correction = nn.Linear(width, out_features, bias=False)
         nn.init.zeros_(self.correction.weight)
         self.register_buffer("shift", torch.zeros(in_features))
@@ -57,35 +62,51 @@ class ResidualHead(nn.Module):
 
     @torch.no_grad()
     def start_from(self, mean: Tensor, rotation: Tensor, deviation: Tensor) -> None:
-        """Begin at psi = (x - mean) rotation; the hidden layer sees x in units of `deviation`, its mean subtracted."""
+        """Start at psi = (x - mean) rotation; the hidden layer sees (x - mean) / deviation."""
         size = rotation.square().mean(0).sqrt()
         self.unit.copy_(size.clamp(min=max(0.01 * float(size.max()), 1e-30)))
         self.linear.weight.copy_(rotation.T / self.unit[:, None])
         self.shift.copy_(mean)
-        self.scale.copy_(torch.where(deviation > 0, 1 / deviation.clamp(min=1e-30), 0.0))
+        # A feature that hardly varies would otherwise show nothing but its rounding.
+        least = max(_LEAST_DEVIATION * float(deviation.mean()), 1e-30)
+        self.scale.copy_(torch.where(deviation > 0, 1 / deviation.clamp(min=least), 0.0))
+
+    @torch.no_grad()
+    def vary_from(self, first: int) -> None:
+        """Let features from number `first` on, which the linear map leaves at 0, start as random functions."""
+        nn.init.normal_(self.correction.weight[first:], std=self.hidden_features**-0.5)
+        self.unit[first:] = self.unit[:first].mean()
 
     def forward(self, x: Tensor) -> Tensor:
-        """Features (B, in_features) -> psi (B, out_features)."""
+        """Map features (B, in_features) to psi (B, out_features)."""
         x = (x - self.shift).to(self.shift.dtype)
-        psi: Tensor = self.unit * self.linear(x) + self.unit.mean() * self.correction(self.hidden(x * self.scale))
+        hidden = self.dropout(self.hidden(x * self.scale))
+        psi: Tensor = self.unit * self.linear(x) + self.unit.mean() * self.correction(hidden)
         return psi
 
 
 @dataclass(frozen=True)
 class VectorEncoderSpec:
-    """How to build a network of vectors again: the width of its residual head, 0 for none."""
+    """Specification of a network for vectors.
+
+    Attributes:
+        width: hidden units of its residual head, 0 for none.
+        plain: whether codes are made of psi itself, for heads whose outputs are functions, or of its direction.
+
+    """
 
     width: int = 0
+    plain: bool = False
 
     def build(self, length: int, unit: bool, n_components: int) -> VectorNetwork:
-        """A network that is not trained yet."""
+        """Build an untrained network."""
         return VectorNetwork(length, n_components, unit, self.width)
 
 
 class VectorNetwork(Network):
-    """x -> (features, psi): the vectors themselves, and what a residual head makes of them.
+    """x -> (features, psi): the vectors themselves and the output of a residual head.
 
-    Without a head (`width` 0) psi is features: the alignment does all there is to do.
+    Without a head (`width` 0) psi equals the features, and only the alignment changes them.
     """
 
     projector: Any
@@ -100,16 +121,16 @@ class VectorNetwork(Network):
 
 
 class PairNetwork(nn.Module):
-    """Row numbers (B,) -> (features, psi): the rows behind them, through the network of the side they belong to.
+    """Row numbers (B,) -> (features, psi): the network of each side, applied to these rows.
 
     Numbers below `n_left` are rows of the left side, the others of the right side. In one space both sides have the
-    same network. Training draws numbers; rows are gathered here, from memory or from a file.
+    same network. Training draws row numbers; the rows are gathered here, from memory or from a file.
 
     Args:
-        left: the network of the left side.
-        right: that of the right side; `left` itself in one space.
-        gather: row numbers, all of one side, -> rows on the CPU.
-        n_left: how many rows the left side has.
+        left: network of the left side.
+        right: network of the right side; `left` itself in one space.
+        gather: maps row numbers, all of one side, to rows on the CPU.
+        n_left: number of rows of the left side.
 
     """
 
@@ -123,11 +144,11 @@ class PairNetwork(nn.Module):
 
     @property
     def right(self) -> VectorNetwork:
-        """The network of the right side."""
+        """Network of the right side."""
         return self.other[0] if len(self.other) else self.left  # type: ignore[return-value]
 
     def forward(self, numbers: Tensor) -> tuple[Tensor, Tensor]:
-        """Psi of these rows, twice: vectors of two spaces are no features that could stand side by side."""
+        """Return psi of these rows twice, since vectors of two spaces do not form one matrix of features."""
         found, places = [], []
         for side, network in ((numbers < self.n_left, self.left), (numbers >= self.n_left, self.right)):
             where = side.nonzero()[:, 0]

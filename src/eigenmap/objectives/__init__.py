@@ -1,7 +1,7 @@
 """Objectives: losses on the codes of related inputs.
 
 Every objective is an `nn.Module` called as `loss = objective(psi, psi_plus, kernel=None)`; `Objective` documents the
-arguments and the behaviour on several processes. `build` makes one by name.
+arguments and the behaviour with several processes. `build` constructs one by name.
 
 Example::
 
@@ -120,10 +120,10 @@ def build(name: str, **options: Any) -> Objective:
 
 
 def options_for(name: str, options: Mapping[str, Any], previous: str) -> dict[str, Any]:
-    """Return those of `options`, given for the objective `previous`, that hold for the objective `name`.
+    """Return the `options` of the objective `previous` that are valid for the objective `name`.
 
-    Options mean the same within a family, the names that share a constructor: they stay, except where the name itself
-    says otherwise (`neuralef-unordered` fixes `ordered`). Elsewhere they mean something else, and are refused.
+    Objectives that share a constructor share their options, except those that the name fixes (`neuralef-unordered`
+    fixes `ordered`). Between other objectives, options are refused.
     """
     if not options or name == previous or not {name, previous} <= OBJECTIVES.keys():
         return dict(options)  # `build` refuses a name that does not exist

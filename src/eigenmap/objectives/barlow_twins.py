@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from torch import Tensor
+from typing_extensions import override
 
 from eigenmap.objectives.moments import join, squared_moments, standardise
 from eigenmap.objectives.objective import Objective, number
@@ -39,8 +40,8 @@ class BarlowTwins(Objective):
         self.lambda_ = lambda_ if lambda_ == "paper" else number('lambda_ (or "paper")', lambda_)
         self.scale = number("scale", scale, zero=False)
 
+    @override
     def loss(self, psi: Tensor, psi_plus: Tensor, weights: Tensor | None, gram: Tensor | None) -> Tensor:
-        """Return the value of the equation of the class."""
         lambda_ = PAPER_STRENGTH / psi.shape[1] if isinstance(self.lambda_, str) else self.lambda_
         (psi,) = standardise(psi, weights=weights)
         (psi_plus,) = standardise(psi_plus, weights=weights)

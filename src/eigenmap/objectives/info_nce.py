@@ -1,8 +1,9 @@
-"""InfoNCE between two sides: identify the partner of a thing among the partners of all others."""
+"""InfoNCE between two sides: identify the partner of an item among the partners of all others."""
 
 from __future__ import annotations
 
 from torch import Tensor
+from typing_extensions import override
 
 from eigenmap.objectives.moments import gather, scale_rows
 from eigenmap.objectives.objective import Objective, number
@@ -15,8 +16,8 @@ class InfoNCE(Objective):
 
         S_bc = z_b . z_plus_c / tau
 
-    Unlike `SimCLR` it compares nothing within a side: a query is never told from another query. With pair weights w
-    (of mean one) the mean over b is the weighted one, and c != b counts w_c times in the sums.
+    Unlike `SimCLR` it compares nothing within a side: queries are not contrasted with each other. With pair weights w
+    (of mean one) the mean over b is weighted, and c != b counts w_c times in the sums.
 
     [1] van den Oord, Li, Vinyals: Representation Learning with Contrastive Predictive Coding, 2018.
     [2] Radford et al.: Learning Transferable Visual Models From Natural Language Supervision, 2021.
@@ -36,8 +37,8 @@ class InfoNCE(Objective):
         super().__init__()
         self.temperature = number("temperature", temperature, zero=False)
 
+    @override
     def loss(self, psi: Tensor, psi_plus: Tensor, weights: Tensor | None, gram: Tensor | None) -> Tensor:
-        """Return the value of the equation of the class."""
         z, z_plus = (gather(scale_rows(view, "normalised", 1.0)) for view in (psi, psi_plus))
         S = z @ z_plus.T / self.temperature
         w = gather(psi.new_ones(len(psi)) if weights is None else weights)

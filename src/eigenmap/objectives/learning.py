@@ -1,4 +1,4 @@
-"""Objectives that learn beside the network: predictors, prototypes, queues, and targets from a slowly moving copy."""
+"""Objectives with a state of their own: predictors, prototypes, queues, or a slowly moving copy of the network."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import math
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from typing_extensions import override
 
 from eigenmap.core.arguments import whole_number
 from eigenmap.core.errors import EigenmapError
@@ -15,10 +16,10 @@ from eigenmap.objectives.objective import Objective
 
 
 class LearningObjective(Objective):
-    """An objective with a state of its own: parameters that are trained with the network, and buffers.
+    """Objective with parameters that are trained with the network, or with buffers.
 
-    The training loop calls `begin` before the first step, gives the parameters to the optimizer, and calls
-    `after_step` when a step is taken. All state is in `state_dict`, so that a run resumes from its checkpoint exactly.
+    The training loop calls `begin` before the first step, passes the parameters to the optimizer and calls `after_step`
+    after each step. All state is in `state_dict`, so that a run resumes exactly from its checkpoint.
     """
 
     takes_gram = False
@@ -28,25 +29,25 @@ class LearningObjective(Objective):
         self.k: int | None = None
 
     def begin(self, k: int, seed: int = 0) -> None:
-        """Make the state for codes of k features; a second call for the same k changes nothing."""
+        """Create the state for codes of k features; a second call for the same k changes nothing."""
         if self.k == k:
             return
         if self.k is not None:
-            raise EigenmapError(f"{type(self).__name__} was begun for {self.k} features and cannot take {k}")
+            raise EigenmapError(f"{type(self).__name__} was created for {self.k} features and cannot take {k}")
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             self._make(k)
         self.k = k
 
     def _make(self, k: int) -> None:
-        """Make parameters and buffers, from torch's random numbers."""
+        """Create parameters and buffers from torch's random numbers."""
         raise NotImplementedError
 
     def after_step(self) -> None:
-        """Take in what the step has left behind."""
+        """Update the state after a training step."""
 
+    @override
     def forward(self, psi: Tensor, psi_plus: Tensor, kernel: Tensor | None = None) -> Tensor:
-        """Return the loss of the global batch, a scalar."""
         if self.k is None and psi.ndim == 2:
             self.begin(psi.shape[1])
             self.to(psi.device)
@@ -54,18 +55,18 @@ class LearningObjective(Objective):
 
 
 class TaughtObjective(LearningObjective):
-    """An objective whose targets are the codes of a teacher, a copy of the network that follows it slowly [1].
+    """Objective whose targets are the codes of a teacher, a copy of the network that follows it slowly [1].
 
         theta_teacher <- m theta_teacher + (1 - m) theta
 
-    The training loop keeps the teacher as a part of this module, passes its codes of the two views as `targets`, and
-    moves it by `momentum` after each step. Without targets the codes are their own.
+    The training loop stores the teacher in this module, passes its codes of the two views as `targets` and moves it by
+    `momentum` after each step. Without targets, the codes themselves are the targets.
 
     [1] Tarvainen, Valpola: Mean Teachers Are Better Role Models, 2017.
     """
 
     groups: int = 1
-    """The teacher sees the batch in so many random groups, each normalised by itself."""
+    """Number of random groups into which the teacher divides the batch; each is normalised by itself."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -73,7 +74,7 @@ class TaughtObjective(LearningObjective):
         self.targets: tuple[Tensor, Tensor] | None = None
 
     def momentum(self, done: float) -> float:
-        """The momentum m of the teacher when this share of the steps is taken."""
+        """Return the momentum m of the teacher once the share `done` of the steps is taken."""
         raise NotImplementedError
 
     def forward(
@@ -83,7 +84,7 @@ class TaughtObjective(LearningObjective):
         kernel: Tensor | None = None,
         targets: tuple[Tensor, Tensor] | None = None,
     ) -> Tensor:
-        """Return the loss of the global batch, a scalar; `targets` are the teacher's codes of the same two views."""
+        """Return the loss of the global batch, a scalar; `targets` are the teacher's codes of the two views."""
         first, second = (psi, psi_plus) if targets is None else targets
         self.targets = (first.detach(), second.detach())
         try:
@@ -92,7 +93,7 @@ class TaughtObjective(LearningObjective):
             self.targets = None
 
     def taught(self, like: Tensor) -> tuple[Tensor, Tensor]:
-        """The teacher's codes of the two views, rows of norm 1, in the precision of `like`."""
+        """Return the teacher's codes of the two views, as rows of norm 1 in the precision of `like`."""
         assert self.targets is not None
         first, second = (unit(view.to(like.dtype)) for view in self.targets)
         return first, second
@@ -101,8 +102,8 @@ class TaughtObjective(LearningObjective):
 class Predictor(nn.Module):
     """p = W2 relu(gamma standardise(W1 z) + beta) + b2, over the rows of both views and of all processes.
 
-    Statistics are those of the (weighted) batch, as in training with BatchNorm; none are kept, since a predictor is
-    thrown away after training.
+    Statistics are those of the (weighted) batch, as for BatchNorm in training mode. No running averages are kept, since
+    a predictor is discarded after training.
     """
 
     def __init__(self, k: int, hidden: int) -> None:
@@ -112,7 +113,7 @@ class Predictor(nn.Module):
         self.second = nn.Linear(hidden, k)
 
     def forward(self, *views: Tensor, weights: Tensor | None = None) -> tuple[Tensor, ...]:
-        """Predictions for each view."""
+        """Return the predictions for each view."""
         to = views[0].dtype
         hidden = standardise(*(F.linear(view, self.first.weight.to(to)) for view in views), weights=weights)
         inner = (F.relu(self.gamma.to(to) * h + self.beta.to(to)) for h in hidden)
@@ -120,25 +121,25 @@ class Predictor(nn.Module):
 
 
 def unit(view: Tensor) -> Tensor:
-    """Rows of norm 1."""
+    """Scale rows to norm 1."""
     return F.normalize(view, dim=1, eps=NORM_FLOOR)
 
 
 def cosine(a: Tensor, b: Tensor) -> Tensor:
-    """(B, 1) cosines of the rows of two matrices."""
+    """Return the cosines (B, 1) of the rows of two matrices."""
     return (unit(a) * unit(b)).sum(1, keepdim=True)
 
 
 def expected(*values: Tensor, weights: Tensor | None) -> Tensor:
-    """The mean over pairs, processes and the given (B, 1) values of each pair, as a scalar."""
+    """Return the mean of the (B, 1) values over pairs and processes, as a scalar."""
     return mean(*values, weights=weights).sum()
 
 
 def towards_one(start: float, done: float) -> float:
-    """A momentum that rises from `start` to 1 along a cosine."""
+    """Return a momentum that rises from `start` to 1 along a cosine."""
     return 1 - (1 - start) * (math.cos(math.pi * done) + 1) / 2
 
 
 def size(name: str, value: object) -> int:
-    """Return `value` if it is a whole number above 0."""
+    """Return `value` if it is a whole number above 0; else raise."""
     return whole_number(value, name)

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
+from typing_extensions import override
 
 from eigenmap.core.errors import EigenmapError
 from eigenmap.objectives.objective import Objective, number
 
 
 class Matryoshka(Objective):
-    r"""An objective summed over prefixes of the features.
+    r"""Objective summed over prefixes of the features.
 
         loss = sum over d in lengths of weight_d * objective(psi[:, :d], psi_plus[:, :d])
 
@@ -51,16 +52,16 @@ class Matryoshka(Objective):
         self.takes_gram = getattr(objective, "takes_gram", True)
         self.fusible = getattr(objective, "fusible", False)
 
+    @override
     def loss(self, psi: Tensor, psi_plus: Tensor, weights: Tensor | None, gram: Tensor | None) -> Tensor:
-        """Return the weighted sum over the prefixes."""
         lengths = self.prefixes(psi.shape[1])
         shares = [1.0] * len(lengths) if self.weights is None else self.weights
         kernel = weights if gram is None else gram
         losses = [self.objective(psi[:, :d], psi_plus[:, :d], kernel) for d in lengths]
         return torch.stack([share * loss for share, loss in zip(shares, losses, strict=True)]).sum()
 
+    @override
     def check_components(self, k: int) -> None:
-        """Refuse lengths and weights that do not fit k."""
         self.prefixes(k)
 
     def prefixes(self, k: int) -> list[int]:

@@ -1,9 +1,10 @@
-"""MoCo v2: find the teacher's code of the other view among those of many earlier batches."""
+"""MoCo v2: find the teacher's code of the other view among codes of earlier batches."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
+from typing_extensions import override
 
 from eigenmap.objectives.learning import TaughtObjective, expected, size, unit
 from eigenmap.objectives.moments import gather
@@ -17,9 +18,9 @@ class MoCo(TaughtObjective):
 
         loss = 1/2 E[ l(psi, t_plus) + l(psi_plus, t) ],    all codes of norm 1
 
-    [1] has the first half only; `symmetric=False` is that. The teacher sees the batch in `groups` random groups, so
-    that BatchNorm cannot tell a query which key is its own: the shuffling of [1] on several devices, on one.
-    Published are a momentum of 0.999, a queue of 65,536, tau = 0.2 and 128 features.
+    [1] has only the first half, as has `symmetric=False`. The teacher sees the batch in `groups` random groups, so that
+    BatchNorm does not reveal which key belongs to a query; [1] shuffles the batch between devices for this. The
+    published values are a momentum of 0.999, a queue of 65,536, tau = 0.2 and 128 features.
 
     [1] He, Fan, Wu, Xie, Girshick: Momentum Contrast for Unsupervised Visual Representation Learning, 2020.
     [2] Chen, Fan, Girshick, He: Improved Baselines with Momentum Contrastive Learning, 2020.
@@ -48,15 +49,15 @@ class MoCo(TaughtObjective):
         self.queue: Tensor
         self._keys: Tensor | None = None
 
+    @override
     def momentum(self, done: float) -> float:
-        """The momentum of the teacher, the same in every step."""
         return self.m
 
     def _make(self, k: int) -> None:
         self.register_buffer("queue", unit(torch.randn(self.length, k)))
 
+    @override
     def loss(self, psi: Tensor, psi_plus: Tensor, weights: Tensor | None, gram: Tensor | None) -> Tensor:
-        """Return the value of the equation of the class."""
         t, t_plus = self.taught(psi)
         halves = [self._half(psi, t_plus), self._half(psi_plus, t)] if self.symmetric else [self._half(psi, t_plus)]
         self._keys = torch.cat([gather(t), gather(t_plus)]) if self.symmetric else gather(t_plus)
@@ -68,8 +69,8 @@ class MoCo(TaughtObjective):
         negative = q @ self.queue.to(q.dtype).T / self.temperature
         return torch.cat([positive, negative], dim=1).logsumexp(1, keepdim=True) - positive
 
+    @override
     def after_step(self) -> None:
-        """Put the keys of the step in front of the queue; the oldest leave it."""
         if self._keys is not None:
             keys = self._keys[: self.length].to(self.queue.dtype)
             self.queue.copy_(torch.cat([keys, self.queue[: self.length - len(keys)]]))

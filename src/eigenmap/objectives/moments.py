@@ -1,14 +1,14 @@
 r"""Building blocks of objectives: global batches, normalisations, moments and squared moments.
 
-Notation: E is the mean over the pairs of the global batch (all processes; weighted when pairs have weights).
+Notation: E is the mean over the pairs of the global batch (all processes; weighted if pairs have weights).
 
     R = E[psi psi_plus^T]                      cross moment of the two views
     C = E[psi psi^T], C+ = E[psi_plus psi_plus^T], G = their mean (pooled over both views)
 
 Distribution. Every process computes the full loss, from rows joined by `gather` and statistics joined by `average`.
-Averaging parameter gradients over the processes then gives the gradient of the global loss: `gather` returns to each of
-W processes W times the gradient of its own rows (the average divides by W again), and `average` returns to each process
-the mean of all gradients.
+Averaging parameter gradients over the processes then gives the gradient of the global loss: the backward pass of
+`gather` gives each of W processes W times the gradient of its own rows (the average divides by W again), and that of
+`average` gives each process the mean of all gradients.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def scale_rows(psi: Tensor, how: str, scale: float) -> Tensor:
 
 
 class GlobalBatch(NamedTuple):
-    """The global batch, its rows scaled by the root of their probability, so that moments are plain products.
+    """Global batch with rows scaled by the root of their probability, so that moments are plain products.
 
     R = psi^T partner,  C = psi^T psi,  C+ = psi_plus^T psi_plus. For pairs `partner` is `psi_plus`; for a
     Gram block K it is K psi_plus / B', the kernel's integral operator applied to the features.
@@ -120,7 +120,7 @@ class GlobalBatch(NamedTuple):
     """Probability that two independent draws are the same pair: 1/B or sum_b w_b^2 / B^2; 0 for a block."""
 
     def diagonal(self) -> Tensor:
-        """R_jj for every feature j."""
+        """Return R_jj for every feature j."""
         return (self.psi * self.partner).sum(0)
 
     def pooled(self) -> Tensor:
@@ -165,8 +165,8 @@ class _SquaredMoments(Function):
             stop = min(start + block, b.shape[1])
             M = a[:, :stop].T @ b[:, start:stop]
             M.triu_(1 - start)  # the pairs i < j of these columns j
-            # One buffer for both: multiplied by the roots of the weights, its squares are the terms of the sum;
-            # multiplied once more, it is half of the derivative with respect to M.
+            # M is scaled in place: after the first scaling its squares are the terms of the sum, after the second it
+            # is half of the derivative with respect to M.
             _scale(M, rows, columns, start)
             norms.append(torch.linalg.vector_norm(M))
             _scale(M, rows, columns, start)
@@ -197,11 +197,11 @@ def _scale(M: Tensor, rows: Tensor | None, columns: Tensor | None, start: int) -
 def squared_moments(
     a: Tensor, b: Tensor, earlier: Tensor | None = None, later: Tensor | None = None, *, block: int = 1024
 ) -> Tensor:
-    r"""sum_{i<j} earlier_i later_j M_ij^2 with M = a^T b, for two matrices of equal shape (n, k).
+    r"""Return sum_{i<j} earlier_i later_j M_ij^2 with M = a^T b, for two matrices of equal shape (n, k).
 
     Column blocks of M are formed, used and discarded: memory is k x block instead of the several k x k of autograd, and
-    only the half i < j is multiplied. The gradient goes to whichever of `a` and `b` requires it, so a stop-gradient is
-    written as in mathematics: `squared_moments(psi.detach(), psi_plus)`. `earlier` and `later` (k,) are non-negative
+    only the half i < j is multiplied. The gradient flows to whichever of `a` and `b` requires it, so a stop-gradient
+    reads as in the equation: `squared_moments(psi.detach(), psi_plus)`. `earlier` and `later` (k,) are non-negative
     constants, one by default.
     """
     if b is a:
@@ -210,6 +210,6 @@ def squared_moments(
 
 
 def harmonic(k: int, like: Tensor) -> Tensor:
-    """Return weights w_j ~ 1/j, j = 1 ... k, that sum to one: as much for features 10-99 as for 100-999."""
+    """Return weights w_j ~ 1/j, j = 1 ... k, that sum to one; features 10-99 weigh as much as 100-999."""
     w = 1 / torch.arange(1, k + 1, dtype=like.dtype, device=like.device)
     return w / w.sum()

@@ -1,4 +1,4 @@
-"""Nested moments: the spectral contrastive loss of every prefix at once, so that any cut is a good code."""
+"""Nested moments: the spectral contrastive loss of all prefixes at once, so that any cut is a good code."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
+from typing_extensions import override
 
 from eigenmap.objectives.moments import centre, harmonic, join, scale_rows
 from eigenmap.objectives.objective import Objective, number, switch
@@ -15,20 +16,20 @@ from eigenmap.objectives.spectral_contrastive import check_rows
 
 
 class NestedMoments(Objective):
-    r"""The spectral contrastive loss of the first d features, weighted and summed over all d = 1 ... k at once.
+    r"""Spectral contrastive loss of the first d features, weighted and summed over d = 1 ... k.
 
         loss = - 2 sum_j s_j E[z_j z_plus_j] + sum_ij s_max(i,j) C_ij C+_ij
 
         C = E[z z^T],   C+ = E[z_plus z_plus^T],   s_j = sum_{d>=j} w_d,   w_d ~ 1/d, sum_d w_d = 1
 
-    Entry (i, j) of the moments belongs to the prefixes d >= max(i, j), whence s_max(i,j). z is psi centred by
-    the mean over both views, then its rows scaled: "normalised" to norm sqrt(scale), the form that was measured
+    Entry (i, j) of the moments belongs to the prefixes d >= max(i, j), hence s_max(i,j). z is psi centred by
+    the mean over both views, then its rows scaled: "normalised" to norm sqrt(scale), the form in our benchmarks
     (it changes the optimum, since a row of eigenfunctions has no fixed norm); "clipped" to at most that norm; or
     "raw", whose optimum is z_j = sqrt(mu_j) phi_j in the order of the eigenvalues mu_j > 0, unique up to signs.
 
     C_ij C+_ij averages z_b z_b^T and z_plus_b' z_plus_b'^T over all b, b' including b = b'; `unbiased=True`
-    leaves the pairs b = b' out, as the spectral contrastive loss does. Rows of a Gram block are not paired:
-    nothing is left out. `centre=False` subtracts no mean: for kernels whose leading eigenfunctions have one.
+    leaves the pairs b = b' out, as the spectral contrastive loss does. Rows of a Gram block are not paired,
+    so nothing is left out. `centre=False` subtracts no mean, for kernels whose leading eigenfunctions have one.
 
     Example::
 
@@ -50,8 +51,8 @@ class NestedMoments(Objective):
         self.unbiased = switch("unbiased", unbiased)
         self.centre = switch("centre", centre)
 
+    @override
     def loss(self, psi: Tensor, psi_plus: Tensor, weights: Tensor | None, gram: Tensor | None) -> Tensor:
-        """Return the value of the equation of the class."""
         views = centre(psi, psi_plus, weights=weights) if self.centre else (psi, psi_plus)
         z, z_plus = (scale_rows(v, self.rows, self.scale) for v in views)
         rows = join(z, z_plus, weights, gram)

@@ -1,4 +1,4 @@
-r"""NeuralEF: ordered eigenfunctions of the relation; and its Gram-penalty form."""
+r"""NeuralEF: ordered eigenfunctions of the relation, with a penalty on R or on the Gram matrix."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from itertools import product
 
 import torch
 from torch import Tensor
+from typing_extensions import override
 
 from eigenmap.objectives.moments import GlobalBatch, harmonic, join, l2_normalise, squared_moments, standardise
 from eigenmap.objectives.objective import Objective, number, switch
@@ -24,16 +25,16 @@ class NeuralEF(Objective):
 
         R_jj = E[psi_j psi_plus_j],   R_ij = E[sg(psi_i) psi_plus_j]
 
-    averaged with the same expression for the two views exchanged. sg(psi_i) is held constant: feature j yields to the
-    features before it, never the other way round. `ordered=False` lets the gradient through.
+    averaged with the same expression for the two views exchanged. sg(psi_i) is held constant: feature j avoids the
+    features before it, and not the other way round. `ordered=False` lets the gradient through.
 
     Strength. The eigenfunctions phi_1, phi_2, ... with eigenvalues mu_1 >= mu_2 >= ... are the solution only if alpha >
     max_{i<j<=k} (mu_i - mu_j) / mu_i^2; below it, features repeat eigenfunctions. Two remedies:
 
     - `ratio=True` penalises R_ij^2 / max(R_ii, small), R_ii held constant. Then alpha > 1 - mu_j / mu_i suffices, so
-    alpha = 1 serves every positive spectrum.
+    alpha = 1 is enough for every positive spectrum.
     - `shift=c` replaces R by (1-c) R + c G, G = E[psi psi^T] pooled over both views. Eigenfunctions stay the same,
-    eigenvalues become (1-c) mu + c, and alpha > 1/(4c) serves every spectrum in [0, 1] (c <= 1/2).
+    eigenvalues become (1-c) mu + c, and alpha > 1/(4c) is enough for every spectrum in [0, 1] (c <= 1/2).
 
     Scale. The published code scales psi so that its products are t R with t = 10, adds the two halves instead
     of averaging them and divides by k:
@@ -80,8 +81,8 @@ class NeuralEF(Objective):
             return ", each penalty divided by the feature's own eigenvalue"
         return " of the relation plus a multiple of the identity" if self.shift else ", ordered by a stop-gradient"
 
+    @override
     def loss(self, psi: Tensor, psi_plus: Tensor, weights: Tensor | None, gram: Tensor | None) -> Tensor:
-        """Return the value of the equation of the class."""
         k = psi.shape[1]
         alpha = self.strength(k)
         psi, psi_plus = l2_normalise(psi, psi_plus, weights=weights)
@@ -99,7 +100,7 @@ class NeuralEF(Objective):
         return PAPER_STRENGTH / k if isinstance(self.alpha, str) else self.alpha
 
     def ordering_threshold(self, mu: Tensor) -> float:
-        """Return the alpha above which features with these eigenvalues are the ordered solution: see "Strength".
+        """Return the alpha above which ordered eigenfunctions are the solution for these eigenvalues; see "Strength".
 
         It is infinite if an eigenvalue (after the shift) is zero and others follow it.
         """
@@ -126,7 +127,7 @@ def shift_for(smallest: float, margin: float = 0.5) -> float:
         (1 - c) mu + c >= margin   for mu >= -b,   b = max(-smallest, 0):      c = (margin + b) / (1 + b)
 
     Then alpha > 1 / (4 margin) orders every mode; alpha = 1 is twice that at margin = 1/2. A shift that only moves a
-    negative eigenvalue close to zero makes ordering harder, which is why c must follow from a bound.
+    negative eigenvalue close to zero makes ordering harder, so c must come from a bound.
 
     Example:
         >>> shift_for(0.0), shift_for(-1.0)
@@ -150,9 +151,9 @@ class GramNeuralEF(Objective):
 
         sum_{i<j} (mu_i - b) c_i^2 + sum_{l>=j} mu_l c_l^2
 
-    which phi_j maximises if and only if b > mu_i - mu_j for all i < j. So b = 1 serves every spectrum in (0, 1]
-    and b = 2 every one in (-1, 1], at any k. The penalty cannot be lowered by destroying the agreement of the
-    two views, as NeuralEF's penalty on R can. The positive w_j leave the optimum of each feature alone.
+    which phi_j maximises if and only if b > mu_i - mu_j for all i < j. So b = 1 is enough for every spectrum in (0, 1]
+    and b = 2 for every spectrum in (-1, 1], at any k. The penalty cannot be lowered by destroying the agreement of the
+    two views, as NeuralEF's penalty on R can. The positive w_j do not change the optimum of each feature.
 
     G is pooled over the rows of both views rather than penalised per view: the features are normalised in that measure
     (G_jj = 1), alignment diagonalises that matrix, two views with different augmentations need not each be orthogonal,
@@ -182,8 +183,8 @@ class GramNeuralEF(Objective):
         self.unbiased = switch("unbiased", unbiased)
         self.centre = switch("centre", centre)
 
+    @override
     def loss(self, psi: Tensor, psi_plus: Tensor, weights: Tensor | None, gram: Tensor | None) -> Tensor:
-        """Return the value of the equation of the class."""
         normalise = standardise if self.centre else l2_normalise
         psi, psi_plus = normalise(psi, psi_plus, weights=weights)
         rows = join(psi, psi_plus, weights, gram)

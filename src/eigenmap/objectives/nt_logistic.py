@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 from torch.nn.functional import softplus
+from typing_extensions import override
 
 from eigenmap.objectives.moments import gather
 from eigenmap.objectives.objective import Objective, number
@@ -16,9 +17,8 @@ class NTLogistic(Objective):
         loss = mean over pairs (a, a+) of      - log sigmoid(  z_a . z_a+ / tau)
              + mean over non-pairs (a, c) of   - log sigmoid(- z_a . z_c  / tau)
 
-    Both are means, so that the optimal logit is log p(x, x+) / (p(x) p(x+)), the logarithm of the
-    positive-pair kernel [2], whatever the batch size. With pair weights w the means weigh a pair by w_a, a
-    non-pair by w_a w_c.
+    Both are means, so the optimal logit is log p(x, x+) / (p(x) p(x+)), the logarithm of the positive-pair kernel [2],
+    for any batch size. With pair weights w, a pair has weight w_a and a non-pair w_a w_c.
 
     [1] Chen, Kornblith, Norouzi, Hinton: A Simple Framework for Contrastive Learning of Visual
         Representations, 2020 (table 2).
@@ -41,8 +41,8 @@ class NTLogistic(Objective):
         super().__init__()
         self.temperature = number("temperature", temperature, zero=False)
 
+    @override
     def loss(self, psi: Tensor, psi_plus: Tensor, weights: Tensor | None, gram: Tensor | None) -> Tensor:
-        """Return the value of the equation of the class."""
         positive, everything, negative = similarities(psi, psi_plus)
         w = gather(psi.new_ones(len(psi)) if weights is None else weights).repeat(2)
         attraction = (w * softplus(-positive / self.temperature)).mean()

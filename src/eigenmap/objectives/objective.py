@@ -17,13 +17,13 @@ from eigenmap.objectives.moments import average, world_size
 
 
 class Objective(nn.Module, ABC):
-    """A loss on the codes of related inputs: `loss = objective(psi, psi_plus, kernel=None)`.
+    """Loss on the codes of related inputs: `loss = objective(psi, psi_plus, kernel=None)`.
 
     `psi` (B, k) and `psi_plus` (B', k) are the raw outputs of the network; the objective normalises them itself.
     `kernel` states how their rows are related:
 
     - None: row b of `psi` and row b of `psi_plus` are a pair, and all pairs have equal weight;
-    - (B,): the same with non-negative pair weights of any scale; every expectation becomes a weighted one;
+    - (B,): non-negative weights of these pairs, of any scale; every expectation is weighted;
     - (B, B'), dense or sparse: a block K of a Gram matrix, R = psi^T K psi_plus / (B B').
 
     The value is that of the *global batch*: with torch.distributed initialised, the rows of all processes form one
@@ -40,8 +40,8 @@ class Objective(nn.Module, ABC):
     takes_gram: bool = True
     """Whether the kernel may be a Gram block."""
     fusible: bool = False
-    """Whether training may compile it, which requires plain operations. An explicit gradient, as in `squared_moments`,
-    rules it out: torch 2.11 compiled such a loss to the right value and a gradient of zero."""
+    """Whether training may compile the objective. This requires plain operations: torch 2.11 compiled a loss with an
+    explicit gradient, as in `squared_moments`, to the right value and a gradient of zero."""
 
     def forward(self, psi: Tensor, psi_plus: Tensor, kernel: Tensor | None = None) -> Tensor:
         """Return the loss of the global batch, a scalar."""
@@ -51,7 +51,7 @@ class Objective(nn.Module, ABC):
             psi, psi_plus = psi.to(dtype), psi_plus.to(dtype)
             weights, gram = Pairing.of(None if kernel is None else kernel.detach().to(device=psi.device, dtype=dtype))
             if weights is not None:
-                # Of mean one over all processes; the floor only prevents NaN for an all-zero batch.
+                # Mean one over all processes; the floor only prevents NaN for an all-zero batch.
                 weights = weights / average(weights.mean()).clamp_min(torch.finfo(dtype).tiny)
             return self.loss(psi, psi_plus, weights, gram)
 

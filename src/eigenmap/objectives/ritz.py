@@ -1,14 +1,16 @@
 r"""Rayleigh quotient of the span: every basis of the same function space has the same loss.
 
-The penalties of NeuralEF require each feature to be an eigenfunction by itself. Here only the space spanned by the
-features is judged, by the Ritz values of the relation inside it; alignment (`eigenmap.spectrum`) then computes the
-exact rotation to ordered eigenfunctions. On kernels this finds small eigenvalues that the penalties miss.
+The penalties of NeuralEF require each feature to be an eigenfunction by itself. Here the loss depends only on
+the space spanned by the features, through the Ritz values of the relation within it; alignment (`eigenmap.spectrum`)
+then computes the exact rotation to ordered eigenfunctions. On kernels this finds small eigenvalues that the penalties
+miss.
 """
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
+from typing_extensions import override
 
 from eigenmap.objectives.moments import join, l2_normalise, standardise
 from eigenmap.objectives.objective import Objective, number, switch
@@ -23,15 +25,15 @@ class RitzTrace(Objective):
 
     psi is standardised over both views first, so the ridge is in units of the variance of a feature. With ridge 0 the
     loss is - sum_j mu_j of the generalised eigenproblem A v = mu C v, whose minimum over all psi is minus the sum of
-    the k largest eigenvalues, signed, reached by every basis of the leading eigenfunctions.
+    the k largest (signed) eigenvalues, attained by every basis of the leading eigenfunctions.
 
     `ridge` damps directions of small variance. From a batch of B pairs, C and A are noisy, and the best of k noisy
-    directions looks like signal: keep the default there, and B several times k. With exact or full-batch moments use a
-    small ridge, 1e-6. It is never below the rounding error of C.
+    directions looks like signal: keep the default ridge, and B several times k. With exact or full-batch moments use a
+    small ridge, such as 1e-6. It is never below the rounding error of C.
 
-    `centre=False` subtracts nothing from the features (they keep their second moment 1): for kernels whose leading
-    eigenfunctions have a mean, such as the Gaussian kernel. The relations of augmentation have the constant as their
-    first eigenfunction; centring leaves it out.
+    `centre=False` does not centre the features (they keep second moment 1), for kernels whose leading eigenfunctions
+    have a non-zero mean, such as the Gaussian kernel. Relations of augmented views have the constant as their first
+    eigenfunction; centring removes it.
 
     [1] Pfau, Petersen, Agarwal, Barrett, Stachenfeld: Spectral Inference Networks, ICLR 2019.
 
@@ -42,15 +44,15 @@ class RitzTrace(Objective):
         loss.backward()
     """
 
-    summary = "sum of the eigenvalues inside the span of the features; order comes from alignment"
+    summary = "sum of the eigenvalues within the span of the features; order comes from alignment"
 
     def __init__(self, ridge: float = 0.05, centre: bool = True) -> None:
         super().__init__()
         self.ridge = number("ridge", ridge)
         self.centre = switch("centre", centre)
 
+    @override
     def loss(self, psi: Tensor, psi_plus: Tensor, weights: Tensor | None, gram: Tensor | None) -> Tensor:
-        """Return the value of the equation of the class."""
         return -self.quotient(psi, psi_plus, weights, gram).trace().to(psi.dtype)
 
     def quotient(self, psi: Tensor, psi_plus: Tensor, weights: Tensor | None, gram: Tensor | None) -> Tensor:
@@ -84,8 +86,8 @@ class RitzLogDet(RitzTrace):
 
     For mu_j < 0 the logarithm continues as its tangent at 0, log(tau) + mu_j / tau: the sum stays increasing and
     concave in every mu_j and is defined for indefinite kernels and noisy batches, and its minimum is the space of the k
-    largest eigenvalues, as for `RitzTrace`. While the trace is satisfied once the large eigenvalues are right, a gain
-    here is relative to mu_j + tau: eigenvalues well above tau are learned at the same pace, those below it hardly at
+    largest eigenvalues, as for `RitzTrace`. The trace hardly improves once the large eigenvalues are right. Here a gain
+    counts relative to mu_j + tau: eigenvalues well above tau are learned at the same pace, those below it hardly at
     all.
 
     `ridge` and `centre` are as in `RitzTrace`. The Ritz values are computed by a symmetric eigenvalue solver with k^3
@@ -104,8 +106,8 @@ class RitzLogDet(RitzTrace):
         super().__init__(ridge=ridge, centre=centre)
         self.tau = number("tau", tau, zero=False)
 
+    @override
     def loss(self, psi: Tensor, psi_plus: Tensor, weights: Tensor | None, gram: Tensor | None) -> Tensor:
-        """Return the value of the equation of the class."""
         M = self.quotient(psi, psi_plus, weights, gram)
         # The solver raises on NaN; a diverged network should give a NaN loss, as with other objectives.
         finite = M.isfinite().all()

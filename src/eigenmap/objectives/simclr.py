@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
+from typing_extensions import override
 
 from eigenmap.objectives.moments import gather, scale_rows
 from eigenmap.objectives.objective import Objective, number
@@ -14,8 +15,8 @@ class SimCLR(Objective):
 
         loss = mean over a of  - log [ exp(z_a . z_a+ / tau) / sum_{c != a} exp(z_a . z_c / tau) ]
 
-    a+ is the other view of a. With pair weights w (of mean one) the mean over a is the weighted one and
-    every view c other than a+ counts w_c times in the sum.
+    a+ is the other view of a. With pair weights w (of mean one) the mean over a is weighted, and every view c other
+    than a+ counts w_c times in the sum.
 
     [1] Chen, Kornblith, Norouzi, Hinton: A Simple Framework for Contrastive Learning of Visual
         Representations, 2020.
@@ -36,8 +37,8 @@ class SimCLR(Objective):
         super().__init__()
         self.temperature = number("temperature", temperature, zero=False)
 
+    @override
     def loss(self, psi: Tensor, psi_plus: Tensor, weights: Tensor | None, gram: Tensor | None) -> Tensor:
-        """Return the value of the equation of the class."""
         positive, everything, negative = similarities(psi, psi_plus)
         positive, everything = positive / self.temperature, everything / self.temperature
         w = gather(psi.new_ones(len(psi)) if weights is None else weights).repeat(2)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from torch import Tensor
+from typing_extensions import override
 
 from eigenmap.core.errors import EigenmapError
 from eigenmap.objectives.moments import join, scale_rows
@@ -42,8 +43,8 @@ class SpectralContrastive(Objective):
         self.rows = check_rows(rows)
         self.summary = "spectral contrastive loss" + (", rows clipped instead of normalised" * (rows == "clipped"))
 
+    @override
     def loss(self, psi: Tensor, psi_plus: Tensor, weights: Tensor | None, gram: Tensor | None) -> Tensor:
-        """Return the value of the equation of the class."""
         z, z_plus = (scale_rows(view, self.rows, self.scale) for view in (psi, psi_plus))
         rows = join(z, z_plus, weights, gram)
         attraction = rows.diagonal().sum()

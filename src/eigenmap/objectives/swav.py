@@ -1,9 +1,10 @@
-"""SwAV: the two views of a thing belong to the same prototypes."""
+"""SwAV: the two views of an input are assigned to the same prototypes."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
+from typing_extensions import override
 
 from eigenmap.objectives.learning import LearningObjective, expected, size, unit
 from eigenmap.objectives.moments import mean
@@ -16,8 +17,9 @@ class SwAV(LearningObjective):
         loss = - 1/2 E[ sum_p q_plus_p log softmax(s / tau)_p + q_p log softmax(s_plus / tau)_p ]
 
     The assignments q of a view are those closest to exp(s / epsilon) that use all prototypes equally over the batch:
-    q_bp = u_p exp(s_bp / epsilon) v_b, found by `iterations` rounds of Sinkhorn and Knopp, and held constant. Published
-    are 3,000 prototypes for ImageNet, large batches or a queue, and smaller additional crops, which are not made here.
+    q_bp = u_p exp(s_bp / epsilon) v_b, found by `iterations` rounds of Sinkhorn-Knopp, and held constant. The
+    published runs use 3,000 prototypes for ImageNet, large batches or a queue, and smaller additional crops, which are
+    not implemented here.
 
     [1] Caron, Misra, Mairal, Goyal, Bojanowski, Joulin: Unsupervised Learning of Visual Features by Contrasting Cluster
         Assignments, 2020.
@@ -44,8 +46,8 @@ class SwAV(LearningObjective):
     def _make(self, k: int) -> None:
         self.prototypes = nn.Parameter(unit(torch.randn(self.n_prototypes, k)))
 
+    @override
     def loss(self, psi: Tensor, psi_plus: Tensor, weights: Tensor | None, gram: Tensor | None) -> Tensor:
-        """Return the value of the equation of the class."""
         c = unit(self.prototypes.to(psi.dtype))
         s, s_plus = unit(psi) @ c.T, unit(psi_plus) @ c.T
         q, q_plus = (self.assign(view.detach(), weights) for view in (s, s_plus))
@@ -55,7 +57,7 @@ class SwAV(LearningObjective):
 
     @torch.no_grad()
     def assign(self, s: Tensor, weights: Tensor | None = None) -> Tensor:
-        """Assignments (B, P) of one view, rows that sum to 1, from its scores; over the rows of all processes."""
+        """Return assignments (B, P) from the scores of one view, balanced over all processes; rows sum to 1."""
         E = ((s - 1) / self.epsilon).exp().clamp_min(torch.finfo(s.dtype).tiny)  # cosines are at most 1
         w = s.new_ones(len(s)) if weights is None else weights
         v = w

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from torch import Tensor
+from typing_extensions import override
 
 from eigenmap.objectives.moments import centre, join, mean, squared_moments
 from eigenmap.objectives.objective import Objective, number
@@ -16,7 +17,7 @@ class VICReg(Objective):
              + covariance * sum over views of      1/k sum_{i != j} S_ij^2
 
     S is the unbiased covariance matrix of psi (of psi_plus) over the global batch. The half in the second
-    line is in the published code, with which the weights 25, 25, 1 were measured.
+    line is that of the published code, for which the weights 25, 25, 1 were chosen.
 
     [1] Bardes, Ponce, LeCun: VICReg: Variance-Invariance-Covariance Regularization, 2022.
 
@@ -37,8 +38,8 @@ class VICReg(Objective):
         self.variance = number("variance", variance)
         self.covariance = number("covariance", covariance)
 
+    @override
     def loss(self, psi: Tensor, psi_plus: Tensor, weights: Tensor | None, gram: Tensor | None) -> Tensor:
-        """Return the value of the equation of the class."""
         k = psi.shape[1]
         distance = mean((psi - psi_plus).square(), weights=weights).mean()
         (psi,) = centre(psi, weights=weights)

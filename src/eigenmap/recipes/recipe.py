@@ -103,7 +103,7 @@ def identity(recipe: BaseRecipe) -> dict[str, Setting]:
 
 
 _POSITIVE = ("image_size", "read_size", "n_components", "hidden", "batch_size", "width", "steps")
-_SHARES = ("warmup", "final_lr_fraction")
+_SHARES = ("warmup", "final_lr_fraction", "dropout")
 _WORDS = {
     int: "a whole number",
     float: "a number",

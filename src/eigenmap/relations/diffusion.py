@@ -6,7 +6,7 @@ A walk takes one step, and after each step continues with probability a. Its end
 
 with the eigenfunctions and the degree measure of P: personalised PageRank without its first visit [1]. Large
 eigenvalues stay near 1, small and negative ones shrink, so that a network learns less from single edges and more from
-neighbourhoods. If edges are few or noisy, codes improve; and held-out edges are no longer lost.
+neighbourhoods. If edges are few or noisy, codes improve, and held-out edges are no longer lost.
 
 Walks that end where they began are left out, like self-loops, so the graph is P_a without its diagonal: its eigenvalues
 are lower, by little in large graphs and by more where walks often return (0.47 instead of 0.56 for the seventh below

@@ -1,8 +1,8 @@
-"""Propagated features: what a network sees that learns with neighbours (SIGN [1]).
+"""Propagated features: the input of a network that learns with neighbours (SIGN [1]).
 
     wide = propagated_features(x, Smoothing.of(walk), hops=2)        # [x, S x, S^2 x], dense or sparse as x is
 
-Computed once, before training; at inference the same is made from the edges that are there.
+They are computed once, before training; at inference they are computed from the edges given then.
 
 [1] Frasca, Rossi, Eynard, Chamberlain, Bronstein, Monti, SIGN: Scalable Inception Graph Neural Networks, 2020.
 """
@@ -18,11 +18,11 @@ from eigenmap.networks.sparse import SparseRows
 from eigenmap.relations.propagation import Smoothing, blocks_of_columns
 
 MEMORY = 1 << 30
-"""Bytes for the columns of dense features that are averaged together."""
+"""Maximum number of bytes of the columns of dense features that are averaged together."""
 
 
 def propagated_features(x: Tensor | SparseRows, smooth: Smoothing, hops: int) -> Tensor | SparseRows:
-    """Features beside their averages over 1 ... `hops` steps: (n, (hops + 1) d)."""
+    """Return features and their averages over 1 ... `hops` steps, side by side: (n, (hops + 1) d)."""
     if hops == 0:
         return x
     return _sparse(x, smooth, hops) if isinstance(x, SparseRows) else _dense(x, smooth, hops)
@@ -53,7 +53,7 @@ def _sparse(x: SparseRows, smooth: Smoothing, hops: int) -> SparseRows:
 
 
 def without_rows(x: Tensor | SparseRows, unknown: npt.NDArray[np.bool_]) -> Tensor | SparseRows:
-    """Features with zeros in place of unknown rows, whatever stands there."""
+    """Return the features with unknown rows set to zero."""
     mask = torch.from_numpy(unknown)
     if isinstance(x, SparseRows):
         x = x.to("cpu")

@@ -1,22 +1,22 @@
 r"""Graphs as relations: the two ends of an edge belong together.
 
 Draw an edge uniformly, in either direction: its ends (x, x+) are a step of the random walk P = D^-1 W started in the
-degree measure pi. Then R = E[psi(x) psi(x+)^T] and C = E[psi psi^T] are the moments of any relation, the eigenvalues of
-P are those of the normalised adjacency D^-1/2 W D^-1/2, and the first eigenfunction is constant: the case of two views
-of one image, with the same objectives and the same alignment.
+degree measure pi. Then R = E[psi(x) psi(x+)^T] and C = E[psi psi^T] are the moments of the relation, the eigenvalues of
+P are those of the normalised adjacency D^-1/2 W D^-1/2, and the first eigenfunction is constant. This is the same
+situation as two views of one image, with the same objectives and the same alignment.
 
 Variants of the walk:
 
 - `hops=2`: P^2, two independent neighbours of one node; all eigenvalues are squares, so none is negative.
 - `lazy=c`: (1 - c) P + c I, the same eigenfunctions, eigenvalues (1 - c) mu + c.
-- `teleport=e`: (1 - e) P + e 1 pi^T. The constant keeps the eigenvalue 1 and all others shrink by 1 - e: without it
-  every connected component has a constant of its own with eigenvalue 1.
-- `start="uniform"`: x is any node with the same probability, and x+ its neighbour. Hubs count less. With two hops it
-  is the node between x and x+ that is any node.
-- `start="balanced"`: most x uniformly and some by degree, and pairs weighted so that every expectation is that of the
-  degree measure. Eigenfunctions on a few nodes of low degree are seen much more often that way.
+- `teleport=e`: (1 - e) P + e 1 pi^T. The constant keeps the eigenvalue 1 and all others shrink by 1 - e. Without
+  teleport, every connected component has a constant of its own with eigenvalue 1.
+- `start="uniform"`: x is drawn uniformly from the nodes, and x+ is its neighbour, so hubs count less. With two hops,
+  the node between x and x+ is drawn uniformly.
+- `start="balanced"`: most x are drawn uniformly and some by degree, and pairs are weighted so that every expectation is
+  that of the degree measure. Eigenfunctions on a few nodes of low degree are then sampled much more often.
 
-`NodeBlocks` is the sampler of the paper, which looks at the few edges between two random blocks of nodes.
+`NodeBlocks` is the sampler of the paper, which uses the few edges between two random blocks of nodes.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ from eigenmap.relations.seeds import stream
 Start = Literal["degree", "uniform", "balanced"]
 Sampler = Literal["edges", "node-blocks"]
 
-# What a stream of random numbers is for; part of its seed.
+# Purposes of random streams; part of their seeds.
 _PAIRS, _BLOCKS, _HELD_OUT = 4, 5, 6
-# Walks over a held-out edge are drawn again: until fewer than one in 10,000 is left, or so often at most.
+# Walks over a held-out edge are drawn again until fewer than one in 10,000 is left, or at most this often.
 _LEFT, _FEWEST_ROUNDS, _MOST_ROUNDS = 1e-4, 4, 64
-# Share of the pairs of a balanced start that start uniformly: hubs weigh at most ten times as much as they are drawn.
+# Share of balanced starts that are drawn uniformly: a hub's weight is at most ten times its sampling rate.
 _UNIFORMLY = 0.9
 
 
 class HeldOutEdges(NamedTuple):
-    """Edges that are kept from training; `rows` and `columns` are their ends, `keys` sorted."""
+    """Edges withheld from training; `rows` and `columns` are their ends, `keys` are sorted."""
 
     rows: Tensor
     columns: Tensor
@@ -53,13 +53,13 @@ class HeldOutEdges(NamedTuple):
     keys: Tensor
 
     def contain(self, keys: Tensor) -> Tensor:
-        """Which edges are among the held-out ones."""
+        """Tell which edges are held out."""
         places = torch.searchsorted(self.keys, keys).clamp_(max=len(self.keys) - 1)
         return self.keys[places] == keys
 
 
 def hold_out_edges(walk: Adjacency, fraction: float = 0.1, maximum: int = 10_000, seed: int = 0) -> HeldOutEdges | None:
-    """Draw `fraction` of the edges, at most `maximum`, to be kept from training; None if that is no edge at all.
+    """Draw `fraction` of the edges, at most `maximum`, to withhold from training; return None if there are none.
 
     An edge is held out in both directions.
     """
@@ -68,12 +68,12 @@ def hold_out_edges(walk: Adjacency, fraction: float = 0.1, maximum: int = 10_000
     count = min(math.floor(edges * fraction), maximum)
     if count == 0:
         return None
-    # Some edges are drawn twice: of at most half of the edges, three times as many draws are enough.
+    # Some edges are drawn twice; three times as many draws suffice for up to half of the edges.
     uniform = torch.rand(3 * count + 16, generator=stream(seed, _HELD_OUT, 0), dtype=torch.float64)
     entries = (uniform * walk.n_entries).long().to(walk.device)
     _, first = first_of_each(walk.keys(walk.rows_of(entries), walk.indices[entries].long()))
     entries = entries[first.sort().values[:count]]
-    entries = entries[walk.weights(entries) > 0]  # what is lost in the rounding of all weights says nothing
+    entries = entries[walk.weights(entries) > 0]  # weights that are lost in rounding do not count
     if not len(entries):
         return None
     rows, columns = walk.rows_of(entries), walk.indices[entries].long()
@@ -104,21 +104,21 @@ def check_pairs(hops: int, start: str, teleport: float, lazy: float) -> None:
 class GraphPairs:
     """Node numbers of the two ends of random walks, as a function of the step.
 
-    `batch(step)` depends on the seed and the step and on nothing that happened before, so that a run that was killed
-    goes on exactly where it was, and N processes together see the batch that one would: each takes its rows. Random
-    numbers come from the CPU and are the same for every device.
+    `batch(step)` depends only on the seed and the step, so a killed run continues exactly where it was, and N processes
+    together see exactly the batch that one would: each takes its rows of it. Random numbers are drawn on the CPU and
+    are the same on every device.
 
-    A graph that is not symmetric (`directed="bipartite"`) has rows of sources for each target; x and x+ are then two
+    In a graph that is not symmetric (`directed="bipartite"`), each target has a row of sources. Then x and x+ are two
     sources of one target, and eigenvalues are the squared singular values of the normalised adjacency.
 
     Args:
-        walk: the edges; on the device where batches are made.
-        batch_size: pairs in a batch, over all processes together.
-        seed: of the walks.
-        hops: 1 or 2 steps from x to x+.
-        start: the measure of x (with two hops: of the node between x and x+), "degree" or "uniform"; or "balanced",
-            which is "degree" drawn with less noise.
-        teleport: probability that x+ is any node of the degree measure (of that of sources, if not symmetric).
+        walk: the edges, on the device where batches are made.
+        batch_size: pairs per batch, over all processes together.
+        seed: seed of the walks.
+        hops: number of steps from x to x+, 1 or 2.
+        start: measure of x (with two hops, of the node between x and x+): "degree", "uniform", or "balanced", which is
+            "degree" sampled with less noise.
+        teleport: probability that x+ is drawn from the degree measure (that of sources, if not symmetric).
         lazy: probability that x+ is x.
         held_out: edges that no walk may use.
         rank: number of this process.
@@ -151,7 +151,7 @@ class GraphPairs:
             )
         check_pairs(hops, start, teleport, lazy)
         self.walk, self.batch_size, self.seed = walk, batch_size, seed
-        # Two sources of a target are two steps from each other, there and back.
+        # Two sources of a target are two steps apart, one forward and one backward.
         self.hops, self.start = hops if walk.symmetric else 2, start
         self.teleport, self.lazy, self.held_out = teleport, lazy, held_out
         self.rank, self.world_size = rank, world_size
@@ -161,25 +161,25 @@ class GraphPairs:
 
     @property
     def device(self) -> torch.device:
-        """Where batches are made."""
+        """Device on which batches are made."""
         return self.walk.device
 
     def batch(self, step: int) -> Batch:
-        """This process's part of batch number `step`: two tensors of node numbers, and weights if there are any."""
+        """Return this process's part of batch `step`: two tensors of node numbers, and weights or None."""
         whole = self._draw(self.batch_size, stream(self.seed, _PAIRS, step), self.teleport, self.lazy)
         x, x_plus = (part.chunk(self.world_size)[self.rank] for part in (whole.x, whole.x_plus))
         weights = None if whole.kernel is None else whole.kernel.chunk(self.world_size)[self.rank]
         return Batch(x, x_plus, weights)
 
     def pairs(self, generator: torch.Generator, batch_size: int, count: int) -> Iterator[Batch]:
-        """`count` pairs of the walk itself, without teleport and laziness: what moments are collected from."""
+        """Yield `count` pairs of the walk, without teleport and laziness, for collecting moments."""
         for start in range(0, count, batch_size):
             yield self._draw(min(batch_size, count - start), generator, teleport=0.0, lazy=0.0)
 
     def transitions(self) -> tuple[Tensor, Tensor]:
-        """What `pairs` draws from, exactly: the measure m (n,) of centres, and the steps P (n, n) from them, sparse.
+        """Return the exact distribution of `pairs`: the measure m (n,) of centres and the sparse steps P (n, n).
 
-        For one hop (x, x+) = (centre, step), for two hops both are steps. Held-out edges are left out.
+        With one hop (x, x+) = (centre, step); with two hops both are steps. Held-out edges are left out.
         """
         rows, columns = self.walk.edges()
         values = self.walk.weights(torch.arange(len(rows), device=self.device))
@@ -187,7 +187,7 @@ class GraphPairs:
         values = values * kept
         before, after = self.walk.degrees(), self._row_sums(values)
         start = (before > 0).double() if self.start == "uniform" else before
-        # A walk over a held-out edge is drawn again from its start: so often does one get away with `hops` steps.
+        # A walk over a held-out edge is drawn again from its start: probability that `hops` steps avoid such edges.
         m = start * (after / before.clamp(min=1e-300)) ** self.hops
         steps = values / after.clamp(min=1e-300)[rows]
         places, shape = torch.stack([rows, columns]), 2 * (self.walk.n_nodes,)
@@ -199,9 +199,9 @@ class GraphPairs:
         return sums[self.walk.indptr].diff()
 
     def held_out_pairs(self, generator: torch.Generator, batch_size: int, count: int) -> Iterator[Batch]:
-        """Pairs over held-out edges, each edge in turn, `count` at least where there are fewer edges than that.
+        """Yield at least `count` pairs over held-out edges, taking each edge in turn.
 
-        A pair of two hops goes over a held-out edge first and then over any.
+        With two hops, the first step is over a held-out edge and the second over any edge.
         """
         if self.held_out is None:
             yield from self.pairs(generator, batch_size, count)
@@ -228,14 +228,14 @@ class GraphPairs:
             bad = bad & still_bad
         what, where = uniform[-2], uniform[-1]
         if teleport or self.held_out is not None:
-            # What is left over a held-out edge after all rounds becomes a teleport too.
+            # Walks that still use a held-out edge after all rounds become teleports.
             x_plus = torch.where(bad | (what < teleport), self.walk.column(where), x_plus)
         if lazy:
             x_plus = torch.where(what > 1 - lazy, x, x_plus)
         return Batch(x, x_plus, None if self.weights is None else self.weights[centre])
 
     def _walks(self, uniform: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Where walks start, their pairs, and which of them go over a held-out edge."""
+        """Return the starts of walks, their pairs, and which of them use a held-out edge."""
         centre = self._centres(uniform[0])
         first = self.walk.neighbour(centre, uniform[1])
         bad = self._is_held_out(centre, first)
@@ -245,12 +245,12 @@ class GraphPairs:
         return centre, first, second, bad | self._is_held_out(centre, second)
 
     def _centres(self, uniform: Tensor) -> Tensor:
-        """Nodes to start from."""
+        """Return the nodes at which walks start."""
         if self.centres is None:
             return self.walk.centre(uniform)
         if self.start == "uniform":
             return self.centres[(uniform * len(self.centres)).long()]
-        # Numbers below the share draw from one measure, the others from the other; both are stretched to (0, 1).
+        # Numbers below the share draw from one measure, the rest from the other; both are rescaled to (0, 1).
         below = uniform < _UNIFORMLY
         stretched = torch.where(below, uniform / _UNIFORMLY, (uniform - _UNIFORMLY) / (1 - _UNIFORMLY))
         stretched = stretched.clamp_(0, 1 - 2**-53)  # rounding
@@ -270,23 +270,23 @@ class GraphPairs:
 
 
 class NodeBlocks:
-    """The paper's sampler: the block of D^-1/2 W D^-1/2 between two random sets of nodes, as published.
+    """The paper's sampler: the block of D^-1/2 W D^-1/2 between two random sets of nodes.
 
-    Two independent permutations of the nodes are cut into blocks of `batch_size` (what is left over is dropped); an
-    epoch goes through all pairs of blocks. Rows and columns without an edge in the block are left out of it. On
-    OGBN-Products that is 149^2 steps of 16,384 nodes a side, of which more than 70 % have no edge in the block.
+    Two independent permutations of the nodes are cut into blocks of `batch_size` (the remainder is dropped), and an
+    epoch visits all pairs of blocks. Rows and columns without an edge in the block are left out. On OGBN-Products an
+    epoch has 149^2 steps with 16,384 nodes per side, of which more than 70 % have no edge in the block.
 
-    The published code scales each feature so that its values on the rows and on the columns have mean square norm 1,
+    The published code scales each feature so that its mean squared norm over rows and columns is 1,
 
         R = psi^T A psi+ / s^2,   s_j^2 = (|psi_j|^2 + |psi+_j|^2) / 2,   A the block
 
-    Objectives scale features by the mean of their squares over all B + B' nodes, and divide by B B'. So the kernel of a
-    batch is 2 B B' / (B + B') times the block. R shrinks with the share of the edges that a block sees.
+    Our objectives scale features by the mean of their squares over all B + B' nodes, and divide by B B', so the kernel
+    of a batch is 2 B B' / (B + B') times the block. R shrinks with the share of the edges that are in a block.
 
     Args:
         walk: the edges, symmetric.
-        batch_size: nodes on either side; at most the number of nodes.
-        seed: of the permutations.
+        batch_size: nodes per side; at most the number of nodes.
+        seed: seed of the permutations.
 
     Example:
         >>> rows, columns, K = NodeBlocks(graph.walk(), batch_size=1024).batch(step=0)
@@ -295,7 +295,7 @@ class NodeBlocks:
 
     def __init__(self, walk: Adjacency, batch_size: int, seed: int = 0) -> None:
         if not walk.symmetric:
-            raise EigenmapError('Node blocks are blocks of a symmetric matrix: choose directed="symmetrise".')
+            raise EigenmapError('Node blocks need a symmetric graph: choose directed="symmetrise".')
         if batch_size < 2:
             raise EigenmapError(f"A block needs at least 2 nodes, not {batch_size}.")
         self.walk, self.seed = walk, seed
@@ -306,21 +306,21 @@ class NodeBlocks:
 
     @property
     def steps_per_epoch(self) -> int:
-        """Pairs of blocks."""
+        """Number of pairs of blocks."""
         return self.blocks**2
 
     def nodes(self, step: int) -> tuple[Tensor, Tensor]:
-        """The nodes of the two blocks, those without an edge included."""
+        """Return the nodes of the two blocks, including those without an edge."""
         rows, columns, _ = self._order(step)
         a, b = divmod(step % self.steps_per_epoch, self.blocks)
         size = self.batch_size
         return rows[a * size : (a + 1) * size], columns[b * size : (b + 1) * size]
 
     def batch(self, step: int) -> Batch:
-        """The nodes of block number `step` that have an edge in it, and the kernel between them."""
+        """Return the nodes of block `step` that have an edge in it, and the kernel between them."""
         rows, columns = self.nodes(step)
         r, c, w = self._entries(step, rows)
-        if len(r) < 2:  # nothing to drop by; a zero block teaches nothing, and is nothing worse
+        if len(r) < 2:  # too few entries to drop rows by; an empty block has no effect
             return Batch(rows, columns, self._kernel(r, c, w, len(rows), len(columns)))
         kept_rows, r = torch.unique(r, return_inverse=True)
         kept_columns, c = torch.unique(c, return_inverse=True)
@@ -330,7 +330,7 @@ class NodeBlocks:
         return Batch(rows[kept_rows], columns[kept_columns], kernel)
 
     def _entries(self, step: int, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Places (row, column) in the block and values of the entries of the normalised adjacency."""
+        """Return rows, columns and values of the entries of the normalised adjacency in the block."""
         _, _, places = self._order(step)
         lengths = self.walk.indptr[rows + 1] - self.walk.indptr[rows]
         r = torch.repeat_interleave(torch.arange(len(rows), device=rows.device), lengths)
@@ -348,7 +348,7 @@ class NodeBlocks:
         return torch.sparse_coo_tensor(torch.stack([r, c]), values, (rows, columns), check_invariants=False).coalesce()
 
     def _order(self, step: int) -> tuple[Tensor, Tensor, Tensor]:
-        """The two permutations of this epoch, and the place of every node in the second."""
+        """Return the two permutations of this epoch, and the position of every node in the second."""
         epoch = step // self.steps_per_epoch
         if self._epoch is None or self._epoch[0] != epoch:
             generator = stream(self.seed, _BLOCKS, epoch)
@@ -361,7 +361,7 @@ class NodeBlocks:
 
 
 def _rounds(walk: Adjacency, held_out: HeldOutEdges, hops: int) -> int:
-    """How often walks are drawn until (nearly) all of them avoid the held-out edges."""
+    """Return the number of draws after which nearly all walks avoid the held-out edges."""
     weight = len(held_out.keys) if held_out.weights is None else float(held_out.weights.sum())
     total = walk.n_entries if walk.cumulative is None else float(walk.cumulative[-1])
     share = min((1 + walk.symmetric) * weight / total, 1.0)
@@ -370,7 +370,7 @@ def _rounds(walk: Adjacency, held_out: HeldOutEdges, hops: int) -> int:
 
 
 def _balancing_weights(walk: Adjacency) -> Tensor:
-    """Every node's pi over the measure that is drawn from, float32; 0 for nodes without an edge."""
+    """Return pi divided by the sampling measure for every node, float32; 0 for nodes without an edge."""
     degrees = walk.degrees()
     pi, u = degrees / degrees.sum(), (degrees > 0) / (degrees > 0).sum()
     drawn = _UNIFORMLY * u + (1 - _UNIFORMLY) * pi
@@ -378,7 +378,7 @@ def _balancing_weights(walk: Adjacency) -> Tensor:
 
 
 def first_of_each(keys: Tensor) -> tuple[Tensor, Tensor]:
-    """Sorted keys without repetitions, and where each of them stands first."""
+    """Return the distinct keys, sorted, and the position at which each first occurs."""
     ordered, order = keys.sort(stable=True)
     first = torch.ones_like(ordered, dtype=torch.bool)
     first[1:] = ordered[1:] != ordered[:-1]

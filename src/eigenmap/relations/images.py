@@ -101,7 +101,7 @@ class ImagePairs:
         return order[start + mine.start : start + mine.stop]
 
     def _place(self, step: int) -> tuple[int, tuple[int, Tensor, Tensor]]:
-        """Where the batch begins in the order of its epoch; and that order, for the store and on the host."""
+        """Return the batch's start in the order of its epoch, and that order, for the store and on the host."""
         epoch, place = divmod(step, self.steps_per_epoch)
         if self._order is None or self._order[0] != epoch:
             order = torch.randperm(len(self), generator=stream(self.seed, _ORDER, epoch))

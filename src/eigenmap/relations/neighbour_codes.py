@@ -1,8 +1,8 @@
-"""Codes with neighbours: how a model combines the codes of a node and of its neighbours, and orders the result again.
+"""Codes with neighbours: the codes of a node and its neighbours, combined and ordered again.
 
-A model of nodes stores the way that its fit chose (`Propagation`) and an alignment of the propagated codes, so that
-codes made with edges are ordered, can be cut anywhere, and can be compared with each other. They cannot be compared
-with codes made from features alone, unless the way is "none".
+A model of nodes stores the propagation chosen by its fit (`Propagation`) and an alignment of the propagated codes, so
+that codes computed with edges are ordered, can be cut anywhere, and are comparable with each other. They are not
+comparable with codes computed from features alone, unless the propagation is "none".
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from eigenmap.spectrum import Alignment, unit_rms_rows
 
 
 class Cut(NamedTuple):
-    """How codes leave: their length, the exponent of their weights (None: the model's), rows of norm 1 or not."""
+    """Output format of codes: length, exponent of the weights (None for the model's), whether rows have norm 1."""
 
     dim: int
     t: float | None = None
@@ -30,11 +30,11 @@ class Cut(NamedTuple):
 
 @dataclass(frozen=True)
 class NeighbourCodes:
-    """The way a model was fitted to use neighbours, and the order of the features that result.
+    """A model's propagation over neighbours, and the alignment of the resulting codes.
 
     Attributes:
-        propagation: the way.
-        alignment: of the propagated codes; None for the way "none", whose codes are ordered as they are.
+        propagation: combination of the codes of a node and its neighbours.
+        alignment: alignment of the propagated codes; None for "none", whose codes are already ordered.
 
     """
 
@@ -42,7 +42,7 @@ class NeighbourCodes:
     alignment: Alignment | None = None
 
     def ordered(self, y: Matrix, cut: Cut) -> Matrix:
-        """Codes from rows of propagated codes."""
+        """Return ordered codes from rows of propagated codes."""
         rows = torch.from_numpy(np.ascontiguousarray(y, np.float32))
         if self.alignment is None:
             code = rows[:, : cut.dim]
@@ -52,7 +52,7 @@ class NeighbourCodes:
         return np.asarray(code.numpy(), np.float32)
 
     def of_graph(self, own: Matrix, edges: object, missing: object, cut: Cut) -> Matrix:
-        """Codes of all nodes of a graph from their own codes; rows of `missing` nodes are ignored."""
+        """Return the codes of all nodes of a graph from their own codes; rows of `missing` nodes are ignored."""
         mask = missing_nodes(missing, len(own))
         smooth = Smoothing.of(Edges.of(edges, len(own)).walk(len(own)))
         own = np.where(mask[:, None], np.float32(0), own)
@@ -61,7 +61,7 @@ class NeighbourCodes:
         return self.ordered(y, cut)
 
     def of_new_nodes(self, own: Matrix, edges: object, missing: object, stored: StoredNodes, cut: Cut) -> Matrix:
-        """Codes of new nodes from their own codes and those of their stored neighbours, which alone are read."""
+        """Return the codes of new nodes from their own codes and stored neighbours; only the neighbours are read."""
         mask = missing_nodes(missing, len(own))
         around = new_nodes(Edges.of(edges, len(stored) + len(own)), stored, len(own))
         boundary = stored.states(around.around)
@@ -75,13 +75,14 @@ class NeighbourCodes:
 
 
 def require_same(stored: StoredNodes, fingerprint: str | None, how: NeighbourCodes, n_components: int) -> None:
-    """Refuse codes that another model has made."""
+    """Refuse codes of another model."""
     if stored.fingerprint != fingerprint:
         raise EigenmapError(
-            f"{stored.path}: the stored codes were made by another model; embed the stored graph again with this one "
+            f"{stored.path}: the stored codes are those of another model; embed the stored graph again with this one "
             "first."
         )
     if stored.n_components != n_components or stored.propagation != how.propagation:
         raise EigenmapError(
-            f"{stored.path}: the stored codes are damaged, since their length or way is not the model's."
+            f"{stored.path}: the stored codes are damaged, since their length or propagation differs from the model's; "
+            "embed the graph again."
         )

@@ -1,12 +1,12 @@
-r"""Neighbourhoods: codes of some nodes of a graph, computed from their neighbours' stored states alone.
+r"""Neighbourhoods: codes of some nodes of a graph, computed only from the stored states of their neighbours.
 
-The states h^0, h^1, ... of all nodes are known but for those of a set R, new nodes and perhaps some they are linked to.
-With B the neighbours of R outside it, the rows of R are
+The states h^0, h^1, ... are known for all nodes except a set R: new nodes, and possibly stored nodes linked to them.
+With B the neighbours of R outside R, the rows of R are
 
     h^l_R = step(S_RR h^(l-1)_R + S_RB h^(l-1)_B, h^0_R)
 
-and B keeps the states that it has. For one hop that is exact. For more hops it is what all nodes would have if those
-outside R did not notice the change.
+while B keeps its states. This is exact for one hop. For more hops it is the result that holds if the states outside R
+do not change.
 
     edges = as_edges(edge_index, n_nodes=len(x))
     around = Neighbourhood.of(nodes, edges, degrees, loop)
@@ -33,7 +33,7 @@ Numbers = npt.NDArray[np.int64]
 
 
 class StoredNodes(Protocol):
-    """A graph whose codes are stored: what new nodes with edges into it need to know."""
+    """Interface of a stored graph: everything needed to compute codes of new nodes with edges into it."""
 
     @property
     def path(self) -> Path:
@@ -41,39 +41,39 @@ class StoredNodes(Protocol):
 
     @property
     def fingerprint(self) -> str:
-        """Which model made the codes."""
+        """Fingerprint of the model of the codes."""
 
     @property
     def propagation(self) -> Propagation:
-        """How they use neighbours."""
+        """Propagation of the codes."""
 
     @property
     def n_components(self) -> int:
-        """Their length."""
+        """Length of the codes."""
 
     @property
     def loop(self) -> float:
-        """The weight of the self-loop at every node."""
+        """Weight of the self-loop at every node."""
 
     def __len__(self) -> int:
         """Count the stored nodes."""
 
     def degrees(self, nodes: Numbers) -> npt.NDArray[np.float64]:
-        """Degrees of these nodes, the self-loop included."""
+        """Return the degrees of nodes, including the self-loop."""
 
     def states(self, nodes: Numbers) -> list[Matrix]:
-        """What each hop needs of these nodes, first hop first."""
+        """Return the states of nodes that each hop needs, first hop first."""
 
 
 class Edges:
-    """A list of edges (2, E) and weights, or None; from whatever a caller has."""
+    """A list of edges (2, E) with weights or None."""
 
     def __init__(self, index: Tensor, weights: Tensor | None) -> None:
         self.index, self.weights = index, weights
 
     @classmethod
     def of(cls, edges: object, n_nodes: int) -> Edges:
-        """Edges from an array (2, E), a pair of such an array and weights, or a square sparse matrix."""
+        """Convert an array (2, E), a pair of such an array and weights, or a square sparse matrix."""
         if hasattr(edges, "tocoo"):
             return cls._of_matrix(edges, n_nodes)
         index, weights = edges if isinstance(edges, tuple) and len(edges) == 2 and _is_list(edges[0]) else (edges, None)
@@ -98,7 +98,7 @@ class Edges:
         return cls(index, torch.from_numpy(values) if weighted else None)
 
     def walk(self, n_nodes: int) -> Adjacency:
-        """The symmetric adjacency matrix, without self-loops; it may have no edges."""
+        """Return the symmetric adjacency matrix without self-loops; it may be empty."""
         apart = self.index[0] != self.index[1]
         if not bool(apart.any()):
             return Adjacency(torch.zeros(n_nodes + 1, dtype=torch.int64), torch.empty(0, dtype=torch.int32))
@@ -106,7 +106,7 @@ class Edges:
 
 
 def _is_list(value: object) -> bool:
-    """Whether this is an array of edges, and not one of the two lists of their ends."""
+    """Tell whether this is an array of edges rather than a list of their ends."""
     return getattr(value, "ndim", None) == 2 or (isinstance(value, list | tuple) and len(value) == 2)
 
 
@@ -116,33 +116,33 @@ def _check_places(places: Tensor, n_nodes: int) -> None:
         raise EigenmapError(f"edges must be whole numbers (2, edges) or a square sparse matrix, not {found}.")
     if places.numel() and not 0 <= int(places.min()) <= int(places.max()) < n_nodes:
         wrong = int(places.min()) if int(places.min()) < 0 else int(places.max())
-        raise EigenmapError(f"edges name node {wrong}, and the nodes are 0 to {n_nodes - 1}.")
+        raise EigenmapError(f"edges contain node {wrong}, but nodes are numbered 0 to {n_nodes - 1}.")
 
 
 def missing_nodes(missing: object, n_nodes: int) -> npt.NDArray[np.bool_]:
-    """A mask of the nodes whose features are unknown, from a mask, node numbers, or None."""
+    """Return a mask of the nodes whose features are unknown, from a mask, node numbers, or None."""
     mask = np.zeros(n_nodes, np.bool_)
     if missing is None:
         return mask
     nodes = as_nodes(missing, "missing", n_nodes).cpu().numpy()
     if nodes.size and not 0 <= nodes.min() <= nodes.max() < n_nodes:
-        raise EigenmapError(f"missing must be numbers of nodes from 0 to {n_nodes - 1}, or a mask of them.")
+        raise EigenmapError(f"missing must be node numbers from 0 to {n_nodes - 1}, or a mask of {n_nodes} nodes.")
     mask[nodes] = True
     return mask
 
 
 def require_known(y: Matrix, missing: npt.NDArray[np.bool_], first: int = 0) -> None:
-    """Refuse a node without features that has no neighbour with features near enough."""
+    """Refuse a node without features that has no neighbour with features within reach."""
     unknown = missing & (np.abs(y).max(axis=1, initial=0.0) == 0)
     if unknown.any():
         node = first + int(unknown.argmax())
         raise EigenmapError(
-            f"Node {node} has neither features nor an edge to a node that has; give it one of the two, or leave it out."
+            f"Node {node} has neither features nor an edge to a node with features; add one of them, or leave it out."
         )
 
 
 def filled(smooth: Callable[[Matrix], Matrix], own: Matrix, missing: npt.NDArray[np.bool_]) -> Matrix:
-    """Own codes, and for nodes without features the average of their neighbours' codes."""
+    """Return the nodes' own codes, or for nodes without features the average of their neighbours' codes."""
     if not missing.any():
         return own
     return np.where(missing[:, None], unit(smooth(own)), own)
@@ -150,7 +150,7 @@ def filled(smooth: Callable[[Matrix], Matrix], own: Matrix, missing: npt.NDArray
 
 @dataclass(frozen=True)
 class Neighbourhood:
-    """Some nodes R, their neighbours B outside R, and the rows of S that lead to both.
+    """A set of nodes R, their neighbours B outside R, and the rows of S between them.
 
     Attributes:
         nodes: (r,) numbers of R.
@@ -175,7 +175,7 @@ class Neighbourhood:
         degrees: Callable[[Numbers], npt.NDArray[np.float64]],
         loop: float,
     ) -> Neighbourhood:
-        """From all edges (row in R, column anywhere) of R, each once, and the degrees that nodes have with them."""
+        """Build it from all edges (row in R, any column), each once, and the degrees of nodes."""
         from scipy.sparse import coo_matrix, diags
 
         order = np.argsort(nodes)
@@ -201,7 +201,7 @@ class Neighbourhood:
         )
 
     def states(self, way: Propagation, own: Matrix, boundary: Sequence[Matrix]) -> list[Matrix]:
-        """h^0, h^1, ... of R, given h^0 of R and what each hop needs of B."""
+        """Return h^0, h^1, ... of R, from h^0 of R and the states of B for each hop."""
         h, found = own, [own]
         for hop in range(way.hops):
             h = way.step(self.smooth(h, boundary[hop]), own)
@@ -209,7 +209,7 @@ class Neighbourhood:
         return found
 
     def smooth(self, h: Matrix, boundary: Matrix) -> Matrix:
-        """(S h)_R."""
+        """Return (S h)_R."""
         return np.asarray(self.inside @ h + self.outside @ boundary, np.float32)
 
 
@@ -219,12 +219,12 @@ def require_new(edges: Edges, n_stored: int) -> None:
     if bool(between.any()):
         a, b = edges.index[:, int(between.int().argmax())].tolist()
         raise EigenmapError(
-            f"The edge ({a}, {b}) joins two stored nodes; give edges of new nodes ({n_stored} and above) only."
+            f"The edge ({a}, {b}) joins two stored nodes; give only edges of new nodes ({n_stored} and above)."
         )
 
 
 def new_nodes(edges: Edges, stored: StoredNodes, count: int) -> Neighbourhood:
-    """The neighbourhood of `count` new nodes, numbered after the stored ones."""
+    """Return the neighbourhood of `count` new nodes, which are numbered after the stored ones."""
     n = len(stored)
     require_new(edges, n)
     index = edges.index
@@ -251,5 +251,5 @@ def new_nodes(edges: Edges, stored: StoredNodes, count: int) -> Neighbourhood:
 
 
 def smoothing(edges: object, n_nodes: int) -> Smoothing:
-    """S of the edges that a caller gives for all of its nodes."""
+    """Return S of the edges between all nodes."""
     return Smoothing.of(Edges.of(edges, n_nodes).walk(n_nodes))

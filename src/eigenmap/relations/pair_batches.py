@@ -14,9 +14,9 @@ from eigenmap.relations.pairs import Part
 
 
 class PairRows:
-    """The rows of both sides of some parts, numbered one after another: all left sides first, then all right ones.
+    """Rows of both sides of all parts, numbered consecutively: left sides first, then right sides.
 
-    In one space a set of vectors that is on both sides is numbered twice, which changes nothing.
+    A set of vectors that is on both sides is numbered twice, which has no effect.
     """
 
     def __init__(self, parts: Sequence[Part]) -> None:
@@ -25,7 +25,7 @@ class PairRows:
         self.n_left = int(self.first[len(parts)])
 
     def __call__(self, numbers: Tensor) -> Tensor:
-        """These rows, which are all as long as each other."""
+        """Return rows by number; all must have the same length."""
         wanted = numbers.numpy()
         source = np.searchsorted(self.first, wanted, side="right") - 1
         rows: Tensor | None = None
@@ -44,14 +44,14 @@ class PairRows:
 
 
 class PairBatches:
-    """Batches of row numbers of pairs; every pair once per pass, in an order that depends on the seed alone.
+    """Batches of pairs as row numbers; a pass visits every pair once, in an order that depends only on the seed.
 
     Args:
-        rows: the numbering.
+        rows: numbering of the rows.
         parts: the pairs.
-        batch_size: pairs in a batch, over all processes.
-        seed: of the order.
-        device: where the numbers are wanted.
+        batch_size: pairs per batch, over all processes together.
+        seed: seed of the order.
+        device: device of the row numbers.
         rank: number of this process among `world_size`.
 
     """
@@ -82,13 +82,13 @@ class PairBatches:
         return len(self.i)
 
     def batch(self, step: int) -> Batch:
-        """The part of a step's batch that falls to this process."""
+        """Return this process's part of batch `step`."""
         per_pass = len(self) // self.batch_size
         start = (step % per_pass) * self.batch_size
         return self.at(self._pass(step // per_pass)[start : start + self.batch_size][self.rank :: self.world_size])
 
     def at(self, which: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Batch:
-        """These pairs as a batch."""
+        """Return pairs by number as a batch."""
         kernel = None if self.weights is None else torch.from_numpy(self.weights[which]).float().to(self.device)
         i, j = (torch.from_numpy(side[which]).to(self.device) for side in (self.i, self.j))
         return Batch(i, j, kernel)

@@ -1,14 +1,14 @@
-"""Pairs of vectors: which rows belong together, and which pairs are held out.
+"""Pairs of vectors that belong together, divided into pairs for fitting and held-out pairs.
 
     partners(x, y)               row i of x with row i of y: title and text, image and caption
-    indexed(x, pairs, weights)   rows named by a list of index pairs: clicks, edges, duplicates
-    views(x, [a, b])             several vectors of one thing, all pairs of them
-    second(x, z)                 the same things as another model sees them
-    lagged(x, n)                 rows of a time series, n apart
+    indexed(x, pairs, weights)   rows given by a list of index pairs: clicks, edges, duplicates
+    views(x, [a, b])             several vectors of each item, all pairs of them
+    second(x, z)                 vectors of the same items by another model
     labelled(x, labels)          rows of one class
     mutual_neighbours(x)         rows that are among each other's nearest
 
-Each is a `VectorPairs`: parts of row numbers that point into vectors, nothing of which is read yet.
+`relations.lagged` has the pairs of a time series. Each returns a `VectorPairs`: row numbers into vectors, which are not
+read yet.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import numpy.typing as npt
 
 from eigenmap.core.arguments import whole_number
 from eigenmap.core.errors import EigenmapError
+from eigenmap.data.vectors.trajectories import TimeSeries
 from eigenmap.data.vectors.vectors import BLOCK, Floats, Vectors
 
 Rows = npt.NDArray[np.int64]
@@ -30,17 +31,17 @@ Weights = npt.NDArray[np.float64]
 Kind = Literal["partners", "index pairs", "views", "second model", "lag", "labels", "neighbours"]
 
 HELD_SHARE, FEWEST_HELD, MOST_HELD = 0.1, 16, 5_000
-"""Share of the things that is held out, and the bounds of their number."""
+"""Share of the items that are held out, and bounds on their number."""
 DRAWS = 4
-"""Pairs drawn for each row with a label."""
+"""Pairs drawn per labelled row."""
 NEIGHBOURS = 10
-"""Nearest rows among which mutual neighbours are looked for."""
+"""Number of nearest rows among which mutual neighbours are searched."""
 MOST_SEARCHED = 100_000
-"""Mutual neighbours are looked for among so many rows at most, evenly spread."""
+"""Maximum number of rows, evenly spaced, among which mutual neighbours are searched."""
 
 
 class Block(NamedTuple):
-    """Some pairs: rows of both sides, and weights if there are any."""
+    """A block of pairs: rows of both sides, and weights or None."""
 
     left: Floats
     right: Floats
@@ -49,7 +50,7 @@ class Block(NamedTuple):
 
 @dataclass(frozen=True)
 class Part:
-    """Pairs (left row i_k, right row j_k), all of weight 1 unless `weights` says otherwise."""
+    """Pairs (left row i_k, right row j_k), of weight 1 unless `weights` is given."""
 
     left: Vectors
     right: Vectors
@@ -61,13 +62,13 @@ class Part:
         return len(self.i)
 
     def where(self, keep: npt.NDArray[Any]) -> Part:
-        """The pairs that a mask, or a list of positions, keeps."""
+        """Return the pairs selected by a mask or a list of positions."""
         return replace(
             self, i=self.i[keep], j=self.j[keep], weights=None if self.weights is None else self.weights[keep]
         )
 
     def blocks(self, size: int = BLOCK) -> Iterator[Block]:
-        """All pairs, `size` at a time."""
+        """Yield all pairs, `size` at a time."""
         for start in range(0, len(self), size):
             part = slice(start, start + size)
             weights = None if self.weights is None else self.weights[part]
@@ -76,14 +77,15 @@ class Part:
 
 @dataclass(frozen=True)
 class VectorPairs:
-    """Pairs to learn from and pairs that are held out.
+    """Pairs for fitting, and held-out pairs.
 
     Attributes:
-        kind: where they come from.
-        fit: what is learned from.
-        held_out: what everything is judged on; no thing in it is in `fit`.
-        two_spaces: whether the sides are different spaces, so that each needs a map of its own.
-        labels: classes of the rows, where these say what belongs together.
+        kind: source of the pairs.
+        fit: pairs for fitting.
+        held_out: pairs for choosing; none of their items is in `fit`.
+        two_spaces: whether the two sides are different spaces, each with a map of its own.
+        labels: classes of the rows, if the pairs come from labels.
+        series: the time series, if the pairs come from a lag.
 
     """
 
@@ -92,90 +94,78 @@ class VectorPairs:
     held_out: Sequence[Part]
     two_spaces: bool = False
     labels: Rows | None = None
+    series: TimeSeries | None = None
 
     @property
     def left(self) -> Vectors:
-        """The vectors that the model is for."""
+        """Vectors of the left side."""
         return self.fit[0].left
 
     @property
     def right(self) -> Vectors:
-        """Those of the other side."""
+        """Vectors of the right side."""
         return self.fit[0].right
 
     @property
     def count(self) -> int:
-        """How many pairs are learned from."""
+        """Number of pairs for fitting."""
         return sum(map(len, self.fit))
 
 
 def partners(x: Vectors, y: Vectors, seed: int = 0, two_spaces: bool = False) -> VectorPairs:
-    """Row i of x belongs to row i of y."""
+    """Pair row i of x with row i of y."""
     _require_equal_lengths(x, y)
     two_spaces = two_spaces or x.n_features != y.n_features
     if not two_spaces and _all_equal(x, y):
         raise EigenmapError(
-            f"Every row of {y.name} equals its row of {x.name}, so that a pair says nothing; give partners that differ."
+            f"Every row of {y.name} equals the same row of {x.name}, so pairs say nothing; give other partners."
         )
     held = _held_rows(len(x), seed)
     return _aligned("partners", [(x, y)], held, two_spaces)
 
 
 def views(x: Vectors, others: Sequence[Vectors], seed: int = 0) -> VectorPairs:
-    """Row i of x and of all others are views of one thing, in one space."""
+    """Pair all views of an item: row i of x and of all others, in one space."""
     for other in others:
         _require_equal_lengths(x, other)
         if other.n_features != x.n_features:
             raise EigenmapError(
-                f"{other.name} has {other.n_features:,} numbers per row and {x.name} {x.n_features:,}: views share one "
-                "space; give vectors of another space as pairs."
+                f"{other.name} has {other.n_features:,} numbers per row and {x.name} has {x.n_features:,}, but views "
+                "must be in one space; give vectors of another space as pairs."
             )
         if _all_equal(x, other):
-            raise EigenmapError(f"Every row of {other.name} equals its row of {x.name}: that is no other view.")
+            raise EigenmapError(f"Every row of {other.name} equals the same row of {x.name}; give a different view.")
     return _aligned("views", list(combinations([x, *others], 2)), _held_rows(len(x), seed), False)
 
 
 def second(x: Vectors, z: Vectors, seed: int = 0) -> VectorPairs:
-    """Row i of z is what another model makes of row i of x."""
+    """Pair row i of x with row i of z, the vector of the same item by another model."""
     _require_equal_lengths(x, z)
     if x.n_features == z.n_features and _all_equal(x, z):
-        raise EigenmapError(f"{z.name} holds the same vectors as {x.name}; give those of another model.")
+        raise EigenmapError(f"{z.name} contains the same vectors as {x.name}; give those of another model.")
     return _aligned("second model", [(x, z)], _held_rows(len(x), seed), True)
 
 
-def lagged(x: Vectors, lag: int) -> VectorPairs:
-    """Row t belongs to row t + lag; the last rows are held out, since rows close in time are no independent test."""
-    lag = whole_number(lag, "lag")
-    n = len(x)
-    held = max(FEWEST_HELD, min(MOST_HELD, round(HELD_SHARE * n)))
-    if n < 2 * (held + lag):
-        raise EigenmapError(f"{n:,} rows are too few for a lag of {lag:,}; give at least {2 * (held + lag):,}.")
-    first = np.arange(n - lag)
-    ends = np.arange(n - held - lag, n - lag)
-    every = Part(x, x, first, first + lag)
-    return VectorPairs("lag", [every.where(first + lag < n - held - lag)], [Part(x, x, ends, ends + lag)])
-
-
 def labelled(x: Vectors, labels: npt.NDArray[Any], seed: int = 0) -> VectorPairs:
-    """Rows of one class belong together; rows without a label (a negative number, an empty text) are left out."""
+    """Pair rows of one class; rows without a label (a negative number or an empty string) are left out."""
     numbers = class_numbers(labels, x)
     rng = np.random.default_rng(seed)
     known = np.flatnonzero(numbers >= 0)
     if not len(known) or np.unique(numbers[known]).size < 2:
-        raise EigenmapError("The labels name fewer than two classes, so that there is nothing to tell apart.")
+        raise EigenmapError("The labels must contain at least two classes.")
     held = np.zeros(len(x), bool)
     held[known[_held_rows(len(known), seed)]] = True
     i, j = _same_class(numbers, known[~held[known]], rng, DRAWS)
     test_i, test_j = _same_class(numbers, known[held[known]], rng, 1)
     if not len(i) or not len(test_i):
-        raise EigenmapError("Too few rows share a label to learn from some and hold others out; give larger classes.")
+        raise EigenmapError("Too few rows share a label to hold some of them out; give larger classes.")
     return VectorPairs("labels", [Part(x, x, i, j)], [Part(x, x, test_i, test_j)], labels=numbers)
 
 
 def indexed(
     x: Vectors, pairs: npt.NDArray[Any], weights: object = None, others: Vectors | None = None, seed: int = 0
 ) -> VectorPairs:
-    """Row pairs[k, 0] of x belongs to row pairs[k, 1] of `others` (of x itself by default)."""
+    """Pair row pairs[k, 0] of x with row pairs[k, 1] of `others` (default x)."""
     y = x if others is None else others
     two_spaces = others is not None and others.n_features != x.n_features
     i, j = _checked_pairs(pairs, x, y)
@@ -183,30 +173,32 @@ def indexed(
     if others is None:
         proper = i != j
         if not proper.any():
-            raise EigenmapError("Every pair joins a row with itself, so that it says nothing; pair rows that differ.")
+            raise EigenmapError("Every pair joins a row with itself; give pairs of different rows.")
         i, j, given = i[proper], j[proper], None if given is None else given[proper]
     every = Part(x, y, i, j, given)
     return replace(_by_thing("index pairs", every, seed), two_spaces=two_spaces)
 
 
 def mutual_neighbours(x: Vectors, count: int = NEIGHBOURS, seed: int = 0) -> VectorPairs:
-    """Rows that are among each other's `count` nearest by cosine."""
+    """Pair rows that are among each other's `count` nearest by cosine."""
     n = len(x)
     rows = np.arange(n) if n <= MOST_SEARCHED else np.linspace(0, n - 1, MOST_SEARCHED).astype(np.int64)
     count = whole_number(count, "neighbours", 1, len(rows) - 1)
     i, j = _mutual(x, rows, count)
     if not len(i):
-        raise EigenmapError(f"No two rows of {x.name} are among each other's {count} nearest; ask for more neighbours.")
+        raise EigenmapError(f"No two rows of {x.name} are among each other's {count} nearest; use more neighbours.")
     return _by_thing("neighbours", Part(x, x, i, j), seed)
 
 
 def class_numbers(labels: npt.NDArray[Any], x: Vectors) -> Rows:
-    """Labels as class numbers, -1 for none."""
+    """Return labels as class numbers, -1 for rows without one."""
     labels = np.asarray(labels)
     if labels.ndim != 1 or labels.dtype.kind not in "iuUSO":
-        raise EigenmapError("labels must be one whole number or text per row.")
+        raise EigenmapError("labels must be one whole number or string per row.")
     if len(labels) != len(x):
-        raise EigenmapError(f"There are {len(labels):,} labels for the {len(x):,} rows of {x.name}; give one per row.")
+        raise EigenmapError(
+            f"labels has {len(labels):,} entries for the {len(x):,} rows of {x.name}; give one per row."
+        )
     if labels.dtype.kind in "iu":
         _, numbers = np.unique(labels, return_inverse=True)
         return np.where(labels < 0, -1, numbers).astype(np.int64)
@@ -215,19 +207,19 @@ def class_numbers(labels: npt.NDArray[Any], x: Vectors) -> Rows:
     return np.where(texts == "", -1, numbers).astype(np.int64)
 
 
-# Held-out things
+# Held-out items
 
 
 def _held_rows(n: int, seed: int) -> Rows:
-    """Row numbers to hold out."""
+    """Draw the row numbers to hold out."""
     count = min(MOST_HELD, max(FEWEST_HELD, round(HELD_SHARE * n)))
     if n < 2 * count:
-        raise EigenmapError(f"{n:,} pairs are too few to learn from and to hold some out; give at least {2 * count}.")
+        raise EigenmapError(f"{n:,} pairs are too few to hold some of them out; give at least {2 * count}.")
     return np.sort(np.random.default_rng(seed).permutation(n)[:count])
 
 
 def _aligned(kind: Kind, sides: Sequence[tuple[Vectors, Vectors]], held: Rows, two_spaces: bool) -> VectorPairs:
-    """Pairs of rows of the same number."""
+    """Return pairs of rows with the same number."""
     rows = np.arange(len(sides[0][0]))
     rest = np.delete(rows, held)
     return VectorPairs(
@@ -236,7 +228,7 @@ def _aligned(kind: Kind, sides: Sequence[tuple[Vectors, Vectors]], held: Rows, t
 
 
 def _by_thing(kind: Kind, every: Part, seed: int) -> VectorPairs:
-    """Hold out some left things with all of their pairs; in one space no pair that is learned from touches them."""
+    """Hold out some left items with all of their pairs; in one space, no pair for fitting contains them."""
     things = np.unique(every.i)
     held = np.zeros(len(every.left), bool)
     held[things[_held_rows(len(things), seed)]] = True
@@ -246,7 +238,7 @@ def _by_thing(kind: Kind, every: Part, seed: int) -> VectorPairs:
 
 
 def _same_class(numbers: Rows, rows: Rows, rng: np.random.Generator, draws: int) -> tuple[Rows, Rows]:
-    """Pairs of different rows of one class: for each row, `draws` others."""
+    """Draw pairs of different rows of one class: `draws` partners per row."""
     order = rows[np.argsort(numbers[rows], kind="stable")]
     _, start, size = np.unique(numbers[order], return_index=True, return_counts=True)
     first, count = np.repeat(start, size), np.repeat(size, size)
@@ -267,13 +259,13 @@ def _same_class(numbers: Rows, rows: Rows, rng: np.random.Generator, draws: int)
 def _require_equal_lengths(x: Vectors, y: Vectors) -> None:
     if len(x) != len(y):
         raise EigenmapError(
-            f"{x.name} has {len(x):,} rows and {y.name} {len(y):,}: row i of one belongs to row i of the other, so "
-            "both need the same number."
+            f"{x.name} has {len(x):,} rows and {y.name} has {len(y):,}, but both need the same number, since row i "
+            "belongs to row i."
         )
 
 
 def _all_equal(x: Vectors, y: Vectors) -> bool:
-    """Whether a sample of rows is the same on both sides."""
+    """Tell whether a sample of rows is the same on both sides."""
     if x.n_features != y.n_features:
         return False
     rows = np.linspace(0, len(x) - 1, min(len(x), 64)).astype(np.int64)
@@ -284,8 +276,8 @@ def _checked_pairs(pairs: npt.NDArray[Any], x: Vectors, y: Vectors) -> tuple[Row
     pairs = np.asarray(pairs)
     if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":
         raise EigenmapError(
-            f"Index pairs are a matrix of whole numbers with two columns, not {pairs.dtype} of shape {pairs.shape}; "
-            "partner vectors have to be floats."
+            f"Index pairs must be a matrix of whole numbers with two columns, not {pairs.dtype} of shape "
+            f"{pairs.shape}; partner vectors must be floats."
         )
     columns = []
     for column, side in enumerate((x, y)):
@@ -293,11 +285,11 @@ def _checked_pairs(pairs: npt.NDArray[Any], x: Vectors, y: Vectors) -> tuple[Row
         if len(rows) and not (rows.min() >= 0 and rows.max() < len(side)):
             at = int(np.flatnonzero((rows < 0) | (rows >= len(side)))[0])
             raise EigenmapError(
-                f"Pair {at:,} (counted from 0) names row {rows[at]}; {side.name} has rows 0 to {len(side) - 1:,}."
+                f"Pair {at:,} (counted from 0) contains row {rows[at]}; {side.name} has rows 0 to {len(side) - 1:,}."
             )
         columns.append(rows)
     if not len(pairs):
-        raise EigenmapError("There are no pairs to learn from.")
+        raise EigenmapError("pairs is empty; give at least one pair.")
     return columns[0], columns[1]
 
 
@@ -309,14 +301,14 @@ def _checked_weights(weights: object, count: int) -> Weights | None:
     except (TypeError, ValueError):
         raise EigenmapError("weights must be numbers, one per pair.") from None
     if given.shape != (count,):
-        raise EigenmapError(f"weights must be one number per pair, {count:,} of them, not of shape {given.shape}.")
+        raise EigenmapError(f"weights must be {count:,} numbers, one per pair, not of shape {given.shape}.")
     if not np.isfinite(given).all() or (given < 0).any() or not given.any():
         raise EigenmapError("weights must be finite, not negative, and not all 0.")
     return given
 
 
 def _mutual(x: Vectors, rows: Rows, count: int) -> tuple[Rows, Rows]:
-    """Both orders of every pair of rows that list each other among their nearest by cosine."""
+    """Return pairs of rows that are among each other's nearest by cosine, in both orders."""
     import faiss
 
     from eigenmap.relations.neighbours import EFFORT, EXACT, LINKS

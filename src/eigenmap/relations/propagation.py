@@ -4,7 +4,7 @@ With W the weights of the edges, a self-loop of the mean weight c at every node,
 
     S = D^-1/2 (W + c I) D^-1/2,
 
-and h^0 the codes that features alone give. The ways to combine them:
+and h^0 the codes from features alone. They can be combined in these ways:
 
 | way        | propagated codes y |
 | ---------- | --- |
@@ -14,9 +14,8 @@ and h^0 the codes that features alone give. The ways to combine them:
 | `concat`   | [h^0, S h^0, S^2 h^0], each row of each part of norm 1 |
 | `pagerank` | h^10, with h^l = (1 - a) S h^(l-1) + a h^0 and restart a: personalised PageRank [1] |
 
-Columns are independent of each other: `Propagation.apply` works on some columns at a time, and reads the edges in
-strips, so that its memory is that of a few columns (`blocks_of_columns`). A node whose features are unknown has
-h^0 = 0.
+Columns are independent, so large matrices are processed a few columns at a time (`blocks_of_columns`), and the edges
+are read in strips. A node whose features are unknown has h^0 = 0.
 
     walk = build_adjacency(edge_index, n)
     y = Propagation("pagerank", restart=0.1).apply(Smoothing.of(walk), codes)
@@ -43,19 +42,19 @@ Way = Literal["none", "S", "S2", "concat", "pagerank"]
 Matrix = npt.NDArray[np.float32]
 
 PAGERANK_STEPS = 10
-"""Steps of the power iteration, as published."""
+"""Steps of the power iteration, as in [1]."""
 STRIP = 1 << 22
-"""Entries of the adjacency matrix that are multiplied at a time."""
+"""Entries of the adjacency matrix multiplied at a time."""
 
 
 @dataclass(frozen=True)
 class Smoothing:
-    """The matrix S of a graph, applied strip by strip: its edges may stay on disk.
+    """The matrix S of a graph, applied strip by strip, so that edges can stay on disk.
 
     Attributes:
         walk: the edges, symmetric.
         loop: weight c of the self-loop at every node.
-        degrees: (n,) float64, those of W + c I.
+        degrees: (n,) float64 degrees of W + c I.
 
     """
 
@@ -65,15 +64,15 @@ class Smoothing:
 
     @classmethod
     def of(cls, walk: Adjacency) -> Smoothing:
-        """S of a symmetric adjacency matrix."""
+        """Return S of a symmetric adjacency matrix."""
         if not walk.symmetric:
-            raise EigenmapError('Codes are averaged over undirected edges only: choose directed="symmetrise".')
+            raise EigenmapError('Codes can be averaged only over undirected edges: choose directed="symmetrise".')
         plain = walk.degrees().cpu().numpy()
         loop = mean_weight(walk)
         return cls(walk, loop, plain + loop)
 
     def matrix(self) -> Any:
-        """S as a sparse matrix of scipy, in memory."""
+        """Return S as a scipy sparse matrix, in memory."""
         from scipy.sparse import csr_matrix, diags
 
         n, walk = len(self.degrees), self.walk
@@ -82,7 +81,7 @@ class Smoothing:
         return (scale @ (csr_matrix(parts, shape=(n, n)) + self.loop * diags(np.ones(n))) @ scale).tocsr()
 
     def __call__(self, h: Matrix) -> Matrix:
-        """S h for some columns h (n, c)."""
+        """Return S h for columns h (n, c)."""
         from scipy.sparse import csr_matrix
 
         scale = (1 / np.sqrt(self.degrees)).astype(np.float32)[:, None]
@@ -102,7 +101,7 @@ class Smoothing:
 
 @dataclass(frozen=True)
 class Propagation:
-    """One way to combine the codes of a node and of its neighbours; `restart` belongs to "pagerank"."""
+    """A way to combine the codes of a node and its neighbours; only "pagerank" uses `restart`."""
 
     way: Way = "none"
     restart: float = 0.0
@@ -115,28 +114,28 @@ class Propagation:
 
     @property
     def hops(self) -> int:
-        """How far away a node can be whose code counts."""
+        """Largest distance of a node whose code counts."""
         return {"none": 0, "S": 1, "S2": 2, "concat": 2, "pagerank": PAGERANK_STEPS}[self.way]
 
     @property
     def parts(self) -> int:
-        """How many times as long as a code its propagated form is."""
+        """Length of a propagated code, in multiples of the length of a code."""
         return 3 if self.way == "concat" else 1
 
     @property
     def in_words(self) -> str:
-        """For messages."""
+        """Description for messages."""
         return f"pagerank, restart {self.restart:g}" if self.way == "pagerank" else self.way
 
     def step(self, smoothed: Matrix, own: Matrix) -> Matrix:
-        """h^l from S h^(l-1) and h^0."""
+        """Return h^l from S h^(l-1) and h^0."""
         if self.way != "pagerank":
             return smoothed
         a = np.float32(self.restart)
         return (1 - a) * smoothed + a * own
 
     def states(self, smooth: Smoothing, own: Matrix) -> Iterator[Matrix]:
-        """h^0, h^1, ... up to the last hop."""
+        """Yield h^0, h^1, ... up to the last hop."""
         h = own
         yield h
         for _ in range(self.hops):
@@ -144,13 +143,13 @@ class Propagation:
             yield h
 
     def combine(self, states: list[Matrix]) -> Matrix:
-        """The propagated codes y, from all states of whole rows."""
+        """Return the propagated codes y from all states of entire rows."""
         if self.way == "concat":
             return np.concatenate([unit(state) for state in states], axis=1)
         return states[-1]
 
     def apply(self, smooth: Smoothing, own: Matrix) -> Matrix:
-        """The propagated codes y of all nodes, from their own codes; everything in memory."""
+        """Return the propagated codes y of all nodes from their own codes, in memory."""
         if self.way == "concat":
             return self.combine(list(self.states(smooth, own)))
         *_, last = self.states(smooth, own)
@@ -158,18 +157,18 @@ class Propagation:
 
 
 def unit(rows: Matrix) -> Matrix:
-    """Rows of norm 1; a row of zeros stays one."""
+    """Scale rows to norm 1; zero rows stay zero."""
     norm = np.linalg.norm(rows, axis=1, keepdims=True)
     return np.asarray(rows / np.maximum(norm, 1e-12), np.float32)
 
 
 def mean_weight(walk: Adjacency) -> float:
-    """The mean weight of an edge: 1 where edges have none."""
+    """Return the mean weight of an edge; 1 for edges without weights."""
     return 1.0 if walk.cumulative is None else float(walk.cumulative[-1]) / walk.n_entries
 
 
 def entry_weights(walk: Adjacency, start: int, stop: int) -> Matrix:
-    """The weights of entries number `start` to `stop`."""
+    """Return the weights of entries `start` to `stop`."""
     if walk.cumulative is None:
         return np.ones(stop - start, np.float32)
     weights = walk.weights(torch.arange(start, stop, device=walk.device))
@@ -178,7 +177,7 @@ def entry_weights(walk: Adjacency, start: int, stop: int) -> Matrix:
 
 
 def row_strips(indptr: npt.NDArray[Any], entries: int) -> Iterator[tuple[int, int]]:
-    """Ranges of rows that hold about so many entries each, and one row at least."""
+    """Yield ranges of rows with about `entries` entries each, and at least one row."""
     first, n = 0, len(indptr) - 1
     while first < n:
         last = int(np.searchsorted(indptr, indptr[first] + entries, side="right")) - 1
@@ -188,6 +187,6 @@ def row_strips(indptr: npt.NDArray[Any], entries: int) -> Iterator[tuple[int, in
 
 
 def blocks_of_columns(rows: int, columns: int, memory: int) -> list[slice]:
-    """Ranges of columns such that six copies of (rows, range) in float32 need no more bytes than `memory`."""
+    """Return ranges of columns such that six float32 copies of (rows, range) need at most `memory` bytes."""
     size = max(1, min(columns, memory // (24 * max(rows, 1))))
     return [slice(start, min(start + size, columns)) for start in range(0, columns, size)]

@@ -1,12 +1,12 @@
-"""The paper, item by item: its tables and figures at three scales.
+"""Reproduction of the paper's tables and figures at three scales.
 
     sets = load_sets("small", Path("DATA"))
     rows = table_1("small", sets)
 
-Scales: `paper` is ImageNet and ResNet-50, `small` CIFAR-10 and ResNet-18, `tiny` generated images and seconds.
+The scales are `paper` (ImageNet, ResNet-50), `small` (CIFAR-10, ResNet-18) and `tiny` (generated images, seconds).
 """
 
-from eigenmap.reproduce.items import ITEMS, Item
+from eigenmap.reproduce.items import ITEMS, Item, our_numbers
 from eigenmap.reproduce.methods import METHODS, Method, Scale, recipe_of
 from eigenmap.reproduce.retrieval import figure_retrieval
 from eigenmap.reproduce.sets import Sets, load_sets
@@ -23,6 +23,7 @@ __all__ = [
     "figure_retrieval",
     "load_labelled_graph",
     "load_sets",
+    "our_numbers",
     "recipe_of",
     "table_1",
     "table_6",

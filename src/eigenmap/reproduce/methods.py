@@ -1,4 +1,4 @@
-"""The methods of the paper's comparisons, and the recipe of each at each scale."""
+"""Methods of the paper's comparisons, and their recipes at each scale."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ PUBLISHED = {"alpha": "paper", "scale": 20.0}
 
 @dataclass(frozen=True)
 class Method:
-    """An objective with its customary projector and, at small scale, its rate.
+    """An objective with its usual projector and, at small scale, its learning rate.
 
     Attributes:
         title: name in tables.
         objective: name of the objective, with `options`.
         n_components: features, with 2,048 hidden units of the projector.
         optimizer: "sgd" clips the gradient at norm 1; "lars" is the paper's.
-        lr: rate at batch 512.
+        lr: learning rate at batch size 512.
 
     """
 
@@ -47,13 +47,13 @@ METHODS: dict[str, Method] = {
     "unordered": Method("the paper's, unordered", "neuralef-unordered", PUBLISHED, optimizer="lars", lr=0.3),
     "ordered": Method("the paper's, ordered", "neuralef", PUBLISHED, optimizer="lars", lr=0.6),
 }
-"""Table 1 has all but the last; the retrieval figure has SCL and the last two."""
+"""Table 1 contains all but the last; the retrieval figure contains SCL and the last two."""
 
 
 def recipe_of(method: str, scale: Scale) -> Recipe:
-    """Return the recipe of a method at a scale: one encoder, views and schedule for all of a scale.
+    """Return the recipe of a method at a scale; all methods of a scale share encoder, views and schedule.
 
-    At the paper's scale all methods have the optimizer of the paper's own runs, and the paper's forms their recipes.
+    At the paper's scale, all methods use the optimizer of the paper's own runs, and the paper's methods its recipes.
     """
     chosen = METHODS[method]
     settings: dict[str, Any] = {"objective": chosen.objective, "objective_options": dict(chosen.options)}

@@ -1,4 +1,4 @@
-"""Image sets of the paper's items: labelled images to train on and to test on."""
+"""Image sets for training and testing, with labels."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ GENERATED, CLASSES = 160, 4
 
 @dataclass(frozen=True)
 class Sets:
-    """Labelled images: `train` is learned from and searched in, `test` is classified and asks."""
+    """Labelled images: `train` for training and as the gallery, `test` to classify and as queries."""
 
     train: ImageSet
     test: ImageSet
 
     def classes(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the class numbers of both, by the classes of the training images."""
+        """Return the class numbers of both sets, by the classes of the training images."""
         assert self.train.labels is not None and self.test.labels is not None
         return self.train.labels.to_integers(), self.test.labels.in_classes(self.train.labels.names).to_integers()
 
@@ -48,18 +48,20 @@ def load_sets(scale: Scale, data: Path | None, progress: Callable[[int, int], ob
     folders = [data / name for name in LAYOUTS[scale]]
     absent = next((folder for folder in folders if not folder.is_dir()), None)
     if absent is not None:
-        raise EigenmapError(f"There is no folder {absent}: {data} has to hold {EXPECTED[scale]}.")
+        raise EigenmapError(f"{absent} does not exist; {data} must contain {EXPECTED[scale]}.")
     recipe = recipe_of("scl", scale)
     size = recipe.read_size or recipe.image_size
     parts = [load_images(folders[0], size, 3, progress=progress, uncut=recipe.whole_images)]
     parts.append(load_images(folders[1], size, 3, progress=progress))
     for folder, images in zip(folders, parts, strict=True):
         if images.labels is None:
-            raise EigenmapError(f"{folder} has no class folders: {data} has to hold {EXPECTED[scale]}.")
+            raise EigenmapError(f"{folder} has no class folders; {data} must contain {EXPECTED[scale]}.")
     train, test = (images.labels.names for images in parts if images.labels is not None)
     if set(test) - set(train):
         name = min(set(test) - set(train))
-        raise EigenmapError(f"The class {name} is in {folders[1]} and not in {folders[0]}: is it extracted completely?")
+        raise EigenmapError(
+            f"The class {name} is in {folders[1]} but not in {folders[0]}; is the archive completely extracted?"
+        )
     return Sets(*parts)
 
 
@@ -68,13 +70,13 @@ def _from_file(file: Path) -> Sets:
         with np.load(file, allow_pickle=False) as arrays:
             parts = [(arrays[f"{name}_x"], arrays[f"{name}_y"]) for name in ("train", "test")]
     except (OSError, ValueError, KeyError, EOFError) as error:
-        raise EigenmapError(f"{file} cannot be used ({error}): it has to hold {EXPECTED['small']}.") from error
+        raise EigenmapError(f"{file} cannot be used ({error}); it must contain {EXPECTED['small']}.") from error
     train, test = (load_images(x, 32, 3, labels=Labels.from_array(y)) for x, y in parts)
     return Sets(train, test)
 
 
 def generated(seed: int = 0) -> Sets:
-    """Make pictures of stripes: four directions, with random colours, phases and noise."""
+    """Generate pictures of stripes: four directions, random colours, phases and noise."""
     rng = np.random.default_rng(seed)
     y = np.arange(GENERATED) % CLASSES
     row, column = np.mgrid[:16, :16]

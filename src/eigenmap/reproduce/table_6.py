@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TypedDict
 
 import numpy as np
@@ -11,6 +12,7 @@ from torch import Tensor
 
 from eigenmap.core.errors import EigenmapError
 from eigenmap.data.graphs.graph import Graph, load_graph
+from eigenmap.data.released import is_ogb_folder, read_ogb_folder
 from eigenmap.evaluation.node_codes import StreamedCodes
 from eigenmap.evaluation.nodes import NodeSplit, evaluate_nodes, random_split
 from eigenmap.fitting.graph import fit_graph
@@ -23,7 +25,7 @@ from eigenmap.training.config import Accelerator
 
 SHARES = (1.0, 0.1, 0.01)
 HELD_BYTES = 4e9
-"""Codes that need more memory are made when they are asked for."""
+"""Codes that need more memory than this are computed on demand."""
 TITLES = {
     "features": "raw features",
     "unordered": "the paper's, unordered",
@@ -42,7 +44,7 @@ class NodeProbeRow(TypedDict):
 
 
 def recipe_of_graph(method: str, scale: Scale) -> GraphRecipe:
-    """Return the recipe of a trained method; at small scale the paper's has shorter runs, fewer nodes and features."""
+    """Return the recipe of a method; at small scale the paper's has fewer steps, nodes per block and features."""
     if method == "default":
         return GRAPH if scale != "tiny" else GRAPH.but(width=32, n_components=16, batch_size=64, steps=60)
     paper = PAPER if method == "unordered" else PAPER.but(objective="neuralef")
@@ -62,7 +64,7 @@ def table_6(
     device: Accelerator = "auto",
     say: Callable[[str], None] = lambda line: None,
 ) -> list[NodeProbeRow]:
-    """Train each method once and probe its encoder `runs` times: the paper's probe, on the splits of the graph."""
+    """Train each method once and probe its encoder `runs` times, with the paper's probe on the graph's splits."""
     assert graph.y is not None
     splits = _splits(graph, runs)
     rows: list[NodeProbeRow] = []
@@ -78,21 +80,21 @@ def table_6(
 
 
 def load_labelled_graph(scale: Scale, source: str | None) -> Graph:
-    """Read a graph whose nodes have labels; that of `tiny` is generated."""
+    """Read a graph with labels; for `tiny` it is generated."""
     if scale == "tiny":
         return generated_graph()
     if source is None:
         raise EigenmapError(
             f"--scale {scale} needs --data GRAPH: ogb:ogbn-products, or a file or folder with x, edge_index and y."
         )
-    graph = load_graph(source)
+    graph = read_ogb_folder(Path(source)) if is_ogb_folder(source) else load_graph(source)
     if graph.y is None:
-        raise EigenmapError(f"{source} has no labels: it needs an array y with a class number per node.")
+        raise EigenmapError(f"{source} has no labels; add an array y with one class number per node.")
     return graph
 
 
 def generated_graph(nodes: int = 240, classes: int = 4, seed: int = 0) -> Graph:
-    """Make blocks of nodes, mostly linked within their block, with features that hint at the block."""
+    """Generate blocks of nodes, linked mostly within their block, whose features are correlated with the block."""
     rng = np.random.default_rng(seed)
     y = np.arange(nodes) % classes
     x = (rng.normal(size=(classes, 8))[y] + rng.normal(size=(nodes, 8))).astype(np.float32)
@@ -110,16 +112,21 @@ def _splits(graph: Graph, runs: int) -> list[NodeSplit]:
     return [NodeSplit(*(part[graph.y[part] >= 0] for part in parts if part is not None))] * runs
 
 
+def dense_features(graph: Graph) -> Tensor:
+    """Return the features of all nodes as a dense matrix."""
+    return graph.x.dense() if isinstance(graph.x, SparseRows) else graph.x.float()
+
+
 def _codes(name: str, scale: Scale, graph: Graph, seed: int, device: Accelerator) -> Tensor | StreamedCodes:
     """Return raw features, or the output of a trained encoder."""
     if name == "features":
-        return graph.x.dense() if isinstance(graph.x, SparseRows) else graph.x.float()
+        return dense_features(graph)
     model = fit_graph(graph, recipe=recipe_of_graph(name, scale), seed=seed, device=device, progress=False)
     return encoder_codes(model, graph.x)
 
 
 def encoder_codes(model: Eigenmap, x: Tensor | SparseRows) -> Tensor | StreamedCodes:
-    """Return the encoder's output for all nodes, or a way to make it where that is too much to hold."""
+    """Return the encoder's output for all nodes, computed on demand if it does not fit into memory."""
     rows = model.input.read(x)
 
     def encode(nodes: Tensor) -> Tensor:

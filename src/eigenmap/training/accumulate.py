@@ -1,14 +1,13 @@
-r"""Exact large batches on a small device: the objective of the whole batch, the memory of one chunk.
+r"""Gradient accumulation that is exact for objectives of the whole batch, with the memory of one chunk.
 
-The objectives are not sums over images, so adding up the gradients of small batches is not the gradient of the large
-one. The chain rule still divides: with codes psi_c = network(x_c) of the chunks c and L the objective of all codes,
+Objectives are not sums over images, so the sum of the gradients of small batches is not the gradient of the large one.
+The chain rule still splits it: with codes psi_c = network(x_c) of the chunks c, and L the objective of all codes,
 
     dL/dtheta = sum_c (dL/dpsi_c) (dpsi_c/dtheta)
 
-1. codes of all chunks, without a graph; only that of the last one is kept;
-2. L and dL/dpsi on the joined codes (B x k numbers, the network is not involved), and backward from it through the last
-   chunk;
-3. chunk by chunk the codes of the others once more, with a graph, and backward from dL/dpsi_c.
+1. compute the codes of all chunks without a graph, except for the last chunk;
+2. compute L and dL/dpsi from the joined codes (B x k numbers), and propagate back through the last chunk;
+3. compute the codes of each other chunk again, with a graph, and propagate back from dL/dpsi_c.
 
 Step 3 uses the same inputs and random numbers (dropout) as step 1, so value and gradient are those of the undivided
 batch. The exception is BatchNorm, which uses the statistics of its chunk in both passes; its running averages are

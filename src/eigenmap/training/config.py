@@ -14,8 +14,8 @@ Accelerator = Literal["auto", "cpu", "cuda"]
 Setting = str | int | float | bool | None
 
 RESUME_ANYHOW = {"resume": "with any value"}
-"""Metadata of a field that does not change what a step computes, so that a run may be resumed with another value
-(another number of processes or another device changes the rounding)."""
+"""Metadata of a field that does not change what a step computes: a run may be resumed with another value. (Another
+number of processes or another device changes the rounding.)"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,18 +88,6 @@ class TrainingConfig(Optimisation):
     def trajectory(self) -> dict[str, Setting]:
         """Return the settings that determine the computation: a checkpoint resumes only if they are equal."""
         return {each.name: getattr(self, each.name) for each in fields(self) if each.metadata != RESUME_ANYHOW}
-
-    def is_check(self, step: int) -> bool:
-        """Tell whether the held-out pairs are checked after this many steps."""
-        return step % self.check_every == 0 or step == self.steps
-
-    def is_checkpoint(self, step: int) -> bool:
-        """Tell whether a checkpoint is written after this many steps."""
-        return step % self.checkpoint_every == 0 or step == self.steps
-
-    def is_record(self, step: int) -> bool:
-        """Tell whether metrics are written; always at a checkpoint, so that resuming starts on a complete line."""
-        return step % self.log_every == 0 or self.is_check(step) or self.is_checkpoint(step)
 
 
 def _require(holds: bool, name: str, value: object, allowed: str) -> None:

@@ -6,9 +6,9 @@ with p the eigenvalues of their centred covariance divided by their sum:
     rank = exp(-sum_j p_j log p_j)
 
 It is k for k uncorrelated features of equal variance, 1 if all features are copies of one, and 0 if the output is
-constant. The spectrum is given by Rayleigh quotients mu_j = E[v_j(x) v_j(x+)] / E[v_j^2] along the leading principal
-directions v_j of the same codes. Directions rather than features, because most objectives do not order their features;
-principal ones, because these are chosen by variance and not by agreement, so that the estimate is not biased upwards.
+constant. The spectrum consists of Rayleigh quotients mu_j = E[v_j(x) v_j(x+)] / E[v_j^2] along the leading principal
+directions v_j of the same codes. Directions are used because most objectives do not order their features. Principal
+ones are chosen by variance, not by agreement, so the estimate is not biased upwards.
 `spectrum` computes the actual eigenvalues after training.
 """
 

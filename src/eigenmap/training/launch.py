@@ -7,6 +7,7 @@ import importlib
 import importlib.util
 import logging
 import os
+import re
 import shutil
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -20,17 +21,15 @@ if TYPE_CHECKING:
 
 
 def start(config: TrainingConfig) -> Fabric:
-    """Start the processes of a run and return their Fabric.
-
-    Relations learn from it which part of each batch is theirs:
+    """Start the processes of a run and return their Fabric, which tells relations their part of each batch.
 
         fabric = start(config)
         relation = ImagePairs(..., rank=fabric.global_rank, world_size=fabric.world_size, device=fabric.device)
         train(network, relation, objective, config, fabric=fabric)
 
-    Under `torchrun` the processes are those that it started, on any number of machines. Otherwise `config.devices`
-    processes run on this machine (Fabric starts the same command once more for each further one), and with
-    `config.nodes` as many on each of so many machines, where the environment says which one this is.
+    Under `torchrun` these are the processes that it started, on any number of machines. Otherwise `config.devices`
+    processes run on each of `config.nodes` machines: Fabric starts the same command again for each further process, and
+    with several machines the environment says which one this is.
     """
     on_gpu = _on_gpu(config)
     nodes, devices = machines(config)
@@ -53,7 +52,7 @@ def start(config: TrainingConfig) -> Fabric:
 
 
 class Alone(NamedTuple):
-    """The place of a fit that trains nothing: this process, without Fabric, whose import takes seconds."""
+    """Stand-in for Fabric in a fit that trains nothing, since importing Fabric takes seconds."""
 
     device: torch.device
     global_rank: int = 0
@@ -87,10 +86,24 @@ def machines(config: TrainingConfig) -> tuple[int, int]:
         return started
     if nodes > 1 and not {"MASTER_ADDR", "NODE_RANK"} <= os.environ.keys():
         raise EigenmapError(
-            f"{nodes} nodes were requested, but MASTER_ADDR and NODE_RANK do not say where they meet; start every "
-            f"machine by torchrun --nnodes {nodes} --nproc-per-node {devices} (see docs/training-at-scale.md)."
+            f"{nodes} nodes were requested, but MASTER_ADDR and NODE_RANK are not set; start every "
+            f"machine with torchrun --nnodes {nodes} --nproc-per-node {devices} (see docs/training-at-scale.md)."
         )
     return nodes, devices
+
+
+def name_lost_process(error: RuntimeError, world_size: int) -> None:
+    """Raise an `EigenmapError` in place of an error that the loss of another process has caused."""
+    if world_size > 1 and re.search(_LOST, str(error), re.IGNORECASE):
+        reason = str(error).strip().splitlines()[0]
+        raise EigenmapError(
+            "another process of the run was lost (killed, out of memory, or its machine went away), and the others "
+            f"cannot go on without it; start the run again with resume=True or --resume ({reason[:200]})"
+        ) from error
+
+
+_LOST = r"connection (reset|closed|refused)|broken pipe|gloo|nccl|socket|timed out"
+"""Words of torch about a process that no longer answers."""
 
 
 def leave() -> None:

@@ -2,22 +2,22 @@ r"""Training loop.
 
     for step in range(steps):
         x, x_plus, kernel = relation.batch(step)
-        psi, psi_plus = network([x; x_plus])              # one pass over both views joined: BatchNorm sees both
+        psi, psi_plus = network([x; x_plus])              # one pass over both views, so that BatchNorm sees both
         objective(psi, psi_plus, kernel).backward()
         clip the gradient, set the rate, take the step
 
 The rest of this file is bookkeeping: metrics, checks on held-out pairs, checkpoints.
 
-Some objectives learn beside the network: a predictor, prototypes, a queue, a teacher that follows the network slowly.
-All of that is the objective's state, trained by the same optimizer and stored in the same checkpoint.
+Some objectives have a state of their own: a predictor, prototypes, a queue, a teacher that follows the network slowly.
+It is trained by the same optimizer and stored in the same checkpoint.
 
-A step is a function of the weights, the optimizer's state and the step's number, and of nothing else: the relation
-makes the batch from the number, which also seeds random numbers inside the network (dropout). A killed run therefore
-continues from its last checkpoint as if nothing had happened, bit for bit on a CPU, and checks change nothing.
+A step is a function only of the weights, the optimizer's state and the step's number. The number determines the batch
+and seeds the random numbers inside the network (dropout). A killed run therefore continues from its last checkpoint as
+if nothing had happened, bit for bit on a CPU, and health checks change nothing.
 
 With several processes, each has a part of the batch. Objectives are functions of the *whole* batch, and the processes
-average the gradients of that. On GPUs, BatchNorm uses the whole batch too (torch has no such layer for CPUs, where each
-process normalises its own part).
+average its gradients. On GPUs, BatchNorm uses the whole batch too; on CPUs, where torch has no such layer, each process
+normalises its own part.
 
 On a GPU, the host never waits for the device inside a step: losses accumulate there and are read when metrics are
 written.
@@ -40,9 +40,10 @@ from eigenmap.objectives.moments import average
 from eigenmap.training import health
 from eigenmap.training.accumulate import backward_in_chunks
 from eigenmap.training.config import Setting, TrainingConfig
-from eigenmap.training.launch import start
+from eigenmap.training.launch import name_lost_process, start
 from eigenmap.training.metrics import Record, Window, finite
 from eigenmap.training.optim import build_optimizer, schedule, set_rates
+from eigenmap.training.pace import Pace
 from eigenmap.training.progress import Progress, Silent
 from eigenmap.training.run import Run
 from eigenmap.training.teacher import Teacher
@@ -55,7 +56,7 @@ Monitor = Callable[[nn.Module, int], Mapping[str, float]]
 
 
 class Relation(Protocol):
-    """Source of batches: `batch(step)` returns the same one, on the right device, whenever it is called."""
+    """Source of batches: `batch(step)` always returns the same batch for a step, on the right device."""
 
     def batch(self, step: int) -> Batch:
         """Return this process's part of a step's batch."""
@@ -71,7 +72,7 @@ class TrainingResult:
 
 
 class Learner:
-    """A network, its objective and its optimizer on their device: everything that a step changes."""
+    """Network, objective and optimizer on their device: everything that a step changes."""
 
     def __init__(self, fabric: Fabric, network: nn.Module, objective: nn.Module, config: TrainingConfig) -> None:
         if fabric.world_size > 1 and fabric.device.type == "cuda":
@@ -93,12 +94,13 @@ class Learner:
         fuse = self.graphs and getattr(objective, "fusible", False)
         self.objective = cast(nn.Module, torch.compile(objective, dynamic=False)) if fuse else objective
         self.module, self.optimizer = fabric.setup(runner, build_optimizer(network, config, objective))
-        if isinstance(objective, TaughtObjective):  # only now all processes have the same weights
+        if isinstance(objective, TaughtObjective):  # only now do all processes have the same weights
             objective.teacher = Teacher(network, objective.groups)
 
-    def step(self, step: int, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Take one step; loss and gradient norm stay on the device."""
+    def step(self, step: int, batch: Batch, position: float | None = None) -> tuple[Tensor, Tensor]:
+        """Take one step at a position in the schedule (default: `step`); loss and gradient norm stay on the device."""
         config = self.config
+        position = step if position is None else position
         self.optimizer.zero_grad()
         if config.accumulate == 1:
             loss = self.loss(step, *self.codes(step, batch.x, batch.x_plus), batch)
@@ -110,18 +112,18 @@ class Learner:
                 parameter.grad = average(parameter.grad)
         trained = [*self.network.parameters(), *self.learned]
         norm = nn.utils.clip_grad_norm_(trained, config.clip_norm or float("inf"))
-        set_rates(self.optimizer, schedule(step, config.steps, config.warmup_steps, config.final_lr_fraction))
+        set_rates(self.optimizer, schedule(position, config.steps, config.warmup_steps, config.final_lr_fraction))
         self.optimizer.step()
-        self._follow(step)
+        self._follow(position)
         return loss.detach(), norm
 
-    def _follow(self, step: int) -> None:
-        """Let the objective take in the step, and its teacher follow the network."""
+    def _follow(self, position: float) -> None:
+        """Update the objective's state after a step, and move its teacher towards the network."""
         objective = self.objective
         if isinstance(objective, LearningObjective):
             objective.after_step()
         if isinstance(objective, TaughtObjective) and isinstance(objective.teacher, Teacher):
-            objective.teacher.follow(self.network, objective.momentum((step + 1) / self.config.steps))
+            objective.teacher.follow(self.network, objective.momentum(min(1.0, (position + 1) / self.config.steps)))
 
     def codes(self, step: int, x: Tensor, x_plus: Tensor, chunk: int = 0) -> tuple[Tensor, Tensor]:
         """Return codes of both views from one forward pass, with the random numbers of this step, chunk and process."""
@@ -133,7 +135,7 @@ class Learner:
         return psi[: len(x)], psi[len(x) :]
 
     def loss(self, step: int, psi: Tensor, psi_plus: Tensor, batch: Batch) -> Tensor:
-        """Return the objective, with random numbers that are equal on all processes and for all chunks."""
+        """Return the loss; its random numbers are the same on all processes and for all chunks."""
         teacher = getattr(self.objective, "teacher", None)
         targets = () if teacher is None else (self._targets(step, teacher, batch),)
         self._seed(step, 0)
@@ -141,7 +143,7 @@ class Learner:
         return loss
 
     def _targets(self, step: int, teacher: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Return the teacher's codes of both views, with the dropout and the chunks of the network's own."""
+        """Return the teacher's codes of both views, with the same dropout and chunks as for the network."""
         chunks = self.config.accumulate
         codes = []
         for chunk, views in enumerate(
@@ -173,7 +175,9 @@ class Learner:
 def _begin(objective: LearningObjective, network: nn.Module, seed: int) -> None:
     k = getattr(network, "n_components", None)
     if not isinstance(k, int):
-        raise EigenmapError(f"{type(objective).__name__} needs to know how long codes are: give network.n_components.")
+        raise EigenmapError(
+            f"{type(objective).__name__} needs the length of codes: give the network an attribute n_components."
+        )
     objective.begin(k, seed)
 
 
@@ -194,53 +198,76 @@ def train(
     progress: Progress | None = None,
     settings: Mapping[str, Setting] | None = None,
     fabric: Fabric | None = None,
+    deadline: float | None = None,
 ) -> TrainingResult:
     """Train `network` in place and leave it in evaluation mode, on the device it was trained on.
 
         network = Network(build_encoder("small-cnn", channels=1), n_components=128)
-        train(network, relation, build("nested"), TrainingConfig(steps=1000), out="runs/mine", progress=show())
+        train(network, relation, build("nested"), TrainingConfig(steps=1000), out="runs/mine")
 
     - `network`: x -> (features, psi); `objective`: (psi, psi_plus, kernel) -> loss.
     - `out`: folder for `checkpoint.pt` and `metrics.jsonl`; without it nothing is written.
     - `resume`: continue from the checkpoint in `out`, or from the beginning if there is none yet.
-    - `held_out`: pairs, not trained on, for the check that stops a run whose features collapse.
+    - `held_out`: pairs that are not trained on, for the check that stops a run whose features collapse.
     - `monitor`: measures further values at each check.
-    - `settings`: what else must be the same when the run is resumed (objective, batch size, data ...).
-    - `fabric`: from `launch.start(config)`, for a relation that has to know its device and its part of the batch.
+    - `settings`: further settings that must be equal when the run is resumed (objective, batch size, data ...).
+    - `fabric`: result of `launch.start(config)`, for a relation that needs its device and its part of the batch.
+    - `deadline`: seconds of the whole run, resumed parts included, after which it ends, wherever it is by then; the
+      schedule of the learning rate is stretched or shortened to end there (see `pace.py`).
     """
     fabric = fabric or start(config)
     learner = Learner(fabric, network, objective, config)
     run = Run(out, learner, settings={**config.trajectory(), **(settings or {})})
-    step, seconds = run.begin(resume)
+    step, position, seconds = run.begin(resume)
     show = progress if progress is not None and fabric.is_global_zero else Silent()
-    show.start(step, config.steps)
     window = Window(seconds)
+    pace = Pace(config.steps, position, deadline, seconds)
+    alone = fabric.world_size == 1
+    show.start(step, step + pace.left)
     try:
-        while step < config.steps:
+        while not pace.ended:
             batch = relation.batch(step)
-            loss, norm = learner.step(step, batch)
+            loss, norm = learner.step(step, batch, pace.position)
             window.add(loss, norm, images=len(batch.x) * fabric.world_size)
             step += 1
+            pace.advance(window.seconds(), replan=alone)
             show.advance(step)
-            if config.is_record(step):
+            check, checkpoint = pace.reaches(config.check_every), pace.reaches(config.checkpoint_every)
+            if check or checkpoint or pace.reaches(config.log_every):
                 record = window.read(step, rate=learner.optimizer.param_groups[0]["lr"])
                 health.require_finite(record, config)
-                if config.is_check(step):
+                if check:
                     record.update(check_health(learner, held_out, monitor, step))
                 run.metrics.write(record)
-                show.report(record, config.is_check(step))
+                if deadline is not None:
+                    _replan(show, step + pace.left)
+                show.report(record, check)
                 health.require_features(run.metrics.history, config)
-                if config.is_checkpoint(step):
-                    run.save(step, seconds=record["seconds"])
+                if checkpoint:
+                    run.save(step, pace.position, seconds=record["seconds"])
+                pace.paused(window.seconds())
+                if deadline is not None and not alone and not pace.ended:
+                    pace.replan(window.seconds())
+                    pace.left = fabric.broadcast(pace.left)
                 window.clear()
+    except RuntimeError as error:
+        name_lost_process(error, fabric.world_size)
+        raise
     finally:
         show.stop()
         run.close()
     if fabric.world_size > 1:
-        for averages in network.buffers():  # on CPUs each process has its own: all take those of the first
+        for averages in network.buffers():  # on CPUs each process has its own; use those of the first
             torch.distributed.broadcast(averages, 0)
     network.eval()
     return TrainingResult(step, window.seconds(), run.metrics.history)
+
+
+def _replan(show: Progress, steps: int) -> None:
+    """Correct the number of steps on display, if the display can."""
+    replan = getattr(show, "replan", None)
+    if replan is not None:
+        replan(steps)
 
 
 @torch.no_grad()

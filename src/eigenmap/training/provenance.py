@@ -17,7 +17,7 @@ from eigenmap.training.loop import TrainingResult
 def training_provenance(
     recipe: Any, seed: int, result: TrainingResult, alignment_seconds: float, device: torch.device
 ) -> dict[str, Any]:
-    """Return what a model records of its training, whatever the recipe (a dataclass) and the data."""
+    """Return the record of a training that is stored with the model; `recipe` is a dataclass of any kind."""
     settings = {**asdict(recipe), "objective_options": dict(recipe.objective_options)}
     if "steps" in settings:
         settings["steps"] = result.steps  # determined by the time limit, if there was one

@@ -1,4 +1,4 @@
-"""The teacher: a copy of the network that follows it slowly and is not trained."""
+"""Teacher: a copy of the network that follows it slowly and is not trained."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from eigenmap.loading.store import send
 
 
 class Teacher(nn.Module):
-    """A copy of a network, in training mode like the original: BatchNorm sees the batch.
+    """Copy of a network, in training mode like the original, so that BatchNorm uses the batch.
 
     teacher = Teacher(network, groups=8)
     psi = teacher(views, order=torch.randperm(len(views)))
@@ -27,8 +27,8 @@ class Teacher(nn.Module):
 
     @torch.no_grad()
     def forward(self, views: Tensor, order: Tensor) -> Tensor:
-        """Codes psi of the views; more than one group are made in this order, a group at a time."""
-        groups = min(self.groups, len(views) // 2)  # BatchNorm needs two of a group
+        """Return codes psi of the views; with several groups, `order` says which views form a group."""
+        groups = min(self.groups, len(views) // 2)  # BatchNorm needs two views per group
         if groups <= 1:
             return self._codes(views)
         order = send(order, views.device)

@@ -141,7 +141,7 @@ def test_a_list_adds_up_seconds_of_the_machine() -> None:
         (["nothing", "run"], "no study 'nothing': choose one of catalogue, "),
         (["scale", "run", "embeding"], "no job 'embeding'. Did you mean embedding?"),
         (["scale", "missing", "--stage", "all of it"], "no stage 'all of it'"),
-        (["scale", "run", "--data", "no-such-folder"], "--data no-such-folder is no folder"),
+        (["scale", "run", "--data", "no-such-folder"], "--data no-such-folder"),
         (["scale", "run", "--side-by-side", "0"], "--side-by-side 0"),
         (["scale", "run", "--again"], "--again needs the names of jobs"),
         (

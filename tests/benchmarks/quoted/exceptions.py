@@ -1,7 +1,7 @@
 """Numbers of hand-written sentences that no result file has: settings, definitions, citations, runs without a file.
 
-Pages that are generated as a whole (docs/benchmarks.md, catalogue.md, eigenfunctions.md, graph-benchmarks.md) are not
-here: the tests of their generators compare them.
+Pages that are generated as a whole (docs/benchmarks.md, catalogue.md, eigenfunctions.md, graph-benchmarks.md,
+vector-benchmarks.md) are not here: the tests of their generators compare them.
 """
 
 from __future__ import annotations

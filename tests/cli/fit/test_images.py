@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 
 from eigenmap import Eigenmap
 from eigenmap.augment.views import IMAGENET_STANDARDISATION, Standardisation
-from eigenmap.cli.fit.images import parse_settings
+from eigenmap.cli.fit.options import parse_settings
 from eigenmap.core.errors import EigenmapError
 from tests.cli.run import refused, run, succeed
 from tests.end_to_end.photos import pictures

@@ -163,6 +163,7 @@ def test_keep_is_for_models(files: Path, run: Path, model_dir: Path, tmp_path: P
     assert "no scores" in refused("advise", model_dir, "--keep", 0.9)
 
 
+@pytest.mark.slow
 def test_a_new_model_searches_the_index_of_the_old_one(files: Path, run: Path, tmp_path: Path) -> None:
     x = np.load(files / "x.npy")
     np.save(tmp_path / "new.npy", np.tanh(x @ np.random.default_rng(5).normal(size=(24, 40)) / 40))
@@ -202,27 +203,27 @@ def bad(files: Path, folder: Path) -> dict[str, tuple[object, ...]]:
     (folder / "cut.npy").write_bytes((files / "x.npy").read_bytes()[:5000])
     x, y = files / "x.npy", files / "y.npy"
     return {
-        "44 pairs to learn from": (folder / "wide.npy", "--pairs", folder / "wide2.npy"),
+        "44 training pairs": (folder / "wide.npy", "--pairs", folder / "wide2.npy"),
         "Pair 1 .* row 1200": (x, "--pairs", folder / "outside.npy"),
-        "joins a row with itself": (x, "--pairs", folder / "same.npy"),
+        "row with itself": (x, "--pairs", folder / "same.npy"),
         "All rows of .*constant.npy are the same|constant": (folder / "constant.npy", "--pairs", y),
-        "at most 5 features": (folder / "flat.npy", "--lag", 1, "-k", 6, "--no-unit-rows"),
+        "at most 5": (folder / "flat.npy", "--lag", 1, "-k", 6, "--no-unit-rows"),
         "Row 77 of .*nan.npy": (folder / "nan.npy", "--pairs", y),
         "1,200 rows and .*1,199": (x, "--pairs", files / "shorter.npy"),
-        "share one space": (x, "--views", files / "v.npy"),
+        "v.npy has .*x.npy": (x, "--views", files / "v.npy"),
         "two columns": (x, "--pairs", folder / "three.npy"),
-        "must hold numbers": (folder / "texts.npy", "--pairs", y),
+        "texts.npy .*numbers": (folder / "texts.npy", "--pairs", y),
         "one vector per row": (folder / "line.npy", "--pairs", y),
-        "no file of vectors": (folder / "list.txt", "--pairs", y),
+        "list.txt .*file of vectors": (folder / "list.txt", "--pairs", y),
         "cannot be read": (folder / "cut.npy", "--pairs", y),
-        "There is no file": (folder / "none.npy", "--pairs", y),
+        "none.npy does not exist": (folder / "none.npy", "--pairs", y),
         "exactly one of pairs": (x,),
         "pairs and lag": (x, "--pairs", y, "--lag", 1),
-        "is it a view": (x, y),
-        "equals its row": (x, "--pairs", x),
-        "one number per pair": (x, "--pairs", files / "pairs.npy", "--weights", files / "labels.npy"),
-        "labels for the": (x, "--labels", folder / "list.txt"),
-        "takes no steps": (x, "--pairs", y, "--steps", 5),
+        "y.npy .*--views": (x, y),
+        "x.npy equals": (x, "--pairs", x),
+        "weights .*one per pair": (x, "--pairs", files / "pairs.npy", "--weights", files / "labels.npy"),
+        "labels .*x.npy": (x, "--labels", folder / "list.txt"),
+        "does not train": (x, "--pairs", y, "--steps", 5),
     }
 
 

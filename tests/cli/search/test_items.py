@@ -46,7 +46,7 @@ def test_images_and_their_stored_codes_are_the_same_items(model_dir: Path, photo
 
 
 def test_nothing_is_left_out_where_that_is_forbidden(model_dir: Path, photos: Path) -> None:
-    with pytest.raises(EigenmapError, match=r"disc/broken\.jpg cannot be read"):
+    with pytest.raises(EigenmapError, match=r"disc/broken\.jpg"):
         list(items_of(model_dir, photos, strict=True))
 
 
@@ -64,7 +64,7 @@ def test_folders_that_cannot_be_opened_are_said(model_dir: Path, photos: Path, m
     items = items_of(model_dir, photos)
     assert isinstance(items, ImageItems) and len(together(items).ids) == items.count == 10
     assert ("bars", "Permission denied") in items.skipped
-    with pytest.raises(EigenmapError, match="bars cannot be read: Permission denied"):
+    with pytest.raises(EigenmapError, match=r"bars.*Permission denied"):
         list(items_of(model_dir, photos, strict=True))
 
 

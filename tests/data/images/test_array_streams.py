@@ -40,7 +40,7 @@ def test_what_is_wrong_with_an_array_names_its_file(tmp_path: Path) -> None:
     with pytest.raises(EigenmapError, match=r"a\.npy: float images.*in \[0, 1\]"):
         list(decoded(shard.rows, 8, 3, workers=1))
     np.save(tmp_path / "a.npy", np.zeros((3, 7)))
-    with pytest.raises(EigenmapError, match=r"a\.npy: an array of shape \(3, 7\) is not a batch of images"):
+    with pytest.raises(EigenmapError, match=r"a\.npy.*\(3, 7\)"):
         open_stream(tmp_path / "a.npy").survey()
 
 

@@ -21,10 +21,10 @@ def test_a_damaged_file_says_so_when_it_is_read(tmp_path: Path) -> None:
 
 
 def test_errors_name_the_images() -> None:
-    assert str(strict_error("a.jpg", "empty file")).startswith("a.jpg cannot be read: empty file; repair or remove it")
-    assert str(nothing_readable([("a.jpg", "empty file")])) == "a.jpg cannot be read: empty file"
+    for error in (strict_error("a.jpg", "empty file"), nothing_readable([("a.jpg", "empty file")])):
+        assert "a.jpg" in str(error) and "empty file" in str(error)
     several = str(nothing_readable([("a.jpg", "empty file"), ("b.jpg", "damaged")]))
-    assert several == "none of the 2 images can be read, for example b.jpg: damaged"
+    assert "2 images" in several and "b.jpg" in several and "damaged" in several
 
 
 def test_rows_are_decoded_in_order_with_the_reason_of_what_cannot_be_read(photos: Path) -> None:

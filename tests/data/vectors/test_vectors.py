@@ -115,7 +115,7 @@ def test_large_finite_numbers_are_not_refused() -> None:
         (np.zeros((5, 0)), "empty"),
         (np.array([["a", "b"]]), "numbers"),
         (np.zeros((2, 2), complex), "numbers"),
-        ([[1.0], [1.0, 2.0]], "unequal"),
+        ([[1.0], [1.0, 2.0]], "same length"),
     ],
 )
 def test_what_is_no_matrix_is_refused(array: Any, says: str) -> None:
@@ -128,7 +128,7 @@ def test_lists_of_unequal_length_and_missing_rows_are_named(tmp_path: Path) -> N
     for change, says in (
         ([1.0], "has 1 numbers"),
         (None, "no vector"),
-        ([1.0, None], "lacks"),
+        ([1.0, None], "null"),
     ):
         table = pa.table({"vector": pa.array([*lists[:4], change, *lists[4:]], pa.list_(pa.float32()))})
         pq.write_table(table, tmp_path / "x.parquet")
@@ -141,8 +141,8 @@ def test_files_that_are_none_are_refused(tmp_path: Path) -> None:
     (tmp_path / "x.parquet").write_bytes(b"PAR1 nothing")
     pq.write_table(pa.table({"text": ["a"]}), tmp_path / "y.parquet")
     for name, says in (
-        ("none.npy", "no file"),
-        ("x.txt", "no file of vectors"),
+        ("none.npy", r"none\.npy"),
+        ("x.txt", r"x\.txt .*file of vectors"),
         ("x.parquet", "cannot be read"),
         ("y.parquet", "no column of lists"),
         ("y.parquet:text", "no column text"),

@@ -10,13 +10,12 @@ from eigenmap.cli.console import log_function
 from eigenmap.cli.evaluate.probing import (
     CodesOf,
     CodesOfOption,
-    LabelLists,
     LabelSharesOption,
     check_uncut,
     shares_of,
     show_by_share,
 )
-from eigenmap.cli.evaluate.retrieval import DimsOption, circumstances, evaluate, read_labelled
+from eigenmap.cli.evaluate.retrieval import DimsOption, NumberLists, circumstances, evaluate, read_labelled
 from eigenmap.cli.options import (
     HOW,
     WHAT,
@@ -31,7 +30,7 @@ from eigenmap.cli.options import (
     check_device,
     option,
 )
-from eigenmap.cli.outputs import check_file, write_json_output
+from eigenmap.cli.outputs import check_files, write_json_output
 from eigenmap.core.errors import EigenmapError
 from eigenmap.core.logging import LogFunction
 
@@ -51,7 +50,7 @@ class ImageProbe(str, Enum):
 
 
 @evaluate.command(
-    cls=LabelLists,
+    cls=NumberLists,
     no_args_is_help=True,
     epilog="""
 Examples:
@@ -100,8 +99,7 @@ def classes(
     from eigenmap.evaluation.retrieval import lengths
     from eigenmap.model import Eigenmap
 
-    if json is not None:
-        check_file(json, force)
+    check_files(force, json)
     shares = shares_of(labels)
     check_uncut(of, dims)
     if train.resolve() == test.resolve():

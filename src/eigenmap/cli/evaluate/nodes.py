@@ -1,4 +1,4 @@
-"""`eigenmap evaluate nodes`: how well a linear classifier reads the classes of nodes from codes of every length."""
+"""`eigenmap evaluate nodes`: classification of nodes from codes of every length."""
 
 from __future__ import annotations
 
@@ -7,19 +7,16 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from eigenmap.cli.console import log_function, progress_bar
 from eigenmap.cli.evaluate.probing import (
     CodesOf,
     CodesOfOption,
-    LabelLists,
     LabelSharesOption,
     check_uncut,
     shares_of,
     show_by_share,
 )
-from eigenmap.cli.evaluate.retrieval import circumstances, evaluate
+from eigenmap.cli.evaluate.retrieval import NumberLists, circumstances, evaluate
 from eigenmap.cli.options import (
     HOW,
     Device,
@@ -28,9 +25,11 @@ from eigenmap.cli.options import (
     JsonOption,
     ModelArgument,
     QuietOption,
+    argument,
     check_device,
+    option,
 )
-from eigenmap.cli.outputs import check_file, write_json_output
+from eigenmap.cli.outputs import check_files, write_json_output
 from eigenmap.core.errors import EigenmapError
 from eigenmap.core.logging import LogFunction
 
@@ -46,13 +45,13 @@ if TYPE_CHECKING:
 
 
 HELD_BYTES = 4e9
-"""Codes of all nodes are made once and held if they need no more memory than this."""
+"""Codes of all nodes are kept in memory if they need at most this much, and otherwise computed as needed."""
 ROWS = 4096
-"""Nodes that pass through the network at a time."""
+"""Nodes per batch."""
 
 
 class ProbeName(str, Enum):
-    """Kinds of linear probes, see `eigenmap.evaluation.nodes`."""
+    """Kinds of probes; see `eigenmap.evaluation.nodes`."""
 
     logistic = "logistic"
     ridge = "ridge"
@@ -61,7 +60,7 @@ class ProbeName(str, Enum):
 
 
 class SplitKind(str, Enum):
-    """Where the split comes from."""
+    """Source of the split."""
 
     auto = "auto"
     file = "file"
@@ -69,7 +68,7 @@ class SplitKind(str, Enum):
 
 
 @evaluate.command(
-    cls=LabelLists,
+    cls=NumberLists,
     no_args_is_help=True,
     epilog="""
 Examples:
@@ -81,55 +80,43 @@ Examples:
 )
 def nodes(
     run: ModelArgument,
-    graph: Annotated[
-        Path,
-        typer.Argument(
-            metavar="FILE.npz", help="Features x and class numbers y of nodes; no edges are needed.", show_default=False
-        ),
-    ],
+    graph: Annotated[Path, argument("FILE.npz", "Features x and class numbers y of nodes; no edges are needed.")],
     labels: LabelSharesOption = None,
     dims: Annotated[
-        list[int] | None,
-        typer.Option(
-            "--dims",
-            metavar="N...",
-            help="Code lengths to measure [dim](default: 8 16 32 ... all)[/dim].",
-            show_default=False,
-            rich_help_panel=HOW,
-        ),
+        list[int] | None, option("--dims N...", "Code lengths to measure [dim](default: 8 16 32 ... all)[/dim].", HOW)
     ] = None,
     probe: Annotated[
         ProbeName,
-        typer.Option(
+        option(
             "--probe",
-            help="logistic: BGRL's protocol; ridge: closed form; paper: SGD with smoothed labels; few: for few labels, "
-            "prototypes or label spreading on the codes of all nodes where validation nodes prefer them.",
-            rich_help_panel=HOW,
+            "logistic: BGRL's protocol; ridge: closed form; paper: SGD with smoothed labels; few: for few labels, "
+            "also prototypes and label spreading, chosen on validation nodes.",
+            HOW,
+            shown=True,
         ),
     ] = ProbeName.logistic,
     of: CodesOfOption = CodesOf.codes,
     neighbours: Annotated[
         bool,
-        typer.Option(
-            "--neighbours", help="Codes use the edges in the file, in the way that the fit chose.", rich_help_panel=HOW
-        ),
+        option("--neighbours", "Average codes over neighbours, in the way chosen by the fit.", HOW, shown=True),
     ] = False,
     split: Annotated[
         SplitKind,
-        typer.Option(
+        option(
             "--split",
-            help="The split in the file, or random ones of 10 / 10 / 80 %; auto takes the file's where it has one.",
-            rich_help_panel=HOW,
+            "The split in the file, or random splits of 10 / 10 / 80 %; auto uses the file's if it has one.",
+            HOW,
+            shown=True,
         ),
     ] = SplitKind.auto,
     runs: Annotated[
         int,
-        typer.Option(
-            "--runs",
-            metavar="N",
+        option(
+            "--runs N",
+            "Random splits, or draws of labels from the given split.",
+            HOW,
             min=1,
-            help="Splits (or, of the file's one, draws of the labels) to average over.",
-            rich_help_panel=HOW,
+            shown=True,
         ),
     ] = 10,
     device: DeviceOption = Device.auto,
@@ -137,34 +124,33 @@ def nodes(
     force: ForceOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Classify test nodes by a linear probe of their codes, fitted to a share of the training labels.
+    """Classify test nodes by their codes, using a share of the training labels.
 
-    [bold]accuracy[/bold]    share of the test nodes that are classified correctly, mean over the runs
-    [bold]spread[/bold]      its sample standard deviation over the runs
-    [bold]validation[/bold]  the same share of the validation nodes, on which the probe makes its choices
+    [bold]accuracy[/bold]    share of the test nodes classified correctly, mean over the runs
+    [bold]spread[/bold]      sample standard deviation of the accuracy over the runs
+    [bold]validation[/bold]  accuracy on the validation nodes, which the probe uses to choose its settings
     """
     import torch
 
     from eigenmap.evaluation.nodes import evaluate_nodes
     from eigenmap.model import Eigenmap, NodeInput
 
-    if json is not None:
-        check_file(json, force)
+    check_files(force, json)
     shares = shares_of(labels)
     check_uncut(of, dims)
     if neighbours and of is CodesOf.encoder:
-        raise EigenmapError("--neighbours is for codes, and --of encoder measures outputs of the network; choose one.")
+        raise EigenmapError("--neighbours is for codes, and --of encoder measures the encoder output; choose one.")
     place = check_device(device)
     model = Eigenmap.load(run)
     if not isinstance(model.input, NodeInput):
         raise EigenmapError(
-            f"{run} is a model of images; eigenmap evaluate retrieval and evaluate classes measure those."
+            f"{run} is a model of {model.kind}, not of nodes; see `eigenmap evaluate --help` for other measurements."
         )
     data, known = _labelled(graph)
     splits = _splits(graph, data, split, runs)
     if split is SplitKind.auto and not quiet:
         log_function(quiet)(
-            f"{'The split of the file' if data.splits else 'Random splits of 10 / 10 / 80 %'}, {runs} runs."
+            f"Using {'the split in the file' if data.splits else 'random splits of 10 / 10 / 80 %'}, {runs} runs."
         )
     _report_classes(known, splits, log_function(quiet))
     rows = model.input.read(data.x)
@@ -204,7 +190,7 @@ def nodes(
 
 
 def _codes(model: Eigenmap, rows: Tensor | SparseRows, of: CodesOf, device: torch.device) -> Tensor | StreamedCodes:
-    """Codes of all nodes, or a way to make them where together they would be more than `HELD_BYTES`."""
+    """Return the codes of all nodes, computed as needed if they exceed `HELD_BYTES`."""
     import torch
 
     from eigenmap.evaluation.node_codes import StreamedCodes
@@ -223,17 +209,17 @@ def _codes(model: Eigenmap, rows: Tensor | SparseRows, of: CodesOf, device: torc
 
 
 def _labelled(path: Path) -> tuple[Nodes, Tensor]:
-    """The nodes in a file, and their labels."""
+    """Read the nodes in a file and their labels."""
     from eigenmap.data.graphs.files import read_nodes
 
     data = read_nodes(path)
     if data.y is None or not bool((data.y >= 0).any()):
-        raise EigenmapError(f"{path} has no labels: it needs an array y with a class number for each node.")
+        raise EigenmapError(f"{path} has no labels; add an array y with one class number per node.")
     return data, data.y
 
 
 def _edges(path: Path) -> tuple[tuple[Tensor, Tensor | None], Tensor | None]:
-    """The edges in a file with their weights, and the nodes whose features are unknown."""
+    """Read the edges in a file, their weights, and the nodes whose features are unknown."""
     from eigenmap.data.graphs.files import edges_of, read_missing
     from eigenmap.data.graphs.graph import load_graph
 
@@ -252,19 +238,19 @@ def _splits(path: Path, data: Nodes, kind: SplitKind, runs: int) -> list[NodeSpl
         return [random_split(data.y, seed) for seed in range(runs)]
     parts = [data.splits.get(name) for name in ("train", "validation", "test")]
     if any(part is None for part in parts):
-        raise EigenmapError(f"{path} has not all of train_idx, val_idx and test_idx: say --split random.")
-    # Nodes without a label cannot be learned from or scored.
+        raise EigenmapError(f"{path} lacks one of train_idx, val_idx and test_idx; add it, or use --split random.")
+    # Nodes without a label are of no use in any part.
     return [NodeSplit(*(part[data.y[part] >= 0] for part in parts if part is not None))] * runs
 
 
 def _report_classes(known: Tensor, splits: Sequence[NodeSplit], say: LogFunction) -> None:
-    """Say which classes no probe can learn in some run."""
+    """Report classes without a training node."""
     found: set[int] = set()
     for split in splits:
         found |= set(known[split.test].tolist()) - set(known[split.train].tolist())
     if found:
         names = ", ".join(map(str, sorted(found)))
-        say(f"No training node in some or all runs: class {names}. Its test nodes count as errors there.")
+        say(f"Classes without a training node in at least one run, whose test nodes then count as errors: {names}.")
 
 
 def _cells(row: NodeRow) -> list[str]:

@@ -6,20 +6,9 @@ from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Annotated, Any
 
-from typer.core import TyperCommand
-
-from eigenmap.cli.console import print_result
-from eigenmap.cli.evaluate.retrieval import repeat_options
+from eigenmap.cli.console import number_table, print_result
 from eigenmap.cli.options import HOW, option
 from eigenmap.core.errors import EigenmapError
-
-
-class LabelLists(TyperCommand):
-    """A command whose options --labels and --dims take several numbers: `--labels 1 10 100`."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Repeat the option for each number, which is the form that click parses."""
-        return super().parse_args(ctx, repeat_options(args, ("--labels", "--dims")))
 
 
 class CodesOf(str, Enum):
@@ -62,14 +51,7 @@ def show_by_share(
     rows: Sequence[Any], tested: str, columns: Sequence[str], cells: Callable[[Any], Sequence[str]]
 ) -> None:
     """Print one table per share of the labels, with one line per length."""
-    from rich.table import Table
-
     for share in dict.fromkeys(row["share"] for row in rows):
         some = [row for row in rows if row["share"] == share]
         title = f"{100 * share:g} % of the training labels ({some[0]['labels']:,}), {tested}"
-        table = Table(title=title, title_justify="left")
-        for column in ("features", *columns):
-            table.add_column(column, justify="right")
-        for row in some:
-            table.add_row(str(row["dim"]), *cells(row))
-        print_result(table)
+        print_result(number_table(title, ["features", *columns], ([str(row["dim"]), *cells(row)] for row in some)))

@@ -15,7 +15,7 @@ import typer
 from typer.core import TyperCommand
 
 from eigenmap.cli.app import USE, Kinds, app
-from eigenmap.cli.console import log_function, print_result, progress_bar
+from eigenmap.cli.console import log_function, number_table, print_result, progress_bar
 from eigenmap.cli.encoding import encode_images, read_images
 from eigenmap.cli.options import (
     HOW,
@@ -29,8 +29,9 @@ from eigenmap.cli.options import (
     QuietOption,
     StrictOption,
     check_device,
+    option,
 )
-from eigenmap.cli.outputs import check_file, write_json_output
+from eigenmap.cli.outputs import check_files, write_json_output
 from eigenmap.core.errors import EigenmapError
 from eigenmap.core.logging import LogFunction
 
@@ -46,19 +47,12 @@ app.add_typer(evaluate, name="evaluate", rich_help_panel=USE)
 
 
 DimsOption = Annotated[
-    list[int] | None,
-    typer.Option(
-        "--dims",
-        metavar="N...",
-        help="Code lengths to measure [dim](default: 2 4 8 ... all)[/dim].",
-        show_default=False,
-        rich_help_panel=HOW,
-    ),
+    list[int] | None, option("--dims N...", "Code lengths to measure [dim](default: 2 4 8 ... all)[/dim].", HOW)
 ]
 
 
 class RankedBy(str, Enum):
-    """What the gallery is ranked by."""
+    """Representation that the gallery is ranked by."""
 
     codes = "codes"
     projector = "projector"
@@ -66,11 +60,11 @@ class RankedBy(str, Enum):
 
 
 class NumberLists(TyperCommand):
-    """A command whose options --dims and --top take several numbers: `--dims 2 4 8`, `--dims 2,4,8` or repeated."""
+    """A command whose --dims, --top and --labels take several numbers: `--dims 2 4`, `--dims 2,4` or repeated."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Repeat the option for each number, which is the form that click parses."""
-        return super().parse_args(ctx, repeat_options(args, ("--dims", "--top")))
+        return super().parse_args(ctx, repeat_options(args, ("--dims", "--top", "--labels")))
 
 
 def repeat_options(args: Sequence[str], options: Sequence[str]) -> list[str]:
@@ -114,71 +108,46 @@ Examples:
 )
 def retrieval(
     run: ModelArgument,
-    gallery: Annotated[
-        Path,
-        typer.Option(
-            "--gallery", metavar="SOURCE", help="Images to search in.", show_default=False, rich_help_panel=WHAT
-        ),
-    ],
+    gallery: Annotated[Path, option("--gallery SOURCE", "Images to search in.", WHAT)],
     query: Annotated[
         Path | None,
-        typer.Option(
-            "--query",
-            metavar="SOURCE",
-            help="Images to search for [dim](default: each image of the gallery among the others)[/dim].",
-            show_default=False,
-            rich_help_panel=WHAT,
+        option(
+            "--query SOURCE",
+            "Images to search for [dim](default: each image of the gallery among the others)[/dim].",
+            WHAT,
         ),
     ] = None,
     gallery_labels: Annotated[
         Path | None,
-        typer.Option(
-            "--gallery-labels",
-            metavar="CSV",
-            help="A table `file,labels`, several labels separated by spaces [dim](default: class folders)[/dim].",
-            show_default=False,
-            rich_help_panel=WHAT,
+        option(
+            "--gallery-labels CSV",
+            "A table `file,labels`, several labels separated by spaces [dim](default: class folders)[/dim].",
+            WHAT,
         ),
     ] = None,
     query_labels: Annotated[
-        Path | None,
-        typer.Option(
-            "--query-labels",
-            metavar="CSV",
-            help="Like --gallery-labels, for the queries.",
-            show_default=False,
-            rich_help_panel=WHAT,
-        ),
+        Path | None, option("--query-labels CSV", "Like --gallery-labels, for the queries.", WHAT)
     ] = None,
     dims: DimsOption = None,
     top: Annotated[
-        list[int] | None,
-        typer.Option(
-            "--top",
-            metavar="M...",
-            help="Numbers of results to score [dim](default: 100 1000)[/dim].",
-            show_default=False,
-            rich_help_panel=HOW,
-        ),
+        list[int] | None, option("--top M...", "Numbers of results to score [dim](default: 100 1000)[/dim].", HOW)
     ] = None,
     of: Annotated[
         RankedBy,
-        typer.Option(
+        option(
             "--of",
-            help="The ordered codes, or the raw output of the projector (the paper's code) or of the encoder, in its "
-            "own order.",
-            rich_help_panel=HOW,
+            "Ordered codes, or the raw output of the projector (the paper's code) or of the encoder, in its own order.",
+            HOW,
+            shown=True,
         ),
     ] = RankedBy.codes,
     random_draws: Annotated[
         int | None,
-        typer.Option(
-            "--random-features",
-            metavar="N",
+        option(
+            "--random-features N",
+            "Use random features instead of the first ones, mean over N draws; needs --of projector or encoder.",
+            HOW,
             min=1,
-            help="Take random features in place of the first, mean over N draws; with --of projector or encoder.",
-            show_default=False,
-            rich_help_panel=HOW,
         ),
     ] = None,
     batch_size: BatchOption = 256,
@@ -199,10 +168,9 @@ def retrieval(
     from eigenmap.evaluation.retrieval import retrieval as measure
     from eigenmap.model import Eigenmap
 
-    if json is not None:
-        check_file(json, force)
+    check_files(force, json)
     if random_draws is not None and of is RankedBy.codes:
-        raise EigenmapError("--random-features are drawn from an output without our order: say --of projector.")
+        raise EigenmapError("--random-features needs an unordered output: add --of projector or --of encoder.")
     place = check_device(device)
     model = Eigenmap.load(run)
     width = _width(model, of)
@@ -215,6 +183,7 @@ def retrieval(
     offered = read_labelled(model, gallery, gallery_labels, "--gallery-labels", strict, quiet)
     asked = offered if themselves else read_labelled(model, query, query_labels, "--query-labels", strict, quiet)
     query_matrix, gallery_matrix = _comparable_labels(asked, offered, themselves, log_function(quiet))
+    cuts = results_to_score(cuts, len(offered) - themselves, log_function(quiet))
     longest = max(at) if random_draws is None else width
     gallery_codes = _codes(model, offered, of, longest, place, batch_size, quiet)
     query_codes = gallery_codes if themselves else _codes(model, asked, of, longest, place, batch_size, quiet)
@@ -239,6 +208,21 @@ def retrieval(
     _show(rows, cuts, len(asked), len(offered))
 
 
+def results_to_score(cuts: Sequence[int], available: int, say: LogFunction) -> list[int]:
+    """Return the numbers of results to score; those above what there is to find become that number.
+
+    >>> results_to_score([10, 100, 1000], 59, print)
+    There are only 59 images to find: scores of all 59 take the place of those of 100 and 1,000.
+    [10, 59]
+    """
+    beyond = [f"{cut:,}" for cut in cuts if cut > available]
+    if not beyond or available < 1:
+        return list(cuts)
+    found = "is only 1 image" if available == 1 else f"are only {available:,} images"
+    say(f"There {found} to find: scores of all {available:,} take the place of those of {' and '.join(beyond)}.")
+    return list(dict.fromkeys(min(cut, available) for cut in cuts))
+
+
 def _width(model: Eigenmap, of: RankedBy) -> int:
     from eigenmap.networks.network import encoder_width
 
@@ -250,7 +234,7 @@ def _width(model: Eigenmap, of: RankedBy) -> int:
 def _codes(
     model: Eigenmap, images: ImageSet, of: RankedBy, dim: int, device: str, batch_size: int, quiet: bool
 ) -> Codes:
-    """What the gallery is ranked by, cut at `dim`: the ordered codes, or an output of the network as it is."""
+    """Return the ordered codes of images, or raw outputs of the network, cut at `dim`."""
     import numpy as np
 
     if of is RankedBy.codes:
@@ -287,7 +271,7 @@ def read_labelled(
 def _comparable_labels(
     queries: ImageSet, gallery: ImageSet, themselves: bool, say: LogFunction
 ) -> tuple[Tensor, Tensor]:
-    """Return the labels of both as matrices with the same columns; warn if scores would be meaningless."""
+    """Return both label matrices with the same columns; report labels that make scores meaningless."""
     asked, offered = queries.labels, gallery.labels
     assert asked is not None and offered is not None
     theirs = asked.in_classes(offered.names)
@@ -340,17 +324,11 @@ def circumstances(run: Path, model: Eigenmap, device: str, measured: str) -> dic
 
 def _show(rows: Sequence[ScoreRow], cuts: Sequence[int], queries: int, gallery: int) -> None:
     """Print one table per number of results."""
-    from rich.table import Table
-
     for cut in cuts:
-        table = Table(title=f"first {cut:,} of {gallery:,} images, {queries:,} queries", title_justify="left")
-        table.add_column("features", justify="right")
-        names = ("map_over_found", "map_over_relevant", "precision")
-        for name in names:
-            table.add_column(f"{name}@{cut}", justify="right")
-        for row in rows:
-            table.add_row(f"{row['dim']:.0f}", *(_cell(row, f"{name}@{cut}") for name in names))
-        print_result(table)
+        metrics = [f"{name}@{cut}" for name in ("map_over_found", "map_over_relevant", "precision")]
+        cells = ([f"{row['dim']:.0f}", *(_cell(row, metric) for metric in metrics)] for row in rows)
+        title = f"first {cut:,} of {gallery:,} images, {queries:,} queries"
+        print_result(number_table(title, ["features", *metrics], cells))
 
 
 def _cell(row: ScoreRow, name: str) -> str:

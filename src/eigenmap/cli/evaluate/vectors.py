@@ -1,13 +1,11 @@
-"""`eigenmap evaluate vectors`: search judged by people, with codes or plain vectors of every length."""
+"""`eigenmap evaluate vectors`: search with codes or plain vectors of every length, compared with judgements."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from eigenmap.cli.console import note, print_result
+from eigenmap.cli.console import note, number_table, print_result
 from eigenmap.cli.evaluate.retrieval import DimsOption, NumberLists, circumstances, evaluate
 from eigenmap.cli.options import (
     HOW,
@@ -17,9 +15,11 @@ from eigenmap.cli.options import (
     ForceOption,
     JsonOption,
     QuietOption,
+    argument,
     check_device,
+    option,
 )
-from eigenmap.cli.outputs import check_file, write_json_output
+from eigenmap.cli.outputs import check_files, write_json_output
 from eigenmap.cli.vector_codes import encode_vectors, open_vectors
 from eigenmap.core.errors import EigenmapError
 
@@ -43,59 +43,35 @@ Examples:
 def vectors(
     run: Annotated[
         Path | None,
-        typer.Argument(
-            metavar="[RUN]",
-            help="The model: what `eigenmap fit vectors` wrote. Without it, prefixes of the vectors are scored.",
-            show_default=False,
+        argument(
+            "[RUN]", "The model written by `eigenmap fit vectors`; without it, prefixes of the vectors are scored."
         ),
     ] = None,
-    queries: Annotated[
-        Path | None,
-        typer.Option("--queries", metavar="FILE", help="Vectors of the queries.", rich_help_panel=WHAT),
-    ] = None,
-    documents: Annotated[
-        Path | None,
-        typer.Option("--documents", metavar="FILE", help="Vectors of the documents.", rich_help_panel=WHAT),
-    ] = None,
+    queries: Annotated[Path | None, option("--queries FILE", "Vectors of the queries.", WHAT, shown=True)] = None,
+    documents: Annotated[Path | None, option("--documents FILE", "Vectors of the documents.", WHAT, shown=True)] = None,
     relevance: Annotated[
         Path | None,
-        typer.Option(
-            "--relevance",
-            metavar="FILE",
-            help="Judgements: TREC qrels (query 0 document grade), or query, document and grade separated by tabs.",
-            rich_help_panel=WHAT,
+        option(
+            "--relevance FILE",
+            "Judgements: TREC qrels (query 0 document grade), or query, document and grade separated by tabs.",
+            WHAT,
+            shown=True,
         ),
     ] = None,
     query_ids: Annotated[
         Path | None,
-        typer.Option(
-            "--query-ids",
-            metavar="FILE",
-            help="Names of the queries, one per line [dim](default: ids in the file, or row numbers)[/dim].",
-            show_default=False,
-            rich_help_panel=WHAT,
+        option(
+            "--query-ids FILE",
+            "Names of the queries, one per line [dim](default: ids in the file, or row numbers)[/dim].",
+            WHAT,
         ),
     ] = None,
     document_ids: Annotated[
-        Path | None,
-        typer.Option(
-            "--document-ids",
-            metavar="FILE",
-            help="Names of the documents, likewise.",
-            show_default=False,
-            rich_help_panel=WHAT,
-        ),
+        Path | None, option("--document-ids FILE", "Like --query-ids, for the documents.", WHAT)
     ] = None,
     dims: DimsOption = None,
     top: Annotated[
-        list[int] | None,
-        typer.Option(
-            "--top",
-            metavar="N...",
-            help="Ranks at which recall is measured [dim](default: 10 100)[/dim].",
-            show_default=False,
-            rich_help_panel=HOW,
-        ),
+        list[int] | None, option("--top N...", "Ranks at which recall is measured [dim](default: 10 100)[/dim].", HOW)
     ] = None,
     device: DeviceOption = Device.auto,
     json: JsonOption = None,
@@ -117,8 +93,7 @@ def vectors(
     missing = [name for name, value in given.items() if value is None]
     if missing or queries is None or documents is None or relevance is None:
         raise EigenmapError(f"{missing[0]} is missing: give --queries, --documents and --relevance.")
-    if json is not None:
-        check_file(json, force)
+    check_files(force, json)
     place = check_device(device)
     model = None if run is None else _vector_model(run)
     sides = None if model is None else _sides(model)
@@ -126,12 +101,12 @@ def vectors(
     offered = load_vectors(documents) if sides is None else open_vectors(sides[1], documents)
     judged = load_qrels(relevance, _names(asked, query_ids), _names(offered, document_ids))
     if judged.unknown and not quiet:
-        note(f"{judged.unknown:,} judgements name a query or document that is not there; they are left out.")
+        note(f"{judged.unknown:,} judgements of unknown queries or documents were left out.")
     if model is None or sides is None:
         if asked.n_features != offered.n_features:
             raise EigenmapError(
-                f"{asked.name} has {asked.n_features:,} numbers per row and {offered.name} {offered.n_features:,}: two "
-                "spaces need a model of both, RUN."
+                f"{asked.name} has {asked.n_features:,} numbers per row and {offered.name} has "
+                f"{offered.n_features:,}; give a model of both spaces as RUN."
             )
         at = dims or lengths(asked.n_features, 8 if asked.n_features > 8 else 1)
         rows = judged_search(asked.block(0, len(asked)), offered.block(0, len(offered)), judged, at, top or (10, 100))
@@ -158,7 +133,7 @@ def _vector_model(run: Path) -> Eigenmap:
 
     model = Eigenmap.load(run)
     if model.kind != "vectors":
-        raise EigenmapError(f"{run} is a model of {model.kind}; this verb takes one of vectors.")
+        raise EigenmapError(f"{run} is a model of {model.kind}; give one written by `eigenmap fit vectors`.")
     return model
 
 
@@ -180,12 +155,6 @@ def _codes(model: Eigenmap, vectors: Vectors, dim: int, device: str, quiet: bool
 
 
 def _show(rows: list[ScoreRow], queries: int, documents: int) -> None:
-    from rich.table import Table
-
-    table: Any = Table(title=f"{queries:,} queries, {documents:,} documents", title_justify="left")
     metrics = [name for name in rows[0] if name != "dim"]
-    for name in ("features", *metrics):
-        table.add_column(name, justify="right")
-    for row in rows:
-        table.add_row(f"{row['dim']:.0f}", *(f"{row[name]:.3f}" for name in metrics))
-    print_result(table)
+    cells = ([f"{row['dim']:.0f}", *(f"{row[name]:.3f}" for name in metrics)] for row in rows)
+    print_result(number_table(f"{queries:,} queries, {documents:,} documents", ["features", *metrics], cells))

@@ -37,7 +37,7 @@ from eigenmap.cli.options import (
     check_device,
     option,
 )
-from eigenmap.cli.outputs import check_file, write_json_output
+from eigenmap.cli.outputs import check_files, write_json_output
 from eigenmap.core.errors import EigenmapError
 
 
@@ -100,10 +100,7 @@ def figures(
     check_asked(asked)
     trained = None if run is None else read_run(run)
     folder = out or (Path("figures") if run is None else run / "figures")
-    for file in (folder / f"{name}.{kind}" for name in chosen for kind in ("svg", "png")):
-        check_file(file, force)
-    if json is not None:
-        check_file(json, force)
+    check_files(force, *(folder / f"{name}.{kind}" for name in chosen for kind in ("svg", "png")), json)
     study = examine(trained, asked, check_device(device), strict=strict, quiet=quiet)
     drawn = draw_figures(study, chosen)
     for name in only_names(only or ()):
@@ -177,8 +174,7 @@ def report(
     check_asked(asked)
     page = out or run / "report.html"
     trained = read_run(run)
-    for file in filter(None, (page, json)):
-        check_file(file, force)
+    check_files(force, page, json)
     study = examine(trained, asked, check_device(device), strict=strict, quiet=quiet)
     log_function(quiet)("Drawing ...")
     print_result(str(write(run_page(study, draw_figures(study, chosen)), page)))

@@ -1,4 +1,4 @@
-"""`eigenmap reproduce`: the list of items, and the figure of the Gaussian kernel."""
+"""`eigenmap reproduce`: its list of items, and the figure of the Gaussian kernel."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import typer
 
 from eigenmap.cli.app import LEARN, Kinds, app
 from eigenmap.cli.console import log_function, print_result
-from eigenmap.cli.options import HOW, OUTPUT, WHAT, ForceOption, JsonOption, QuietOption
-from eigenmap.cli.outputs import check_file, write_json_output
+from eigenmap.cli.options import HOW, OUTPUT, WHAT, ForceOption, JsonOption, QuietOption, option
+from eigenmap.cli.outputs import check_files, write_json_output
 
 if TYPE_CHECKING:
     from eigenmap.figures.eigenfunctions import Eigenfunctions, Values
@@ -20,19 +20,19 @@ reproduce = typer.Typer(cls=Kinds, no_args_is_help=True, rich_markup_mode="rich"
 app.add_typer(reproduce, name="reproduce", rich_help_panel=LEARN)
 
 HALF = 2.0
-"""Points lie in [-HALF, HALF]."""
+"""Positions lie in [-HALF, HALF]."""
 GRID = 2048
-"""The functions are compared on this many evenly spaced positions."""
+"""Number of evenly spaced positions at which functions are compared."""
 PAPER_ALPHA, PAPER_WIDTH, PAPER_STEPS = 5.0, 256, 600
-"""The paper's objective is trained with this alpha, in units of the largest eigenvalue, this width and so long."""
+"""Settings for the paper's objective: alpha, in units of the largest eigenvalue, network width, training steps."""
 NODES, FINEST = 500, 0.03
-"""Quadrature nodes for the true functions, and the smallest length scale for which they are enough."""
+"""Quadrature nodes for the true functions, and the smallest length scale that they resolve."""
 
 
 @reproduce.callback(invoke_without_command=True)
 def reproduce_group(
     listed: Annotated[
-        bool, typer.Option("--list", help="List the items with their data, their cost and the paper's number.")
+        bool, option("--list", "List the items with their data and cost, the paper's number and ours.", shown=True)
     ] = False,
 ) -> None:
     """Run tables and figures of the paper by name."""
@@ -40,15 +40,15 @@ def reproduce_group(
         return
     from rich.table import Table
 
-    from eigenmap.reproduce import ITEMS
+    from eigenmap.reproduce import ITEMS, our_numbers
 
-    table = Table()
-    for column in ("item", "what", "paper scale", "small scale", "the paper's number"):
+    table, ours = Table(), our_numbers()
+    for column in ("item", "what", "paper scale", "small scale", "the paper's number", "ours"):
         table.add_column(column, overflow="fold")
     for item in ITEMS:
-        table.add_row(item.name, item.what, item.paper, item.small, item.published)
+        table.add_row(item.name, item.what, item.paper, item.small, item.published, ours[item.name])
     print_result(table)
-    print_result("docs/paper.md has our numbers. --scale tiny runs an item in seconds on generated images.")
+    print_result("docs/paper.md has all numbers. --scale tiny runs an item in seconds on generated images.")
     raise typer.Exit
 
 
@@ -61,54 +61,34 @@ Example:
 """,
 )
 def figure_rbf(
-    out: Annotated[
-        Path,
-        typer.Option("--out", "-o", metavar="STEM", help="Where STEM.svg and STEM.png go.", rich_help_panel=OUTPUT),
-    ] = Path("figures/rbf"),
-    length_scale: Annotated[
-        float, typer.Option("--length-scale", metavar="L", help="Of the kernel.", rich_help_panel=WHAT)
-    ] = 1.0,
-    components: Annotated[
-        int,
-        typer.Option("--components", "-k", metavar="N", min=1, help="How many functions.", rich_help_panel=WHAT),
-    ] = 10,
-    points: Annotated[
-        int, typer.Option("--points", metavar="N", min=2, help="Random positions to learn from.", rich_help_panel=HOW)
-    ] = 1024,
+    out: Annotated[Path, option("--out -o STEM", "Output: STEM.svg and STEM.png.", OUTPUT, shown=True)] = Path(
+        "figures/rbf"
+    ),
+    length_scale: Annotated[float, option("--length-scale L", "Length scale of the kernel.", WHAT, shown=True)] = 1.0,
+    components: Annotated[int, option("--components -k N", "Number of functions.", WHAT, min=1, shown=True)] = 10,
+    points: Annotated[int, option("--points N", "Random positions to learn from.", HOW, min=2, shown=True)] = 1024,
     paper_components: Annotated[
-        int,
-        typer.Option(
-            "--paper-components",
-            metavar="N",
-            min=1,
-            help="How many of them the paper's objective learns.",
-            rich_help_panel=WHAT,
-        ),
+        int, option("--paper-components N", "Number of functions for the paper's objective.", WHAT, min=1, shown=True)
     ] = 3,
     paper_steps: Annotated[
-        int,
-        typer.Option(
-            "--paper-steps", metavar="N", min=1, help="Steps of training on the paper's objective.", rich_help_panel=HOW
-        ),
+        int, option("--paper-steps N", "Training steps for the paper's objective.", HOW, min=1, shown=True)
     ] = PAPER_STEPS,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Of everything random.", rich_help_panel=HOW)] = 0,
+    seed: Annotated[int, option("--seed N", "Random seed.", HOW, shown=True)] = 0,
     force: ForceOption = False,
     json: JsonOption = None,
     quiet: QuietOption = False,
 ) -> None:
     """Learn the eigenfunctions of the Gaussian kernel on [-2, 2] and draw them over the true ones.
 
-    As in the paper: 1,024 random positions to learn from, 2,048 evenly spaced ones to compare on.
-    Drawn are the functions of `NeuralEigenmap` with no settings but the kernel's, and those of a network of three
-    layers and width 256 that is trained on the paper's objective, as its outputs are.
+    As in the paper, 1,024 random positions are used for learning and 2,048 evenly spaced ones for comparison. The
+    figure shows the functions of `NeuralEigenmap` with default settings, and the raw outputs of a network with three
+    layers of width 256 trained on the paper's objective.
     """
     from eigenmap.figures.eigenfunctions import eigenfunction_figure
     from eigenmap.figures.style import save
 
-    stem = out.with_suffix("") if out.suffix in (".svg", ".png") else out
-    files = [stem.with_name(f"{stem.name}.{kind}") for kind in ("svg", "png")]
-    for file in [*files, *([] if json is None else [json])]:
-        check_file(file, force)
+    stem, files = figure_files(out)
+    check_files(force, *files, json)
     say = log_function(quiet)
     say(f"Learning {components} functions from {points:,} points ...")
     found = learn_rbf(length_scale, components, points, seed)
@@ -128,8 +108,14 @@ def figure_rbf(
     print_result(f"Figure: {', '.join(map(str, files))}")
 
 
+def figure_files(out: Path) -> tuple[Path, list[Path]]:
+    """Return the stem of a figure's files, and the files: STEM.svg and STEM.png."""
+    stem = out.with_suffix("") if out.suffix in (".svg", ".png") else out
+    return stem, [stem.with_name(f"{stem.name}.{kind}") for kind in ("svg", "png")]
+
+
 def figure_summary(found: Eigenfunctions) -> dict[str, object]:
-    """Everything the figure shows in numbers."""
+    """Return the figure's content as numbers."""
     return {
         "alignment": found.alignment.tolist(),
         "eigenvalues": found.eigenvalues.tolist(),
@@ -141,7 +127,7 @@ def figure_summary(found: Eigenfunctions) -> dict[str, object]:
 
 
 def learn_rbf(length_scale: float, n_components: int, points: int, seed: int) -> Eigenfunctions:
-    """Learned and true eigenfunctions of the Gaussian kernel under the uniform measure on [-2, 2]."""
+    """Return learned and true eigenfunctions of the Gaussian kernel under the uniform measure on [-2, 2]."""
     from eigenmap.estimators import NeuralEigenmap
     from eigenmap.figures.eigenfunctions import Eigenfunctions
 
@@ -149,14 +135,17 @@ def learn_rbf(length_scale: float, n_components: int, points: int, seed: int) ->
     mu, phi = true_rbf(grid, length_scale, n_components)
     model = NeuralEigenmap(n_components, kernel="rbf", kernel_params={"length_scale": length_scale}, random_state=seed)
     learned = model.fit(x).transform(grid)
-    k = learned.shape[1]  # the rank found, where that is below what was asked for
+    k = learned.shape[1]  # fewer than requested if the kernel's rank is lower
     return Eigenfunctions(grid[:, 0], learned, phi[:, :k], model.eigenvalues_, mu[:k])
 
 
 def learn_rbf_as_published(
     length_scale: float, n_components: int, points: int, seed: int, steps: int, say: Callable[[str], None]
 ) -> Eigenfunctions:
-    """The same by the paper's objective: outputs of a trained network, no alignment, eigenvalues mu_j = R_jj."""
+    """Return eigenfunctions learned by the paper's objective, and the true ones.
+
+    The learned functions are outputs of a trained network without alignment, their eigenvalues mu_j = R_jj.
+    """
     import warnings
 
     import torch
@@ -184,7 +173,7 @@ def learn_rbf_as_published(
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         model.fit(x)
-    for warning in warned:  # an alpha that is too small for so many functions
+    for warning in warned:  # alpha is too small for this many functions
         say(f"{warning.message}")
     psi = model.psi(grid)
     psi = psi / (psi**2).mean(0) ** 0.5
@@ -194,7 +183,7 @@ def learn_rbf_as_published(
 
 
 def _positions(points: int, seed: int) -> tuple[Values, Values]:
-    """Evenly spaced positions to compare on, and random ones to learn from."""
+    """Return evenly spaced positions for comparison, and random ones for learning."""
     import numpy as np
 
     grid = HALF * (2 * np.arange(GRID, dtype=float)[:, None] + 1 - GRID) / GRID
@@ -202,9 +191,10 @@ def _positions(points: int, seed: int) -> tuple[Values, Values]:
 
 
 def true_rbf(x: Values, length_scale: float, k: int) -> tuple[Values, Values]:
-    """The k leading eigenvalues, and the eigenfunctions at `x`, in float64.
+    """Return the k leading eigenvalues, and the eigenfunctions at `x`, in float64.
 
-    The kernel at Gauss-Legendre nodes z of weights w gives mu and phi(z); phi(x) is sum_z w_z kappa(x, z) phi(z) / mu.
+    The kernel at Gauss-Legendre nodes z with weights w yields mu and phi(z), and
+    phi(x) = sum_z w_z kappa(x, z) phi(z) / mu.
     """
     import numpy as np
     import torch
@@ -221,7 +211,8 @@ def true_rbf(x: Values, length_scale: float, k: int) -> tuple[Values, Values]:
     rank = int((mu > 1e-12 * mu[0]).sum())
     if k > rank:
         raise EigenmapError(
-            f"At length scale {length_scale:g} only {rank} eigenvalues are above rounding; ask for fewer components."
+            f"At length scale {length_scale:g} only {rank} eigenvalues are above rounding error; use at most that many "
+            "components."
         )
     phi = rbf(torch.from_numpy(x), z, length_scale) @ (w.sqrt()[:, None] * vectors[:, :k]) / mu[:k]
     return mu[:k].numpy(), phi.numpy()

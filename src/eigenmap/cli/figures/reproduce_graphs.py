@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from eigenmap.cli.console import log_function, print_result
+from eigenmap.cli.console import log_function, number_table, print_result
 from eigenmap.cli.figures.reproduce import reproduce
-from eigenmap.cli.figures.reproduce_images import ScaleName, SeedOption
+from eigenmap.cli.figures.reproduce_options import ScaleName, SeedOption
 from eigenmap.cli.options import (
     HOW,
     WHAT,
@@ -18,13 +18,13 @@ from eigenmap.cli.options import (
     check_device,
     option,
 )
-from eigenmap.cli.outputs import check_file, write_json_output
+from eigenmap.cli.outputs import check_files, write_json_output
 
 GraphScaleOption = Annotated[
     ScaleName,
     option(
         "--scale",
-        "paper: the published run; small: shorter, for graphs of some thousand nodes; tiny: a generated graph.",
+        "paper: the published run; small: a shorter run for graphs of some thousand nodes; tiny: a generated graph.",
         WHAT,
         shown=True,
     ),
@@ -54,22 +54,17 @@ def table_6_command(
     quiet: QuietOption = False,
 ) -> None:
     """Train on a graph and probe the encoder linearly with 100, 10 and 1 % of the labels, as in table 6."""
-    from rich.table import Table
-
     from eigenmap.reproduce import load_labelled_graph, table_6
 
-    if json is not None:
-        check_file(json, force)
+    check_files(force, json)
     check_device(device)
     graph = load_labelled_graph(scale.value, data)
     rows = table_6(scale.value, graph, runs=runs, seed=seed, device=device.value, say=log_function(quiet))
     if json is not None:
         write_json_output(json, {"item": "table-6", "scale": scale.value, "seed": seed, "runs": runs, "rows": rows})
-    table = Table(title=f"{len(graph):,} nodes, percent of the test nodes", title_justify="left")
-    table.add_column("method")
-    for share in dict.fromkeys(row["share"] for row in rows):
-        table.add_column(f"{100 * share:g} % of labels", justify="right")
-    for method in dict.fromkeys(row["method"] for row in rows):
-        own = [row for row in rows if row["method"] == method]
-        table.add_row(method, *(f"{100 * row['accuracy']:.1f} ± {100 * row['spread']:.1f}" for row in own))
-    print_result(table)
+    columns = ["method", *(f"{100 * share:g} % of labels" for share in dict.fromkeys(row["share"] for row in rows))]
+    cells: dict[str, list[str]] = {}
+    for row in rows:
+        score = f"{100 * row['accuracy']:.1f} ± {100 * row['spread']:.1f}"
+        cells.setdefault(row["method"], [row["method"]]).append(score)
+    print_result(number_table(f"{len(graph):,} nodes, percent of the test nodes", columns, cells.values(), texts=1))

@@ -1,4 +1,4 @@
-"""What `eigenmap figures` and `eigenmap report` do alike: read data and files, and look closely at a run."""
+"""Options and evaluations shared by `eigenmap figures` and `eigenmap report`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ QueriesOption = Annotated[
         WHAT,
     ),
 ]
-QueryLabelsOption = Annotated[Path | None, option("--query-labels CSV", "The same for --queries.", WHAT)]
+QueryLabelsOption = Annotated[Path | None, option("--query-labels CSV", "Like --labels, for --queries.", WHAT)]
 ScoresOption = Annotated[
     list[str] | None,
     option(
@@ -55,21 +55,21 @@ TopOption = Annotated[
     int | None,
     option(
         "--top M",
-        "How many results count for retrieval [dim](default: 1,000, fewer for little data)[/dim].",
+        "Number of results that count in retrieval [dim](default: 1,000, fewer for little data)[/dim].",
         HOW,
         min=1,
     ),
 ]
 FeaturesOption = Annotated[int, option("--features N", "Features in exciting and optimised.", HOW, min=1, shown=True)]
-SeedOption = Annotated[int, option("--seed N", "Of everything random.", HOW, min=0, shown=True)]
+SeedOption = Annotated[int, option("--seed N", "Random seed.", HOW, min=0, shown=True)]
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What to look at, and how closely."""
+    """Data and settings of a study."""
 
     wanted: Collection[str]
-    """Names of `figures.names.FIGURES`."""
+    """Names in `figures.names.FIGURES`."""
     data: Path | None = None
     labels: Path | None = None
     queries: Path | None = None
@@ -83,7 +83,7 @@ class Asked:
 
 
 def read_series(given: Sequence[str]) -> list[Scores]:
-    """Files of scores, each given as FILE or NAME=FILE."""
+    """Read files of scores, each given as FILE or NAME=FILE."""
     from eigenmap.figures.scores import read_scores
 
     series = []
@@ -100,15 +100,15 @@ def check_asked(asked: Asked) -> None:
         options = {"--labels": asked.labels, "--queries": asked.queries, "--query-labels": asked.query_labels}
         for option, value in options.items():
             if value is not None:
-                raise EigenmapError(f"{option} goes with --data, the images to search in: give these too.")
+                raise EigenmapError(f"{option} needs --data, the images to search in: add it.")
     if asked.query_labels is not None and asked.queries is None:
-        raise EigenmapError("--query-labels goes with --queries: give these too, or use --labels for --data.")
+        raise EigenmapError("--query-labels needs --queries: add it, or use --labels for --data.")
     if asked.metrics and not asked.scores:
-        raise EigenmapError("--metric says what to draw of --scores: give such a file too.")
+        raise EigenmapError("--metric needs --scores, the file whose metric is drawn: add it.")
 
 
 def examine(run: TrainedRun | None, asked: Asked, device: str, *, strict: bool = False, quiet: bool = False) -> Study:
-    """Everything that was asked for about a run."""
+    """Compute everything requested about a run."""
     from eigenmap.figures.excitation import make_exciting
     from eigenmap.figures.study import Study
 
@@ -130,7 +130,7 @@ def examine(run: TrainedRun | None, asked: Asked, device: str, *, strict: bool =
 def _look_at_data(
     model: Eigenmap, asked: Asked, read: Callable[..., ImageSet], found: Study, say: LogFunction
 ) -> Study:
-    """What needs images: those that excite features, what queries find, and how good that is."""
+    """Add what needs images: those that excite features, query results, and retrieval scores."""
     from eigenmap.evaluation.baselines import split_queries
     from eigenmap.figures.answers import find_answers, first_of_each_class
     from eigenmap.figures.excitation import excited_by
@@ -166,7 +166,7 @@ def _compare(model: Eigenmap, gallery: ImageSet, queries: ImageSet, asked: Asked
 
 
 def default_top(images: int) -> int:
-    """How many results count: 1,000, 100 or 10, at most half of the images.
+    """Return the default number of results: 1,000, 100 or 10, at most half of the images.
 
     >>> [default_top(n) for n in (10_000, 1_000, 150, 15)]
     [1000, 100, 10, 7]
@@ -177,8 +177,8 @@ def default_top(images: int) -> int:
 def _protocol(gallery: ImageSet, queries: ImageSet, asked: Asked) -> str:
     own = "given" if asked.queries is not None else "a random part of the data, taken out of the gallery"
     return (
-        f"{len(queries):,} queries ({own}) against {len(gallery):,} images. Relevant are images that share a label "
-        "with the query; items are ranked by the cosine of codes cut at the given length. The model has never seen the "
-        "labels; whether it has seen the images depends on what it was trained on. The projector's own features in "
+        f"{len(queries):,} queries ({own}) against {len(gallery):,} images. Images that share a label with the query "
+        "are relevant; items are ranked by the cosine of codes cut at the given length. The model has never seen the "
+        "labels; whether it has seen the images depends on its training data. The projector's own features in "
         f"random order are the mean over 10 draws, seed {asked.seed}."
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from eigenmap.cli.console import duration, log_function, note
-from eigenmap.cli.fit.images import all_settings, fit
+from eigenmap.cli.fit.images import fit
 from eigenmap.cli.fit.options import (
     NETWORK,
     TRAINING,
@@ -20,8 +20,11 @@ from eigenmap.cli.fit.options import (
     RunOption,
     StepsOption,
     TensorboardOption,
+    ThreadsOption,
     TrainingSeedOption,
     check_restart,
+    leading_eigenvalues,
+    recipe_settings,
 )
 from eigenmap.cli.options import Device, DeviceOption, QuietOption, argument, check_device, option
 from eigenmap.core.errors import EigenmapError
@@ -73,8 +76,8 @@ def graph(
         str | None,
         option(
             "--start NAME",
-            "Measure of nodes: degree; uniform, in which hubs count less; or balanced, which is degree drawn so "
-            "that small parts of the graph are seen more often.",
+            "Measure of nodes: degree; uniform, where hubs count less; or balanced, which is degree with small parts "
+            "of the graph drawn more often.",
             RELATION,
         ),
     ] = None,
@@ -82,8 +85,8 @@ def graph(
         float | None,
         option(
             "--go-on P",
-            "Pairs are the ends of random walks that go on with this probability after each step, 0 to 0.9. "
-            "Worth trying (0.7) where edges are few or noisy.",
+            "Pairs are the ends of random walks that continue with this probability after each step, 0 to 0.9. "
+            "Try 0.7 if edges are few or noisy.",
             RELATION,
         ),
     ] = None,
@@ -108,6 +111,7 @@ def graph(
         ),
     ] = None,
     seed: TrainingSeedOption = 0,
+    threads: ThreadsOption = None,
     device: DeviceOption = Device.auto,
     resume: ResumeOption = False,
     force: OverwriteOption = False,
@@ -117,11 +121,10 @@ def graph(
     """Learn ordered codes of the nodes of a graph, from their features and edges.
 
     The two ends of an edge should get the same code.
-    Afterwards the features of a node are enough: no graph is needed to embed nodes, not even ones never seen.
+    Afterwards features are enough to embed a node, even a new one; no graph is needed.
     """
     from eigenmap.fitting.graph import fit_graph
     from eigenmap.recipes.graph import GraphRecipe
-    from eigenmap.recipes.recipe import require_settings
 
     if steps is not None and minutes is not None:
         raise EigenmapError("Give only one of --steps and --minutes.")
@@ -139,8 +142,7 @@ def graph(
         "batch_size": batch_size,
         "lr": lr,
     }
-    settings = all_settings(setting or [], options)
-    require_settings(GraphRecipe, settings)  # --set sets no other keyword of fit_graph
+    settings = recipe_settings(GraphRecipe, setting, options)
     check_device(device)
     model = fit_graph(
         source,
@@ -150,6 +152,7 @@ def graph(
         force=force,
         minutes=minutes,
         seed=seed,
+        threads=threads,
         device=device.value,
         tensorboard=tensorboard,
         progress=not quiet,
@@ -163,10 +166,9 @@ def graph(
 def _summarise(model: Eigenmap, out: Path) -> None:
     """Report what was made and what to do next."""
     about = model.training
-    leading = " ".join(f"{mu:.2f}" for mu in model.eigenvalues_[:8])
     note(
         f"{out}: {model.n_components} ordered features from {about['graph']['edges']:,} edges, "
         f"{about['steps']:,} steps in {duration(about['seconds'])}."
     )
-    note(f"Eigenvalues (what the two ends of an edge share of each feature): {leading} ...")
+    note(f"Eigenvalues (what the two ends of an edge share of each feature): {leading_eigenvalues(model)} ...")
     note(f"Next: eigenmap embed {shlex.quote(str(out))} NEW_FEATURES.npy --out codes.npy")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -25,8 +25,11 @@ from eigenmap.cli.fit.options import (
     RunOption,
     StepsOption,
     TensorboardOption,
+    ThreadsOption,
     TrainingSeedOption,
     check_restart,
+    leading_eigenvalues,
+    recipe_settings,
 )
 from eigenmap.cli.options import (
     OUTPUT,
@@ -40,7 +43,6 @@ from eigenmap.cli.options import (
     option,
 )
 from eigenmap.core.errors import EigenmapError
-from eigenmap.core.files import parse_json
 
 if TYPE_CHECKING:
     from eigenmap.model import Eigenmap
@@ -123,6 +125,7 @@ def images(
         ),
     ] = None,
     seed: TrainingSeedOption = 0,
+    threads: ThreadsOption = None,
     device: DeviceOption = Device.auto,
     devices: DevicesOption = 1,
     nodes: NodesOption = 1,
@@ -134,7 +137,7 @@ def images(
         bool,
         option(
             "--monitor",
-            "Report how well nearest neighbours classify held-out images, where class folders say what they show.",
+            "Report nearest-neighbour accuracy on held-out images during training; needs class folders.",
             OUTPUT,
             shown=True,
         ),
@@ -144,12 +147,12 @@ def images(
     """Learn ordered codes from unlabelled images.
 
     Two random views of one image should get the same code.
-    Its features come sorted by how much the two views share of each.
-    Class folders are not needed, and where there are any, nothing is learned from them.
+    Features are sorted by how much the two views share of each.
+    Class folders are not needed; if there are any, nothing is learned from them.
     """
     from eigenmap.augment.views import IMAGENET_STANDARDISATION
     from eigenmap.fitting.images import fit_images
-    from eigenmap.recipes.recipe import Recipe, require_settings
+    from eigenmap.recipes.recipe import Recipe
 
     if sum(given is not None for given in (epochs, steps, minutes)) > 1:
         raise EigenmapError("Give only one of --epochs, --steps and --minutes.")
@@ -165,8 +168,7 @@ def images(
         "lr": lr,
         "optimizer": optimizer,
     }
-    settings = all_settings(setting or [], options)
-    require_settings(Recipe, settings)  # --set sets no other keyword of fit_images
+    settings = recipe_settings(Recipe, setting, options)
     check_device(device)
     with progress_bar("reading", quiet) as reading:
         model = fit_images(
@@ -181,6 +183,7 @@ def images(
             steps=steps,
             minutes=minutes,
             seed=seed,
+            threads=threads,
             strict=strict,
             device=device.value,
             devices=devices,
@@ -196,49 +199,13 @@ def images(
         _summarise(model, out, source)
 
 
-def all_settings(pairs: list[str], options: dict[str, Any]) -> dict[str, Any]:
-    """Merge the settings of `--set` with those of their own options; a setting given twice is an error."""
-    settings, given = parse_settings(pairs), {name: value for name, value in options.items() if value is not None}
-    twice = next((name for name in settings if name in given), None)
-    if twice is not None:
-        raise EigenmapError(f"{twice} is given twice, by --set and by its own option; give it once.")
-    return settings | given
-
-
-def parse_settings(pairs: list[str]) -> dict[str, Any]:
-    """Parse `name=value` pairs into a dictionary; values are JSON if they parse as JSON, else text.
-
-    >>> parse_settings(["clip_norm=1", "codes=projector", "compile=true"])
-    {'clip_norm': 1, 'codes': 'projector', 'compile': True}
-    """
-    settings: dict[str, Any] = {}
-    for pair in pairs:
-        name, equals, value = (part.strip() for part in pair.partition("="))
-        if not equals or not name:
-            raise EigenmapError(f"--set takes name=value, for example --set clip_norm=1, not {pair!r}.")
-        try:
-            read = parse_json(value)
-        except ValueError:
-            read = value
-        if read is None:  # for a recipe it would mean "as it is", which nobody who types it expects
-            raise EigenmapError(
-                f"--set {pair} gives no value; leave it out to keep the recipe's (clip_norm=0: no clip)."
-            )
-        name = name.replace("-", "_")
-        if name in settings:
-            raise EigenmapError(f"--set {name} is given twice: give it once.")
-        settings[name] = read
-    return settings
-
-
 def _summarise(model: Eigenmap, out: Path, source: Path) -> None:
     """Report what was made and what to do next."""
     about = model.training
-    leading = " ".join(f"{mu:.2f}" for mu in model.eigenvalues_[:8])
     note(
         f"{out}: {model.n_components} ordered features from {about['images'] + about['held_out_images']:,} images, "
         f"{about['steps']:,} steps in {duration(about['seconds'])}."
     )
-    note(f"Eigenvalues (what two views of an image share of each feature): {leading} ...")
+    note(f"Eigenvalues (what two views of an image share of each feature): {leading_eigenvalues(model)} ...")
     note(f"Features that keep 95 % of the nearest neighbours: {model.suggest_dim(recall=0.95)}.")
     note("Next: " + shlex.join(["eigenmap", "index", str(out), str(source), "--out", "photos.index"]))

@@ -1,10 +1,17 @@
-"""Options shared by all kinds of `eigenmap fit`."""
+"""Options and settings shared by all kinds of `eigenmap fit`."""
+
+from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from eigenmap.cli.options import OUTPUT, option
 from eigenmap.core.errors import EigenmapError
+from eigenmap.core.files import parse_json
+
+if TYPE_CHECKING:
+    from eigenmap.model import Eigenmap
+    from eigenmap.recipes.recipe import BaseRecipe
 
 NETWORK, TRAINING, LENGTH = "Network", "Training", "Length of training (one of these)"
 """Headings in the help."""
@@ -12,7 +19,7 @@ NETWORK, TRAINING, LENGTH = "Network", "Training", "Length of training (one of t
 RunOption = Annotated[Path, option("--out -o RUN", "Folder for the model, its checkpoints and metrics.jsonl.", OUTPUT)]
 StepsOption = Annotated[int | None, option("--steps N", "Steps of one batch each.", LENGTH)]
 MinutesOption = Annotated[
-    float | None, option("--minutes X", "As many steps as fit into this time on this machine.", LENGTH)
+    float | None, option("--minutes X", "Train for this time, as many steps as fit; it ends on time.", LENGTH)
 ]
 ComponentsOption = Annotated[
     int | None,
@@ -23,9 +30,22 @@ ObjectiveOption = Annotated[
 ]
 RateOption = Annotated[float | None, option("--lr X", "Peak learning rate.", TRAINING)]
 TrainingSeedOption = Annotated[
-    int, option("--seed N", "Random seed; runs on a CPU repeat exactly.", TRAINING, shown=True)
+    int,
+    option("--seed N", "Random seed; runs on a CPU repeat exactly with as many threads.", TRAINING, shown=True),
 ]
-ResumeOption = Annotated[bool, option("--resume", "Continue from the last checkpoint in RUN.", OUTPUT, shown=True)]
+ThreadsOption = Annotated[
+    int | None,
+    option(
+        "--threads N",
+        "CPU threads [dim](default: OMP_NUM_THREADS, or what is fastest at the start)[/dim].",
+        TRAINING,
+        min=1,
+    ),
+]
+ResumeOption = Annotated[
+    bool,
+    option("--resume", "Continue from the last checkpoint in RUN, also for longer than planned.", OUTPUT, shown=True),
+]
 OverwriteOption = Annotated[bool, option("--force -f", "Replace an existing run.", OUTPUT, shown=True)]
 DevicesOption = Annotated[
     int,
@@ -55,3 +75,46 @@ def check_restart(resume: bool, force: bool) -> None:
     """Raise if a run is to be both continued and replaced."""
     if resume and force:
         raise EigenmapError("Give --resume to continue the existing run or --force to replace it, not both.")
+
+
+def recipe_settings(recipe: type[BaseRecipe], pairs: list[str] | None, options: dict[str, Any]) -> dict[str, Any]:
+    """Merge the settings of `--set` with those of their own options; all must be fields of the recipe, given once."""
+    from eigenmap.recipes.recipe import require_settings
+
+    settings, given = parse_settings(pairs or []), {name: value for name, value in options.items() if value is not None}
+    twice = next((name for name in settings if name in given), None)
+    if twice is not None:
+        raise EigenmapError(f"{twice} is given twice, by --set and by its own option; give it once.")
+    require_settings(recipe, settings | given)
+    return settings | given
+
+
+def parse_settings(pairs: list[str]) -> dict[str, Any]:
+    """Parse `name=value` pairs into a dictionary; values are JSON if they parse as JSON, else text.
+
+    >>> parse_settings(["clip_norm=1", "codes=projector", "compile=true"])
+    {'clip_norm': 1, 'codes': 'projector', 'compile': True}
+    """
+    settings: dict[str, Any] = {}
+    for pair in pairs:
+        name, equals, value = (part.strip() for part in pair.partition("="))
+        if not equals or not name:
+            raise EigenmapError(f"--set takes name=value, for example --set clip_norm=1, not {pair!r}.")
+        try:
+            read = parse_json(value)
+        except ValueError:
+            read = value
+        if read is None:  # for a recipe it would mean "as it is", which nobody who types it expects
+            raise EigenmapError(
+                f"--set {pair} gives no value; leave it out to keep the recipe's (clip_norm=0: no clip)."
+            )
+        name = name.replace("-", "_")
+        if name in settings:
+            raise EigenmapError(f"--set {name} is given twice: give it once.")
+        settings[name] = read
+    return settings
+
+
+def leading_eigenvalues(model: Eigenmap) -> str:
+    """Format the first eight eigenvalues."""
+    return " ".join(f"{mu:.2f}" for mu in model.eigenvalues_[:8])

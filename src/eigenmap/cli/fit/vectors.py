@@ -1,16 +1,14 @@
-"""`eigenmap fit vectors`: from embeddings that are there already to short, ordered codes."""
+"""`eigenmap fit vectors`: from existing embeddings to short, ordered codes."""
 
 from __future__ import annotations
 
 import shlex
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from eigenmap.cli.console import log_function, note, print_result, progress_bar
-from eigenmap.cli.fit.images import all_settings, fit
+from eigenmap.cli.console import log_function, note, number_table, print_result, progress_bar
+from eigenmap.cli.fit.images import fit
 from eigenmap.cli.fit.options import (
     NETWORK,
     TRAINING,
@@ -23,14 +21,19 @@ from eigenmap.cli.fit.options import (
     RunOption,
     StepsOption,
     TensorboardOption,
+    ThreadsOption,
     TrainingSeedOption,
     check_restart,
+    recipe_settings,
 )
-from eigenmap.cli.options import Device, DeviceOption, JsonOption, QuietOption, check_device
-from eigenmap.cli.outputs import check_file, write_json_output
+from eigenmap.cli.options import Device, DeviceOption, JsonOption, QuietOption, argument, check_device, option
+from eigenmap.cli.outputs import check_files, write_json_output
 from eigenmap.core.errors import EigenmapError
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
+    from eigenmap.linear.timescales import Timescales
     from eigenmap.model import Eigenmap
 
 RELATION = "What belongs together (one of these)"
@@ -39,7 +42,7 @@ _NEIGHBOURS = 10
 
 
 class Solver(str, Enum):
-    """How codes are found."""
+    """Method that finds the codes."""
 
     linear = "linear"
     neural = "neural"
@@ -58,166 +61,148 @@ Examples:
 
 [cyan]  eigenmap fit vectors new.npy --pairs old.npy --into runs/text --out runs/new[/cyan]
 
+[cyan]  eigenmap fit vectors run1.npy run2.npy --lag 10 --out runs/slow[/cyan]
+
 [cyan]  eigenmap embed runs/text titles.npy --out codes.npy --dim 32[/cyan]
 """,
 )
 def vectors(
     source: Annotated[
         list[Path],
-        typer.Argument(
-            metavar="VECTORS",
-            help="One vector per row: .npy (any size, memory-mapped), .parquet or .arrow with a column of lists "
-            "(FILE:COLUMN where there are several). float16 is fine.",
-            show_default=False,
+        argument(
+            "VECTORS",
+            "One vector per row: .npy (memory-mapped), .parquet or .arrow with a column of lists (FILE:COLUMN if there "
+            "are several).",
         ),
     ],
     out: RunOption,
     pairs: Annotated[
         Path | None,
-        typer.Option(
-            "--pairs",
-            metavar="FILE",
-            help="Partner vectors (floats): row i belongs to row i. Rows of another length are of another space, which "
-            "gets a map of its own. Or index pairs (two columns of whole numbers).",
-            show_default=False,
-            rich_help_panel=RELATION,
+        option(
+            "--pairs FILE",
+            "Partner vectors (floats): row i belongs to row i of VECTORS. Partners of another length form a second "
+            "space with a map of its own. Or index pairs (two columns of whole numbers).",
+            RELATION,
         ),
     ] = None,
     views: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--views",
-            metavar="FILE...",
-            help="Further vectors of the same things, in the same space.",
-            show_default=False,
-            rich_help_panel=RELATION,
-        ),
+        list[Path] | None, option("--views FILE...", "More vectors of the same items, in the same space.", RELATION)
     ] = None,
     neighbours: Annotated[
         bool,
-        typer.Option(
+        option(
             "--neighbours",
-            help="Rows that are among each other's 10 nearest. Needs nothing but the vectors.",
-            rich_help_panel=RELATION,
+            "Rows that are among each other's 10 nearest. Needs only the vectors.",
+            RELATION,
+            shown=True,
         ),
     ] = False,
     second: Annotated[
         Path | None,
-        typer.Option(
-            "--second",
-            metavar="FILE",
-            help="The same things as another model sees them: what both agree on comes first.",
-            show_default=False,
-            rich_help_panel=RELATION,
+        option(
+            "--second FILE", "Vectors of the same items by another model: what the two agree on comes first.", RELATION
         ),
     ] = None,
     lag: Annotated[
         int | None,
-        typer.Option(
-            "--lag",
-            metavar="N",
-            help="Rows are a time series, and belong together N rows apart.",
-            show_default=False,
-            rich_help_panel=RELATION,
+        option(
+            "--lag N",
+            "Rows are a time series; rows N steps apart belong together, and features are its slow modes. Several "
+            "files are several trajectories.",
+            RELATION,
         ),
     ] = None,
     labels: Annotated[
         Path | None,
-        typer.Option(
-            "--labels",
-            metavar="FILE",
-            help="Rows of one class: an .npy file of numbers or texts, or a text file with a label per line.",
-            show_default=False,
-            rich_help_panel=RELATION,
+        option(
+            "--labels FILE",
+            "Rows with the same label: an .npy file of numbers or strings, or a text file with one label per line.",
+            RELATION,
         ),
     ] = None,
-    weights: Annotated[
-        Path | None,
-        typer.Option(
-            "--weights",
-            metavar="FILE",
-            help="A weight per index pair, .npy.",
-            show_default=False,
-            rich_help_panel=MORE,
-        ),
-    ] = None,
+    weights: Annotated[Path | None, option("--weights FILE", "One weight per index pair, an .npy file.", MORE)] = None,
     others: Annotated[
         Path | None,
-        typer.Option(
-            "--others",
-            metavar="FILE",
-            help="The vectors that the second column of index pairs counts [dim](default: VECTORS)[/dim].",
-            show_default=False,
-            rich_help_panel=MORE,
+        option(
+            "--others FILE",
+            "Vectors that the second column of index pairs refers to [dim](default: VECTORS)[/dim].",
+            MORE,
         ),
     ] = None,
     two_spaces: Annotated[
         bool,
-        typer.Option(
-            "--two-spaces",
-            help="Partner vectors are of another space although they are equally long.",
-            rich_help_panel=MORE,
+        option(
+            "--two-spaces", "Partner vectors are in another space although they have the same length.", MORE, shown=True
         ),
     ] = False,
+    trajectories: Annotated[
+        Path | None,
+        option("--trajectories FILE", "Number of rows of each trajectory (.npy), if one file holds several.", MORE),
+    ] = None,
+    reversible: Annotated[
+        bool,
+        option(
+            "--reversible/--forward",
+            "Whether a time series counts in both directions (TICA), or forward only, with a map for each end of a "
+            "pair (VAMP).",
+            MORE,
+            shown=True,
+        ),
+    ] = True,
+    lags: Annotated[
+        str | None,
+        option(
+            "--lags N,N,...",
+            "Further lags at which implied timescales are listed [dim](default: twice and four times --lag)[/dim].",
+            MORE,
+        ),
+    ] = None,
     into: Annotated[
         Path | None,
-        typer.Option(
-            "--into",
-            metavar="RUN",
-            help="A model of the vectors of --pairs whose codes are stored already: VECTORS, of a new model, get codes "
-            "that can be compared with these.",
-            show_default=False,
-            rich_help_panel=MORE,
+        option(
+            "--into RUN",
+            "An existing model of the vectors in --pairs: VECTORS, from a new embedding model, get codes comparable "
+            "with those already stored.",
+            MORE,
         ),
     ] = None,
     solver: Annotated[
         Solver,
-        typer.Option(
+        option(
             "--solver",
-            help="linear: closed form, one pass. neural: a residual head that starts there, and is kept only if it "
-            "finds more on held-out pairs.",
-            rich_help_panel=NETWORK,
+            "linear: closed form, one pass. neural: adds a residual head, kept only if it finds more on held-out "
+            "pairs.",
+            NETWORK,
+            shown=True,
         ),
     ] = Solver.linear,
     unit: Annotated[
         bool | None,
-        typer.Option(
+        option(
             "--unit-rows/--no-unit-rows",
-            help="Scale rows to one norm first [dim](default: if that finds more)[/dim].",
-            show_default=False,
-            rich_help_panel=NETWORK,
+            "Scale rows to norm 1 first [dim](default: if that finds more)[/dim].",
+            NETWORK,
         ),
     ] = None,
     steps: StepsOption = None,
     minutes: MinutesOption = None,
     n_components: ComponentsOption = None,
     width: Annotated[
-        int | None,
-        typer.Option(
-            "--width",
-            metavar="N",
-            help="Units of the head's hidden layer [dim](default: 512)[/dim].",
-            show_default=False,
-            rich_help_panel=NETWORK,
-        ),
+        int | None, option("--width N", "Units of the head's hidden layer [dim](default: 512)[/dim].", NETWORK)
     ] = None,
     objective: ObjectiveOption = None,
-    batch_size: Annotated[
-        int | None,
-        typer.Option("--batch-size", metavar="N", help="Pairs per step.", show_default=False, rich_help_panel=TRAINING),
-    ] = None,
+    batch_size: Annotated[int | None, option("--batch-size N", "Pairs per step.", TRAINING)] = None,
     lr: RateOption = None,
     setting: Annotated[
         list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="NAME=VALUE",
-            help="Any other setting of the training, as often as needed: weight_decay=0.1, precision=bf16-mixed.",
-            show_default=False,
-            rich_help_panel=TRAINING,
+        option(
+            "--set NAME=VALUE",
+            "Any other training setting, as often as needed: weight_decay=0.1, precision=bf16-mixed.",
+            TRAINING,
         ),
     ] = None,
     seed: TrainingSeedOption = 0,
+    threads: ThreadsOption = None,
     device: DeviceOption = Device.auto,
     resume: ResumeOption = False,
     force: OverwriteOption = False,
@@ -225,29 +210,27 @@ def vectors(
     json: JsonOption = None,
     quiet: QuietOption = False,
 ) -> None:
-    """Learn short, ordered codes of vectors that you have, from what belongs together.
+    """Learn short, ordered codes of existing vectors from pairs that belong together.
 
-    What belongs together should get the same code; features come sorted by how much of them is shared, so that codes
-    can be cut anywhere. A tenth of the pairs is held out: on it the map, its ridge, its weights and whether to rotate
-    at all are chosen, with PCA and the plain prefix of the vector among the candidates.
+    Vectors that belong together should get the same code. Features are sorted by how much partners share of each, so
+    that codes can be cut anywhere. A tenth of the pairs is held out to choose the map, its ridge and its weights; PCA
+    and the plain prefix of the vector are among the candidates.
     """
-    from eigenmap.fitting.vectors import fit_vectors, scores_of
-    from eigenmap.recipes.recipe import require_settings
+    from eigenmap.fitting.time import timescales_of
+    from eigenmap.fitting.vectors import fit_vectors, metric_of, scores_of
     from eigenmap.recipes.vectors import VectorRecipe
 
     check_restart(resume, force)
-    if json is not None:
-        check_file(json, force)
+    check_files(force, json)
     options = {"steps": steps, "width": width, "objective": objective, "batch_size": batch_size, "lr": lr}
-    settings = all_settings(setting or [], options)
-    require_settings(VectorRecipe, settings)
+    settings = recipe_settings(VectorRecipe, setting, options)
     check_device(device)
     first, *more = source
-    if more and not views:
-        raise EigenmapError(f"One file of vectors is needed, and {more[0]} is another; is it a view (--views)?")
+    if more and not views and lag is None:
+        raise EigenmapError(f"Give one file of vectors; is {more[0]} a view (--views)?")
     with progress_bar("reading", quiet) as tick:
         model = fit_vectors(
-            first,
+            source if more and lag is not None else first,
             n_components,
             pairs=pairs,
             views=[*views, *more] if views else None,
@@ -258,6 +241,9 @@ def vectors(
             weights=weights,
             others=others,
             two_spaces=two_spaces,
+            trajectories=trajectories,
+            reversible=reversible,
+            lags=None if lags is None else _numbers(lags),
             into=into,
             solver=solver.value,
             unit=unit,
@@ -266,6 +252,7 @@ def vectors(
             force=force,
             minutes=minutes,
             seed=seed,
+            threads=threads,
             device=device.value,
             tensorboard=tensorboard,
             progress=not quiet,
@@ -276,27 +263,50 @@ def vectors(
     if json is not None:
         write_json_output(json, {"measured": "held-out pairs", "run": str(out), **model.training["vectors"]})
     if not quiet:
-        print_result(score_table(scores_of(model)))
+        print_result(score_table(scores_of(model), metric_of(model)))
+        found = timescales_of(model)
+        if found is not None:
+            print_result(timescale_table(found))
         _summarise(model, out)
 
 
-def score_table(scores: dict[str, dict[int, float]]) -> Any:
-    """What is found on held-out pairs, by length and method."""
-    from rich.table import Table
+def _numbers(text: str) -> list[int]:
+    try:
+        return [int(word) for word in text.split(",")]
+    except ValueError:
+        raise EigenmapError(
+            f"--lags must be whole numbers with commas between, such as 5,10,20, not {text!r}."
+        ) from None
 
-    table = Table(title="nDCG@10 on held-out pairs", title_justify="left")
+
+def timescale_table(found: Timescales) -> Table:
+    """Return a table of the implied timescales of the slowest modes, by lag."""
+    modes = [f"mode {mode}" for mode in range(1, found.eigenvalues.shape[1] + 1)]
+    rows = (
+        [f"{lag:,}", *(f"{value:,.1f}" if value == value else "" for value in row)]
+        for lag, row in zip(found.lags, found.timescales, strict=True)
+    )
+    return number_table("Implied timescales, in rows", ["lag", *modes], rows)
+
+
+def score_table(scores: dict[str, dict[int, float]], metric: str = "ndcg@10") -> Table:
+    """Return a table of scores on held-out pairs, by length and method."""
     names = {"ours": "ours", "linear": "linear", "pca": "PCA", "prefix": "prefix"}
     shown = [name for name in names if name in scores]
-    for name in ("features", *(names[name] for name in shown)):
-        table.add_column(name, justify="right")
-    for dim in sorted({dim for each in scores.values() for dim in each}):
-        table.add_row(str(dim), *(f"{scores[name][dim]:.3f}" if dim in scores[name] else "" for name in shown))
-    return table
+    rows = (
+        [str(dim), *(f"{scores[name][dim]:.3f}" if dim in scores[name] else "" for name in shown)]
+        for dim in sorted({dim for each in scores.values() for dim in each})
+    )
+    title = "VAMP-2 score on held-out pairs" if metric == "vamp-2" else "nDCG@10 on held-out pairs"
+    return number_table(title, ["features", *(names[name] for name in shown)], rows)
 
 
 def _summarise(model: Eigenmap, out: Path) -> None:
-    """Say what was made, and what to do with it."""
+    """Report what was made and what to do next."""
     about = model.training["vectors"]
+    if "time" in about:
+        _summarise_time(model, out)
+        return
     what = {
         "pairs": "a linear map fitted to the pairs",
         "pca": "PCA: nothing fitted to the pairs does better",
@@ -306,7 +316,7 @@ def _summarise(model: Eigenmap, out: Path) -> None:
     }[about["winner"]]
     spaces = " for each of two spaces" if about["two_spaces"] else ""
     note(
-        f"{out}: {model.n_components} ordered features{spaces} from {about['pairs']:,} pairs; the winner on "
+        f"{out}: {model.n_components} ordered features{spaces} from {about['pairs']:,} pairs; the best on "
         f"{about['held_out']:,} held-out queries is {what}."
     )
     note(f"{about['keeps']['dim']} features keep {about['keeps']['share']:.0%} of what all find.")
@@ -314,3 +324,16 @@ def _summarise(model: Eigenmap, out: Path) -> None:
     note(
         f"Next: eigenmap embed {shlex.quote(str(out))} VECTORS.npy --out codes.npy --dim {about['keeps']['dim']}{side}"
     )
+
+
+def _summarise_time(model: Eigenmap, out: Path) -> None:
+    about = model.training["vectors"]
+    time, head = about["time"], "a neural head" if about["winner"] == "neural" else "a linear map"
+    several = f" of {time['trajectories']:,} trajectories" if time["trajectories"] > 1 else ""
+    way = "both directions of time" if time["reversible"] else "forward in time, a map for each end"
+    note(
+        f"{out}: {model.n_components} modes from {about['rows']:,} rows{several} at lag {time['lag']:,} ({way}); the "
+        f"winner on {about['held_out']:,} held-out pairs is {head}."
+    )
+    further = f"--dim {min(5, model.n_components)}" + ("" if time["reversible"] else " --side left")
+    note(f"Next: eigenmap embed {shlex.quote(str(out))} VECTORS.npy --out modes.npy {further}")

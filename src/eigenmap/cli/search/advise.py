@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from eigenmap.cli.app import USE, app
-from eigenmap.cli.console import log_function, note, print_result, printable, progress_bar
+from eigenmap.cli.console import log_function, note, number_table, print_result, printable, progress_bar
 from eigenmap.cli.options import (
     HOW,
     OUTPUT,
@@ -19,7 +19,7 @@ from eigenmap.cli.options import (
     argument,
     option,
 )
-from eigenmap.cli.outputs import check_file, write_json_output
+from eigenmap.cli.outputs import check_files, write_json_output
 from eigenmap.cli.search import database
 from eigenmap.core.errors import EigenmapError
 
@@ -29,9 +29,11 @@ if TYPE_CHECKING:
 
 AdvisedArgument = Annotated[
     str,
-    argument("INDEX", "An index written by `eigenmap index`, or a model written by `eigenmap fit vectors`."),
+    argument("INDEX", "An index written by `eigenmap index`, a model written by `eigenmap fit vectors`, or vectors."),
 ]
-IndexArgument = Annotated[str, argument("INDEX", "An index written by `eigenmap index`: a folder, or postgresql://...")]
+IndexArgument = Annotated[
+    str, argument("INDEX", "An index written by `eigenmap index`: a folder, or postgresql://... Or a file of vectors.")
+]
 
 
 @app.command(
@@ -85,9 +87,7 @@ def advise(
     Recall is the share of the exact full-length results that a setting finds. `eigenmap search --dim auto` uses the
     last recommendation.
     """
-    for file in [json, *([plot.with_suffix(".svg"), plot.with_suffix(".png")] if plot is not None else [])]:
-        if file is not None:
-            check_file(file, force)
+    check_files(force, json, *([] if plot is None else [plot.with_suffix(".svg"), plot.with_suffix(".png")]))
     scale = _items(items)
     if _is_run(index):
         _advise_length(Path(index), 0.95 if keep is None else keep, scale, json)
@@ -119,9 +119,9 @@ def _is_run(index: str) -> bool:
 
 
 def _advise_length(run: Path, keep: float, items: float | None, json: Path | None) -> None:
-    """Say which length of a model's codes keeps a share of what the longest finds on held-out pairs."""
+    """Recommend the shortest code of a model that keeps a share of the relevance of its longest one."""
     from eigenmap.cli.fit.vectors import score_table
-    from eigenmap.fitting.vectors import scores_of
+    from eigenmap.fitting.vectors import metric_of, scores_of
     from eigenmap.linear.choice import shortest
     from eigenmap.model import Eigenmap
 
@@ -129,14 +129,15 @@ def _advise_length(run: Path, keep: float, items: float | None, json: Path | Non
     scores = scores_of(model)
     dim = shortest(scores["ours"], keep)
     found, most = scores["ours"][dim], scores["ours"][max(scores["ours"])]
+    name = "VAMP-2" if metric_of(model) == "vamp-2" else "nDCG@10"
     if json is not None:
         told = {name: {str(d): s for d, s in each.items()} for name, each in scores.items()}
         write_json_output(
             json, {"measured": "held-out pairs", "run": str(run), "keep": keep, "dim": dim, "scores": told}
         )
-    print_result(score_table(scores))
+    print_result(score_table(scores, metric_of(model)))
     print_result(
-        f"Recommended: --dim {dim}: nDCG@10 of {found:.3f} on held-out pairs, {found / max(most, 1e-12):.1%} of the "
+        f"Recommended: --dim {dim}: {name} of {found:.3f} on held-out pairs, {found / max(most, 1e-12):.1%} of the "
         f"{most:.3f} of all {model.n_components} features."
     )
     if items is not None:
@@ -169,12 +170,9 @@ def _show(advice: Advice) -> None:
             row.name, funnel_text(row.stages), f"{row.recall:.3f}", f"{row.queries_per_second:,.0f}", style=style
         )
     print_result(table)
-    table = Table(title="recall of codes of the same length, in a sample", title_justify="left")
-    for name in ("features", "first", "random", "PCA"):
-        table.add_column(name, justify="right")
-    for one in advice.prefixes:
-        table.add_row(str(one.dim), f"{one.prefix:.3f}", f"{one.random:.3f}", f"{one.pca:.3f}")
-    print_result(table)
+    rows = ([str(row.dim), f"{row.prefix:.3f}", f"{row.random:.3f}", f"{row.pca:.3f}"] for row in advice.prefixes)
+    title = "recall of codes of the same length, in a sample"
+    print_result(number_table(title, ("features", "first", "random", "PCA"), rows))
 
 
 def _recommend(advice: Advice, at: dict[str, float]) -> None:
@@ -237,8 +235,7 @@ def duplicates(
     """List groups of near-duplicates: items whose codes have nearly the same direction."""
     from eigenmap.search.duplicates import duplicates as find
 
-    if json is not None:
-        check_file(json, force)
+    check_files(force, json)
     with database.codes_at(index, table) as opened:
         items, length = len(opened), dim or opened.n_components
         with progress_bar("comparing", quiet) as tick:

@@ -15,24 +15,24 @@ from eigenmap.cli.options import (
     DATABASE,
     HOW,
     OUTPUT,
+    SOURCE_HELP,
+    WHAT,
     BatchOption,
     Device,
     DeviceOption,
     DimOption,
     ForceOption,
     JsonOption,
-    ModelArgument,
     QuietOption,
-    SourceArgument,
     StrictOption,
     TableOption,
     argument,
     check_device,
     option,
 )
-from eigenmap.cli.outputs import check_file, check_index, write_json_output
+from eigenmap.cli.outputs import check_files, check_index, write_json_output
 from eigenmap.cli.search import database, indexing
-from eigenmap.cli.search.items import open_items
+from eigenmap.cli.search.items import RowOptions, open_items
 from eigenmap.cli.search.options import (
     FunnelOption,
     RankOption,
@@ -43,17 +43,18 @@ from eigenmap.cli.search.options import (
     WhereOption,
     parse_funnel,
 )
-from eigenmap.cli.search.results import results_as_json, show_results
-from eigenmap.cli.vector_codes import SideOption, query_codes, side_of
+from eigenmap.cli.search.results import results_as_json, show_results, titles_of
+from eigenmap.cli.vector_codes import Side, SideOption, query_codes, side_of
 from eigenmap.core.addresses import is_database, require_path
 from eigenmap.core.errors import EigenmapError
 
 if TYPE_CHECKING:
+    from eigenmap.model import Eigenmap
     from eigenmap.search import CodeIndex
 
 
 class Precision(str, Enum):
-    """What a stored feature is."""
+    """Format of a stored feature."""
 
     float32 = "float32"
     float16 = "float16"
@@ -63,7 +64,7 @@ class Precision(str, Enum):
 
 
 class Store(str, Enum):
-    """How an index on disk is searched."""
+    """Kind of index on disk."""
 
     flat = "flat"
     faiss = "faiss"
@@ -83,19 +84,23 @@ Example:
 
 [cyan]  eigenmap index runs/both documents.npy --side right --out documents.index[/cyan]
 
+[cyan]  eigenmap index vectors.npy --ids names.txt --texts titles.txt --out plain.index[/cyan]
+
 [cyan]  eigenmap index runs/mine PHOTOS/ --to postgresql://user@host/pictures --table photos[/cyan]
 """,
 )
 def index(
-    run: ModelArgument,
-    source: SourceArgument,
+    run: Annotated[
+        Path, argument("RUN", "The model written by `eigenmap fit`. Or a file of vectors to index as they are.")
+    ],
+    source: Annotated[Path | None, argument("SOURCE", SOURCE_HELP)] = None,
     out: Annotated[
         Path | None, option("--out -o INDEX", "The index to write: a folder, with a copy of the model in it.", OUTPUT)
     ] = None,
     to: Annotated[
         str | None,
         option(
-            "--to ADDRESS", "Or the database to fill, PostgreSQL with pgvector: postgresql://user@host/name.", DATABASE
+            "--to ADDRESS", "PostgreSQL database with pgvector to fill instead: postgresql://user@host/name.", DATABASE
         ),
     ] = None,
     table: TableOption = None,
@@ -113,7 +118,7 @@ def index(
         Precision | None,
         option(
             "--precision",
-            "What a stored feature is; signs only with --bytes-per-item [dim](default: float32)[/dim].",
+            "Format of a stored feature; signs needs --bytes-per-item [dim](default: float32)[/dim].",
             HOW,
         ),
     ] = None,
@@ -121,7 +126,7 @@ def index(
         int | None,
         option(
             "--bytes-per-item N",
-            "Spread so many bytes over the features, more bits for the important ones, for example 16.",
+            "Divide this many bytes among the features, more bits for the important ones, for example 16.",
             HOW,
         ),
     ] = None,
@@ -133,6 +138,30 @@ def index(
             HOW,
         ),
     ] = None,
+    ids: Annotated[
+        str | None,
+        option(
+            "--ids FILE|COLUMN",
+            "Names of vectors: a text file with one per line, or a column of SOURCE [dim](default: the column id, or "
+            "row numbers)[/dim].",
+            WHAT,
+        ),
+    ] = None,
+    texts: Annotated[
+        Path | None,
+        option("--texts FILE", "Texts of vectors, one per line, for `eigenmap serve`.", WHAT),
+    ] = None,
+    fields: Annotated[
+        str | None,
+        option(
+            "--fields COLUMN,...",
+            "Columns of a file of vectors to store with the items [dim](default: title, text and label)[/dim].",
+            WHAT,
+        ),
+    ] = None,
+    codes: Annotated[
+        bool, option("--codes", "SOURCE contains codes that a model of vectors made, not vectors.", WHAT, shown=True)
+    ] = False,
     thumbnails: Annotated[
         bool,
         option(
@@ -146,14 +175,12 @@ def index(
         bool,
         option(
             "--add",
-            "Add to an index that is there. Images of another folder that have the same name are kept beside "
-            "each other; those of the same folder stay as they are.",
+            "Add to an existing index. Images of the same name from different folders are kept side by side; those "
+            "from the same folder are left as they are.",
             shown=True,
         ),
     ] = False,
-    replace: Annotated[
-        bool, option("--replace", "With --add: replace images that have the same name.", shown=True)
-    ] = False,
+    replace: Annotated[bool, option("--replace", "With --add: replace images of the same name.", shown=True)] = False,
     side: SideOption = None,
     batch_size: BatchOption = 256,
     device: DeviceOption = Device.auto,
@@ -163,10 +190,11 @@ def index(
 ) -> None:
     """Make images or vectors searchable: `eigenmap search` needs nothing but the index.
 
-    All features are stored unless --dim says otherwise, since a search can cut them at any length. Labels, where they
-    are known, can be searched by: `eigenmap search ... --where label=cat`. SOURCE may also contain codes: a
-    folder or file written by `eigenmap embed`, or an .npy file with one row per item. For a model of vectors it is a
-    file of vectors; items are named by its ids, or else by row number.
+    All features are stored unless --dim is given, since a search can cut them at any length. Known labels can be used
+    as conditions: `eigenmap search ... --where label=cat`. SOURCE may also contain codes: a folder or file written by
+    `eigenmap embed`, or an .npy file with one row per item. For a model of vectors it is a file of vectors (.npy, .npz,
+    Parquet, Arrow); items are named by its ids, or else by row number. Such a file alone, in place of RUN, is indexed
+    without a model; queries are then vectors of the same kind.
     """
     from eigenmap.embedding.blocks import Encoding
     from eigenmap.model import Eigenmap
@@ -175,42 +203,46 @@ def index(
     if out is not None:
         require_path(out)
     if (out is None) == (to is None):
-        raise EigenmapError("Say where the index goes: --out FOLDER, or --to postgresql://... with --table NAME")
+        raise EigenmapError("Give the output: --out FOLDER, or --to postgresql://... with --table NAME.")
     if to is not None and (add or replace):
         raise EigenmapError(
-            "--add and --replace go with --out: a load always adds to a table that is there, and replaces images of "
-            "the same names; leave them out, or use --force to make the table anew"
+            "--add and --replace need --out: loading into a table always adds to it and replaces images of the same "
+            "name; leave them out, or use --force to create the table again."
         )
     if replace and not add:
-        raise EigenmapError("--replace goes with --add; --force replaces the whole index")
+        raise EigenmapError("--replace needs --add; --force replaces the whole index.")
     if add and force:
-        raise EigenmapError("--add keeps what is there and --force replaces it: choose one")
+        raise EigenmapError("--add keeps the existing index and --force replaces it; give only one of them.")
     if out is not None and (table is not None or prefix is not None):
-        raise EigenmapError("--table and --prefix go with --to, a database; leave them out, or --out")
+        raise EigenmapError("--table and --prefix need a database, --to; leave them out, or --out.")
     stored = _precision(precision, bytes_per_item)
     place = check_device(device)
-    model = side_of(Eigenmap.load(run), side)
+    rows = RowOptions(ids, texts, None if fields is None else _listed(fields), codes)
+    made_from, source = _source(run, source, side, codes)
+    model = None if made_from is None else side_of(Eigenmap.load(made_from), side)
     if out is None:
         if backend is not None:
-            raise EigenmapError("--backend goes with --out; the approximate index of a table is set by --prefix")
-        how = Encoding(model.check_dim(dim), place, batch_size, strict)
+            raise EigenmapError("--backend needs --out; the approximate index of a table is set by --prefix.")
+        how = Encoding(_length(model, source, dim), place, batch_size, strict)
         what = database.Wanted(stored, bytes_per_item, prefix, force)
-        database.fill(run, source, *database.check_database_address(to, table), how, what, side, quiet)
+        database.fill(made_from, source, *database.check_database_address(to, table), how, what, side, quiet, rows)
         return
-    made_by = model.weights_sha256
+    made_by = None if model is None else model.weights_sha256
     if add:
         made = CodeIndex.open(out, fingerprint=made_by)
+        if made_by is None and made.fingerprint is not None:
+            raise EigenmapError(f"{out} contains codes of a model; give that model as RUN, and then SOURCE.")
         if dim not in (None, made.n_components):
-            raise EigenmapError(f"{out} holds codes of {made.n_components} features, so --dim cannot be {dim}")
+            raise EigenmapError(f"{out} contains codes of {made.n_components} features, so --dim cannot be {dim}.")
         if precision is not None or bytes_per_item is not None or backend is not None:
             raise EigenmapError(
-                f"{out} is there and stays as it was made: leave --precision, --bytes-per-item and --backend out, "
-                "or make another index without --add"
+                f"{out} exists and keeps its format: leave --precision, --bytes-per-item and --backend out, or create "
+                "another index without --add."
             )
-        dim = made.n_components
+        dim = _length(model, source, made.n_components)
     else:
         check_index(out, force)
-        dim = model.check_dim(dim)
+        dim = _length(model, source, dim)
         made = CodeIndex(
             dim,
             backend=(backend or Store.flat).value,
@@ -219,15 +251,46 @@ def index(
             fingerprint=made_by,
         )
     how = Encoding(dim, place, batch_size, strict)
-    items = open_items(model, source, how, pictures=thumbnails, quiet=quiet)
+    items = open_items(model, source, how, pictures=thumbnails, quiet=quiet, rows=rows)
     said = (
         indexing.add_items(made, source, items, replace)
         if add
-        else indexing.make_index(made.about, source, items, out, run, force)
+        else indexing.make_index(made.about, source, items, out, made_from, force)
     )
     items.log_skipped()
     if not quiet:
         note(f"{out}: {said}")
+
+
+def _source(run: Path, source: Path | None, side: Side | None, codes: bool) -> tuple[Path | None, Path]:
+    """Return the model, if there is one, and what to index."""
+    if source is not None:
+        if database.is_plain(run):
+            raise EigenmapError(f"{run} is a file of vectors, not a model; give RUN and SOURCE, or that file alone.")
+        return run, source
+    if not database.is_plain(run):
+        raise EigenmapError(
+            f"SOURCE is missing: what should be indexed with the model {run}? Only a file of vectors (.npy, .npz, "
+            "Parquet, Arrow) is indexed without a model."
+        )
+    if side is not None or codes:
+        raise EigenmapError(f"--side and --codes go with a model; leave them out for {run}.")
+    return None, run
+
+
+def _length(model: Eigenmap | None, source: Path, dim: int | None) -> int:
+    """Return the length of the codes, or of vectors without a model."""
+    from eigenmap.core.arguments import whole_number
+    from eigenmap.data.vectors.vectors import load_vectors
+
+    if model is not None:
+        return model.check_dim(dim)
+    most = load_vectors(source).n_features
+    return most if dim is None else whole_number(dim, "dim", 1, most)
+
+
+def _listed(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
 
 
 @app.command(
@@ -238,18 +301,23 @@ Examples:
 
 [cyan]  eigenmap search photos.index some.jpg[/cyan]
 
+[cyan]  eigenmap search vectors.npy queries.npy[/cyan]
+
 [cyan]  eigenmap search photos.index *.jpg --dim 16 --top 3 --json found.json[/cyan]
 
 [cyan]  eigenmap search postgresql://user@host/pictures some.jpg --table photos[/cyan]
 """,
 )
 def search(
-    index: Annotated[str, argument("INDEX", "What `eigenmap index` wrote: a folder, or postgresql://...")],
+    index: Annotated[
+        str,
+        argument("INDEX", "The index written by `eigenmap index`: a folder, or postgresql://... Or a file of vectors."),
+    ],
     images: Annotated[
-        list[Path], argument("IMAGE", "One or more images to look for; for an index of vectors, files of vectors.")
+        list[Path], argument("IMAGE", "One or more images to search for; for an index of vectors, files of vectors.")
     ],
     dim: SearchDimOption = None,
-    top: Annotated[int | None, option("--top -n N", "Results an image [dim](default: 10)[/dim].")] = None,
+    top: Annotated[int | None, option("--top -n N", "Results per image [dim](default: 10)[/dim].")] = None,
     shortlist_dim: ShortlistDimOption = None,
     shortlist: ShortlistOption = None,
     funnel: FunnelOption = None,
@@ -266,46 +334,47 @@ def search(
     force: ForceOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Find the images, or vectors, most like the given ones.
+    """Find the images, or vectors, most similar to the given ones.
 
-    The score is the cosine of the two codes, cut at --dim features: 1 for the same image. Of an index made with
-    --bytes-per-item it is an estimate that also counts how reliable an item's code is, unless --rank-by cosine.
+    The score is the cosine of the two codes cut at --dim features: 1 for the same image. For an index made with
+    --bytes-per-item it is an estimate that takes the reliability of each code into account, unless --rank-by cosine.
     """
     from eigenmap.fitting.vectors import codes_of
     from eigenmap.model import Eigenmap
     from eigenmap.search.filters import parse
 
-    if json is not None:
-        check_file(json, force)
+    check_files(force, json)
     place = check_device(device)
     asked = SearchOptions(top, dim, shortlist_dim, shortlist)
     asked.funnel, asked.where, asked.ranking = parse_funnel(funnel), parse(where or []), rank_by
     with _opened(index, table, model) as (found_in, made_by):
         asked.check(found_in)
-        encoder = side_of(Eigenmap.load(made_by), side)
-        fingerprint = codes_of(encoder)
-        assert fingerprint is not None  # since it was loaded
-        found_in.require_model(fingerprint)
-        if encoder.kind == "vectors":
+        encoder = None if made_by is None else side_of(Eigenmap.load(made_by), side)
+        if encoder is not None:
+            found_in.require_model(str(codes_of(encoder)))
+        elif side is not None:
+            raise EigenmapError(f"--side goes with a model, and {index} has none; leave it out.")
+        if encoder is None or encoder.kind == "vectors":
             names, codes = query_codes(encoder, images, found_in.n_components, place, quiet)
         else:
             queries = read_images(encoder, images[0] if len(images) == 1 else images, strict=strict, quiet=quiet)
             names, codes = queries.ids, encode_images(encoder, queries, found_in.n_components, place, quiet=quiet)
         results = asked.search(found_in, codes, quiet)
         similarity = asked.similarity(found_in, results.dim)
+        titles = titles_of(found_in, results)
     if json is not None:
         write_json_output(json, results_as_json(database.without_password(index), similarity, names, results))
     if not any(results.ids):  # an empty index is an error before this
         print_result("No item meets the conditions of --where.")
         return
-    show_results(names, results)
+    show_results(names, results, titles)
     if results.recall != 1 and results.recall is not None and not quiet:
-        note(f"Such a search finds {100 * results.recall:.1f} % of what comparing every item would.")
+        note(f"This search finds {100 * results.recall:.1f} % of what comparing every item would find.")
 
 
 @contextmanager
-def _opened(index: str, table: str | None, model: Path | None) -> Iterator[tuple[CodeIndex, Path]]:
-    """The index, and the directory of the model that made its codes."""
+def _opened(index: str, table: str | None, model: Path | None) -> Iterator[tuple[CodeIndex, Path | None]]:
+    """Open the index, with the directory of the model of its codes; None for plain vectors."""
     from eigenmap.search.parts import model_in
 
     if is_database(index):
@@ -313,10 +382,12 @@ def _opened(index: str, table: str | None, model: Path | None) -> Iterator[tuple
             yield both
     else:
         with database.codes_at(index, table) as codes:
-            yield codes, (model_in(Path(index)) or Path(index) / "model") if model is None else model
+            if model is None and codes.fingerprint is not None:
+                model = model_in(Path(index)) or Path(index) / "model"
+            yield codes, model
 
 
 def _precision(asked: Precision | None, bytes_per_item: int | None) -> str:
-    """What is asked for; a budget of bytes means bits."""
+    """Return the requested format; the default is bits if bytes are limited."""
     default = Precision.float32 if bytes_per_item is None else Precision.bits
     return (asked or default).value

@@ -85,12 +85,12 @@ def read_nodes(source: str | Path) -> Nodes:
 
 @dataclass(frozen=True)
 class NewNodes:
-    """New nodes of a graph that is stored elsewhere, with edges into it.
+    """New nodes with edges into a stored graph.
 
     Attributes:
-        x: their features.
-        edges: (edge_index, edge_weight or None); the nodes are numbered after those of the stored graph.
-        missing: which of them have no features.
+        x: features of the new nodes.
+        edges: (edge_index, edge_weight or None); new nodes are numbered after the stored ones.
+        missing: new nodes without features.
 
     """
 
@@ -100,11 +100,11 @@ class NewNodes:
 
 
 def read_new_nodes(path: str | Path, first: int, n_features: int) -> NewNodes:
-    """New nodes from a file: `edge_index`, and `x` unless none of them has features; the first has number `first`."""
+    """Read new nodes, numbered from `first`, from a file with `edge_index` and, if any features are known, `x`."""
     path = Path(path)
     with _about(path), _arrays(path) as (names, array):
         if "edge_index" not in names:
-            raise EigenmapError(f"{path} has no edge_index: new nodes need edges into the stored graph.")
+            raise EigenmapError(f"{path} has no edge_index; new nodes need edges into the stored graph.")
         index = as_tensor(array("edge_index"), "edge_index")
         weights = as_tensor(array("edge_weight"), "edge_weight") if "edge_weight" in names else None
         if {"x", "x_indptr"} & names:
@@ -113,12 +113,12 @@ def read_new_nodes(path: str | Path, first: int, n_features: int) -> NewNodes:
             return NewNodes(x, (index, weights), missing)
         count = int(index.max()) + 1 - first if index.numel() else 0
         if count < 1:
-            raise EigenmapError(f"{path} names no new node: they are numbered from {first} on.")
+            raise EigenmapError(f"{path} contains no new node; new nodes are numbered from {first}.")
         return NewNodes(torch.zeros(count, n_features), (index, weights), torch.arange(count))
 
 
 def read_missing(source: str | Path) -> Tensor | None:
-    """The nodes of a graph file or folder whose features are unknown; None if it names none."""
+    """Read the nodes of a graph file or folder whose features are unknown; None if there are none."""
     if str(source).partition(":")[0] in ("ogb", "pyg"):
         return None
     path = Path(source)
@@ -207,7 +207,7 @@ def _arrays(path: Path) -> Iterator[tuple[set[str], Callable[[str], Any]]]:
         yield set(files), lambda name: open_npy(files[name], "c")
         return
     if not path.exists():
-        raise EigenmapError(f"No file or folder at {path}.")
+        raise EigenmapError(f"{path} does not exist.")
     if not _is_zip(path):
         raise EigenmapError(f"{path} is not a graph, which is an .npz file with edge_index and x.")
     with open_npz(path) as arrays:
@@ -283,7 +283,7 @@ def _npy_rows(path: Path) -> Tensor | SparseRows:
     """Map the matrix in an .npy file."""
     with path.open("rb") as stream:
         if stream.read(len(MAGIC_PREFIX)) != MAGIC_PREFIX:
-            raise EigenmapError(f"{path} cannot be read: features come as an .npy or .npz file.")
+            raise EigenmapError(f"{path} cannot be read; give features as an .npy or .npz file.")
     return as_features(open_npy(path, "c"))
 
 

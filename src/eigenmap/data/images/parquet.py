@@ -184,14 +184,14 @@ def _open(file: Path) -> Any:
         if rows != sum(groups) or not all(0 <= count <= rows for count in groups):
             raise ValueError("the rows of its parts do not add up to those of the whole")
         if rows > _MOST_ROWS_PER_BYTE * file.stat().st_size:
-            raise ValueError(f"it says that it has {rows:,} rows, more than a file of its size can hold")
+            raise ValueError(f"its footer claims {rows:,} rows, more than a file of its size can hold")
         return source
 
 
 def _require_rows(file: Path, said: int, found: int) -> None:
     """Refuse a file with other rows than its footer says: names and images would not match."""
     if said != found:
-        raise EigenmapError(f"{file} is damaged: it says that it has {said:,} rows, but there are {found:,}")
+        raise EigenmapError(f"{file} is damaged: it should have {said:,} rows, but has {found:,}")
 
 
 def _columns(source: Any, file: Path) -> dict[str, str]:

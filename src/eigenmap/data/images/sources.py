@@ -88,7 +88,7 @@ def load_images(
     whole = stream.whole()
     if strict and whole.skipped and not isinstance(stream, HeldStream):
         raise strict_error(*whole.skipped[0])
-    # Labels are matched before anything is left out: a row for a damaged file is no mistake of the label file.
+    # Labels are matched before unreadable files are left out, since their rows in the label file are correct.
     known = _resolve_labels(labels, whole.ids) or whole.labels
     if isinstance(stream, HeldStream):
         images = _convert(stream, size, channels, known, progress)

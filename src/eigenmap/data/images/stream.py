@@ -9,9 +9,9 @@ Only this module decides what a source is; :func:`eigenmap.data.load_images` loa
 walked, not listed; Parquet files are read in small batches; .npy files are memory-mapped. Shards can be pickled, so
 another machine may read them.
 
-Sources change while they are read, which may take days. Names that come and go between the survey and the shards are
-kept apart by a listing, a file in which the survey writes the names and from which shards take them; a picture that is
-replaced shows in its shard's `stamp`; a file that holds many images must stay as it is, or reading it is an error.
+Sources may change while they are read, which can take days. With a listing, the survey writes the names to a file and
+the shards take them from there, so files that appear or disappear meanwhile do not matter. A picture that is replaced
+changes its shard's `stamp`. A file of many images must not change; otherwise reading it is an error.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ def open_stream(source: ImageSource, listing: Path | None = None) -> ImageStream
     A source is a folder of image or Parquet files, an image file or a list of them, an .npy or .npz file, a Parquet
     file or a list of them, or images in memory in any form that :func:`.arrays.to_pixels` takes.
 
-    With `listing`, the survey of a folder of images writes their names to that file, and the shards are of those names,
-    whatever is added to the folder or removed from it in the meantime, and in whichever process they are read.
+    With `listing`, the survey of a folder of images writes their names to that file, and the shards use those names in
+    every process, whatever is added to or removed from the folder in the meantime.
     """
     if isinstance(source, (str, Path)):
         return _at(a_path(source, "the source of images").expanduser(), listing)
@@ -50,7 +50,7 @@ def open_stream(source: ImageSource, listing: Path | None = None) -> ImageStream
         if len(paths) == len(source):
             return _files(paths, [str(item) for item in source])
         if paths:
-            raise EigenmapError("a list of images holds either paths or images, not both")
+            raise EigenmapError("a list of images must contain either paths or images, not both")
     return held_stream(source)  # type: ignore[arg-type]
 
 

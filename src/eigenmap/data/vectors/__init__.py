@@ -1,1 +1,1 @@
-"""Vectors people already have: rows of numbers in files or in memory, pairs of them, and judged relevance."""
+"""Existing vectors: rows of numbers in files or in memory, pairs of them, and relevance judgements."""

@@ -1,7 +1,7 @@
-"""Vectors in Arrow's lists and in Parquet files, as one matrix.
+"""Vectors in Arrow and Parquet files, as one matrix.
 
-Arrow files of fixed-size lists are memory-mapped. Parquet and lists of variable size are decoded a batch at a time into
-an unnamed temporary file, which is memory-mapped: memory does not grow with the number of rows.
+Arrow files of fixed-size lists are memory-mapped. Parquet files and lists of variable size are decoded batch by batch
+into an unnamed temporary file, which is memory-mapped, so memory does not grow with the number of rows.
 """
 
 from __future__ import annotations
@@ -25,20 +25,50 @@ _AT_A_TIME = 4_096
 
 
 class Rows(NamedTuple):
-    """A matrix, and the names of its rows where there are any."""
+    """A matrix, and the names of its rows or None."""
 
     rows: npt.NDArray[Any]
     ids: Sequence[str] | None
 
 
 def is_arrow(source: object) -> bool:
-    """Whether an object is one of Arrow's; pyarrow is not imported to find out."""
+    """Tell whether an object comes from pyarrow, without importing pyarrow."""
     return type(source).__module__.split(".")[0] == "pyarrow"
 
 
+def is_file(file: Path) -> bool:
+    """Whether a name is that of a Parquet or Arrow file."""
+    return file.suffix.lower() in SUFFIXES
+
+
+def schema(file: Path) -> Any:
+    """The columns of a file."""
+    if file.suffix.lower() == ".parquet":
+        import pyarrow.parquet as pq
+
+        return pq.read_schema(file)
+    import pyarrow as pa
+
+    with pa.memory_map(str(file)) as mapped:
+        return pa.ipc.open_file(mapped).schema
+
+
+def batches(file: Path, columns: Sequence[str], rows: int) -> Iterator[Any]:
+    """Some columns of a file, a batch of rows at a time."""
+    if file.suffix.lower() == ".parquet":
+        import pyarrow.parquet as pq
+
+        yield from pq.ParquetFile(file).iter_batches(batch_size=rows, columns=[*columns])
+        return
+    import pyarrow as pa
+
+    with pa.memory_map(str(file)) as mapped:
+        yield from pa.ipc.open_file(mapped).read_all().select([*columns]).to_batches(rows)
+
+
 def from_file(file: Path, column: str | None = None) -> Rows:
-    """The column of vectors of a Parquet or Arrow file, and its ids."""
-    with _readable(file):
+    """Read the column of vectors of a Parquet or Arrow file, and its ids."""
+    with readable(file):
         if file.suffix.lower() == ".parquet":
             import pyarrow.parquet as pq
 
@@ -55,8 +85,8 @@ def from_file(file: Path, column: str | None = None) -> Rows:
 
 
 def from_memory(source: Any, name: str) -> Rows:
-    """An array, a chunked array, a batch or a table of Arrow."""
-    with _readable(name):
+    """Convert an Arrow array, chunked array, batch or table."""
+    with readable(name):
         import pyarrow as pa
 
         if isinstance(source, pa.RecordBatch):
@@ -66,7 +96,7 @@ def from_memory(source: Any, name: str) -> Rows:
         if isinstance(source, pa.Array):
             source = pa.chunked_array([source])
         if not isinstance(source, pa.ChunkedArray):
-            raise EigenmapError(f"{name} must be an array or a table of Arrow, not {type(source).__name__}.")
+            raise EigenmapError(f"{name} must be an Arrow array or table, not {type(source).__name__}.")
         return _from_table(pa.table({"vector": source}), name, "vector")
 
 
@@ -85,7 +115,7 @@ def _from_table(table: Any, name: str, column: str | None) -> Rows:
 
 
 def _columns(schema: Any, name: str, asked: str | None) -> tuple[str, str | None]:
-    """The column of vectors, and that of ids."""
+    """Return the names of the columns of vectors and of ids."""
     lists = [field.name for field in schema if _is_vectors(field.type)]
     ident = next((field.name for field in schema if field.name in ID_COLUMNS and field.name not in lists), None)
     if asked is not None:
@@ -97,7 +127,9 @@ def _columns(schema: Any, name: str, asked: str | None) -> tuple[str, str | None
         return (lists[0] if len(lists) == 1 else usual[0]), ident
     if not lists:
         raise EigenmapError(f"{name} has no column of lists of numbers (it has: {_listed(schema.names)}).")
-    raise EigenmapError(f"{name} has several columns of vectors, {_listed(lists)}: say which as {name}:{lists[0]}.")
+    raise EigenmapError(
+        f"{name} has several columns of vectors, {_listed(lists)}; choose one, for example {name}:{lists[0]}."
+    )
 
 
 def _is_vectors(kind: Any) -> bool:
@@ -109,7 +141,7 @@ def _is_vectors(kind: Any) -> bool:
 
 
 def _spooled(batches: Iterator[Any], rows: int, column: str, ident: str | None, name: str) -> Rows:
-    """All batches as one memory-mapped matrix in a temporary file that goes away with it."""
+    """Return all batches as one matrix, memory-mapped from a temporary file that is deleted with it."""
     ids: list[str] = []
     width, count, dtype = None, 0, np.dtype(np.float32)
     with tempfile.TemporaryFile() as spool:
@@ -122,7 +154,7 @@ def _spooled(batches: Iterator[Any], rows: int, column: str, ident: str | None, 
             count += len(block)
         spool.flush()
         if count != rows:
-            raise EigenmapError(f"{name} is damaged: it says that it has {rows:,} rows, but there are {count:,}.")
+            raise EigenmapError(f"{name} is damaged: it should have {rows:,} rows, but has {count:,}.")
         if not count or not width:
             return Rows(np.empty((count, width or 0), dtype), ids or None)
         matrix = np.memmap(spool, dtype, "r", shape=(count, width))
@@ -130,7 +162,7 @@ def _spooled(batches: Iterator[Any], rows: int, column: str, ident: str | None, 
 
 
 def _block(values: Any, width: int | None, first: int, name: str) -> tuple[npt.NDArray[Any], int]:
-    """The rows of a batch, which must be as long as those before."""
+    """Return the rows of a batch and their length, which must equal that of the rows before."""
     import pyarrow as pa
 
     if values.null_count:
@@ -146,12 +178,12 @@ def _block(values: Any, width: int | None, first: int, name: str) -> tuple[npt.N
         row = first + int(other[0])
         raise EigenmapError(
             f"Row {row:,} of {name} (counted from 0) has {int(lengths[other[0]]):,} numbers and the first row "
-            f"{width:,}; all rows must be equally long."
+            f"has {width:,}; all rows must have the same length."
         )
     flat = values.flatten()
     if flat.null_count:
         row = first + flat.is_null().to_pylist().index(True) // max(width, 1)
-        raise EigenmapError(f"Row {row:,} of {name} (counted from 0) lacks a number.")
+        raise EigenmapError(f"Row {row:,} of {name} (counted from 0) contains a null; every number must be given.")
     return flat.to_numpy(zero_copy_only=False).reshape(len(values), width), width
 
 
@@ -160,8 +192,8 @@ def _listed(names: Sequence[str]) -> str:
 
 
 @contextmanager
-def _readable(file: object) -> Iterator[None]:
-    """Whatever Arrow says of a damaged file, as one sentence."""
+def readable(file: object) -> Iterator[None]:
+    """Turn any error of Arrow about a file into one sentence."""
     try:
         yield
     except EigenmapError:

@@ -1,4 +1,4 @@
-"""Files that say which vectors belong together: partner vectors, index pairs, labels."""
+"""Files of vector pairs: partner vectors, index pairs, labels and weights."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from eigenmap.data.vectors.vectors import Vectors, load_vectors
 
 
 def load_pairs(source: object) -> Vectors | npt.NDArray[Any]:
-    """Partner vectors (floats), or a matrix of index pairs (whole numbers)."""
+    """Load partner vectors (floats), or a matrix of index pairs (whole numbers)."""
     if isinstance(source, str | Path) and Path(source).suffix.lower() == ".npy" and Path(source).is_file():
         stored = open_npy(Path(source))
         return np.array(stored) if stored.dtype.kind in "iu" else load_vectors(source)
@@ -29,7 +29,7 @@ def load_pairs(source: object) -> Vectors | npt.NDArray[Any]:
 
 
 def load_labels(source: object) -> npt.NDArray[Any]:
-    """One label per row: an .npy file, a text file with a label per line, or an array."""
+    """Load one label per row from an .npy file, a text file with one label per line, or an array."""
     if not isinstance(source, str | Path):
         return np.asarray(source)
     path = Path(source)
@@ -38,10 +38,10 @@ def load_labels(source: object) -> npt.NDArray[Any]:
     try:
         return np.array([line.strip() for line in path.read_text(encoding="utf-8").splitlines()])
     except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no text"
+        reason = error.strerror if isinstance(error, OSError) else "it is not text"
         raise EigenmapError(f"The labels in {path} cannot be read: {reason}.") from None
 
 
 def load_weights(source: object) -> object:
-    """Weights of pairs: an .npy file, or what a caller has in memory."""
+    """Load weights of pairs from an .npy file; anything else is returned as it is."""
     return np.array(open_npy(Path(source))) if isinstance(source, str | Path) else source

@@ -1,7 +1,7 @@
-"""Relevance judgements (qrels): which documents are relevant to which queries, and how much.
+"""Relevance judgements (qrels): grades of documents for queries.
 
-Two layouts are read: TREC's `query 0 document grade` without a header, and the tab-separated `query document grade`
-that may begin with a header (BEIR). Grades of 0 and below mean not relevant.
+Two formats are read: TREC's `query 0 document grade` without a header, and tab-separated `query document grade` with or
+without a header (BEIR). Grades of 0 and below mean not relevant.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Qrels(NamedTuple):
     documents: npt.NDArray[np.int64]
     grades: npt.NDArray[np.float64]
     unknown: int
-    """Relevant entries that name a query or document that is not there."""
+    """Number of relevant entries with an unknown query or document."""
 
 
 def read_qrels(path: Path) -> list[tuple[str, str, float]]:
@@ -43,7 +43,7 @@ def read_qrels(path: Path) -> list[tuple[str, str, float]]:
             found.append(entry)
         elif number > 1:  # the first line may be a header
             raise EigenmapError(
-                f"Line {number} of {path} is no judgement: write `query 0 document grade` or `query document grade`."
+                f"Line {number} of {path} is not a judgement; write `query 0 document grade` or `query document grade`."
             )
     if not found:
         raise EigenmapError(f"{path} contains no judgements.")
@@ -51,14 +51,14 @@ def read_qrels(path: Path) -> list[tuple[str, str, float]]:
 
 
 def load_qrels(path: Path, query_ids: Sequence[str], document_ids: Sequence[str]) -> Qrels:
-    """Read judgements about the queries and documents of these names."""
+    """Read judgements, with queries and documents as row numbers of the given names."""
     row = {name: k for k, name in enumerate(query_ids)}
     column = {name: k for k, name in enumerate(document_ids)}
     entries = [(q, d, grade) for q, d, grade in read_qrels(path) if grade > 0]
     known = [(row[q], column[d], grade) for q, d, grade in entries if q in row and d in column]
     if not known:
         raise EigenmapError(
-            f"{path} judges no query and document that are there; are the rows named by --query-ids and --document-ids?"
+            f"{path} judges none of the given queries and documents; are --query-ids and --document-ids right?"
         )
     queries, documents, grades = zip(*known, strict=True)
     return Qrels(np.array(queries), np.array(documents), np.array(grades, float), len(entries) - len(known))
@@ -77,7 +77,7 @@ def load_ids(path: Path, count: int) -> list[str]:
 
 
 def _entry(cells: Sequence[str]) -> tuple[str, str, float] | None:
-    """Return one judgement, or None if the cells are none."""
+    """Return one judgement, or None if the cells do not form one."""
     if len(cells) not in (3, 4):
         return None
     try:

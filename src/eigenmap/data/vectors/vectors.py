@@ -1,10 +1,10 @@
-"""Rows of numbers of equal length, in memory or memory-mapped, read a block at a time.
+"""Rows of numbers of equal length, in memory or memory-mapped, read block by block.
 
     vectors = load_vectors("x.npy")
     for rows in vectors.blocks():            # float32 or float64, finite
         ...
 
-Rows that are not finite are refused by number when they are read, so that no separate pass over the file is needed.
+Rows with NaN or infinity are refused when they are read, so no separate pass over the file is needed.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.floating[Any]]
 
 BLOCK = 16_384
-"""Rows that are read at a time."""
+"""Rows read at a time."""
 _SAMPLE = 64
-"""Rows at each end that tell one set of vectors from another."""
+"""Rows at each end that are part of the digest."""
 
 
 @dataclass(frozen=True)
@@ -40,9 +40,9 @@ class Vectors:
     """A matrix with one vector per row.
 
     Attributes:
-        array: (n, d) numbers of any real type; a memory map where they come from a file.
-        name: what an error calls them: a file, or an argument.
-        ids: names of the rows, where the file has a column of them.
+        array: (n, d) numbers of any real type; a memory map if they come from a file.
+        name: name in error messages, a file or an argument.
+        ids: names of the rows, if the file has a column of them.
 
     """
 
@@ -55,35 +55,35 @@ class Vectors:
 
     @property
     def n_features(self) -> int:
-        """Numbers per row."""
+        """Number of values per row."""
         return int(self.array.shape[1])
 
     def names(self) -> list[str]:
-        """A name per row: its id, or else its number."""
+        """Return one name per row: its id, or else its number."""
         return [str(row) for row in range(len(self))] if self.ids is None else list(self.ids)
 
     def block(self, start: int, stop: int) -> Floats:
-        """The rows start ... stop - 1 as float32, or float64 if they are stored so."""
+        """Return rows start ... stop - 1 as float32, or as float64 if they are stored as float64."""
         return self._checked(self.array[start:stop], range(start, min(stop, len(self))))
 
     def take(self, rows: npt.NDArray[np.int64]) -> Floats:
-        """These rows, in this order."""
+        """Return the given rows in the given order."""
         if len(rows) > 1 and rows[-1] - rows[0] < 2 * len(rows) and bool((rows[1:] > rows[:-1]).all()):
             first = int(rows[0])  # ascending and dense: one sequential read
             return self._checked(self.array[first : int(rows[-1]) + 1][rows - first], rows)
         return self._checked(self.array[rows], rows)
 
     def blocks(self, size: int = BLOCK) -> Iterator[Floats]:
-        """All rows, `size` at a time."""
+        """Yield all rows, `size` at a time."""
         for start in range(0, len(self), size):
             yield self.block(start, start + size)
 
     def cut(self, stop: int) -> Vectors:
-        """The first rows only."""
+        """Return the first `stop` rows."""
         return replace(self, array=self.array[:stop], ids=None if self.ids is None else self.ids[:stop])
 
     def digest(self) -> str:
-        """Tells these vectors from others, by their shape and the rows at both ends."""
+        """Return a digest of the shape and of the rows at both ends."""
         told = hashlib.sha256(f"{self.array.shape} {self.array.dtype.str}".encode())
         for part in (self.array[:_SAMPLE], self.array[-_SAMPLE:]):
             told.update(np.ascontiguousarray(part).tobytes())
@@ -91,43 +91,41 @@ class Vectors:
 
     def _checked(self, rows: Array, numbers: Sequence[int] | npt.NDArray[np.int64]) -> Floats:
         kind = np.float64 if rows.dtype.kind == "f" and rows.dtype.itemsize >= 8 else np.float32
-        made: Floats = np.array(rows, dtype=kind)  # a copy: torch warns about memory that it may not write to
+        made: Floats = np.array(rows, dtype=kind)  # a copy, since torch warns about read-only memory
         bad = ~np.isfinite(made).all(axis=1)
         if bad.any():
             row = int(numbers[int(bad.argmax())])
             raise EigenmapError(
-                f"Row {row:,} of {self.name} (counted from 0) holds NaN or infinity; every number must be finite."
+                f"Row {row:,} of {self.name} (counted from 0) contains NaN or infinity; every number must be finite."
             )
         return made
 
 
 def load_vectors(source: object, name: str = "the vectors", n_features: int | None = None) -> Vectors:
-    """Vectors from a file or from memory.
+    """Load vectors from a file or from memory.
 
     Args:
         source: an .npy file (memory-mapped), an .npz file with one matrix, a Parquet or Arrow file with a column of
-            lists, `FILE:COLUMN` where it has several; an array, a tensor, an Arrow array or table; or `Vectors`.
-        name: what errors call vectors that come from no file.
-        n_features: how many numbers a row must have; any number by default.
+            lists (`FILE:COLUMN` if it has several), an array, a tensor, an Arrow array or table, or `Vectors`.
+        name: name in error messages for vectors that do not come from a file.
+        n_features: required length of a row; default any.
 
     """
     vectors = _found(source, name)
     if n_features is not None and vectors.n_features != n_features:
-        raise EigenmapError(
-            f"{vectors.name} has {vectors.n_features:,} numbers per row, and {n_features:,} are needed here."
-        )
+        raise EigenmapError(f"{vectors.name} must have {n_features:,} numbers per row, not {vectors.n_features:,}.")
     return vectors
 
 
 def as_rows(rows: Array, unit: bool) -> Tensor:
-    """Rows as a tensor, scaled to one norm if `unit`."""
+    """Return rows as a tensor, scaled to norm 1 if `unit`."""
     made = torch.from_numpy(rows)
     return unit_rms_rows(made) if unit else made
 
 
 def is_vector_file(path: Path) -> bool:
-    """Whether a name is that of a file of vectors."""
-    return _split_column(path)[0].suffix.lower() in (".npy", ".npz", *arrow.SUFFIXES)
+    """Tell whether a path has the name of a file of vectors."""
+    return split_column(path)[0].suffix.lower() in (".npy", ".npz", *arrow.SUFFIXES)
 
 
 def _found(source: object, name: str) -> Vectors:
@@ -142,7 +140,7 @@ def _found(source: object, name: str) -> Vectors:
 
 
 def _plain(source: object, name: str) -> Array:
-    """An array from whatever a caller has in memory."""
+    """Convert anything in memory to an array."""
     given: Any = source
     if hasattr(given, "detach"):  # a tensor
         given = given.detach().cpu()
@@ -150,30 +148,28 @@ def _plain(source: object, name: str) -> Array:
     try:
         return np.asarray(given)
     except (TypeError, ValueError):
-        raise EigenmapError(
-            f"{name} must be a matrix with one vector per row: rows of unequal length are none."
-        ) from None
+        raise EigenmapError(f"{name} must be a matrix with one vector per row, all of the same length.") from None
 
 
 def _from_file(path: Path) -> Vectors:
-    file, column = _split_column(path)
+    file, column = split_column(path)
     suffix = file.suffix.lower()
     if not file.exists():
-        raise EigenmapError(f"There is no file {file}.")
+        raise EigenmapError(f"{file} does not exist.")
     if file.is_dir():
-        raise EigenmapError(f"{file} is a folder; vectors come as an .npy, .npz, Parquet or Arrow file.")
+        raise EigenmapError(f"{file} is a folder; give an .npy, .npz, Parquet or Arrow file.")
     if suffix in arrow.SUFFIXES:
         made = arrow.from_file(file, column)
         return Vectors(_matrix(made.rows, str(file)), str(file), made.ids)
     if suffix == ".npz":
         return Vectors(_matrix(_only_matrix(file), str(file)), str(file))
     if suffix != ".npy":
-        raise EigenmapError(f"{file} is no file of vectors: they come as .npy, .npz, .parquet, .arrow or .feather.")
+        raise EigenmapError(f"{file} is not a file of vectors; give an .npy, .npz, .parquet, .arrow or .feather file.")
     return Vectors(_matrix(open_npy(file), str(file)), str(file))
 
 
-def _split_column(path: Path) -> tuple[Path, str | None]:
-    """`x.parquet:column` as a file and a column, unless there is a file of that whole name."""
+def split_column(path: Path) -> tuple[Path, str | None]:
+    """Split `x.parquet:column` into file and column, unless a file has that entire name."""
     name, colon, column = str(path).rpartition(":")
     if colon and column and not path.exists() and Path(name).suffix.lower() in arrow.SUFFIXES:
         return Path(name), column
@@ -185,16 +181,18 @@ def _only_matrix(file: Path) -> Array:
         matrices = [name for name in arrays.names if len(arrays.shape(name)) == 2]
         if len(matrices) != 1:
             found = ", ".join(matrices) or "none"
-            raise EigenmapError(f"{file} must hold exactly one matrix, and it has: {found}; save it as an .npy file.")
+            raise EigenmapError(
+                f"{file} must contain exactly one matrix, but has: {found}; save the matrix as an .npy file."
+            )
         return arrays[matrices[0]]
 
 
 def _matrix(array: Array, name: str) -> Array:
-    """The array, if it is a matrix of numbers with something in it."""
+    """Return the array if it is a matrix of numbers that is not empty."""
     if array.ndim != 2:
         raise EigenmapError(f"{name} must be a matrix with one vector per row, not of shape {tuple(array.shape)}.")
     if array.dtype.kind not in "fiu":
-        raise EigenmapError(f"{name} must hold numbers, not {array.dtype}.")
+        raise EigenmapError(f"{name} must contain numbers, not {array.dtype}.")
     if not len(array) or not array.shape[1]:
         raise EigenmapError(f"{name} is empty: it has shape {tuple(array.shape)}.")
     whole_number(array.shape[1], f"the row length of {name}", 1, 1 << 20)

@@ -1,0 +1,5 @@
+"""Vectors people already have: short codes from pairs beside PCA, CCA, Matryoshka heads and quantisers."""
+
+from pathlib import Path
+
+RESULTS = Path(__file__).parent / "results"

@@ -1,0 +1,151 @@
+"""Seconds and memory of the linear fit, of encoding, and of the neural head, beside the limit of the matrix product.
+
+    python -m benchmarks.vectors.cost --work FOLDER --json OUT.json
+
+Vectors are synthetic: what is measured does not depend on their values. They lie on disk and are memory-mapped. The
+limit is the time of the products that no solution can do without, C = x^T x, y^T y and x^T y over all rows, in blocks
+of the same size and in the same precision, measured right before and after. The load of the machine is noted: seconds
+of the clock on a busy machine are an upper bound, so CPU seconds are given too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from benchmarks.common.timing import status_bytes
+from benchmarks.vectors.rows import measured
+from eigenmap import fit_vectors
+from eigenmap.data.vectors.vectors import BLOCK
+
+FEATURES, LENGTH = 384, 64
+WIDE = 768
+ROWS, MANY = 1_000_000, 10_000_000
+METHODS = ("linear", "encode", "neural")
+
+
+def write(file: Path, rows: int, features: int, dtype: str, seed: int) -> Path:
+    """Vectors whose first features matter more; two seeds share what matters."""
+    rng, common = np.random.default_rng((seed, 1)), np.random.default_rng(0)
+    made = np.lib.format.open_memmap(file, "w+", dtype=dtype, shape=(rows, features))
+    scale = (1 + np.arange(features)) ** -0.5
+    for start in range(0, rows, BLOCK):
+        some = slice(start, min(rows, start + BLOCK))
+        shape = (some.stop - start, features)
+        noise = common.normal(size=shape).astype(np.float32) + 0.7 * rng.normal(size=shape).astype(np.float32)
+        made[some] = (scale * noise).astype(dtype)
+    made.flush()
+    return file
+
+
+def timed(work: Callable[[], object]) -> dict[str, float]:
+    """Seconds of the clock and of the processors."""
+    began, cpu = time.perf_counter(), time.process_time()
+    work()
+    return {"seconds": time.perf_counter() - began, "cpu_seconds": time.process_time() - cpu}
+
+
+def products(rows: int, features: int) -> dict[str, float]:
+    """The three products over so many rows, extrapolated from a few blocks."""
+    x, y = (torch.randn(BLOCK, features, dtype=torch.float64) for _ in range(2))
+    blocks = 8
+
+    def work() -> None:
+        for _ in range(blocks):
+            x.T @ x, y.T @ y, x.T @ y
+
+    work()
+    return {name: value * rows / (blocks * BLOCK) for name, value in timed(work).items()}
+
+
+def linear(work: Path, rows: int, features: int, dtype: str) -> dict[str, Any]:
+    """One fit from files."""
+    files = [write(work / f"{side}.npy", rows, features, dtype, seed) for seed, side in enumerate("xy")]
+    before, held = products(rows, features), status_bytes("RssAnon")
+    taken = timed(lambda: fit_vectors(files[0], pairs=files[1], progress=False, seed=0))
+    after = products(rows, features)
+    limit = {name: (before[name] + after[name]) / 2 for name in before}
+    return {
+        "rows": rows,
+        "features": features,
+        "dtype": dtype,
+        **taken,
+        "products_seconds": limit["seconds"],
+        "products_cpu_seconds": limit["cpu_seconds"],
+        "share_of_products": limit["cpu_seconds"] / taken["cpu_seconds"],
+        "memory_before_mb": held / 2**20,
+        "peak_memory_mb": status_bytes("VmHWM") / 2**20,
+    }
+
+
+def encode(work: Path, rows: int) -> dict[str, Any]:
+    """Vectors per second to codes of `LENGTH` features, in memory."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(20_000, FEATURES)).astype(np.float32)
+    model = fit_vectors(x, pairs=x + 0.3 * rng.normal(size=x.shape).astype(np.float32), progress=False)
+    some = rng.normal(size=(rows, FEATURES)).astype(np.float32)
+    matrix = torch.randn(FEATURES, LENGTH)
+    model.encode(some[:BLOCK], dim=LENGTH)
+    taken = timed(lambda: model.encode(some, dim=LENGTH))
+    limit = timed(lambda: [torch.from_numpy(some[k : k + BLOCK]) @ matrix for k in range(0, rows, BLOCK)])
+    threads = torch.get_num_threads()
+    return {
+        "rows": rows,
+        "features": LENGTH,
+        **taken,
+        "per_second": rows / taken["seconds"],
+        "per_cpu_second": rows / taken["cpu_seconds"],
+        "per_second_of_free_cores": rows * threads / taken["cpu_seconds"],
+        "product_cpu_seconds": limit["cpu_seconds"],
+    }
+
+
+def neural(work: Path, rows: int) -> dict[str, Any]:
+    """The neural head on as many pairs, every pair once."""
+    files = [write(work / f"{side}.npy", rows, FEATURES, "float32", seed) for seed, side in enumerate("xy")]
+    options: dict[str, Any] = {"solver": "neural", "progress": False, "device": "cpu", "batch_size": 1_024}
+    steps = rows // 1_024
+    taken = timed(lambda: fit_vectors(files[0], pairs=files[1], steps=steps, **options))
+    return {"rows": rows, "steps": steps, **taken}
+
+
+def main(words: list[str] | None = None) -> None:
+    given = parser().parse_args(words)
+    work = given.work / "vectors-cost"
+    work.mkdir(parents=True, exist_ok=True)
+
+    def measure(name: str) -> dict[str, Any]:
+        made = {
+            "linear": lambda: linear(work, given.rows, FEATURES, "float32"),
+            "encode": lambda: encode(work, min(given.rows, 500_000)),
+            "neural": lambda: neural(work, given.rows),
+            "disk": lambda: linear(work, given.many, WIDE, "float16"),
+        }[name]()
+        return {**made, "threads": torch.get_num_threads(), "cores": os.cpu_count(), "load": os.getloadavg()[0]}
+
+    try:
+        rows = [*METHODS, *(["disk"] if given.many else [])]
+        measured(given.json, {"rows": given.rows, "many": given.many}, {"seed": 0}, rows, measure)
+    finally:
+        shutil.rmtree(work)
+
+
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument("--work", type=Path, required=True, help="folder for vectors while they are needed")
+    made.add_argument("--json", type=Path, required=True, help="result to write, or to go on with")
+    made.add_argument("--rows", type=int, default=ROWS)
+    made.add_argument("--many", type=int, default=0, help=f"rows of {WIDE} float16 numbers to read from disk as well")
+    return made
+
+
+if __name__ == "__main__":
+    main()

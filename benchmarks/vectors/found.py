@@ -1,0 +1,56 @@
+"""Stored results of the study, by what a table asks for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+from benchmarks.vectors.sets import SEEDS
+
+Result = dict[str, Any]
+Row = dict[str, Any]
+
+
+class Found:
+    """Every result of a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.results: dict[str, Result] = {
+            path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))
+        }
+
+    def splits(self, name: str) -> list[Result]:
+        """The results of a job, one per split; a job that has no splits has one."""
+        names = [name, *(f"{name}-s{seed}" for seed in SEEDS)]
+        return [self.results[each] for each in names if each in self.results]
+
+    def rows(self, name: str, method: str) -> list[Row]:
+        """A method's rows, one per split."""
+        return [row for result in self.splits(name) for row in result["rows"] if row["method"] == method]
+
+    def methods(self, name: str) -> list[str]:
+        """The methods of a job that have rows."""
+        return list(dict.fromkeys(row["method"] for result in self.splits(name) for row in result["rows"]))
+
+    def values(self, name: str, method: str, length: int | str, metric: str = "ndcg@10") -> list[float]:
+        """A score at a length, one per split; empty where it was not measured."""
+        rows = self.rows(name, method)
+        return [row["scores"][str(length)][metric] for row in rows if str(length) in row.get("scores", {})]
+
+    def score(self, name: str, method: str, length: int | str, metric: str = "ndcg@10") -> float | None:
+        """The mean over splits."""
+        values = self.values(name, method, length, metric)
+        return mean(values) if values else None
+
+    def lengths(self, name: str, method: str = "prefix") -> list[int]:
+        """Lengths at which a method was measured."""
+        rows = self.rows(name, method)
+        return sorted(int(length) for length in rows[0]["scores"]) if rows else []
+
+    def jobs(self, stem: str) -> Iterator[str]:
+        """Names of the jobs of one kind, without their splits."""
+        names = (name.rpartition("-s")[0] or name for name in self.results)
+        yield from dict.fromkeys(name for name in names if name.startswith(stem))

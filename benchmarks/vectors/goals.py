@@ -1,0 +1,196 @@
+"""Goals of the study, and whether they are met: computed from the results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from statistics import mean
+from typing import NamedTuple
+
+from benchmarks.common.pages import NOT_RUN
+from benchmarks.vectors.found import Found
+
+OURS = ("linear", "neural")
+LEVEL = 0.005
+"""A difference to PCA that counts as none, where there are no labels."""
+GAIN, SHORT = 0.05, 32
+"""A gain over PCA that would matter, at this many features and fewer."""
+SETS = {"debian": "Debian", "wordnet": "WordNet", "cisi": "CISI", "dbpedia": "DBpedia"}
+MODELS = {"minilm": "MiniLM", "wordllama": "WordLlama"}
+
+
+class Goal(NamedTuple):
+    """A sentence, whether it is true (None: not run), and the figures behind it."""
+
+    words: str
+    met: bool | None
+    figures: str = ""
+
+    @property
+    def line(self) -> str:
+        """As the page prints it."""
+        verdict = NOT_RUN if self.met is None else "yes" if self.met else "**missed**"
+        return f"{self.words}: {verdict}{f' ({self.figures})' if self.figures else ''}."
+
+
+def goals(found: Found) -> list[Goal]:
+    """Every goal, in the order of the study."""
+    return [
+        *_paired(found, "debian"),
+        *_paired(found, "wordnet"),
+        *_own_prefix(found),
+        *_unlabelled(found),
+        *_storage(found),
+        _upgrade(found),
+        *_spaces(found),
+        *_cost(found),
+    ]
+
+
+def label(job: str) -> str:
+    """Set and model of a job in words.
+
+    >>> label("paired-debian-minilm")
+    'Debian, MiniLM'
+    """
+    _, name, model = job.split("-")
+    return f"{SETS.get(name, name)}, {MODELS[model]}"
+
+
+def best(found: Found, job: str, length: int) -> tuple[float, str] | None:
+    """The better of our two solvers at a length, by the mean over splits."""
+    scores = [(value, name) for name in OURS if (value := found.score(job, name, length)) is not None]
+    return max(scores) if scores else None
+
+
+def _paired(found: Found, name: str) -> Iterator[Goal]:
+    job = f"paired-{name}-minilm"
+    full = found.score(job, "prefix", 384)
+    wanted = [(64, 1.0, "not below the full vector"), (32, 0.95, "at least 95 % of the full vector")]
+    for length, share, words in wanted:
+        ours = best(found, job, length)
+        told = f"{label(job)}, {length} of 384 features {words}"
+        if ours is None or full is None:
+            yield Goal(told, None)
+        else:
+            figures = f"{ours[0]:.3f}, {ours[1]}; the full vector {full:.3f}, {ours[0] / full:.1%} of it"
+            yield Goal(told, ours[0] >= share * full, figures)
+    if name == "debian":
+        ours = best(found, job, 16)
+        figures = "" if ours is None else f"{ours[0]:.3f}, {ours[1]}"
+        yield Goal(f"{label(job)}, 16 features at least .62", None if ours is None else ours[0] >= 0.62, figures)
+
+
+def _own_prefix(found: Found) -> Iterator[Goal]:
+    for job in found.jobs("paired-"):
+        if job.endswith("wordllama"):
+            ours, own = best(found, job, 64), found.score(job, "prefix", 256)
+            if ours is None or own is None:
+                continue
+            figures = f"{ours[0]:.3f}, {ours[1]}, against {own:.3f}"
+            yield Goal(f"{label(job)}, our 64 at least its own 256", ours[0] >= own, figures)
+
+
+def unlabelled_gaps(found: Found, method: str) -> dict[str, dict[int, float]]:
+    """Ours minus PCA by set and length."""
+    gaps: dict[str, dict[int, float]] = {}
+    for job in found.jobs("unlabelled-"):
+        for length in found.lengths(job):
+            ours, pca = found.score(job, method, length), found.score(job, "pca", length)
+            if ours is not None and pca is not None:
+                gaps.setdefault(job, {})[length] = ours - pca
+    return gaps
+
+
+def _unlabelled(found: Found) -> Iterator[Goal]:
+    for method in ("neighbours", "second"):
+        gaps = unlabelled_gaps(found, method)
+        told = f"Without labels ({method}), within {LEVEL:g} of PCA at every length on every set"
+        if not gaps:
+            yield Goal(told, None)
+            continue
+        lowest = min((gap, job, length) for job, of in gaps.items() for length, gap in of.items())
+        figures = f"the lowest of {len(gaps)} sets: {lowest[0]:+.3f} on {label(lowest[1])} at {lowest[2]}"
+        yield Goal(told, lowest[0] >= -LEVEL, figures)
+        ahead = [label(job) for job, of in gaps.items() if all(g >= GAIN for d, g in of.items() if d <= SHORT)]
+        yield Goal(
+            f"Without labels ({method}), at least {GAIN:g} above PCA at {SHORT} features and fewer on three sets",
+            len(ahead) >= 3,
+            f"on {', '.join(ahead) or 'none'}",
+        )
+
+
+def _storage(found: Found) -> Iterator[Goal]:
+    rivals = ("pq", "opq", "rabitq", "turboquant")
+    for n_bytes in (16, 32, 96):
+        ours = found.score("storage", f"ours @ {n_bytes}", n_bytes)
+        scores = {rival: found.score("storage", f"{rival} @ {n_bytes}", n_bytes) for rival in rivals}
+        told = {rival: value for rival, value in scores.items() if value is not None}
+        words = f"{n_bytes} bytes per vector, first in nDCG@10"
+        if ours is None or not told:
+            yield Goal(words, None)
+            continue
+        name, value = max(told.items(), key=lambda one: one[1])
+        yield Goal(words, ours > value, f"{ours:.3f} against {value:.3f} of {name}")
+        times = [
+            mean(r["build_cpu_seconds"] for r in found.rows("storage", f"{m} @ {n_bytes}")) for m in ("ours", "opq")
+        ]
+        words = f"{n_bytes} bytes per vector, built in at most a tenth of OPQ's time"
+        yield Goal(words, times[0] <= times[1] / 10, f"{times[0]:.1f} against {times[1]:.1f} CPU seconds")
+
+
+def _upgrade(found: Found) -> Goal:
+    words = "MiniLM queries on WordLlama documents from 5,000 pairs, at least .65"
+    length = max(found.lengths("upgrade"), default=0)
+    scores = [(s, m) for m in ("two-spaces", "neural", "into") if (s := found.score("upgrade", m, length)) is not None]
+    if not scores:
+        return Goal(words, None)
+    value, name = max(scores)
+    others = {rival: found.score("upgrade", rival, length) for rival in ("cca", "ridge", "old")}
+    figures = f"{value:.3f}, {name}; " + ", ".join(f"{n} {v:.3f}" for n, v in others.items() if v is not None)
+    return Goal(words, value >= 0.65, figures)
+
+
+def _spaces(found: Found) -> Iterator[Goal]:
+    rows = found.rows("spaces", "circle, linear")
+    words = "Known singular functions of two spaces, alignment .99 and values within 1 % (linear maps of random units)"
+    if rows:
+        aligned, off = min(row["worst_alignment"] for row in rows), max(row["worst_value"] for row in rows)
+        figures = f"alignment {aligned:.4f}, values within {off:.2%}, the worst of {len(rows)} seeds"
+        yield Goal(words, aligned >= 0.99 and off <= 0.01, figures)
+    else:
+        yield Goal(words, None)
+    rows = found.rows("spaces", "gaussian")
+    words = "Linear correlations equal cca-zoo's to 1e-6, and come sorted"
+    if rows:
+        difference = max(row["cca_zoo_difference"] for row in rows)
+        ordered = all(sorted(row["values"], reverse=True) == row["values"] for row in rows)
+        yield Goal(words, difference <= 1e-6 and ordered, f"the largest difference is {difference:.0e}")
+    else:
+        yield Goal(words, None)
+    ours, deep = found.score("translated", "neural", SHORT), found.score("translated", "deep-cca", SHORT)
+    words = f"English-French, neural above cca-zoo's deep CCA at {SHORT} features"
+    if ours is None or deep is None:
+        yield Goal(words, None)
+    else:
+        yield Goal(words, ours > deep, f"nDCG@10 {ours:.3f} against {deep:.3f}")
+
+
+def _cost(found: Found) -> Iterator[Goal]:
+    words = "A million pairs of 384 numbers, linear, in at most 2 minutes on 2 cores"
+    rows = found.rows("cost", "linear")
+    if rows:
+        row = rows[0]
+        figures = (
+            f"{row['cpu_seconds']:.0f} CPU seconds, {row['cpu_seconds'] / 2:.0f} s on two free cores; the clock showed "
+            f"{row['seconds']:.0f} s at a load of {row['load']:.0f}"
+        )
+        yield Goal(words, row["cpu_seconds"] / 2 <= 120, figures)
+    else:
+        yield Goal(words, None)
+    words = "Encoding at least 500,000 vectors per second, 64 of 384 features, on 2 cores"
+    rows = found.rows("cost", "encode")
+    if rows:
+        rate = 2 * rows[0]["per_cpu_second"]
+        yield Goal(words, rate >= 500_000, f"{rate:,.0f} by CPU seconds; the clock showed {rows[0]['per_second']:,.0f}")
+    else:
+        yield Goal(words, None)

@@ -1,0 +1,96 @@
+"""Codes from pairs: one set, one model, one split, every method, every length.
+
+    python -m benchmarks.vectors.paired --data DATA --json OUT.json --set debian --model minilm --seed 0
+
+Methods are fitted to the pairs outside the test; what has settings chooses them on some of these. Each of 4,000 test
+queries then looks for its own partner among the 4,000 partners, once. Rows that are in the file already are kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from benchmarks.vectors import rivals, sets, trained
+from benchmarks.vectors.ours import encoder, facts, fitted
+from benchmarks.vectors.rows import measured
+from benchmarks.vectors.scores import Encoder, by_length
+from benchmarks.vectors.sets import Pairs, Split
+
+Fit = Callable[[Pairs, int], tuple[Encoder, dict[str, Any]]]
+
+
+def _plain(fit: Callable[[Pairs, int], Encoder]) -> Fit:
+    return lambda pairs, seed: (fit(pairs, seed), {})
+
+
+def _ours(**options: Any) -> Fit:
+    def fit(pairs: Pairs, seed: int) -> tuple[Encoder, dict[str, Any]]:
+        model = fitted(pairs, seed, **options)
+        return encoder(model), facts(model)
+
+    return fit
+
+
+METHODS: Mapping[str, Fit] = {
+    "prefix": _plain(rivals.prefix),
+    "random": _plain(rivals.random_projection),
+    "pca": _plain(rivals.pca),
+    "pca-documents": _plain(rivals.pca_documents),
+    "pca-whitened": _plain(rivals.pca_whitened),
+    "cca": _plain(rivals.cca),
+    "linear": _ours(),
+    "matryoshka": _plain(trained.matryoshka),
+    "neural": _ours(solver="neural"),
+    "csr": _plain(trained.csr),
+    "cca-sklearn": _plain(rivals.cca_sklearn),
+}
+"""In the order in which they are measured; the names of the rows."""
+
+
+def measure(name: str, parts: Split, seed: int) -> dict[str, Any]:
+    """Fit one method and score its codes at every length."""
+    began = time.perf_counter()
+    encode, about = METHODS[name](parts.fit, seed)
+    seconds = time.perf_counter() - began
+    lengths = sets.lengths_of(parts.fit.left.shape[1])
+    if name == "cca-sklearn":
+        lengths = [length for length in lengths if length <= rivals.MOST_COMPONENTS]
+    return {"scores": by_length(encode, parts.test, lengths), "seconds": seconds, **about}
+
+
+def main(words: list[str] | None = None) -> None:
+    given = parser().parse_args(words)
+    pairs = sets.load_pairs(given.data, given.set, given.model)
+    parts = sets.split(pairs, given.seed, given.pairs, given.test)
+    protocol = {
+        "set": given.set,
+        "model": given.model,
+        "pairs": parts.fit.count,
+        "test": parts.test.count,
+        "batch": trained.BATCH,
+        "steps": trained.STEPS,
+    }
+    job = {"set": given.set, "model": given.model, "seed": given.seed}
+    methods = given.methods.split(",") if given.methods else METHODS
+    measured(given.json, protocol, job, methods, lambda name: measure(name, parts, given.seed))
+
+
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument("--data", type=Path, required=True, help="folder of prepared sets")
+    made.add_argument("--json", type=Path, required=True, help="result to write, or to go on with")
+    made.add_argument("--set", required=True)
+    made.add_argument("--model", required=True)
+    made.add_argument("--seed", type=int, default=0, help="of the split, and of everything random")
+    made.add_argument("--pairs", type=int, help="pairs to fit to (default: all outside the test)")
+    made.add_argument("--test", type=int, default=sets.TEST, help="pairs of the test")
+    made.add_argument("--methods", help="names, separated by commas (default: all)")
+    return made
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,58 @@
+"""Jobs and pages of the study."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+from pathlib import Path
+
+from benchmarks import DOCS
+from benchmarks.common.plan import Job, Place, Stored
+from benchmarks.vectors import RESULTS
+from benchmarks.vectors.sets import SEEDS
+
+SIDE_BY_SIDE = 1
+PAIRED = (("debian", "minilm"), ("wordnet", "minilm"), ("debian", "wordllama"), ("wordnet", "wordllama"))
+UNLABELLED = (
+    *product(("debian", "wordnet"), ("minilm", "wordllama")),
+    *product(("cisi", "dbpedia"), ("minilm", "wordllama")),
+)
+
+
+def jobs(place: Place) -> Iterator[Job]:
+    """Codes from pairs first, then without labels, in few bytes, between models, between spaces, and their cost."""
+    from benchmarks.vectors import cost, paired, spaces, storage, translated, unlabelled, upgrade, variants
+
+    stored = Stored(RESULTS, place.results)
+
+    def job(
+        name: str, module: str, words: Sequence[str], rows: Sequence[str], seconds: float, needs: Sequence[str] = ()
+    ) -> Job:
+        """One file of rows, done when it has all of them; `seconds` are for each."""
+        there = {row["method"] for row in stored.rows(name)}
+        left = [row for row in rows if row not in there]
+        where = ("--data", "{data}") if needs else ()
+        words = (*where, "--json", f"{{results}}/{name}.json", *words)
+        return Job(name, f"vectors.{module}", words, seconds * len(left), module, tuple(needs), done=not left)
+
+    for (name, model), seed in product(PAIRED, SEEDS):
+        words = ("--set", name, "--model", model, "--seed", str(seed))
+        yield job(f"paired-{name}-{model}-s{seed}", "paired", words, list(paired.METHODS), 60, [name])
+    for seed in SEEDS:
+        yield job(f"upgrade-s{seed}", "upgrade", ("--seed", str(seed)), upgrade.METHODS, 60, ["debian"])
+    for (name, model), seed in product(UNLABELLED, SEEDS):
+        words = ("--set", name, "--model", model, "--seed", str(seed))
+        yield job(f"unlabelled-{name}-{model}-s{seed}", "unlabelled", words, unlabelled.METHODS, 20, [name])
+    for seed in SEEDS:
+        yield job(f"storage-s{seed}", "storage", ("--seed", str(seed)), storage.rows(), 30, ["debian"])
+        yield job(f"translated-s{seed}", "translated", ("--seed", str(seed)), translated.METHODS, 60, ["french"])
+        yield job(f"spaces-s{seed}", "spaces", ("--seed", str(seed)), spaces.METHODS, 60)
+    yield job("variants", "variants", (), list(variants.VARIANTS), 60, ["debian"])
+    yield job("cost", "cost", ("--work", "{data}"), cost.METHODS, 200, ["debian"])
+
+
+def pages() -> Iterator[tuple[Path, str]]:
+    """docs/vector-benchmarks.md."""
+    from benchmarks.vectors import tables
+
+    yield DOCS / "vector-benchmarks.md", tables.page(RESULTS)

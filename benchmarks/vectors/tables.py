@@ -1,0 +1,274 @@
+"""docs/vector-benchmarks.md, from the results and from nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+from benchmarks.common.pages import NONE, NOT_RUN, emphasise, figure, made_by, table
+from benchmarks.vectors import searched
+from benchmarks.vectors.found import Found
+from benchmarks.vectors.goals import goals, label
+from benchmarks.vectors.storage import BYTES
+
+NAMES = {
+    "prefix": "prefix of the vector",
+    "random": "random projection",
+    "pca": "PCA",
+    "pca-documents": "PCA of the documents alone",
+    "pca-whitened": "PCA, whitened",
+    "cca": "CCA, closed form",
+    "cca-sklearn": "CCA, scikit-learn",
+    "csr": "CSR, sparse codes of equal bytes",
+    "matryoshka": "Matryoshka head",
+    "linear": "**ours, linear**",
+    "neural": "**ours, neural**",
+    "neighbours": "**ours, neighbours**",
+    "second": "**ours, second model**",
+    "old": "WordLlama alone",
+    "ridge": "ridge regression",
+    "two-spaces": "**ours, two maps**",
+    "into": "**ours, into stored codes**",
+    "one-space": "**ours, one map for both**",
+    "deep-cca": "deep CCA, cca-zoo",
+}
+OPENING = """# Vectors you already have: quality and cost
+
+Generated from `benchmarks/vectors/results/` by `python -m benchmarks vectors page`; do not edit.
+`python -m benchmarks vectors missing` lists the runs that are missing.
+
+MiniLM is all-MiniLM-L6-v2 (384 numbers), WordLlama a table of token vectors trained Matryoshka-fashion (256). Debian:
+short description of a package -> its long one. WordNet: words of a synset -> its definition. CISI and DBpedia: queries
+and documents with human judgements.
+
+Protocol: a split draws 4,000 pairs for the test, and everything is fitted to the others; whatever has settings chooses
+them on some of these. Each test query then looks for its own partner among the 4,000 partners, by the cosine of codes
+of one length. Every code of a method is a prefix of its longest one. Figures are nDCG@10, mean ± sample standard
+deviation over splits. A Matryoshka head, CSR and our neural head see the same number of batches of the same size."""
+
+
+def page(results: Path) -> str:
+    """The whole page."""
+    found = Found(results)
+    parts = [OPENING, *verdicts(found), *paired(found), *unlabelled(found), *storage(found), *upgrade(found)]
+    parts += [*spaces(found), *cost(found), *searched.words(found)]
+    return "\n\n".join(parts) + "\n"
+
+
+def verdicts(found: Found) -> Iterator[str]:
+    every = goals(found)
+    missed = [goal for goal in every if goal.met is False]
+    open_ = [goal for goal in every if goal.met is None]
+    yield "## The goals"
+    yield f"{sum(goal.met is True for goal in every)} of {len(every)} are met. Those that are not come first."
+    yield "\n".join(f"- {goal.line}" for goal in [*missed, *open_, *(goal for goal in every if goal.met)])
+
+
+def curves(found: Found, job: str, methods: Sequence[str]) -> Iterator[str]:
+    """A table of nDCG@10 by length, and what made it."""
+    lengths = found.lengths(job)
+    there = [method for method in methods if found.rows(job, method)]
+    rows = [[NAMES[method], *(_cell(found.values(job, method, length)) for length in lengths)] for method in there]
+    yield table(["nDCG@10", *map(str, lengths)], emphasise(rows))
+    yield made_by(found.splits(job))
+
+
+def _cell(values: Sequence[float]) -> str:
+    return figure(values) if values else NONE
+
+
+def paired(found: Found) -> Iterator[str]:
+    from benchmarks.vectors.paired import METHODS
+
+    yield "## From pairs"
+    for job in found.jobs("paired-"):
+        protocol = found.splits(job)[0]["protocol"]
+        yield f"### {label(job)}"
+        yield f"Fitted to {protocol['pairs']:,} pairs, tested on {protocol['test']:,}."
+        yield from curves(found, job, sorted(METHODS, key=list(NAMES).index))
+        yield _others(found, job)
+        yield _seconds(found, job)
+
+
+def _others(found: Found, job: str) -> str:
+    """recall@10 and MRR of ours beside PCA and the full vector."""
+    lengths = found.lengths(job)
+    cells = [("prefix", lengths[-1], "the full vector"), *(("pca", d, f"PCA at {d}") for d in (16, 64))]
+    cells += [("linear", d, f"ours, linear, at {d}") for d in (16, 64)]
+    said = []
+    for method, length, words in cells:
+        recall, mrr = (found.score(job, method, length, metric) for metric in ("recall@10", "mrr"))
+        if recall is not None and mrr is not None:
+            said.append(f"{words} {recall:.3f} / {mrr:.3f}")
+    return f"recall@10 / MRR: {'; '.join(said)}."
+
+
+def _seconds(found: Found, job: str) -> str:
+    """How long fits took."""
+    times = {
+        method: mean(row["seconds"] for row in found.rows(job, method))
+        for method in found.methods(job)
+        if found.rows(job, method)
+    }
+    slow = [f"{NAMES[method].strip('*')} {seconds:.0f}" for method, seconds in times.items() if seconds >= 1]
+    return f"Seconds of a fit, on a machine that others were using: {', '.join(slow)}."
+
+
+def unlabelled(found: Found) -> Iterator[str]:
+    yield "## Without labels"
+    yield (
+        "Everything is fitted to documents alone. *Neighbours*: rows among each other's ten nearest belong together. "
+        "*Second model*: the other model sees the same documents. PCA, whitened PCA and prefix are candidates of ours; "
+        "held-out rows choose."
+    )
+    for job in found.jobs("unlabelled-"):
+        protocol = found.splits(job)[0]["protocol"]
+        kind = "human judgements" if protocol["judged"] else "partners"
+        yield f"### {label(job)}: {protocol['queries']:,} queries, {protocol['documents']:,} documents, {kind}"
+        yield from curves(found, job, ("prefix", "pca", "pca-whitened", "neighbours", "second"))
+
+
+def storage(found: Found) -> Iterator[str]:
+    yield "## A few bytes per vector"
+    results = found.splits("storage")
+    if not results:
+        yield NOT_RUN
+        return
+    protocol = results[0]["protocol"]
+    yield (
+        f"{protocol['test']:,} queries look for their partner among {protocol['documents']:,} documents of Debian "
+        "(MiniLM); queries are not quantised. Recall: the ten nearest by full vectors of the same kind (codes from "
+        "pairs for ours). RaBitQ and turboquant-pro choose features and bits on held-out pairs. CPU seconds: training "
+        "of the quantiser and encoding of the documents; our codes from pairs come on top, see above."
+    )
+    names = {
+        "ours": "**ours**, codes from pairs",
+        "ours without pairs": "**ours**, codes of documents alone",
+        "opq on our codes": "OPQ on our codes from pairs",
+        "pq": "PQ, faiss",
+        "opq": "OPQ, faiss",
+        "rabitq": "RaBitQ, faiss",
+        "turboquant": "turboquant-pro",
+    }
+    head = [
+        "",
+        *(f"nDCG@10, {n} B" for n in BYTES),
+        *(f"recall, {n} B" for n in BYTES),
+        *(f"CPU s, {n} B" for n in BYTES),
+    ]
+    rows, times = [], []
+    for method, words in names.items():
+        cells = [
+            _cell(found.values("storage", f"{method} @ {n}", n, metric))
+            for metric in ("ndcg@10", "recall of nearest")
+            for n in BYTES
+        ]
+        rows.append([words, *cells])
+        taken = [[row["build_cpu_seconds"] for row in found.rows("storage", f"{method} @ {n}")] for n in BYTES]
+        times.append([f"{mean(some):.1f}" if some else NONE for some in taken])
+    full = [found.score("storage", f"{name} @ 0", 0) for name in ("full vectors", "our full codes")]
+    yield table(head, [[*row, *seconds] for row, seconds in zip(emphasise(rows), times, strict=True)])
+    if None not in full:
+        yield f"Not quantised: the vectors {full[0]:.3f}, our codes from pairs {full[1]:.3f}."
+    yield made_by(results)
+
+
+def upgrade(found: Found) -> Iterator[str]:
+    yield "## A new model on old vectors"
+    yield (
+        "MiniLM queries on WordLlama documents (Debian). Both models have seen the short and the long description of "
+        "5,000 packages; pairs are a text by the new with a text of the same package by the old model, the same for "
+        "every row. *Into stored codes*: codes of the documents stay as they were stored."
+    )
+    if found.splits("upgrade"):
+        from benchmarks.vectors.upgrade import METHODS
+
+        yield from curves_of(found, "upgrade", METHODS, "old")
+    else:
+        yield NOT_RUN
+
+
+def curves_of(found: Found, job: str, methods: Sequence[str], measure: str) -> Iterator[str]:
+    """As `curves`, with the lengths of another method."""
+    lengths = found.lengths(job, measure)
+    there = [method for method in methods if found.rows(job, method)]
+    rows = [[NAMES[method], *(_cell(found.values(job, method, length)) for length in lengths)] for method in there]
+    yield table(["nDCG@10", *map(str, lengths)], emphasise(rows))
+    yield made_by(found.splits(job))
+
+
+def spaces(found: Found) -> Iterator[str]:
+    yield "## Two spaces"
+    yield "### English -> French short descriptions (MiniLM)"
+    if found.splits("translated"):
+        from benchmarks.vectors.translated import CORRELATED, METHODS
+
+        yield from curves(found, "translated", METHODS)
+        sums = [
+            f"{NAMES[method].strip('*')} {mean(row['correlation'] for row in rows):.1f}"
+            for method in METHODS
+            if (rows := found.rows("translated", method))
+        ]
+        yield f"Sum of the canonical correlations of the first {CORRELATED} features, test pairs: {', '.join(sums)}."
+    else:
+        yield NOT_RUN
+    yield "### Known singular functions"
+    results = found.splits("spaces")
+    if not results:
+        yield NOT_RUN
+        return
+    rows = []
+    for method in ("circle, linear", "circle, neural"):
+        made = found.rows("spaces", method)
+        if made:
+            cells = [figure([row[kind][k] for row in made], 4) for kind in ("values", "alignment") for k in range(3)]
+            rows.append([f"ours, {method.partition(', ')[2]}", *cells])
+            true = [f"{value:.4f}" for value in made[0]["true"]]
+    rows.append(["truth", *true, *["1"] * 3])
+    head = ["", *(f"value, frequency {k}" for k in (1, 2, 3)), *(f"alignment, {k}" for k in (1, 2, 3))]
+    yield (
+        "An angle and a noisy copy of it, each seen through its own random units; the singular functions are sines and "
+        "cosines."
+    )
+    yield table(head, rows)
+    made = found.rows("spaces", "gaussian")
+    if made:
+        sorted_ = sum(row["sklearn_sorted"] for row in made)
+        yield (
+            f"Gaussian pairs with known correlations: within {max(row['worst_value'] for row in made):.2%} of the "
+            "truth; largest difference to cca-zoo's on the same pairs "
+            f"{max(row['cca_zoo_difference'] for row in made):.0e}; "
+            f"scikit-learn's correlations come sorted in {sorted_} of {len(made)} seeds."
+        )
+    yield made_by(results)
+
+
+def cost(found: Found) -> Iterator[str]:
+    yield "## Cost"
+    results = found.splits("cost")
+    if not results:
+        yield NOT_RUN
+        return
+    yield "\n".join(f"- {line}" for row in results[0]["rows"] for line in _cost(row))
+    yield made_by(results)
+
+
+def _cost(row: dict[str, Any]) -> Iterator[str]:
+    load = f"load of the machine {row['load']:.0f}, {row['threads']} threads, {row['cores']} cores"
+    took = f"{row['seconds']:.0f} s by the clock, {row['cpu_seconds']:.0f} CPU seconds ({load})"
+    if row["method"] in ("linear", "disk"):
+        yield (
+            f"Linear fit of {row['rows']:,} pairs of {row['features']} numbers ({row['dtype']}, from disk): {took}. "
+            f"The three products of the moments alone take {row['products_cpu_seconds']:.0f} CPU seconds, "
+            f"{row['share_of_products']:.0%} of that. Peak memory {row['peak_memory_mb']:,.0f} MB, the mapped files "
+            "included."
+        )
+    elif row["method"] == "encode":
+        yield (
+            f"Encoding {row['rows']:,} vectors to {row['features']} features: {row['per_second']:,.0f} per second by "
+            f"the clock, {row['per_cpu_second']:,.0f} per CPU second ({load})."
+        )
+    else:
+        yield f"Neural head, {row['rows']:,} pairs once ({row['steps']:,} steps): {took}."

@@ -1,0 +1,98 @@
+"""Codes without labels: documents alone, or documents as two models see them, beside PCA.
+
+    python -m benchmarks.vectors.unlabelled --data DATA --json OUT.json --set cisi --model minilm --seed 0
+
+Everything is fitted to documents. Queries then look for what people judged relevant to them (cisi, dbpedia), or for
+their own partner (sets of pairs: documents of the fitted part, queries and documents of the test).
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.vectors import rivals, sets
+from benchmarks.vectors.ours import encoder, facts
+from benchmarks.vectors.rows import measured
+from benchmarks.vectors.scores import Encoder, Scores, by_length
+from benchmarks.vectors.sets import Floats, Pairs
+from eigenmap import fit_vectors
+from eigenmap.data.vectors.qrels import load_ids, load_qrels
+from eigenmap.evaluation.vectors import judged_search
+
+METHODS = ("prefix", "pca", "pca-whitened", "neighbours", "second")
+SECOND = {"minilm": "wordllama", "wordllama": "minilm"}
+NEIGHBOURS = 10
+
+
+def encoder_of(name: str, documents: Floats, other: Floats, seed: int) -> tuple[Encoder, dict[str, Any]]:
+    """A method fitted to documents; `other` is what a second model makes of them."""
+    both = Pairs(documents, documents)
+    if name in ("prefix", "pca", "pca-whitened"):
+        fit = {"prefix": rivals.prefix, "pca": rivals.pca, "pca-whitened": rivals.pca_whitened}[name]
+        return fit(both, seed), {}
+    relation: dict[str, Any] = {"second": other} if name == "second" else {"neighbours": NEIGHBOURS}
+    model = fit_vectors(documents, seed=seed, progress=False, **relation)
+    return encoder(model), facts(model)
+
+
+def by_judgement(encode: Encoder, folder: Path, queries: Floats, documents: Floats, lengths: Sequence[int]) -> Any:
+    """Scores by human judgements at every length."""
+    ids = [
+        load_ids(folder / f"{side}-ids.txt", count)
+        for side, count in (("query", len(queries)), ("document", len(documents)))
+    ]
+    qrels = load_qrels(folder / "qrels.tsv", *ids)
+    found: dict[str, Scores] = {}
+    for length in lengths:
+        codes = [np.ascontiguousarray(encode(rows, "left", length)) for rows in (queries, documents)]
+        (row,) = judged_search(*codes, qrels, [codes[0].shape[1]], top=(10,), device="cpu")
+        found[str(length)] = {name: row[name] for name in ("ndcg@10", "recall@10", "mrr")}
+    return found
+
+
+def main(words: list[str] | None = None) -> None:
+    given = parser().parse_args(words)
+    folder, second = given.data / given.set, SECOND[given.model]
+    judged = (folder / "qrels.tsv").is_file()
+    protocol = {"set": given.set, "model": given.model, "judged": judged, "neighbours": NEIGHBOURS}
+    if judged:
+        queries, documents = (sets.load(given.data, given.set, side, given.model) for side in ("queries", "documents"))
+        other = sets.load(given.data, given.set, "documents", second)
+        protocol |= {"documents": len(documents), "queries": len(queries)}
+    else:
+        both = sets.load_pairs(given.data, given.set, given.model)
+        parts = sets.split(both, given.seed, test=given.test)
+        documents, queries = parts.fit.right, parts.test.left
+        seen = sets.load(given.data, given.set, "right", second)
+        other = sets.split(Pairs(seen, seen), given.seed, test=given.test).fit.right
+        protocol |= {"documents": len(documents), "queries": len(queries), "gallery": parts.test.count}
+    lengths = sets.lengths_of(documents.shape[1])
+
+    def measure(name: str) -> dict[str, Any]:
+        encode, about = encoder_of(name, documents, other, given.seed)
+        if judged:
+            return {"scores": by_judgement(encode, folder, queries, documents, lengths), **about}
+        return {"scores": by_length(encode, parts.test, lengths), **about}
+
+    job = {"set": given.set, "model": given.model, "seed": given.seed}
+    measured(given.json, protocol, job, METHODS, measure)
+
+
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument("--data", type=Path, required=True, help="folder of prepared sets")
+    made.add_argument("--json", type=Path, required=True, help="result to write, or to go on with")
+    made.add_argument("--set", required=True)
+    made.add_argument("--model", required=True, choices=SECOND)
+    made.add_argument("--seed", type=int, default=0)
+    made.add_argument("--test", type=int, default=sets.TEST, help="pairs of the test, where there are no judgements")
+    return made
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,93 @@
+"""Every job on a miniature set: rows, scores between 0 and 1, and what is there already is kept."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks.vectors import paired, rivals, rows, storage, trained, unlabelled, upgrade
+
+from .data import pairs, write
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write(tmp_path_factory.mktemp("sets"))
+
+
+def scores(file: Path) -> dict[str, dict[str, dict[str, float]]]:
+    found = json.loads(file.read_text())
+    assert found["commit"] and found["device"] and found["protocol"]
+    told = {row["method"]: row["scores"] for row in found["rows"]}
+    assert all(0 <= value <= 1 for of in told.values() for row in of.values() for value in row.values())
+    return told
+
+
+def test_codes_from_pairs(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trained, "STEPS", 20)
+    monkeypatch.setattr(rivals, "MOST_COMPONENTS", 8)
+    file = tmp_path / "one.json"
+    words = ["--data", str(data), "--json", str(file), "--set", "small", "--model", "minilm", "--test", "100"]
+    quick = [name for name in paired.METHODS if name != "neural"]
+    paired.main([*words, "--methods", ",".join(quick)])
+    found = scores(file)
+    assert set(found) == set(quick) and set(found["linear"]) == {"8", "16", "24"}
+    assert set(found["cca-sklearn"]) == {"8"}
+    assert found["linear"]["8"]["ndcg@10"] > found["pca"]["8"]["ndcg@10"] + 0.2
+    before = file.read_bytes()
+    paired.main([*words, "--methods", "linear"])
+    assert file.read_bytes() == before
+
+
+@pytest.mark.parametrize("name", ["small", "asked"])
+def test_codes_without_labels(data: Path, tmp_path: Path, name: str) -> None:
+    file = tmp_path / "one.json"
+    words = ["--data", str(data), "--json", str(file), "--set", name, "--model", "minilm", "--test", "100"]
+    unlabelled.main(words)
+    found = scores(file)
+    assert set(found) == set(unlabelled.METHODS)
+    assert json.loads(file.read_text())["protocol"]["judged"] is (name == "asked")
+
+
+def test_new_queries_on_old_documents(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(upgrade, "METHODS", ("old", "ridge", "cca", "two-spaces", "into"))
+    file = tmp_path / "one.json"
+    upgrade.main(["--data", str(data), "--json", str(file), "--set", "small", "--pairs", "400", "--test", "100"])
+    found = scores(file)
+    assert found["two-spaces"]["16"]["ndcg@10"] > 0.3 and set(found) == set(upgrade.METHODS)
+
+
+def test_a_quantiser_of_many_bytes_is_nearly_exact_and_one_of_few_is_not() -> None:
+    both = pairs(1500, features=16)
+    rows_ = [side / np.linalg.norm(side, axis=1, keepdims=True) for side in both]
+    task = storage.Task(rows_[1], rows_[0][:50], rows_[1])
+    exact = task.scores(storage.exact(task, 0).documents)
+    assert exact["recall of nearest"] == 1.0
+    for quantise in (storage.product, storage.bit_allocation):
+        many, few = (task.scores(*quantise(task, n)[:2]) for n in (8, 2))
+        assert many["recall of nearest"] > few["recall of nearest"] + 0.1, quantise.__name__
+
+
+def test_settings_of_a_quantiser_fill_its_bytes() -> None:
+    assert list(storage.settings("rabitq", 16, 384)) == [(64, 1)]
+    assert list(storage.settings("turboquant", 16, 384)) == [(48, 2), (32, 3), (24, 4)]
+    both = pairs(300, features=16)
+    task = storage.Task(both.right, both.left[:20], both.right)
+    stored = storage.rabitq(task, 10, 16, 1)
+    assert stored.bytes == 10 and stored.documents.shape == (300, 16)
+
+
+def test_a_row_that_failed_leaves_those_before_it(tmp_path: Path) -> None:
+    def measure(name: str) -> dict[str, float]:
+        if name == "bad":
+            raise ValueError(name)
+        return {"value": 1.0}
+
+    with pytest.raises(ValueError, match="bad"):
+        rows.measured(tmp_path / "a.json", {"p": 1}, {"seed": 0}, ["good", "bad"], measure)
+    assert [row["method"] for row in json.loads((tmp_path / "a.json").read_text())["rows"]] == ["good"]
+    again = rows.measured(tmp_path / "a.json", {"p": 2}, {"seed": 0}, ["good"], measure)
+    assert [row["method"] for row in again] == ["good"]

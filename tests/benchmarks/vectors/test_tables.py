@@ -1,0 +1,81 @@
+"""The page from results written here: goals, gaps and cells."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.common import harness
+from benchmarks.common.plan import Place
+from benchmarks.vectors import goals, study, tables
+from benchmarks.vectors.found import Found
+
+
+def result(method_scores: dict[str, dict[int, float]], seed: int, **protocol: Any) -> dict[str, Any]:
+    rows = [
+        {
+            "method": method,
+            "scores": {str(d): {"ndcg@10": v, "recall@10": v, "mrr": v} for d, v in scores.items()},
+            "seconds": 2.0,
+        }
+        for method, scores in method_scores.items()
+    ]
+    about = {"date": "2026-01-01", "commit": "c", "device": "cpu", "torch": "2"}
+    return {**about, "protocol": protocol, "job": {"seed": seed}, "rows": rows}
+
+
+@pytest.fixture
+def stored(tmp_path: Path) -> Path:
+    for seed, shift in enumerate((0.0, 0.02)):
+        scores = {
+            "prefix": {16: 0.3, 32: 0.5, 64: 0.7, 384: 0.8},
+            "pca": {16: 0.35, 32: 0.55, 64: 0.7, 384: 0.8},
+            "linear": {16: 0.6 + shift, 32: 0.7, 64: 0.8, 384: 0.85},
+            "neural": {16: 0.63 + shift, 32: 0.72, 64: 0.79, 384: 0.85},
+        }
+        made = result(scores, seed, pairs=1000, test=500)
+        harness.write(tmp_path / f"paired-debian-minilm-s{seed}.json", made)
+    scores = {name: {8: value, 32: value} for name, value in (("prefix", 0.2), ("pca", 0.3), ("neighbours", 0.296))}
+    harness.write(tmp_path / "unlabelled-cisi-minilm-s0.json", result(scores, 0, judged=True, queries=9, documents=99))
+    return tmp_path
+
+
+def test_means_are_over_splits_and_what_is_not_there_has_no_value(stored: Path) -> None:
+    found = Found(stored)
+    assert found.values("paired-debian-minilm", "linear", 16) == [0.6, 0.62]
+    assert found.score("paired-debian-minilm", "linear", 16) == pytest.approx(0.61)
+    assert found.score("paired-debian-minilm", "linear", 48) is None and found.score("nothing", "linear", 16) is None
+    assert list(found.jobs("paired-")) == ["paired-debian-minilm"]
+
+
+def test_goals_are_met_missed_or_not_run(stored: Path) -> None:
+    told = {goal.words: goal for goal in goals.goals(Found(stored))}
+    assert told["Debian, MiniLM, 64 of 384 features not below the full vector"].met is True
+    assert told["Debian, MiniLM, 32 of 384 features at least 95 % of the full vector"].met is False
+    best = told["Debian, MiniLM, 16 features at least .62"]
+    assert best.met is True and best.figures == "0.640, neural"
+    assert told["Without labels (neighbours), within 0.005 of PCA at every length on every set"].met is True
+    gain = told["Without labels (neighbours), at least 0.05 above PCA at 32 features and fewer on three sets"]
+    assert gain.met is False and gain.figures == "on none"
+    assert told["WordNet, MiniLM, 64 of 384 features not below the full vector"].met is None
+
+
+def test_the_page_names_what_was_missed_first(stored: Path) -> None:
+    page = tables.page(stored)
+    assert page.index("**missed**") < page.index("not run") < page.index(": yes")
+    assert "| **ours, neural** | **0.640 ± 0.014** |" in page and "Fitted to 1,000 pairs, tested on 500." in page
+    assert "### CISI, MiniLM: 9 queries, 99 documents, human judgements" in page
+
+
+def test_a_page_without_results_says_so(tmp_path: Path) -> None:
+    page = tables.page(tmp_path)
+    assert "0 of " in page and "not run" in page
+
+
+def test_a_job_is_done_when_all_of_its_rows_are_there(stored: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(study, "RESULTS", stored)
+    jobs = {job.name: job for job in study.jobs(Place(stored))}
+    job = jobs["paired-debian-minilm-s0"]
+    assert not job.done and job.needs == ("debian",) and job.seconds < jobs["paired-debian-minilm-s2"].seconds

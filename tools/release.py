@@ -1,0 +1,194 @@
+"""Release build: reproducible wheel and sdist, tried in clean environments without the repository.
+
+    python tools/release.py                  # or `make release`
+    python tools/release.py --extras onnx    # only some of the extras
+
+Each check is a line of `dist/RELEASE.txt`, and the first failure ends the run with exit code 1. The wheel and the sdist
+are built twice, in two clones, with the time of the commit as the time of every file, and must be equal byte by byte.
+The wheel is then installed into a new environment, where the repository cannot be imported: dependencies must agree,
+`import eigenmap` must be quick and must not load torch, and the demo and a smoke test of each extra must run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from textwrap import dedent
+
+ROOT = Path(__file__).resolve().parents[1]
+DIST = ROOT / "dist"
+LARGEST_WHEEL = 10 * 2**20
+SLOWEST_IMPORT_S = 1.0
+DEMO = ["demo", "--steps", "40", "--out", "demo"]
+
+SMOKE: dict[str, str] = {
+    "": """
+        import numpy as np, eigenmap as em
+        x = np.random.default_rng(0).standard_normal((500, 8))
+        assert em.NeuralEigenmap(n_components=3).fit(x).transform(x).shape == (500, 3)
+        index = em.CodeIndex(8)
+        index.add(x.astype("f4"), [str(i) for i in range(500)])
+        assert index.search(x[:1].astype("f4"), top=1).ids[0][0] == "0"
+    """,
+    "parquet": """
+        import numpy as np, pyarrow as pa, pyarrow.parquet as pq, eigenmap as em
+        x = np.random.default_rng(0).standard_normal((400, 8)).astype("f4")
+        pq.write_table(pa.table({"vector": list(x)}), "x.parquet")
+        assert em.fit_vectors("x.parquet", pairs=x + 0.1, n_components=4).encode(x).shape == (400, 4)
+    """,
+    "postgres": "import psycopg; psycopg.pq.version()",
+    "graphs": """
+        import networkx as nx, eigenmap as em
+        assert em.load_graph(nx.karate_club_graph()).n_nodes == 34
+    """,
+    "onnx": "import onnx, onnxscript",
+    "tensorboard": "import tensorboard",
+    "timm": "import importlib.metadata as m; m.version('timm')",
+    "ray": "import ray.data",
+    "hub": "import huggingface_hub",
+}
+"""Program per extra, run in the clean environment with the extra installed; "" is the wheel alone."""
+
+
+class ReleaseError(Exception):
+    """A check that failed."""
+
+
+def main() -> int:
+    """Build, try, and report; return the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--extras", nargs="*", default=[name for name in SMOKE if name], help="extras to try")
+    parser.add_argument("--work", type=Path, help="folder for environments; a temporary one by default")
+    arguments = parser.parse_args()
+    report: list[str] = []
+
+    def say(line: str) -> None:
+        report.append(line)
+        print(line, flush=True)
+
+    try:
+        with _folder(arguments.work) as work:
+            wheel = build(work, say)
+            try_wheel(wheel, work, arguments.extras, say)
+    except (ReleaseError, subprocess.CalledProcessError) as error:
+        say(f"FAILED: {error}")
+        return 1
+    finally:
+        DIST.mkdir(exist_ok=True)
+        (DIST / "RELEASE.txt").write_text("\n".join(report) + "\n", encoding="utf-8")
+    return 0
+
+
+def build(work: Path, say: Callable[[str], None]) -> Path:
+    """Build twice from clean clones, compare, and put wheel, sdist and checksums into dist/."""
+    if _output(["git", "status", "--porcelain"], cwd=ROOT):
+        raise ReleaseError("there are uncommitted changes; commit them first")
+    commit = _output(["git", "rev-parse", "HEAD"], cwd=ROOT)
+    when = _output(["git", "log", "-1", "--format=%ct"], cwd=ROOT)
+    python = _environment(work / "build", ["hatchling"])
+    built = []
+    for number in (1, 2):
+        clone = work / f"clone{number}"
+        subprocess.run(["git", "clone", "--quiet", "--no-hardlinks", str(ROOT), str(clone)], check=True)
+        subprocess.run(["git", "checkout", "--quiet", commit], cwd=clone, check=True)
+        command = [str(python), "-m", "hatchling", "build", "-d", "out", "-t", "wheel", "-t", "sdist"]
+        subprocess.run(command, cwd=clone, check=True, env={**os.environ, "SOURCE_DATE_EPOCH": when}, stdout=sys.stderr)
+        built.append({file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in (clone / "out").iterdir()})
+    if built[0] != built[1]:
+        raise ReleaseError(f"two builds differ: {json.dumps(built)}")
+    shutil.rmtree(DIST, ignore_errors=True)
+    shutil.copytree(work / "clone1" / "out", DIST)
+    (DIST / "SHA256SUMS").write_text("".join(f"{digest}  {name}\n" for name, digest in sorted(built[0].items())))
+    say(f"commit {commit}")
+    for name, digest in sorted(built[0].items()):
+        say(f"{name}: {(DIST / name).stat().st_size / 2**20:.2f} MiB, sha256 {digest}, equal in two builds")
+    (wheel,) = DIST.glob("*.whl")
+    if wheel.stat().st_size > LARGEST_WHEEL:
+        raise ReleaseError(f"{wheel.name} is larger than {LARGEST_WHEEL // 2**20} MiB")
+    return wheel
+
+
+def try_wheel(wheel: Path, work: Path, extras: Sequence[str], say: Callable[[str], None]) -> None:
+    """Install the wheel where the repository cannot be seen, and use it."""
+    place = work / "elsewhere"
+    place.mkdir()
+    python = _environment(work / "clean", [str(wheel)])
+    _run(python, ["-m", "pip", "check"], place)
+    say(f"wheel installed with Python {_output([str(python), '-V']).split()[-1]}; pip check passes")
+    loaded = "import eigenmap, sys; assert 'site-packages' in eigenmap.__file__; assert 'torch' not in sys.modules"
+    _run(python, ["-c", loaded], place)
+    seconds = min(_seconds(python, place) for _ in range(3))
+    if seconds > SLOWEST_IMPORT_S:
+        raise ReleaseError(f"import eigenmap takes {seconds:.2f} s")
+    say(f"import eigenmap: {seconds:.2f} s, without torch")
+    version = _output([str(python.with_name("eigenmap")), "--version"], cwd=place)
+    if wheel.name.split("-")[1] != version.split()[-1]:
+        raise ReleaseError(f"the wheel is {wheel.name}, but the command says {version}")
+    _smoke(python, "", place)
+    say("smoke test of the wheel alone passes")
+    began = time.perf_counter()
+    subprocess.run([str(python.with_name("eigenmap")), *DEMO], cwd=place, check=True, env=_bare(), stdout=sys.stderr)
+    if not (place / "demo" / "report.html").is_file():
+        raise ReleaseError("the demo wrote no report")
+    say(f"eigenmap {' '.join(DEMO)}: {time.perf_counter() - began:.0f} s")
+    for extra in extras:
+        _run(python, ["-m", "pip", "install", "--quiet", f"{wheel}[{extra}]"], place)
+        _run(python, ["-m", "pip", "check"], place)
+        _smoke(python, extra, place)
+        say(f"extra {extra}: installed, pip check and smoke test pass")
+
+
+def _smoke(python: Path, extra: str, place: Path) -> None:
+    _run(python, ["-c", dedent(SMOKE[extra])], place)
+
+
+def _seconds(python: Path, place: Path) -> float:
+    """Return the seconds that the import takes beyond the start of Python."""
+    code = "import time; began = time.perf_counter(); import eigenmap; print(time.perf_counter() - began)"
+    return float(_output([str(python), "-c", code], cwd=place))
+
+
+def _environment(folder: Path, packages: Sequence[str]) -> Path:
+    """Create an environment with packages, and return its Python."""
+    subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+    python = folder / "bin" / "python"
+    _run(python, ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", *packages], folder)
+    return python
+
+
+def _bare() -> dict[str, str]:
+    """Return the environment of this process without anything that leads to the repository."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+
+
+def _run(python: Path, arguments: Sequence[str], place: Path) -> None:
+    subprocess.run([str(python), *arguments], cwd=place, check=True, env=_bare(), stdout=sys.stderr)
+
+
+def _output(command: Sequence[str], cwd: Path | None = None) -> str:
+    done = subprocess.run(command, cwd=cwd, check=True, capture_output=True, text=True, env=_bare())
+    return done.stdout.strip()
+
+
+@contextmanager
+def _folder(given: Path | None) -> Iterator[Path]:
+    if given is not None:
+        given.mkdir(parents=True)
+        yield given.resolve()
+    else:
+        with tempfile.TemporaryDirectory() as folder:
+            yield Path(folder)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

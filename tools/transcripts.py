@@ -1,0 +1,166 @@
+"""Pages whose examples are run: outputs in how-tos come from the program.
+
+    python tools/transcripts.py docs/howto/*.md          # run every example, write the outputs into the pages
+    python tools/transcripts.py --quick docs/howto/*.md  # run them in a small form and change nothing, as the tests do
+
+A page is Markdown. In a block that begins with ```console, lines after "$ " are commands, and the rest is their output.
+A ```python block is executed; if a ```text block follows directly, it is what the Python block prints. The blocks of a
+page share one working folder, in which names made earlier are still there. Comments direct the run:
+
+    <!-- data: photos -->              put sample data into the folder (a function of tools/sample_data.py)
+    <!-- quick: --minutes 2 => --steps 4 -->    replace text in the next block, in the small form only
+    <!-- file: report.png docs/images/report.png -->    keep a file of the folder as a picture of the page
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+WIDTH = 100
+LONGEST = 40
+"""Lines of output that are shown; the middle of longer outputs is left out."""
+_BLOCK = re.compile(
+    r"^<!-- (?P<what>data|quick|file): (?P<about>.*?) -->$"
+    r"|^```(?P<language>console|python)\n(?P<body>.*?)^```$(?P<output>\n\n```text\n.*?^```$)?",
+    re.MULTILINE | re.DOTALL,
+)
+
+
+class ExampleError(Exception):
+    """An example that failed."""
+
+
+@dataclass
+class Run:
+    """The examples of one page, run in one folder."""
+
+    folder: Path
+    quick: bool = False
+    names: dict[str, Any] = field(default_factory=dict)
+    replacements: list[tuple[str, str]] = field(default_factory=list)
+    examples: int = 0
+
+    def page(self, text: str) -> str:
+        """Run the examples of a page, and return it with the outputs they had."""
+        return _BLOCK.sub(self._block, text)
+
+    def _block(self, found: re.Match[str]) -> str:
+        if found["what"]:
+            self._direct(found["what"], found["about"])
+            return found[0]
+        body = found["body"]
+        self.examples += 1
+        if unused := [old for old, _ in self.replacements if old not in body]:
+            raise ExampleError(f"there is no {unused[0]!r} to replace in {body!r}")
+        try:
+            if found["language"] == "console":
+                return "```console\n" + "".join(self._console(body)) + "```"
+            printed = self._python(self._small(body))
+        finally:
+            self.replacements = []
+        return f"```python\n{body}```" + (f"\n\n```text\n{printed}```" if found["output"] else "")
+
+    def _direct(self, what: str, about: str) -> None:
+        if what == "quick":
+            old, _, new = about.partition(" => ")
+            self.replacements.append((old, new))
+        elif what == "data":
+            sys.path.insert(0, str(ROOT / "tools"))
+            import sample_data
+
+            getattr(sample_data, about)(self.folder, self.quick)
+        elif not self.quick:
+            source, target = about.split()
+            shutil.copyfile(self.folder / source, ROOT / target)
+
+    def _small(self, text: str) -> str:
+        for old, new in self.replacements if self.quick else []:
+            text = text.replace(old, new)
+        return text
+
+    def _console(self, body: str) -> Iterator[str]:
+        """Run the commands of a block; a line that ends in a backslash goes on."""
+        for command in re.findall(r"^\$ ((?:.*\\\n)*.*)$", body, re.MULTILINE):
+            yield f"$ {command}\n"
+            yield self._shell(self._small(command))
+
+    def _shell(self, command: str) -> str:
+        paths = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+        done = subprocess.run(
+            ["bash", "-c", command],
+            cwd=self.folder,
+            env={**os.environ, "PATH": paths, "COLUMNS": str(WIDTH), "NO_COLOR": "1", "TERM": "dumb"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            raise ExampleError(f"{command} ended with exit code {done.returncode}:\n{done.stdout}")
+        return _shown(done.stdout)
+
+    def _python(self, code: str) -> str:
+        printed = io.StringIO()
+        with _inside(self.folder), redirect_stdout(printed):
+            exec(compile(code, "<example>", "exec"), self.names)
+        return _shown(printed.getvalue())
+
+
+@contextmanager
+def _inside(folder: Path) -> Iterator[None]:
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)
+
+
+def _shown(output: str) -> str:
+    lines = [line.rstrip() for line in output.rstrip().splitlines()]
+    if len(lines) > LONGEST:
+        half = LONGEST // 2
+        lines = [*lines[:half], "...", *lines[-half:]]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def run_page(path: Path, quick: bool) -> tuple[str, int]:
+    """Run the examples of a page in a new folder; return the page with their outputs, and how many there are."""
+    with tempfile.TemporaryDirectory() as folder:
+        run = Run(Path(folder), quick)
+        return run.page(path.read_text(encoding="utf-8")), run.examples
+
+
+def main() -> int:
+    """Run pages, and write their outputs unless in the small form."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("pages", nargs="+", type=Path)
+    parser.add_argument("--quick", action="store_true", help="small form; change nothing")
+    arguments = parser.parse_args()
+    for path in arguments.pages:
+        try:
+            text, examples = run_page(path, arguments.quick)
+        except ExampleError as error:
+            print(f"{path}: {error}")
+            return 1
+        if not arguments.quick:
+            path.write_text(text, encoding="utf-8")
+        print(f"{path}: {examples} examples")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
