@@ -130,8 +130,8 @@ def _requests(results: dict[str, Result]) -> str:
     return (
         f"## Requests\n\n{about}\n\n{counts['requests']:,} requests and {counts['uploads']:,} uploads in "
         f"{len(found)} of {SERVERS} parts: {statuses}. Meanwhile the index was replaced {counts['replace']:,} times "
-        f"and changed {counts['add']:,} times, {counts['cut off']:,} requests were cut off, and {counts['read slowly']:,} answers "
-        f"read slowly. Failures (answers that the schema does not announce, no answer): "
+        f"and changed {counts['add']:,} times, {counts['cut off']:,} requests were cut off, and "
+        f"{counts['read slowly']:,} answers read slowly. Failures (no announced answer): "
         f"{sum(each['failed'] for each in found):,}. After SIGTERM the server ended within {max(stops):.1f} s."
     )
 
