@@ -35,7 +35,6 @@ COVERED_BY = {
     "data/vectors/arrow.py": "data/vectors/test_vectors.py",
     "data/vectors/input.py": "fitting/test_vectors.py",
     "data/vectors/pairs.py": "relations/test_pairs.py",
-    "data/released/layout.py": "data/released/test_coco.py",
     "data/vectors/trajectories.py": "relations/test_lagged.py",
     "data/images/released/layout.py": "data/images/released/test_coco.py",
     "demo/methods.py": "test_demo.py",

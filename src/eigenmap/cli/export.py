@@ -124,7 +124,7 @@ def _export_model(run: str, to: Path, dim: int | None, side: Side | None, force:
     from eigenmap.export import export_map, export_onnx
 
     if to.suffix != ".onnx":
-        numbers = export_map(run, to, dim, None if side is None else side.value)
+        numbers = export_map(run, to, dim, None if side is None else side.value, overwrite=force)
         first = " of norm 1" if numbers.unit and to.suffix != ".sql" else ""
         return f"codes of {numbers.n_components} features from vectors of {numbers.n_features} numbers{first}."
     difference = export_onnx(run, to, dim, None if side is None else side.value, overwrite=force)

@@ -108,7 +108,7 @@ def fill(
     from eigenmap.search.backend import ItemBatch
     from eigenmap.search.postgres import load_table
     from eigenmap.search.postgres.connection import address
-    from eigenmap.search.postgres.models import store_model
+    from eigenmap.search.postgres.models import model_writer
 
     with TemporaryDirectory() as folder:
         kept = Path(folder) / "model"  # RUN may get another model while the images are encoded
@@ -118,9 +118,9 @@ def fill(
         model = None if run is None else side_of(Eigenmap.load(kept), side)
         items = open_items(model, source, how, pictures=False, quiet=quiet, rows=rows)
         batches = (ItemBatch([utf8_name(name) for name in part.ids], part.codes, part.metadata) for part in items)
-        made = load_table(url, table, about, batches, replace=wanted.force)
-        if run is not None:
-            store_model(url, kept)
+        # Together, since codes without their model could not be searched by picture.
+        also = None if run is None else model_writer(kept)
+        made = load_table(url, table, about, batches, replace=wanted.force, also=also)
     if quiet:
         return
     items.log_skipped()
