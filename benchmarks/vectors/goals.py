@@ -72,7 +72,9 @@ def _paired(found: Found, name: str) -> Iterator[Goal]:
         if ours is None or full is None:
             yield Goal(told, None)
         else:
-            figures = f"{ours[0]:.3f}, {ours[1]}; the full vector {full:.3f}, {ours[0] / full:.1%} of it"
+            figures = (
+                f"{ours[0]:.3f}, {ours[1]}; the full vector {full:.3f}, of which it is {100 * ours[0] / full:.1f} %"
+            )
             yield Goal(told, ours[0] >= share * full, figures)
     if name == "debian":
         ours = best(found, job, 16)
@@ -140,7 +142,7 @@ def _storage(found: Found) -> Iterator[Goal]:
 
 def _upgrade(found: Found) -> Goal:
     words = "MiniLM queries on WordLlama documents from 5,000 pairs, at least .65"
-    length = max(found.lengths("upgrade"), default=0)
+    length = max(found.lengths("upgrade", "old"), default=0)
     scores = [(s, m) for m in ("two-spaces", "neural", "into") if (s := found.score("upgrade", m, length)) is not None]
     if not scores:
         return Goal(words, None)
@@ -155,7 +157,7 @@ def _spaces(found: Found) -> Iterator[Goal]:
     words = "Known singular functions of two spaces, alignment .99 and values within 1 % (linear maps of random units)"
     if rows:
         aligned, off = min(row["worst_alignment"] for row in rows), max(row["worst_value"] for row in rows)
-        figures = f"alignment {aligned:.4f}, values within {off:.2%}, the worst of {len(rows)} seeds"
+        figures = f"alignment {aligned:.4f}, values within {100 * off:.2f} %, the worst of {len(rows)} seeds"
         yield Goal(words, aligned >= 0.99 and off <= 0.01, figures)
     else:
         yield Goal(words, None)
