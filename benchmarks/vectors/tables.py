@@ -260,7 +260,8 @@ def spaces(found: Found) -> Iterator[str]:
         sorted_ = sum(row["sklearn_sorted"] for row in made)
         yield (
             "Gaussian pairs with known correlations: within "
-            f"{100 * max(row['worst_value'] for row in made):.2f} % of the truth; largest difference to cca-zoo's on the same pairs "
+            f"{100 * max(row['worst_value'] for row in made):.2f} % of the truth; largest difference to cca-zoo's on the "
+            "same pairs "
             f"{max(row['cca_zoo_difference'] for row in made):.0e}; "
             f"scikit-learn's correlations come sorted in {sorted_} of {len(made)} seeds."
         )
@@ -284,8 +285,8 @@ def _cost(row: dict[str, Any]) -> Iterator[str]:
         yield (
             f"Linear fit of {row['rows']:,} pairs of {row['features']} numbers ({row['dtype']}, from disk): {took}. "
             f"The three products of the moments alone take {row['products_cpu_seconds']:.0f} CPU seconds, "
-            f"{100 * row['share_of_products']:.0f} % of that. Peak memory {row['peak_memory_mb']:,.0f} MB, mapped files "
-            "included."
+            f"{100 * row['share_of_products']:.0f} % of that. Peak memory {row['peak_memory_mb']:,.0f} MB, mapped "
+            "files included."
         )
     elif row["method"] == "encode":
         yield (
