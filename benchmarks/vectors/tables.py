@@ -260,8 +260,8 @@ def spaces(found: Found) -> Iterator[str]:
         sorted_ = sum(row["sklearn_sorted"] for row in made)
         yield (
             "Gaussian pairs with known correlations: within "
-            f"{100 * max(row['worst_value'] for row in made):.2f} % of the truth; largest difference to cca-zoo's on the "
-            "same pairs "
+            f"{100 * max(row['worst_value'] for row in made):.2f} % of the truth; largest difference to cca-zoo's "
+            "on the same pairs "
             f"{max(row['cca_zoo_difference'] for row in made):.0e}; "
             f"scikit-learn's correlations come sorted in {sorted_} of {len(made)} seeds."
         )
