@@ -95,13 +95,15 @@ ROOMS = [
     # A model to answers
     Room("description", 664, 134, 130, 56, ("of model.json",)),
     Room("saved", 802, 134, 130, 56, ("model files",)),
-    Room("model", 664, 200, 268, 56, ("Eigenmap: encode, save, load",), main=True),
+    Room("model", 664, 200, 180, 56, ("encode, save, load",), main=True),
+    Room("hub", 852, 200, 80, 56, ("by name",)),
     Room("embedding", 664, 316, 268, 56, ("codes of any number of items",)),
     Room("search", 664, 404, 122, 74, ("an index of", "these codes")),
     Room("evaluation", 810, 404, 122, 74, ("retrieval,", "linear probes")),
     Room("service", 664, 506, 122, 74, ("the explorer", "in a browser")),
     Room("figures", 810, 506, 122, 74, ("plots and", "the report")),
-    Room("export", 664, 602, 268, 56, ("files for ONNX, Parquet and FAISS",)),
+    Room("export", 664, 602, 138, 56, ("ONNX and FAISS",)),
+    Room("formats", 810, 602, 122, 56, ("arrays and SQL",)),
     Room("core", 16, 686, 928, 56, ("errors, argument checks, atomic files and folders; used by all other rooms",)),
 ]
 

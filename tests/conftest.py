@@ -13,6 +13,9 @@ import pytest
 for name in ("FORCE_COLOR", "CLICOLOR_FORCE", "PY_COLORS", "TTY_COMPATIBLE", "GITHUB_ACTIONS"):
     os.environ.pop(name, None)
 
+# Commands that tests start have one thread each, too.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 # Test servers run on this machine, which a proxy cannot reach.
 os.environ["NO_PROXY"] = os.environ["no_proxy"] = "127.0.0.1,localhost"
 

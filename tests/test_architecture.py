@@ -18,9 +18,9 @@ PACKAGE = "eigenmap"
 # A module imports only from those before it.
 # fmt: off
 ORDER = [
-    "core", "spectrum", "objectives", "networks", "data", "loading", "augment", "relations", "linear",
+    "core", "spectrum", "objectives", "networks", "data", "loading", "augment", "relations", "linear", "formats",
     "description", "saved", "hub", "model", "embedding", "training", "evaluation", "search", "export", "figures",
-    "recipes", "fitting", "kernels", "demo", "reproduce", "estimators", "service", "cli",
+    "recipes", "fitting", "kernels", "demo", "detection", "reproduce", "estimators", "service", "cli",
 ]
 # fmt: on
 

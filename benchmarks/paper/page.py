@@ -9,7 +9,7 @@ from typing import Any
 
 from benchmarks.common.pages import NOT_RUN, figure, table
 from benchmarks.common.plan import Stored
-from benchmarks.paper import table_1
+from benchmarks.paper import more_sections, sections, table_1
 from benchmarks.vision import RESULTS as VISION
 
 HEAD = """\
@@ -57,18 +57,24 @@ What to mind:
 - Our default is SCL with alignment, which does not change the encoder: its row is SCL's.
 {missing}"""
 
-ELSEWHERE = """\
-## The other items
+NOT_YET = """\
+## Not run
 
-| item | where |
-| --- | --- |
-| table 1, by the command | `eigenmap reproduce table-1 --scale small --data DIR`, or `--scale tiny` in seconds |
-| figure of the RBF kernel | `eigenmap reproduce figure-rbf`; [eigenfunctions](eigenfunctions.md) |
-| retrieval against code length | `eigenmap reproduce figure-retrieval`; [benchmarks](benchmarks.md) |
-| table 6, OGBN-Products | `eigenmap reproduce table-6`; [graph benchmarks](graph-benchmarks.md): our five graphs |
-| tables 2 to 5, 7 and 8 | not run under their names |
+For lack of time on a GPU; `python -m benchmarks paper missing` lists the jobs, in the order in which they are worth
+running: {items}. At the paper's scale nothing ran, for lack of ImageNet, COCO and OGBN-Products.
 
-The ImageNet recipes are in [training at scale](training-at-scale.md)."""
+Every item runs by name: `eigenmap reproduce --list`. The figure of the RBF kernel is on the page about
+[eigenfunctions](eigenfunctions.md), the ImageNet recipes on that about [training at scale](training-at-scale.md)."""
+
+
+SECTIONS = (
+    more_sections.table_5,
+    more_sections.table_6,
+    more_sections.tables_7_8,
+    more_sections.retrieval,
+    more_sections.test_cost,
+    more_sections.hours,
+)
 
 
 def results_of(method: str, stored: Stored) -> list[dict[str, Any]]:
@@ -131,4 +137,10 @@ def page(folder: Path) -> str:
     head = ("method", "paper, ImageNet", "linear", "kNN", "seeds")
     lines = table(head, [row(*each, stored) for each in ROWS])
     notes = NOTES.format(simsiam_rank=rank, verdict=verdict(stored), missing=missing(stored)).rstrip()
-    return "\n\n".join((HEAD, TABLE_1, lines, notes, ELSEWHERE)) + "\n"
+    parts = [HEAD, TABLE_1, lines, notes]
+    parts += [section(stored) for section in (sections.table_2, sections.table_3, sections.table_4)]
+    parts += [section(stored) for section in SECTIONS]
+    table_1_left = [job for job in table_1.every() if not stored.has(job.name)]
+    left = [f"table-1: {len(table_1_left)} runs"] if table_1_left else []
+    parts.append(NOT_YET.format(items="; ".join([*left, *more_sections.not_run(stored)]) or "nothing"))
+    return "\n\n".join(parts) + "\n"

@@ -20,8 +20,10 @@ if TYPE_CHECKING:
     from eigenmap.estimators.pair import PairEigenmap
     from eigenmap.fitting.graph import fit_graph
     from eigenmap.fitting.images import fit_images
+    from eigenmap.fitting.towers import fit_towers
     from eigenmap.fitting.vectors import fit_vectors
     from eigenmap.linear.align_pairs import align_pairs
+    from eigenmap.linear.timescales import implied_timescales
     from eigenmap.model import Eigenmap
     from eigenmap.search import CodeIndex
     from eigenmap.spectrum import Alignment, Moments, align, best_alignment
@@ -42,7 +44,9 @@ __all__ = [
     "embed_images",
     "fit_graph",
     "fit_images",
+    "fit_towers",
     "fit_vectors",
+    "implied_timescales",
     "load_graph",
     "save_graph",
 ]
@@ -54,6 +58,7 @@ _HOMES = {
     "embed_images": "eigenmap.embedding",
     "fit_images": "eigenmap.fitting.images",
     "fit_graph": "eigenmap.fitting.graph",
+    "fit_towers": "eigenmap.fitting.towers",
     "fit_vectors": "eigenmap.fitting.vectors",
     "GraphEigenmap": "eigenmap.estimators.graph",
     "PairEigenmap": "eigenmap.estimators.pair",
@@ -61,6 +66,7 @@ _HOMES = {
     **dict.fromkeys(["Graph", "load_graph"], "eigenmap.data.graphs.graph"),
     "Eigenmap": "eigenmap.model",
     "align_pairs": "eigenmap.linear.align_pairs",
+    "implied_timescales": "eigenmap.linear.timescales",
     "NeuralEigenmap": "eigenmap.estimators",
     **dict.fromkeys(["Alignment", "Moments", "align", "best_alignment"], "eigenmap.spectrum"),
 }

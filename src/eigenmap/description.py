@@ -333,7 +333,10 @@ _VECTORS: Checks = {
     "length": ("a whole number of at least 1", SIZE),
     "unit": ("true or false", lambda value: isinstance(value, bool)),
 }
-_VECTOR_ENCODER: Checks = {"width": ("a whole number of at least 0", whole_between(0, LARGEST_SIZE))}
+_VECTOR_ENCODER: Checks = {
+    "width": ("a whole number of at least 0", whole_between(0, LARGEST_SIZE)),
+    "plain?": ("true or false", lambda value: isinstance(value, bool)),
+}
 _VECTOR_NETWORK: Checks = dict.fromkeys(("n_components", "out_features"), ("a whole number of at least 1", SIZE))
 _NETWORK: Checks = dict.fromkeys(("n_components", "hidden", "out_features"), ("a whole number of at least 1", SIZE))
 _KINDS: Mapping[str, tuple[Checks, Checks, Checks]] = {

@@ -8,8 +8,11 @@ import faiss
 import onnxruntime
 import pyarrow.parquet as pq
 
+from eigenmap.formats.sentence_transformers import read_modules
 from eigenmap.search import CodeIndex
 from tests.cli.run import refused, succeed
+from tests.formats.models import vector_model
+from tests.formats.test_sentence_transformers import write_base
 
 
 def test_a_model(model_dir: Path, tmp_path: Path) -> None:
@@ -46,3 +49,42 @@ def test_mistakes(model_dir: Path, index_dir: Path, tmp_path: Path) -> None:
     (tmp_path / "a.faiss.ids.json").write_text("mine")
     assert "a.faiss.ids.json exists" in refused("export", index_dir, "--to", tmp_path / "a.faiss")
     succeed("export", index_dir, "--to", tmp_path / "a.faiss", "--force")
+
+
+def test_a_linear_model_of_vectors_as_plain_numbers(tmp_path: Path) -> None:
+    vector_model(True).save(tmp_path / "run")
+    said = succeed("export", tmp_path / "run", "--to", tmp_path / "map.npz", "--dim", 4).err
+    assert re.search(r"map\.npz: codes of 4 .* vectors of 12 .*norm 1", said)
+    succeed("export", tmp_path / "run", "--to", tmp_path / "codes.sql", "--quiet")
+    assert "FUNCTION codes(x vector)" in (tmp_path / "codes.sql").read_text()
+    assert "codes.sql exists" in refused("export", tmp_path / "run", "--to", tmp_path / "codes.sql")
+
+
+def test_a_folder_of_sentence_transformers(tmp_path: Path) -> None:
+    base = write_base(tmp_path / "base", "Normalize")
+    vector_model(True).save(tmp_path / "linear")
+    vector_model(True, width=5).save(tmp_path / "neural")
+    asked = ("--to", "sentence-transformers", "--base", base, "--out", tmp_path / "out")
+    said = succeed("export", tmp_path / "linear", *asked, "--dim", 3).err
+    assert "SentenceTransformer(" in said and "trust_remote_code" not in said
+    assert [entry["type"].rpartition(".")[2] for entry in read_modules(tmp_path / "out")][2:] == [
+        "Normalize",
+        "Dense",
+        "Normalize",
+    ]
+    assert "out exists" in refused("export", tmp_path / "linear", *asked)
+    assert "trust_remote_code=True" in succeed("export", tmp_path / "neural", *asked, "--force").err
+    assert read_modules(tmp_path / "out")[-1]["type"].startswith("eigenmap.")
+
+
+def test_mistakes_with_folders(model_dir: Path, tmp_path: Path) -> None:
+    base = write_base(tmp_path / "base")
+    vector_model(True).save(tmp_path / "run")
+    folder = ("--to", "sentence-transformers")
+    assert "--base" in refused("export", tmp_path / "run", *folder, "--out", tmp_path / "out")
+    assert "--out" in refused("export", tmp_path / "run", *folder, "--base", base)
+    assert "images" in refused("export", model_dir, *folder, "--base", base, "--out", tmp_path / "out")
+    assert "images" in refused("export", model_dir, "--to", tmp_path / "map.npy")
+    assert "sentence-transformers" in refused("export", tmp_path / "run", "--to", tmp_path / "m.npy", "--base", base)
+    assert "one space" in refused("export", tmp_path / "run", "--to", tmp_path / "m.npy", "--side", "right")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["base", "run"]

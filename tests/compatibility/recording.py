@@ -94,7 +94,9 @@ def fit_blocks(**more: Any) -> em.Eigenmap:
 def kernel_codes() -> np.ndarray:
     """Values of the first eigenfunctions of an RBF kernel, trained for some steps."""
     x = np.linspace(-1, 1, 64)[:, None]
-    model = em.NeuralEigenmap(n_components=4, kernel="rbf", max_steps=STEPS, tol=0.0, batch_size=32, random_state=0)
+    settings: dict[str, Any] = {"max_steps": STEPS, "tol": 0.0, "batch_size": 32, "random_state": 0}
+    # Version 0.1.0 had this length scale by default.
+    model = em.NeuralEigenmap(n_components=4, kernel="rbf", kernel_params={"length_scale": 1.0}, **settings)
     return np.asarray(model.fit(x).transform(x))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -194,3 +195,24 @@ eigenmap.cli.main()
     assert ended.returncode == 0 and "Usage" in ended.stdout, ended.stderr
     assert "Unix-like" in ended.stdout
     assert (tmp_path / "file").read_bytes() == b"whole" and list(tmp_path.iterdir()) == [tmp_path / "file"]
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_a_file_that_appears_meanwhile_is_kept(tmp_path: Path, links: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not links:
+
+        def no_link(*_: object, **__: object) -> None:
+            raise PermissionError(errno.EPERM, "no links here")
+
+        monkeypatch.setattr(os, "link", no_link)
+    path = tmp_path / "codes"
+    with pytest.raises(EigenmapError, match="codes exists"), atomic_write(path, replace=False) as file:
+        file.write(b"ours")
+        path.write_bytes(b"theirs")
+    with pytest.raises(EigenmapError, match="codes exists"), atomic_write(path, replace=False):
+        raise AssertionError("nothing is written where a file is already")
+    assert path.read_bytes() == b"theirs" and list(tmp_path.iterdir()) == [path]
+    path.unlink()
+    with atomic_write(path, replace=False) as file:
+        file.write(b"ours")
+    assert path.read_bytes() == b"ours" and list(tmp_path.iterdir()) == [path]

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -139,6 +140,51 @@ def test_a_swap_that_was_cut_off_is_undone(tmp_path: Path) -> None:
     folder(tmp_path / f".out.{'1' * 32}.old", "older")
     recover(tmp_path / "out")
     assert (tmp_path / "out" / "file").read_text() == "old"
+
+
+@pytest.mark.parametrize("supported", [0, 1], ids=["plain renames", "no exchange"])
+@pytest.mark.parametrize("replace", [False, True])
+def test_the_gap_of_an_exchange_in_two_renames_is_no_free_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, supported: int, replace: bool
+) -> None:
+    """Of old a creation succeeded over a folder that existed, and the exchange failed."""
+    real = folders._renameat2
+    monkeypatch.setattr(folders, "_renameat2", lambda *given: given[2] == supported and real(*given))
+    out, new = folder(tmp_path / "out", "old"), folder(tmp_path / "new", "new")
+    in_gap, errors = threading.Event(), []
+    patient = folders._rename_patiently
+
+    def slowly(source: Path, target: Path) -> None:
+        in_gap.set()
+        taken.wait(0.3)  # long enough for the creation to take the name; a slower one finds it taken
+        patient(source, target)
+
+    def swap() -> None:
+        try:
+            with folder_lock(out):
+                exchange(new, out)
+        except OSError as error:
+            errors.append(error)
+
+    swapping, taken = threading.Thread(target=swap), threading.Event()
+    wanted = pytest.raises(EigenmapError, match="exists") if not replace else nullcontext()
+    with wanted, staged_folder(out, replace=replace) as staging:
+        (staging / "file").write_text("created")
+        monkeypatch.setattr(folders, "_rename_patiently", slowly)
+        swapping.start()
+        in_gap.wait()
+        monkeypatch.setattr(folders, "_rename_patiently", patient)
+    swapping.join()
+    assert errors == [] and (out / "file").read_text() == ("created" if replace else "new")
+    assert names(tmp_path) == ["new", "out"] and (new / "file").read_text() == "old"
+
+
+def test_a_swap_that_is_cut_off_while_another_folder_is_made_is_undone(tmp_path: Path) -> None:
+    out = folder(tmp_path / "out", "old")
+    with pytest.raises(EigenmapError, match="exists"), staged_folder(out) as staging:
+        (staging / "file").write_text("created")
+        out.rename(folders.aside(out, "old"))
+    assert (out / "file").read_text() == "old" and names(tmp_path) == ["out"]
 
 
 def test_a_locked_folder_is_waited_for_or_refused(tmp_path: Path) -> None:

@@ -128,10 +128,14 @@ def test_damaged_folders_are_refused(models: dict[str, Eigenmap], tmp_path: Path
         ({"way": "mean"}, "way must be one of"),
         ({"files": {}}, r"damaged.*\.npy"),
         ({"files": dict.fromkeys(about["files"], 1)}, r"damaged.*checksums"),
+        ({"files": about["files"] | {"../secret.npy": about["files"]["own.npy"]}}, r"damaged.*checksums"),
     ):
         (folder / MANIFEST).write_text(json.dumps({**about, **change}))
         with pytest.raises(EigenmapError, match=words):
             NodeCodes.open(folder)
+    (folder / MANIFEST).write_text(json.dumps(about).replace('"size": ', '"size": 1e999, "was": ', 1))
+    with pytest.raises(EigenmapError, match="its checksums are none"):
+        NodeCodes.open(folder)
     (folder / MANIFEST).write_text("[]")
     with pytest.raises(EigenmapError, match=f"{MANIFEST} is damaged"):
         NodeCodes.open(folder)

@@ -333,3 +333,89 @@ def test_dark_follows_the_system_and_the_button(tab: NewTab, shots: Path) -> Non
     assert page.evaluate("() => document.documentElement.dataset.theme") == "light"
     page.reload()
     assert page.locator("#theme").inner_text() == "◐ Light"
+
+
+def test_on_a_phone_slider_and_results_are_on_screen_together(tab: NewTab, shots: Path) -> None:
+    one = tab(width=390, height=844)
+    page = one.open("dim=4&top=48")
+    one.until(RESULTS, 48)
+    assert not page.locator("#charts").is_visible() and not page.locator("#where").is_visible()
+    on_screen = "id => { const box = document.querySelector(id).getBoundingClientRect(); return box.top >= 0 && box.bottom <= innerHeight; }"  # noqa: E501
+    assert page.evaluate(on_screen, "#dim") and page.evaluate(on_screen, "#results-a .item")
+    page.evaluate("() => scrollTo(0, document.body.scrollHeight)")
+    one.until("() => scrollY > 400")
+    assert page.evaluate(on_screen, "#dim")
+    assert page.locator(".length").evaluate("box => box.getBoundingClientRect().height") < 844 / 8
+    page.evaluate("() => scrollTo(0, 0)")
+    for part in ("charts", "tools"):
+        fold = page.locator(f".fold[aria-controls={part}]")
+        fold.click()
+        assert fold.get_attribute("aria-expanded") == "true"
+    assert page.locator("#charts").is_visible() and page.locator("#where").is_visible()
+    one.until("() => document.querySelector('#quality svg')")
+    one.shot(shots, "phone-unfolded")
+    page.reload()
+    one.until(RESULTS, 48)
+    assert not page.locator("#where").is_visible()
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_labels_and_charts_can_be_read(tab: NewTab, width: int) -> None:
+    one = tab(width=width)
+    page = one.open("dim=4&top=12")
+    one.until(RESULTS, 12)
+    if width < 600:
+        page.locator(".fold[aria-controls=charts]").click()
+    one.until("() => document.querySelector('#quality svg')")
+    cut = (
+        "all => all.filter(one => one.scrollWidth > one.clientWidth || one.scrollHeight > one.clientHeight + 1).length"
+    )
+    assert page.locator("#results-a .label").evaluate_all(cut) == 0
+    sizes = page.locator(".chart svg text").evaluate_all(
+        "all => all.map(t => parseFloat(getComputedStyle(t).fontSize) * t.getScreenCTM().a)"
+    )
+    assert min(sizes) >= 10.5
+
+
+def test_a_filter_acts_while_it_is_typed_and_an_error_leaves_no_old_results(tab: NewTab) -> None:
+    one = tab()
+    page = one.open("dim=4&top=12")
+    one.until(RESULTS, 12)
+    page.locator("#where").press_sequentially("label=bars", delay=20)
+    one.until("() => [...document.querySelectorAll('#results-a .label')].every(l => l.textContent.endsWith('bars'))")
+    one.until("() => location.hash.includes('bars')")
+    assert page.locator("#where").get_attribute("aria-invalid") is None
+    page.locator("#where").fill("bars")
+    one.until("() => document.querySelector('#where').getAttribute('aria-invalid') === 'true'")
+    assert one.results() == [] and page.locator("#facts-a").inner_text() == ""
+    assert "condition" in page.locator("#said").inner_text()
+    page.locator("#where").fill("label=stripes")
+    one.until("() => document.querySelector('#results-a .item')")
+    assert page.locator("#where").get_attribute("aria-invalid") is None
+    assert {text.split()[-1] for text in page.locator("#results-a .label").all_inner_texts()} == {"stripes"}
+
+
+def test_pictures_are_enlarged_one_after_the_other(tab: NewTab, shots: Path) -> None:
+    one = tab()
+    page = one.open("dim=4&top=12")
+    one.until(RESULTS, 12)
+    names = [str(name) for name in page.locator("#results-a img").evaluate_all("all => all.map(one => one.alt)")]
+    page.locator("#results-a .item").first.hover()
+    page.locator("#results-a .enlarge").first.click()
+    assert page.locator("#enlarged").is_visible() and page.locator("#enlarged-name").inner_text() == names[0]
+    page.keyboard.press("ArrowRight")
+    assert page.locator("#enlarged-name").inner_text() == names[1]
+    shown = page.locator("#enlarged-picture img").evaluate("one => one.getBoundingClientRect().width")
+    assert shown > 300
+    one.shot(shots, "enlarged")
+    page.keyboard.press("Escape")
+    assert not page.locator("#enlarged").is_visible()
+    page.locator("#results-a .item").nth(2).focus()
+    page.keyboard.press("e")
+    assert page.locator("#enlarged-name").inner_text() == names[2]
+    before = one.results()
+    page.locator("#enlarged-search").click()
+    one.until(OTHERS, before)
+    assert one.state()["key"] == before[2] and not page.locator("#enlarged").is_visible()
+    page.locator("#query-picture").click()
+    assert page.locator("#enlarged-name").inner_text() == names[2]

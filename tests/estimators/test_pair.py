@@ -18,7 +18,7 @@ from sklearn.utils.estimator_checks import check_estimator
 import eigenmap as em
 from eigenmap import EigenmapError, PairEigenmap
 from tests.fitting.test_vectors import squared
-from tests.linear.planted import canonical_correlations, two_spaces
+from tests.linear.planted import canonical_correlations, reflected, singular_values, two_spaces
 
 
 @pytest.mark.parametrize("shift", [0.0, 1e4])
@@ -85,6 +85,62 @@ def test_the_neural_solver_sees_what_is_not_linear() -> None:
     neural = PairEigenmap(6, solver="neural", settings=settings, device="cpu").fit(x[:2500], y[:2500])
     linear = PairEigenmap(6).fit(x[:2500], y[:2500])
     assert neural.score(x[2500:], y[2500:]) > linear.score(x[2500:], y[2500:]) + 0.2
+
+
+def shared(estimator: PairEigenmap, x: np.ndarray, y: np.ndarray, known: list[np.ndarray]) -> tuple[np.ndarray, Any]:
+    """Correlations of the features of fresh pairs, and how far the features of each side are the known ones."""
+    u, v = estimator.transform(x), estimator.transform(y, side="right")
+    values = np.array([np.corrcoef(u[:, j], v[:, j])[0, 1] for j in range(known[0].shape[1])])
+    alignment = [
+        [abs(np.corrcoef(found[:, j], wanted[:, j])[0, 1]) for j in range(wanted.shape[1])]
+        for found, wanted in zip((u, v), known, strict=True)
+    ]
+    return values, np.array(alignment)
+
+
+def test_the_linear_solver_finds_known_singular_functions() -> None:
+    """Of a Gaussian pair the linear ones are known: directions, and values that were planted."""
+    rng = np.random.default_rng(0)
+    rho = np.array([0.95, 0.8, 0.6])
+
+    def pairs(n: int) -> tuple[np.ndarray, ...]:
+        u, v = rng.normal(size=(n, 6)), rng.normal(size=(n, 4))
+        v[:, :3] = rho * u[:, :3] + np.sqrt(1 - rho**2) * v[:, :3]
+        return u @ mix[0] + 1, v @ mix[1] - 2, u[:, :3], v[:, :3]
+
+    mix = rng.normal(size=(6, 6)), rng.normal(size=(4, 4))
+    x, y, *_ = pairs(100_000)
+    estimator = PairEigenmap(3).fit(x, y)
+    np.testing.assert_allclose(estimator.correlations_, rho, rtol=0.01)
+    x, y, *known = pairs(100_000)
+    values, alignment = shared(estimator, x, y, known)
+    np.testing.assert_allclose(values, rho, rtol=0.01)
+    assert alignment.min() > 0.99
+
+
+def test_the_neural_solver_finds_known_singular_functions() -> None:
+    """Cosines of a number and of a curve through another: more functions than X has features, none of them linear."""
+    x, y, *_ = reflected(20_000)
+    settings = {"steps": 300, "batch_size": 512, "width": 128}
+    estimator = PairEigenmap(4, solver="neural", settings=settings, device="cpu").fit(x, y)
+    assert estimator.correlations_.shape == (4,) and (np.diff(estimator.correlations_) <= 0).all()
+    np.testing.assert_allclose(estimator.correlations_[:3], singular_values(), rtol=0.04)  # 2,000 held-out pairs
+    x, y, *known = reflected(100_000, seed=1)
+    values, alignment = shared(estimator, x, y, known)
+    np.testing.assert_allclose(values, singular_values(), rtol=0.01)
+    assert alignment.min() > 0.99
+
+
+def test_a_neural_model_whose_features_are_functions_is_saved_with_them(tmp_path: Path) -> None:
+    x, y, *_ = reflected(2000)
+    settings = {"steps": 60, "batch_size": 512, "width": 32}
+    estimator = PairEigenmap(3, solver="neural", settings=settings, device="cpu").fit(x, y)
+    assert estimator.model_.plain and estimator.model_.training["vectors"]["winner"] == "neural"
+    estimator.model_.save(tmp_path / "run")
+    again = em.Eigenmap.load(tmp_path / "run")
+    for side, rows in (("left", x), ("right", y)):
+        found = again.side(side).encode(rows, weighting="none", normalize=False)  # type: ignore[arg-type]
+        np.testing.assert_allclose(found, estimator.transform(rows, side=side), atol=1e-4)  # type: ignore[arg-type]
 
 
 def test_a_vector_of_numbers_is_one_feature() -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
 from pathlib import Path
 
 import faiss
@@ -95,3 +96,27 @@ def test_names_are_never_beside_an_index_of_others(tmp_path: Path) -> None:
     export_faiss(numbers, out)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["codes.faiss", "codes.ids.json"]
     assert (tmp_path / "codes.ids.json").read_text() == "of codes.npy"
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "faiss"])
+def test_of_two_exports_to_one_new_file_one_is_refused(tmp_path: Path, suffix: str) -> None:
+    """Of old both ended well, and one file was gone."""
+    export = export_parquet if suffix == "parquet" else export_faiss
+    index, out, start = made([f"item {i}" for i in range(50)]), tmp_path / f"codes.{suffix}", threading.Barrier(2)
+    errors: list[str] = []
+
+    def run(dim: int) -> None:
+        start.wait()
+        try:
+            export(index, out, dim, overwrite=False)
+        except EigenmapError as error:
+            errors.append(str(error))
+
+    threads = [threading.Thread(target=run, args=(dim,)) for dim in (1, 2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(errors) == 1 and "exists" in errors[0]
+    names = {"codes.faiss", "codes.faiss.ids.json"} if suffix == "faiss" else {"codes.parquet"}
+    assert {path.name for path in tmp_path.iterdir()} == names

@@ -290,13 +290,13 @@ def test_minutes_count_for_a_run_that_was_killed_before_its_first_checkpoint(tmp
     (tmp_path / "run" / "metrics.jsonl").touch()  # left behind by such a run
     model = fit_graph(GRAPH[:2], 4, minutes=0.002, resume=True, out=tmp_path / "run", say=said.append, **SMALL)
     assert any("0.002" in line for line in said)
-    assert 20 <= model.training["steps"] < 1500  # the recipe has 1,500
+    assert 1 <= model.training["steps"] < 1500  # the recipe has 1,500
 
 
 def test_minutes_become_steps() -> None:
     said: list[str] = []
     model = fit_graph((GRAPH.x, GRAPH.edge_index), 4, minutes=0.002, say=said.append, **SMALL)
-    assert model.training["steps"] >= 20
+    assert 1 <= model.training["steps"] < 1500
     assert any("0.002" in line for line in said)
 
 

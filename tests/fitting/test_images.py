@@ -153,9 +153,9 @@ def test_the_length_of_training_is_epochs_or_steps_or_minutes() -> None:
     assert fit(steps=None, epochs=0.1).training["steps"] == 1
     said: list[str] = []
     # The minimum, even for very little time.
-    assert fit(steps=None, minutes=1e-6, say=said.append).training["steps"] == 20
+    assert fit(steps=None, minutes=1e-6, say=said.append).training["steps"] == 1
     (sentence,) = said
-    assert re.search("^20 steps .*16 images.* min.*1e-06", sentence)
+    assert re.search("1 step .*16 images.*1e-06 min", sentence)
 
 
 def test_what_decides_can_be_given_as_a_recipe() -> None:
@@ -358,17 +358,36 @@ def test_a_run_is_not_resumed_on_other_images(tmp_path: Path) -> None:
         fit(one_other, out=tmp_path / "run", resume=True)
 
 
-def test_a_run_of_given_minutes_keeps_its_steps_when_resumed(tmp_path: Path) -> None:
+def test_a_run_that_had_its_minutes_is_not_trained_further(tmp_path: Path) -> None:
     fit(out=tmp_path / "run", steps=5)
     said: list[str] = []
-    model = fit(out=tmp_path / "run", steps=None, minutes=60, resume=True, say=said.append)
-    assert model.training["steps"] == 5 and any("5 steps" in line for line in said)
+    model = fit(out=tmp_path / "run", steps=None, minutes=1e-6, resume=True, say=said.append)
+    assert model.training["steps"] == 5 and any("1e-06 min already" in line for line in said)
+
+
+def test_a_run_that_is_resumed_without_a_length_keeps_its_own(tmp_path: Path) -> None:
+    """The recipe's would be many epochs."""
+    first = fit(out=tmp_path / "run", steps=5)
+    again = fit(out=tmp_path / "run", steps=None, resume=True)
+    assert again.training["steps"] == 5
+    assert torch.equal(first.network.projector[0].weight, again.network.projector[0].weight)
+
+
+@pytest.mark.parametrize("more", [{"steps": 9}, {"steps": None, "epochs": 4.5}])
+def test_a_run_is_resumed_with_more_steps_or_epochs(tmp_path: Path, more: dict[str, Any]) -> None:
+    fit(out=tmp_path / "run", steps=5)
+    said: list[str] = []
+    model = fit(out=tmp_path / "run", resume=True, say=said.append, **more)
+    assert model.training["steps"] == 9 and any("5 steps" in line and "9" in line for line in said)
+    assert [line["step"] for line in metrics(tmp_path / "run")] == list(range(1, 10))
+    with pytest.raises(EigenmapError, match=r"steps was 9 .*5"):
+        fit(out=tmp_path / "run", steps=5, resume=True)
 
 
 def test_resuming_nothing_starts_from_the_beginning(tmp_path: Path) -> None:
     assert fit(out=tmp_path / "run", resume=True).training["steps"] == 4
     model = fit(out=tmp_path / "new", resume=True, steps=None, minutes=1e-6)
-    assert model.training["steps"] == 20
+    assert model.training["steps"] == 1
 
 
 def test_an_output_that_exists_is_refused_unless_forced(tmp_path: Path) -> None:

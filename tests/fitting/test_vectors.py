@@ -143,7 +143,10 @@ def test_a_file_of_pairs_is_read_by_its_type(tmp_path: Path) -> None:
         ({"pairs": planted()[1], "width": 5}, "linear solver does not train"),
         ({"pairs": planted()[1], "minutes": 1}, "linear solver does not train"),
         ({"pairs": planted()[1], "n_components": 25}, "at most 24"),
-        ({"second": planted()[1] ** 3, "solver": "neural"}, "second= needs the linear solver"),
+        ({"pairs": planted()[1], "reversible": False}, "need lag"),
+        ({"lag": 1, "reversible": 1}, "reversible"),
+        ({"pairs": planted()[1], "lags": [2]}, "need lag"),
+        ({"lag": 1, "lags": 5}, "lags"),
         ({"pairs": planted()[1], "solver": "neural", "widht": 5}, "did you mean width"),
     ],
 )
@@ -236,3 +239,17 @@ def test_two_spaces_can_have_heads(tmp_path: Path) -> None:
     assert model.source == "projector" and again.right is not None
     np.testing.assert_array_equal(model.right.encode(turned[:50]), again.right.encode(turned[:50]))  # type: ignore[union-attr]
     assert torch.isfinite(again.alignment.eigenvalues).all() and again.eigenvalues_[0] > 0.3
+
+
+def test_a_neural_head_learns_from_a_second_model() -> None:
+    """What z says of x is no linear function of x: neighbours as z sees them, found by codes of x alone."""
+    rng = np.random.default_rng(0)
+    angle = rng.uniform(0, 2 * np.pi, 3000)
+    far = 1 + rng.uniform(size=3000)
+    x = np.stack([far * np.cos(angle), far * np.sin(angle)], 1) + 0.05 * rng.normal(size=(3000, 2))
+    z = np.stack([np.cos(2 * angle), np.sin(2 * angle), 0.1 * rng.normal(size=3000)], 1)
+    linear = fit_vectors(x, second=z, **QUIET)
+    neural = fit_vectors(x, 6, second=z, solver="neural", steps=200, width=64, batch_size=256, **QUIET)
+    assert neural.right is None and neural.training["vectors"]["winner"] == "neural"
+    best = [max(scores_of(model)["ours"].values()) for model in (linear, neural)]
+    assert best[1] > best[0] + 0.05

@@ -32,3 +32,25 @@ def canonical_correlations(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Canonical correlations from orthonormal bases of both spaces (Bjorck and Golub, 1973), without moments."""
     q, r = (np.linalg.qr((side - side.mean(0)).astype(np.float64))[0] for side in (x, y))
     return np.linalg.svd(q.T @ r, compute_uv=False)
+
+
+SPREAD = 0.12
+
+
+def reflected(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """X and Y of two spaces whose singular functions are known, and these functions of both.
+
+    a is uniform on [0, 1], b is a after Brownian motion with reflecting walls: the singular functions of their joint
+    density are sqrt(2) cos(pi j a) on both sides, with values `singular_values`. X is a itself, Y a curve through b.
+    """
+    rng = np.random.default_rng(seed)
+    a = rng.uniform(size=n)
+    b = np.abs(a + SPREAD * rng.normal(size=n)) % 2
+    b = np.where(b > 1, 2 - b, b)
+    known = [np.sqrt(2) * np.cos(np.pi * np.arange(1, 4) * side[:, None]) for side in (a, b)]
+    return a[:, None], np.stack([b**3, np.exp(-2 * b)], axis=1), known[0], known[1]
+
+
+def singular_values(count: int = 3) -> np.ndarray:
+    """Of `reflected`: exp(-(pi j spread)^2 / 2)."""
+    return np.exp(-((np.pi * np.arange(1, count + 1) * SPREAD) ** 2) / 2)

@@ -15,7 +15,8 @@ from eigenmap.linear.align_pairs import align_pairs, solve
 from eigenmap.linear.choice import SLACK, PairAlignment, shortest
 from eigenmap.linear.collect import agreed
 from eigenmap.linear.finding import judged_lengths
-from eigenmap.relations.pairs import labelled, lagged, mutual_neighbours, second
+from eigenmap.relations.lagged import lagged
+from eigenmap.relations.pairs import labelled, mutual_neighbours, second
 from tests.linear.planted import planted, two_spaces
 from tests.linear.test_moments import sums
 

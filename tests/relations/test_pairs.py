@@ -13,7 +13,6 @@ from eigenmap.relations.pairs import (
     VectorPairs,
     indexed,
     labelled,
-    lagged,
     mutual_neighbours,
     partners,
     second,
@@ -83,13 +82,6 @@ def test_mutual_neighbours_match_a_slow_search() -> None:
     assert fit <= wanted
 
 
-def test_lagged_rows_are_a_lag_apart_and_the_last_are_held_out() -> None:
-    pairs = lagged(vectors(), 3)
-    assert {j - i for i, j in ends(pairs.fit) | ends(pairs.held_out)} == {3}
-    assert max(j for _, j in ends(pairs.fit)) < min(i for i, _ in ends(pairs.held_out))
-    assert max(j for _, j in ends(pairs.held_out)) == 199
-
-
 @pytest.mark.parametrize("kind", ["numbers", "texts"])
 def test_labelled_rows_share_a_class(kind: str) -> None:
     numbers = np.arange(200) % 4 - 1  # -1: no label
@@ -127,8 +119,6 @@ def test_the_seed_decides_what_is_held_out() -> None:
         (lambda x: labelled(x, np.arange(200)), "larger classes"),
         (lambda x: labelled(x, np.zeros(199, int)), "labels.*199.*200 rows"),
         (lambda x: labelled(x, np.zeros(200)), "labels.*whole number"),
-        (lambda x: lagged(x, 0), "lag"),
-        (lambda x: lagged(x, 90), "too few for a lag of 90"),
         (lambda x: mutual_neighbours(x, 200), "neighbours"),
     ],
 )

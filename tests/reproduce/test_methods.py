@@ -3,8 +3,9 @@ from __future__ import annotations
 import pytest
 
 from eigenmap import recipes
+from eigenmap.cli.figures.reproduce import reproduce
 from eigenmap.objectives import build
-from eigenmap.reproduce import ITEMS, METHODS, recipe_of
+from eigenmap.reproduce import ITEMS, METHODS, our_numbers, recipe_of
 from eigenmap.reproduce.methods import Scale
 
 
@@ -27,5 +28,7 @@ def test_the_papers_forms_have_its_options_at_every_scale() -> None:
             assert (recipe.optimizer, recipe.clip_norm) == ("lars", 0.0)
 
 
-def test_items_have_names_of_their_own() -> None:
-    assert len({item.name for item in ITEMS}) == len(ITEMS)
+def test_every_item_is_a_command_and_has_our_number() -> None:
+    names = [item.name for item in ITEMS]
+    assert len(set(names)) == len(names) and set(our_numbers()) == set(names)
+    assert set(names) == {command.name for command in reproduce.registered_commands}

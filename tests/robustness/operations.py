@@ -25,12 +25,14 @@ from eigenmap.embedding.append import append_nodes
 from eigenmap.embedding.node_store import NodeCodes
 from eigenmap.embedding.nodes import embed_nodes
 from eigenmap.embedding.shards import Codebook
-from eigenmap.export import export_faiss, export_parquet
+from eigenmap.export import export_faiss, export_map, export_parquet
 from eigenmap.objectives import build
 from eigenmap.search import CodeIndex
 from eigenmap.training import TrainingConfig, checkpoint, train
 from eigenmap.training.metrics import MetricsFile
 from eigenmap.training.progress import Silent
+from tests.formats.models import vector_model
+from tests.formats.test_sentence_transformers import VECTORS, run_folder, write_base
 from tests.graphs import blocks
 from tests.robustness import index_operations  # noqa: F401 - its operations are among all
 from tests.robustness.operation import Acknowledge, K, Operation, Step, codes, existing, make_inputs, node_model, table
@@ -271,6 +273,38 @@ class ExportFaissTexts(ExportParquet):
         return table(
             json.loads(existing((names or [folder / "names"])[0]).read_bytes()), found.reconstruct_n(0, found.ntotal)
         )
+
+
+class ExportMap(Operation):
+    """A linear model of vectors as plain numbers, and then another in its place."""
+
+    def steps(self) -> list[Step]:
+        return [partial(self.export, seed=seed) for seed in (0, 1)]
+
+    def prepare(self, folder: Path) -> None:
+        for seed in (0, 1):
+            vector_model(True, seed=seed).save(folder / f"run{seed}")
+
+    def export(self, folder: Path, seed: int) -> None:
+        export_map(folder / f"run{seed}", folder / "map.npy")
+
+    def read(self, folder: Path) -> object:
+        matrix = np.load(existing(folder / "map.npy"))
+        return table(range(len(matrix)), matrix)
+
+
+class ExportSentenceTransformers(ExportMap):
+    """A folder of sentence-transformers, and then another in its place."""
+
+    def prepare(self, folder: Path) -> None:
+        write_base(folder / "base")
+
+    def export(self, folder: Path, seed: int) -> None:
+        vector_model(True, seed=seed).to_sentence_transformers(folder / "base", folder / "out", overwrite=True)
+
+    def read(self, folder: Path) -> object:
+        existing(folder / "out")
+        return table(range(8), run_folder(folder / "out", VECTORS))
 
 
 class WriteResults(Operation):

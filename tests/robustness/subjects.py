@@ -37,13 +37,25 @@ from eigenmap.relations.propagation import Propagation
 from eigenmap.spectrum import Alignment
 from eigenmap.training import checkpoint, metrics
 from tests.end_to_end.photos import pictures
+from tests.robustness import index_subjects as indexes
 from tests.robustness import vector_subjects as vectors
 from tests.robustness.damage import Damage, in_json, in_npy, in_npz, in_parquet
+from tests.robustness.released_subjects import KINDS as RELEASED_KINDS
 from tests.test_model import make_model
 
 Read = Callable[[Path], Any]
 FEATURES = np.arange(24, dtype=np.float32).reshape(6, 4)
 EDGES = np.array([[0, 1, 2, 3, 4, 5, 1, 0], [1, 0, 3, 2, 5, 4, 2, 5]])
+
+
+def _nothing_known(content: bytes) -> Iterator[Damage]:
+    """Blind damage only."""
+    return iter(())
+
+
+def _none_earlier(folder: Path, read: Read) -> list[Any]:
+    """Only the whole file is right."""
+    return []
 
 
 @dataclass(frozen=True)
@@ -57,6 +69,7 @@ class Subject:
         read: reads it; what it returns is compared, so that it is made of bytes, numbers and texts.
         damages: ways to damage it that know what it means; more are blind.
         exact: whether damage that is not noticed must not change the result (there is a checksum).
+        earlier: gives the results of earlier states, which a file with a torn end may be read as: a kill leaves such.
 
     """
 
@@ -64,8 +77,13 @@ class Subject:
     file: str
     write: Callable[[Path], object]
     read: Read
-    damages: Callable[[bytes], Iterator[Damage]] = lambda content: iter(())
+    damages: Callable[[bytes], Iterator[Damage]] = _nothing_known
     exact: bool = False
+    earlier: Callable[[Path, Read], list[Any]] = _none_earlier
+
+    def rights(self, folder: Path) -> list[Any]:
+        """All results that a good folder may give."""
+        return [self.read(folder), *self.earlier(folder, self.read)]
 
 
 def _codes(model: Eigenmap, given: object) -> bytes:
@@ -493,7 +511,37 @@ SUBJECTS = [
     ),
     Subject("vectors .parquet", "x.parquet", vectors.write_parquet, vectors.read_rows("x.parquet"), in_parquet),
     Subject("vectors .arrow", "x.arrow", vectors.write_arrow, vectors.read_rows("x.arrow")),
+    Subject("modules.json", "modules.json", vectors.write_modules, vectors.read_listed, in_json),
+    Subject("pooling", "1_Pooling/config.json", vectors.write_modules, vectors.read_listed, in_json),
     Subject("qrels", "qrels.tsv", vectors.write_qrels, vectors.read_qrels),
+    *(Subject(*kind) for kind in RELEASED_KINDS),
+    *(
+        Subject(
+            f"index, {name}",
+            f"an.index/{name}",
+            indexes.write_index,
+            indexes.read_index,
+            in_json if name == "index.json" else _nothing_known,
+            exact=True,
+            earlier=indexes.earlier_states if name == "log" else _none_earlier,
+        )
+        for name in (*indexes.FILES, "thumbnails.sqlite")
+    ),
+    *(
+        Subject(f"index unverified, {name}", f"an.index/{name}", indexes.write_index, indexes.read_unverified)
+        for name in indexes.FILES
+    ),
+    *(
+        Subject(
+            f"compact index, {name}",
+            f"an.index/{name}",
+            indexes.write_compact,
+            indexes.read_compact,
+            exact=True,
+            earlier=indexes.earlier_states if name == "log" else _none_earlier,
+        )
+        for name in ("codec.json", "log", "features-0-8.bin")
+    ),
     Subject("metrics.jsonl", "metrics.jsonl", _write_metrics, _read_metrics, _in_lines),
     Subject("scores", "scores.json", _write_scores, _read_scores, in_json),
 ]

@@ -16,8 +16,10 @@ from eigenmap import Eigenmap
 from eigenmap.data.vectors.input import VectorInput
 from eigenmap.data.vectors.qrels import load_qrels
 from eigenmap.data.vectors.vectors import load_vectors
+from eigenmap.formats.sentence_transformers import output_length, read_modules
 from eigenmap.networks.vectors import VectorEncoderSpec
 from eigenmap.spectrum import Alignment
+from tests.formats.test_sentence_transformers import write_base
 
 ROWS = np.arange(24, dtype=np.float32).reshape(6, 4)
 
@@ -95,3 +97,14 @@ def write_qrels(folder: Path) -> None:
 def read_qrels(folder: Path) -> Any:
     found = load_qrels(folder / "qrels.tsv", [str(i) for i in range(6)], [str(i) for i in range(6)])
     return [column.tolist() for column in found[:3]]
+
+
+def write_modules(folder: Path) -> None:
+    write_base(folder, "Normalize")
+
+
+def read_listed(folder: Path) -> Any:
+    listed = read_modules(folder)
+    length = output_length(folder, listed)
+    assert length is None or length > 0
+    return [[entry["path"], entry["type"]] for entry in listed]

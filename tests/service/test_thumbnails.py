@@ -3,8 +3,10 @@ from __future__ import annotations
 import io
 import os
 import socket
+import sqlite3
 import threading
 from concurrent.futures import ThreadPoolExecutor, TimeoutError
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +14,7 @@ import pytest
 from PIL import Image
 
 from eigenmap import EigenmapError
+from eigenmap.search.verifying import _check_pictures
 from eigenmap.service.thumbnails import FILE, FolderPictures, StoredPictures, encode, media_type, store
 
 
@@ -56,6 +59,28 @@ def test_a_damaged_store_is_named(tmp_path: Path) -> None:
     (tmp_path / FILE).write_bytes(b"this is no database" * 100)
     with pytest.raises(EigenmapError, match=r"thumbnails.*read"):
         StoredPictures(tmp_path).read("a")
+
+
+@pytest.mark.parametrize("value", [10**12, None, "text"])
+def test_what_is_no_picture_in_a_store_is_named(tmp_path: Path, value: object) -> None:
+    """Of old a number was taken for so many bytes of memory."""
+    store(tmp_path, ["a"], [pixels(0)])
+    with closing(sqlite3.connect(tmp_path / FILE)) as connection, connection:
+        connection.execute("CREATE TABLE other AS SELECT id, ? AS image FROM thumbnails", (value,))
+        connection.execute("DROP TABLE thumbnails")
+        connection.execute("ALTER TABLE other RENAME TO thumbnails")
+    with pytest.raises(EigenmapError, match=FILE):
+        StoredPictures(tmp_path).read("a")
+
+
+def test_a_store_whose_schema_is_no_text_is_named(tmp_path: Path) -> None:
+    store(tmp_path, ["a"], [pixels(0)])
+    file = tmp_path / FILE
+    file.write_bytes(file.read_bytes().replace(b"CREATE TABLE", b"CR\xe3\xffTE TABLE"))
+    with pytest.raises(EigenmapError, match=FILE):
+        StoredPictures(tmp_path).read("a")
+    with pytest.raises(EigenmapError, match=FILE):
+        _check_pictures(file)
 
 
 def test_pictures_of_a_folder_stay_inside_it(tmp_path: Path) -> None:

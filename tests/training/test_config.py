@@ -45,11 +45,3 @@ def test_the_trajectory_leaves_bookkeeping_out() -> None:
     config = TrainingConfig(steps=10)
     assert config.trajectory() == TrainingConfig(steps=10, check_every=7, devices=2, tensorboard=True).trajectory()
     assert config.trajectory() != TrainingConfig(steps=10, accumulate=2).trajectory()
-
-
-def test_every_check_and_checkpoint_is_a_record_and_the_last_step_is_all_three() -> None:
-    config = TrainingConfig(steps=25, log_every=10, check_every=8, checkpoint_every=6)
-    steps = range(1, 26)
-    assert [step for step in steps if config.is_check(step)] == [8, 16, 24, 25]
-    assert [step for step in steps if config.is_checkpoint(step)] == [6, 12, 18, 24, 25]
-    assert [step for step in steps if config.is_record(step)] == [6, 8, 10, 12, 16, 18, 20, 24, 25]

@@ -16,7 +16,16 @@ from eigenmap.cli import demo, embed, export, info, serve, verify
 from eigenmap.cli.app import app
 from eigenmap.cli.evaluate import classes, nodes, retrieval
 from eigenmap.cli.evaluate import vectors as judged
-from eigenmap.cli.figures import figures, reproduce, reproduce_graphs, reproduce_images
+from eigenmap.cli.figures import (
+    figures,
+    reproduce,
+    reproduce_cost,
+    reproduce_detection,
+    reproduce_graphs,
+    reproduce_images,
+    reproduce_pictures,
+    reproduce_tables,
+)
 from eigenmap.cli.fit import graph, images, vectors
 from eigenmap.cli.search import advise, index
 from eigenmap.cli.streams import guarded_streams

@@ -49,12 +49,30 @@ _UsageError: Any = typer.BadParameter.__bases__[0]
 """Usage errors; typer has its own copy of click, or uses the installed one."""
 
 
+def _plain_flags(command: Any, ctx: Any) -> Any:
+    """Let the help of a command list flags without a type, which would look as if they took a value."""
+    asked_help = command.get_help_option(ctx) if command is not None else None
+    for param in [] if command is None else [*command.params, *([] if asked_help is None else [asked_help])]:
+        if getattr(param, "is_flag", False) and param.metavar is None:
+            param.metavar = ""
+    return command
+
+
 class Verbs(TyperGroup):
     """Verbs in the order of a first session; user errors end in one sentence instead of a traceback."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the verbs in order of use."""
         return sorted(super().list_commands(ctx), key=lambda verb: _ORDER.index(verb) if verb in _ORDER else -1)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return a verb."""
+        return _plain_flags(super().get_command(ctx, cmd_name), ctx)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the help."""
+        _plain_flags(self, ctx)
+        super().format_help(ctx, formatter)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Refuse empty words before anything else: as a path, one would mean the current folder."""
@@ -128,6 +146,10 @@ def _in_one_sentence() -> Iterator[None]:
 
 class Kinds(TyperGroup):
     """A verb with several kinds: `eigenmap fit images`, `eigenmap evaluate retrieval`."""
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return a kind."""
+        return _plain_flags(super().get_command(ctx, cmd_name), ctx)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Find the kind; if a file or folder was given in its place, say which word is missing."""

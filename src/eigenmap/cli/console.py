@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from eigenmap.core.logging import LogFunction
+from eigenmap.core.processes import is_first_process
 from eigenmap.core.redaction import redacted
 
 if TYPE_CHECKING:
@@ -38,7 +39,9 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def print_result(content: Any = "") -> None:
-    """Print a result, a line or a table."""
+    """Print a result, a line or a table; of several processes only the first one does."""
+    if not is_first_process():
+        return
     shown = printable(content) if isinstance(content, str) else _Harmless(content)
     console().print(shown, markup=False, soft_wrap=True)
 
@@ -56,7 +59,9 @@ def number_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str
 
 
 def note(line: str) -> None:
-    """Print a note that is not a result."""
+    """Print a note that is not a result; of several processes only the first one does."""
+    if not is_first_process():
+        return
     console(stderr=True).print(printable(line), markup=False, soft_wrap=True)
 
 
@@ -115,7 +120,7 @@ def progress_bar(what: str, quiet: bool = False) -> Iterator[Tick | None]:
     with progress_bar("reading") as tick:
         load_images(source, progress=tick)
     """
-    if quiet or sys.stderr is None or not sys.stderr.isatty():
+    if quiet or sys.stderr is None or not sys.stderr.isatty() or not is_first_process():
         yield None
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn

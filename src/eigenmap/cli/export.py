@@ -7,12 +7,16 @@ from typing import Annotated
 
 from eigenmap.cli.app import USE, app
 from eigenmap.cli.console import note
-from eigenmap.cli.options import OUTPUT, DimOption, ForceOption, QuietOption, TableOption, argument, option
+from eigenmap.cli.options import OUTPUT, WHAT, DimOption, ForceOption, QuietOption, TableOption, argument, option
 from eigenmap.cli.outputs import check_file
 from eigenmap.cli.search import database
-from eigenmap.cli.vector_codes import Side, SideOption
+from eigenmap.cli.vector_codes import Side, SideOption, side_of
 from eigenmap.core.addresses import require_path
 from eigenmap.core.errors import EigenmapError
+from eigenmap.core.folders import is_empty_folder
+
+FOLDER = "sentence-transformers"
+"""What --to says for a folder in place of a file."""
 
 
 @app.command(
@@ -26,14 +30,34 @@ Examples:
 [cyan]  eigenmap export photos.index --to codes.parquet[/cyan]
 
 [cyan]  eigenmap export photos.index --to codes.faiss --dim 64[/cyan]
+
+[cyan]  eigenmap export runs/text --to codes.sql --dim 64[/cyan]
+
+[cyan]  eigenmap export runs/text --to sentence-transformers --base all-MiniLM-L6-v2/ --out text-codes/[/cyan]
 """,
 )
 def export(
     what: Annotated[
-        str, argument("RUN|INDEX", "A model for .onnx; an index (folder or postgresql://...) for .parquet and .faiss.")
+        str,
+        argument("RUN|INDEX", "A model, or an index (folder or postgresql://...) for .parquet and .faiss."),
     ],
-    to: Annotated[Path, option("--to FILE", "model.onnx, codes.parquet or codes.faiss.", OUTPUT)],
+    to: Annotated[
+        Path,
+        option(
+            "--to FILE",
+            "model.onnx, codes.parquet or codes.faiss; for a linear model of vectors also map.npy, map.npz, "
+            "map.safetensors or codes.sql; or the word sentence-transformers.",
+            OUTPUT,
+        ),
+    ],
     dim: DimOption = None,
+    base: Annotated[
+        Path | None,
+        option("--base FOLDER", "The sentence-transformers folder of the model that made the vectors.", WHAT),
+    ] = None,
+    out: Annotated[
+        Path | None, option("--out -o FOLDER", "The new folder, for --to sentence-transformers.", OUTPUT)
+    ] = None,
     side: SideOption = None,
     table: TableOption = None,
     force: ForceOption = False,
@@ -43,22 +67,66 @@ def export(
 
     ONNX: pixels or vectors in, codes out, any number at a time. Parquet: columns id and code. FAISS: a flat index of
     inner products; ids that are texts go to a JSON file beside it, codes.faiss.ids.json.
+
+    A linear model of vectors x makes codes (x - mean) @ (matrix * weights) of norm 1. map.npz and map.safetensors hold
+    these three, map.npy one matrix for [x, 1], and codes.sql a function codes(vector) for PostgreSQL with pgvector.
+    A sentence-transformers folder makes codes of texts, without eigenmap if the model is linear.
     """
-    require_path(to)
-    if to.suffix not in (".onnx", ".parquet", ".faiss"):
-        raise EigenmapError(f"{to} must end in .onnx (a model), .parquet or .faiss (the codes of an index).")
-    check_file(to, force)
-    if side is not None and to.suffix != ".onnx":
-        raise EigenmapError("--side says which space of a model to export; leave it out for the codes of an index.")
-    said = _export_model(what, to, dim, side) if to.suffix == ".onnx" else _export_codes(what, to, dim, table, force)
+    if str(to) == FOLDER:
+        said = _export_folder(what, base, out, dim, side, force)
+        to = out or to
+    elif base is not None or out is not None:
+        raise EigenmapError(f"--base and --out go with --to {FOLDER}; for a file give --to FILE alone.")
+    else:
+        said = _export_file(what, to, dim, side, table, force)
     if not quiet:
         note(f"{to}: {said}")
 
 
-def _export_model(run: str, to: Path, dim: int | None, side: Side | None) -> str:
-    from eigenmap.export import export_onnx
+def _export_file(what: str, to: Path, dim: int | None, side: Side | None, table: str | None, force: bool) -> str:
+    from eigenmap.export.maps import SUFFIXES
 
-    difference = export_onnx(run, to, dim, None if side is None else side.value)
+    require_path(to)
+    models = (".onnx", *SUFFIXES)
+    if to.suffix not in (*models, ".parquet", ".faiss"):
+        raise EigenmapError(
+            f"{to} must end in .onnx (a model), {', '.join(SUFFIXES)} (a linear model of vectors), .parquet or .faiss "
+            f"(the codes of an index), or be the word {FOLDER}."
+        )
+    check_file(to, force)
+    if to.suffix in models:
+        if table is not None:
+            raise EigenmapError("--table is for the codes of an index; leave it out for a model.")
+        return _export_model(what, to, dim, side, force)
+    if side is not None:
+        raise EigenmapError("--side says which space of a model to export; leave it out for the codes of an index.")
+    return _export_codes(what, to, dim, table, force)
+
+
+def _export_folder(
+    run: str, base: Path | None, out: Path | None, dim: int | None, side: Side | None, force: bool
+) -> str:
+    from eigenmap.model import Eigenmap
+
+    if base is None or out is None:
+        missing = "--base FOLDER (the model that made the vectors)" if base is None else "--out FOLDER"
+        raise EigenmapError(f"--to {FOLDER} needs {missing}.")
+    model = side_of(Eigenmap.load(run), side)
+    if out.exists() and not force and not is_empty_folder(out):
+        raise EigenmapError(f"{out} exists; choose another name, or use --force to replace it.")
+    model.to_sentence_transformers(base, out, dim, overwrite=force)
+    more = "" if model.is_linear else ", trust_remote_code=True"
+    return f'load it with SentenceTransformer("{out}"{more}); truncate_dim cuts its codes.'
+
+
+def _export_model(run: str, to: Path, dim: int | None, side: Side | None, force: bool) -> str:
+    from eigenmap.export import export_map, export_onnx
+
+    if to.suffix != ".onnx":
+        numbers = export_map(run, to, dim, None if side is None else side.value)
+        first = " of norm 1" if numbers.unit and to.suffix != ".sql" else ""
+        return f"codes of {numbers.n_components} features from vectors of {numbers.n_features} numbers{first}."
+    difference = export_onnx(run, to, dim, None if side is None else side.value, overwrite=force)
     if difference is None:
         return "not compared with the model, because onnxruntime is not installed."
     return f"its codes differ from the model's by at most {difference:.1g}."
@@ -70,7 +138,7 @@ def _export_codes(index: str, to: Path, dim: int | None, table: str | None, forc
 
     with database.codes_at(index, table) as codes:
         if to.suffix == ".parquet":
-            return f"{export_parquet(codes, to, dim):,} codes, columns id and code."
+            return f"{export_parquet(codes, to, dim, overwrite=force):,} codes, columns id and code."
         check_file(faiss_names_file(to), force)
-        names_written = export_faiss(codes, to, dim)
+        names_written = export_faiss(codes, to, dim, overwrite=force)
         return f"{len(codes):,} codes" + (f", their ids in {names_written}." if names_written else ".")

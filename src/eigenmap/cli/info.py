@@ -45,10 +45,14 @@ def info(run: ModelArgument) -> None:
     print_result(_facts(model))
     print_result(_spectrum(model.eigenvalues_))
     if model.training.get("vectors"):
-        from eigenmap.cli.fit.vectors import score_table
-        from eigenmap.fitting.vectors import scores_of
+        from eigenmap.cli.fit.vectors import score_table, timescale_table
+        from eigenmap.fitting.time import timescales_of
+        from eigenmap.fitting.vectors import metric_of, scores_of
 
-        print_result(score_table(scores_of(model)))
+        print_result(score_table(scores_of(model), metric_of(model)))
+        found = timescales_of(model)
+        if found is not None:
+            print_result(timescale_table(found))
         return
     print_result(_lengths(model))
 

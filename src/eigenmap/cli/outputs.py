@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -10,7 +10,7 @@ from zipfile import ZipFile
 
 from eigenmap.core.addresses import require_path
 from eigenmap.core.errors import EigenmapError
-from eigenmap.core.files import atomic_write, json_bytes, make_folder, require_writable
+from eigenmap.core.files import atomic_write, json_bytes, make_folder, require_writable, write_json
 from eigenmap.core.folders import is_empty_folder
 
 if TYPE_CHECKING:
@@ -66,14 +66,44 @@ def atomic_output(path: Path) -> Iterator[IO[bytes]]:
         yield file
 
 
-def write_codes(out: Path, shape: tuple[int, int], codes: Iterable[Codes]) -> None:
-    """Write blocks of codes as one .npy or .npz file, and remove names that belong to earlier codes."""
+def write_codes(out: Path, shape: tuple[int, int], codes: Iterable[Codes], names: Sequence[str] | None = None) -> None:
+    """Write blocks of codes as one .npy or .npz file with the names of the rows, if they have any.
+
+    Names that belong to earlier codes are removed before these are replaced.
+    """
+    import numpy as np
+
     from eigenmap.embedding.files import names_file, remove_names, write_matrix
 
+    beside = names_file(out)
     with atomic_output(out) as file:
         if out.suffix == ".npy":
             write_matrix(file, shape, codes)
         else:
-            with ZipFile(file, "w") as archive, archive.open("codes.npy", "w", force_zip64=True) as member:
-                write_matrix(member, shape, codes)
-        remove_names(names_file(out))
+            with ZipFile(file, "w") as archive:
+                with archive.open("codes.npy", "w", force_zip64=True) as member:
+                    write_matrix(member, shape, codes)
+                if names is not None:
+                    with archive.open("ids.npy", "w", force_zip64=True) as member:
+                        np.lib.format.write_array(member, np.array(names, dtype=np.str_), allow_pickle=False)
+        remove_names(beside)
+    if beside is not None and names is not None:
+        write_json(beside, list(names))
+
+
+def write_code_table(out: Path, names: Sequence[str], codes: Iterable[Codes], fingerprint: str) -> None:
+    """Write blocks of codes as a Parquet file with the columns id and code."""
+    from eigenmap.data.parquet import parquet_module
+    from eigenmap.embedding.shards import FINGERPRINT, code_table
+
+    pq = parquet_module()
+    with atomic_output(out) as file:
+        writer, done = None, 0
+        for block in codes:
+            table = code_table(names[done : done + len(block)], block, {FINGERPRINT: fingerprint})
+            if writer is None:
+                writer = pq.ParquetWriter(file, table.schema)
+            writer.write_table(table)
+            done += len(block)
+        if writer is not None:
+            writer.close()

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from eigenmap.cli.app import USE, app
 from eigenmap.cli.console import note, print_result
 from eigenmap.cli.options import HOW, QuietOption, argument, option
 from eigenmap.core.addresses import is_database, require_path
 from eigenmap.core.errors import EigenmapError
+
+if TYPE_CHECKING:
+    from eigenmap.service.explorer import Explorer
 
 
 @app.command(
@@ -26,7 +29,7 @@ Examples:
 """,
 )
 def serve(
-    index: Annotated[str, argument("INDEX", "A folder written by `eigenmap index --out`.")],
+    index: Annotated[str, argument("INDEX", "A folder written by `eigenmap index --out`, or a file of vectors.")],
     images: Annotated[
         Path | None, option("--images FOLDER", "The indexed folder, for pictures larger than those in the index.")
     ] = None,
@@ -41,7 +44,7 @@ def serve(
     timeout: Annotated[float, option("--timeout SECONDS", "Stop searches that take longer.", HOW, shown=True)] = 30.0,
     quiet: QuietOption = False,
 ) -> None:
-    """Explore an index in the browser: search by picture, change the code length, look at each feature.
+    """Explore an index in the browser: search by picture or vector, change the code length, look at each feature.
 
     Only this machine can reach the page unless --host is given. Uploads are never written to disk.
     """
@@ -55,11 +58,10 @@ def serve(
     require_path(index)
     with listen(host, port) as listening:
         from eigenmap.service.app import create_app
-        from eigenmap.service.explorer import Explorer
         from eigenmap.service.scheduling import Limits
         from eigenmap.service.server import serve as answer
 
-        explorer = Explorer.open(Path(index), images)
+        explorer = _explorer(Path(index), images)
         address = url(host, listening, token)
 
         def announce() -> None:
@@ -72,3 +74,16 @@ def serve(
         except KeyboardInterrupt:
             if not quiet:
                 note("Stopped.")
+
+
+def _explorer(index: Path, images: Path | None) -> Explorer:
+    """Open an index, or vectors of a file, which have no model and no pictures."""
+    from eigenmap.cli.search import database
+    from eigenmap.service.explorer import Explorer
+    from eigenmap.service.thumbnails import StoredPictures
+
+    if not database.is_plain(index):
+        return Explorer.open(index, images)
+    if images is not None:
+        raise EigenmapError(f"--images is for an index of images, and {index} is a file of vectors; leave it out.")
+    return Explorer(database.plain_index(index), None, index.name, StoredPictures(index))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from eigenmap.cli.console import note, progress_bar
 from eigenmap.cli.options import HOW, option
-from eigenmap.cli.outputs import check_files, write_codes
+from eigenmap.cli.outputs import check_files, write_code_table, write_codes
 from eigenmap.core.errors import EigenmapError
 
 if TYPE_CHECKING:
@@ -50,12 +50,23 @@ def open_vectors(model: Eigenmap, source: Path) -> Vectors:
     return model.input.open(source)
 
 
-def encode_vectors(model: Eigenmap, vectors: Vectors, dim: int, device: str, quiet: bool = False) -> Iterator[Codes]:
-    """Encode vectors block by block, in their order."""
+def encode_vectors(
+    model: Eigenmap | None, vectors: Vectors, dim: int, device: str, quiet: bool = False
+) -> Iterator[Codes]:
+    """Encode vectors block by block, in their order; without a model their first `dim` numbers, of norm 1."""
+    import numpy as np
+
+    from eigenmap.search.scan import comparable
+
     done = 0
-    with progress_bar("encoding", quiet) as tick:
+    with progress_bar("encoding" if model is not None else "reading", quiet) as tick:
         for rows in vectors.blocks():
-            yield model.encode(rows, dim, device=device)
+            if model is not None:
+                yield model.encode(rows, dim, device=device)
+            else:
+                # Scaled first: numbers that only float64 holds would be infinite as float32.
+                largest = np.abs(rows[:, :dim]).max(axis=1, keepdims=True)
+                yield comparable((rows[:, :dim] / np.where(largest > 0, largest, 1)).astype(np.float32), "cosine")
             done += len(rows)
             if tick is not None:
                 tick(done, len(vectors))
@@ -64,30 +75,52 @@ def encode_vectors(model: Eigenmap, vectors: Vectors, dim: int, device: str, qui
 def embed_vectors(
     run: Path, source: Path, out: Path, dim: int | None, device: str, side: Side | None, force: bool, quiet: bool
 ) -> None:
-    """Write the codes of vectors to one file, block by block."""
-    from eigenmap.embedding.files import names_file
+    """Write the codes of vectors, and their ids if they have any, to one file, block by block."""
+    from eigenmap.embedding.files import SUFFIXES, names_file
     from eigenmap.model import Eigenmap
 
-    if out.suffix not in (".npy", ".npz"):
-        raise EigenmapError(f"{out} must end in .npy or .npz for codes of vectors, for example codes.npy.")
+    if out.suffix not in SUFFIXES:
+        raise EigenmapError(f"{out} must end in {', '.join(SUFFIXES)} for codes of vectors, for example codes.npy.")
     check_files(force, out, names_file(out))
     model = side_of(Eigenmap.load(run), side)
     dim, vectors = model.check_dim(dim), open_vectors(model, source)
-    write_codes(out, (len(vectors), dim), encode_vectors(model, vectors, dim, device, quiet))
+    codes = encode_vectors(model, vectors, dim, device, quiet)
+    if out.suffix == ".parquet":
+        write_code_table(out, vectors.names(), codes, model.weights_sha256 or "")
+    else:
+        write_codes(out, (len(vectors), dim), codes, vectors.ids)
     if not quiet:
-        note(f"{len(vectors):,} codes of {dim} features, in the order of the vectors: {out}")
+        beside = f"; ids: {names_file(out)}" if vectors.ids is not None and out.suffix == ".npy" else ""
+        note(f"{len(vectors):,} codes of {dim} features, in the order of the vectors: {out}{beside}")
 
 
 def query_codes(
-    model: Eigenmap, sources: Sequence[Path], dim: int, device: str, quiet: bool = False
+    model: Eigenmap | None, sources: Sequence[Path], dim: int, device: str, quiet: bool = False
 ) -> tuple[list[str], Codes]:
-    """Return names and codes of all vectors in the files; with several files, names begin with the file's."""
+    """Return names and codes of all vectors in the files; with several files, names begin with the file's.
+
+    Without a model the vectors are their own codes.
+    """
     import numpy as np
 
     names: list[str] = []
     codes: list[Codes] = []
     for source in sources:
-        vectors = open_vectors(model, source)
+        vectors = open_vectors(model, source) if model is not None else _plain_queries(source, dim, quiet)
         names += [name if len(sources) == 1 else f"{source.name}/{name}" for name in vectors.names()]
         codes += list(encode_vectors(model, vectors, dim, device, quiet))
     return names, np.concatenate(codes)
+
+
+def _plain_queries(source: Path, dim: int, quiet: bool) -> Vectors:
+    """Vectors to search an index of plain vectors with: as long as those in it, or longer if these were cut."""
+    from eigenmap.data.vectors.vectors import load_vectors
+
+    vectors = load_vectors(source)
+    if vectors.n_features < dim:
+        raise EigenmapError(f"The index contains vectors of {dim:,} numbers, and those of {source} have fewer.")
+    if vectors.n_features > dim and not quiet:
+        note(
+            f"Vectors of {source} are cut at {dim:,} of {vectors.n_features:,} numbers, as long as those in the index."
+        )
+    return vectors

@@ -22,6 +22,8 @@ except ImportError:  # on Windows
 
 _NO_LOCKS = {errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL}
 """Errors of `flock` on file systems without locks."""
+_NO_LINKS = {errno.EPERM, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP}
+"""Errors of `link` on file systems without hard links."""
 
 
 def _flag(name: str) -> int:
@@ -102,8 +104,10 @@ def atomic_path(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def atomic_write(path: Path) -> Iterator[IO[bytes]]:
+def atomic_write(path: Path, *, replace: bool = True) -> Iterator[IO[bytes]]:
     """Yield a file that appears under its name, atomically and durably, if the block succeeds.
+
+    Without `replace`, a file that has the name by then is kept, and an error is raised.
 
     Writers of the same name take turns, and the hidden sibling that a killed one leaves behind is reused by the next.
     On a file system without locks, each writer has its own sibling.
@@ -114,9 +118,11 @@ def atomic_write(path: Path) -> Iterator[IO[bytes]]:
     try:
         partial, lock = _claimed(path)
         try:
+            if not replace and path.exists():  # written while we waited
+                raise _taken(path)
             with os.fdopen(lock.descriptor, "w+b", closefd=False) as file:
                 yield file
-            _publish(lock.descriptor, partial, path)
+            _publish(lock.descriptor, partial, path, replace)
         except BaseException:
             with suppress(OSError):  # where nothing can be written, nothing can be removed
                 partial.unlink()
@@ -159,10 +165,33 @@ def _opened_or_made(path: Path) -> tuple[int, bool]:
             return open_regular(path, os.O_RDWR), False
 
 
-def _publish(descriptor: int, partial: Path, path: Path) -> None:
+def _publish(descriptor: int, partial: Path, path: Path, replace: bool = True) -> None:
     os.fsync(descriptor)
-    partial.replace(path)
+    if replace:
+        partial.replace(path)
+    else:
+        try:
+            move_new_file(partial, path)
+        except FileExistsError:
+            raise _taken(path) from None
     sync_directory(path.parent)
+
+
+def _taken(path: Path) -> EigenmapError:
+    return EigenmapError(f"{path} exists; choose another name or allow overwriting")
+
+
+def move_new_file(source: Path, target: Path) -> None:
+    """Rename a file without replacing anything; raise FileExistsError if `target` exists."""
+    try:
+        os.link(source, target)
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | PLAIN))  # claims the name
+        source.replace(target)
+    else:
+        source.unlink()
 
 
 def _names(path: Path, descriptor: int) -> bool:

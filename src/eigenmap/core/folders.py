@@ -17,14 +17,14 @@ from socket import gethostname
 from uuid import uuid4
 
 from eigenmap.core.errors import EigenmapError
-from eigenmap.core.files import FOLDER, NO_FOLLOW, NO_WAIT, PLAIN, Lock, make_folder, sync_directory
+from eigenmap.core.files import FOLDER, NO_FOLLOW, NO_WAIT, PLAIN, Lock, make_folder, move_new_file, sync_directory
 
 _NO_REPLACE, _EXCHANGE = 1, 2
 """Flags of Linux's renameat2."""
 _UNSUPPORTED = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP}
 _AT_FDCWD = -100
-_NO_LINKS = {errno.EPERM, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP}
 _HOST_DIGITS = 8
+_ATTEMPTS, _PAUSE_S = 200, 0.01
 _ABANDONED_S = 7 * 24 * 3600
 """Age in seconds after which leftovers of another host, or ones that cannot be locked, count as abandoned."""
 
@@ -88,20 +88,8 @@ def move_new(source: Path, target: Path) -> None:
                     raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target)) from None
                 raise
         else:
-            _move_new_file(source, target)
+            move_new_file(source, target)
     _sync_parents(source, target)
-
-
-def _move_new_file(source: Path, target: Path) -> None:
-    try:
-        os.link(source, target)
-    except OSError as error:
-        if error.errno not in _NO_LINKS:
-            raise
-        os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | PLAIN))  # claims the name
-        source.replace(target)
-    else:
-        source.unlink()
 
 
 def exchange(source: Path, target: Path) -> None:
@@ -113,12 +101,25 @@ def exchange(source: Path, target: Path) -> None:
         retired = aside(target, "old")
         target.rename(retired)
         try:
-            source.rename(target)
+            _rename_patiently(source, target)
         except OSError:
             retired.rename(target)
             raise
         retired.rename(source)
     _sync_parents(source, target)
+
+
+def _rename_patiently(source: Path, target: Path) -> None:
+    """Rename a folder, waiting for a process that took the free name until it notices the exchange (`_take_name`)."""
+    for _ in range(_ATTEMPTS):
+        try:
+            source.rename(target)
+            return
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
+        time.sleep(_PAUSE_S)
+    source.rename(target)
 
 
 def recover(target: Path) -> None:
@@ -151,13 +152,14 @@ def staged_folder(
         make_folder(target.parent)
         recover(target)
         remove_leftovers(target)
+        known = frozenset(_siblings(target, "old"))  # kept for their hosts; newer ones belong to exchanges under way
         staging, lock = _new_staging(target)
     except OSError as error:
         raise _unwritable(target, error) from error
     try:
         yield staging
         sync_tree(staging)
-        _take_place(staging, target, replace, check, held)
+        _take_place(staging, target, known, replace, check, held)
     except OSError as error:
         raise _unwritable(target, error) from error
     finally:
@@ -184,12 +186,20 @@ def scratch_folder(path: Path) -> Iterator[Path]:
         lock.close()
 
 
-def _take_place(staging: Path, target: Path, replace: bool, check: Callable[[Path], object] | None, held: bool) -> None:
+def _take_place(
+    staging: Path,
+    target: Path,
+    known: frozenset[Path],
+    replace: bool,
+    check: Callable[[Path], object] | None,
+    held: bool,
+) -> None:
     while True:
         try:
-            move_new(staging, target)
+            _take_name(staging, target, known)
             return
         except FileExistsError:
+            recover(target)  # waits for an exchange under way, after which the name is taken
             if _removed_empty(target):
                 continue
             if not replace:
@@ -200,6 +210,19 @@ def _take_place(staging: Path, target: Path, replace: bool, check: Callable[[Pat
                 check(target)
             exchange(staging, target)
             return
+
+
+def _take_name(staging: Path, target: Path, known: frozenset[Path]) -> None:
+    """Move a folder to a free name; raise FileExistsError if the name is taken.
+
+    A name is also taken between the renames of an exchange by another process. In that gap, `target` does not exist,
+    but the old folder is beside it. Those in `known` were there before.
+    """
+    ours = staging.stat()
+    move_new(staging, target)
+    if not known.issuperset(_siblings(target, "old")) and os.path.samestat(target.stat(), ours):
+        target.rename(staging)
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
 
 
 def is_empty_folder(path: Path) -> bool:

@@ -202,8 +202,10 @@ def _read(path: Path) -> dict[str, Any]:
 
 def _checksums(path: Path, files: Mapping[str, Any]) -> dict[str, Checksum]:
     try:
+        if not {f"{name}.npy" for name in _NAMES}.issuperset(files):
+            raise ValueError("it names other files")
         return {name: Checksum(int(about["size"]), str(about["crc32"])) for name, about in files.items()}
-    except (TypeError, KeyError, ValueError):
+    except (TypeError, KeyError, ValueError, OverflowError):
         raise EigenmapError(
             f"{path / MANIFEST} is damaged: its checksums are invalid; embed the graph again."
         ) from None

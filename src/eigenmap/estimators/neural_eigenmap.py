@@ -18,7 +18,8 @@ from eigenmap.core.arguments import whole_number
 from eigenmap.core.errors import EigenmapError
 from eigenmap.estimators.saved import load_estimator, save_estimator
 from eigenmap.kernels import report
-from eigenmap.kernels.relation import NEIGHBOURS, PRECOMPUTED, make_relation, one_row_each
+from eigenmap.kernels.relation import NEIGHBOURS, PRECOMPUTED, SPELLINGS, KernelRelation, make_relation, one_row_each
+from eigenmap.kernels.scale import warn_if_alone, with_length_scale
 from eigenmap.kernels.solver import FitReport, Settings, Solver
 from eigenmap.objectives.objective import number
 
@@ -47,10 +48,11 @@ class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     Args:
         n_components: number k of functions.
         kernel: "rbf", "matern", "laplacian", "polynomial", "cosine"; a function of two batches of points (torch
-            tensors) that returns their matrix, positive or indefinite; "precomputed"; or "neighbours", the normalised
-            graph of nearest neighbours.
+            tensors) that returns their matrix, positive or indefinite; "precomputed"; or "neighbours" (also
+            "neighbors"), the normalised graph of nearest neighbours.
         kernel_params: parameters of the kernel, such as {"length_scale": 0.3}; {"n_neighbors": 15, "laplacian": False}
-            for "neighbours".
+            for "neighbours". The length scale is "scale" by default: chosen from the data, as scikit-learn's
+            gamma="scale" is.
         objective: "auto", a name of `eigenmap.objectives.OBJECTIVES`, or a module.
         objective_params: options of the objective. {"shift": "auto"} for NeuralEF takes the shift from a bound on the
             smallest eigenvalue.
@@ -77,6 +79,7 @@ class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         residual_: (r,) relative distance between phi_j and T phi_j / mu_j near the data.
         rank_: number of non-zero eigenvalues found, at most the number of functions that the network can represent; if
             it is below n_components, `transform` has that many columns.
+        length_scale_: length scale of the kernel; None for a kernel without one.
         n_steps_: number of training steps taken.
         network_: trained network; `psi` evaluates it without alignment.
         n_features_in_, feature_names_in_: as in scikit-learn.
@@ -151,9 +154,9 @@ class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         if not self._is(PRECOMPUTED) and not self._is(NEIGHBOURS) and len(x) <= settings.batch_size:
             x, weights = one_row_each(x, weights)
         matrix = X if gram is None else gram
-        relation = make_relation(x, weights, self.kernel, self.kernel_params, matrix, seed, settings.batch_size // 2)
-        self._solver = Solver(settings, relation, seed)
-        self._kernel_function, self._fitted_with = relation.kernel, self.get_params(deep=False)
+        params = with_length_scale(self.kernel, self.kernel_params, x, weights)
+        relation = make_relation(x, weights, self.kernel, params, matrix, seed, settings.batch_size // 2)
+        self._begin(Solver(settings, relation, seed), relation, params)
         if self._is(PRECOMPUTED):  # needed by `score`
             self._known, self._known_p, self._size = x, relation.p, report.size(relation.operator())
         self._say(self._solver.fit(relation))
@@ -173,14 +176,21 @@ class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         x, weights = self._points(X), self._weights(sample_weight, X)
         settings = self._settings()
         seed = self._seed() if first else self._solver.seed
-        kernel, params = (self.kernel, self.kernel_params) if first else (self._kernel_function, None)
+        kernel = self.kernel if first else self._kernel_function
+        params = with_length_scale(self.kernel, self.kernel_params, x, weights) if first else None
         relation = make_relation(x, weights, kernel, params, None, seed, settings.batch_size)
         if first:
-            self._solver = Solver(settings, relation, seed)
-            self._kernel_function, self._fitted_with = relation.kernel, self.get_params(deep=False)
+            self._begin(Solver(settings, relation, seed), relation, params)
         self._solver.partial(relation)
         self._stale = True
         return self
+
+    def _begin(self, solver: Solver, relation: KernelRelation, params: Mapping[str, Any] | None) -> None:
+        """Keep the solver, the kernel and the parameters of the fit, with the length scale that was chosen."""
+        kernel = SPELLINGS.get(self.kernel, self.kernel) if isinstance(self.kernel, str) else self.kernel
+        self._solver, self._kernel_function = solver, relation.kernel
+        self._fitted_with = {**self.get_params(deep=False), "kernel": kernel, "kernel_params": params}
+        warn_if_alone(relation, (params or {}).get("length_scale"), stacklevel=4)
 
     def _say(self, found: FitReport) -> None:
         self._found, self._stale, k = found, False, self._solver.settings.n_components
@@ -295,6 +305,12 @@ class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         return self._aligned().rank
 
     @property
+    def length_scale_(self) -> Any:
+        """Length scale of the kernel, given or chosen from the data; None for a kernel without one."""
+        check_is_fitted(self)
+        return (self._fitted_with["kernel_params"] or {}).get("length_scale")
+
+    @property
     def n_steps_(self) -> int:
         """Number of training steps taken."""
         check_is_fitted(self)
@@ -349,7 +365,7 @@ class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     # Parameters
 
     def _is(self, kernel: str) -> bool:
-        return isinstance(self.kernel, str) and self.kernel == kernel
+        return isinstance(self.kernel, str) and SPELLINGS.get(self.kernel, self.kernel) == kernel
 
     def _laplacian(self) -> bool:
         return self._is(NEIGHBOURS) and bool((self.kernel_params or {}).get("laplacian", False))

@@ -19,9 +19,11 @@ from eigenmap.fitting.vectors import fit_vectors, linear_model
 from eigenmap.linear.solutions import exact
 from eigenmap.model import Eigenmap, Side
 from eigenmap.recipes.recipe import require_settings
-from eigenmap.recipes.vectors import Solver, VectorRecipe
+from eigenmap.recipes.vectors import FUNCTIONS, Solver, VectorRecipe
 
 Floats = npt.NDArray[np.float64]
+_FUNCTIONS = {name: getattr(FUNCTIONS, name) for name in ("objective", "outputs", "width", "batch_size", "steps")}
+"""Settings of heads whose features are functions: what the estimator is about."""
 
 
 class PairEigenmap(ModelEstimator):
@@ -123,8 +125,9 @@ class PairEigenmap(ModelEstimator):
         return linear_model(exact(X, Y, float(self.ridge)).cut(self.n_components), unit=False)
 
     def _chosen(self, X: Any, Y: Any) -> Eigenmap:
-        settings = dict(self.settings or {})
-        require_settings(VectorRecipe, settings)
+        given = dict(self.settings or {})
+        require_settings(VectorRecipe, given)
+        settings = {**_FUNCTIONS, **given} if self.solver == "neural" else given
         model = fit_vectors(
             Vectors(X, "X"),
             self.n_components,

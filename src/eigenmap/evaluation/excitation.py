@@ -78,6 +78,7 @@ def excite(
     sigmas: tuple[float, float] = SIGMAS,
     seed: int = 0,
     progress: Callable[[int, int], object] | None = None,
+    values_of: Callable[[Eigenmap, Tensor, Sequence[int]], Tensor] | None = None,
 ) -> Excited:
     """Synthesise images from noise that excite ordered features (counted from 0), one each, all at once.
 
@@ -90,8 +91,10 @@ def excite(
         sigmas: first and last standard deviation of the blur in pixels; it decreases linearly.
         seed: seed of the noise; the image of a feature does not depend on the other features.
         progress: called as `progress(done, total)` after every step.
+        values_of: what is maximised instead of ordered features, called with model, images in [0, 1] and features.
 
     """
+    measure = values_of or ordered_features
     chosen = [whole_number(feature, "feature", 0, model.n_components - 1) for feature in features]
     steps = whole_number(steps, "steps")
     z = torch.stack([_noise(model, feature, seed) for feature in chosen]).to(model.device).requires_grad_()
@@ -104,7 +107,7 @@ def excite(
         for step in range(steps):
             sigma = sigmas[0] + (sigmas[1] - sigmas[0]) * step / max(1, steps - 1)
             optimizer.zero_grad(set_to_none=True)
-            gain = ordered_features(model, blurred(torch.sigmoid(z), sigma), chosen)
+            gain = measure(model, blurred(torch.sigmoid(z), sigma), chosen)
             (-sign * gain.sum()).backward()  # type: ignore[no-untyped-call]
             optimizer.step()
             schedule.step()
@@ -115,7 +118,7 @@ def excite(
             parameter.requires_grad_(True)
     with torch.no_grad():
         pixels = blurred(torch.sigmoid(z), sigmas[1]).mul(255).round().to(torch.uint8)
-        values = ordered_features(model, pixels.float() / 255, chosen)
+        values = measure(model, pixels.float() / 255, chosen)
     return Excited(pixels.cpu(), values.cpu())
 
 

@@ -21,15 +21,16 @@ from eigenmap.search.scan import comparable
 _ROWS_AT_ONCE = 16_384
 
 
-def export_parquet(index: CodeIndex, out: str | Path, dim: int | None = None) -> int:
+def export_parquet(index: CodeIndex, out: str | Path, dim: int | None = None, *, overwrite: bool = True) -> int:
     """Write the columns id and code (a list of `dim` float32) and return the number of rows.
 
-    Codes are cut at `dim` and have norm 1 if the index compares by cosine.
+    Codes are cut at `dim` and have norm 1 if the index compares by cosine. Without `overwrite`, a file that exists when
+    the codes are written is kept, and an error is raised.
     """
     pq = parquet_module()
     about = {FINGERPRINT: index.fingerprint or "", "eigenmap_metric": index.metric}
     rows = 0
-    with atomic_write(a_path(out, "out")) as file:
+    with atomic_write(a_path(out, "out"), replace=overwrite) as file:
         writer: Any = None
         for ids, codes in _batches(index, dim):
             table = code_table(ids, codes, about)
@@ -47,12 +48,13 @@ def faiss_names_file(out: Path) -> Path:
     return out.with_name(f"{out.name}.ids.json")
 
 
-def export_faiss(index: CodeIndex, out: str | Path, dim: int | None = None) -> Path | None:
+def export_faiss(index: CodeIndex, out: str | Path, dim: int | None = None, *, overwrite: bool = True) -> Path | None:
     """Write a flat FAISS index of inner products, which are cosine similarities if the index compares by cosine.
 
     Integer ids are kept. Text ids cannot be: then FAISS ids count from 0, and a JSON file beside the index lists the
     texts in that order (codes.faiss.ids.json for codes.faiss). Returns that file. It always belongs to the index beside
     it, even after a kill: the old one is removed before the index is replaced, and the new one is written after it.
+    Without `overwrite`, files that exist when the index is written are kept, and an error is raised.
 
         found = faiss.read_index("codes.faiss")
         scores, ids = found.search(queries, 10)
@@ -74,9 +76,11 @@ def export_faiss(index: CodeIndex, out: str | Path, dim: int | None = None) -> P
     names = faiss_names_file(out)
     with ExitStack() as files:
         if texts:
-            files.enter_context(atomic_write(names)).write(json_bytes(texts))
-        faiss.write_index(made, faiss.PyCallbackIOWriter(files.enter_context(atomic_write(out)).write))
-        remove_names(names)
+            files.enter_context(atomic_write(names, replace=overwrite)).write(json_bytes(texts))
+        file = files.enter_context(atomic_write(out, replace=overwrite))
+        faiss.write_index(made, faiss.PyCallbackIOWriter(file.write))
+        if overwrite:
+            remove_names(names)
     return names if texts else None
 
 

@@ -48,19 +48,23 @@ class Pipeline(nn.Module):
         self.network = model.network
         self.prepare = model.input if isinstance(model.input, VectorInput) else model.image
         self.source = model.source
-        self.plain = isinstance(model.input, VectorInput) and model.source == "encoder"
+        self.plain = model.plain
         self.register_buffer("mean", alignment.mean.float())
         self.register_buffer("rotation", (alignment.rotation * alignment.weights())[:, :dim].float())
 
     def forward(self, pixels: Tensor) -> Tensor:
         """Return codes (n, dim) of pixels (n, channels, size, size) or vectors (n, length)."""
         features, psi = self.network(self.prepare(pixels))
-        rows = features if self.plain else code_rows(features, psi, self.source)
+        rows = code_rows(features, psi, self.source, self.plain)
         return normalize((rows - self.mean) @ self.rotation, dim=1)
 
 
-def export_onnx(run: str | Path, out: str | Path, dim: int | None = None, side: Side | None = None) -> float | None:
+def export_onnx(
+    run: str | Path, out: str | Path, dim: int | None = None, side: Side | None = None, *, overwrite: bool = True
+) -> float | None:
     """Write a model, or one side of it, as an ONNX file whose metadata describe it.
+
+    Without `overwrite`, a file that exists when the model is written is kept, and an error is raised.
 
     Returns:
         The largest difference of a feature between ONNX Runtime and `Eigenmap.encode` on random input; None if
@@ -79,7 +83,7 @@ def export_onnx(run: str | Path, out: str | Path, dim: int | None = None, side: 
         raise EigenmapError(
             f"ONNX Runtime disagrees with the model (features differ by {difference:.2g}); nothing was written"
         )
-    with atomic_write(out) as file:
+    with atomic_write(out, replace=overwrite) as file:
         file.write(content)
     return difference
 

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import torch
+from torch import Tensor
+
 from eigenmap.data import ImageSet
 from eigenmap.evaluation.ranking import nearest
 from eigenmap.figures.gallery import Answers, Hit, picture_of
@@ -22,8 +25,21 @@ def find_answers(
     model: Eigenmap, gallery: ImageSet, queries: ImageSet, dims: Sequence[int] = LENGTHS, top: int = RESULTS
 ) -> list[Answers]:
     """Return the nearest gallery items for every query, at each length that the model has."""
-    codes, gallery_codes = model.encode(queries.pixels), model.encode(gallery.pixels)
-    dims = [dim for dim in dims if dim <= model.n_components] or [model.n_components]
+    codes, gallery_codes = (torch.from_numpy(model.encode(images.pixels)) for images in (queries, gallery))
+    return answers_by_codes(codes, gallery_codes, gallery, queries, dims, top)
+
+
+def answers_by_codes(
+    codes: Tensor,
+    gallery_codes: Tensor,
+    gallery: ImageSet,
+    queries: ImageSet,
+    dims: Sequence[int] = LENGTHS,
+    top: int = RESULTS,
+) -> list[Answers]:
+    """Return the nearest gallery items for every query, by prefixes of the given codes."""
+    k = codes.shape[1]
+    dims = [dim for dim in dims if dim <= k] or [k]
     ranked = {dim: nearest(codes, gallery_codes, top, dim).indices.tolist() for dim in dims}
     return [
         Answers(

@@ -64,6 +64,7 @@ def fit_graph(
     force: bool = False,
     minutes: float | None = None,
     seed: int = 0,
+    threads: int | None = None,
     device: Accelerator = "auto",
     devices: int = 1,
     nodes: int = 1,
@@ -84,7 +85,8 @@ def fit_graph(
         resume: continue from the last checkpoint in `out`.
         force: write into `out` even if it contains a run.
         minutes: length of training in minutes, instead of the recipe's steps.
-        seed: seed of everything random; on a CPU, the same seed and steps give the same model.
+        seed: seed of everything random; on a CPU, the same seed, steps and threads give the same model.
+        threads: CPU threads for training; by default measured at the start, unless OMP_NUM_THREADS is set.
         device: "auto", "cpu" or "cuda".
         devices: number of devices per machine; leave out under torchrun.
         nodes: number of machines; leave out under torchrun.
@@ -110,6 +112,8 @@ def fit_graph(
         progress=progress,
         say=say,
         minutes=minutes,
+        threads=threads,
+        length_given=minutes is not None or settings.get("steps") is not None,
     )
     chosen = recipe if isinstance(recipe, GraphRecipe) else get_graph_recipe(recipe)
     chosen = chosen.but(n_components=n_components, **settings)

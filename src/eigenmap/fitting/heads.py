@@ -10,18 +10,22 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from eigenmap.core.batch import Batch
 from eigenmap.core.logging import LogFunction
 from eigenmap.data.vectors.input import VectorInput
 from eigenmap.fitting.problem import Side
 from eigenmap.linear.choice import PairAlignment, choose
-from eigenmap.linear.collect import Both, collect
+from eigenmap.linear.collect import AGREEMENT_RIDGE, Both, Collected, Outputs, collect, pair_moments
+from eigenmap.linear.slow import slow_modes
+from eigenmap.linear.solutions import rank
+from eigenmap.networks import code_rows
 from eigenmap.networks.vectors import PairNetwork, ResidualHead, VectorEncoderSpec, VectorNetwork
 from eigenmap.recipes.vectors import VectorRecipe
 from eigenmap.relations.pair_batches import PairBatches, PairRows
 from eigenmap.relations.pairs import Part, VectorPairs
-from eigenmap.spectrum import Alignment, unit_rms_rows
+from eigenmap.spectrum import Alignment
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -31,6 +35,8 @@ MOST_PAIRS = 50_000
 CHECKED = 1024
 """Number of held-out pairs in a check during training."""
 BATCH = 4_096
+ROUNDING = 1e-5
+"""A gain in quality that is none."""
 
 
 class Neural(NamedTuple):
@@ -48,8 +54,13 @@ class Heads:
     ) -> None:
         self.pairs, self.linear, self.recipe = pairs, linear, recipe
         torch.manual_seed(seed)
-        self.left = self._head(linear.left)
-        self.right = self.left if linear.right is linear.left else self._head(linear.right)
+        self.two_spaces = linear.right is not linear.left
+        self.left = self._head(linear.left, linear.unit)
+        self.right = self.left
+        if self.two_spaces:
+            self.right = self._head(linear.right, linear.unit)
+        elif pairs.kind == "second model":  # trained beside the left one, and not kept
+            self.right = self._head(predicted(pairs, linear), linear.unit)
         rows = PairRows(pairs.fit)
         place = fabric.device, fabric.global_rank, fabric.world_size
         self.batches = PairBatches(rows, pairs.fit, recipe.batch_size, seed, *place)
@@ -60,50 +71,76 @@ class Heads:
         """Yield the held-out pairs for checks during training, always the same."""
         yield self._held.batch(0)
 
-    def _head(self, alignment: Alignment) -> VectorNetwork:
-        """Build a network whose psi starts as the linear code."""
-        length = alignment.rotation.shape[0]
-        network = VectorEncoderSpec(self.recipe.width).build(length, self.linear.unit, alignment.n_components)
-        rotation = alignment.rotation * alignment.weights()
+    @property
+    def spec(self) -> VectorEncoderSpec:
+        """How to build a head again."""
+        return VectorEncoderSpec(self.recipe.width, plain=self.recipe.outputs == "plain")
+
+    @property
+    def output(self) -> Outputs:
+        """Rows of the left side -> what the alignment of the trained head applies to."""
+        return _output(self.left, self.spec.plain)
+
+    def _head(self, alignment: Alignment, unit: bool) -> VectorNetwork:
+        """A network whose psi is the linear code so far; features beyond those of the code start as random ones."""
+        length, k = alignment.rotation.shape[0], self.recipe.n_components
+        network = self.spec.build(length, unit, k)
+        deviation = torch.linalg.pinv(alignment.rotation).square().T @ alignment.power
+        alignment = alignment.cut(k)
+        t = 0.0 if self.spec.plain else None  # functions start with equal variance
+        rotation = alignment.rotation * alignment.weights(t)
+        # Codes are compared by cosine: one factor for all features changes nothing but the size of the steps.
+        size = (alignment.power * alignment.weights(t).square()).sum().clamp(min=1e-300).sqrt()
+        rotation = pad(rotation / size, (0, k - alignment.n_components))
         head: ResidualHead = network.projector
         head.dropout.p = self.recipe.dropout
-        # Codes are compared by cosine, so a common factor changes only the size of training steps.
-        size = (alignment.power * alignment.weights().square()).sum().clamp(min=1e-300).sqrt()
-        deviation = torch.linalg.pinv(alignment.rotation).square().T @ alignment.power
-        head.start_from(alignment.mean.float(), (rotation / size).float(), deviation.clamp(min=0).sqrt().float())
+        head.start_from(alignment.mean.float(), rotation.float(), deviation.clamp(min=0).sqrt().float())
+        if k > alignment.n_components:
+            head.vary_from(alignment.n_components)
         return network
 
     @torch.no_grad()
     def best(self, linear: PairAlignment, say: LogFunction) -> Neural | None:
         """Return the trained heads with their alignment, or None if the linear codes find more held-out partners."""
         self.network.eval()
-        found = collect(_thinned(self.pairs), Both(_output(self.left), _output(self.right)))
-        two_spaces = self.right is not self.left
-        best, scores = choose(
-            found.fit, found.held_out, found.judge, n_components=linear.n_components, two_spaces=two_spaces
-        )
-        table = {**linear.scores, "ours": scores["ours"]}
-        neural = replace(
-            linear,
-            left=best.maps.left,
-            right=best.maps.right,
-            winner="neural",
-            centred=best.centred,
-            scores={**table, "linear": linear.scores["ours"]},
-        )
-        kept = neural.quality > linear.quality
+        found = collect(_thinned(self.pairs), Both(self.output, _output(self.right, self.spec.plain)))
+        best = self._aligned(found)
+        table = {**linear.scores, "ours": best.scores["ours"], "linear": linear.scores["ours"]}
+        neural = replace(best, winner="neural", pairs=linear.pairs, scores=table)
+        kept = neural.quality > linear.quality + ROUNDING
+        name = {"ndcg@10": "nDCG@10", "vamp-2": "VAMP-2"}[linear.metric]
         say(
-            f"Mean nDCG@10 on held-out pairs: {neural.quality:.3f} with the neural head, {linear.quality:.3f} without; "
+            f"Mean {name} on held-out pairs: {neural.quality:.3f} with the neural head, {linear.quality:.3f} without; "
             f"it is {'kept' if kept else 'left out'}."
         )
         if not kept:
             return None
-        left = self._side(self.left, best.maps.left)
-        return Neural(neural, (left, self._side(self.right, best.maps.right) if two_spaces else None))
+        left = self._side(self.left, best.left)
+        return Neural(neural, (left, self._side(self.right, best.right) if self.two_spaces else None))
+
+    def _aligned(self, found: Collected) -> PairAlignment:
+        """The order of the trained features, and what they find."""
+        k, unit = self.recipe.n_components, self.linear.unit
+        if self.pairs.series is not None:
+            most = min(k, rank(found.fit.sides().C))
+            return slow_modes(found, most, reversible=self.pairs.series.reversible, unit=unit, pairs=self.pairs.count)
+        best, scores = choose(*found[:3], n_components=k, two_spaces=self.two_spaces)
+        left, right = best.maps
+        told = self.pairs.count, len(found.judge.queries)
+        return PairAlignment(left, right, best.name, best.centred, unit, scores, *told)
 
     def _side(self, network: VectorNetwork, alignment: Alignment) -> Side:
-        spec = VectorEncoderSpec(self.recipe.width)
-        return Side(network, alignment, VectorInput(network.out_features, self.linear.unit), spec)
+        return Side(network, alignment, VectorInput(network.out_features, self.linear.unit), self.spec)
+
+
+def predicted(pairs: VectorPairs, linear: PairAlignment) -> Alignment:
+    """What a second model's vectors say of the code: its least-squares prediction, as an alignment of theirs."""
+    plain = Both.plain(linear.unit)
+    moments = pair_moments(_thinned(pairs).fit, plain)
+    of = moments.sides()
+    ridge = AGREEMENT_RIDGE * of.C_plus.diagonal().mean() * torch.eye(len(of.C_plus)).to(of.C_plus)
+    rotation = torch.linalg.solve(of.C_plus + ridge, of.A.T @ linear.left.rotation)
+    return replace(linear.left, mean=of.mean_plus, rotation=rotation)
 
 
 def _thinned(pairs: VectorPairs) -> VectorPairs:
@@ -118,12 +155,14 @@ def _thinned(pairs: VectorPairs) -> VectorPairs:
     return replace(pairs, fit=[thinned(part) for part in pairs.fit])
 
 
-def _output(network: VectorNetwork) -> Any:
+def _output(network: VectorNetwork, plain: bool) -> Outputs:
     """Return a function from vectors to rows of psi, scaled as in the model."""
     device = next(network.parameters()).device
 
+    @torch.no_grad()
     def output(rows: npt.NDArray[Any]) -> Tensor:
         parts = [network(part.to(device))[1] for part in torch.split(torch.from_numpy(rows), BATCH)]
-        return unit_rms_rows(torch.cat(parts)).cpu()
+        psi = torch.cat(parts)
+        return code_rows(psi, psi, "projector", plain).cpu()
 
     return output

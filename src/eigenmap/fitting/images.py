@@ -63,6 +63,7 @@ def fit_images(
     steps: int | None = None,
     minutes: float | None = None,
     seed: int = 0,
+    threads: int | None = None,
     strict: bool = False,
     device: Accelerator = "auto",
     devices: int = 1,
@@ -89,8 +90,9 @@ def fit_images(
         resume: continue from the last checkpoint in `out`.
         force: write into `out` even if it contains a run.
         steps: length of training in steps, instead of the recipe's epochs.
-        minutes: length of training in minutes; the number of steps follows from the measured speed of this machine.
-        seed: seed of everything random; on a CPU, the same seed and steps give the same model.
+        minutes: length of training in minutes; as many steps as fit, and training ends on time.
+        seed: seed of everything random; on a CPU, the same seed, steps and threads give the same model.
+        threads: CPU threads for training; by default measured at the start, unless OMP_NUM_THREADS is set.
         strict: fail on the first unreadable image instead of leaving it out.
         device: "auto", "cpu" or "cuda".
         devices: number of devices per machine; leave out under torchrun.
@@ -121,6 +123,8 @@ def fit_images(
         say=say,
         minutes=minutes,
         steps=steps,
+        threads=threads,
+        length_given=steps is not None or minutes is not None or settings.get("epochs") is not None,
     )
     asked = {name: value for name, value in {"n_components": n_components, **settings}.items() if value is not None}
     chosen = (recipe if isinstance(recipe, Recipe) else recipes.get(recipe)).but(**asked)
@@ -138,7 +142,7 @@ def fit_images(
 
     usual = IMAGENET_STANDARDISATION if chosen.imagenet_pixels else Standardisation()
     standardisation = standardisation or usual
-    data = _load(images, chosen, standardisation.channels, strict, reading, options.say)
+    data = load_for(images, chosen, standardisation.channels, strict, reading, options.say)
     classes = classes_of(data) if monitor_labels else None
     train_rows, held_rows = _split(data, options.seed)
     chosen = _fitted(chosen, asked, len(train_rows), len(held_rows), options.say)
@@ -151,7 +155,7 @@ def fit_images(
         data.pixels,
         train_rows,
         held_rows,
-        _input(chosen, data, standardisation),
+        prepared_input(chosen, data, standardisation),
         digest=data.digest(),
         skipped=len(data.skipped),
         module=encoder if isinstance(encoder, nn.Module) else None,
@@ -215,7 +219,7 @@ class ImageTask:
         """State the problem: views of training images, views of held-out images, a network and an objective."""
         recipe, seed = self.recipe, config.seed
         spec = EncoderSpec(None if self.module is not None else recipe.encoder, recipe.stem)
-        network = self._network(spec, seed)
+        network = self.network(spec, seed)
         image = self.image
         views = TwoViews(recipe.views, image.view_size, image.standardisation, image.view_size / image.size)
         compile = config.compile and fabric.device.type == "cuda"
@@ -244,7 +248,7 @@ class ImageTask:
             evidence=lambda: image_evidence(network, pairs, held_pairs, seed, "both" if self.steps else "encoder"),
             input=self.image,
             encoder=spec,
-            identity=self._identity(),
+            identity=self.identity(),
             facts=lambda alignment, say: {
                 "images": len(self.train_rows),
                 "held_out_images": len(self.held_rows),
@@ -254,7 +258,8 @@ class ImageTask:
             monitor=monitor,
         )
 
-    def _network(self, spec: EncoderSpec, seed: int) -> Network:
+    def network(self, spec: EncoderSpec, seed: int) -> Network:
+        """Build the network, from given weights if there are any."""
         image = self.image
         torch.manual_seed(seed)
         network = Network(
@@ -269,7 +274,8 @@ class ImageTask:
             freeze(network.encoder)
         return network
 
-    def _identity(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, Any]:
+        """Return what must be the same for a run to be resumed."""
         weights = None if self.weights is None else hashlib.sha256(Path(self.weights).read_bytes()).hexdigest()[:16]
         unusual = {"view": self.image.view} if self.image.view else {}
         if self.aspects is not None:
@@ -334,14 +340,15 @@ def _check_batch(recipe: Recipe) -> None:
         )
 
 
-def _input(recipe: Recipe, data: ImageSet, standardisation: Standardisation) -> ImageInput:
+def prepared_input(recipe: Recipe, data: ImageSet, standardisation: Standardisation | None = None) -> ImageInput:
     """Return the image preprocessing of a recipe."""
     size = recipe.read_size or recipe.image_size or data.size
     view = recipe.image_size if recipe.image_size not in (None, size) else None
-    return ImageInput(size, data.channels, standardisation, view)
+    usual = IMAGENET_STANDARDISATION if recipe.imagenet_pixels else Standardisation()
+    return ImageInput(size, data.channels, standardisation or usual, view)
 
 
-def _load(
+def load_for(
     images: object,
     recipe: Recipe,
     channels: int | None,
@@ -349,6 +356,7 @@ def _load(
     reading: Callable[[int, int], object] | None,
     say: LogFunction,
 ) -> ImageSet:
+    """Read the images at the size that a recipe needs."""
     if isinstance(images, ImageSet) and channels in (None, images.channels):
         return images
     size, uncut = recipe.read_size or recipe.image_size, recipe.whole_images

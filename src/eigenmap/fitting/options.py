@@ -15,6 +15,7 @@ from eigenmap.fitting.run_folder import prepare
 from eigenmap.model import CHECKPOINT
 from eigenmap.recipes.recipe import BaseRecipe
 from eigenmap.training import TrainingConfig, progress_display
+from eigenmap.training.checkpoint import MOST_THREADS
 from eigenmap.training.config import Accelerator
 from eigenmap.training.launch import pays_to_compile
 from eigenmap.training.progress import Progress
@@ -35,6 +36,9 @@ class RunOptions:
     tensorboard: bool = False
     progress: Progress | None = None
     say: LogFunction = lambda line: None
+    threads: int | None = None
+    length_given: bool = True
+    """Whether the caller gave a length; if not, a resumed run keeps its own."""
 
     @classmethod
     def checked(
@@ -52,6 +56,8 @@ class RunOptions:
         say: LogFunction | None,
         minutes: float | None,
         steps: int | None = None,
+        threads: int | None = None,
+        length_given: bool = True,
     ) -> RunOptions:
         """Validate the options of a caller before any data is read."""
         say = say or (lambda line: None)
@@ -67,8 +73,11 @@ class RunOptions:
             )
         if tensorboard and importlib.util.find_spec("tensorboard") is None:
             raise EigenmapError("TensorBoard is not installed: pip install 'eigenmap[tensorboard]', or leave it out.")
+        if threads is not None:
+            whole_number(threads, "threads", high=MOST_THREADS)
         shown = progress_display() if progress is True else progress or None
-        return cls(folder, resume, steps, minutes, seed, device, devices, nodes, tensorboard, shown, say)
+        run = (folder, resume, steps, minutes, seed, device, devices, nodes, tensorboard, shown, say)
+        return cls(*run, threads, length_given)
 
     def config(self, recipe: BaseRecipe, steps: int) -> TrainingConfig:
         """Return the training configuration of a recipe and these options, for a number of steps."""

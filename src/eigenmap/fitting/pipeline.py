@@ -17,23 +17,23 @@ from typing import TYPE_CHECKING, Any
 
 from eigenmap.core.logging import LogFunction
 from eigenmap.fitting import align
+from eigenmap.fitting.length import asked_steps, settle
 from eigenmap.fitting.neighbours import Choice, Encode
 from eigenmap.fitting.options import RunOptions
 from eigenmap.fitting.problem import Code, Problem, Side, Task
-from eigenmap.fitting.run_folder import clear_run, steps_of_run
+from eigenmap.fitting.run_folder import clear_run, last_checkpoint
 from eigenmap.model import Eigenmap
-from eigenmap.training import TrainingConfig, budget_in_words, loop, measure_step, start, steps_for_budget
+from eigenmap.training import TrainingConfig, loop, measure_step, start
 from eigenmap.training.launch import alone
 from eigenmap.training.loop import TrainingResult
 from eigenmap.training.provenance import training_provenance
+from eigenmap.training.threads import restored_threads
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
 WORTH_SAYING = 10.0
 """Announce the alignment if it is expected to take longer than this many seconds."""
-FEWEST_STEPS = 20
-"""Minimum number of steps of a length in minutes."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,11 @@ class Trained:
 
 def fit(task: Task, options: RunOptions) -> Eigenmap:
     """Train, align, and save the model if the run has a folder."""
+    with restored_threads():
+        return _fit(task, options)
+
+
+def _fit(task: Task, options: RunOptions) -> Eigenmap:
     trained = train(task, options)
     problem = trained.problem
     began = time.perf_counter()
@@ -83,20 +88,16 @@ def _choose_neighbours(model: Eigenmap, choose: Callable[[Encode], Choice], say:
 
 
 def train(task: Task, options: RunOptions) -> Trained:
-    """Train the network of a task, for the length in the options or else in its recipe."""
-    settled = _settled_steps(options)
-    asked = settled or options.steps or task.steps
+    """Train the network of a task for the length in the options or else in its recipe."""
+    saved = last_checkpoint(options.folder, options.resume)
+    asked = asked_steps(task, options, saved)
     if asked == 0:
         return without_training(task, options)
     config = options.config(task.recipe, asked)
     fabric = start(config)
     problem = task.problem(fabric, config)
     assert problem.relation is not None  # a task with steps has a relation
-    if options.minutes is not None and settled is None:
-        seconds = measure_step(problem.network, problem.relation, problem.objective, config, fabric)
-        steps = steps_for_budget(60 * options.minutes, seconds, least=FEWEST_STEPS)
-        config = options.config(task.recipe, steps)
-        options.say(budget_in_words(steps, task.step_in_words, seconds, options.minutes))
+    config, deadline = settle(task, problem, config, fabric, options, saved)
     result = loop.train(
         problem.network,
         problem.relation,
@@ -109,6 +110,7 @@ def train(task: Task, options: RunOptions) -> Trained:
         progress=options.progress,
         settings=problem.identity,
         fabric=fabric,
+        deadline=deadline,
     )
     return Trained(task, problem, config, fabric, result)
 
@@ -152,13 +154,3 @@ def best_code(trained: Trained, say: LogFunction) -> Code:
     aligned = align.align_outputs(evidence, align.sources_of(recipe.codes, evidence.staged), recipe.n_components)
     source, alignment = align.best_output(aligned, recipe.n_components, say)
     return Code(source, Side(problem.stored, alignment, problem.input, problem.encoder))
-
-
-def _settled_steps(options: RunOptions) -> int | None:
-    """Return the steps of a resumed run whose length was given in minutes, as determined when it began."""
-    if options.minutes is None or not options.resume or options.folder is None:
-        return None
-    steps = steps_of_run(options.folder)
-    if steps is not None:
-        options.say(f"The run has {steps:,} steps, as determined when it began.")
-    return steps

@@ -9,6 +9,7 @@ from eigenmap.core.errors import EigenmapError
 from eigenmap.core.files import make_folder, require_writable, sync_directory
 from eigenmap.model import CHECKPOINT, DESCRIPTION
 from eigenmap.training import checkpoint
+from eigenmap.training.checkpoint import Checkpoint
 from eigenmap.training.run import METRICS_FILE
 
 
@@ -40,9 +41,8 @@ def clear_run(folder: Path) -> None:
         raise EigenmapError(f"{folder} cannot be written to: {error.strerror}.") from error
 
 
-def steps_of_run(folder: Path) -> int | None:
-    """Return the number of steps of the run to resume; None if there is none."""
-    if not (folder / CHECKPOINT).is_file():
+def last_checkpoint(folder: Path | None, resume: bool) -> Checkpoint | None:
+    """Return the checkpoint from which a run goes on, or None if it begins."""
+    if folder is None or not resume or not (folder / CHECKPOINT).is_file():
         return None
-    steps = checkpoint.load(folder / CHECKPOINT).settings["steps"]
-    return steps if isinstance(steps, int) else None
+    return checkpoint.load(folder / CHECKPOINT)

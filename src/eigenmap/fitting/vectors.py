@@ -6,7 +6,7 @@ codes = model.encode("titles.npy", dim=32)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,14 +19,16 @@ from eigenmap.core.errors import EigenmapError
 from eigenmap.core.logging import LogFunction
 from eigenmap.data.vectors.input import VectorInput
 from eigenmap.data.vectors.pairs import load_labels, load_pairs, load_weights
+from eigenmap.data.vectors.trajectories import load_trajectories
 from eigenmap.data.vectors.vectors import Vectors, load_vectors
 from eigenmap.fitting import pipeline
 from eigenmap.fitting.heads import Heads
 from eigenmap.fitting.options import RunOptions, check_length
 from eigenmap.fitting.problem import Code, Problem, Side
+from eigenmap.fitting.time import checked_lags, time_facts
 from eigenmap.linear.align_pairs import check_count, solve
 from eigenmap.linear.choice import PairAlignment, shortest
-from eigenmap.linear.collect import Both, collect
+from eigenmap.linear.collect import Both, Outputs, collect
 from eigenmap.linear.collect import Progress as Tick
 from eigenmap.linear.into import align_into
 from eigenmap.linear.solutions import TwoMaps
@@ -35,11 +37,11 @@ from eigenmap.networks.vectors import VectorEncoderSpec
 from eigenmap.objectives import build
 from eigenmap.recipes.recipe import identity
 from eigenmap.recipes.vectors import Solver, VectorRecipe, get_vector_recipe
+from eigenmap.relations.lagged import lagged
 from eigenmap.relations.pairs import (
     VectorPairs,
     indexed,
     labelled,
-    lagged,
     mutual_neighbours,
     partners,
     second,
@@ -71,6 +73,8 @@ class Relation:
         weights: weights of index pairs.
         others: vectors that the second column of index pairs refers to, if not the same ones.
         two_spaces: whether partner vectors are from another space although they have the same length.
+        trajectories: number of rows of each trajectory, if one file holds several.
+        reversible: whether a time series counts in both directions.
 
     """
 
@@ -83,6 +87,14 @@ class Relation:
     weights: object = None
     others: object = None
     two_spaces: bool = False
+    trajectories: object = None
+    reversible: bool = True
+
+    def read(self, source: object, seed: int) -> VectorPairs:
+        """The pairs of vectors from a file or from memory; for a time series also from several."""
+        if self.lag is None:
+            return self.of(load_vectors(source), seed)
+        return lagged(load_trajectories(source, self.trajectories), self.lag, seed, reversible=self.reversible)
 
     def of(self, x: Vectors, seed: int) -> VectorPairs:
         """Return the pairs of these vectors."""
@@ -93,8 +105,6 @@ class Relation:
             return mutual_neighbours(x, self.neighbours, seed)
         if self.second is not None:
             return second(x, load_vectors(self.second, "second"), seed)
-        if self.lag is not None:
-            return lagged(x, self.lag)
         if self.labels is not None:
             return labelled(x, load_labels(self.labels), seed)
         found = load_pairs(self.pairs)
@@ -116,6 +126,10 @@ class Relation:
             raise EigenmapError("views needs at least one further set of vectors.")
         if self.pairs is None and (self.weights is not None or self.others is not None or self.two_spaces):
             raise EigenmapError("weights, others and two_spaces need pairs.")
+        if self.lag is None and (self.trajectories is not None or self.reversible is not True):
+            raise EigenmapError("lags, trajectories and reversible need lag.")
+        if not isinstance(self.reversible, bool):
+            raise EigenmapError(f"reversible must be True or False, not {self.reversible!r}.")
 
 
 def fit_vectors(
@@ -131,6 +145,9 @@ def fit_vectors(
     weights: object = None,
     others: object = None,
     two_spaces: bool = False,
+    trajectories: object = None,
+    reversible: bool = True,
+    lags: Iterable[int] | None = None,
     into: str | Path | None = None,
     solver: Solver = "linear",
     unit: bool | None = None,
@@ -139,6 +156,7 @@ def fit_vectors(
     force: bool = False,
     minutes: float | None = None,
     seed: int = 0,
+    threads: int | None = None,
     device: Accelerator = "auto",
     devices: int = 1,
     tensorboard: bool = False,
@@ -157,12 +175,17 @@ def fit_vectors(
         views: further vectors of the same items in the same space, row by row.
         neighbours: number of nearest rows; pairs are mutual nearest neighbours among them.
         second: vectors of the same items by another model; features that both models agree on come first.
-        lag: distance in rows between related rows of a time series.
+        lag: distance in rows between related rows of a time series. Features are its slow modes, and `vectors` may be
+            a list with one file or array per trajectory.
         labels: one class per row, whole numbers or texts; negative or empty means none.
         weights: weights of index pairs.
         others: vectors that the second column of index pairs refers to; by default `vectors`.
         two_spaces: whether partner vectors are from another space although they have the same length. Partners of
             another length always are. Each space has its own map; `model.right` is that of the partners.
+        trajectories: number of rows of each trajectory, if one file holds several.
+        reversible: whether both directions of time count (TICA), or forward only (VAMP): then each end of a pair has
+            its own map, and `model.right` is that of the later one.
+        lags: further lags at which implied timescales are listed; by default twice and four times `lag`.
         into: run folder of a model whose codes are already stored. New vectors get codes that can be compared with
             these, so that nothing has to be encoded again; `pairs` are then the old vectors of the same items.
         solver: "linear" (closed form, one pass), or "neural": a residual head that starts at the linear solution and is
@@ -173,6 +196,7 @@ def fit_vectors(
         force: write into `out` even if it contains a run.
         minutes: length of training in minutes, instead of `steps` (neural).
         seed: seed of everything random, including the choice of held-out pairs.
+        threads: CPU threads for training; by default measured at the start, unless OMP_NUM_THREADS is set.
         device: "auto", "cpu" or "cuda", for training.
         devices: number of devices.
         tensorboard: write TensorBoard files beside metrics.jsonl (neural).
@@ -197,19 +221,25 @@ def fit_vectors(
         progress=progress,
         say=say,
         minutes=minutes,
+        threads=threads,
+        length_given=minutes is not None or settings.get("steps") is not None,
     )
-    recipe = get_vector_recipe(solver).but(n_components=n_components, **settings)
+    recipe = get_vector_recipe(solver, functions=lag is not None).but(n_components=n_components, **settings)
     check_solver(recipe, settings, minutes)
-    relation = Relation(pairs, views, neighbours, second, lag, labels, weights, others, two_spaces)
+    relation = Relation(
+        pairs, views, neighbours, second, lag, labels, weights, others, two_spaces, trajectories, reversible
+    )
     relation.check()
+    listed = checked_lags(lags, lag)
     if into is not None:
         return _fit_into(load_vectors(vectors), relation, recipe, a_path(into, "into"), unit, options, reading)
-    found = relation.of(load_vectors(vectors), options.seed)
+    found = relation.read(vectors, options.seed)
     check_count(found)
-    if found.kind == "second model" and recipe.solver == "neural":
-        raise EigenmapError("second= needs the linear solver: leave solver out, or give pairs.")
-    linear = solve(found, recipe.n_components or None, unit=unit, progress=reading, say=options.say)
-    return pipeline.fit(VectorTask(recipe.but(n_components=linear.n_components), found, linear), options)
+    asked = recipe.n_components or None
+    neural = recipe.solver == "neural"
+    linear = solve(found, asked, unit=unit, progress=reading, say=options.say, at_most=neural)
+    longest = asked if asked is not None and neural else linear.n_components  # a head may have more of them
+    return pipeline.fit(VectorTask(recipe.but(n_components=longest), found, linear, lags=listed), options)
 
 
 def _fit_into(
@@ -290,6 +320,7 @@ class VectorTask:
         pairs: pairs of vectors that belong together.
         linear: closed-form solution.
         codes_of: digest of the weights whose codes are comparable, if not the model's own.
+        lags: lags at which timescales are listed, for time series; empty for multiples of the lag.
 
     """
 
@@ -297,6 +328,7 @@ class VectorTask:
     pairs: VectorPairs
     linear: PairAlignment
     codes_of: str | None = None
+    lags: tuple[int, ...] = ()
 
     @property
     def steps(self) -> int:
@@ -318,11 +350,12 @@ class VectorTask:
         recipe = self.recipe
         left = plain_side(self.linear.left, self.linear.unit)
         heads = Heads(self.pairs, self.linear, recipe, config.seed, fabric) if self.steps else None
-        found: dict[str, PairAlignment] = {}
+        found: dict[str, Any] = {}
 
         def code(say: LogFunction) -> Code:
             best = None if heads is None else heads.best(self.linear, say)
             found["best"] = self.linear if best is None else best.alignment
+            found["output"] = None if best is None or heads is None else heads.output
             if best is None:
                 right = plain_side(self.linear.right, self.linear.unit) if self.two_spaces else None
                 return Code("encoder", left, right)
@@ -344,25 +377,40 @@ class VectorTask:
                 "vectors": self.pairs.left.digest(),
                 "partners": self.pairs.right.digest(),
             },
-            facts=lambda alignment, say: {"vectors": self.facts(found["best"])},
+            facts=lambda alignment, say: {"vectors": self.facts(found["best"], found["output"])},
             code=code,
         )
 
-    def facts(self, found: PairAlignment) -> dict[str, Any]:
+    def facts(self, found: PairAlignment, output: Outputs | None = None) -> dict[str, Any]:
         """Return what the model records: the relation, the winner, and its held-out scores at each length."""
+        series = self.pairs.series
         return {
-            "relation": self.pairs.kind,
-            "rows": len(self.pairs.left),
-            "pairs": self.pairs.count,
-            "held_out": found.held_out,
+            **facts_of(self.pairs, found),
             "two_spaces": self.two_spaces,
-            "winner": found.winner,
-            "centred": found.centred,
-            "metric": "ndcg@10",
-            "scores": {name: {str(d): s for d, s in scores.items()} for name, scores in found.scores.items()},
-            "keeps": {"share": KEEP, "dim": shortest(found.scores["ours"], KEEP)},
             **({} if self.codes_of is None else {"codes_of": self.codes_of}),
+            **({} if series is None else {"time": time_facts(series, found, self.lags, output)}),
         }
+
+
+def facts_of(pairs: VectorPairs, found: PairAlignment) -> dict[str, Any]:
+    """Return what a model records of its pairs and of their codes."""
+    return {
+        "relation": pairs.kind,
+        "rows": len(pairs.left) if pairs.series is None else pairs.series.rows,
+        "pairs": pairs.count,
+        "held_out": found.held_out,
+        "winner": found.winner,
+        "centred": found.centred,
+        "metric": found.metric,
+        "scores": {name: {str(d): s for d, s in scores.items()} for name, scores in found.scores.items()},
+        "keeps": {"share": KEEP, "dim": shortest(found.scores["ours"], KEEP)},
+    }
+
+
+def metric_of(model: Eigenmap) -> str:
+    """What the scores of a model of vectors are: "ndcg@10", or "vamp-2" for a time series."""
+    about = model.training.get("vectors", {})
+    return "vamp-2" if isinstance(about, dict) and about.get("metric") == "vamp-2" else "ndcg@10"
 
 
 def scores_of(model: Eigenmap) -> dict[str, dict[int, float]]:

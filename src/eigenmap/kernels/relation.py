@@ -17,6 +17,7 @@ from eigenmap.relations.operator import KernelOperator, MatrixOperator, Operator
 from eigenmap.training.loop import Relation
 
 NEIGHBOURS = "neighbours"
+SPELLINGS = {"neighbors": NEIGHBOURS}
 PRECOMPUTED = "precomputed"
 
 
@@ -108,7 +109,7 @@ def make_relation(
     total = float(n if weights is None else weights.sum())
     if isinstance(kernel, str) and kernel == PRECOMPUTED:
         return KernelRelation(x, p, weighted, total, gram=gram_matrix(gram, n).to(x.device))
-    if isinstance(kernel, str) and kernel == NEIGHBOURS:
+    if isinstance(kernel, str) and SPELLINGS.get(kernel, kernel) == NEIGHBOURS:
         if weighted:
             raise EigenmapError('kernel="neighbours" is measured by node degree; it does not take sample_weight.')
         params = neighbour_params(kernel_params)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from eigenmap.core.errors import EigenmapError
 from eigenmap.data.vectors.vectors import load_vectors
 from eigenmap.linear.choice import PairAlignment, choose
 from eigenmap.linear.collect import Both, Collected, Progress, collect
+from eigenmap.linear.slow import slow_modes
 from eigenmap.linear.solutions import rank
 from eigenmap.relations.pairs import VectorPairs, partners
 
@@ -63,16 +65,18 @@ def solve(
     unit: bool | None = None,
     progress: Progress | None = None,
     say: Say | None = None,
+    at_most: bool = False,
 ) -> PairAlignment:
-    """Return the best linear codes of any pairs; see `linear.choice`."""
+    """Return the best linear codes of any pairs; see `linear.choice`. With `at_most` they may have fewer features."""
     check_count(pairs)
-    if unit is not None or one_norm(pairs):
-        way = unit is not False
-        return aligned(pairs, collect(pairs, Both.plain(way), progress), way, n_components, say)
+    align = partial(aligned, at_most=at_most)
+    if unit is not None or pairs.series is not None or one_norm(pairs):
+        way = unit is not False if pairs.series is None else bool(unit)  # the norm of a state is part of it
+        return align(pairs, collect(pairs, Both.plain(way), progress), way, n_components, say)
     # If norms differ, try both ways and choose on held-out pairs.
     notes: dict[bool, list[str]] = {True: [], False: []}
     found = [
-        aligned(pairs, collect(pairs, Both.plain(way), progress), way, n_components, said.append)
+        align(pairs, collect(pairs, Both.plain(way), progress), way, n_components, said.append)
         for way, said in notes.items()
     ]
     best = max(found, key=lambda one: round(one.quality, 6))
@@ -92,12 +96,19 @@ def check_count(pairs: VectorPairs) -> None:
 
 
 def aligned(
-    pairs: VectorPairs, found: Collected, unit: bool, n_components: int | None, say: Say | None = None
+    pairs: VectorPairs,
+    found: Collected,
+    unit: bool,
+    n_components: int | None,
+    say: Say | None = None,
+    at_most: bool = False,
 ) -> PairAlignment:
     """Choose the best codes from the moments and held-out pairs that one pass collected."""
     say = say or (lambda line: None)
     two_spaces = pairs.two_spaces and pairs.kind != "second model"
-    longest = _longest(pairs, found, two_spaces, n_components, say)
+    longest = _longest(pairs, found, two_spaces, n_components, say, at_most)
+    if pairs.series is not None:
+        return slow_modes(found, longest, reversible=pairs.series.reversible, unit=unit, pairs=pairs.count)
     best, scores = choose(
         found.fit, found.held_out, found.judge, n_components=longest, two_spaces=two_spaces, rows=found.rows
     )
@@ -117,7 +128,7 @@ def one_norm(pairs: VectorPairs) -> bool:
     return True
 
 
-def _longest(pairs: VectorPairs, found: Collected, two_spaces: bool, asked: int | None, say: Say) -> int:
+def _longest(pairs: VectorPairs, found: Collected, two_spaces: bool, asked: int | None, say: Say, at_most: bool) -> int:
     """Return the number of features; raise if more were requested than the rank allows."""
     sides = found.fit.sides()
     ranks = [(pairs.left, sides.C)] + ([(pairs.right, sides.C_plus)] if two_spaces else [])
@@ -134,6 +145,8 @@ def _longest(pairs: VectorPairs, found: Collected, two_spaces: bool, asked: int 
         if possible[-1] + constant < vectors.n_features:
             notes.append(f"The rank of {vectors.name} is {possible[-1]:,}, below its {vectors.n_features:,} features.")
     most = min(possible)
+    if at_most and asked is not None:
+        asked = min(whole_number(asked, "n_components"), most)
     if asked is not None and whole_number(asked, "n_components") > most:
         raise EigenmapError(f"n_components is {asked:,}, but the vectors have rank {most:,}: use at most {most:,}.")
     for line in notes:

@@ -38,6 +38,7 @@ Neighbours, of the vectors themselves or of another model's, are a poor substitu
 SIMPLE = ("pca", "prefix")
 """Candidates that are not fitted to pairs."""
 
+Metric = Literal["ndcg@10", "vamp-2"]
 Scores = dict[int, float]
 Codes = npt.NDArray[np.float32]
 
@@ -72,9 +73,10 @@ class PairAlignment:
         winner: "pairs", "pca", "pca whitened" or "prefix".
         centred: whether the mean is subtracted.
         unit: whether rows are scaled to one norm before the map.
-        scores: nDCG@10 on held-out pairs by method and length: "ours", "pca" and "prefix".
+        scores: `metric` on held-out pairs by method and length: "ours", "pca" and "prefix".
         pairs: number of training pairs.
         held_out: number of held-out queries.
+        metric: "ndcg@10", or "vamp-2" for time series.
 
     """
 
@@ -86,6 +88,7 @@ class PairAlignment:
     scores: Mapping[str, Scores]
     pairs: int
     held_out: int
+    metric: Metric = "ndcg@10"
 
     @property
     def n_components(self) -> int:
@@ -99,9 +102,10 @@ class PairAlignment:
 
     @property
     def quality(self) -> float:
-        """Mean nDCG@10 over `judged_lengths`."""
-        lengths = judged_lengths(self.n_components)
-        return sum(self.scores["ours"][d] for d in lengths) / len(lengths)
+        """Mean of the metric over `judged_lengths`, or over all lengths of a time series."""
+        scores = self.scores["ours"]
+        lengths = judged_lengths(self.n_components) if self.metric == "ndcg@10" else list(scores)
+        return sum(scores[d] for d in lengths) / len(lengths)
 
     def encode(self, vectors: object, dim: int | None = None, side: Literal["left", "right"] = "left") -> Codes:
         """Return the codes of vectors of one side, cut at `dim` features, as float32 rows of norm 1."""

@@ -97,6 +97,11 @@ def judge_of(pairs: VectorPairs, outputs: Both) -> Judge:
     return _by_pairs(part, outputs)
 
 
+def pair_moments(parts: Sequence[Part], outputs: Both) -> PairMoments:
+    """Moments of what `outputs` makes of pairs."""
+    return _moments(parts, outputs, _Counter(None, 0))
+
+
 def _moments(parts: Sequence[Part], outputs: Both, tick: _Counter) -> PairMoments:
     moments: PairMoments | None = None
     for part in parts:

@@ -122,6 +122,14 @@ def judged(rotation: Tensor, m: Tensor, held_out: Moments, own_order: bool = Fal
     return Alignment(m, rotation, mu, power, own_order=own_order, noise=held_out.noise())
 
 
+def principal_axes(rows: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Return mean, leading principal axes scaled to unit variance, and deviation of the features of some rows."""
+    mean = rows.mean(0)
+    C = (rows - mean).T @ (rows - mean) / len(rows)
+    variance, basis = _directions(C)
+    return mean, basis[:, :count] * variance[:count].rsqrt(), C.diagonal().sqrt()
+
+
 def rank(C: Tensor) -> int:
     """Return the number of directions in which C has variance beyond rounding."""
     return _directions(C)[1].shape[1]

@@ -23,6 +23,7 @@ from torch import Tensor, nn
 
 from eigenmap.core.arguments import a_device, a_path, is_number, whole_number
 from eigenmap.core.errors import EigenmapError
+from eigenmap.core.words import count
 from eigenmap.data.vectors.input import VectorInput
 from eigenmap.description import (
     CHECKPOINT,
@@ -34,8 +35,11 @@ from eigenmap.description import (
     kind_of,
     read_description,
 )
+from eigenmap.formats.linear_map import LinearMap
+from eigenmap.formats.sentence_transformers import write_folder
 from eigenmap.hub import model_folder, publish
 from eigenmap.hub.card import model_card
+from eigenmap.model import exported
 from eigenmap.model.files import copy_model, fingerprint, weights_file
 from eigenmap.model.inputs import Encoder, EncoderSpec, ImageInput, Input, NodeEncoderSpec, NodeInput
 from eigenmap.model.stored import (
@@ -48,6 +52,7 @@ from eigenmap.model.stored import (
 )
 from eigenmap.networks import CodeSource, Network, SparseRows, code_rows
 from eigenmap.networks.folding import Folding, Inference
+from eigenmap.networks.vectors import VectorEncoderSpec
 from eigenmap.relations.feature_propagation import propagated_features, without_rows
 from eigenmap.relations.neighbour_codes import Cut, NeighbourCodes, require_same
 from eigenmap.relations.neighbourhood import StoredNodes, missing_nodes, smoothing
@@ -120,6 +125,18 @@ class Eigenmap:
         self.right = right
         self.inference = Inference()
         self._folding = Folding()
+
+    def __repr__(self) -> str:
+        source = "both outputs" if self.source == "both" else f"the {self.source}"
+        steps = self.training.get("steps")
+        trained = f", {count(steps, 'step')}" if isinstance(steps, int) and steps else ""
+        return f"Eigenmap({self._input_in_words()}, n_components={self.n_components}, codes from {source}{trained})"
+
+    def _input_in_words(self) -> str:
+        if isinstance(self.input, ImageInput):
+            return f"images of {self.input.size} x {self.input.size} x {self.input.channels}"
+        length = self.input.length if isinstance(self.input, VectorInput) else self.input.n_features
+        return f"{self.kind} of {count(length, 'feature')}"
 
     @property
     def image(self) -> ImageInput:
@@ -198,9 +215,9 @@ class Eigenmap:
         Cutting longer codes and normalising the rows again gives the same result.
 
         Args:
-            images: uint8 arrays or tensors (NHWC, NCHW, NHW), floats in [0, 1], a Pillow image, a list of images. A
-                model of nodes takes features, an array (n, d) or a scipy sparse matrix; a model of vectors takes an
-                array or a file of vectors.
+            images: uint8 arrays or tensors (NHWC, NCHW, NHW), floats in [0, 1], a Pillow image, a list of images; or
+                a file, a list of files or a folder, read in the order of names. A model of nodes takes features, an
+                array (n, d) or a scipy sparse matrix; a model of vectors takes an array or a file of vectors.
             dim: length of the codes, 1 ... `n_components`.
             edges: edges between the nodes, for a model of nodes: (2, edges), a pair of these and weights, or a sparse
                 adjacency matrix. Codes then use neighbours in the way chosen by the fit (`neighbours.propagation`).
@@ -295,10 +312,18 @@ class Eigenmap:
             batch = self.input(rows[start : start + batch_size].to(self.device))  # type: ignore[arg-type]
             if run is None:
                 features, psi = self.network(batch)
-                plain = isinstance(self.input, VectorInput) and output == "encoder"
-                yield (features if plain else code_rows(features, psi, output)).cpu()
+                yield code_rows(features, psi, output, self._plain(output)).cpu()
             else:
                 yield unit_rms_rows(run(batch)).cpu()
+
+    @property
+    def plain(self) -> bool:
+        """Whether the alignment takes rows as they are; otherwise they are scaled to one norm first."""
+        return self._plain(self.source)
+
+    def _plain(self, output: CodeSource) -> bool:
+        plain_head = isinstance(self.encoder, VectorEncoderSpec) and self.encoder.plain
+        return isinstance(self.input, VectorInput) and (output == "encoder" or plain_head)
 
     def check_dim(self, dim: object) -> int:
         """Return `dim`, or the full length for None; raise if codes cannot be cut there."""
@@ -307,6 +332,44 @@ class Eigenmap:
         if isinstance(dim, bool) or not isinstance(dim, (int, np.integer)) or not 1 <= dim <= self.n_components:
             raise EigenmapError(f"dim must be a whole number from 1 to {self.n_components}, not {dim!r}.")
         return int(dim)
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether codes are a linear map of vectors, and nothing else."""
+        return isinstance(self.input, VectorInput) and self.source == "encoder"
+
+    def linear_map(self, dim: int | None = None) -> LinearMap:
+        """Return the codes of a linear model of vectors as plain numbers, cut at `dim` features."""
+        return exported.linear_map(self, dim)
+
+    def to_sentence_transformers(
+        self,
+        base: object,
+        out: str | Path,
+        dim: int | None = None,
+        *,
+        side: Side | None = None,
+        overwrite: bool = False,
+    ) -> Path:
+        """Write a folder of sentence-transformers: texts in, codes out.
+
+        The folder of a linear model loads without eigenmap. That of a neural one needs eigenmap, and
+        `SentenceTransformer(out, trust_remote_code=True)`. Both can be cut with `truncate_dim`.
+
+        Args:
+            base: the model that made the vectors: its sentence-transformers folder, or a `SentenceTransformer`.
+            out: the new folder.
+            dim: length of the codes; all features by default.
+            side: which space of a model of two.
+            overwrite: replace `out` if it is such a folder.
+
+        Example:
+            >>> model.to_sentence_transformers("all-MiniLM-L6-v2", "text-codes")  # doctest: +SKIP
+            >>> SentenceTransformer("text-codes", truncate_dim=32).encode("a text")  # doctest: +SKIP
+
+        """
+        modules, lengths = exported.modules_of(self.side(side), dim)
+        return write_folder(base, out, modules, lengths, overwrite)
 
     def save(self, directory: str | Path) -> Path:
         """Write the model; it is on disk when this returns. An existing model stays intact until then."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal
 
 from torch import Tensor, nn
 
 from eigenmap.augment.views import Standardisation, plain_view
 from eigenmap.core.errors import EigenmapError
-from eigenmap.data import to_pixels
+from eigenmap.data import load_images, to_pixels
 from eigenmap.data.graphs.graph import as_features, check_features
 from eigenmap.data.vectors.input import VectorInput
 from eigenmap.networks import ResidualMLP, SparseRows, build_encoder
@@ -34,12 +35,24 @@ class ImageInput:
         return self.view or self.size
 
     def read(self, images: object) -> Tensor:
-        """Convert images of any accepted kind to uint8 pixels (N, channels, size, size)."""
+        """Convert images of any accepted kind to uint8 pixels (N, channels, size, size).
+
+        Of files, every one must be readable, so that row i belongs to file i.
+        """
+        if _are_files(images):
+            return load_images(images, self.size, self.channels, strict=True).pixels  # type: ignore[arg-type]
         return to_pixels(images, self.size, self.channels)  # type: ignore[arg-type]
 
     def __call__(self, pixels: Tensor) -> Tensor:
         """Standardise uint8 pixels: floats (B, channels, view_size, view_size)."""
         return plain_view(pixels, self.view_size, self.standardisation, self.view_size / self.size)
+
+
+def _are_files(images: object) -> bool:
+    """Tell whether images are given as a file, a folder or a list of files."""
+    if isinstance(images, (list, tuple)) and images:
+        return all(isinstance(each, (str, Path)) for each in images)
+    return isinstance(images, (str, Path))
 
 
 @dataclass(frozen=True)

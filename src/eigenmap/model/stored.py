@@ -65,7 +65,7 @@ def side_description(input: Input, encoder: Encoder, network: Network, alignment
     )
     return {
         "input": _input_description(input),
-        "encoder": asdict(encoder),
+        "encoder": _encoder_description(encoder),
         "network": sizes,
         "alignment": _numbers(alignment),
     }
@@ -85,6 +85,14 @@ def _input_description(input: Input) -> dict[str, Any]:
     about = {name: value for name, value in asdict(input).items() if value is not None}
     if isinstance(input, NodeInput) and input.hops == 0:
         del about["hops"]
+    return about
+
+
+def _encoder_description(encoder: Encoder) -> dict[str, Any]:
+    """Return the settings of the encoder, without unused ones that earlier versions do not know."""
+    about = asdict(encoder)
+    if isinstance(encoder, VectorEncoderSpec) and not encoder.plain:
+        del about["plain"]
     return about
 
 

@@ -71,6 +71,12 @@ class ResidualHead(nn.Module):
         least = max(_LEAST_DEVIATION * float(deviation.mean()), 1e-30)
         self.scale.copy_(torch.where(deviation > 0, 1 / deviation.clamp(min=least), 0.0))
 
+    @torch.no_grad()
+    def vary_from(self, first: int) -> None:
+        """Let features from number `first` on, which the linear map leaves at 0, start as random functions."""
+        nn.init.normal_(self.correction.weight[first:], std=self.hidden_features**-0.5)
+        self.unit[first:] = self.unit[:first].mean()
+
     def forward(self, x: Tensor) -> Tensor:
         """Map features (B, in_features) to psi (B, out_features)."""
         x = (x - self.shift).to(self.shift.dtype)
@@ -81,9 +87,16 @@ class ResidualHead(nn.Module):
 
 @dataclass(frozen=True)
 class VectorEncoderSpec:
-    """Specification of a network for vectors: the width of its residual head, 0 for none."""
+    """Specification of a network for vectors.
+
+    Attributes:
+        width: hidden units of its residual head, 0 for none.
+        plain: whether codes are made of psi itself, for heads whose outputs are functions, or of its direction.
+
+    """
 
     width: int = 0
+    plain: bool = False
 
     def build(self, length: int, unit: bool, n_components: int) -> VectorNetwork:
         """Build an untrained network."""

@@ -10,6 +10,7 @@ from eigenmap.recipes.recipe import BaseRecipe, changed
 from eigenmap.training.config import RESUME_ANYHOW
 
 Solver = Literal["linear", "neural"]
+Outputs = Literal["unit", "plain"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,6 +22,8 @@ class VectorRecipe(BaseRecipe):
             at the linear solution, and keeps it where it finds more on held-out pairs.
         n_components: features of the longest code; 0 for as many as the vectors allow, up to 512.
         width: units of the head's hidden layer.
+        outputs: what the head's codes are made of: the direction of psi ("unit"), which suits comparison by cosine, or
+            psi itself ("plain"), whose features approximate eigenfunctions or singular functions.
         dropout: share of the hidden units that a step leaves out.
         batch_size: pairs in a step.
         steps: length of training.
@@ -34,6 +37,7 @@ class VectorRecipe(BaseRecipe):
     solver: Solver = "linear"
     n_components: int = 0
     width: int = 512
+    outputs: Outputs = "unit"
     dropout: float = 0.5
     objective: str = "matryoshka-info-nce"
     batch_size: int = 512
@@ -53,12 +57,24 @@ LINEAR = VectorRecipe()
 NEURAL = VectorRecipe(name="neural", solver="neural", steps=1000)
 """A residual head on top of the closed form."""
 
+FUNCTIONS = VectorRecipe(
+    name="functions",
+    solver="neural",
+    n_components=16,
+    steps=500,
+    objective="ritz-trace",
+    outputs="plain",
+    width=256,
+    batch_size=2048,
+)
+"""A head whose features are eigenfunctions or singular functions: slow modes of a time series, shared functions."""
+
 VECTORS: dict[str, VectorRecipe] = {LINEAR.name: LINEAR, NEURAL.name: NEURAL}
 """Recipes by solver."""
 
 
-def get_vector_recipe(solver: str) -> VectorRecipe:
-    """Look up the recipe of a solver."""
+def get_vector_recipe(solver: str, functions: bool = False) -> VectorRecipe:
+    """Look up the recipe of a solver; `functions` for a head whose features are functions rather than codes."""
     if not isinstance(solver, str) or solver not in VECTORS:
         raise EigenmapError(f"solver must be one of {', '.join(VECTORS)}, not {solver!r}.")
-    return VECTORS[solver]
+    return FUNCTIONS if functions and solver == "neural" else VECTORS[solver]

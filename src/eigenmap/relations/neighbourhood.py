@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -33,6 +34,10 @@ Numbers = npt.NDArray[np.int64]
 
 class StoredNodes(Protocol):
     """Interface of a stored graph: everything needed to compute codes of new nodes with edges into it."""
+
+    @property
+    def path(self) -> Path:
+        """Their folder."""
 
     @property
     def fingerprint(self) -> str:

@@ -4,11 +4,11 @@
     indexed(x, pairs, weights)   rows given by a list of index pairs: clicks, edges, duplicates
     views(x, [a, b])             several vectors of each item, all pairs of them
     second(x, z)                 vectors of the same items by another model
-    lagged(x, n)                 rows of a time series, n apart
     labelled(x, labels)          rows of one class
     mutual_neighbours(x)         rows that are among each other's nearest
 
-Each returns a `VectorPairs`: row numbers into vectors, which are not read yet.
+`relations.lagged` has the pairs of a time series. Each returns a `VectorPairs`: row numbers into vectors, which are not
+read yet.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import numpy.typing as npt
 
 from eigenmap.core.arguments import whole_number
 from eigenmap.core.errors import EigenmapError
+from eigenmap.data.vectors.trajectories import TimeSeries
 from eigenmap.data.vectors.vectors import BLOCK, Floats, Vectors
 
 Rows = npt.NDArray[np.int64]
@@ -84,6 +85,7 @@ class VectorPairs:
         held_out: pairs for choosing; none of their items is in `fit`.
         two_spaces: whether the two sides are different spaces, each with a map of its own.
         labels: classes of the rows, if the pairs come from labels.
+        series: the time series, if the pairs come from a lag.
 
     """
 
@@ -92,6 +94,7 @@ class VectorPairs:
     held_out: Sequence[Part]
     two_spaces: bool = False
     labels: Rows | None = None
+    series: TimeSeries | None = None
 
     @property
     def left(self) -> Vectors:
@@ -141,19 +144,6 @@ def second(x: Vectors, z: Vectors, seed: int = 0) -> VectorPairs:
     if x.n_features == z.n_features and _all_equal(x, z):
         raise EigenmapError(f"{z.name} contains the same vectors as {x.name}; give those of another model.")
     return _aligned("second model", [(x, z)], _held_rows(len(x), seed), True)
-
-
-def lagged(x: Vectors, lag: int) -> VectorPairs:
-    """Pair row t with row t + lag; the last rows are held out, since rows close in time are not independent."""
-    lag = whole_number(lag, "lag")
-    n = len(x)
-    held = max(FEWEST_HELD, min(MOST_HELD, round(HELD_SHARE * n)))
-    if n < 2 * (held + lag):
-        raise EigenmapError(f"{n:,} rows are too few for a lag of {lag:,}; give at least {2 * (held + lag):,}.")
-    first = np.arange(n - lag)
-    ends = np.arange(n - held - lag, n - lag)
-    every = Part(x, x, first, first + lag)
-    return VectorPairs("lag", [every.where(first + lag < n - held - lag)], [Part(x, x, ends, ends + lag)])
 
 
 def labelled(x: Vectors, labels: npt.NDArray[Any], seed: int = 0) -> VectorPairs:

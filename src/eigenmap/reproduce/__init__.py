@@ -6,7 +6,7 @@
 The scales are `paper` (ImageNet, ResNet-50), `small` (CIFAR-10, ResNet-18) and `tiny` (generated images, seconds).
 """
 
-from eigenmap.reproduce.items import ITEMS, Item
+from eigenmap.reproduce.items import ITEMS, Item, our_numbers
 from eigenmap.reproduce.methods import METHODS, Method, Scale, recipe_of
 from eigenmap.reproduce.retrieval import figure_retrieval
 from eigenmap.reproduce.sets import Sets, load_sets
@@ -23,6 +23,7 @@ __all__ = [
     "figure_retrieval",
     "load_labelled_graph",
     "load_sets",
+    "our_numbers",
     "recipe_of",
     "table_1",
     "table_6",

@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from eigenmap.augment.views import plain_view
 from eigenmap.data import ImageSet
-from eigenmap.model import CodeSource, Eigenmap
+from eigenmap.model import CodeSource, Eigenmap, ImageInput
+
+
+def outputs_of(model: Eigenmap, images: ImageSet, source: CodeSource, batch_size: int = 256) -> Tensor:
+    """Return an output of a model's network for plain images, on the CPU; see `network_outputs`."""
+    return network_outputs(model.network, model.image, images, source, batch_size)
 
 
 @torch.no_grad()
-def outputs_of(model: Eigenmap, images: ImageSet, source: CodeSource, batch_size: int = 256) -> Tensor:
+def network_outputs(
+    network: nn.Module, image: ImageInput, images: ImageSet, source: CodeSource, batch_size: int = 256
+) -> Tensor:
     """Return an output of the network for plain images, batch by batch, on the CPU.
 
-    Images must have been read in the model's format; of uncut pictures the centre is used.
+    Images must have been read in the network's format; of uncut pictures the centre is used.
     """
-    image, parts = model.image, []
+    device, parts = next(network.parameters()).device, []
     share = image.view_size / image.size
     for start in range(0, len(images), batch_size):
         rows = slice(start, start + batch_size)
         shapes = None if images.aspects is None else images.aspects[rows]
-        views = plain_view(images.pixels[rows].to(model.device), image.view_size, image.standardisation, share, shapes)
-        features, psi = model.network(views)
+        views = plain_view(images.pixels[rows].to(device), image.view_size, image.standardisation, share, shapes)
+        features, psi = network(views)
         parts.append((features if source == "encoder" else psi).float().cpu())
     return torch.cat(parts)

@@ -1,17 +1,50 @@
-"""Retrieval figure: mAP by code length, of codes in the network's own order and of random features."""
+"""The retrieval figure: mAP by code length, of codes in the network's own order and of random features."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from eigenmap.evaluation.retrieval import ScoreRow, lengths, random_features, retrieval
-from eigenmap.fitting.images import fit_images
+from eigenmap.recipes import Recipe
 from eigenmap.reproduce.encoding import outputs_of
 from eigenmap.reproduce.methods import METHODS, Scale, recipe_of
+from eigenmap.reproduce.runs import Runs
+from eigenmap.reproduce.searches import Search, own_search
 from eigenmap.reproduce.sets import Sets
 from eigenmap.training.config import Accelerator
 
 DRAWS = 10
+COMPARED = ("ordered", "unordered", "scl")
+SMALL_K: dict[Scale, tuple[int, int]] = {"paper": (128, 8192), "small": (128, 8192), "tiny": (8, 32)}
+"""Outputs and hidden units of the projector in the variant with few features."""
+
+
+def retrieval_recipe(method: str, scale: Scale, small_k: bool = False) -> Recipe:
+    """Return the settings of a run; at the paper's scale all have the 4,096 features of its retrieval model."""
+    recipe = recipe_of(method, scale)
+    k, hidden = SMALL_K[scale] if small_k else (recipe_of("ordered", scale).n_components, recipe.hidden)
+    return recipe.but(n_components=k, hidden=hidden if small_k or scale != "paper" else k)
+
+
+def retrieval_scores(
+    scale: Scale, runs: Runs, searches: Sequence[Search], small_k: bool = False
+) -> dict[str, dict[str, list[ScoreRow]]]:
+    """Score raw projector outputs by set and method: ordered ones as they come, the others by random features."""
+    scores: dict[str, dict[str, list[ScoreRow]]] = {search.name: {} for search in searches}
+    for method in COMPARED:
+        title = METHODS[method].title
+        runs.say(f"{title} ...")
+        model = runs.model(retrieval_recipe(method, scale, small_k))
+        for search in searches:
+            query, gallery = (outputs_of(model, images, "projector") for images in (search.queries, search.gallery))
+            at, top = lengths(query.shape[1], first=4), (search.top,)
+            if method == "ordered":
+                scores[search.name][title] = retrieval(query, gallery, *search.truth(), at, top)
+            else:
+                scores[search.name][title] = random_features(
+                    query, gallery, *search.truth(), at, top, draws=DRAWS, seed=runs.seed
+                )
+    return scores
 
 
 def figure_retrieval(
@@ -23,18 +56,6 @@ def figure_retrieval(
     device: Accelerator = "auto",
     say: Callable[[str], None] = lambda line: None,
 ) -> dict[str, list[ScoreRow]]:
-    """Score raw projector outputs: prefixes of ordered ones, ten draws of random features of the others."""
-    assert sets.train.labels is not None and sets.test.labels is not None
-    truth = sets.test.labels.in_classes(sets.train.labels.names).matrix, sets.train.labels.matrix
-    scores = {}
-    for name in ("ordered", "unordered", "scl"):
-        say(f"{METHODS[name].title} ...")
-        recipe = recipe_of(name, scale)
-        model = fit_images(sets.train, recipe=recipe, seed=seed, device=device, progress=False)
-        query, gallery = (outputs_of(model, images, "projector") for images in (sets.test, sets.train))
-        at = lengths(query.shape[1], first=4)
-        if name == "ordered":
-            scores[METHODS[name].title] = retrieval(query, gallery, *truth, at, (top,))
-        else:
-            scores[METHODS[name].title] = random_features(query, gallery, *truth, at, (top,), draws=DRAWS, seed=seed)
-    return scores
+    """Score the methods on the test images, searched for in the training images."""
+    search = own_search(sets, top)
+    return retrieval_scores(scale, Runs(sets, seed, device, say=say), [search])[search.name]

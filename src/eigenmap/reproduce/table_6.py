@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TypedDict
 
 import numpy as np
@@ -11,6 +12,7 @@ from torch import Tensor
 
 from eigenmap.core.errors import EigenmapError
 from eigenmap.data.graphs.graph import Graph, load_graph
+from eigenmap.data.released import is_ogb_folder, read_ogb_folder
 from eigenmap.evaluation.node_codes import StreamedCodes
 from eigenmap.evaluation.nodes import NodeSplit, evaluate_nodes, random_split
 from eigenmap.fitting.graph import fit_graph
@@ -85,7 +87,7 @@ def load_labelled_graph(scale: Scale, source: str | None) -> Graph:
         raise EigenmapError(
             f"--scale {scale} needs --data GRAPH: ogb:ogbn-products, or a file or folder with x, edge_index and y."
         )
-    graph = load_graph(source)
+    graph = read_ogb_folder(Path(source)) if is_ogb_folder(source) else load_graph(source)
     if graph.y is None:
         raise EigenmapError(f"{source} has no labels; add an array y with one class number per node.")
     return graph
@@ -110,10 +112,15 @@ def _splits(graph: Graph, runs: int) -> list[NodeSplit]:
     return [NodeSplit(*(part[graph.y[part] >= 0] for part in parts if part is not None))] * runs
 
 
+def dense_features(graph: Graph) -> Tensor:
+    """Return the features of all nodes as a dense matrix."""
+    return graph.x.dense() if isinstance(graph.x, SparseRows) else graph.x.float()
+
+
 def _codes(name: str, scale: Scale, graph: Graph, seed: int, device: Accelerator) -> Tensor | StreamedCodes:
     """Return raw features, or the output of a trained encoder."""
     if name == "features":
-        return graph.x.dense() if isinstance(graph.x, SparseRows) else graph.x.float()
+        return dense_features(graph)
     model = fit_graph(graph, recipe=recipe_of_graph(name, scale), seed=seed, device=device, progress=False)
     return encoder_codes(model, graph.x)
 

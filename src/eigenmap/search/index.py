@@ -15,13 +15,16 @@ change; changes take turns.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from eigenmap.core.arguments import whole_number
 from eigenmap.core.errors import EigenmapError
+from eigenmap.core.redaction import redacted
+from eigenmap.core.words import count
 from eigenmap.search import checks
 from eigenmap.search.backend import (
     RANKINGS,
@@ -48,6 +51,8 @@ if TYPE_CHECKING:
     from eigenmap.search.advisor import Advice
 
 MEMORY_BYTES = 256 * 2**20
+MOST_COMPONENTS = 2**20
+"""Length with which the other settings are checked while that of the codes is not known yet."""
 
 FEWEST_TO_ADVISE = 1000
 """Number of items below which a full-length comparison is instant and there is nothing to choose."""
@@ -79,7 +84,7 @@ class CodeIndex:
     returned).
 
     Args:
-        n_components: length of a code.
+        n_components: length of a code; None for that of the first codes.
         metric: "cosine" or "inner".
         backend: "flat" compares everything; "faiss" has an approximate index on a prefix; "postgres" is a table.
         where: None for memory, a new directory for an index on disk, or `postgresql://...`.
@@ -100,7 +105,7 @@ class CodeIndex:
 
     def __init__(
         self,
-        n_components: int,
+        n_components: int | None = None,
         metric: str = "cosine",
         *,
         backend: str = "flat",
@@ -112,12 +117,47 @@ class CodeIndex:
         fingerprint: str | None = None,
         memory_bytes: int = MEMORY_BYTES,
     ) -> None:
-        about = new_index_spec(n_components, metric, fingerprint, precision, bytes_per_item, approximate)
-        if about.approximate is None and backend == "faiss":
-            # IVF is built in seconds where HNSW takes minutes, and is as accurate after the refinement.
-            about = replace(about, approximate=Approximate("ivf", dim=min(64, about.n_components)))
-        self._use(create_backend(backend, about, where, table, whole_number(memory_bytes, "memory_bytes")))
-        self._lies(where, table, memory_bytes)
+        memory_bytes = whole_number(memory_bytes, "memory_bytes")
+
+        def make(length: int) -> None:
+            about = new_index_spec(length, metric, fingerprint, precision, bytes_per_item, approximate)
+            if about.approximate is None and backend == "faiss":
+                # IVF is built in seconds where HNSW takes minutes, and is as accurate after the refinement.
+                about = replace(about, approximate=Approximate("ivf", dim=min(64, about.n_components)))
+            self._use(create_backend(backend, about, where, table, memory_bytes))
+            self._lies(where, table, memory_bytes)
+
+        self._first_codes = threading.Lock()
+        self._make: Callable[[int], None] | None = make
+        if n_components is None:
+            new_index_spec(MOST_COMPONENTS, metric, fingerprint, precision, bytes_per_item, approximate)
+            self._lies(None, table, memory_bytes)
+        else:
+            self._begin(n_components)
+
+    def _begin(self, n_components: int) -> None:
+        """Make the back end, once."""
+        with self._first_codes:
+            if self._make is not None:
+                self._make(n_components)
+                self._make = None
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "backend" and self.__dict__.get("_make") is not None:
+            raise EigenmapError("the index is empty; the first codes that are added determine its length")
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def __repr__(self) -> str:
+        if self._make is not None:
+            return "CodeIndex(empty, length of the first codes)"
+        about = self.about
+        facts = [f"n_components={about.n_components}", f"metric={about.metric!r}"]
+        facts += [] if about.precision == "float32" else [f"precision={about.precision!r}"]
+        if self._place is not None:
+            facts.append(redacted(f"where={self._place[0]!r}"))
+        if isinstance(self.backend, KeepsStates):  # a database would count by reading everything
+            facts.insert(0, count(len(self), "item"))
+        return f"CodeIndex({', '.join(facts)})"
 
     @classmethod
     def open(
@@ -134,6 +174,7 @@ class CodeIndex:
         With `fingerprint`, an index of another model is refused.
         """
         index = cls.__new__(cls)
+        index._make = None
         index._use(open_backend(where, table, whole_number(memory_bytes, "memory_bytes")))
         index._lies(where, table, memory_bytes)
         if fingerprint is not None:
@@ -204,10 +245,10 @@ class CodeIndex:
     @property
     def ids(self) -> list[Id]:
         """Return the ids of all items in the order of addition."""
-        return self.backend.ids()
+        return [] if self._make is not None else self.backend.ids()
 
     def __len__(self) -> int:
-        return len(self.backend)
+        return 0 if self._make is not None else len(self.backend)
 
     def __enter__(self) -> CodeIndex:
         return self
@@ -217,7 +258,8 @@ class CodeIndex:
 
     def close(self) -> None:
         """Release files and connections."""
-        self.backend.close()
+        if self._make is None:
+            self.backend.close()
 
     def add(self, codes: Any, ids: Iterable[Id], metadata: Any = None) -> None:
         """Add (n, n_components) codes, NumPy or torch of any float type, with one new id each: all str or all int.
@@ -236,6 +278,8 @@ class CodeIndex:
 
     def _write(self, mode: Literal["add", "update", "upsert"], codes: Any, ids: Iterable[Id], metadata: Any) -> None:
         rows = checks.matrix(codes, "codes")
+        if self._make is not None and mode != "update":
+            self._begin(rows.shape[1])
         if rows.shape[1] != self.n_components:
             raise EigenmapError(
                 f"codes have {rows.shape[1]} features, but this index contains codes of {self.n_components}"

@@ -144,9 +144,9 @@ def _check_pictures(file: Path) -> str:
             if tables is not None:
                 query = "SELECT id, image, crc32 FROM thumbnails JOIN checksums USING (id)"
                 for name, image, crc32 in connection.execute(query):
-                    if zlib.crc32(image) != crc32:
+                    if not isinstance(image, bytes) or zlib.crc32(image) != crc32:
                         raise sqlite3.DatabaseError(f"the picture of {name} fails its checksum")
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:  # a damaged text is no UTF-8
         raise EigenmapError(
             f"{file} is damaged: {error}; restore it from a copy, or remove it and index the images again"
         ) from error

@@ -26,7 +26,10 @@ from eigenmap.service.uploads import Refused
 _STATIC = {
     "index.html": "text/html; charset=utf-8",
     "style.css": "text/css; charset=utf-8",
-    **dict.fromkeys(["app.js", "api.js", "charts.js", "gallery.js", "map.js", "search.js"], "text/javascript"),
+    **dict.fromkeys(
+        ["app.js", "api.js", "charts.js", "enlarge.js", "gallery.js", "map.js", "search.js", "vectors.js"],
+        "text/javascript",
+    ),
 }
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from eigenmap.core.errors import EigenmapError, ReplacedError, UnknownIdError
+from eigenmap.data.vectors.input import VectorInput
 from eigenmap.search.backend import Floats, Id, ItemBatch, KeepsNotes, Metadata
 from eigenmap.search.codecs import Codec
 from eigenmap.search.index import CodeIndex
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
     from eigenmap.model import Eigenmap
 
 Features = Literal["ordered", "random"]
+
+TEXT_FIELDS = ("title", "text")
+"""Metadata that the page shows in place of a picture."""
+_LOOKED_AT = 100
 
 
 class Item(NamedTuple):
@@ -263,6 +268,44 @@ class Explorer:
         pixels = decode_upload(body, image.size, image.channels, most_pixels)
         code = self.model.encode(torch.from_numpy(np.ascontiguousarray(pixels[None])), self.index.n_components)[0]
         return tuple(code.tolist())
+
+    @property
+    def takes_pictures(self) -> bool:
+        """True if an uploaded picture can be encoded."""
+        return self.model is not None and self.model.kind == "images"
+
+    @property
+    def vector_length(self) -> int | None:
+        """Numbers of a vector that can be searched by; None if the index is not of vectors.
+
+        A model of two spaces takes vectors of either; this is the length of the first.
+        """
+        if self.model is None:
+            return self.index.n_components if self.index.fingerprint is None else None
+        return self.model.input.length if isinstance(self.model.input, VectorInput) else None
+
+    def encode_vector(self, vector: Sequence[float]) -> tuple[float, ...]:
+        """Return the code of a vector of the kind that was indexed; without a model it is the vector itself."""
+        if self.vector_length is None:
+            raise Refused(501, "this index is not of vectors, so it cannot be searched by one")
+        if self.model is None:
+            if len(vector) != self.vector_length:
+                raise Refused(422, f"input has {len(vector)} numbers; vectors here have {self.vector_length}")
+            return tuple(vector)
+        sides = [side for side in (self.model, self.model.right) if side is not None]
+        lengths = [side.input.length for side in sides if isinstance(side.input, VectorInput)]
+        if len(vector) not in lengths:
+            raise Refused(422, f"input has {len(vector)} numbers; vectors here have {' or '.join(map(str, lengths))}")
+        side = sides[lengths.index(len(vector))]
+        code = side.encode(np.asarray([vector], np.float64), self.index.n_components)[0]
+        return tuple(code.tolist())
+
+    @property
+    def shows_texts(self) -> bool:
+        """True if items have a title or text to show, and no pictures."""
+        first = self.overview.ids[0]
+        described = any(known.get(field) for known in self.overview.metadata[:_LOOKED_AT] for field in TEXT_FIELDS)
+        return described and not self.has_large and self.small.read(str(first)) is None
 
     def bytes_per_item(self, dim: int) -> int:
         """Return the number of bytes that a search at this length reads per item."""

@@ -85,6 +85,10 @@ class Overview:
         """Return these items' values of a feature, counted from 1."""
         return [float(value) for value in self._values[list(numbers), feature - 1]]
 
+    def leading(self, dim: int) -> Floats:
+        """Return the first `dim` features of all items, or those of the gallery if there are fewer."""
+        return self._values[:, :dim]
+
     def gallery(self, shown: int = SHOWN) -> list[Feature]:
         """Return every eigenfunction of the gallery."""
         return [self._feature(number, shown) for number in range(1, self.features + 1)]

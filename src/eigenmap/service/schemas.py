@@ -38,17 +38,23 @@ class ResultsOut(BaseModel):
     model: str | None = Field(description="The model whose codes were compared, as in /api/about.")
     milliseconds: float = Field(description="Time from request to answer, including waiting.")
     items: list[ItemOut]
-    vector: list[float] | None = Field(None, description="The code of an uploaded picture.")
+    vector: list[float] | None = Field(None, description="The code of an uploaded picture or of an input vector.")
 
 
 class SearchRequest(BaseModel):
-    """A search by exactly one of id, key or vector."""
+    """A search by exactly one of id, key, vector (a code) or input (what the code is made from)."""
 
     model_config = ConfigDict(extra="forbid")
 
     id: str | int | None = None
     key: str | None = Field(None, max_length=8192)
     vector: list[Number] | None = Field(None, max_length=LONGEST_VECTOR)
+    input: list[Number] | None = Field(
+        None,
+        min_length=1,
+        max_length=LONGEST_VECTOR,
+        description="A vector like those that were indexed, from which the model of the index makes the code.",
+    )
     model: str | None = Field(
         None, max_length=64, description="Model that made the vector; 409 if the index now has another one."
     )
@@ -86,10 +92,14 @@ class IndexOut(BaseModel):
     eigenvalues: list[float] | None
     bytes_per_item: list[int] = Field(description="Bytes per item at every length, starting at 1.")
     suggested_dims: dict[str, int] = Field(description="Shortest length that keeps each share of the neighbours.")
+    opening_dim: int = Field(description="Length at which the page opens.")
+    opening: str = Field(description="Key of the item that the page searches by when it opens.")
     fields: dict[str, list[Value]] = Field(description="Metadata fields, with their values if there are few.")
     classes: list[str]
     large_pictures: bool = Field(description="Whether /api/images has larger pictures than the attached ones.")
     can_encode: bool = Field(description="Whether searching by picture is possible.")
+    vector_length: int | None = Field(description="Length of a vector to search by as `input`; null if not possible.")
+    texts: bool = Field(description="Whether items have a title or text to show, and no pictures.")
     upload_bytes: int
     upload_pixels: int
     version: str

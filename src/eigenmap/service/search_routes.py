@@ -11,7 +11,7 @@ from eigenmap.service import schemas
 from eigenmap.service.explorer import Features, id_of
 from eigenmap.service.explorer import Query as Asked
 from eigenmap.service.filtering import check_filter
-from eigenmap.service.runtime import BODY, BUSY, NONE, OTHER_MODEL, SEARCH, UPLOAD, WRONG, Json, Service
+from eigenmap.service.runtime import BODY, BUSY, NO_VECTORS, NONE, OTHER_MODEL, SEARCH, UPLOAD, WRONG, Json, Service
 from eigenmap.service.schemas import MOST_RESULTS, SearchRequest
 from eigenmap.service.security import UPLOADS
 from eigenmap.service.thumbnails import media_type
@@ -51,15 +51,20 @@ def search_routes(service: Service) -> APIRouter:
     @app.post(
         "/api/search",
         response_model=schemas.ResultsOut,
-        responses=WRONG | NONE | BUSY | BODY | SEARCH | OTHER_MODEL,
+        responses=WRONG | NONE | BUSY | BODY | SEARCH | OTHER_MODEL | NO_VECTORS,
         tags=["search"],
     )
     async def search(request: SearchRequest) -> Response:
-        """Find the items most similar to one in the index or to a code."""
-        given = [request.id is not None, request.key is not None, request.vector is not None]
-        if sum(given) != 1:
-            raise Refused(422, "give exactly one of id, key or vector to search by")
+        """Find the items most similar to one in the index, to a code, or to a vector that is encoded first."""
+        given = [request.id, request.key, request.vector, request.input]
+        if sum(each is not None for each in given) != 1:
+            raise Refused(422, "give exactly one of id, key, vector or input to search by")
         explorer = service.explorer
+        how = (request.dim, request.top, request.features, request.where, request.pictures)
+        if request.input is not None:
+            check_filter(request.where, limits)
+            code = await service.others.run(explorer.encode_vector, request.input)
+            return Json(await service.search(explorer, code, *how) | {"vector": code})
         query: Asked
         if request.vector is not None:
             if request.model not in (None, explorer.model_name):
@@ -67,7 +72,6 @@ def search_routes(service: Service) -> APIRouter:
             query = tuple(request.vector)
         else:
             query = explorer.item_id(str(request.id) if request.id is not None else id_of(request.key or ""))
-        how = (request.dim, request.top, request.features, request.where, request.pictures)
         return Json(await service.search(explorer, query, *how))
 
     @app.post(

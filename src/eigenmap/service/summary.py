@@ -7,7 +7,8 @@ from itertools import repeat
 from typing import Any
 
 from eigenmap import __version__
-from eigenmap.service.explorer import Explorer, Item
+from eigenmap.service.explorer import Explorer, Item, key_of
+from eigenmap.service.opening import opening_number
 from eigenmap.service.scheduling import Limits
 
 
@@ -20,6 +21,8 @@ class Summary:
         spectrum = explorer.eigenvalues()
         sizes = [explorer.bytes_per_item(dim) for dim in range(1, explorer.index.n_components + 1)]
         view = explorer.overview
+        suggested = _suggested(explorer)
+        opening_dim = suggested.get("0.95") or min(16, explorer.index.n_components)
         self.about: dict[str, Any] = {
             "name": explorer.name,
             "items": count,
@@ -31,11 +34,15 @@ class Summary:
             "gallery_features": view.features,
             "eigenvalues": spectrum,
             "bytes_per_item": sizes,
-            "suggested_dims": _suggested(explorer),
+            "suggested_dims": suggested,
+            "opening_dim": opening_dim,
+            "opening": key_of(view.ids[opening_number(view, opening_dim)]),
             "fields": explorer.fields(),
             "classes": view.classes,
             "large_pictures": explorer.has_large,
-            "can_encode": explorer.model is not None,
+            "can_encode": explorer.takes_pictures,
+            "vector_length": explorer.vector_length,
+            "texts": explorer.shows_texts,
             "upload_bytes": limits.upload_bytes,
             "upload_pixels": limits.upload_pixels,
             "version": __version__,

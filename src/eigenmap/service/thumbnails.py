@@ -113,7 +113,9 @@ class StoredPictures:
         with _complaining(self._file):
             connection = self._connection((now.st_dev, now.st_ino))
             found = connection.execute("SELECT image FROM thumbnails WHERE id = ?", (_stored_name(name),)).fetchone()
-        return None if found is None else bytes(found[0])
+        if found is not None and not isinstance(found[0], bytes):
+            raise EigenmapError(f"the thumbnails in {self._file} are damaged: the picture of {name} is none")
+        return None if found is None else found[0]
 
     def _connection(self, file: tuple[int, int]) -> sqlite3.Connection:
         """Return a connection to the file that has the name now, since an index may be replaced while it is open."""
@@ -192,5 +194,5 @@ def _stored_name(name: str | int) -> str:
 def _complaining(path: Path) -> Iterator[None]:
     try:
         yield
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:  # a damaged text is no UTF-8
         raise EigenmapError(f"the thumbnails in {path} cannot be read or written: {error}") from error

@@ -18,11 +18,14 @@ from eigenmap.core.files import atomic_path
 from eigenmap.training.config import Setting
 
 CHECKPOINT_FORMAT = 1
+MOST_THREADS = 4096
+LENGTH = frozenset({"steps", "warmup_steps", "compile"})
+"""Settings that depend on the length of a run."""
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """State of a run after `step` steps.
+    """State of a run after `step` steps, at `position` in its schedule (None: `step`) with so many `threads`.
 
     No random-generator state is needed: batches and random numbers are functions of the step (see `loop.py`).
     """
@@ -33,20 +36,31 @@ class Checkpoint:
     network: dict[str, Tensor]
     objective: dict[str, Tensor]
     optimizer: dict[str, Any]
+    position: float | None = None
+    threads: int | None = None
 
     def require(self, settings: Mapping[str, Setting], path: Path) -> None:
-        """Raise an error that names the settings that differ from those of this checkpoint."""
-        names = sorted({*self.settings, *settings})
+        """Raise an error that names the settings that differ from those of this checkpoint.
+
+        More steps are no obstacle: the run goes on, with the schedule of its new length.
+        """
+        names = {*self.settings, *settings}
+        if _longer(self.settings.get("steps"), settings.get("steps")):
+            names -= LENGTH
         missing = "not set"
         different = [
             f"{name} was {self.settings.get(name, missing)!r} and is now {settings.get(name, missing)!r}"
-            for name in names
+            for name in sorted(names)
             if self.settings.get(name, missing) != settings.get(name, missing)
         ]
         if different:
             raise EigenmapError(
                 f"{path} cannot be resumed: {'; '.join(different)}. Use the old settings, or start over with --force."
             )
+
+
+def _longer(before: Setting, now: Setting) -> bool:
+    return isinstance(before, int) and isinstance(now, int) and now > before
 
 
 def save(checkpoint: Checkpoint, path: Path) -> None:
@@ -100,6 +114,7 @@ def _checked(state: Any, path: Path) -> Checkpoint:
         raise EigenmapError(f"the checkpoint {path} is damaged (unexpected content); start over with --force.")
     if type(state["format"]) is not int or state["format"] != CHECKPOINT_FORMAT:
         raise EigenmapError(f"the checkpoint {path} has another format version; start over with --force.")
+    state = {"position": None, "threads": None} | state  # which older versions did not store
     wrong = [name for name, holds in _KINDS.items() if name not in state or not holds(state[name])]
     wrong += [str(name)[:40] for name in state if name != "format" and name not in _KINDS]
     if wrong:
@@ -126,6 +141,8 @@ _KINDS: dict[str, Callable[[Any], bool]] = {
     "network": _is_state,
     "objective": _is_state,
     "optimizer": lambda value: isinstance(value, dict),
+    "position": lambda value: value is None or (is_number(value) and value >= 0),
+    "threads": lambda value: value is None or (type(value) is int and 1 <= value <= MOST_THREADS),
 }
 """Expected type of each part of a checkpoint."""
 

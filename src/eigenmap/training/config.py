@@ -89,18 +89,6 @@ class TrainingConfig(Optimisation):
         """Return the settings that determine the computation: a checkpoint resumes only if they are equal."""
         return {each.name: getattr(self, each.name) for each in fields(self) if each.metadata != RESUME_ANYHOW}
 
-    def is_check(self, step: int) -> bool:
-        """Tell whether the held-out pairs are checked after this many steps."""
-        return step % self.check_every == 0 or step == self.steps
-
-    def is_checkpoint(self, step: int) -> bool:
-        """Tell whether a checkpoint is written after this many steps."""
-        return step % self.checkpoint_every == 0 or step == self.steps
-
-    def is_record(self, step: int) -> bool:
-        """Tell whether metrics are written; always at a checkpoint, so that resuming starts on a complete line."""
-        return step % self.log_every == 0 or self.is_check(step) or self.is_checkpoint(step)
-
 
 def _require(holds: bool, name: str, value: object, allowed: str) -> None:
     if not holds:

@@ -43,6 +43,7 @@ from eigenmap.training.config import Setting, TrainingConfig
 from eigenmap.training.launch import start
 from eigenmap.training.metrics import Record, Window, finite
 from eigenmap.training.optim import build_optimizer, schedule, set_rates
+from eigenmap.training.pace import Pace
 from eigenmap.training.progress import Progress, Silent
 from eigenmap.training.run import Run
 from eigenmap.training.teacher import Teacher
@@ -96,9 +97,10 @@ class Learner:
         if isinstance(objective, TaughtObjective):  # only now do all processes have the same weights
             objective.teacher = Teacher(network, objective.groups)
 
-    def step(self, step: int, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Take one step; loss and gradient norm stay on the device."""
+    def step(self, step: int, batch: Batch, position: float | None = None) -> tuple[Tensor, Tensor]:
+        """Take one step at a position in the schedule (default: `step`); loss and gradient norm stay on the device."""
         config = self.config
+        position = step if position is None else position
         self.optimizer.zero_grad()
         if config.accumulate == 1:
             loss = self.loss(step, *self.codes(step, batch.x, batch.x_plus), batch)
@@ -110,18 +112,18 @@ class Learner:
                 parameter.grad = average(parameter.grad)
         trained = [*self.network.parameters(), *self.learned]
         norm = nn.utils.clip_grad_norm_(trained, config.clip_norm or float("inf"))
-        set_rates(self.optimizer, schedule(step, config.steps, config.warmup_steps, config.final_lr_fraction))
+        set_rates(self.optimizer, schedule(position, config.steps, config.warmup_steps, config.final_lr_fraction))
         self.optimizer.step()
-        self._follow(step)
+        self._follow(position)
         return loss.detach(), norm
 
-    def _follow(self, step: int) -> None:
+    def _follow(self, position: float) -> None:
         """Update the objective's state after a step, and move its teacher towards the network."""
         objective = self.objective
         if isinstance(objective, LearningObjective):
             objective.after_step()
         if isinstance(objective, TaughtObjective) and isinstance(objective.teacher, Teacher):
-            objective.teacher.follow(self.network, objective.momentum((step + 1) / self.config.steps))
+            objective.teacher.follow(self.network, objective.momentum(min(1.0, (position + 1) / self.config.steps)))
 
     def codes(self, step: int, x: Tensor, x_plus: Tensor, chunk: int = 0) -> tuple[Tensor, Tensor]:
         """Return codes of both views from one forward pass, with the random numbers of this step, chunk and process."""
@@ -196,6 +198,7 @@ def train(
     progress: Progress | None = None,
     settings: Mapping[str, Setting] | None = None,
     fabric: Fabric | None = None,
+    deadline: float | None = None,
 ) -> TrainingResult:
     """Train `network` in place and leave it in evaluation mode, on the device it was trained on.
 
@@ -209,31 +212,43 @@ def train(
     - `monitor`: measures further values at each check.
     - `settings`: further settings that must be equal when the run is resumed (objective, batch size, data ...).
     - `fabric`: result of `launch.start(config)`, for a relation that needs its device and its part of the batch.
+    - `deadline`: seconds of the whole run, resumed parts included, after which it ends, wherever it is by then; the
+      schedule of the learning rate is stretched or shortened to end there (see `pace.py`).
     """
     fabric = fabric or start(config)
     learner = Learner(fabric, network, objective, config)
     run = Run(out, learner, settings={**config.trajectory(), **(settings or {})})
-    step, seconds = run.begin(resume)
+    step, position, seconds = run.begin(resume)
     show = progress if progress is not None and fabric.is_global_zero else Silent()
-    show.start(step, config.steps)
     window = Window(seconds)
+    pace = Pace(config.steps, position, deadline, seconds)
+    alone = fabric.world_size == 1
+    show.start(step, step + pace.left)
     try:
-        while step < config.steps:
+        while not pace.ended:
             batch = relation.batch(step)
-            loss, norm = learner.step(step, batch)
+            loss, norm = learner.step(step, batch, pace.position)
             window.add(loss, norm, images=len(batch.x) * fabric.world_size)
             step += 1
+            pace.advance(window.seconds(), replan=alone)
             show.advance(step)
-            if config.is_record(step):
+            check, checkpoint = pace.reaches(config.check_every), pace.reaches(config.checkpoint_every)
+            if check or checkpoint or pace.reaches(config.log_every):
                 record = window.read(step, rate=learner.optimizer.param_groups[0]["lr"])
                 health.require_finite(record, config)
-                if config.is_check(step):
+                if check:
                     record.update(check_health(learner, held_out, monitor, step))
                 run.metrics.write(record)
-                show.report(record, config.is_check(step))
+                if deadline is not None:
+                    _replan(show, step + pace.left)
+                show.report(record, check)
                 health.require_features(run.metrics.history, config)
-                if config.is_checkpoint(step):
-                    run.save(step, seconds=record["seconds"])
+                if checkpoint:
+                    run.save(step, pace.position, seconds=record["seconds"])
+                pace.paused(window.seconds())
+                if deadline is not None and not alone and not pace.ended:
+                    pace.replan(window.seconds())
+                    pace.left = fabric.broadcast(pace.left)
                 window.clear()
     finally:
         show.stop()
@@ -243,6 +258,13 @@ def train(
             torch.distributed.broadcast(averages, 0)
     network.eval()
     return TrainingResult(step, window.seconds(), run.metrics.history)
+
+
+def _replan(show: Progress, steps: int) -> None:
+    """Correct the number of steps on display, if the display can."""
+    replan = getattr(show, "replan", None)
+    if replan is not None:
+        replan(steps)
 
 
 @torch.no_grad()

@@ -21,7 +21,7 @@ from eigenmap.core.errors import EigenmapError
 from eigenmap.training.config import TrainingConfig
 
 
-def schedule(step: int, steps: int, warmup_steps: int = 0, final: float = 0.0) -> float:
+def schedule(step: float, steps: int, warmup_steps: int = 0, final: float = 0.0) -> float:
     """Return the learning-rate multiplier at a step: linear warm-up to 1, then cosine decay towards `final`.
 
     >>> [round(schedule(s, steps=6, warmup_steps=2), 2) for s in range(6)]

@@ -42,6 +42,9 @@ class Silent:
     def stop(self) -> None:
         """Show nothing."""
 
+    def replan(self, steps: int) -> None:
+        """Correct the number of steps, which a deadline changes; a display of your own may do without."""
+
 
 class Lines(Silent):
     """One line per check, for logs and pipes."""
@@ -52,6 +55,10 @@ class Lines(Silent):
 
     def start(self, step: int, steps: int) -> None:
         """Remember the number of steps."""
+        self.steps = steps
+
+    def replan(self, steps: int) -> None:
+        """Remember the new number of steps."""
         self.steps = steps
 
     def report(self, record: Record, check: bool) -> None:
@@ -90,6 +97,10 @@ class Bar(Silent):
     def advance(self, step: int) -> None:
         """Move the bar."""
         self.bar.update(self.task, completed=step)
+
+    def replan(self, steps: int) -> None:
+        """Change the length of the bar."""
+        self.bar.update(self.task, total=steps)
 
     def report(self, record: Record, check: bool) -> None:
         """Update the numbers beside the bar; print the line of a check above it."""

@@ -6,6 +6,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import torch
+
 from eigenmap.core.errors import EigenmapError
 from eigenmap.core.files import FOLDER, PLAIN, Lock, make_folder, sync_directory
 from eigenmap.model import CHECKPOINT, DESCRIPTION
@@ -23,9 +25,9 @@ class Run:
     """Files of a learner in the folder `out` (None: no files).
 
     run = Run("runs/mine", learner, settings)
-    step, seconds = run.begin(resume=True)
+    step, position, seconds = run.begin(resume=True)
     run.metrics.write(record)
-    run.save(step, seconds)
+    run.save(step, position, seconds)
     """
 
     metrics: MetricsFile
@@ -35,10 +37,10 @@ class Run:
         self.folder = None if out is None else Path(out)
         self._claim: Lock | None = None
 
-    def begin(self, resume: bool) -> tuple[int, float]:
-        """Restore the learner from the last checkpoint; return the steps and seconds done."""
+    def begin(self, resume: bool) -> tuple[int, float, float]:
+        """Restore the learner from the last checkpoint; return steps, position in the schedule and seconds."""
         fabric, config = self.learner.fabric, self.learner.config
-        step, seconds = 0, 0.0
+        step, position, seconds = 0, 0.0, 0.0
         metrics_file = None
         try:
             if self.folder is not None:
@@ -46,7 +48,7 @@ class Run:
                 if fabric.is_global_zero:
                     self._claim_folder(self.folder)
                 if resume and (self.folder / CHECKPOINT).exists():
-                    step, seconds = self._restore(self.folder / CHECKPOINT)
+                    step, position, seconds = self._restore(self.folder / CHECKPOINT)
                 elif fabric.is_global_zero:
                     # This run must not resume from an earlier run's checkpoint, and an earlier description beside new
                     # weights would make a damaged model.
@@ -63,7 +65,7 @@ class Run:
             self.close()
             raise
         self.metrics.history = fabric.broadcast(self.metrics.history)
-        return step, seconds
+        return step, position, seconds
 
     def _claim_folder(self, folder: Path) -> None:
         """Refuse a folder in which another process trains; the claim ends with `close` or with this process."""
@@ -82,7 +84,7 @@ class Run:
             self._claim.close()
             self._claim = None
 
-    def save(self, step: int, seconds: float) -> None:
+    def save(self, step: int, position: float, seconds: float) -> None:
         """Replace the checkpoint; it and the metrics up to it are durable when this returns."""
         learner = self.learner
         if self.folder is None or not learner.fabric.is_global_zero:
@@ -94,11 +96,13 @@ class Run:
             network=learner.network.state_dict(),
             objective=learner.objective.state_dict(),
             optimizer=learner.optimizer.state_dict(),
+            position=position,
+            threads=torch.get_num_threads(),
         )
         self.metrics.sync()
         checkpoint.save(now, self.folder / CHECKPOINT)
 
-    def _restore(self, path: Path) -> tuple[int, float]:
+    def _restore(self, path: Path) -> tuple[int, float, float]:
         saved = checkpoint.load(path)
         saved.require(self.settings, path)
         try:
@@ -109,4 +113,7 @@ class Run:
             raise EigenmapError(
                 f"{path} cannot be resumed: it belongs to another network, objective or optimizer."
             ) from error
-        return saved.step, saved.seconds
+        # A run that is continued with more steps follows their schedule from here on.
+        longer = saved.settings.get("steps") != self.settings["steps"]
+        position = saved.step if longer or saved.position is None else saved.position
+        return saved.step, position, saved.seconds

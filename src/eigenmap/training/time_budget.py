@@ -30,18 +30,22 @@ def steps_for_budget(seconds: float, step_seconds: float, least: int = 1, most: 
     return min(max(math.floor(seconds / step_seconds), least), most)
 
 
-def budget_in_words(steps: int, what: str, step_seconds: float, minutes: float) -> str:
-    """Describe the length of training: the steps that fit, or the minimum if that takes longer.
+FEW_STEPS = 20
+"""Fewer steps than this are worth a warning."""
 
-    >>> budget_in_words(240, "16 images", 0.25, 1.0)
-    '240 steps of 16 images fit into 1 min.'
-    >>> budget_in_words(20, "16 images", 6.0, 1.0)
-    '20 steps of 16 images, the minimum, will take about 2 min instead of 1.'
+
+def budget_in_words(steps: int, what: str, minutes: float) -> str:
+    """Describe the length of training that a time limit allows.
+
+    >>> budget_in_words(240, "16 images", 1.0)
+    'About 240 steps of 16 images fit into 1 min; the estimate is corrected during training.'
+    >>> budget_in_words(4, "256 images", 1.0)
+    'Only about 4 steps of 256 images fit into 1 min: allow more time, or use a smaller batch.'
     """
-    needed = steps * step_seconds / 60
-    if needed <= minutes:
-        return f"{steps:,} steps of {what} fit into {minutes:g} min."
-    return f"{steps:,} steps of {what}, the minimum, will take about {needed:.2g} min instead of {minutes:g}."
+    if steps < FEW_STEPS:
+        count = "1 step" if steps == 1 else f"{steps} steps"
+        return f"Only about {count} of {what} fit into {minutes:g} min: allow more time, or use a smaller batch."
+    return f"About {steps:,} steps of {what} fit into {minutes:g} min; the estimate is corrected during training."
 
 
 def measure_step(

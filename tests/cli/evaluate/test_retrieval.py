@@ -100,7 +100,7 @@ def test_the_json_says_what_was_measured_with_what(model_dir: Path, photos: Path
     succeed("evaluate", "retrieval", model_dir, "--gallery", photos, "--json", file, "--device", "cpu")
     written = json.loads(file.read_text())
     assert [row["dim"] for row in written["rows"]] == [2, 4, 8]
-    assert "map_over_relevant@1000" in written["rows"][0]
+    assert "map_over_relevant@14" in written["rows"][0]  # 15 photos, each among the others
     assert written["model"]["fingerprint"] == Eigenmap.fingerprint(model_dir)
     assert written["model"]["seed"] == 0
     assert set(written["versions"]) == {"eigenmap", "torch", "numpy", "python"}
@@ -196,3 +196,14 @@ def test_other_mistakes(model_dir: Path, photos: Path, tmp_path: Path) -> None:
     assert "exists" in refused(*evaluate, "--json", tmp_path / "r.json")
     result = run(*evaluate, "--dims", "long")
     assert result.code == 2 and "--dims" in result.err
+
+
+def test_no_score_counts_more_results_than_there_are(model_dir: Path, photos: Path, tmp_path: Path) -> None:
+    """The 14 other photos are all that can be found: precision@1000 would say little but how few they are."""
+    file = tmp_path / "r.json"
+    words = ("evaluate", "retrieval", model_dir, "--gallery", photos, "--top", 5, 100, 1000, "--dims", 2)
+    result = succeed(*words, "--json", file)
+    (row,) = json.loads(file.read_text())["rows"]
+    assert {name.split("@")[1] for name in row if "@" in name} == {"5", "14"}
+    assert row["precision@14"] == pytest.approx(4 / 14)  # five of each of three kinds
+    assert "only 14 images" in result.err and "100 and 1,000" in result.err and "1000" not in result.out

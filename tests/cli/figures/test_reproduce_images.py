@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from eigenmap.reproduce import ITEMS, our_numbers
 from tests.cli.run import refused, succeed
 
 
@@ -30,8 +31,8 @@ def test_figure_retrieval(tmp_path: Path) -> None:
 
 def test_the_list_of_items() -> None:
     printed = succeed("reproduce", "--list").out
-    for name in ("table-1", "figure-retrieval", "figure-rbf"):
-        assert name in printed
+    for item in ITEMS:
+        assert item.name in printed and item.published in printed and our_numbers()[item.name] in printed
 
 
 def test_data_that_are_not_there(tmp_path: Path) -> None:

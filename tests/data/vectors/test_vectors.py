@@ -155,3 +155,25 @@ def test_files_that_are_none_are_refused(tmp_path: Path) -> None:
 def test_digests_tell_vectors_apart() -> None:
     x = rows()
     assert Vectors(x).digest() == Vectors(x.copy()).digest() != Vectors(x + 1).digest()
+
+
+def test_a_damaged_arrow_file_is_refused_before_it_ends_the_process(tmp_path: Path) -> None:
+    """Of old, some lengths made Arrow abort, or read memory that it did not have."""
+    write_arrow(tmp_path / "x.arrow", pa.table({"vector": fixed(rows(6, 4))}))
+    good = (tmp_path / "x.arrow").read_bytes()
+    length, size = (24).to_bytes(8, "little"), (4).to_bytes(4, "little")
+    damaged = [good.replace(length, (-24).to_bytes(8, "little", signed=True))]
+    place = good.index(size, good.rindex(b"vector"))
+    while place >= 0:
+        damaged.append(good[:place] + (-4).to_bytes(4, "little", signed=True) + good[place + 4 :])
+        place = good.find(size, place + 1)
+    assert len(damaged) > 2
+    refused = 0
+    for content in damaged:
+        (tmp_path / "x.arrow").write_bytes(content)
+        try:
+            load_vectors(tmp_path / "x.arrow")
+        except EigenmapError as error:
+            assert "x.arrow" in str(error)
+            refused += 1
+    assert refused >= 2

@@ -183,6 +183,7 @@ def retrieval(
     offered = read_labelled(model, gallery, gallery_labels, "--gallery-labels", strict, quiet)
     asked = offered if themselves else read_labelled(model, query, query_labels, "--query-labels", strict, quiet)
     query_matrix, gallery_matrix = _comparable_labels(asked, offered, themselves, log_function(quiet))
+    cuts = results_to_score(cuts, len(offered) - themselves, log_function(quiet))
     longest = max(at) if random_draws is None else width
     gallery_codes = _codes(model, offered, of, longest, place, batch_size, quiet)
     query_codes = gallery_codes if themselves else _codes(model, asked, of, longest, place, batch_size, quiet)
@@ -205,6 +206,21 @@ def retrieval(
         }
         write_json_output(json, {**circumstances(run, model, place, "retrieval"), "protocol": protocol, "rows": rows})
     _show(rows, cuts, len(asked), len(offered))
+
+
+def results_to_score(cuts: Sequence[int], available: int, say: LogFunction) -> list[int]:
+    """Return the numbers of results to score; those above what there is to find become that number.
+
+    >>> results_to_score([10, 100, 1000], 59, print)
+    There are only 59 images to find: scores of all 59 take the place of those of 100 and 1,000.
+    [10, 59]
+    """
+    beyond = [f"{cut:,}" for cut in cuts if cut > available]
+    if not beyond or available < 1:
+        return list(cuts)
+    found = "is only 1 image" if available == 1 else f"are only {available:,} images"
+    say(f"There {found} to find: scores of all {available:,} take the place of those of {' and '.join(beyond)}.")
+    return list(dict.fromkeys(min(cut, available) for cut in cuts))
 
 
 def _width(model: Eigenmap, of: RankedBy) -> int:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from eigenmap.cli.console import log_function, number_table, print_result
 from eigenmap.cli.figures.reproduce import reproduce
-from eigenmap.cli.figures.reproduce_images import ScaleName, SeedOption
+from eigenmap.cli.figures.reproduce_options import ScaleName, SeedOption
 from eigenmap.cli.options import (
     HOW,
     WHAT,

@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
-from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
 from eigenmap.cli.console import log_function, number_table, print_result, progress_bar
 from eigenmap.cli.figures.reproduce import figure_files, reproduce
+from eigenmap.cli.figures.reproduce_options import (
+    DataOption,
+    DryRunOption,
+    MachinesOption,
+    ProcessesOption,
+    RunsFolderOption,
+    ScaleName,
+    ScaleOption,
+    SearchOption,
+    SeedOption,
+    check_files,
+    load_runs,
+    percent,
+    write_item,
+)
 from eigenmap.cli.options import (
     HOW,
     OUTPUT,
@@ -17,47 +31,27 @@ from eigenmap.cli.options import (
     ForceOption,
     JsonOption,
     QuietOption,
-    check_device,
     option,
 )
-from eigenmap.cli.outputs import check_files, write_json_output
-
-
-class ScaleName(str, Enum):
-    """Size of a run."""
-
-    paper = "paper"
-    small = "small"
-    tiny = "tiny"
-
-
-ScaleOption = Annotated[
-    ScaleName,
-    option(
-        "--scale",
-        "paper: ImageNet, ResNet-50; small: CIFAR-10, ResNet-18; tiny: seconds on generated images.",
-        WHAT,
-        shown=True,
-    ),
-]
-DataOption = Annotated[
-    Path | None,
-    option("--data DIR", "ImageNet or CIFAR-10: train/ and val/ or test/ with class folders, or cifar10.npz.", WHAT),
-]
-SeedOption = Annotated[int, option("--seed N", "Random seed.", HOW, shown=True)]
 
 
 @reproduce.command(
     "table-1",
     epilog="""
-Example:
+Examples:
 
 [cyan]  eigenmap reproduce table-1 --scale small --data CIFAR10/ --json table-1.json[/cyan]
+
+[cyan]  eigenmap reproduce table-1 --scale paper --data IMAGENET/ --devices 8 --dry-run[/cyan]
 """,
 )
 def table_1_command(
     scale: ScaleOption = ScaleName.small,
     data: DataOption = None,
+    runs_folder: RunsFolderOption = None,
+    dry_run: DryRunOption = False,
+    devices: ProcessesOption = 1,
+    nodes: MachinesOption = 1,
     seed: SeedOption = 0,
     device: DeviceOption = Device.auto,
     json: JsonOption = None,
@@ -65,29 +59,34 @@ def table_1_command(
     quiet: QuietOption = False,
 ) -> None:
     """Train eight methods in one loop and probe their encoders linearly, as in table 1."""
-    from eigenmap.reproduce import load_sets, table_1
+    from eigenmap.reproduce import recipe_of
+    from eigenmap.reproduce.table_1 import TABLE_1, probe_rows
 
-    check_files(force, json)
-    check_device(device)
-    with progress_bar("reading", quiet) as reading:
-        sets = load_sets(scale.value, data, reading)
-    rows = table_1(scale.value, sets, seed=seed, device=device.value, say=log_function(quiet))
-    if json is not None:
-        write_json_output(json, {"item": "table-1", "scale": scale.value, "seed": seed, "rows": rows})
-    cells = (
-        [row["method"], f"{100 * row['linear']:.1f}", f"{100 * row['knn']:.1f}", f"{row['seconds']:.0f}"]
-        for row in rows
+    check_files(json, force=force)
+    if dry_run:
+        from eigenmap.cli.figures.reproduce_dry_run import print_dry_run
+
+        recipes = [recipe_of(method, scale.value) for method in TABLE_1]
+        print_dry_run("table-1", scale, data, recipes, device, devices * nodes, json, log_function(quiet))
+        return
+    runs = load_runs(
+        scale, data, seed=seed, device=device, quiet=quiet, devices=devices, nodes=nodes, folder=runs_folder
     )
-    title = f"{len(sets.test):,} test images, percent"
+    rows = probe_rows(scale.value, runs)
+    write_item(json, "table-1", scale, {"seed": seed, "rows": rows})
+    cells = ([row["method"], percent(row["linear"]), percent(row["knn"]), f"{row['seconds']:.0f}"] for row in rows)
+    title = f"{len(runs.sets.test):,} test images, percent"
     print_result(number_table(title, ("method", "linear", "kNN", "seconds"), cells, texts=1))
 
 
 @reproduce.command(
     "figure-retrieval",
     epilog="""
-Example:
+Examples:
 
 [cyan]  eigenmap reproduce figure-retrieval --scale small --data CIFAR10/ --out figures/retrieval[/cyan]
+
+[cyan]  eigenmap reproduce figure-retrieval --scale paper --data IMAGENET/ --search coco=COCO/ --devices 8[/cyan]
 """,
 )
 def figure_retrieval_command(
@@ -96,7 +95,16 @@ def figure_retrieval_command(
     ),
     scale: ScaleOption = ScaleName.small,
     data: DataOption = None,
-    top: Annotated[int, option("--top M", "Number of results that count.", HOW, shown=True, min=1)] = 1000,
+    search: SearchOption = None,
+    small_k: Annotated[
+        bool, option("--small-k", "The variant with 128 features and 8,192 hidden units.", WHAT, shown=True)
+    ] = False,
+    top: Annotated[
+        int, option("--top M", "Number of results that count, in test images.", HOW, shown=True, min=1)
+    ] = 1000,
+    runs_folder: RunsFolderOption = None,
+    devices: ProcessesOption = 1,
+    nodes: MachinesOption = 1,
     seed: SeedOption = 0,
     device: DeviceOption = Device.auto,
     json: JsonOption = None,
@@ -107,30 +115,46 @@ def figure_retrieval_command(
 
     Ordered codes are prefixes of the projector's output; the others are random features, ten draws.
     """
+    from eigenmap.core.processes import is_first_process
     from eigenmap.figures.curves import Curve, Panel, length_curves
     from eigenmap.figures.style import save
-    from eigenmap.reproduce import figure_retrieval, load_sets
+    from eigenmap.reproduce.retrieval import retrieval_scores
+    from eigenmap.reproduce.searches import load_searches, parse_searches
 
     stem, files = figure_files(out)
-    check_files(force, *files, json)
-    check_device(device)
+    check_files(*files, json, force=force)
+    parse_searches(search or [])
+    runs = load_runs(
+        scale, data, seed=seed, device=device, quiet=quiet, devices=devices, nodes=nodes, folder=runs_folder
+    )
     with progress_bar("reading", quiet) as reading:
-        sets = load_sets(scale.value, data, reading)
-    scores = figure_retrieval(scale.value, sets, top=top, seed=seed, device=device.value, say=log_function(quiet))
-    metric = f"map_over_found@{top}"
-    curves = [
-        Curve(
-            key,
-            name,
-            {int(row["dim"]): row[metric] for row in rows},
-            {int(row["dim"]): row[f"{metric}_spread"] for row in rows if f"{metric}_spread" in row},
-        )
-        for key, (name, rows) in zip(("ours", "random", "encoder-pca"), scores.items(), strict=True)
-    ]
-    title = f"{len(sets.test):,} queries, {len(sets.train):,} images"
-    save(length_curves([Panel(title, f"mAP, found in the top {top:,}", curves)]), stem)
-    if json is not None:
-        write_json_output(json, {"item": "figure-retrieval", "scale": scale.value, "seed": seed, "scores": scores})
-    for name, rows in scores.items():
-        print_result(f"{name}: " + ", ".join(f"{row['dim']:.0f}: {row[metric]:.3f}" for row in rows))
+        searches = load_searches(scale.value, runs.sets, search or [], top, reading)
+    scores = retrieval_scores(scale.value, runs, searches, small_k)
+    panels = []
+    for each in searches:
+        for metric, title in (
+            (f"map_over_found@{each.top}", "mAP, found in"),
+            (f"precision@{each.top}", "precision in"),
+        ):
+            curves = [
+                Curve(
+                    key,
+                    name,
+                    {int(row["dim"]): row[metric] for row in rows},
+                    {int(row["dim"]): row[f"{metric}_spread"] for row in rows if f"{metric}_spread" in row},
+                )
+                for key, (name, rows) in zip(("ours", "random", "encoder-pca"), scores[each.name].items(), strict=True)
+            ]
+            about = f"{each.name}: {len(each.queries):,} queries, {len(each.gallery):,} images"
+            panels.append(Panel(about, f"{title} the top {each.top:,}", curves))
+    if is_first_process():
+        save(length_curves(panels), stem)
+    content: dict[str, object] = {"seed": seed, "small_k": small_k, "sets": scores}
+    if len(searches) == 1:
+        content["scores"] = scores[searches[0].name]
+    write_item(json, "figure-retrieval", scale, content)
+    for each in searches:
+        metric = f"map_over_found@{each.top}"
+        for name, rows in scores[each.name].items():
+            print_result(f"{name}: " + ", ".join(f"{row['dim']:.0f}: {row[metric]:.3f}" for row in rows))
     print_result(f"Figure: {', '.join(map(str, files))}")

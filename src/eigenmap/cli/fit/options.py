@@ -19,7 +19,7 @@ NETWORK, TRAINING, LENGTH = "Network", "Training", "Length of training (one of t
 RunOption = Annotated[Path, option("--out -o RUN", "Folder for the model, its checkpoints and metrics.jsonl.", OUTPUT)]
 StepsOption = Annotated[int | None, option("--steps N", "Steps of one batch each.", LENGTH)]
 MinutesOption = Annotated[
-    float | None, option("--minutes X", "As many steps as fit into this time on this machine.", LENGTH)
+    float | None, option("--minutes X", "Train for this time, as many steps as fit; it ends on time.", LENGTH)
 ]
 ComponentsOption = Annotated[
     int | None,
@@ -30,9 +30,22 @@ ObjectiveOption = Annotated[
 ]
 RateOption = Annotated[float | None, option("--lr X", "Peak learning rate.", TRAINING)]
 TrainingSeedOption = Annotated[
-    int, option("--seed N", "Random seed; runs on a CPU repeat exactly.", TRAINING, shown=True)
+    int,
+    option("--seed N", "Random seed; runs on a CPU repeat exactly with as many threads.", TRAINING, shown=True),
 ]
-ResumeOption = Annotated[bool, option("--resume", "Continue from the last checkpoint in RUN.", OUTPUT, shown=True)]
+ThreadsOption = Annotated[
+    int | None,
+    option(
+        "--threads N",
+        "CPU threads [dim](default: OMP_NUM_THREADS, or what is fastest at the start)[/dim].",
+        TRAINING,
+        min=1,
+    ),
+]
+ResumeOption = Annotated[
+    bool,
+    option("--resume", "Continue from the last checkpoint in RUN, also for longer than planned.", OUTPUT, shown=True),
+]
 OverwriteOption = Annotated[bool, option("--force -f", "Replace an existing run.", OUTPUT, shown=True)]
 DevicesOption = Annotated[
     int,

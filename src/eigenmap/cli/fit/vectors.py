@@ -21,6 +21,7 @@ from eigenmap.cli.fit.options import (
     RunOption,
     StepsOption,
     TensorboardOption,
+    ThreadsOption,
     TrainingSeedOption,
     check_restart,
     recipe_settings,
@@ -32,6 +33,7 @@ from eigenmap.core.errors import EigenmapError
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from eigenmap.linear.timescales import Timescales
     from eigenmap.model import Eigenmap
 
 RELATION = "What belongs together (one of these)"
@@ -58,6 +60,8 @@ Examples:
 [cyan]  eigenmap fit vectors documents.npy --pairs clicks.npy --weights counts.npy --out runs/clicks[/cyan]
 
 [cyan]  eigenmap fit vectors new.npy --pairs old.npy --into runs/text --out runs/new[/cyan]
+
+[cyan]  eigenmap fit vectors run1.npy run2.npy --lag 10 --out runs/slow[/cyan]
 
 [cyan]  eigenmap embed runs/text titles.npy --out codes.npy --dim 32[/cyan]
 """,
@@ -100,7 +104,13 @@ def vectors(
         ),
     ] = None,
     lag: Annotated[
-        int | None, option("--lag N", "Rows are a time series; rows N steps apart belong together.", RELATION)
+        int | None,
+        option(
+            "--lag N",
+            "Rows are a time series; rows N steps apart belong together, and features are its slow modes. Several "
+            "files are several trajectories.",
+            RELATION,
+        ),
     ] = None,
     labels: Annotated[
         Path | None,
@@ -125,6 +135,28 @@ def vectors(
             "--two-spaces", "Partner vectors are in another space although they have the same length.", MORE, shown=True
         ),
     ] = False,
+    trajectories: Annotated[
+        Path | None,
+        option("--trajectories FILE", "Number of rows of each trajectory (.npy), if one file holds several.", MORE),
+    ] = None,
+    reversible: Annotated[
+        bool,
+        option(
+            "--reversible/--forward",
+            "Whether a time series counts in both directions (TICA), or forward only, with a map for each end of a "
+            "pair (VAMP).",
+            MORE,
+            shown=True,
+        ),
+    ] = True,
+    lags: Annotated[
+        str | None,
+        option(
+            "--lags N,N,...",
+            "Further lags at which implied timescales are listed [dim](default: twice and four times --lag)[/dim].",
+            MORE,
+        ),
+    ] = None,
     into: Annotated[
         Path | None,
         option(
@@ -170,6 +202,7 @@ def vectors(
         ),
     ] = None,
     seed: TrainingSeedOption = 0,
+    threads: ThreadsOption = None,
     device: DeviceOption = Device.auto,
     resume: ResumeOption = False,
     force: OverwriteOption = False,
@@ -183,7 +216,8 @@ def vectors(
     that codes can be cut anywhere. A tenth of the pairs is held out to choose the map, its ridge and its weights; PCA
     and the plain prefix of the vector are among the candidates.
     """
-    from eigenmap.fitting.vectors import fit_vectors, scores_of
+    from eigenmap.fitting.time import timescales_of
+    from eigenmap.fitting.vectors import fit_vectors, metric_of, scores_of
     from eigenmap.recipes.vectors import VectorRecipe
 
     check_restart(resume, force)
@@ -192,11 +226,11 @@ def vectors(
     settings = recipe_settings(VectorRecipe, setting, options)
     check_device(device)
     first, *more = source
-    if more and not views:
+    if more and not views and lag is None:
         raise EigenmapError(f"Give one file of vectors; is {more[0]} a view (--views)?")
     with progress_bar("reading", quiet) as tick:
         model = fit_vectors(
-            first,
+            source if more and lag is not None else first,
             n_components,
             pairs=pairs,
             views=[*views, *more] if views else None,
@@ -207,6 +241,9 @@ def vectors(
             weights=weights,
             others=others,
             two_spaces=two_spaces,
+            trajectories=trajectories,
+            reversible=reversible,
+            lags=None if lags is None else _numbers(lags),
             into=into,
             solver=solver.value,
             unit=unit,
@@ -215,6 +252,7 @@ def vectors(
             force=force,
             minutes=minutes,
             seed=seed,
+            threads=threads,
             device=device.value,
             tensorboard=tensorboard,
             progress=not quiet,
@@ -225,11 +263,33 @@ def vectors(
     if json is not None:
         write_json_output(json, {"measured": "held-out pairs", "run": str(out), **model.training["vectors"]})
     if not quiet:
-        print_result(score_table(scores_of(model)))
+        print_result(score_table(scores_of(model), metric_of(model)))
+        found = timescales_of(model)
+        if found is not None:
+            print_result(timescale_table(found))
         _summarise(model, out)
 
 
-def score_table(scores: dict[str, dict[int, float]]) -> Table:
+def _numbers(text: str) -> list[int]:
+    try:
+        return [int(word) for word in text.split(",")]
+    except ValueError:
+        raise EigenmapError(
+            f"--lags must be whole numbers with commas between, such as 5,10,20, not {text!r}."
+        ) from None
+
+
+def timescale_table(found: Timescales) -> Table:
+    """Return a table of the implied timescales of the slowest modes, by lag."""
+    modes = [f"mode {mode}" for mode in range(1, found.eigenvalues.shape[1] + 1)]
+    rows = (
+        [f"{lag:,}", *(f"{value:,.1f}" if value == value else "" for value in row)]
+        for lag, row in zip(found.lags, found.timescales, strict=True)
+    )
+    return number_table("Implied timescales, in rows", ["lag", *modes], rows)
+
+
+def score_table(scores: dict[str, dict[int, float]], metric: str = "ndcg@10") -> Table:
     """Return a table of scores on held-out pairs, by length and method."""
     names = {"ours": "ours", "linear": "linear", "pca": "PCA", "prefix": "prefix"}
     shown = [name for name in names if name in scores]
@@ -237,12 +297,16 @@ def score_table(scores: dict[str, dict[int, float]]) -> Table:
         [str(dim), *(f"{scores[name][dim]:.3f}" if dim in scores[name] else "" for name in shown)]
         for dim in sorted({dim for each in scores.values() for dim in each})
     )
-    return number_table("nDCG@10 on held-out pairs", ["features", *(names[name] for name in shown)], rows)
+    title = "VAMP-2 score on held-out pairs" if metric == "vamp-2" else "nDCG@10 on held-out pairs"
+    return number_table(title, ["features", *(names[name] for name in shown)], rows)
 
 
 def _summarise(model: Eigenmap, out: Path) -> None:
     """Report what was made and what to do next."""
     about = model.training["vectors"]
+    if "time" in about:
+        _summarise_time(model, out)
+        return
     what = {
         "pairs": "a linear map fitted to the pairs",
         "pca": "PCA: nothing fitted to the pairs does better",
@@ -260,3 +324,16 @@ def _summarise(model: Eigenmap, out: Path) -> None:
     note(
         f"Next: eigenmap embed {shlex.quote(str(out))} VECTORS.npy --out codes.npy --dim {about['keeps']['dim']}{side}"
     )
+
+
+def _summarise_time(model: Eigenmap, out: Path) -> None:
+    about = model.training["vectors"]
+    time, head = about["time"], "a neural head" if about["winner"] == "neural" else "a linear map"
+    several = f" of {time['trajectories']:,} trajectories" if time["trajectories"] > 1 else ""
+    way = "both directions of time" if time["reversible"] else "forward in time, a map for each end"
+    note(
+        f"{out}: {model.n_components} modes from {about['rows']:,} rows{several} at lag {time['lag']:,} ({way}); the "
+        f"winner on {about['held_out']:,} held-out pairs is {head}."
+    )
+    further = f"--dim {min(5, model.n_components)}" + ("" if time["reversible"] else " --side left")
+    note(f"Next: eigenmap embed {shlex.quote(str(out))} VECTORS.npy --out modes.npy {further}")

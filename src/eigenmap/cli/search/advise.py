@@ -29,9 +29,11 @@ if TYPE_CHECKING:
 
 AdvisedArgument = Annotated[
     str,
-    argument("INDEX", "An index written by `eigenmap index`, or a model written by `eigenmap fit vectors`."),
+    argument("INDEX", "An index written by `eigenmap index`, a model written by `eigenmap fit vectors`, or vectors."),
 ]
-IndexArgument = Annotated[str, argument("INDEX", "An index written by `eigenmap index`: a folder, or postgresql://...")]
+IndexArgument = Annotated[
+    str, argument("INDEX", "An index written by `eigenmap index`: a folder, or postgresql://... Or a file of vectors.")
+]
 
 
 @app.command(
@@ -119,7 +121,7 @@ def _is_run(index: str) -> bool:
 def _advise_length(run: Path, keep: float, items: float | None, json: Path | None) -> None:
     """Recommend the shortest code of a model that keeps a share of the relevance of its longest one."""
     from eigenmap.cli.fit.vectors import score_table
-    from eigenmap.fitting.vectors import scores_of
+    from eigenmap.fitting.vectors import metric_of, scores_of
     from eigenmap.linear.choice import shortest
     from eigenmap.model import Eigenmap
 
@@ -127,14 +129,15 @@ def _advise_length(run: Path, keep: float, items: float | None, json: Path | Non
     scores = scores_of(model)
     dim = shortest(scores["ours"], keep)
     found, most = scores["ours"][dim], scores["ours"][max(scores["ours"])]
+    name = "VAMP-2" if metric_of(model) == "vamp-2" else "nDCG@10"
     if json is not None:
         told = {name: {str(d): s for d, s in each.items()} for name, each in scores.items()}
         write_json_output(
             json, {"measured": "held-out pairs", "run": str(run), "keep": keep, "dim": dim, "scores": told}
         )
-    print_result(score_table(scores))
+    print_result(score_table(scores, metric_of(model)))
     print_result(
-        f"Recommended: --dim {dim}: nDCG@10 of {found:.3f} on held-out pairs, {found / max(most, 1e-12):.1%} of the "
+        f"Recommended: --dim {dim}: {name} of {found:.3f} on held-out pairs, {found / max(most, 1e-12):.1%} of the "
         f"{most:.3f} of all {model.n_components} features."
     )
     if items is not None:

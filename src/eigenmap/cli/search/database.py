@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, NamedTuple
 
 from eigenmap.cli.console import note
-from eigenmap.cli.search.items import open_items
+from eigenmap.cli.search.items import RowOptions, VectorItems, open_items, open_rows
 from eigenmap.cli.vector_codes import Side, side_of
 from eigenmap.core.addresses import is_database, require_database, require_path
 from eigenmap.core.errors import EigenmapError
@@ -42,16 +42,35 @@ def check_database_address(url: str | None, table: str | None) -> tuple[str, str
 
 
 def codes_at(index: str, table: str | None) -> CodeIndex:
-    """Open the index in a folder, or in a table of a database."""
+    """Open the index in a folder, or in a table of a database; vectors in a file are indexed in memory."""
     from eigenmap.search import CodeIndex
 
     if not is_database(index):
         require_path(index)
         if table is not None:
             raise EigenmapError(f"--table is for databases, but {index} is a folder; leave it out.")
-        return CodeIndex.open(index)
+        return plain_index(Path(index)) if is_plain(Path(index)) else CodeIndex.open(index)
     url, name = check_database_address(index, table)
     return CodeIndex.open(url, table=name)
+
+
+def is_plain(source: Path) -> bool:
+    """Tell whether this is a file of vectors."""
+    from eigenmap.data.vectors.vectors import is_vector_file
+
+    return is_vector_file(source) and not source.is_dir()
+
+
+def plain_index(source: Path) -> CodeIndex:
+    """Index the vectors of a file in memory, with the fields that are known of them."""
+    from eigenmap.embedding.blocks import Encoding
+    from eigenmap.search import CodeIndex
+
+    described = open_rows(None, source, RowOptions())
+    index = CodeIndex(described.vectors.n_features)
+    for part in VectorItems(None, described, Encoding(index.n_components), quiet=True):
+        index.add(part.codes, part.ids, part.metadata)
+    return index
 
 
 class Wanted(NamedTuple):
@@ -62,7 +81,7 @@ class Wanted(NamedTuple):
     prefix: int | None
     force: bool
 
-    def about(self, dim: int, fingerprint: str) -> IndexSpec:
+    def about(self, dim: int, fingerprint: str | None) -> IndexSpec:
         """Return the description of its codes."""
         from eigenmap.search.backend import Approximate, IndexSpec
 
@@ -72,7 +91,15 @@ class Wanted(NamedTuple):
 
 
 def fill(
-    run: Path, source: Path, url: str, table: str, how: Encoding, wanted: Wanted, side: Side | None, quiet: bool
+    run: Path | None,
+    source: Path,
+    url: str,
+    table: str,
+    how: Encoding,
+    wanted: Wanted,
+    side: Side | None,
+    quiet: bool,
+    rows: RowOptions = RowOptions(),  # noqa: B008 - it cannot change
 ) -> None:
     """Load the codes of images or vectors, or codes that `eigenmap embed` wrote, into a table."""
     from eigenmap.embedding.shards import utf8_name
@@ -84,13 +111,15 @@ def fill(
 
     with TemporaryDirectory() as folder:
         kept = Path(folder) / "model"  # RUN may get another model while the images are encoded
-        about = wanted.about(how.dim, copy_model(run, kept))
+        about = wanted.about(how.dim, None if run is None else copy_model(run, kept))
         if wanted.prefix is not None and not wanted.force:
             _require_prefix(url, table, about)
-        items = open_items(side_of(Eigenmap.load(kept), side), source, how, pictures=False, quiet=quiet)
+        model = None if run is None else side_of(Eigenmap.load(kept), side)
+        items = open_items(model, source, how, pictures=False, quiet=quiet, rows=rows)
         batches = (ItemBatch([utf8_name(name) for name in part.ids], part.codes, part.metadata) for part in items)
         made = load_table(url, table, about, batches, replace=wanted.force)
-        store_model(url, kept)
+        if run is not None:
+            store_model(url, kept)
     if quiet:
         return
     items.log_skipped()
@@ -116,10 +145,15 @@ def _require_prefix(url: str, table: str, about: IndexSpec) -> None:
 
 
 @contextmanager
-def open_table(url: str, table: str, run: Path | None) -> Iterator[tuple[CodeIndex, Path]]:
-    """Open a table of codes with the directory of its model: RUN if given, else a copy from the database."""
+def open_table(url: str, table: str, run: Path | None) -> Iterator[tuple[CodeIndex, Path | None]]:
+    """Open a table of codes with the directory of its model: RUN if given, else a copy from the database.
+
+    A table of plain vectors has no model.
+    """
     from eigenmap.search import CodeIndex
     from eigenmap.search.postgres.models import fetch_model
 
     with CodeIndex.open(url, table=table) as index, TemporaryDirectory() as folder:
-        yield index, fetch_model(url, index.fingerprint, Path(folder) / "model") if run is None else run
+        if run is None and index.fingerprint is not None:
+            run = fetch_model(url, index.fingerprint, Path(folder) / "model")
+        yield index, run

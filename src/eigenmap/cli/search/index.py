@@ -15,15 +15,15 @@ from eigenmap.cli.options import (
     DATABASE,
     HOW,
     OUTPUT,
+    SOURCE_HELP,
+    WHAT,
     BatchOption,
     Device,
     DeviceOption,
     DimOption,
     ForceOption,
     JsonOption,
-    ModelArgument,
     QuietOption,
-    SourceArgument,
     StrictOption,
     TableOption,
     argument,
@@ -32,7 +32,7 @@ from eigenmap.cli.options import (
 )
 from eigenmap.cli.outputs import check_files, check_index, write_json_output
 from eigenmap.cli.search import database, indexing
-from eigenmap.cli.search.items import open_items
+from eigenmap.cli.search.items import RowOptions, open_items
 from eigenmap.cli.search.options import (
     FunnelOption,
     RankOption,
@@ -43,12 +43,13 @@ from eigenmap.cli.search.options import (
     WhereOption,
     parse_funnel,
 )
-from eigenmap.cli.search.results import results_as_json, show_results
-from eigenmap.cli.vector_codes import SideOption, query_codes, side_of
+from eigenmap.cli.search.results import results_as_json, show_results, titles_of
+from eigenmap.cli.vector_codes import Side, SideOption, query_codes, side_of
 from eigenmap.core.addresses import is_database, require_path
 from eigenmap.core.errors import EigenmapError
 
 if TYPE_CHECKING:
+    from eigenmap.model import Eigenmap
     from eigenmap.search import CodeIndex
 
 
@@ -83,12 +84,16 @@ Example:
 
 [cyan]  eigenmap index runs/both documents.npy --side right --out documents.index[/cyan]
 
+[cyan]  eigenmap index vectors.npy --ids names.txt --texts titles.txt --out plain.index[/cyan]
+
 [cyan]  eigenmap index runs/mine PHOTOS/ --to postgresql://user@host/pictures --table photos[/cyan]
 """,
 )
 def index(
-    run: ModelArgument,
-    source: SourceArgument,
+    run: Annotated[
+        Path, argument("RUN", "The model written by `eigenmap fit`. Or a file of vectors to index as they are.")
+    ],
+    source: Annotated[Path | None, argument("SOURCE", SOURCE_HELP)] = None,
     out: Annotated[
         Path | None, option("--out -o INDEX", "The index to write: a folder, with a copy of the model in it.", OUTPUT)
     ] = None,
@@ -133,6 +138,30 @@ def index(
             HOW,
         ),
     ] = None,
+    ids: Annotated[
+        str | None,
+        option(
+            "--ids FILE|COLUMN",
+            "Names of vectors: a text file with one per line, or a column of SOURCE [dim](default: the column id, or "
+            "row numbers)[/dim].",
+            WHAT,
+        ),
+    ] = None,
+    texts: Annotated[
+        Path | None,
+        option("--texts FILE", "Texts of vectors, one per line, for `eigenmap serve`.", WHAT),
+    ] = None,
+    fields: Annotated[
+        str | None,
+        option(
+            "--fields COLUMN,...",
+            "Columns of a file of vectors to store with the items [dim](default: title, text and label)[/dim].",
+            WHAT,
+        ),
+    ] = None,
+    codes: Annotated[
+        bool, option("--codes", "SOURCE contains codes that a model of vectors made, not vectors.", WHAT, shown=True)
+    ] = False,
     thumbnails: Annotated[
         bool,
         option(
@@ -163,8 +192,9 @@ def index(
 
     All features are stored unless --dim is given, since a search can cut them at any length. Known labels can be used
     as conditions: `eigenmap search ... --where label=cat`. SOURCE may also contain codes: a folder or file written by
-    `eigenmap embed`, or an .npy file with one row per item. For a model of vectors it is a file of vectors; items are
-    named by its ids, or else by row number.
+    `eigenmap embed`, or an .npy file with one row per item. For a model of vectors it is a file of vectors (.npy, .npz,
+    Parquet, Arrow); items are named by its ids, or else by row number. Such a file alone, in place of RUN, is indexed
+    without a model; queries are then vectors of the same kind.
     """
     from eigenmap.embedding.blocks import Encoding
     from eigenmap.model import Eigenmap
@@ -187,17 +217,21 @@ def index(
         raise EigenmapError("--table and --prefix need a database, --to; leave them out, or --out.")
     stored = _precision(precision, bytes_per_item)
     place = check_device(device)
-    model = side_of(Eigenmap.load(run), side)
+    rows = RowOptions(ids, texts, None if fields is None else _listed(fields), codes)
+    made_from, source = _source(run, source, side, codes)
+    model = None if made_from is None else side_of(Eigenmap.load(made_from), side)
     if out is None:
         if backend is not None:
             raise EigenmapError("--backend needs --out; the approximate index of a table is set by --prefix.")
-        how = Encoding(model.check_dim(dim), place, batch_size, strict)
+        how = Encoding(_length(model, source, dim), place, batch_size, strict)
         what = database.Wanted(stored, bytes_per_item, prefix, force)
-        database.fill(run, source, *database.check_database_address(to, table), how, what, side, quiet)
+        database.fill(made_from, source, *database.check_database_address(to, table), how, what, side, quiet, rows)
         return
-    made_by = model.weights_sha256
+    made_by = None if model is None else model.weights_sha256
     if add:
         made = CodeIndex.open(out, fingerprint=made_by)
+        if made_by is None and made.fingerprint is not None:
+            raise EigenmapError(f"{out} contains codes of a model; give that model as RUN, and then SOURCE.")
         if dim not in (None, made.n_components):
             raise EigenmapError(f"{out} contains codes of {made.n_components} features, so --dim cannot be {dim}.")
         if precision is not None or bytes_per_item is not None or backend is not None:
@@ -205,10 +239,10 @@ def index(
                 f"{out} exists and keeps its format: leave --precision, --bytes-per-item and --backend out, or create "
                 "another index without --add."
             )
-        dim = made.n_components
+        dim = _length(model, source, made.n_components)
     else:
         check_index(out, force)
-        dim = model.check_dim(dim)
+        dim = _length(model, source, dim)
         made = CodeIndex(
             dim,
             backend=(backend or Store.flat).value,
@@ -217,15 +251,46 @@ def index(
             fingerprint=made_by,
         )
     how = Encoding(dim, place, batch_size, strict)
-    items = open_items(model, source, how, pictures=thumbnails, quiet=quiet)
+    items = open_items(model, source, how, pictures=thumbnails, quiet=quiet, rows=rows)
     said = (
         indexing.add_items(made, source, items, replace)
         if add
-        else indexing.make_index(made.about, source, items, out, run, force)
+        else indexing.make_index(made.about, source, items, out, made_from, force)
     )
     items.log_skipped()
     if not quiet:
         note(f"{out}: {said}")
+
+
+def _source(run: Path, source: Path | None, side: Side | None, codes: bool) -> tuple[Path | None, Path]:
+    """Return the model, if there is one, and what to index."""
+    if source is not None:
+        if database.is_plain(run):
+            raise EigenmapError(f"{run} is a file of vectors, not a model; give RUN and SOURCE, or that file alone.")
+        return run, source
+    if not database.is_plain(run):
+        raise EigenmapError(
+            f"SOURCE is missing: what should be indexed with the model {run}? Only a file of vectors (.npy, .npz, "
+            "Parquet, Arrow) is indexed without a model."
+        )
+    if side is not None or codes:
+        raise EigenmapError(f"--side and --codes go with a model; leave them out for {run}.")
+    return None, run
+
+
+def _length(model: Eigenmap | None, source: Path, dim: int | None) -> int:
+    """Return the length of the codes, or of vectors without a model."""
+    from eigenmap.core.arguments import whole_number
+    from eigenmap.data.vectors.vectors import load_vectors
+
+    if model is not None:
+        return model.check_dim(dim)
+    most = load_vectors(source).n_features
+    return most if dim is None else whole_number(dim, "dim", 1, most)
+
+
+def _listed(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
 
 
 @app.command(
@@ -236,13 +301,18 @@ Examples:
 
 [cyan]  eigenmap search photos.index some.jpg[/cyan]
 
+[cyan]  eigenmap search vectors.npy queries.npy[/cyan]
+
 [cyan]  eigenmap search photos.index *.jpg --dim 16 --top 3 --json found.json[/cyan]
 
 [cyan]  eigenmap search postgresql://user@host/pictures some.jpg --table photos[/cyan]
 """,
 )
 def search(
-    index: Annotated[str, argument("INDEX", "The index written by `eigenmap index`: a folder, or postgresql://...")],
+    index: Annotated[
+        str,
+        argument("INDEX", "The index written by `eigenmap index`: a folder, or postgresql://... Or a file of vectors."),
+    ],
     images: Annotated[
         list[Path], argument("IMAGE", "One or more images to search for; for an index of vectors, files of vectors.")
     ],
@@ -279,30 +349,32 @@ def search(
     asked.funnel, asked.where, asked.ranking = parse_funnel(funnel), parse(where or []), rank_by
     with _opened(index, table, model) as (found_in, made_by):
         asked.check(found_in)
-        encoder = side_of(Eigenmap.load(made_by), side)
-        fingerprint = codes_of(encoder)
-        assert fingerprint is not None  # a loaded model has one
-        found_in.require_model(fingerprint)
-        if encoder.kind == "vectors":
+        encoder = None if made_by is None else side_of(Eigenmap.load(made_by), side)
+        if encoder is not None:
+            found_in.require_model(str(codes_of(encoder)))
+        elif side is not None:
+            raise EigenmapError(f"--side goes with a model, and {index} has none; leave it out.")
+        if encoder is None or encoder.kind == "vectors":
             names, codes = query_codes(encoder, images, found_in.n_components, place, quiet)
         else:
             queries = read_images(encoder, images[0] if len(images) == 1 else images, strict=strict, quiet=quiet)
             names, codes = queries.ids, encode_images(encoder, queries, found_in.n_components, place, quiet=quiet)
         results = asked.search(found_in, codes, quiet)
         similarity = asked.similarity(found_in, results.dim)
+        titles = titles_of(found_in, results)
     if json is not None:
         write_json_output(json, results_as_json(database.without_password(index), similarity, names, results))
     if not any(results.ids):  # an empty index is an error before this
         print_result("No item meets the conditions of --where.")
         return
-    show_results(names, results)
+    show_results(names, results, titles)
     if results.recall != 1 and results.recall is not None and not quiet:
         note(f"This search finds {100 * results.recall:.1f} % of what comparing every item would find.")
 
 
 @contextmanager
-def _opened(index: str, table: str | None, model: Path | None) -> Iterator[tuple[CodeIndex, Path]]:
-    """Open the index, with the directory of the model of its codes."""
+def _opened(index: str, table: str | None, model: Path | None) -> Iterator[tuple[CodeIndex, Path | None]]:
+    """Open the index, with the directory of the model of its codes; None for plain vectors."""
     from eigenmap.search.parts import model_in
 
     if is_database(index):
@@ -310,7 +382,9 @@ def _opened(index: str, table: str | None, model: Path | None) -> Iterator[tuple
             yield both
     else:
         with database.codes_at(index, table) as codes:
-            yield codes, (model_in(Path(index)) or Path(index) / "model") if model is None else model
+            if model is None and codes.fingerprint is not None:
+                model = model_in(Path(index)) or Path(index) / "model"
+            yield codes, model
 
 
 def _precision(asked: Precision | None, bytes_per_item: int | None) -> str:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from eigenmap.search.directory import Directory
 
 
-def make_index(about: IndexSpec, source: Path, items: AnyItems, out: Path, run: Path, force: bool) -> str:
+def make_index(about: IndexSpec, source: Path, items: AnyItems, out: Path, run: Path | None, force: bool) -> str:
     """Write a new index atomically; return a sentence that describes it."""
     from eigenmap.search.codecs import LARGEST_SAMPLE
     from eigenmap.search.saving import building, joined

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from eigenmap.cli.console import note, progress_bar
 from eigenmap.cli.encoding import given_images
-from eigenmap.cli.vector_codes import encode_vectors, open_vectors
+from eigenmap.cli.vector_codes import encode_vectors
 from eigenmap.core.errors import EigenmapError
 
 if TYPE_CHECKING:
-    from eigenmap.data.vectors.vectors import Vectors
+    from eigenmap.data.vectors.fields import Described
     from eigenmap.embedding.blocks import Block, Encoding
     from eigenmap.embedding.stored import StoredCodes
     from eigenmap.model import Codes, Eigenmap
@@ -117,21 +118,24 @@ class CodeItems:
 
 @dataclass(frozen=True)
 class VectorItems:
-    """Vectors of a file, encoded as they are read, in constant memory; named by ids, or else by row number."""
+    """Vectors of a file, encoded as they are read, in constant memory; named by ids, or else by row number.
 
-    model: Eigenmap
-    vectors: Vectors
+    Without a model they are their own codes, cut at `how.dim`.
+    """
+
+    model: Eigenmap | None
+    described: Described
     how: Encoding
     quiet: bool
     noun = "vectors"
     several_labels = False
 
     def __iter__(self) -> Iterator[Items]:
-        done = 0
-        for codes in encode_vectors(self.model, self.vectors, self.how.dim, self.how.device, self.quiet):
+        done, ids, fields = 0, self.described.vectors.ids, self.described.rows()
+        for codes in encode_vectors(self.model, self.described.vectors, self.how.dim, self.how.device, self.quiet):
             rows = range(done, done + len(codes))
-            ids = self.vectors.ids
-            yield Items([str(row) if ids is None else ids[row] for row in rows], codes, [{} for _ in rows], [])
+            names = [str(row) if ids is None else ids[row] for row in rows]
+            yield Items(names, codes, [*islice(fields, len(codes))], [])
             done += len(codes)
 
     def log_skipped(self) -> None:
@@ -141,14 +145,42 @@ class VectorItems:
 AnyItems: TypeAlias = ImageItems | CodeItems | VectorItems
 
 
-def open_items(model: Eigenmap, source: Path, how: Encoding, *, pictures: bool, quiet: bool) -> AnyItems:
-    """Open vectors for a model of vectors; else stored codes if the source contains them, otherwise images."""
+class RowOptions(NamedTuple):
+    """What is known of the rows of a file of vectors, and whether they are codes already."""
+
+    ids: str | None = None
+    texts: Path | None = None
+    fields: list[str] | None = None
+    codes: bool = False
+
+    @property
+    def given(self) -> str | None:
+        """The first option that is given."""
+        named = {"--ids": self.ids, "--texts": self.texts, "--fields": self.fields, "--codes": self.codes or None}
+        return next((name for name, value in named.items() if value is not None), None)
+
+
+def open_items(
+    model: Eigenmap | None,
+    source: Path,
+    how: Encoding,
+    *,
+    pictures: bool,
+    quiet: bool,
+    rows: RowOptions = RowOptions(),  # noqa: B008 - it cannot change
+) -> AnyItems:
+    """Open vectors if there is no model or one of vectors; else stored codes if there are, otherwise images."""
     from eigenmap.embedding.stored import open_codes
 
-    if model.kind == "vectors":
-        return VectorItems(model, open_vectors(model, source), how, quiet)
+    if model is None or (model.kind == "vectors" and not rows.codes and not _made_by(model, source)):
+        return VectorItems(model, open_rows(model, source, rows), how, quiet)
+    if rows.given not in (None, "--codes"):
+        what = "codes" if model.kind == "vectors" else model.kind
+        raise EigenmapError(f"{rows.given} goes with a file of vectors, and {source} is one of {what}; leave it out.")
     stored = open_codes(source)
-    if stored is None or stored.fingerprint is None:
+    if rows.codes and stored is None:
+        raise EigenmapError(f"{source} contains no codes, as --codes says: give what `eigenmap embed` wrote.")
+    if (stored is None or stored.fingerprint is None) and model.kind != "vectors":
         _ = model.image  # raises if the model takes nodes: the file might contain their features
     if stored is None:
         return ImageItems(model, source, how, pictures, quiet)
@@ -162,3 +194,27 @@ def open_items(model: Eigenmap, source: Path, how: Encoding, *, pictures: bool, 
             "give codes that RUN made."
         )
     return CodeItems(stored, how.dim)
+
+
+def open_rows(model: Eigenmap | None, source: Path, rows: RowOptions) -> Described:
+    """Open a file of vectors that the model, if there is one, can take."""
+    from eigenmap.data.vectors.fields import describe
+    from eigenmap.data.vectors.input import VectorInput
+
+    described = describe(source, rows.ids, rows.texts, rows.fields)
+    length = described.vectors.n_features
+    if model is not None and isinstance(model.input, VectorInput) and model.input.length != length:
+        codes = "; if they are codes that it made, add --codes" if length <= model.n_components else ""
+        raise EigenmapError(
+            f"This model takes vectors of {model.input.length:,} numbers, and those of {source} have {length:,}{codes}."
+        )
+    return described
+
+
+def _made_by(model: Eigenmap, source: Path) -> bool:
+    """Tell whether a file says that it contains codes: of this model, or an .npz array of that name."""
+    from eigenmap.embedding.stored import open_codes
+
+    suffix = source.suffix.lower()
+    stored = open_codes(source) if suffix in (".npz", ".parquet") else None
+    return stored is not None and (suffix == ".npz" or stored.fingerprint == model.weights_sha256)

@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, Any
 from eigenmap.cli.console import print_result, printable
 
 if TYPE_CHECKING:
-    from eigenmap.search import Results
+    from collections.abc import Mapping
+
+    from eigenmap.search import CodeIndex, Results
+    from eigenmap.search.backend import Id
 
 
 def results_as_json(index: str, similarity: str, queries: list[str], results: Results) -> dict[str, Any]:
@@ -27,8 +30,13 @@ def results_as_json(index: str, similarity: str, queries: list[str], results: Re
     }
 
 
-def show_results(queries: list[str], results: Results) -> None:
-    """Print one table per query."""
+TITLES = ("title", "text")
+"""Fields that say what an item is, the best one first."""
+_LONGEST = 120
+
+
+def show_results(queries: list[str], results: Results, titles: Mapping[Id, str] | None = None) -> None:
+    """Print one table per query, with the titles of the items where there are any."""
     from rich.table import Table
     from rich.text import Text
 
@@ -37,6 +45,21 @@ def show_results(queries: list[str], results: Results) -> None:
         table.add_column("rank", justify="right")
         table.add_column("score", justify="right")
         table.add_column("file", overflow="fold")
+        if titles:
+            table.add_column("title", overflow="fold")
         for rank, (name, score) in enumerate(zip(ids, scores, strict=True), start=1):
-            table.add_row(str(rank), f"{score:.4f}", Text(printable(str(name))))
+            more = [Text(printable(titles.get(name, "")))] if titles else []
+            table.add_row(str(rank), f"{score:.4f}", Text(printable(str(name))), *more)
         print_result(table)
+
+
+def titles_of(index: CodeIndex, results: Results) -> dict[Id, str]:
+    """Return the titles or texts of the items that were found, in one line each."""
+    found = list(dict.fromkeys(name for ids in results.ids for name in ids))
+    titles = {}
+    for name, known in zip(found, index.metadata(found), strict=True):
+        text = next((str(known[field]) for field in TITLES if known.get(field)), "")
+        line = " ".join(text.split())
+        if line:
+            titles[name] = line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"
+    return titles

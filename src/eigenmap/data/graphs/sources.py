@@ -137,7 +137,9 @@ def load_ogb(name: str, root: str = "dataset") -> Graph:
     try:
         from ogb.nodeproppred import NodePropPredDataset
     except ImportError as error:
-        raise EigenmapError("The data sets of OGB need its package: pip install ogb.") from error
+        raise EigenmapError(
+            "The data sets of OGB need its package: pip install 'eigenmap[ogb]', or extract one and give its folder."
+        ) from error
     with _fetching(f"ogb:{name}"):
         data = NodePropPredDataset(name=name, root=root)
     parts, labels = data[0]

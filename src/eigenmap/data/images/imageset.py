@@ -12,12 +12,13 @@ import torch
 from torch import Tensor
 
 from eigenmap.core.errors import EigenmapError
+from eigenmap.core.words import count
 from eigenmap.data.images.labels import Labels
 
 _ROWS_IN_DIGEST, _BYTES_IN_DIGEST = 256, 2**28
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ImageSet:
     """N square images of one size, stored as 8-bit pixels.
 
@@ -51,6 +52,13 @@ class ImageSet:
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    def __repr__(self) -> str:
+        height, width = self.pixels.shape[-2:]
+        facts = [count(len(self), "image"), f"{height} x {width} x {self.channels}"]
+        facts += [] if self.labels is None else [count(self.labels.n_classes, "class", "classes")]
+        facts += [f"{len(self.skipped):,} skipped"] if self.skipped else []
+        return f"ImageSet({', '.join(facts)})"
 
     @property
     def size(self) -> int:

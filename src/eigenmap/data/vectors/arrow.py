@@ -36,9 +36,39 @@ def is_arrow(source: object) -> bool:
     return type(source).__module__.split(".")[0] == "pyarrow"
 
 
+def is_file(file: Path) -> bool:
+    """Whether a name is that of a Parquet or Arrow file."""
+    return file.suffix.lower() in SUFFIXES
+
+
+def schema(file: Path) -> Any:
+    """The columns of a file."""
+    if file.suffix.lower() == ".parquet":
+        import pyarrow.parquet as pq
+
+        return pq.read_schema(file)
+    import pyarrow as pa
+
+    with pa.memory_map(str(file)) as mapped:
+        return pa.ipc.open_file(mapped).schema
+
+
+def batches(file: Path, columns: Sequence[str], rows: int) -> Iterator[Any]:
+    """Some columns of a file, a batch of rows at a time."""
+    if file.suffix.lower() == ".parquet":
+        import pyarrow.parquet as pq
+
+        yield from pq.ParquetFile(file).iter_batches(batch_size=rows, columns=[*columns])
+        return
+    import pyarrow as pa
+
+    with pa.memory_map(str(file)) as mapped:
+        yield from pa.ipc.open_file(mapped).read_all().select([*columns]).to_batches(rows)
+
+
 def from_file(file: Path, column: str | None = None) -> Rows:
     """Read the column of vectors of a Parquet or Arrow file, and its ids."""
-    with _readable(file):
+    with readable(file):
         if file.suffix.lower() == ".parquet":
             import pyarrow.parquet as pq
 
@@ -50,12 +80,13 @@ def from_file(file: Path, column: str | None = None) -> Rows:
 
         with pa.memory_map(str(file)) as mapped:
             table = pa.ipc.open_file(mapped).read_all()
+            table.validate(full=True)  # a damaged length would end the process, not raise
         return _from_table(table, str(file), column)
 
 
 def from_memory(source: Any, name: str) -> Rows:
     """Convert an Arrow array, chunked array, batch or table."""
-    with _readable(name):
+    with readable(name):
         import pyarrow as pa
 
         if isinstance(source, pa.RecordBatch):
@@ -161,7 +192,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 @contextmanager
-def _readable(file: object) -> Iterator[None]:
+def readable(file: object) -> Iterator[None]:
     """Turn any error of Arrow about a file into one sentence."""
     try:
         yield

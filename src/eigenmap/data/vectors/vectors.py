@@ -125,7 +125,7 @@ def as_rows(rows: Array, unit: bool) -> Tensor:
 
 def is_vector_file(path: Path) -> bool:
     """Tell whether a path has the name of a file of vectors."""
-    return _split_column(path)[0].suffix.lower() in (".npy", ".npz", *arrow.SUFFIXES)
+    return split_column(path)[0].suffix.lower() in (".npy", ".npz", *arrow.SUFFIXES)
 
 
 def _found(source: object, name: str) -> Vectors:
@@ -152,7 +152,7 @@ def _plain(source: object, name: str) -> Array:
 
 
 def _from_file(path: Path) -> Vectors:
-    file, column = _split_column(path)
+    file, column = split_column(path)
     suffix = file.suffix.lower()
     if not file.exists():
         raise EigenmapError(f"{file} does not exist.")
@@ -168,7 +168,7 @@ def _from_file(path: Path) -> Vectors:
     return Vectors(_matrix(open_npy(file), str(file)), str(file))
 
 
-def _split_column(path: Path) -> tuple[Path, str | None]:
+def split_column(path: Path) -> tuple[Path, str | None]:
     """Split `x.parquet:column` into file and column, unless a file has that entire name."""
     name, colon, column = str(path).rpartition(":")
     if colon and column and not path.exists() and Path(name).suffix.lower() in arrow.SUFFIXES:

@@ -82,6 +82,20 @@ export function element(tag, attributes = {}, ...children) {
   return made;
 }
 
+// Title and text of an item that has no picture; where there is no title, the text stands for it.
+export function textOf(item) {
+  const words = (name) => (item.metadata[name] === undefined || item.metadata[name] === null ? "" : String(item.metadata[name]).trim());
+  const title = words("title"), text = words("text");
+  return title ? { title, text } : { title: text || String(item.id), text: "" };
+}
+
+export const nameOf = (item, texts) => (texts ? textOf(item).title : String(item.id));
+
+export function textCard(item) {
+  const { title, text } = textOf(item);
+  return element("span", { class: "words" }, element("span", { class: "title" }, title), ...(text ? [element("span", { class: "text" }, text)] : []));
+}
+
 // The picture of an item, or its name where there is none. Small ones come along with items.
 export function picture(item, large = false) {
   const name = String(item.id);
@@ -92,6 +106,8 @@ export function picture(item, large = false) {
 }
 
 export const number = (value) => value.toLocaleString("en");
+
+export const count = (value, noun) => `${number(value)} ${noun}${value === 1 ? "" : "s"}`;
 
 export function bytes(value) {
   const units = ["bytes", "kB", "MB", "GB", "TB"];

@@ -1,6 +1,6 @@
 // The page: its state lives in the address, and each view shows what the state says.
 
-import { get, number } from "./api.js";
+import { count, get } from "./api.js";
 import { GalleryView } from "./gallery.js";
 import { MapView } from "./map.js";
 import { SearchView } from "./search.js";
@@ -100,8 +100,9 @@ async function main() {
   prepareTabs(state);
   const about = await get("api/about");
   document.title = `${about.name} · eigenmap`;
-  find("about").textContent = `${about.name} · ${number(about.items)} items · ${about.n_components} features`;
-  if (!state.get("dim")) window.history.replaceState(null, "", state.with({ dim: about.suggested_dims["0.95"] || Math.min(16, about.n_components) }));
+  find("about").textContent = `${about.name} · ${count(about.items, "item")} · ${count(about.n_components, "feature")}`;
+  if (!state.get("dim")) window.history.replaceState(null, "", state.with({ dim: about.opening_dim }));
+  document.body.classList.toggle("texts", about.texts);
   views.search = new SearchView(about, state);
   views.gallery = new GalleryView(about, state);
   views.map = new MapView(about, state);

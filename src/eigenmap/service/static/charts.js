@@ -1,6 +1,6 @@
-// Small charts, drawn by hand as SVG: length on a logarithmic axis, the current length marked.
+// Small charts, drawn by hand as SVG: length on a logarithmic axis, the current length marked. One unit is one pixel.
 
-const WIDTH = 300, HEIGHT = 150, LEFT = 26, RIGHT = 10, TOP = 14, BOTTOM = 18;
+const HEIGHT = 116, LEFT = 28, RIGHT = 12, TOP = 14, BOTTOM = 18, NARROWEST = 26;
 
 export function svg(tag, attributes = {}, ...children) {
   const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
@@ -9,9 +9,8 @@ export function svg(tag, attributes = {}, ...children) {
   return made;
 }
 
-const place = (dim, most) => LEFT + (Math.log2(dim) / Math.log2(Math.max(most, 2))) * (WIDTH - LEFT - RIGHT);
-const height = (value, low, high) => HEIGHT - BOTTOM - ((value - low) / (high - low || 1)) * (HEIGHT - TOP - BOTTOM);
 const path = (points) => "M" + points.map(([x, y]) => `${x.toFixed(1)} ${y.toFixed(1)}`).join("L");
+const spread = (dim, most) => Math.log2(dim) / Math.log2(Math.max(most, 2));
 
 export function powers(most) {
   const found = [];
@@ -28,21 +27,6 @@ export function between(dims, values, dim) {
   return values[right - 1] + share * (values[right] - values[right - 1]);
 }
 
-function frame(label, most, low, high) {
-  const drawing = svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": label });
-  for (const value of [low, high]) {
-    const y = height(value, low, high);
-    drawing.append(svg("line", { class: "axis", x1: LEFT, x2: WIDTH - RIGHT, y1: y, y2: y }));
-    drawing.append(text(LEFT - 5, y + 4, trim(value), "end"));
-  }
-  const ticks = powers(most);
-  const step = ticks.length > 8 ? 2 : 1;
-  ticks.forEach((dim, i) => {
-    if ((ticks.length - 1 - i) % step === 0) drawing.append(text(place(dim, most), HEIGHT - 3, dim, "middle"));
-  });
-  return drawing;
-}
-
 const trim = (value) => value.toFixed(2).replace(/^(-?)0\./, "$1.").replace(/^1\.00$/, "1").replace(/^\.00$/, "0");
 
 function text(x, y, content, anchor, kind = "") {
@@ -51,44 +35,64 @@ function text(x, y, content, anchor, kind = "") {
   return made;
 }
 
-function mark(drawing, x, y, value, second) {
-  drawing.append(svg("line", { class: second ? "mark2" : "mark", x1: x, x2: x, y1: TOP, y2: HEIGHT - BOTTOM }));
-  drawing.append(svg("circle", { class: second ? "dot2" : "dot", cx: x, cy: y, r: 4 }));
-  const end = x > WIDTH - 60;
-  if (!second) drawing.append(text(end ? x - 7 : x + 7, Math.max(y - 6, 10), value.toFixed(3), end ? "end" : "start", "value"));
+class Chart {
+  constructor(label, width, most, low, high) {
+    Object.assign(this, { width, most, low, high });
+    this.drawing = svg("svg", { viewBox: `0 0 ${width} ${HEIGHT}`, role: "img", "aria-label": label });
+    for (const value of [low, high]) {
+      const y = this.y(value);
+      this.drawing.append(svg("line", { class: "axis", x1: LEFT, x2: width - RIGHT, y1: y, y2: y }));
+      this.drawing.append(text(LEFT - 5, y + 4, trim(value), "end"));
+    }
+    const ticks = powers(most);
+    const step = Math.max(1, Math.ceil((NARROWEST * ticks.length) / (width - LEFT - RIGHT)));
+    ticks.forEach((dim, i) => {
+      if ((ticks.length - 1 - i) % step === 0) this.drawing.append(text(this.x(dim), HEIGHT - 3, dim, "middle"));
+    });
+  }
+
+  x(dim) { return LEFT + spread(dim, this.most) * (this.width - LEFT - RIGHT); }
+
+  y(value) { return HEIGHT - BOTTOM - ((value - this.low) / (this.high - this.low || 1)) * (HEIGHT - TOP - BOTTOM); }
+
+  line(dims, values, kind) {
+    this.drawing.append(svg("path", { class: kind, d: path(dims.map((dim, i) => [this.x(dim), this.y(values[i])])) }));
+  }
+
+  mark(dim, value, second = false) {
+    const x = this.x(dim), y = this.y(value), end = x > this.width - 60;
+    this.drawing.append(svg("line", { class: second ? "mark2" : "mark", x1: x, x2: x, y1: TOP, y2: HEIGHT - BOTTOM }));
+    this.drawing.append(svg("circle", { class: second ? "dot2" : "dot", cx: x, cy: y, r: 4 }));
+    if (!second) this.drawing.append(text(end ? x - 7 : x + 7, Math.max(y - 6, 10), value.toFixed(3), end ? "end" : "start", "value"));
+  }
 }
 
-export function qualityChart(quality, most, dim, other) {
+export function qualityChart(quality, most, dim, other, width) {
   const values = [...quality.ordered, ...quality.random];
   const low = Math.max(0, Math.floor(Math.min(...values) * 10) / 10), high = Math.min(1, Math.ceil(Math.max(...values) * 10) / 10);
-  const drawing = frame(`mAP ${between(quality.dims, quality.ordered, dim).toFixed(3)} at ${dim} features`, most, low, high);
-  const line = (series, kind) =>
-    drawing.append(svg("path", { class: kind, d: path(quality.dims.map((each, i) => [place(each, most), height(series[i], low, high)])) }));
-  line(quality.random, "rival");
-  line(quality.ordered, "ours");
-  const middle = quality.dims[Math.floor(quality.dims.length / 2)];
-  drawing.append(text(place(middle, most) + 6, height(between(quality.dims, quality.random, middle), low, high) + 15, "random", "start", "rival-name"));
-  if (other) {
-    const series = other.random ? quality.random : quality.ordered;
-    mark(drawing, place(other.dim, most), height(between(quality.dims, series, other.dim), low, high), 0, true);
-  }
   const value = between(quality.dims, quality.ordered, dim);
-  mark(drawing, place(dim, most), height(value, low, high), value, false);
-  return drawing;
+  const chart = new Chart(`mAP ${value.toFixed(3)} at ${dim} features`, width, most, low, high);
+  chart.line(quality.dims, quality.random, "rival");
+  chart.line(quality.dims, quality.ordered, "ours");
+  const middle = quality.dims[Math.floor(quality.dims.length / 2)];
+  const beside = chart.y(between(quality.dims, quality.random, middle)) + 15;
+  chart.drawing.append(text(chart.x(middle) + 6, beside, "random", "start", "rival-name"));
+  if (other) chart.mark(other.dim, between(quality.dims, other.random ? quality.random : quality.ordered, other.dim), true);
+  chart.mark(dim, value);
+  return chart.drawing;
 }
 
-export function spectrumChart(eigenvalues, dim) {
+export function spectrumChart(eigenvalues, dim, width) {
   const most = eigenvalues.length, low = Math.min(0, ...eigenvalues), high = Math.max(1e-6, ...eigenvalues);
-  const drawing = frame(`eigenvalue ${eigenvalues[dim - 1].toFixed(3)} of feature ${dim}`, most, low, high);
-  const points = eigenvalues.map((mu, i) => [place(i + 1, most), height(mu, low, high)]);
-  const base = height(0, low, high);
+  const chart = new Chart(`eigenvalue ${eigenvalues[dim - 1].toFixed(3)} of feature ${dim}`, width, most, low, high);
+  const points = eigenvalues.map((mu, i) => [chart.x(i + 1), chart.y(mu)]), base = chart.y(0);
   const area = (some, kind) =>
-    drawing.append(svg("path", { class: kind, d: `${path(some)}L${some.at(-1)[0]} ${base}L${some[0][0]} ${base}Z` }));
+    chart.drawing.append(svg("path", { class: kind, d: `${path(some)}L${some.at(-1)[0]} ${base}L${some[0][0]} ${base}Z` }));
   area(points, "area");
   area(points.slice(0, dim), "kept");
-  drawing.append(svg("path", { class: "ours", d: path(points) }));
-  mark(drawing, points[dim - 1][0], points[dim - 1][1], eigenvalues[dim - 1], false);
-  return drawing;
+  chart.drawing.append(svg("path", { class: "ours", d: path(points) }));
+  chart.mark(dim, eigenvalues[dim - 1]);
+  return chart.drawing;
 }
 
 export function histogram(counts) {

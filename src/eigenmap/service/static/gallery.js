@@ -1,10 +1,10 @@
 // The gallery of eigenfunctions, and the collection sorted by one of them.
 
-import { element, get, number, picture } from "./api.js";
+import { element, get, nameOf, number, picture, textCard } from "./api.js";
 import { histogram } from "./charts.js";
 
 const find = (id) => document.getElementById(id);
-const PAGE = 96, AT_ONCE = 16;
+const PAGE = 96, AT_ONCE = 16, LINES = 4;
 
 export class GalleryView {
   constructor(about, state) {
@@ -36,7 +36,8 @@ export class GalleryView {
 
   card(feature) {
     const strip = (name, items) =>
-      element("div", { class: "strip" }, element("span", { class: "end" }, name), ...items.map((item) => this.small(item)));
+      element("div", { class: this.about.texts ? "strip lines" : "strip" }, element("span", { class: "end" }, name),
+        ...(this.about.texts ? items.slice(0, LINES) : items).map((item) => this.small(item)));
     const mu = feature.eigenvalue === null ? "" : `eigenvalue ${feature.eigenvalue.toFixed(3)}`;
     return element(
       "article",
@@ -57,9 +58,9 @@ export class GalleryView {
   small(item) {
     return element(
       "button",
-      { type: "button", title: `${item.id} (${item.score.toFixed(3)})`, "aria-label": `Search by ${item.id}`,
+      { type: "button", title: `${nameOf(item, this.about.texts)} (${item.score.toFixed(3)})`, "aria-label": `Search by ${nameOf(item, this.about.texts)}`,
         onclick: () => this.state.go({ view: null, key: item.key, vector: null }) },
-      picture(item),
+      this.about.texts ? nameOf(item, true) : picture(item),
     );
   }
 
@@ -88,9 +89,9 @@ export class GalleryView {
     const label = item.metadata.label ?? "";
     return element(
       "button",
-      { type: "button", class: "item", title: String(item.id), "aria-label": `Search by ${item.id}, value ${item.score.toFixed(3)}`,
+      { type: "button", class: this.about.texts ? "item words-only" : "item", title: nameOf(item, this.about.texts), "aria-label": `Search by ${nameOf(item, this.about.texts)}, value ${item.score.toFixed(3)}`,
         onclick: () => this.state.go({ view: null, key: item.key, vector: null }) },
-      element("span", { class: "thumb" }, picture(item)),
+      this.about.texts ? textCard(item) : element("span", { class: "thumb" }, picture(item)),
       element("span", { class: "caption" }, element("span", { class: "label" }, String(label)), element("span", {}, item.score.toFixed(2))),
     );
   }

@@ -1,10 +1,10 @@
 // The map: every item placed by two eigenfunctions; points, and pictures of as many of them as fit side by side.
 
-import { element, get, imageUrl, newest, number } from "./api.js";
+import { element, get, imageUrl, nameOf, newest, number } from "./api.js";
 import { svg } from "./charts.js";
 
 const find = (id) => document.getElementById(id);
-const SIDE = 46, GAP = 6, MARGIN = 0.06, MOST_PICTURES = 250, KEPT_PICTURES = 2000;
+const SIDE = 46, WIDE = 132, LINE = 15, LONGEST = 22, GAP = 6, MARGIN = 0.06, MOST_PICTURES = 250, KEPT_PICTURES = 2000;
 // Paul Tol's "muted" colours, which colour-blind readers can tell apart; the dark ones are lighter on a dark page.
 const LIGHT = ["#332288", "#88ccee", "#44aa99", "#117733", "#999933", "#ddcc77", "#cc6677", "#882255", "#aa4499", "#777777"];
 const DARK = ["#8a80e0", "#88ccee", "#44aa99", "#4fae72", "#b5b54a", "#ddcc77", "#e08592", "#d0609a", "#cf76c0", "#bbbbbb"];
@@ -14,6 +14,7 @@ export class MapView {
     this.about = about;
     this.state = state;
     this.canvas = find("map");
+    this.box = about.texts ? { width: WIDE, height: LINE } : { width: SIDE, height: SIDE };
     this.points = null; // Uint16Array of x, y
     this.classes = null;
     this.axes = "";
@@ -111,17 +112,18 @@ export class MapView {
 
   // Items whose pictures have room: numbers are in random order, so that the first come, first served is a fair sample.
   choose(width, height) {
-    const { left, top, wide, tall } = this.transform(), cell = SIDE + GAP;
+    const { left, top, wide, tall } = this.transform(), { width: w, height: h } = this.box;
+    const across = w + GAP, down = h + GAP;
     const taken = new Map(), chosen = [];
     for (let i = 0; i < this.points.length && chosen.length < MOST_PICTURES; i += 2) {
       const x = left + this.points[i] * wide, y = top - this.points[i + 1] * tall;
-      if (x < SIDE / 2 || y < SIDE / 2 || x > width - SIDE / 2 || y > height - SIDE / 2) continue;
-      const column = Math.floor(x / cell), row = Math.floor(y / cell);
+      if (x < w / 2 || y < h / 2 || x > width - w / 2 || y > height - h / 2) continue;
+      const column = Math.floor(x / across), row = Math.floor(y / down);
       let free = true;
       for (let c = column - 1; free && c <= column + 1; c += 1) {
         for (let r = row - 1; free && r <= row + 1; r += 1) {
           const other = taken.get(c * 10000 + r);
-          free = !other || Math.abs(other.x - x) >= cell || Math.abs(other.y - y) >= cell;
+          free = !other || Math.abs(other.x - x) >= across || Math.abs(other.y - y) >= down;
         }
       }
       if (!free) continue;
@@ -134,6 +136,7 @@ export class MapView {
 
   drawPicture(pen, n, x, y) {
     const item = this.items.get(n), image = item && this.images.get(item.key);
+    if (item && this.about.texts) { this.drawWords(pen, n, item, x, y); return; }
     if (!image?.complete || !image.naturalWidth) return;
     pen.drawImage(image, x - SIDE / 2, y - SIDE / 2, SIDE, SIDE);
     const code = this.classes ? this.classes[n] : 255;
@@ -142,10 +145,29 @@ export class MapView {
     pen.strokeRect(x - SIDE / 2, y - SIDE / 2, SIDE, SIDE);
   }
 
+  drawWords(pen, n, item, x, y) {
+    const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name);
+    const title = nameOf(item, true), text = title.length > LONGEST ? `${title.slice(0, LONGEST - 1)}…` : title;
+    pen.font = "12px system-ui, sans-serif";
+    pen.textAlign = "center";
+    pen.textBaseline = "middle";
+    pen.lineWidth = 3;
+    pen.strokeStyle = colour("--paper"); // the words stand out from the points behind them
+    pen.strokeText(text, x, y, WIDE);
+    pen.fillStyle = colour("--ink");
+    pen.fillText(text, x, y, WIDE);
+    const own = this.classes && this.colours()[this.classes[n]];
+    if (!own) return;
+    pen.fillStyle = own; // words in pale colours would be hard to read: a bar below them says the class
+    const wide = Math.min(WIDE, pen.measureText(text).width);
+    pen.fillRect(x - wide / 2, y + LINE / 2, wide, 2);
+  }
+
   drawMiddle(pen, width, height) {
     pen.strokeStyle = getComputedStyle(document.documentElement).getPropertyValue("--ink");
     pen.lineWidth = 1;
-    pen.strokeRect(width / 2 - SIDE / 2 - 4, height / 2 - SIDE / 2 - 4, SIDE + 8, SIDE + 8);
+    const { width: w, height: h } = this.box;
+    pen.strokeRect(width / 2 - w / 2 - 4, height / 2 - h / 2 - 4, w + 8, h + 8);
   }
 
   async loadPictures() {
@@ -156,7 +178,7 @@ export class MapView {
       items.forEach((item, i) => this.items.set(unknown[i], item));
     }
     if (this.images.size > KEPT_PICTURES) this.images.clear();
-    for (const n of wanted) {
+    for (const n of this.about.texts ? [] : wanted) {
       const { key, picture } = this.items.get(n);
       if (this.images.has(key) || picture === null) continue;
       const image = new Image();
@@ -164,7 +186,7 @@ export class MapView {
       image.addEventListener("load", () => this.drawSoon(), { once: true });
       this.images.set(key, image);
     }
-    this.say(`${number(wanted.length)} of ${number(this.about.overview_items)} items as pictures`);
+    this.say(`${number(wanted.length)} of ${number(this.about.overview_items)} items as ${this.about.texts ? "texts" : "pictures"}`);
     this.drawSoon();
   }
 
@@ -207,7 +229,8 @@ export class MapView {
   home() { this.state.set({ at: null }); }
 
   at(px, py) {
-    return this.visible.find(({ x, y }) => Math.abs(x - px) <= SIDE / 2 && Math.abs(y - py) <= SIDE / 2);
+    const { width, height } = this.box;
+    return this.visible.find(({ x, y }) => Math.abs(x - px) <= width / 2 && Math.abs(y - py) <= height / 2);
   }
 
   open(place) {
@@ -229,7 +252,7 @@ export class MapView {
       const here = local(event), before = pointers.get(event.pointerId);
       if (!before) {
         const over = this.at(here.x, here.y), item = over && this.items.get(over.number);
-        canvas.title = item ? `${item.id}${item.metadata.label === undefined ? "" : `, ${item.metadata.label}`}` : "";
+        canvas.title = item ? `${nameOf(item, this.about.texts)}${item.metadata.label === undefined ? "" : `, ${item.metadata.label}`}` : "";
         return;
       }
       const apart = pointers.size === 2 ? spread() : 0;

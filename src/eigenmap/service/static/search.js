@@ -1,11 +1,14 @@
 // Search: what is searched by, the length, the results, and a second panel to compare with.
 
-import { bytes, element, get, newest, number, packVector, picture, post, unpackVector, upload } from "./api.js";
+import { bytes, count, element, get, nameOf, newest, number, packVector, picture, post, textCard, unpackVector, upload } from "./api.js";
 import { powers, qualityChart, spectrumChart } from "./charts.js";
+import { Enlarged } from "./enlarge.js";
+import { readVector } from "./vectors.js";
 
 const find = (id) => document.getElementById(id);
 const PREVIEW = "eigenmap-preview";
 const FINE = 1000; // places on a slider
+const PAUSE = 350; // milliseconds without a key before a filter is tried
 
 // Lengths on the slider: every one at first, then eight to a doubling. Their places are logarithmic.
 export function stepsOf(most) {
@@ -23,6 +26,7 @@ export class SearchView {
     this.query = null; // the item searched by, as the server describes it
     this.shown = new Map(); // results on display before, to mark what is new: panel -> [keys]
     this.refresh = newest(() => this.search());
+    this.enlarged = new Enlarged((key) => state.go({ key, vector: null }));
     this.prepare();
   }
 
@@ -56,7 +60,10 @@ export class SearchView {
     }
     find("compare").addEventListener("change", (event) => state.set({ compare: event.target.value === "off" ? null : event.target.value }));
     find("top").addEventListener("change", (event) => state.set({ top: event.target.value }));
-    find("where").addEventListener("change", (event) => state.set({ where: event.target.value.trim() || null }));
+    this.prepareFilter();
+    find("query-picture").addEventListener("click", () => this.enlarged.show([this.query.item]));
+    window.addEventListener("resize", () => this.drawCharts());
+    for (const fold of document.querySelectorAll(".fold")) this.prepareFold(fold);
     for (const [field, values] of Object.entries(about.fields)) {
       for (const value of values) find("conditions").append(element("option", { value: `${field}=${quoted(value)}` }));
     }
@@ -64,13 +71,45 @@ export class SearchView {
     find("where").placeholder = field ? `${field}=${quoted(values[0])}` : "";
     find("where-box").hidden = !Object.keys(about.fields).length;
     find("surprise").addEventListener("click", () => this.surprise());
-    find("pick").hidden = find("drop-hint").hidden = !about.can_encode;
+    const byVector = Boolean(about.vector_length);
+    find("pick").hidden = find("drop-hint").hidden = !about.can_encode && !byVector;
+    if (byVector) {
+      find("pick").textContent = "Choose vector";
+      find("pick").title = `A file with ${number(about.vector_length)} numbers: .npy, .json or text`;
+      find("file").accept = ".npy,.json,.txt,.csv";
+      find("dropping").firstElementChild.textContent = "Drop the vector to search by it";
+    }
+    find("query-picture").hidden = about.texts;
     find("pick").addEventListener("click", () => find("file").click());
     find("file").addEventListener("change", (event) => {
       if (event.target.files[0]) this.upload(event.target.files[0]);
       event.target.value = "";
     });
-    if (about.can_encode) this.prepareDropping();
+    if (about.can_encode || byVector) this.prepareDropping();
+  }
+
+  prepareFilter() {
+    const field = find("where");
+    let pause = null;
+    const apply = () => {
+      clearTimeout(pause);
+      const where = field.value.trim() || null;
+      if (where !== this.state.get("where")) this.state.set({ where });
+    };
+    field.addEventListener("input", () => { clearTimeout(pause); pause = setTimeout(apply, PAUSE); });
+    field.addEventListener("change", apply);
+  }
+
+  // On a narrow screen, charts and tools are folded away unless the address asks for one of them.
+  prepareFold(fold) {
+    const part = find(fold.getAttribute("aria-controls"));
+    const unfold = (open) => {
+      fold.setAttribute("aria-expanded", String(open));
+      part.classList.toggle("open", open);
+      this.drawCharts();
+    };
+    fold.addEventListener("click", () => unfold(fold.getAttribute("aria-expanded") !== "true"));
+    unfold(part.id === "tools" && Boolean(this.state.get("where") || this.compare !== "off"));
   }
 
   prepareSlider(name) {
@@ -98,6 +137,10 @@ export class SearchView {
     document.addEventListener("paste", (event) => {
       const file = [...(event.clipboardData?.files || [])][0];
       if (file) this.upload(file);
+      else if (this.about.vector_length && !event.target.matches("input")) {
+        const text = event.clipboardData?.getData("text");
+        if (text) this.upload(new File([text], "pasted vector"));
+      }
     });
   }
 
@@ -122,8 +165,11 @@ export class SearchView {
 
   async upload(file) {
     try {
-      this.say("Reading the picture …");
-      const found = await upload("api/search/image", file, { top: 1 });
+      const byVector = Boolean(this.about.vector_length);
+      this.say(byVector ? "Reading the vector …" : "Reading the picture …");
+      const found = byVector
+        ? await post("api/search", { input: await readVector(file), top: 1 })
+        : await upload("api/search/image", file, { top: 1 });
       const word = packVector(found.vector, found.model);
       await remember(word, file);
       this.state.go({ view: null, key: null, vector: word });
@@ -144,7 +190,7 @@ export class SearchView {
     const each = about.bytes_per_item[dim - 1], full = about.bytes_per_item.at(-1);
     const smaller = full / each;
     find("memory").replaceChildren(
-      element("span", {}, `${number(each)} ${each === 1 ? "byte" : "bytes"} per item`),
+      element("span", {}, `${count(each, "byte")} per item`),
       element("span", {}, `${bytes(each * about.items)} in total`),
       element("span", {}, smaller > 1.05 ? `${Number(smaller.toPrecision(smaller < 10 ? 2 : 3))}× smaller` : "full length"),
     );
@@ -163,32 +209,45 @@ export class SearchView {
 
   drawCharts() {
     const other = { off: null, length: { dim: this.dim2 }, random: { dim: this.dim, random: true } }[this.compare];
-    if (this.quality) find("quality").replaceChildren(qualityChart(this.quality, this.about.n_components, this.dim, other));
-    if (this.about.eigenvalues) find("spectrum").replaceChildren(spectrumChart(this.about.eigenvalues, this.dim));
+    const width = (id) => find(id).clientWidth || 300; // 0 while it is hidden
+    if (this.quality) find("quality").replaceChildren(qualityChart(this.quality, this.about.n_components, this.dim, other, width("quality")));
+    if (this.about.eigenvalues) find("spectrum").replaceChildren(spectrumChart(this.about.eigenvalues, this.dim, width("spectrum")));
     else find("spectrum").replaceChildren(element("p", { class: "quiet" }, "The index contains no model."));
   }
 
   async search() {
     const key = this.state.get("key"), word = this.state.get("vector");
-    if (!key && !word) return this.surpriseQuietly();
+    if (!key && !word) return this.state.set({ key: this.about.opening });
     const by = word ? unpackVector(word) : { key };
     const filter = this.state.get("where");
     const ask = (dim, features) => this.ask(by, dim, features, filter);
     const began = performance.now();
     try {
+      asMapping(conditionsOf(filter || "")); // refused here, and not by one of several answers
       const wanted = [ask(this.dim, "ordered")];
       if (this.compare === "length") wanted.push(ask(this.dim2, "ordered"));
       if (this.compare === "random") wanted.push(ask(this.dim, "random"));
       const [first, second] = await Promise.all(wanted);
       if (first.model !== this.about.model) return window.location.reload(); // the index was replaced
       await this.showQuery(key, word);
+      find("where").removeAttribute("aria-invalid");
       this.display(first, second || null);
       this.say(`${Math.max(1, Math.round(performance.now() - began))} ms`);
     } catch (error) {
       if (await this.replaced()) return window.location.reload();
-      this.say(error.message, true);
+      this.fail(error, Boolean(filter));
     }
     return null;
+  }
+
+  // Results of an earlier search would look like an answer to this one.
+  fail(error, filtered) {
+    if (filtered && (error instanceof FilterError || error.status === 422)) find("where").setAttribute("aria-invalid", "true");
+    this.shown.clear();
+    for (const panel of ["a", "b"]) {
+      for (const part of ["panel", "facts", "results"]) find(`${part}-${panel}`).replaceChildren();
+    }
+    this.say(error.message, true);
   }
 
   // Whether an index of another model has taken the place of the one that this page is about.
@@ -199,34 +258,36 @@ export class SearchView {
     return post("api/search", { ...by, dim, top: this.top, features, pictures: !this.about.large_pictures, where: filter ? asMapping(conditionsOf(filter)) : null });
   }
 
-  async surpriseQuietly() {
-    const [item] = (await get("api/items", { number: 0 })).items;
-    this.state.set({ key: item.key });
-  }
-
   async showQuery(key, word) {
     const asked = word || key;
     if (this.query?.asked === asked) return;
     if (word) {
-      const kept = JSON.parse(sessionStorage.getItem(placeOf(word)) || "null") || { name: "uploaded picture" };
-      this.query = { asked, key: null, label: null };
+      const kept = JSON.parse(sessionStorage.getItem(placeOf(word)) || "null") || { name: this.about.vector_length ? "uploaded vector" : "uploaded picture" };
+      this.query = { asked, key: null, label: null, item: { id: kept.name, source: kept.preview } };
+      find("query-picture").disabled = !kept.preview;
       find("query-picture").replaceChildren(kept.preview ? element("img", { src: kept.preview, alt: kept.name }) : "?");
       find("query-name").textContent = find("query-name").title = kept.name;
       find("query-label").textContent = "uploaded, not stored";
       return;
     }
     const item = await get(`api/items/${key}`);
-    this.query = { asked, key, label: item.metadata.label ?? null };
-    find("query-picture").replaceChildren(picture(item));
-    find("query-name").textContent = find("query-name").title = String(item.id);
-    find("query-label").textContent = Object.entries(item.metadata).map(([name, value]) => `${name} ${value}`).join(" · ");
+    this.query = { asked, key, label: item.metadata.label ?? null, item };
+    const { texts } = this.about;
+    find("query-picture").disabled = texts || item.picture === null;
+    find("query-picture").replaceChildren(texts ? "" : picture(item));
+    find("query-name").textContent = find("query-name").title = nameOf(item, texts);
+    const facts = Object.entries(item.metadata).filter(([name]) => !texts || !["title", "text"].includes(name));
+    const words = facts.map(([name, value]) => `${name} ${value}`);
+    if (texts && item.metadata.title && item.metadata.text) words.unshift(String(item.metadata.text));
+    if (texts) words.push(String(item.id));
+    find("query-label").textContent = find("query-label").title = words.join(" · ");
   }
 
   display(first, second) {
     const keys = (found) => found.items.map((item) => item.key);
     const before = this.shown.get("a");
     const sameQuery = before && before.asked === this.query.asked;
-    const words = (found) => (found.features === "random" ? `${found.dim} random features` : `${found.dim} ${found.dim === 1 ? "feature" : "features"}`);
+    const words = (found) => (found.features === "random" ? count(found.dim, "random feature") : count(found.dim, "feature"));
     find("panel-a").textContent = words(first);
     this.fill("a", first, second ? keys(second) : sameQuery && before.dim !== first.dim ? before.keys : null, Boolean(second));
     if (second) {
@@ -245,34 +306,43 @@ export class SearchView {
     const facts = [];
     if (label !== null && found.items.length) facts.push(`${alike} of ${found.items.length} are ${label}`);
     if (others) facts.push(compared ? `${fresh} only here (+)` : `${fresh} new at this length (+)`);
-    if (found.features === "random" && this.about.overview_items < this.about.items) facts.push(`among ${number(this.about.overview_items)} items`);
+    if (found.features === "random" && this.about.overview_items < this.about.items) facts.push(`among ${count(this.about.overview_items, "item")}`);
     if (!found.items.length) facts.push(this.state.get("where") ? "no item meets the filter" : "nothing found");
     find(`facts-${panel}`).textContent = facts.join(" · ");
-    find(`results-${panel}`).replaceChildren(...found.items.map((item, rank) => this.card(item, rank, others, compared)));
+    find(`results-${panel}`).replaceChildren(...found.items.map((item, rank) => this.card(found.items, rank, others, compared)));
   }
 
-  card(item, rank, others, compared) {
+  card(items, rank, others, compared) {
+    const item = items[rank];
     const was = others ? others.indexOf(item.key) : rank;
     const fresh = was < 0;
     const moved = was - rank;
     const text = item.metadata.label;
     const alike = text !== undefined && text === this.query.label;
     const mark = fresh ? "+" : moved > 0 ? `↑${moved}` : moved < 0 ? `↓${-moved}` : "";
-    const said = `${rank + 1}. ${item.id}${text === undefined ? "" : `, ${text}`}, similarity ${item.score.toFixed(3)}${fresh ? (compared ? ", only here" : ", new at this length") : ""}`;
-    return element(
+    const { texts } = this.about;
+    const said = `${rank + 1}. ${nameOf(item, texts)}${text === undefined ? "" : `, ${text}`}, similarity ${item.score.toFixed(3)}${fresh ? (compared ? ", only here" : ", new at this length") : ""}`;
+    const enlarge = () => this.enlarged.show(items, rank);
+    const card = element(
       "button",
-      { type: "button", class: `item${fresh ? " fresh" : ""}`, title: said, "aria-label": said, "data-key": item.key,
-        onclick: () => this.state.go({ key: item.key, vector: null }) },
-      element("span", { class: "thumb" }, picture(item, this.about.large_pictures)),
+      { type: "button", class: `item${fresh ? " fresh" : ""}${texts ? " words-only" : ""}`, title: said, "aria-label": said, "data-key": item.key,
+        onclick: () => this.state.go({ key: item.key, vector: null }),
+        onkeydown: (event) => { if (event.key === "e" && !texts && item.picture !== null) enlarge(); } },
+      texts ? textCard(item) : element("span", { class: "thumb" }, picture(item, this.about.large_pictures)),
       element("span", { class: "caption" },
         element("span", { class: `label${alike ? " alike" : ""}` }, text === undefined ? "" : `${alike ? "✓ " : ""}${text}`),
         element("span", {}, item.score.toFixed(3))),
       ...(mark ? [element("span", { class: "mark" }, mark)] : []),
     );
+    // The key e does the same, so that Tab goes from one result to the next.
+    const button = element("button", { type: "button", class: "enlarge", tabindex: -1, "aria-label": `Enlarge ${item.id}`, onclick: enlarge }, "⤢");
+    return element("div", { class: "cell" }, card, ...(texts || item.picture === null ? [] : [button]));
   }
 }
 
 const quoted = (value) => (typeof value === "string" && !/\s/.test(value) ? value : JSON.stringify(value));
+
+class FilterError extends Error {}
 
 // `label=coat year>=2020`: conditions are separated by spaces, and quotes keep spaces together.
 export const conditionsOf = (text) => text.match(/(?:[^\s"]|"(?:[^"\\]|\\.)*")+/g) || [];
@@ -281,7 +351,7 @@ function asMapping(conditions) {
   const where = {};
   for (const each of conditions) {
     const [, field, operator, text] = /^([^=<>!]+)(<=|>=|!=|==|=|<|>)(?![=<>!])(.*)$/s.exec(each) || [];
-    if (!field) throw new Error(`${each} is not a condition; write one as label=cat or year>=2020`);
+    if (!field) throw new FilterError(`${each} is not a condition; write one as label=cat or year>=2020`);
     let value = text;
     try { value = JSON.parse(text); } catch { /* a plain word */ }
     const sign = operator === "=" ? "==" : operator;

@@ -1,0 +1,121 @@
+"""What a fault may leave of a command, and what the same command makes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from benchmarks.reliability.children import Ended, computed, eigenmap
+from benchmarks.reliability.commands import Command, Content, commands, make_inputs
+
+
+class Bench:
+    """A command with its inputs, and what it should leave."""
+
+    def __init__(self, command: Command, inputs: Path, place: Path) -> None:
+        self.command, self.inputs, self.place = command, inputs, place
+        self.words = command.words(inputs, place)
+        self.prepare()
+        self.before = self.content()
+        ended = eigenmap(*self.words)
+        if ended.code != 0:
+            raise RuntimeError(f"{command.name}, undisturbed, ended with {ended.code}: {ended.err}")
+        self.wanted = self.content()
+        if self.wanted == self.before or not self.wanted:
+            raise RuntimeError(f"{command.name} changes nothing")
+
+    def prepare(self) -> None:
+        """Make everything as it is before the command."""
+        self.command.prepare(self.inputs, self.place)
+
+    def content(self) -> Content:
+        """What a reader finds; raises RuntimeError with its words if something is torn."""
+        found: Content = computed(lambda: self.command.whole(self.place))
+        return found
+
+    def faults(self) -> Iterator[str]:
+        """Look at what was left, repeat the command, and name everything that is wrong."""
+        try:
+            left = self.content()
+        except RuntimeError as error:
+            yield f"torn: {_last_line(str(error))}"
+            left = {}
+        if left not in (self.before, self.wanted):
+            yield f"neither the old nor the new content: {_difference(left, self.wanted)}"
+        if left == self.wanted and not self.command.repeatable:
+            return
+        again = eigenmap(*self.words, *self.command.again)
+        was_complete = left == self.wanted and again.is_refusal and "exists" in again.err
+        if again.code != 0 and not was_complete:
+            yield f"the same command ended with {again.code}: {_last_line(again.err)}"
+            return
+        try:
+            found = self.content()
+        except RuntimeError as error:
+            yield f"torn after the same command: {_last_line(str(error))}"
+            return
+        if found != self.wanted:
+            yield f"another result by the same command: {_difference(found, self.wanted)}"
+        if hidden := self.hidden():
+            yield f"left behind: {', '.join(hidden)}"
+
+    def hidden(self) -> list[str]:
+        """Names of leftovers: everything whose name begins with a dot."""
+        return sorted(str(path.relative_to(self.place)) for path in self.place.rglob(".*"))
+
+
+def said(ended: Ended) -> str:
+    """The last line of what a command said."""
+    return _last_line(ended.err)
+
+
+def _last_line(text: str) -> str:
+    lines = [line for line in text.strip().splitlines() if line.strip()]
+    return lines[-1][:300] if lines else "nothing was said"
+
+
+def _difference(found: Content, wanted: Content) -> str:
+    names = sorted(name for name in {*found, *wanted} if found.get(name) != wanted.get(name))
+    return f"{len(names)} parts differ, such as {', '.join(names[:3])}"
+
+
+@contextmanager
+def bench(name: str, folder: Path, place: Path | None = None) -> Iterator[Bench]:
+    """A bench by the name of its command, with its output at `place`; one with a database has a server of its own."""
+    inputs = folder / "inputs"
+    make_inputs(inputs)
+    if not commands()[name].database:
+        yield Bench(commands()[name], inputs, place or folder / "place")
+        return
+    from tests.database import running_server
+
+    with running_server(folder / "data") as server:
+        url = server.replace("/postgres?", "/test?")
+        yield DatabaseBench(commands(url)[name], inputs, folder / "place", server)
+
+
+class DatabaseBench(Bench):
+    """The same for a command that writes to a database."""
+
+    BUSY = "SELECT count(*) FROM pg_stat_activity WHERE datname = 'test'"
+
+    def __init__(self, command: Command, inputs: Path, place: Path, server: str) -> None:
+        self.server = server
+        super().__init__(command, inputs, place)
+
+    def prepare(self) -> None:
+        from tests.database import rows
+
+        super().prepare()
+        rows(self.server, "DROP DATABASE IF EXISTS test WITH (FORCE)")
+        rows(self.server, "CREATE DATABASE test")
+
+    def content(self) -> Content:
+        import time
+
+        from tests.database import rows
+
+        while rows(self.server, self.BUSY) != [(0,)]:  # until the server has noticed that its client is gone
+            time.sleep(0.01)
+        return super().content()

@@ -1,0 +1,70 @@
+"""Jobs and pages of the study."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from benchmarks import DOCS
+from benchmarks.common.plan import Job, Place, Stored
+from benchmarks.reliability import RESULTS
+
+SIDE_BY_SIDE = 1
+SLICES = 10
+"""Parts of the experiment with damaged files."""
+SERVERS = 5
+"""Parts of the experiment with requests."""
+KILLED = {
+    "fit images": 50,
+    "fit graph": 50,
+    "fit vectors": 50,
+    "embed": 50,
+    "embed, one file": 25,
+    "append nodes": 25,
+    "index append": 50,
+    "index replace": 50,
+    "database load": 50,
+    "export parquet": 20,
+    "export faiss": 20,
+    "export onnx": 10,
+}
+"""Kills of each command."""
+STARVED = tuple(name for name in KILLED if name != "database load")
+"""A load into a database writes nothing to the disk of its own machine."""
+
+
+def jobs(place: Place) -> Iterator[Job]:
+    """Every experiment, the quick ones first."""
+    stored = Stored(RESULTS, place.results)
+
+    def job(name: str, module: str, seconds: float, *words: str) -> Job:
+        words = (*words, "--json", f"{{results}}/{name}.json")
+        return Job(name, f"reliability.{module}", words, seconds, module, alone=True, done=stored.has(name))
+
+    yield job("repeat", "repeat", 120)
+    yield job("numbers", "numbers", 60)
+    yield job("attack", "attack", 300)
+    yield job("together", "together", 300)
+    yield job("lost-rank", "lost_rank", 120)
+    for name, rounds in KILLED.items():
+        words = ("--operation", name, "--rounds", str(rounds))
+        yield job(f"kills-{slug(name)}", "kills", 10 + 4.0 * rounds, *words)
+    for name in STARVED:
+        yield job(f"disk-{slug(name)}", "disk", 120, "--operation", name)
+    for number in range(SLICES):
+        yield job(f"damage-{number}", "damage", 300, "--part", str(number))
+    for number in range(SERVERS):
+        yield job(f"requests-{number}", "requests", 300, "--part", str(number))
+    yield job("steady", "steady", 2000)
+
+
+def slug(name: str) -> str:
+    """A name as part of a file's name."""
+    return name.replace(",", "").replace(" ", "-")
+
+
+def pages() -> Iterator[tuple[Path, str]]:
+    """The page docs/reliability.md."""
+    from benchmarks.reliability import tables
+
+    yield DOCS / "reliability.md", tables.page(Stored(RESULTS))

@@ -1,0 +1,130 @@
+"""`eigenmap reproduce figure-grid`, `figure-excite`, `figure-optimise`: the paper's pictures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from eigenmap.cli.console import print_result, progress_bar
+from eigenmap.cli.figures.reproduce import figure_files, reproduce
+from eigenmap.cli.figures.reproduce_options import (
+    DataOption,
+    ModelOption,
+    RunsFolderOption,
+    ScaleName,
+    ScaleOption,
+    SearchOption,
+    SeedOption,
+    check_files,
+    load_runs,
+    write_item,
+)
+from eigenmap.cli.options import (
+    HOW,
+    OUTPUT,
+    Device,
+    DeviceOption,
+    ForceOption,
+    JsonOption,
+    QuietOption,
+    option,
+)
+
+OUT = "Output: STEM.svg and STEM.png."
+
+
+def _example(item: str) -> str:
+    return f"\nExample:\n\n[cyan]  eigenmap reproduce {item} --scale small --data CIFAR10/[/cyan]\n"
+
+
+@reproduce.command("figure-grid", epilog=_example("figure-grid"))
+def figure_grid_command(
+    out: Annotated[Path, option("--out -o STEM", OUT, OUTPUT, shown=True)] = Path("figures/paper-grid"),
+    scale: ScaleOption = ScaleName.small,
+    data: DataOption = None,
+    model: ModelOption = None,
+    search: SearchOption = None,
+    runs_folder: RunsFolderOption = None,
+    seed: SeedOption = 0,
+    device: DeviceOption = Device.auto,
+    json: JsonOption = None,
+    force: ForceOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Draw the ten nearest images by the first 4, 8, 16, 32 and 64 features, as in figure 1."""
+    from eigenmap.figures.style import save
+    from eigenmap.reproduce.pictures import ordered_model, result_grid
+    from eigenmap.reproduce.searches import load_searches, parse_searches
+
+    stem, files = figure_files(out)
+    check_files(*files, json, force=force)
+    parse_searches(search or [])
+    runs = load_runs(scale, data, seed=seed, device=device, quiet=quiet, folder=runs_folder)
+    with progress_bar("reading", quiet) as reading:
+        searched = load_searches(scale.value, runs.sets, search or [], 10, reading)[0]
+    figure, found = result_grid(ordered_model(scale.value, runs, model), searched)
+    save(figure, stem)
+    write_item(json, "figure-grid", scale, {"seed": seed, "search": searched.name, "results": found})
+    for rows in found:
+        shares = ", ".join(f"{row['dim']}: {row['right']:.0%}" for row in rows)
+        print_result(f"{rows[0]['query']}: of its class, by features, {shares}")
+    print_result(f"Figure: {', '.join(map(str, files))}")
+
+
+@reproduce.command("figure-excite", epilog=_example("figure-excite"))
+def figure_excite_command(
+    out: Annotated[Path, option("--out -o STEM", OUT, OUTPUT, shown=True)] = Path("figures/paper-excite"),
+    scale: ScaleOption = ScaleName.small,
+    data: DataOption = None,
+    model: ModelOption = None,
+    runs_folder: RunsFolderOption = None,
+    seed: SeedOption = 0,
+    device: DeviceOption = Device.auto,
+    json: JsonOption = None,
+    force: ForceOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Draw the ten test images that excite each of the first 8 features most."""
+    from eigenmap.figures.style import save
+    from eigenmap.reproduce.pictures import exciting_grid, ordered_model
+
+    stem, files = figure_files(out)
+    check_files(*files, json, force=force)
+    runs = load_runs(scale, data, seed=seed, device=device, quiet=quiet, folder=runs_folder)
+    figure, names = exciting_grid(ordered_model(scale.value, runs, model), runs.sets.test)
+    save(figure, stem)
+    write_item(json, "figure-excite", scale, {"seed": seed, "images": names})
+    print_result(f"Figure: {', '.join(map(str, files))}")
+
+
+@reproduce.command("figure-optimise", epilog=_example("figure-optimise"))
+def figure_optimise_command(
+    out: Annotated[Path, option("--out -o STEM", OUT, OUTPUT, shown=True)] = Path("figures/paper-optimise"),
+    scale: ScaleOption = ScaleName.small,
+    data: DataOption = None,
+    model: ModelOption = None,
+    steps: Annotated[
+        int | None, option("--steps N", "Steps per image [dim](default: 5,000; 100 at tiny scale)[/dim].", HOW, min=1)
+    ] = None,
+    runs_folder: RunsFolderOption = None,
+    seed: SeedOption = 0,
+    device: DeviceOption = Device.auto,
+    json: JsonOption = None,
+    force: ForceOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Make images from noise that excite each of the first 8 features, as in the appendix."""
+    from eigenmap.figures.style import save
+    from eigenmap.reproduce.pictures import optimised_grid, ordered_model
+
+    stem, files = figure_files(out)
+    check_files(*files, json, force=force)
+    runs = load_runs(scale, data, seed=seed, device=device, quiet=quiet, folder=runs_folder)
+    trained = ordered_model(scale.value, runs, model)
+    count = steps or (100 if scale is ScaleName.tiny else 5000)
+    with progress_bar("making images", quiet) as tick:
+        figure, values = optimised_grid(trained, count, seed, progress=tick)
+    save(figure, stem)
+    write_item(json, "figure-optimise", scale, {"seed": seed, "steps": count, "values": values})
+    print_result("values reached: " + ", ".join(f"{most:+.1f} / {least:+.1f}" for most, least in values))
+    print_result(f"Figure: {', '.join(map(str, files))}")

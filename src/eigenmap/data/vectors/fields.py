@@ -1,0 +1,135 @@
+"""Fields of vectors: names, texts and labels of the rows, from columns of their file or from text files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from eigenmap.core.errors import EigenmapError
+from eigenmap.data.vectors import arrow
+from eigenmap.data.vectors.qrels import load_ids
+from eigenmap.data.vectors.vectors import Vectors, load_vectors, split_column
+
+Value = str | int | float | bool
+Fields = dict[str, Value]
+
+SHOWN = ("title", "text", "label")
+"""Columns that are taken unless others are named."""
+LONGEST_TEXT = 1_000
+"""Characters of a text that are kept."""
+_AT_A_TIME = 4_096
+
+
+@dataclass(frozen=True)
+class Described:
+    """Vectors, and what is known of each row.
+
+    Attributes:
+        vectors: with the names of the rows as ids, if there are any.
+        columns: fields that are columns of the file.
+        texts: one per row, in place of a column `text`.
+
+    """
+
+    vectors: Vectors
+    file: Path
+    columns: tuple[str, ...] = ()
+    texts: Sequence[str] | None = None
+
+    def rows(self) -> Iterator[Fields]:
+        """The fields of each row, read as they are asked for."""
+        count = len(self.vectors)
+        known = _column_rows(self.file, self.columns) if self.columns else ({} for _ in range(count))
+        if self.texts is None:
+            return known
+        return ({**fields, "text": _cut(text)} for fields, text in zip(known, self.texts, strict=True))
+
+
+def describe(
+    source: Path, ids: str | None = None, texts: Path | None = None, columns: Sequence[str] | None = None
+) -> Described:
+    """Open vectors with what is known of their rows.
+
+    Args:
+        source: a file of vectors, see `load_vectors`.
+        ids: a column of it, or a text file with one name per row; by default a column `id`, or row numbers.
+        texts: a text file with one text per row.
+        columns: columns of it to keep; by default those of `SHOWN` that it has.
+
+    """
+    vectors, file = load_vectors(source), split_column(source)[0]
+    known = _plain_columns(file)
+    if ids is not None:
+        vectors = replace(vectors, ids=_names(ids, file, known, len(vectors)))
+    for name in columns or ():
+        if name not in known:
+            listed = ", ".join(known) or "none"
+            raise EigenmapError(f"{file} has no column {name} of texts or numbers (it has: {listed}).")
+    wanted = tuple(name for name in SHOWN if name in known) if columns is None else tuple(columns)
+    lines = None if texts is None else load_lines(texts, len(vectors), "texts")
+    return Described(vectors, file, wanted, lines)
+
+
+def load_lines(file: Path, count: int, what: str) -> list[str]:
+    """Read one line per vector."""
+    try:
+        lines = [line.rstrip("\r") for line in file.read_text(encoding="utf-8-sig").removesuffix("\n").split("\n")]
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not text"
+        raise EigenmapError(f"The {what} in {file} cannot be read: {reason}.") from None
+    if len(lines) != count:
+        raise EigenmapError(f"{file} has {len(lines):,} {what} for {count:,} vectors; give one per line.")
+    return lines
+
+
+def _names(asked: str, file: Path, known: Sequence[str], count: int) -> list[str]:
+    if asked in known:
+        names = [str(fields.get(asked, "")) for fields in _column_rows(file, [asked])]
+    elif Path(asked).is_file():
+        names = load_ids(Path(asked), count)
+    else:
+        column = f"{file} has no column {asked}, and there" if arrow.is_file(file) else "There"
+        raise EigenmapError(f"{column} is no file {asked} with one name per row.")
+    empty = next((row for row, name in enumerate(names) if not name), None)
+    if empty is not None:
+        raise EigenmapError(f"Row {empty:,} (counted from 0) has no name in {asked}.")
+    return names
+
+
+def _plain_columns(file: Path) -> list[str]:
+    """Columns of texts, numbers and truth values."""
+    if not arrow.is_file(file):
+        return []
+    import pyarrow as pa
+
+    tests = (
+        pa.types.is_string,
+        pa.types.is_large_string,
+        pa.types.is_integer,
+        pa.types.is_floating,
+        pa.types.is_boolean,
+    )
+    with arrow.readable(file):
+        return [field.name for field in arrow.schema(file) if any(test(field.type) for test in tests)]
+
+
+def _column_rows(file: Path, columns: Sequence[str]) -> Iterator[Fields]:
+    with arrow.readable(file):
+        for batch in arrow.batches(file, columns, _AT_A_TIME):
+            lists = [batch.column(name).to_pylist() for name in columns]
+            for values in zip(*lists, strict=True):
+                known = dict(zip(columns, values, strict=True))
+                yield {
+                    name: _cut(value) if name == "text" else value for name, value in known.items() if _is_value(value)
+                }
+
+
+def _is_value(value: Any) -> bool:
+    """Whether there is a value, and not NaN."""
+    return value is not None and value == value
+
+
+def _cut(text: Value) -> Value:
+    return f"{text[: LONGEST_TEXT - 1]}…" if isinstance(text, str) and len(text) > LONGEST_TEXT else text

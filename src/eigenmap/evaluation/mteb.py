@@ -1,0 +1,161 @@
+"""MTEB: tasks of the Massive Text Embedding Benchmark, scored with codes of each length.
+
+    from sentence_transformers import SentenceTransformer
+
+    base = SentenceTransformer("all-MiniLM-L6-v2")
+    score_lengths(base, Eigenmap.load("runs/text"), mteb.get_tasks(tasks=["SciFact"]), dims=[16, 32, 64])
+
+Texts go through the base model once, whatever the number of lengths. `mteb` is needed to run tasks, not to import this.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from eigenmap.core.arguments import whole_number
+from eigenmap.core.errors import EigenmapError
+from eigenmap.model import Eigenmap
+
+Rows = npt.NDArray[np.float32]
+Encode = Callable[[list[str]], Any]
+
+
+class TextCodes:
+    """Full-length codes of texts, each list of texts encoded once.
+
+    Args:
+        base: what makes vectors of texts: an object with `encode(texts)`, such as a SentenceTransformer, or a function.
+        model: a model of these vectors; None for the vectors as they are. The left side of two spaces is for queries,
+            the right side for everything else.
+        prompts: what to put before a text, by kind: "query" or "document".
+
+    """
+
+    def __init__(self, base: object, model: Eigenmap | None = None, prompts: Mapping[str, str] | None = None) -> None:
+        encode = getattr(base, "encode", base)
+        if not callable(encode):
+            raise EigenmapError(f"base must have a method encode(texts), or be a function, not {base!r}.")
+        if model is not None and model.kind != "vectors":
+            raise EigenmapError(f"MTEB needs a model of vectors, and this one takes {model.kind}.")
+        self._encode: Encode = encode
+        self.model, self.prompts = model, dict(prompts or {})
+        self._known: dict[tuple[str, str], Rows] = {}
+
+    def of(self, texts: list[str], kind: str) -> Rows:
+        """The codes of texts of this kind, "query" or "document"."""
+        key = hashlib.sha256("\0".join(texts).encode("utf-8", "surrogatepass")).hexdigest(), kind
+        if key not in self._known:
+            vectors = np.asarray(self._encode([self.prompts.get(kind, "") + text for text in texts]))
+            self._known[key] = self._coded(vectors, kind)
+        return self._known[key]
+
+    def forget(self) -> None:
+        """Drop the codes of earlier tasks."""
+        self._known.clear()
+
+    def _coded(self, vectors: npt.NDArray[Any], kind: str) -> Rows:
+        if self.model is None:
+            return vectors.astype(np.float32)
+        side = self.model if self.model.right is None else self.model.side("left" if kind == "query" else "right")
+        return side.encode(vectors)
+
+
+class CodeEncoder:
+    """An encoder of MTEB whose codes are cut at one length.
+
+    Args:
+        codes: where full-length codes come from; encoders of several lengths share one.
+        dim: the length; None for all features.
+        name: what results are filed under.
+
+    """
+
+    def __init__(self, codes: TextCodes, dim: int | None = None, name: str = "eigenmap/codes") -> None:
+        most = None if codes.model is None else codes.model.n_components
+        self.codes, self.dim = codes, None if dim is None else whole_number(dim, "dim", 1, most)
+        self.name = name if dim is None else f"{name}-{dim}"
+
+    def encode(self, inputs: Iterable[Mapping[str, Any]], *, prompt_type: object = None, **about: Any) -> Rows:
+        """Return unit rows, one per text, of the batches that MTEB gives."""
+        texts = [str(text) for batch in inputs for text in batch["text"]]
+        kind = "query" if str(getattr(prompt_type, "value", prompt_type)) == "query" else "document"
+        rows = self.codes.of(texts, kind)
+        if self.dim is not None and self.dim > rows.shape[1]:
+            raise EigenmapError(f"dim is {self.dim}, and the vectors have {rows.shape[1]} numbers.")
+        return _unit(rows[:, : self.dim])
+
+    def similarity(self, embeddings1: Any, embeddings2: Any) -> Any:
+        """Return the cosines of all pairs."""
+        import torch
+
+        left, right = (_unit(np.atleast_2d(np.asarray(each, np.float32))) for each in (embeddings1, embeddings2))
+        return torch.from_numpy(left @ right.T)
+
+    def similarity_pairwise(self, embeddings1: Any, embeddings2: Any) -> Any:
+        """Return the cosines row by row."""
+        import torch
+
+        left, right = (_unit(np.atleast_2d(np.asarray(each, np.float32))) for each in (embeddings1, embeddings2))
+        return torch.from_numpy((left * right).sum(axis=1))
+
+    @property
+    def mteb_model_meta(self) -> Any:
+        """What MTEB files results under."""
+        from mteb.models import ModelMeta
+
+        model = self.codes.model
+        revision = "plain" if model is None else (model.weights_sha256 or "unsaved")[:12]
+        return ModelMeta.create_empty({"name": self.name, "revision": revision, "embed_dim": self.dim})
+
+
+def score_lengths(
+    base: object,
+    model: Eigenmap | None,
+    tasks: Iterable[Any],
+    dims: Sequence[int],
+    *,
+    prompts: Mapping[str, str] | None = None,
+    evaluate: Callable[..., Any] | None = None,
+    **options: Any,
+) -> list[dict[str, Any]]:
+    """Run tasks of MTEB with codes of each length: one row per task and length, with its main score.
+
+    Args:
+        base: makes vectors of texts, see `TextCodes`.
+        model: a model of these vectors; None for prefixes of the vectors.
+        tasks: tasks of MTEB.
+        dims: lengths of the codes.
+        prompts: what to put before a text, by kind.
+        evaluate: what runs a task; `mteb.evaluate` by default.
+        options: passed to it. Results are not cached unless `cache` says so.
+
+    """
+    codes = TextCodes(base, model, prompts)
+    encoders = [CodeEncoder(codes, dim) for dim in dims]
+    run = _mteb_evaluate() if evaluate is None else evaluate
+    rows = []
+    for task in tasks:
+        for encoder in encoders:
+            (result,) = run(encoder, task, **{"cache": None, "show_progress_bar": False, **options}).task_results
+            rows.append({"task": result.task_name, "dim": encoder.dim, "main_score": float(result.get_score())})
+        codes.forget()
+    return rows
+
+
+def _mteb_evaluate() -> Callable[..., Any]:
+    try:
+        import mteb
+    except ImportError:
+        raise EigenmapError("running MTEB needs mteb (Python 3.11 or later): pip install mteb") from None
+    evaluate: Callable[..., Any] = mteb.evaluate
+    return evaluate
+
+
+def _unit(rows: npt.NDArray[Any]) -> Rows:
+    norms = np.linalg.norm(rows, axis=1, keepdims=True)
+    return np.asarray(rows / np.where(norms > 0, norms, 1), np.float32)

@@ -1,0 +1,118 @@
+"""Length of a run, in steps or until a deadline, and how a resumed run goes on with either; its number of threads."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
+
+from eigenmap.fitting.options import RunOptions
+from eigenmap.fitting.problem import Problem, Task
+from eigenmap.training import TrainingConfig, budget_in_words, measure_step, steps_for_budget
+from eigenmap.training.checkpoint import Checkpoint
+from eigenmap.training.threads import fastest_threads, is_fixed
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
+
+
+A_REST = 0.05
+"""Share of its time that a run leaves unused, because no further step or check would fit."""
+
+
+class Length(NamedTuple):
+    """The training configuration, with its number of steps, and the seconds after which the run ends."""
+
+    config: TrainingConfig
+    deadline: float | None = None
+
+
+def asked_steps(task: Task, options: RunOptions, saved: Checkpoint | None) -> int:
+    """Return the steps of the whole run: those asked for, else those of the run that is resumed, else the recipe's."""
+    begun = None if saved is None else steps_of(saved)
+    if begun is not None and (options.minutes is not None or not options.length_given):
+        return begun
+    steps = options.steps or task.steps
+    if saved is not None and begun is not None and steps > begun:
+        options.say(
+            f"The run of {begun:,} steps is continued to {steps:,}: from step {saved.step:,} on, the learning rate "
+            "follows the longer schedule."
+        )
+    return steps
+
+
+def steps_of(saved: Checkpoint) -> int | None:
+    """Return the steps of the schedule of a run."""
+    steps = saved.settings.get("steps")
+    return steps if isinstance(steps, int) else None
+
+
+def settle(
+    task: Task,
+    problem: Problem,
+    config: TrainingConfig,
+    fabric: Fabric,
+    options: RunOptions,
+    saved: Checkpoint | None,
+) -> Length:
+    """Choose the number of threads, and turn a length in minutes into steps and a deadline.
+
+    The time that both take counts as part of the minutes.
+    """
+    began = time.perf_counter()
+    seconds = settle_threads(problem, config, fabric, options, saved)
+    if options.minutes is None:
+        return Length(config)
+    if saved is None:
+        assert problem.relation is not None
+        seconds = seconds or measure_step(problem.network, problem.relation, problem.objective, config, fabric)
+        # One step at least, whatever the time.
+        deadline = max(60 * options.minutes - (time.perf_counter() - began), seconds)
+        steps, deadline = fabric.broadcast((steps_for_budget(deadline, seconds), deadline))
+        options.say(budget_in_words(steps, task.step_in_words, options.minutes))
+        return Length(options.config(task.recipe, steps), deadline)
+    deadline = fabric.broadcast(60 * options.minutes - (time.perf_counter() - began))
+    return _resumed(task, config, options, saved, deadline)
+
+
+def _resumed(task: Task, config: TrainingConfig, options: RunOptions, saved: Checkpoint, deadline: float) -> Length:
+    """Return the length of a run that is resumed until a deadline, which counts the seconds it has had before.
+
+    A run whose schedule has ended gets as many further steps as fit, with the schedule of the longer run.
+    """
+    left = deadline - saved.seconds
+    ended = (saved.step if saved.position is None else saved.position) >= config.steps
+    if left <= 0 or (ended and left < A_REST * deadline):
+        options.say(f"The run has had its {options.minutes:g} min already: there is nothing left to train.")
+        return Length(config, deadline)
+    further = int(left * saved.step / max(saved.seconds, 1e-9))
+    if not ended or not further:
+        return Length(config, deadline)
+    options.say(f"The run has ended after {saved.step:,} steps and is continued, by about {further:,}.")
+    return Length(options.config(task.recipe, saved.step + further), deadline)
+
+
+def settle_threads(
+    problem: Problem, config: TrainingConfig, fabric: Fabric, options: RunOptions, saved: Checkpoint | None
+) -> float | None:
+    """Set the number of threads; return the seconds of a step if they were measured.
+
+    The number is the caller's, else that of the environment, else that of the run that is resumed, so that it goes on
+    bit for bit. Only if none of them is given is it measured, on the CPU of a single process.
+    """
+    if options.threads is not None:
+        torch.set_num_threads(options.threads)
+        return None
+    if fabric.device.type != "cpu" or fabric.world_size > 1 or is_fixed():
+        return None
+    most = torch.get_num_threads()
+    if saved is not None and saved.threads is not None:
+        torch.set_num_threads(min(saved.threads, most))
+        return None
+    assert problem.relation is not None
+    measured = fastest_threads(problem.network, problem.relation, problem.objective, config, fabric)
+    torch.set_num_threads(measured.threads)
+    if measured.threads < most:
+        options.say(f"Training with {measured.threads} of {most} threads: more would be slower on this machine now.")
+    return measured.seconds

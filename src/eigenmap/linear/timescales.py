@@ -1,0 +1,163 @@
+r"""Implied timescales: how long the slow modes of a time series last.
+
+A mode with eigenvalue mu over `lag` rows decays as exp(-t / tau) with
+
+    tau = -lag / ln |mu|        (in rows).
+
+Where the modes are well resolved, tau does not depend on the lag; it grows with the lag where they are not [1].
+
+[1] Swope, Pitera, Suits: Describing protein folding kinetics by molecular dynamics simulations, 2004.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from eigenmap.core.arguments import is_number, whole_number
+from eigenmap.core.errors import EigenmapError
+from eigenmap.data.vectors.trajectories import TimeSeries, checked_lag, load_trajectories
+from eigenmap.data.vectors.vectors import BLOCK
+from eigenmap.linear.collect import Outputs
+from eigenmap.linear.moments import PairMoments
+from eigenmap.linear.solutions import RANK
+from eigenmap.spectrum import align
+
+MODES = 5
+"""Modes that are listed."""
+FEWEST_PAIRS = 2
+"""Pairs per feature at a lag, below which its moments have no meaning."""
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Timescales:
+    """Eigenvalues and timescales of the slowest modes, by lag; made by `implied_timescales`.
+
+    Attributes:
+        lags: in rows, ascending.
+        eigenvalues: (lags, modes), descending; in modulus where time is not reversible.
+
+    """
+
+    lags: tuple[int, ...]
+    eigenvalues: Floats
+
+    @property
+    def timescales(self) -> Floats:
+        """Return (lags, modes) in rows; NaN for a mode without a positive eigenvalue below 1."""
+        lag = np.array(self.lags, dtype=np.float64)[:, None]
+        mu = self.eigenvalues
+        sensible = (mu > 0) & (mu < 1)
+        return np.where(sensible, -lag / np.log(np.where(sensible, mu, 0.5)), np.nan)
+
+    def as_json(self) -> dict[str, Any]:
+        """Both by lag, with null for a timescale that there is not."""
+
+        def by_lag(values: Floats) -> dict[str, list[float | None]]:
+            return {
+                str(lag): [float(value) if math.isfinite(value) else None for value in row]
+                for lag, row in zip(self.lags, values, strict=True)
+            }
+
+        return {"eigenvalues": by_lag(self.eigenvalues), "timescales": by_lag(self.timescales)}
+
+    @classmethod
+    def from_json(cls, about: Mapping[str, Any]) -> Timescales:
+        """The timescales that a model remembers."""
+        rows = {int(lag): row for lag, row in about["eigenvalues"].items()}
+        lags = tuple(sorted(rows))
+        values = [[math.nan if value is None else float(value) for value in rows[lag]] for lag in lags]
+        return cls(lags, np.array(values, dtype=np.float64))
+
+
+def implied_timescales(
+    X: object,
+    lags: int | Iterable[int],
+    n_modes: int = MODES,
+    *,
+    trajectories: object = None,
+    reversible: bool = True,
+    ridge: float = 0.0,
+) -> Timescales:
+    """Implied timescales of the slowest linear modes at several lags, from one pass over the rows.
+
+    Args:
+        X: rows in the order of time: an .npy file (memory-mapped), an array, or a list with one per trajectory.
+        lags: in rows.
+        n_modes: how many of the slowest.
+        trajectories: rows of each trajectory, where one file holds several after each other.
+        reversible: whether both directions of time count (TICA); otherwise eigenvalues are those of the operator
+            forward in time, in modulus.
+        ridge: regularisation, in units of the mean variance of a feature.
+
+    Example:
+        >>> found = implied_timescales(x, [1, 2, 5, 10])  # doctest: +SKIP
+        >>> found.timescales[:, 0]  # of the slowest mode at each lag  # doctest: +SKIP
+
+    """
+    wanted = _checked_lags(lags)
+    if not (is_number(ridge) and float(ridge) >= 0):
+        raise EigenmapError(f"ridge must be a number of at least 0, not {ridge!r}.")
+    series = TimeSeries(load_trajectories(X, trajectories, "X"), wanted[0], reversible)
+    return timescales_at(series, wanted, whole_number(n_modes, "n_modes"), float(ridge), torch.from_numpy)
+
+
+def timescales_at(series: TimeSeries, lags: Sequence[int], n_modes: int, ridge: float, outputs: Outputs) -> Timescales:
+    """The same for what `outputs` makes of rows."""
+    moments = lag_moments(series, lags, outputs)
+    values = [eigenvalues_of(one, ridge, series.reversible)[:n_modes] for one in moments]
+    fewest = min(map(len, values))
+    return Timescales(tuple(lags), np.stack([each[:fewest] for each in values]))
+
+
+def lag_moments(series: TimeSeries, lags: Sequence[int], outputs: Outputs) -> list[PairMoments]:
+    """Moments of the pairs at each lag, from one pass over the rows."""
+    moments: list[PairMoments] = []
+    longest = max(lags)
+    for window in series.windows(longest):
+        made = outputs(window)
+        moments = moments or [PairMoments(made.shape[1]) for _ in lags]
+        for one, lag in zip(moments, lags, strict=True):
+            count = min(BLOCK, len(made) - lag)
+            if count > 0:
+                one.update(made[:count], made[lag : lag + count])
+    for one, lag in zip(moments, lags, strict=True):
+        if one.pairs < max(FEWEST_PAIRS * one.n_features, 2):
+            raise EigenmapError(
+                f"There are {int(one.pairs):,} pairs of rows {lag:,} apart, too few for {one.n_features:,} features; "
+                "give a shorter lag or more rows."
+            )
+    return moments
+
+
+def eigenvalues_of(moments: PairMoments, ridge: float, reversible: bool) -> Floats:
+    """Eigenvalues of the transfer operator inside the span of the features, the slowest first."""
+    if reversible:
+        found: Tensor = align(moments, moments, ridge).eigenvalues
+    else:
+        of = moments.sides()
+        variance, basis = torch.linalg.eigh(of.C)
+        keep = variance > variance[-1].clamp(min=0) * RANK
+        basis = basis[:, keep]
+        damped = variance[keep] + ridge * of.C.diagonal().mean()
+        found = torch.linalg.eigvals((basis.T @ of.A @ basis) / damped[:, None]).abs()
+    return np.asarray(found.sort(descending=True).values.numpy(), dtype=np.float64)
+
+
+def _checked_lags(lags: int | Iterable[int]) -> list[int]:
+    try:
+        every = [lags] if isinstance(lags, int | np.integer) else list(lags)
+    except TypeError:
+        raise EigenmapError(f"lags must be whole numbers, such as [1, 2, 5, 10], not {lags!r}.") from None
+    if not every:
+        raise EigenmapError("lags is empty: name at least one number of rows.")
+    return sorted({checked_lag(lag, "lags") for lag in every})

@@ -1,0 +1,93 @@
+"""Pairs of a time series: row t belongs to row t + lag of the same trajectory.
+
+Whole trajectories are held out where there are enough of them. Otherwise each gives up some stretches of consecutive
+rows: rows close in time resemble each other, so that pairs drawn at random would be no independent test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from eigenmap.core.errors import EigenmapError
+from eigenmap.data.vectors.trajectories import TimeSeries, Trajectory, checked_lag
+from eigenmap.data.vectors.vectors import Vectors
+from eigenmap.relations.pairs import FEWEST_HELD, HELD_SHARE, Part, Rows, VectorPairs
+
+ENOUGH_TRAJECTORIES = 5
+"""From this many on, whole trajectories are held out."""
+STRETCHES = 5
+"""Stretches that a trajectory gives up; fewer if they would hold fewer pairs or `STRETCH_LAGS` lags."""
+STRETCH_LAGS = 4
+
+
+def lagged(
+    trajectories: Sequence[Trajectory] | Vectors, lag: int, seed: int = 0, *, reversible: bool = True
+) -> VectorPairs:
+    """Row t belongs to row t + lag; with `reversible=False` each end has a map of its own."""
+    if isinstance(trajectories, Vectors):
+        trajectories = [Trajectory(trajectories, 0, len(trajectories))]
+    series = TimeSeries(trajectories, checked_lag(lag), reversible)
+    held = _whole(series, seed) if len(trajectories) >= ENOUGH_TRAJECTORIES else _stretches(series)
+    rest = [_without(one, held) for one in trajectories]
+    fit = _parts(series, [stretch for each in rest for stretch in each])
+    held_out = _parts(series, held)
+    if not fit or sum(map(len, held_out)) < FEWEST_HELD:
+        _refuse(series)
+    return VectorPairs("lag", fit, held_out, two_spaces=not reversible, series=series)
+
+
+def _whole(series: TimeSeries, seed: int) -> list[Trajectory]:
+    """Some of the trajectories, with a tenth of all pairs or just above."""
+    usable = [one for one in series.trajectories if one.length > series.lag]
+    pairs = np.array([one.length - series.lag for one in usable])
+    order = np.random.default_rng(seed).permutation(len(usable))
+    enough = int((pairs[order].cumsum() < HELD_SHARE * pairs.sum()).sum()) + 1
+    return [usable[k] for k in sorted(order[: max(1, min(enough, len(usable) - 1))])] if len(usable) > 1 else []
+
+
+def _stretches(series: TimeSeries) -> list[Trajectory]:
+    """A tenth of each trajectory, in stretches that end at even distances, the last one with the trajectory."""
+    found = []
+    for vectors, start, stop in series.trajectories:
+        n = stop - start
+        shortest = FEWEST_HELD + STRETCH_LAGS * series.lag
+        count = min(STRETCHES, max(1, int(HELD_SHARE * n) // shortest))
+        length = max(int(HELD_SHARE * n) // count, FEWEST_HELD + series.lag)
+        if n < 2 * (length + series.lag):
+            continue  # too short to divide: all of it is learned from
+        ends = [start + n * (k + 1) // count for k in range(count)]
+        found += [Trajectory(vectors, end - length, end) for end in ends]
+    return found
+
+
+def _without(one: Trajectory, held: Sequence[Trajectory]) -> list[Trajectory]:
+    """What a trajectory is left with, in pieces."""
+    pieces, start = [], one.start
+    for other in sorted(held, key=lambda each: each.start):
+        if other.vectors is one.vectors and one.start <= other.start < one.stop:
+            pieces.append(Trajectory(one.vectors, start, other.start))
+            start = other.stop
+    return [piece for piece in [*pieces, Trajectory(one.vectors, start, one.stop)] if piece.length > 0]
+
+
+def _parts(series: TimeSeries, stretches: Sequence[Trajectory]) -> list[Part]:
+    """The pairs inside each stretch, one part per file."""
+    rows: dict[int, tuple[Vectors, list[Rows]]] = {}
+    for vectors, start, stop in stretches:
+        if stop - start > series.lag:
+            rows.setdefault(id(vectors), (vectors, []))[1].append(np.arange(start, stop - series.lag))
+    return [
+        Part(vectors, vectors, first, first + series.lag)
+        for vectors, found in rows.values()
+        for first in (np.concatenate(found),)
+    ]
+
+
+def _refuse(series: TimeSeries) -> None:
+    needed = 2 * (FEWEST_HELD + 2 * series.lag)
+    found = f"{series.rows:,} rows" if len(series.trajectories) == 1 else "Trajectories of at most "
+    if len(series.trajectories) > 1:
+        found += f"{max(one.length for one in series.trajectories):,} rows"
+    raise EigenmapError(f"{found} are too few for a lag of {series.lag:,}; give at least {needed:,} in a row.")

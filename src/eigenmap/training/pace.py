@@ -1,0 +1,78 @@
+"""Pace of a run: its position in the schedule, and the number of steps left until its end or its deadline."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+
+FEWEST, MOST, SHARE = 4, 64, 0.02
+"""The mean duration of recent steps predicts that of the next ones: of at least so many, up to so many or to this share
+of the time, so that a change of speed is soon noticed and noise is not."""
+
+
+class Pace:
+    """Position in a schedule of `steps` steps, and how many steps are left to its end.
+
+    A step advances the position by one. With a deadline the steps left are estimated again after every step, and the
+    rest of the schedule is spread evenly over them. So the learning rate never jumps, and it has reached its final
+    value when time is up, whether the machine has become slower or faster since the first estimate.
+
+        >>> pace = Pace(100, deadline=60.0)
+        >>> pace.advance(at=1.2)  # the first step took twice as long as planned
+        >>> pace.left, pace.position
+        (49, 1.0)
+        >>> pace.advance(at=2.4)
+        >>> round(pace.position, 2)
+        3.02
+    """
+
+    def __init__(self, steps: int, position: float = 0.0, deadline: float | None = None, at: float = 0.0) -> None:
+        """Begin at `position`, at the time `at` on the clock of the run (in seconds) that the deadline refers to."""
+        self.steps = steps
+        self.position = min(position, steps)
+        self.left = 0 if deadline is not None and at >= deadline else math.ceil(steps - self.position)
+        self._deadline = deadline
+        self._before = self.position
+        self._reserve = 0.0
+        self._at = at
+        self._recent: deque[float] = deque(maxlen=MOST)
+
+    @property
+    def ended(self) -> bool:
+        """Whether the last step has been taken."""
+        return self.left == 0
+
+    def advance(self, at: float, replan: bool = True) -> None:
+        """Count a step that ended at the time `at`; `replan` says whether the steps left are estimated again."""
+        self._before = self.position
+        self.position += (self.steps - self.position) / self.left
+        self.left -= 1
+        self._recent.append(at - self._at)
+        self._at = at
+        if replan and not self.ended:
+            self.replan(at)
+
+    def replan(self, at: float) -> None:
+        """Estimate the steps left from the time until the deadline; a step that cannot end in time is not begun."""
+        if self._deadline is None or not self._recent:
+            return
+        left = self._deadline - self._reserve - at
+        self.left = max(0, math.floor(left / max(self._seconds(SHARE * self._deadline), 1e-9)))
+
+    def _seconds(self, enough: float) -> float:
+        """Return the mean duration of the last steps that together took `enough` seconds."""
+        total, count = 0.0, 0
+        for seconds in reversed(self._recent):
+            total, count = total + seconds, count + 1
+            if count >= FEWEST and total >= enough:
+                break
+        return total / count
+
+    def paused(self, at: float) -> None:
+        """Take note of a check or checkpoint that ended at the time `at`: the last one has to fit in, too."""
+        self._reserve = max(self._reserve, at - self._at)
+        self._at = at
+
+    def reaches(self, every: int) -> bool:
+        """Tell whether the last step was the last of all, or passed a multiple of `every` in the schedule."""
+        return self.ended or self.position // every > self._before // every

@@ -1,0 +1,112 @@
+"""Number of CPU threads of a run, chosen by measuring a few of its steps.
+
+Threads wait for each other at the end of every operation. If another program occupies one of two cores, each step waits
+for the thread that shares it, and two threads are several times slower than one.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import os
+import statistics
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
+from torch import nn
+
+from eigenmap.training.config import TrainingConfig
+from eigenmap.training.loop import Learner, Relation
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
+
+ROUNDS = 3
+AT_MOST = 4.0
+"""Stop measuring after this many seconds; a step that is under way is completed."""
+SHORT = 10.0
+"""Runs that take fewer seconds than this keep their number of threads."""
+WORTH_IT = 0.85
+"""Fewer threads are taken if their step takes less than this share of the time, since noise alone must not decide."""
+
+
+class Measured(NamedTuple):
+    """The number of threads and the seconds of a step with them."""
+
+    threads: int
+    seconds: float
+
+
+@contextmanager
+def restored_threads() -> Iterator[None]:
+    """Leave the caller's number of threads as it was."""
+    before = torch.get_num_threads()
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def is_fixed() -> bool:
+    """Tell whether the environment, or torch itself, leaves no choice."""
+    return bool(os.environ.get("OMP_NUM_THREADS")) or torch.get_num_threads() == 1
+
+
+def candidates(most: int) -> list[int]:
+    """Return the numbers of threads to compare, fewest first.
+
+    >>> candidates(2), candidates(12)
+    ([1, 2], [1, 3, 6, 12])
+    """
+    found = [most]
+    while found[-1] > 1:
+        found.append(found[-1] // 2)
+    return found[::-1]
+
+
+def fastest_threads(
+    network: nn.Module, relation: Relation, objective: nn.Module, config: TrainingConfig, fabric: Fabric
+) -> Measured:
+    """Measure steps with different numbers of threads, taking turns, and return the best number.
+
+    Network and objective are copied and stay unchanged. The current number is the largest that is tried.
+    """
+    most = torch.get_num_threads()
+    learner = Learner(fabric, copy.deepcopy(network), copy.deepcopy(objective), config)
+    taken: dict[int, list[float]] = {threads: [] for threads in candidates(most)}
+    with restored_threads():
+        torch.set_num_threads(1)
+        _seconds(learner, relation, 0)  # the first step is slower than the others
+        began = time.perf_counter()
+        steps = itertools.count(1)
+        for _ in range(ROUNDS):
+            for threads, seconds in taken.items():
+                torch.set_num_threads(threads)
+                seconds.append(_seconds(learner, relation, next(steps)))
+            if time.perf_counter() - began > AT_MOST:
+                break
+    typical = {threads: statistics.median(seconds) for threads, seconds in taken.items()}
+    if typical[most] * config.steps < SHORT:
+        return Measured(most, typical[most])
+    return best(typical)
+
+
+def best(typical: dict[int, float]) -> Measured:
+    """Return the fastest number of threads; the largest unless another one is clearly faster.
+
+    >>> best({1: 2.5, 2: 14.0}), best({1: 1.6, 2: 1.7})
+    (Measured(threads=1, seconds=2.5), Measured(threads=2, seconds=1.7))
+    """
+    most = max(typical)
+    fastest = min(typical, key=lambda threads: typical[threads])
+    chosen = fastest if typical[fastest] < WORTH_IT * typical[most] else most
+    return Measured(chosen, typical[chosen])
+
+
+def _seconds(learner: Learner, relation: Relation, step: int) -> float:
+    began = time.perf_counter()
+    learner.step(step, relation.batch(step))
+    return time.perf_counter() - began

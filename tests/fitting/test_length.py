@@ -1,0 +1,81 @@
+"""Threads and deadlines of whole fits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from eigenmap import Eigenmap, EigenmapError, fit_graph
+from eigenmap.fitting import length
+from eigenmap.training import checkpoint
+from eigenmap.training.threads import Measured
+from tests.graphs import blocks
+
+GRAPH = blocks()
+SMALL: dict[str, Any] = {"width": 8, "batch_size": 32, "device": "cpu", "progress": False}
+
+
+def fit(**options: Any) -> Eigenmap:
+    return fit_graph((GRAPH.x, GRAPH.edge_index), 4, **{**SMALL, "steps": 12, **options})
+
+
+@pytest.fixture
+def two_threads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """A machine whose measurement finds one thread faster than two; counts its measurements."""
+    measured: list[int] = []
+
+    def fastest(*given: object) -> Measured:
+        measured.append(1)
+        return Measured(1, 0.001)
+
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setattr(length, "fastest_threads", fastest)
+    torch.set_num_threads(2)
+    yield measured
+    torch.set_num_threads(1)
+
+
+def threads_of(model: Eigenmap) -> int:
+    return int(model.training["environment"]["threads"])
+
+
+def test_the_measured_number_is_used_recorded_and_given_back(two_threads: list[int]) -> None:
+    said: list[str] = []
+    assert threads_of(fit(say=said.append)) == 1 and len(two_threads) == 1
+    assert torch.get_num_threads() == 2 and any("1 of 2 threads" in line for line in said)
+
+
+def test_a_given_number_or_the_environment_is_not_measured(
+    two_threads: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert threads_of(fit(threads=2)) == 2
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    assert threads_of(fit()) == 2
+    assert two_threads == []
+    for wrong in (0, 1.5, "2"):
+        with pytest.raises(EigenmapError, match="threads must be"):
+            fit(threads=wrong)
+
+
+def test_same_seed_and_threads_give_the_same_bits(two_threads: list[int]) -> None:
+    first, again = fit(threads=2), fit(threads=2)
+    assert all(torch.equal(a, b) for a, b in zip(first.network.parameters(), again.network.parameters(), strict=True))
+
+
+def test_a_resumed_run_keeps_its_threads(two_threads: list[int], tmp_path: Path) -> None:
+    fit(out=tmp_path / "run")
+    assert checkpoint.load(tmp_path / "run" / "checkpoint.pt").threads == 1
+    two_threads.clear()
+    assert threads_of(fit(out=tmp_path / "run", resume=True, steps=14)) == 1 and two_threads == []
+    assert threads_of(fit(out=tmp_path / "run", resume=True, steps=16, threads=2)) == 2
+
+
+def test_more_minutes_continue_a_run_that_has_ended(tmp_path: Path) -> None:
+    fit(out=tmp_path / "run")
+    seconds = checkpoint.load(tmp_path / "run" / "checkpoint.pt").seconds
+    said: list[str] = []
+    model = fit(out=tmp_path / "run", resume=True, steps=None, minutes=(2 * seconds + 1) / 60, say=said.append)
+    assert model.training["steps"] > 12 and any("12 steps" in line and "continued" in line for line in said)

@@ -1,0 +1,60 @@
+"""Slow modes: VAMP-2 by its definition, TICA and VAMP on known dynamics."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from eigenmap import EigenmapError
+from eigenmap.data.vectors.vectors import Vectors
+from eigenmap.linear.align_pairs import solve
+from eigenmap.linear.slow import vamp2_of
+from eigenmap.relations.lagged import lagged
+from tests.linear.dynamics import DECAYS, autoregressive, rotating
+from tests.linear.planted import canonical_correlations
+
+
+def test_vamp2_is_one_plus_the_squared_canonical_correlations() -> None:
+    x = autoregressive(500)
+    wanted = 1 + (canonical_correlations(x[:-2], x[2:]) ** 2).sum()
+    assert vamp2_of(x[:-2], x[2:]) == pytest.approx(wanted, abs=1e-9)
+    twice = np.hstack([x, x])  # a span has one score, whatever its basis
+    assert vamp2_of(twice[:-2], twice[2:]) == pytest.approx(wanted, abs=1e-6)
+    with pytest.raises(EigenmapError, match="as many rows"):
+        vamp2_of(x[:-2], x)
+
+
+def test_modes_come_in_the_order_of_their_decay() -> None:
+    x = autoregressive(20_000)
+    found = solve(lagged(Vectors(x), 1))
+    np.testing.assert_allclose(found.correlations[:3], DECAYS, atol=0.02)
+    assert found.metric == "vamp-2" and found.winner == "pairs" and not found.unit
+    ours, pca, prefix = (found.scores[name] for name in ("ours", "pca", "prefix"))
+    assert list(ours) == [1, 2, 3, 4, 6, 8]
+    assert all(ours[d] > max(pca[d], prefix[d]) + 0.2 for d in (1, 2, 3))
+    assert ours[3] == pytest.approx(1 + (DECAYS**2).sum(), abs=0.1)
+
+
+def test_held_out_scores_are_those_of_held_out_rows() -> None:
+    x = autoregressive(3000)
+    pairs = lagged(Vectors(x), 2)
+    found = solve(pairs)
+    held = np.concatenate([part.i for part in pairs.held_out])
+    assert found.scores["prefix"][2] == pytest.approx(vamp2_of(x[held, :2], x[held + 2, :2]), abs=1e-9)
+    assert found.held_out == len(held)
+
+
+def test_forward_in_time_each_end_has_a_map() -> None:
+    x = np.hstack([rotating(8000), 3 * np.random.default_rng(1).normal(size=(8000, 2))])
+    both, forward = (solve(lagged(Vectors(x), 1, reversible=way)) for way in (True, False))
+    assert forward.left is not forward.right and both.left is both.right
+    np.testing.assert_allclose(forward.correlations[:2], 0.95, atol=0.02)
+    np.testing.assert_allclose(both.correlations[:2], 0.95 * np.cos(0.3), atol=0.02)
+    # What x_t becomes is what it is now, turned by 0.3.
+    turn = forward.right.rotation[:2, :2].numpy() @ np.linalg.inv(forward.left.rotation[:2, :2].numpy())
+    np.testing.assert_allclose(turn, [[np.cos(0.3), -np.sin(0.3)], [np.sin(0.3), np.cos(0.3)]], atol=0.03)
+
+
+def test_lengths_that_held_out_rows_cannot_judge_are_left_out() -> None:
+    found = solve(lagged(Vectors(np.random.default_rng(0).normal(size=(3000, 40))), 1))
+    assert max(found.scores["ours"]) == 4 and found.n_components == 40  # 10 d^2 <= 295 pairs
