@@ -25,7 +25,7 @@ from eigenmap.cli.options import (
     check_device,
     option,
 )
-from eigenmap.cli.vector_codes import SideOption, embed_vectors
+from eigenmap.cli.vector_codes import Side, SideOption, embed_vectors
 from eigenmap.core.addresses import require_path
 from eigenmap.core.errors import EigenmapError
 
@@ -155,14 +155,14 @@ def embed(
     if files is not None and out.suffix in SUFFIXES:
         raise EigenmapError(f"--files is for folders, but {out} is a single file; leave --files out, or give a folder.")
     place = check_device(device)
-    kind = Eigenmap.kind_at(run)
+    kind = Eigenmap.kind_at(run, "right" if side is Side.right else "left")
     if kind != "images" and engine is Engine.ray:
         raise EigenmapError(f"--engine ray is for images, but {run} takes {kind}; leave it out.")
     used = neighbours or append or stored is not None
     if kind != "nodes" and used:
         raise EigenmapError(f"--neighbours, --stored and --append are for models of nodes, but {run} takes {kind}.")
-    if kind != "vectors" and side is not None:
-        raise EigenmapError(f"--side is for models of vectors with two spaces, but {run} takes {kind}; leave it out.")
+    if kind != "vectors" and side is not None and Eigenmap.kind_at(run, "right") == kind:
+        raise EigenmapError(f"--side is for models with two spaces, but {run} takes {kind} only; leave it out.")
     if kind == "nodes":
         embed_nodes(NodeOptions(run, source, out, dim, place, batch_size, force, quiet, used, stored, append))
         return
