@@ -43,7 +43,7 @@ def tables(stored: Stored) -> str:
                 name,
                 figure([row["vamp2"] for row in each]),
                 *(figure([row["values"][j] for row in each]) for j in range(len(known))),
-                figure([row["CPU seconds"] for row in each], 1),
+                figure([row["seconds"] for row in each], 1),
             ]
             for name, each in rows.items()
         ]
