@@ -6,13 +6,14 @@ import pytest
 import torch
 
 from eigenmap.core.errors import EigenmapError
+from eigenmap.data import ImageSet
 from eigenmap.model import Eigenmap
 from eigenmap.reproduce import load_sets, recipe_of
 from eigenmap.reproduce.encoding import outputs_of
 from eigenmap.reproduce.pictures import exciting_grid, optimised_grid, ordered_model, raw_outputs, result_grid
 from eigenmap.reproduce.runs import Runs
 from eigenmap.reproduce.searches import own_search
-from tests.test_model import make_model
+from eigenmap.reproduce.sets import Sets
 
 pytestmark = pytest.mark.slow
 
@@ -57,6 +58,6 @@ def test_images_made_to_excite_raw_outputs(model: Eigenmap) -> None:
 def test_saved_models(runs: Runs, model: Eigenmap, tmp_path: Path) -> None:
     model.save(tmp_path / "own")
     assert ordered_model("tiny", runs, tmp_path / "own").n_components == model.n_components
-    make_model().save(tmp_path / "other")
-    with pytest.raises(EigenmapError, match=r"other takes images of \d+ pixels"):
-        ordered_model("tiny", runs, tmp_path / "other")
+    large = ImageSet(torch.zeros(2, 3, 32, 32, dtype=torch.uint8), ["a", "b"])
+    with pytest.raises(EigenmapError, match=r"own takes images of 16 pixels.*32"):
+        ordered_model("tiny", Runs(Sets(runs.sets.train, large), device="cpu"), tmp_path / "own")
