@@ -14,6 +14,7 @@ FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef
 
 COVERED_BY = {
     "__init__.py": "compatibility/test_recorded.py",
+    "__main__.py": "test_first_contact.py",
     "cli/__init__.py": "cli/test_streams.py",
     "cli/demo.py": "test_demo.py",
     "cli/encoding.py": "cli/test_embed.py",
@@ -21,6 +22,7 @@ COVERED_BY = {
     "cli/figures/reproduce_dry_run.py": "cli/figures/test_reproduce_tables.py",
     "cli/figures/reproduce_options.py": "cli/figures/test_reproduce_tables.py",
     "cli/fit/options.py": "cli/fit/test_images.py",
+    "cli/fit/towers.py": "fitting/test_towers.py",
     "cli/options.py": "cli/fit/test_images.py",
     "cli/search/indexing.py": "cli/search/test_index.py",
     "cli/vector_codes.py": "cli/fit/test_vectors.py",
@@ -33,7 +35,8 @@ COVERED_BY = {
     "data/vectors/arrow.py": "data/vectors/test_vectors.py",
     "data/vectors/input.py": "fitting/test_vectors.py",
     "data/vectors/pairs.py": "relations/test_pairs.py",
-    "data/released/layout.py": "data/released/test_coco.py",
+    "data/vectors/trajectories.py": "relations/test_lagged.py",
+    "data/images/released/layout.py": "data/images/released/test_coco.py",
     "demo/methods.py": "test_demo.py",
     "demo/page.py": "test_demo.py",
     "demo/study.py": "test_demo.py",
@@ -52,6 +55,7 @@ COVERED_BY = {
     "fitting/pipeline.py": "fitting/test_images.py",
     "fitting/problem.py": "fitting/test_settings.py",
     "fitting/run_folder.py": "fitting/test_images.py",
+    "networks/towers.py": "fitting/test_towers.py",
     "linear/choice.py": "linear/test_align_pairs.py",
     "linear/collect.py": "linear/test_align_pairs.py",
     "model/exported.py": "formats/test_sentence_transformers.py",

@@ -45,6 +45,15 @@ class Found:
         values = self.values(name, method, length, metric)
         return mean(values) if values else None
 
+    def beside(self, name: str, cells: tuple[tuple[str, int], ...]) -> list[tuple[float, ...]]:
+        """nDCG@10 of several methods at their lengths, of each split that has all of them."""
+        found = []
+        for result in self.splits(name):
+            rows = {row["method"]: row["scores"] for row in result["rows"] if "scores" in row}
+            if all(str(length) in rows.get(method, {}) for method, length in cells):
+                found.append(tuple(rows[method][str(length)]["ndcg@10"] for method, length in cells))
+        return found
+
     def lengths(self, name: str, method: str = "prefix") -> list[int]:
         """Lengths at which a method was measured."""
         rows = self.rows(name, method)

@@ -30,7 +30,7 @@ Doubles = npt.NDArray[np.float64]
 SIGMA = 0.5
 FREQUENCIES = (1, 2, 3)
 UNITS = 24
-PAIRS, NEW = 200_000, 50_000
+PAIRS, NEW = 500_000, 500_000
 RHO = np.array([0.95, 0.9, 0.8, 0.7, 0.55, 0.4, 0.25, 0.1])
 METHODS = ("circle, linear", "gaussian", "circle, neural")
 

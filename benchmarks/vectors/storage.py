@@ -188,11 +188,11 @@ ROWS: dict[str, tuple[str, str]] = {
     "full vectors": ("vectors", "exact"),
     "our full codes": ("codes", "exact"),
     "ours": ("codes", "ours"),
-    "ours without pairs": ("unlabelled", "ours"),
     "pq": ("vectors", "pq"),
-    "opq": ("vectors", "opq"),
     "rabitq": ("vectors", "rabitq"),
     "turboquant": ("vectors", "turboquant"),
+    "opq": ("vectors", "opq"),
+    "ours without pairs": ("unlabelled", "ours"),
     "opq on our codes": ("codes", "opq"),
 }
 """Name of a row: what is quantised, and how."""

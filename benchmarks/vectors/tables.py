@@ -10,7 +10,7 @@ from typing import Any
 from benchmarks.common.pages import NONE, NOT_RUN, emphasise, figure, made_by, table
 from benchmarks.vectors import searched
 from benchmarks.vectors.found import Found
-from benchmarks.vectors.goals import goals, label
+from benchmarks.vectors.goals import GAIN, SHORT, goals, label, unlabelled_gaps
 from benchmarks.vectors.storage import BYTES
 
 NAMES = {
@@ -45,7 +45,7 @@ and documents with human judgements.
 
 Protocol: a split draws 4,000 pairs for the test, and everything is fitted to the others; whatever has settings chooses
 them on some of these. Each test query then looks for its own partner among the 4,000 partners, by the cosine of codes
-of one length. Every code of a method is a prefix of its longest one. Figures are nDCG@10, mean ± sample standard
+of one length, a prefix of the longest one (CSR: its largest entries). Figures are nDCG@10, mean ± sample standard
 deviation over splits. A Matryoshka head, CSR and our neural head see the same number of batches of the same size."""
 
 
@@ -128,6 +128,28 @@ def unlabelled(found: Found) -> Iterator[str]:
         kind = "human judgements" if protocol["judged"] else "partners"
         yield f"### {label(job)}: {protocol['queries']:,} queries, {protocol['documents']:,} documents, {kind}"
         yield from curves(found, job, ("prefix", "pca", "pca-whitened", "neighbours", "second"))
+    yield from _plain_word(found)
+
+
+def _plain_word(found: Found) -> Iterator[str]:
+    """Whether anything found more than PCA without labels."""
+    gains = [
+        (gap, method, job, length)
+        for method in ("neighbours", "second")
+        for job, of in unlabelled_gaps(found, method).items()
+        for length, gap in of.items()
+        if length <= SHORT
+    ]
+    if not gains:
+        return
+    gap, method, job, length = max(gains)
+    if gap < GAIN:
+        where = "" if gap < 0.0005 else f", by {method} on {label(job)} at {length}"
+        yield (
+            f"In plain words: without labels, nothing we found gains {GAIN:g} over PCA at {SHORT} features or fewer on "
+            f"any of these sets; the largest gain is {gap:+.3f}{where}. Maps fitted to neighbours, or to the agreement "
+            "of two models, find more neighbours of that kind and no more of what is looked for, so PCA is kept."
+        )
 
 
 def storage(found: Found) -> Iterator[str]:
@@ -237,8 +259,9 @@ def spaces(found: Found) -> Iterator[str]:
     if made:
         sorted_ = sum(row["sklearn_sorted"] for row in made)
         yield (
-            f"Gaussian pairs with known correlations: within {max(row['worst_value'] for row in made):.2%} of the "
-            "truth; largest difference to cca-zoo's on the same pairs "
+            "Gaussian pairs with known correlations: within "
+            f"{100 * max(row['worst_value'] for row in made):.2f} % of the truth; largest difference to cca-zoo's "
+            "on the same pairs "
             f"{max(row['cca_zoo_difference'] for row in made):.0e}; "
             f"scikit-learn's correlations come sorted in {sorted_} of {len(made)} seeds."
         )
@@ -262,8 +285,8 @@ def _cost(row: dict[str, Any]) -> Iterator[str]:
         yield (
             f"Linear fit of {row['rows']:,} pairs of {row['features']} numbers ({row['dtype']}, from disk): {took}. "
             f"The three products of the moments alone take {row['products_cpu_seconds']:.0f} CPU seconds, "
-            f"{row['share_of_products']:.0%} of that. Peak memory {row['peak_memory_mb']:,.0f} MB, the mapped files "
-            "included."
+            f"{100 * row['share_of_products']:.0f} % of that. Peak memory {row['peak_memory_mb']:,.0f} MB, mapped "
+            "files included."
         )
     elif row["method"] == "encode":
         yield (

@@ -514,6 +514,7 @@ SUBJECTS = [
     Subject("modules.json", "modules.json", vectors.write_modules, vectors.read_listed, in_json),
     Subject("pooling", "1_Pooling/config.json", vectors.write_modules, vectors.read_listed, in_json),
     Subject("qrels", "qrels.tsv", vectors.write_qrels, vectors.read_qrels),
+    *(Subject(*kind) for kind in RELEASED_KINDS),
     *(
         Subject(
             f"index, {name}",
@@ -541,7 +542,6 @@ SUBJECTS = [
         )
         for name in ("codec.json", "log", "features-0-8.bin")
     ),
-    *(Subject(*kind) for kind in RELEASED_KINDS),
     Subject("metrics.jsonl", "metrics.jsonl", _write_metrics, _read_metrics, _in_lines),
     Subject("scores", "scores.json", _write_scores, _read_scores, in_json),
 ]

@@ -26,7 +26,7 @@ from eigenmap.cli.figures import (
     reproduce_pictures,
     reproduce_tables,
 )
-from eigenmap.cli.fit import graph, images, vectors
+from eigenmap.cli.fit import graph, images, towers, vectors
 from eigenmap.cli.search import advise, index
 from eigenmap.cli.streams import guarded_streams
 from eigenmap.core.redaction import redacted

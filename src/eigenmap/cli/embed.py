@@ -25,9 +25,10 @@ from eigenmap.cli.options import (
     check_device,
     option,
 )
-from eigenmap.cli.vector_codes import SideOption, embed_vectors
+from eigenmap.cli.vector_codes import Side, SideOption, embed_vectors
 from eigenmap.core.addresses import require_path
 from eigenmap.core.errors import EigenmapError
+from eigenmap.core.words import count
 
 
 class Files(str, Enum):
@@ -155,14 +156,14 @@ def embed(
     if files is not None and out.suffix in SUFFIXES:
         raise EigenmapError(f"--files is for folders, but {out} is a single file; leave --files out, or give a folder.")
     place = check_device(device)
-    kind = Eigenmap.kind_at(run)
+    kind = Eigenmap.kind_at(run, "right" if side is Side.right else "left")
     if kind != "images" and engine is Engine.ray:
         raise EigenmapError(f"--engine ray is for images, but {run} takes {kind}; leave it out.")
     used = neighbours or append or stored is not None
     if kind != "nodes" and used:
         raise EigenmapError(f"--neighbours, --stored and --append are for models of nodes, but {run} takes {kind}.")
-    if kind != "vectors" and side is not None:
-        raise EigenmapError(f"--side is for models of vectors with two spaces, but {run} takes {kind}; leave it out.")
+    if kind != "vectors" and side is not None and Eigenmap.kind_at(run, "right") == kind:
+        raise EigenmapError(f"--side is for models with two spaces, but {run} takes {kind} only; leave it out.")
     if kind == "nodes":
         embed_nodes(NodeOptions(run, source, out, dim, place, batch_size, force, quiet, used, stored, append))
         return
@@ -189,7 +190,7 @@ def embed(
         return
     log_left_out(made.skipped, made.images, note)
     if made.kept:
-        note(f"{made.kept:,} shards were already there from an interrupted run.")
+        note(f"Kept {count(made.kept, 'shard')} of an interrupted run.")
     inside = {".npy": f"names of the images: {names}", ".npz": "arrays codes and ids", "": f"shards of {shard_size:,}"}
-    codes = "1 code" if made.images == 1 else f"{made.images:,} codes"
+    codes = count(made.images, "code")
     note(f"{codes} of {made.dim} features: {out} ({inside.get(out.suffix, 'columns id and code')})")

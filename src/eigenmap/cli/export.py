@@ -14,6 +14,7 @@ from eigenmap.cli.vector_codes import Side, SideOption, side_of
 from eigenmap.core.addresses import require_path
 from eigenmap.core.errors import EigenmapError
 from eigenmap.core.folders import is_empty_folder
+from eigenmap.core.words import count
 
 FOLDER = "sentence-transformers"
 """What --to says for a folder in place of a file."""
@@ -138,7 +139,7 @@ def _export_codes(index: str, to: Path, dim: int | None, table: str | None, forc
 
     with database.codes_at(index, table) as codes:
         if to.suffix == ".parquet":
-            return f"{export_parquet(codes, to, dim, overwrite=force):,} codes, columns id and code."
+            return f"{count(export_parquet(codes, to, dim, overwrite=force), 'code')}, columns id and code."
         check_file(faiss_names_file(to), force)
         names_written = export_faiss(codes, to, dim, overwrite=force)
-        return f"{len(codes):,} codes" + (f", their ids in {names_written}." if names_written else ".")
+        return count(len(codes), "code") + (f", their ids in {names_written}." if names_written else ".")

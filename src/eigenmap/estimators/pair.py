@@ -22,7 +22,9 @@ from eigenmap.recipes.recipe import require_settings
 from eigenmap.recipes.vectors import FUNCTIONS, Solver, VectorRecipe
 
 Floats = npt.NDArray[np.float64]
-_FUNCTIONS = {name: getattr(FUNCTIONS, name) for name in ("objective", "outputs", "width", "batch_size", "steps")}
+_FUNCTIONS = {
+    name: getattr(FUNCTIONS, name) for name in ("objective", "outputs", "dropout", "width", "batch_size", "steps")
+}
 """Settings of heads whose features are functions: what the estimator is about."""
 
 

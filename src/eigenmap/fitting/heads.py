@@ -19,7 +19,7 @@ from eigenmap.fitting.problem import Side
 from eigenmap.linear.choice import PairAlignment, choose
 from eigenmap.linear.collect import AGREEMENT_RIDGE, Both, Collected, Outputs, collect, pair_moments
 from eigenmap.linear.slow import slow_modes
-from eigenmap.linear.solutions import rank
+from eigenmap.linear.solutions import TwoMaps, rank
 from eigenmap.networks import code_rows
 from eigenmap.networks.vectors import PairNetwork, ResidualHead, VectorEncoderSpec, VectorNetwork
 from eigenmap.recipes.vectors import VectorRecipe
@@ -55,10 +55,11 @@ class Heads:
         self.pairs, self.linear, self.recipe = pairs, linear, recipe
         torch.manual_seed(seed)
         self.two_spaces = linear.right is not linear.left
-        self.left = self._head(linear.left, linear.unit)
+        start = linear.start or TwoMaps(linear.left, linear.right)  # never from what is held out
+        self.left = self._head(start.left, linear.unit)
         self.right = self.left
         if self.two_spaces:
-            self.right = self._head(linear.right, linear.unit)
+            self.right = self._head(start.right, linear.unit)
         elif pairs.kind == "second model":  # trained beside the left one, and not kept
             self.right = self._head(predicted(pairs, linear), linear.unit)
         rows = PairRows(pairs.fit)
@@ -124,7 +125,7 @@ class Heads:
         if self.pairs.series is not None:
             most = min(k, rank(found.fit.sides().C))
             return slow_modes(found, most, reversible=self.pairs.series.reversible, unit=unit, pairs=self.pairs.count)
-        best, scores = choose(*found, n_components=k, two_spaces=self.two_spaces)
+        best, scores = choose(*found[:3], n_components=k, two_spaces=self.two_spaces)
         left, right = best.maps
         told = self.pairs.count, len(found.judge.queries)
         return PairAlignment(left, right, best.name, best.centred, unit, scores, *told)

@@ -202,7 +202,7 @@ class TowerTask:
             network.eval()
             best = found["best"] = self._aligned(Both(_output(left), _output(right)))
             say(f"Mean nDCG@10 on held-out pairs: {best.quality:.3f}.")
-            vectors = VectorInput(self.pairs.right.n_features, right.encoder.unit)  # type: ignore[union-attr]
+            vectors = VectorInput(self.pairs.right.n_features, unit=False)
             return Code("projector", Side(stored, best.left, image, spec), Side(right, best.right, vectors, head))
 
         return Problem(
@@ -238,7 +238,7 @@ class TowerTask:
     def _aligned(self, outputs: Both) -> PairAlignment:
         """Choose the order of the trained features, and judge them on held-out pairs."""
         found = collect(self.pairs, outputs)
-        best, scores = choose(*found, n_components=self.recipe.n_components, two_spaces=True)
+        best, scores = choose(*found[:3], n_components=self.recipe.n_components, two_spaces=True)
         left, right = best.maps
         told = self.pairs.count, len(found.judge.queries)
         return PairAlignment(left, right, "neural", best.centred, False, scores, *told)

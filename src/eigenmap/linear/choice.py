@@ -77,6 +77,7 @@ class PairAlignment:
         pairs: number of training pairs.
         held_out: number of held-out queries.
         metric: "ndcg@10", or "vamp-2" for time series.
+        start: the maps of the training pairs alone, if `left` and `right` come from all pairs.
 
     """
 
@@ -89,6 +90,7 @@ class PairAlignment:
     pairs: int
     held_out: int
     metric: Metric = "ndcg@10"
+    start: TwoMaps | None = None
 
     @property
     def n_components(self) -> int:

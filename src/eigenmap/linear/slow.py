@@ -49,7 +49,8 @@ def slow_modes(
     assert isinstance(everything, PairMoments)
     maps = _maps(everything, everything, best.maps.left.ridge, reversible).cut(n_components)
     left, right = _finished(maps, best.quality, found.judge)
-    return PairAlignment(left, right, "pairs", True, unit, scores, pairs, round(held_out.pairs), metric="vamp-2")
+    held = round(held_out.pairs)
+    return PairAlignment(left, right, "pairs", True, unit, scores, pairs, held, metric="vamp-2", start=best.maps)
 
 
 def vamp_scores(maps: TwoMaps, held_out: PairMoments, lengths: Sequence[int]) -> Scores:

@@ -474,6 +474,7 @@ class Eigenmap:
         return Eigenmap.kind_at(directory) == "nodes"
 
     @staticmethod
-    def kind_at(directory: str | Path) -> Kind:
-        """Return the kind of input of a saved model."""
-        return kind_of(read_description(a_path(directory, "directory"))["input"])
+    def kind_at(directory: str | Path, side: Side | None = None) -> Kind:
+        """Return the kind of input of a saved model, or of one side of it."""
+        about = read_description(a_path(directory, "directory"))
+        return kind_of(about["right"]["input"] if side == "right" and "right" in about else about["input"])

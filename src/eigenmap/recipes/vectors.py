@@ -64,6 +64,7 @@ FUNCTIONS = VectorRecipe(
     steps=500,
     objective="ritz-trace",
     outputs="plain",
+    dropout=0.0,
     width=256,
     batch_size=2048,
 )

@@ -78,11 +78,10 @@ def require_same(stored: StoredNodes, fingerprint: str | None, how: NeighbourCod
     """Refuse codes of another model."""
     if stored.fingerprint != fingerprint:
         raise EigenmapError(
-            f"{stored.path}: the stored codes are those of another model; embed the stored graph again with this one "
-            "first."
+            f"{stored.path}: the stored codes are those of another model; embed the graph again with this one first."
         )
     if stored.n_components != n_components or stored.propagation != how.propagation:
         raise EigenmapError(
-            f"{stored.path}: the stored codes are damaged, since their length or propagation differs from the model's; "
-            "embed the graph again."
+            f"{stored.path}: the stored codes are damaged: their length or propagation differs from the model's; embed "
+            "the graph again."
         )

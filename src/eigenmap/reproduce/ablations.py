@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from torch import nn
+from typing_extensions import override
 
 from eigenmap.augment.views import IMAGENET_STANDARDISATION, Standardisation
 from eigenmap.data import ImageSet
@@ -37,8 +38,9 @@ class AblatedTask(ImageTask):
 
     projector: ProjectorKind = "mlp"
 
-    def _network(self, spec: EncoderSpec, seed: int) -> Network:
-        network = super()._network(spec, seed)
+    @override
+    def network(self, spec: EncoderSpec, seed: int) -> Network:
+        network = super().network(spec, seed)
         if self.projector != "mlp":
             width = encoder_width(network.encoder)
             k = width if self.projector == "none" else self.recipe.n_components

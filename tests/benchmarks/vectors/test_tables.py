@@ -47,6 +47,7 @@ def test_means_are_over_splits_and_what_is_not_there_has_no_value(stored: Path) 
     assert found.values("paired-debian-minilm", "linear", 16) == [0.6, 0.62]
     assert found.score("paired-debian-minilm", "linear", 16) == pytest.approx(0.61)
     assert found.score("paired-debian-minilm", "linear", 48) is None and found.score("nothing", "linear", 16) is None
+    assert found.beside("paired-debian-minilm", (("linear", 16), ("pca", 16))) == [(0.6, 0.35), (0.62, 0.35)]
     assert list(found.jobs("paired-")) == ["paired-debian-minilm"]
 
 
@@ -55,7 +56,7 @@ def test_goals_are_met_missed_or_not_run(stored: Path) -> None:
     assert told["Debian, MiniLM, 64 of 384 features not below the full vector"].met is True
     assert told["Debian, MiniLM, 32 of 384 features at least 95 % of the full vector"].met is False
     best = told["Debian, MiniLM, 16 features at least .62"]
-    assert best.met is True and best.figures == "0.640, neural"
+    assert best.met is True and best.figures == "0.640, neural, 2 of 3 splits"
     assert told["Without labels (neighbours), within 0.005 of PCA at every length on every set"].met is True
     gain = told["Without labels (neighbours), at least 0.05 above PCA at 32 features and fewer on three sets"]
     assert gain.met is False and gain.figures == "on none"

@@ -14,6 +14,7 @@ from eigenmap.cli.vector_codes import Side, side_of
 from eigenmap.core.addresses import is_database, require_database, require_path
 from eigenmap.core.errors import EigenmapError
 from eigenmap.core.redaction import redacted
+from eigenmap.core.words import count
 
 if TYPE_CHECKING:
     from eigenmap.embedding.blocks import Encoding
@@ -125,8 +126,8 @@ def fill(
     items.log_skipped()
     replaced = " (existing items of the same names were replaced)" if made.changed else ""
     note(
-        f"Table {table} at {address(url)}: {made.items:,} items of {how.dim} features; {made.added:,} new, "
-        f"{made.changed:,} changed{replaced}."
+        f"Table {table} at {address(url)}: {count(made.items, 'item')} of {count(how.dim, 'feature')}; "
+        f"{made.added:,} new, {made.changed:,} changed{replaced}."
     )
 
 

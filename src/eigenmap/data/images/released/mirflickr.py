@@ -9,7 +9,7 @@ import torch
 
 from eigenmap.core.errors import EigenmapError
 from eigenmap.data.images.labels import Labels
-from eigenmap.data.released.layout import Layout, Listing, Released
+from eigenmap.data.images.released.layout import Layout, Listing, Released
 
 LAYOUT = Layout(
     "MIRFLICKR-25000", "mirflickr/im1.jpg ... im25000.jpg and mirflickr25k_annotations_v080/animals.txt, baby.txt ..."

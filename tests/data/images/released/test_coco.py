@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from eigenmap.core.errors import EigenmapError
-from eigenmap.data.released import read_coco
-from tests.data.released.miniatures import write_coco
+from eigenmap.data.images.released import read_coco
+from tests.data.images.released.miniatures import write_coco
 
 
 def test_labels_are_the_classes_of_the_instances(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from eigenmap.data.images.labels import Labels
-from eigenmap.data.released.layout import Layout, Listing, Released
+from eigenmap.data.images.released.layout import Layout, Listing, Released
 
 LAYOUT = Layout(
     "NUS-WIDE",

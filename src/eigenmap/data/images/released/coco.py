@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from eigenmap.data.images.labels import Labels
-from eigenmap.data.released.layout import Layout, Listing, Released
+from eigenmap.data.images.released.layout import Layout, Listing, Released
 
 LAYOUT = Layout(
     "COCO 2017",

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from eigenmap.core.errors import EigenmapError
-from eigenmap.data.released import RELEASED, read_released
-from tests.data.released import miniatures
+from eigenmap.data.images.released import RELEASED, read_released
+from tests.data.images.released import miniatures
 
 
 def test_sets_by_name(tmp_path: Path) -> None:

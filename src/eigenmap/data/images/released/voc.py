@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from eigenmap.data.images.labels import Labels
-from eigenmap.data.released.layout import Layout, Listing, Released
+from eigenmap.data.images.released.layout import Layout, Listing, Released
 
 LAYOUT = Layout(
     "PASCAL VOC 2012",

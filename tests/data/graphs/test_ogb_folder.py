@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from eigenmap.core.errors import EigenmapError
-from eigenmap.data.released import is_ogb_folder, read_ogb_folder
-from tests.data.released.miniatures import write_ogb
+from eigenmap.data.graphs.ogb_folder import is_ogb_folder, read_ogb_folder
+from tests.data.images.released.miniatures import write_ogb
 
 
 def test_nodes_edges_classes_and_the_official_split(tmp_path: Path) -> None:

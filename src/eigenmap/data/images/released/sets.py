@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from eigenmap.core.errors import EigenmapError
-from eigenmap.data.released import coco, mirflickr, nus_wide, voc
-from eigenmap.data.released.layout import Layout, Released
+from eigenmap.data.images.released import coco, mirflickr, nus_wide, voc
+from eigenmap.data.images.released.layout import Layout, Released
 
 
 @dataclass(frozen=True)

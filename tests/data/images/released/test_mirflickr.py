@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from eigenmap.core.errors import EigenmapError
-from eigenmap.data.released import read_mirflickr
-from tests.data.released.miniatures import MIRFLICKR, write_mirflickr
+from eigenmap.data.images.released import read_mirflickr
+from tests.data.images.released.miniatures import MIRFLICKR, write_mirflickr
 
 
 def test_every_labelled_image_is_a_query_or_in_the_gallery(tmp_path: Path) -> None:

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from eigenmap.core.errors import EigenmapError
-from eigenmap.data.released import read_voc
-from tests.data.released.miniatures import write_voc
+from eigenmap.data.images.released import read_voc
+from tests.data.images.released.miniatures import write_voc
 
 
 def test_labels_are_the_objects_and_not_their_parts(tmp_path: Path) -> None:

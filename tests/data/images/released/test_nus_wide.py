@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from eigenmap.core.errors import EigenmapError
-from eigenmap.data.released import read_nus_wide
-from tests.data.released.miniatures import write_nus_wide
+from eigenmap.data.images.released import read_nus_wide
+from tests.data.images.released.miniatures import write_nus_wide
 
 
 def test_the_most_frequent_concepts_in_the_order_of_the_list(tmp_path: Path) -> None:
