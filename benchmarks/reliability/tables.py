@@ -204,7 +204,7 @@ def _numbers(results: dict[str, Result]) -> str:
 
 
 def _attack(results: dict[str, Result]) -> str:
-    about = "Scripts of our own for the seams that an attack once found: threads, links, names, passwords, filters, pickles."
+    about = "Our own scripts for seams that an attack once found: threads, links, names, passwords, filters, pickles."
     return "## The attack\n\n" + _line(results.get("attack"), about.rstrip("."))
 
 
