@@ -24,6 +24,7 @@ def test_every_model_gives_the_codes_it_gave() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_every_model_is_whole(name: str) -> None:
     em.Eigenmap.verify(RECORDED / name)
+    assert len(em.Eigenmap.fingerprint(RECORDED / name)) == 64
 
 
 def test_stored_codes_of_nodes_open_and_serve_new_nodes() -> None:

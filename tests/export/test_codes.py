@@ -120,3 +120,18 @@ def test_of_two_exports_to_one_new_file_one_is_refused(tmp_path: Path, suffix: s
     assert len(errors) == 1 and "exists" in errors[0]
     names = {"codes.faiss", "codes.faiss.ids.json"} if suffix == "faiss" else {"codes.parquet"}
     assert {path.name for path in tmp_path.iterdir()} == names
+
+
+def test_a_disk_that_is_full_at_the_names_leaves_no_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of old the index had its name before the names were written."""
+    import resource
+
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    index = made([f"{'long ' * 50}{i}" for i in range(50)])
+    resource.setrlimit(resource.RLIMIT_FSIZE, (8000, limit[1]))
+    try:
+        with pytest.raises(EigenmapError, match="written"):
+            export_faiss(index, tmp_path / "codes.faiss")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+    assert list(tmp_path.iterdir()) == []

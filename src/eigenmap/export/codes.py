@@ -76,7 +76,9 @@ def export_faiss(index: CodeIndex, out: str | Path, dim: int | None = None, *, o
     names = faiss_names_file(out)
     with ExitStack() as files:
         if texts:
-            files.enter_context(atomic_write(names, replace=overwrite)).write(json_bytes(texts))
+            listing = files.enter_context(atomic_write(names, replace=overwrite))
+            listing.write(json_bytes(texts))
+            listing.flush()  # a full disk is noticed before the index gets its name
         file = files.enter_context(atomic_write(out, replace=overwrite))
         faiss.write_index(made, faiss.PyCallbackIOWriter(file.write))
         if overwrite:
