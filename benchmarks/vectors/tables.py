@@ -65,9 +65,9 @@ Settings of a fit are chosen on held-out pairs. Some decisions about the library
   test figures of earlier rules on CISI, DBpedia and Debian. These sets therefore do not test the rule.
 - The dropout of the neural head was chosen on held-out pairs of a split of the first 12,000 Debian pairs. Some of these
   pairs are in the test of the splits above. WordNet and French were not looked at for it.
-- A new model on old vectors: the kinds of pairs were chosen on held-out pairs of split 0, after a first design had missed
+- A new model on old vectors: the kinds of pairs were chosen on held-out pairs of split 0, after a first design missed
   the goal on its test.
-- Known singular functions: the first run used a ridge chosen by retrieval and too few new points to tell one percent; it
+- Known singular functions: the first run used a ridge chosen by retrieval, and too few new points to tell a percent. It
   missed the goal, and its rows were replaced."""
 
 
