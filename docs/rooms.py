@@ -67,8 +67,9 @@ PANELS = [(16, 98, 292, 572), (334, 98, 292, 572), (652, 98, 292, 572)]
 ROOMS = [
     Room("cli", 16, 16, 292, 56, ("the commands, one folder per group",)),
     Room("estimators", 334, 16, 292, 56, ("scikit-learn estimators",)),
-    Room("demo", 652, 16, 140, 56, ("eigenmap demo",)),
-    Room("reproduce", 804, 16, 140, 56, ("the paper",)),
+    Room("demo", 652, 16, 74, 56, ("a study",)),
+    Room("detection", 732, 16, 103, 56, ("Mask R-CNN",)),
+    Room("reproduce", 841, 16, 103, 56, ("the paper",)),
     # Files to pairs
     Room("data/images", 28, 176, 126, 92, ("folders, .npy,", ".npz, Parquet,", "as one stream")),
     Room("data/graphs", 162, 176, 134, 74, ("nodes, their", "features, edges")),

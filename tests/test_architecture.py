@@ -21,6 +21,7 @@ ORDER = [
     "core", "spectrum", "objectives", "networks", "data", "loading", "augment", "relations", "linear", "formats",
     "description", "saved", "hub", "model", "embedding", "training", "evaluation", "search", "export", "figures",
     "recipes", "fitting", "kernels", "demo", "detection", "reproduce", "estimators", "service", "cli",
+    "__main__",
 ]
 # fmt: on
 

@@ -388,7 +388,7 @@ def test_weights_of_a_save_interrupted_before_its_description_are_ignored(
 
 def test_an_unfinished_run_is_not_a_model(tmp_path: Path) -> None:
     (tmp_path / "checkpoint.pt").write_bytes(b"")
-    with pytest.raises(EigenmapError, match=r"model\.json.*--resume"):
+    with pytest.raises(EigenmapError, match=r"model\.json.*resume=True"):
         Eigenmap.load(tmp_path)
 
 

@@ -14,6 +14,7 @@ FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef
 
 COVERED_BY = {
     "__init__.py": "compatibility/test_recorded.py",
+    "__main__.py": "test_first_contact.py",
     "cli/__init__.py": "cli/test_streams.py",
     "cli/demo.py": "test_demo.py",
     "cli/encoding.py": "cli/test_embed.py",
@@ -34,8 +35,8 @@ COVERED_BY = {
     "data/vectors/arrow.py": "data/vectors/test_vectors.py",
     "data/vectors/input.py": "fitting/test_vectors.py",
     "data/vectors/pairs.py": "relations/test_pairs.py",
-    "data/released/layout.py": "data/released/test_coco.py",
     "data/vectors/trajectories.py": "relations/test_lagged.py",
+    "data/images/released/layout.py": "data/images/released/test_coco.py",
     "demo/methods.py": "test_demo.py",
     "demo/page.py": "test_demo.py",
     "demo/study.py": "test_demo.py",

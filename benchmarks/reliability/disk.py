@@ -152,4 +152,4 @@ def _judge(one: Bench, what: str, ended: Ended, found: Outcome) -> None:
 
 if __name__ == "__main__":
     own_mounts()
-    outcome.run("disk", __doc__, 40, experiment, operation="index append")
+    outcome.run("disk", __doc__, 20, experiment, operation="index append")

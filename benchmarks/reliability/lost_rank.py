@@ -57,7 +57,7 @@ def _round(folder: Path, launcher: str, lost: int, out: Path, found: Outcome) ->
     # As many checkpoints as in a short run: one soon.
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo", "TMPDIR": str(folder)}
     process = subprocess.Popen(
-        command(folder, launcher, out, 100_000),
+        command(folder, launcher, out, 4000),
         env=environment,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
@@ -74,6 +74,8 @@ def _round(folder: Path, launcher: str, lost: int, out: Path, found: Outcome) ->
         except subprocess.TimeoutExpired:
             found.fail(f"{name}: no end within {3 * MOST_SECONDS:.0f} s")
             return
+        while any(map(_is_alive, members)) and time.perf_counter() - began < MOST_SECONDS:
+            time.sleep(0.1)
         seconds = time.perf_counter() - began
     finally:
         left = [pid for pid in members if _is_alive(pid)]

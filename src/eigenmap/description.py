@@ -397,7 +397,7 @@ def _digest(about: Mapping[str, Any]) -> str | None:
 def _instead(directory: Path) -> str:
     """Describe a path that contains no model."""
     if (directory / CHECKPOINT).is_file():
-        return f"has no {DESCRIPTION} yet, since its training has not ended; fit it again with --resume"
+        return f"has no {DESCRIPTION} yet, since its training has not ended; fit it again with resume=True"
     if directory.is_dir():
         return f"has no {DESCRIPTION}"
     return "is a file" if directory.exists() else "does not exist"

@@ -108,7 +108,7 @@ def test_a_bar_lasts_from_the_first_tick_to_the_last(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize(
-    ("seconds", "words"), [(0.2, "1 seconds"), (42, "42 seconds"), (200, "3.3 minutes"), (9000, "2.5 hours")]
+    ("seconds", "words"), [(0.2, "1 second"), (42, "42 seconds"), (200, "3.3 minutes"), (9000, "2.5 hours")]
 )
 def test_duration(seconds: float, words: str) -> None:
     assert duration(seconds) == words

@@ -134,7 +134,7 @@ def test_damaged_folders_are_refused(models: dict[str, Eigenmap], tmp_path: Path
         with pytest.raises(EigenmapError, match=words):
             NodeCodes.open(folder)
     (folder / MANIFEST).write_text(json.dumps(about).replace('"size": ', '"size": 1e999, "was": ', 1))
-    with pytest.raises(EigenmapError, match="its checksums are none"):
+    with pytest.raises(EigenmapError, match=r"damaged.*checksums"):
         NodeCodes.open(folder)
     (folder / MANIFEST).write_text("[]")
     with pytest.raises(EigenmapError, match=f"{MANIFEST} is damaged"):

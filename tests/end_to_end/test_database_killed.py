@@ -43,3 +43,28 @@ def test_a_killed_load_leaves_no_table(fitted: Path, tmp_path: Path, database: s
     query = fitted / "QUERIES" / "disc" / "1.png"
     found = eigenmap("search", database, query, "--table", "photos", "--top", 3).out
     assert found.count("│") >= 3
+
+
+# Everything was copied, and the end of the transaction is near.
+KILLED_AT_THE_MODEL = """
+import os, signal
+from eigenmap.search.postgres import models
+
+def dying(run):
+    return lambda connection: os.kill(os.getpid(), signal.SIGKILL)
+models.model_writer = dying
+"""
+
+
+def test_codes_and_their_model_appear_together(fitted: Path, tmp_path: Path, database: str) -> None:
+    """Of old a kill could leave a table without the model that a search by picture needs."""
+    np.save(tmp_path / "pictures.npy", pictures(20))
+    index = ("index", fitted / "runs" / "mine", tmp_path / "pictures.npy", "--to", database, "--table", "photos")
+    killed = finish(start(*index, "--device", "cpu", before=KILLED_AT_THE_MODEL))
+    assert killed.code == -signal.SIGKILL, killed.err
+    others = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND pid != pg_backend_pid()"
+    while rows(database, others):  # until the server has noticed
+        time.sleep(0.01)
+    assert tables(database) == []
+    eigenmap(*index, "--device", "cpu")
+    assert tables(database) == ["eigenmap_models", "photos"]

@@ -7,7 +7,7 @@ import pytest
 from eigenmap.core.errors import EigenmapError
 from eigenmap.reproduce import load_sets
 from eigenmap.reproduce.searches import load_search, load_searches, own_search, parse_searches
-from tests.data.released.miniatures import write_coco, write_voc
+from tests.data.images.released.miniatures import write_coco, write_voc
 
 
 def test_released_sets_are_read_at_the_size_of_the_scale(tmp_path: Path) -> None:

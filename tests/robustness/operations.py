@@ -18,6 +18,7 @@ import torch
 
 from eigenmap import Eigenmap, NeuralEigenmap, embed_images
 from eigenmap.cli.outputs import write_json_output
+from eigenmap.cli.vector_codes import embed_vectors
 from eigenmap.data.graphs.files import save_graph
 from eigenmap.data.graphs.graph import Graph, load_graph
 from eigenmap.description import MODEL_FORMAT, format_of
@@ -200,6 +201,25 @@ class EmbedNpyFile(EmbedFile):
     def read(self, folder: Path) -> object:
         names = existing(folder / "codes.ids.json")
         return table(json.loads(names.read_bytes()), np.load(existing(folder / self.name)))
+
+
+class EmbedVectors(EmbedNpyFile):
+    """Codes of vectors with the names of these beside them, and then others in their place."""
+
+    def prepare(self, folder: Path) -> None:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        vector_model(True).save(folder / "run")
+        rows = pa.array(VECTORS.tolist(), pa.list_(pa.float64()))
+        for dim in (4, 2):
+            columns = {"id": [f"{dim} {row}" for row in range(len(VECTORS))], "vector": rows}
+            pq.write_table(pa.table(columns), folder / f"x{dim}.parquet")
+
+    def embed(self, folder: Path, dim: int) -> None:
+        embed_vectors(
+            folder / "run", folder / f"x{dim}.parquet", folder / self.name, dim, "cpu", None, force=True, quiet=True
+        )
 
 
 class SaveGraph(Operation):

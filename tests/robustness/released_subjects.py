@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from eigenmap.data.released import Released, read_coco, read_mirflickr, read_nus_wide, read_ogb_folder, read_voc
-from tests.data.released.miniatures import write_coco, write_mirflickr, write_nus_wide, write_ogb, write_voc
+from eigenmap.data.graphs.ogb_folder import read_ogb_folder
+from eigenmap.data.images.released import Released, read_coco, read_mirflickr, read_nus_wide, read_voc
+from tests.data.images.released.miniatures import write_coco, write_mirflickr, write_nus_wide, write_ogb, write_voc
 from tests.robustness.damage import Damage, in_json
 
 Damages = Callable[[bytes], Iterator[Damage]]

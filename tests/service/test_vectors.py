@@ -83,4 +83,4 @@ def test_each_of_two_spaces_can_be_searched_by(folder: Path) -> None:
 def test_pictures_are_not_searched_by_vectors(client: httpx.Client) -> None:
     about = client.get("/api/about").json()
     assert (about["texts"], about["vector_length"], about["can_encode"]) == (False, None, True)
-    assert client.post("/api/search", json={"input": [1.0]}).status_code == 501
+    assert client.post("/api/search", json={"input": [1.0]}).status_code == 422

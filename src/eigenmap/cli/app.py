@@ -13,6 +13,7 @@ import typer
 from typer.core import TyperGroup
 
 from eigenmap.cli.console import complain, print_result
+from eigenmap.cli.wording import in_command_words, options_of
 from eigenmap.core.errors import EigenmapError
 
 LEARN, USE, ABOUT = "Learn", "Use", "Look up"
@@ -81,13 +82,13 @@ class Verbs(TyperGroup):
                 where = f"{word} has no value" if word else f"word {number} of the command is empty"
                 complain(f"{where}; is a shell variable unset?")
                 raise typer.Exit(2)
-        with _in_one_sentence():
+        with _in_one_sentence(ctx):
             return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
         """Run the verb."""
         try:
-            with _in_one_sentence():
+            with _in_one_sentence(ctx):
                 return super().invoke(ctx)
         except KeyboardInterrupt:
             complain(f"stopped{_GO_ON.get(ctx.invoked_subcommand, '')}")
@@ -117,12 +118,13 @@ def _about_file(error: OSError) -> str:
 
 
 @contextmanager
-def _in_one_sentence() -> Iterator[None]:
-    """Turn errors of input or usage into one sentence."""
+def _in_one_sentence(ctx: Any) -> Iterator[None]:
+    """Turn errors of input or usage into one sentence, in the words of the command line."""
     try:
         yield
     except EigenmapError as error:
-        complain(str(error))
+        verb = ctx.command.commands.get(ctx.invoked_subcommand)
+        complain(str(error) if verb is None else in_command_words(str(error), options_of(verb)))
         raise typer.Exit(2) from None
     except OSError as error:
         complain(_about_file(error))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from eigenmap.core.logging import LogFunction
 from eigenmap.core.processes import is_first_process
 from eigenmap.core.redaction import redacted
+from eigenmap.core.words import count
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions
@@ -149,5 +150,5 @@ def duration(seconds: float) -> str:
     ('42 seconds', '3.3 minutes', '2.5 hours')
     """
     if seconds < 100:
-        return f"{math.ceil(seconds)} seconds"
+        return count(math.ceil(seconds), "second")
     return f"{seconds / 60:.1f} minutes" if seconds < 6000 else f"{seconds / 3600:.1f} hours"

@@ -28,6 +28,7 @@ from eigenmap.cli.options import (
 from eigenmap.cli.vector_codes import Side, SideOption, embed_vectors
 from eigenmap.core.addresses import require_path
 from eigenmap.core.errors import EigenmapError
+from eigenmap.core.words import count
 
 
 class Files(str, Enum):
@@ -189,7 +190,7 @@ def embed(
         return
     log_left_out(made.skipped, made.images, note)
     if made.kept:
-        note(f"{made.kept:,} shards were already there from an interrupted run.")
+        note(f"Kept {count(made.kept, 'shard')} of an interrupted run.")
     inside = {".npy": f"names of the images: {names}", ".npz": "arrays codes and ids", "": f"shards of {shard_size:,}"}
-    codes = "1 code" if made.images == 1 else f"{made.images:,} codes"
+    codes = count(made.images, "code")
     note(f"{codes} of {made.dim} features: {out} ({inside.get(out.suffix, 'columns id and code')})")

@@ -14,6 +14,7 @@ from eigenmap.cli.vector_codes import Side, SideOption, side_of
 from eigenmap.core.addresses import require_path
 from eigenmap.core.errors import EigenmapError
 from eigenmap.core.folders import is_empty_folder
+from eigenmap.core.words import count
 
 FOLDER = "sentence-transformers"
 """What --to says for a folder in place of a file."""
@@ -123,7 +124,7 @@ def _export_model(run: str, to: Path, dim: int | None, side: Side | None, force:
     from eigenmap.export import export_map, export_onnx
 
     if to.suffix != ".onnx":
-        numbers = export_map(run, to, dim, None if side is None else side.value)
+        numbers = export_map(run, to, dim, None if side is None else side.value, overwrite=force)
         first = " of norm 1" if numbers.unit and to.suffix != ".sql" else ""
         return f"codes of {numbers.n_components} features from vectors of {numbers.n_features} numbers{first}."
     difference = export_onnx(run, to, dim, None if side is None else side.value, overwrite=force)
@@ -138,7 +139,7 @@ def _export_codes(index: str, to: Path, dim: int | None, table: str | None, forc
 
     with database.codes_at(index, table) as codes:
         if to.suffix == ".parquet":
-            return f"{export_parquet(codes, to, dim, overwrite=force):,} codes, columns id and code."
+            return f"{count(export_parquet(codes, to, dim, overwrite=force), 'code')}, columns id and code."
         check_file(faiss_names_file(to), force)
         names_written = export_faiss(codes, to, dim, overwrite=force)
-        return f"{len(codes):,} codes" + (f", their ids in {names_written}." if names_written else ".")
+        return count(len(codes), "code") + (f", their ids in {names_written}." if names_written else ".")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from eigenmap.cli.app import ABOUT, app
 from eigenmap.cli.console import duration, print_result
 from eigenmap.cli.options import ModelArgument
+from eigenmap.core.words import count
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -110,7 +111,7 @@ def _facts(model: Eigenmap) -> Table:
         facts |= {
             "objective": recipe.get("objective", "?"),
             "recipe": recipe.get("name", "?"),
-            "training": f"{about.get('steps', 0):,} steps in {duration(about.get('seconds', 0))}, "
+            "training": f"{count(about.get('steps', 0), 'step')} in {duration(about.get('seconds', 0))}, "
             f"seed {about.get('seed', '?')}, on {about.get('device', '?')}",
         }
     facts["order"] = "the network's own" if model.alignment.own_order else f"rotated, ridge {model.alignment.ridge:g}"
@@ -138,12 +139,12 @@ def _input_facts(model: Eigenmap) -> dict[str, str]:
     if isinstance(model.input, NodeInput) and isinstance(model.encoder, NodeEncoderSpec):
         graph, recipe = about.get("graph", {}), about.get("recipe", {})
         return {
-            "nodes": f"by {model.input.n_features:,} features each",
+            "nodes": f"by {count(model.input.n_features, 'feature')} each",
             "encoder": f"residual perceptron, width {model.encoder.width}, {model.encoder.blocks} blocks",
             "relation": f"{recipe.get('sampler', '?')}, {recipe.get('hops', '?')} hops, "
             f"start {recipe.get('start', '?')}, teleport {recipe.get('teleport', '?')}",
-            "trained on": f"{graph.get('nodes', 0):,} nodes, {graph.get('edges', 0):,} edges in "
-            f"{graph.get('components', 0):,} components, {about.get('held_out_edges', 0):,} edges held out",
+            "trained on": f"{count(graph.get('nodes', 0), 'node')}, {count(graph.get('edges', 0), 'edge')} in "
+            f"{count(graph.get('components', 0), 'component')}, {about.get('held_out_edges', 0):,} held out",
             "positive": f"{graph.get('positive_eigenvalues', '?')} eigenvalues",
         }
     assert isinstance(model.input, ImageInput)
@@ -152,7 +153,7 @@ def _input_facts(model: Eigenmap) -> dict[str, str]:
     facts = {"images": f"{model.input.size} x {model.input.size} pixels, {colour}", "encoder": name or "your own"}
     if about:
         facts["views"] = about.get("recipe", {}).get("views", "?")
-        facts["trained on"] = f"{about.get('images', 0):,} images, {about.get('held_out_images', 0):,} held out"
+        facts["trained on"] = f"{count(about.get('images', 0), 'image')}, {about.get('held_out_images', 0):,} held out"
     return facts
 
 
@@ -162,8 +163,8 @@ def _vector_facts(model: Eigenmap, input: VectorInput) -> dict[str, str]:
     if model.right is not None and isinstance(model.right.input, type(input)):
         facts["vectors"] += f" (left) and {model.right.input.length:,} (right)"
     return facts | {
-        "relation": f"{about.get('relation', '?')}, {about.get('pairs', 0):,} pairs",
-        "held out": f"{about.get('held_out', 0):,} queries",
+        "relation": f"{about.get('relation', '?')}, {count(about.get('pairs', 0), 'pair')}",
+        "held out": count(about.get("held_out", 0), "query", "queries"),
         "winner": f"{about.get('winner', '?')}, {'centred' if about.get('centred') else 'not centred'}",
     }
 
@@ -188,8 +189,8 @@ def _kernel_model(place: Path) -> None:
     facts = {
         "estimator": "NeuralEigenmap: the eigenfunctions of a kernel",
         "kernel": f"{kernel}{f', {options}' if options else ''}",
-        "points": f"by {about['n_features']:,} features each",
-        "training": f"{solver['steps']:,} steps, objective {own.get('objective', fitted['objective'])}",
+        "points": f"by {count(about['n_features'], 'feature')} each",
+        "training": f"{count(solver['steps'], 'step')}, objective {own.get('objective', fitted['objective'])}",
     }
     if own:
         facts["not stored"] = f"{', '.join(sorted(own))}: pass to NeuralEigenmap.load again"

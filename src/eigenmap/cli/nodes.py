@@ -11,6 +11,7 @@ from eigenmap.cli.console import note, progress_bar
 from eigenmap.cli.encoding import encode_nodes
 from eigenmap.cli.outputs import check_files, write_codes
 from eigenmap.core.errors import EigenmapError
+from eigenmap.core.words import count
 
 if TYPE_CHECKING:
     from eigenmap.model import Codes, Eigenmap
@@ -99,7 +100,7 @@ def _folder(model: Eigenmap, asked: NodeOptions) -> None:
             progress=tick,
         )
     if not asked.quiet:
-        note(f"{len(graph):,} codes of {model.n_components} features: {asked.out}")
+        note(f"{count(len(graph), 'code')} of {count(model.n_components, 'feature')}: {asked.out}")
         _say_way(model)
 
 
@@ -177,7 +178,7 @@ def _append(model: Eigenmap, asked: NodeOptions) -> None:
 def _write(asked: NodeOptions, shape: tuple[int, int], codes: Iterable[Codes]) -> None:
     write_codes(asked.out, shape, codes)
     if not asked.quiet:
-        note(f"{shape[0]:,} codes of {shape[1]} features, in the order of the nodes: {asked.out}")
+        note(f"{count(shape[0], 'code')} of {count(shape[1], 'feature')}, in the order of the nodes: {asked.out}")
 
 
 def _say_way(model: Eigenmap) -> None:

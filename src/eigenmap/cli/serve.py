@@ -10,6 +10,7 @@ from eigenmap.cli.console import note, print_result
 from eigenmap.cli.options import HOW, QuietOption, argument, option
 from eigenmap.core.addresses import is_database, require_path
 from eigenmap.core.errors import EigenmapError
+from eigenmap.core.words import count
 
 if TYPE_CHECKING:
     from eigenmap.service.explorer import Explorer
@@ -66,7 +67,7 @@ def serve(
 
         def announce() -> None:
             if not quiet:
-                note(f"{len(explorer.overview):,} items. Open the page below; Ctrl+C stops.")
+                note(f"{count(len(explorer.overview), 'item')}. Open the page below; Ctrl+C stops.")
             print_result(address)
 
         try:

@@ -10,6 +10,7 @@ from eigenmap.cli.console import note, progress_bar
 from eigenmap.cli.options import HOW, option
 from eigenmap.cli.outputs import check_files, write_code_table, write_codes
 from eigenmap.core.errors import EigenmapError
+from eigenmap.core.words import count
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -91,7 +92,7 @@ def embed_vectors(
         write_codes(out, (len(vectors), dim), codes, vectors.ids)
     if not quiet:
         beside = f"; ids: {names_file(out)}" if vectors.ids is not None and out.suffix == ".npy" else ""
-        note(f"{len(vectors):,} codes of {dim} features, in the order of the vectors: {out}{beside}")
+        note(f"{count(len(vectors), 'code')} of {count(dim, 'feature')}, in the order of the vectors: {out}{beside}")
 
 
 def query_codes(

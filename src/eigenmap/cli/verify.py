@@ -10,6 +10,7 @@ from eigenmap.cli.console import print_result
 from eigenmap.cli.options import QuietOption, argument
 from eigenmap.core.addresses import require_path
 from eigenmap.core.errors import EigenmapError
+from eigenmap.core.words import count
 
 
 @app.command(
@@ -70,7 +71,7 @@ def _codes(place: Path) -> list[str]:
 
     codes = Codebook.open(place)
     how = "checksums match" if codes.verify() else "all readable; an earlier version stored no checksums"
-    return [f"{MANIFEST}: intact", f"shards: {codes.plan.shards:,} with {len(codes):,} codes, {how}"]
+    return [f"{MANIFEST}: intact", f"shards: {codes.plan.shards:,} with {count(len(codes), 'code')}, {how}"]
 
 
 def _estimator(place: Path) -> list[str]:
@@ -90,7 +91,7 @@ def _run(place: Path) -> list[str]:
     if (place / DESCRIPTION).exists() or not saved:
         lines += Eigenmap.verify(place)
     if saved:
-        lines.append(f"{CHECKPOINT}: after {checkpoint.load(place / CHECKPOINT).step:,} steps")
+        lines.append(f"{CHECKPOINT}: after {count(checkpoint.load(place / CHECKPOINT).step, 'step')}")
     if kept:
         try:
             lines.append(f"{METRICS_FILE}: {len(metrics.read(place / METRICS_FILE)):,} lines")

@@ -168,7 +168,7 @@ def _check(out: Path, force: bool, minutes: float, steps: int | None) -> None:
     if out.exists() and not out.is_dir():
         raise EigenmapError(f"{out} is a file; choose a folder for the output.")
     if out.is_dir() and any(out.iterdir()) and not force:
-        raise EigenmapError(f"{out} exists and is not empty: choose another folder, or use --force.")
+        raise EigenmapError(f"{out} exists and is not empty: choose another folder, or use force=True.")
     if not minutes > 0:
         raise EigenmapError(f"minutes must be above 0, not {minutes}.")
     if steps is not None and steps < 1:

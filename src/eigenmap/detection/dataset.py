@@ -15,7 +15,7 @@ from torch.nn import functional
 
 from eigenmap.augment.views import IMAGENET_STANDARDISATION, Standardisation
 from eigenmap.core.errors import EigenmapError
-from eigenmap.data.released.coco import read_instances
+from eigenmap.data.images.released.coco import read_instances
 from eigenmap.detection.average_precision import segmentation_mask
 from eigenmap.detection.mask_rcnn import Target
 

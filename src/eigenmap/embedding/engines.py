@@ -196,5 +196,5 @@ def ray_module() -> Any:
     try:
         import ray.data
     except ImportError:
-        raise EigenmapError('--engine ray needs Ray Data: pip install "eigenmap[ray]"') from None
+        raise EigenmapError('the engine ray needs Ray Data: pip install "eigenmap[ray]"') from None
     return ray

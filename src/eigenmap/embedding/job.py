@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
@@ -161,8 +161,9 @@ def _begun(
                 begun = _begin(workspace, stream, wanted, strict, overwrite)
             yield begun
         except BaseException:
-            if workspace.is_fruitless():
-                workspace.discard()
+            with suppress(OSError):  # the first error counts; the next run removes what is left
+                if workspace.is_fruitless():
+                    workspace.discard()
             raise
 
 

@@ -91,9 +91,7 @@ class Publication:
         found = Replaced(path_identity(self.out), None if self.names is None else path_identity(self.names))
         for path, there in ((self.out, found.out), (self.names, found.names)):
             if there is not None and not overwrite:
-                raise EigenmapError(
-                    f"{path} exists; choose another name, or use --force (overwrite=True) to replace it"
-                )
+                raise EigenmapError(f"{path} exists; choose another name, or use overwrite=True to replace it")
         return found
 
     def publish(self, replaced: Replaced) -> None:

@@ -13,7 +13,9 @@ from eigenmap.model import Eigenmap, Side
 SUFFIXES = (".npy", ".npz", ".safetensors", ".sql")
 
 
-def export_map(run: str | Path, out: str | Path, dim: int | None = None, side: Side | None = None) -> LinearMap:
+def export_map(
+    run: str | Path, out: str | Path, dim: int | None = None, side: Side | None = None, *, overwrite: bool = True
+) -> LinearMap:
     """Write a linear model of vectors, or one side of it, as plain numbers; the suffix of `out` says how.
 
     .npy          one matrix (d + 1, k): code = normalise([x, 1] @ matrix)
@@ -21,7 +23,8 @@ def export_map(run: str | Path, out: str | Path, dim: int | None = None, side: S
     .safetensors  tensors of the same names, `unit` in the metadata
     .sql          a function for PostgreSQL with pgvector, named after the file
 
-    Vectors are scaled to norm 1 first if `unit` of the result; the SQL function does that itself.
+    Vectors are scaled to norm 1 first if `unit` of the result; the SQL function does that itself. Without `overwrite`,
+    a file that exists when the numbers are written is kept, and an error is raised.
     """
     out = a_path(out, "out")
     if out.suffix not in SUFFIXES:
@@ -29,7 +32,7 @@ def export_map(run: str | Path, out: str | Path, dim: int | None = None, side: S
     model = Eigenmap.load(run).side(side)
     numbers = model.linear_map(dim)
     content = _content(numbers, out, model.weights_sha256 or "")
-    with atomic_write(out) as file:
+    with atomic_write(out, replace=overwrite) as file:
         file.write(content)
     return numbers
 

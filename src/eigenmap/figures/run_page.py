@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from eigenmap.core.errors import EigenmapError
 from eigenmap.evaluation.retrieval import ScoreRow
 from eigenmap.figures import report
+from eigenmap.figures.pairs import pairs_section
 from eigenmap.figures.report import Html, Page, Section
 from eigenmap.figures.scores import default_metrics, panels, words_for
 from eigenmap.figures.study import BASELINES, Study, TrainedRun, comparison_metrics
@@ -36,6 +37,7 @@ def run_page(study: Study, figures: Figures) -> Page:
     recipe = about.get("recipe", {})
     sections = [
         Section("At a glance", [report.key_figures(_glance(run, study.comparison))]),
+        pairs_section(run.model, figures),
         retrieval_section(study, figures),
         scores_section(study, figures),
         queries_section(study),
@@ -50,7 +52,7 @@ def run_page(study: Study, figures: Figures) -> Page:
         lead=(
             f"{run.model.n_components} features sorted by importance, learned without labels"
             + (f" from {about['images']:,} images" if "images" in about else "")
-            + (f" with the objective {recipe['objective']}" if "objective" in recipe else "")
+            + (f" with the objective {recipe['objective']}" if "objective" in recipe and not closed_form(run) else "")
             + ". One code, cut at any length."
         ),
         sections=[section for section in sections if section is not None],
@@ -158,7 +160,10 @@ def training_section(runs: Sequence[TrainedRun], figures: Figures, numbers: Sequ
     """Training curves and the health of the features."""
     blocks: list[Html] = [report.key_figures(numbers)] if numbers else []
     if "training" not in figures:
-        blocks.append(report.paragraph("Training curves are unavailable: there is no metrics.jsonl beside the model."))
+        why = "there is no metrics.jsonl beside the model"
+        if all(closed_form(run) for run in runs):
+            why = "the model was solved for in closed form"
+        blocks.append(report.paragraph(f"Training curves are unavailable: {why}."))
     else:
         blocks.append(
             report.figure(
@@ -181,7 +186,8 @@ def usage_section(run: TrainedRun) -> Section:
     share = "recall" if _NEIGHBOURS in lengths else "spectrum"
     keep = lengths.get(_NEIGHBOURS, lengths[_SPECTRUM])
     images = takes_images(run.model)
-    items, source = ("images", "PHOTOS/") if images else ("x", "FEATURES.npy")
+    vectors = run.model.kind == "vectors"
+    items, source = ("images", "PHOTOS/") if images else ("x", "VECTORS.npy" if vectors else "FEATURES.npy")
     lines = {
         f"codes = model.encode({items}, dim={dim})": f"one row of {dim} numbers per item",
         f"model.eigenvalues_[:{dim}]": "the share of each feature on which the two sides of a pair agree",
@@ -193,8 +199,8 @@ def usage_section(run: TrainedRun) -> Section:
     )
     path = shlex.quote(folder)
     shell = f"eigenmap info {path}\neigenmap embed {path} {source} --out codes.npy --dim {dim}\n"
-    if images:
-        shell += f"eigenmap index {path} {source} --out photos.index\n"
+    if images or vectors:
+        shell += f"eigenmap index {path} {source} --out {'photos' if images else 'vectors'}.index\n"
     return Section("Use it", [report.code(python), report.code(shell)])
 
 
@@ -206,6 +212,11 @@ def configuration_section(runs: Sequence[TrainedRun], machine: Mapping[str, obje
     ]
     known = dict(machine or _environment(runs[0].model.training))
     return Section("Configuration", [*blocks, report.folded("Environment", [report.facts(known)])])
+
+
+def closed_form(run: TrainedRun) -> bool:
+    """Tell whether a model of vectors was solved for, and not trained."""
+    return run.model.kind == "vectors" and run.model.is_linear and not run.history
 
 
 def takes_images(model: Eigenmap) -> bool:

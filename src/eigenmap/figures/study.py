@@ -18,6 +18,7 @@ from eigenmap.figures.curves import Curve, Panel, length_curves
 from eigenmap.figures.excitation import ExcitedFeature, MadeFeature, exciting_figure, made_figure
 from eigenmap.figures.gallery import Answers, answer_grid
 from eigenmap.figures.names import FIGURES
+from eigenmap.figures.pairs import pairs_figure
 from eigenmap.figures.scores import Scores, default_metrics, panels, words_for
 from eigenmap.figures.spectrum import spectrum_figure
 from eigenmap.figures.style import numbered_key
@@ -172,6 +173,7 @@ def _scores(study: Study) -> Figure | None:
 _DRAWERS: dict[str, Callable[[Study], Figure | None]] = {
     "spectrum": lambda study: runs_spectrum([study.run]) if study.run else None,
     "lengths": lambda study: runs_lengths([study.run]) if study.run else None,
+    "pairs": lambda study: pairs_figure(study.run.model) if study.run else None,
     "training": lambda study: runs_training([study.run]) if study.run else None,
     "exciting": lambda study: exciting_figure(study.exciting) if study.exciting else None,
     "queries": lambda study: answer_grid(study.answers) if study.answers else None,

@@ -17,6 +17,9 @@ from eigenmap.model import CodeSource
 from eigenmap.spectrum import EXPONENTS, RIDGES, Alignment, Moments, best_alignment
 from eigenmap.spectrum.staged import staged_alignment
 
+LEAST_SHARED = 0.2
+"""Largest eigenvalue on held-out pairs below which a fit has found next to nothing."""
+
 
 @dataclass(frozen=True)
 class Criteria:
@@ -120,4 +123,10 @@ def best_output(
     alignment = aligned[source]
     if alignment.n_components < n_components:
         say(f"The rank found is {alignment.n_components}, so the model has that many features, not {n_components}.")
+    largest = float(alignment.eigenvalues.max())
+    if largest < LEAST_SHARED:
+        say(
+            f"The largest eigenvalue on held-out pairs is {largest:.2g}: the two ends of a pair share next to nothing, "
+            "and the codes mean little. Try weaker views, or other pairs."
+        )
     return source, alignment

@@ -319,9 +319,7 @@ def _check_untrained(recipe: Recipe, encoder: object, encoder_weights: str | Pat
     if length is not None:
         raise EigenmapError("The recipe has epochs=0, which trains nothing: leave steps and minutes out.")
     if encoder_weights is None and not isinstance(encoder, nn.Module):
-        raise EigenmapError(
-            "epochs=0 trains nothing: give the weights of a trained encoder (encoder_weights, --encoder-weights)."
-        )
+        raise EigenmapError("epochs=0 trains nothing: give the weights of a trained encoder as encoder_weights=.")
     if recipe.codes == "projector":
         raise EigenmapError('epochs=0 leaves the projector untrained: use codes="encoder".')
 

@@ -25,7 +25,7 @@ def prepare(out: str | Path | None, *, resume: bool, force: bool) -> Path | None
     if folder.exists() and not folder.is_dir():
         raise EigenmapError(f"{folder} is a file; choose a folder for the output.")
     if folder.is_dir() and any(folder.iterdir()) and not (resume or force):
-        raise EigenmapError(f"{folder} exists and is not empty: choose another, or use --force or --resume.")
+        raise EigenmapError(f"{folder} exists and is not empty: choose another, or use force=True or resume=True.")
     require_writable(folder / DESCRIPTION)
     return folder
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from pickle import UnpicklingError
@@ -80,7 +81,9 @@ def _read(file: Path) -> dict[str, Tensor]:
     try:
         if file.suffix == ".safetensors":
             return load_file(file)
-        content = torch.load(file, map_location="cpu", weights_only=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch warns of what it then refuses, which one sentence says below
+            content = torch.load(file, map_location="cpu", weights_only=True)
     except UnpicklingError as error:
         # torch's own message suggests opening the file in a way that can execute code.
         raise EigenmapError(f"{file} is not a torch weights file, or contains more than tensors.") from error

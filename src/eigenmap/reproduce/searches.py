@@ -10,7 +10,7 @@ from torch import Tensor
 
 from eigenmap.core.errors import EigenmapError
 from eigenmap.data import ImageSet, load_images
-from eigenmap.data.released import RELEASED, Listing, read_released
+from eigenmap.data.images.released import RELEASED, Listing, read_released
 from eigenmap.reproduce.methods import Scale, recipe_of
 from eigenmap.reproduce.sets import Sets
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from eigenmap.core.errors import EigenmapError
 from eigenmap.data.graphs.graph import Graph, load_graph
-from eigenmap.data.released import is_ogb_folder, read_ogb_folder
+from eigenmap.data.graphs.ogb_folder import is_ogb_folder, read_ogb_folder
 from eigenmap.evaluation.node_codes import StreamedCodes
 from eigenmap.evaluation.nodes import NodeSplit, evaluate_nodes, random_split
 from eigenmap.fitting.graph import fit_graph

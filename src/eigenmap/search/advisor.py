@@ -145,7 +145,7 @@ def advise(
     if bytes_per_item is not None and bytes_per_item < least:
         raise EigenmapError(
             f"{bytes_per_item} bytes hold no prefix of these codes ({stored} bytes for {index.n_components} features); "
-            "store them with --bytes-per-item instead"
+            "store them with bytes_per_item instead"
         )
     measure = Measure(items, top, whole_number(queries, "queries", 2), seed)
     say("exact search at full length")

@@ -287,7 +287,7 @@ class Explorer:
     def encode_vector(self, vector: Sequence[float]) -> tuple[float, ...]:
         """Return the code of a vector of the kind that was indexed; without a model it is the vector itself."""
         if self.vector_length is None:
-            raise Refused(501, "this index is not of vectors, so it cannot be searched by one")
+            raise Refused(422, "this index is not of vectors, so it cannot be searched by one")
         if self.model is None:
             if len(vector) != self.vector_length:
                 raise Refused(422, f"input has {len(vector)} numbers; vectors here have {self.vector_length}")

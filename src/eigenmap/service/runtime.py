@@ -40,7 +40,6 @@ SEARCH: Responses = {
     504: PROBLEM | {"description": "The search took too long and was stopped."},
 }
 OTHER_MODEL: Responses = {409: PROBLEM | {"description": "The vector comes from another model than the index."}}
-NO_VECTORS: Responses = {501: PROBLEM | {"description": "The index is not of vectors."}}
 BODY: Responses = {
     408: PROBLEM | {"description": "The body took too long to arrive."},
     413: PROBLEM | {"description": "Too large."},

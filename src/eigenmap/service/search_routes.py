@@ -11,7 +11,7 @@ from eigenmap.service import schemas
 from eigenmap.service.explorer import Features, id_of
 from eigenmap.service.explorer import Query as Asked
 from eigenmap.service.filtering import check_filter
-from eigenmap.service.runtime import BODY, BUSY, NO_VECTORS, NONE, OTHER_MODEL, SEARCH, UPLOAD, WRONG, Json, Service
+from eigenmap.service.runtime import BODY, BUSY, NONE, OTHER_MODEL, SEARCH, UPLOAD, WRONG, Json, Service
 from eigenmap.service.schemas import MOST_RESULTS, SearchRequest
 from eigenmap.service.security import UPLOADS
 from eigenmap.service.thumbnails import media_type
@@ -51,7 +51,7 @@ def search_routes(service: Service) -> APIRouter:
     @app.post(
         "/api/search",
         response_model=schemas.ResultsOut,
-        responses=WRONG | NONE | BUSY | BODY | SEARCH | OTHER_MODEL | NO_VECTORS,
+        responses=WRONG | NONE | BUSY | BODY | SEARCH | OTHER_MODEL,
         tags=["search"],
     )
     async def search(request: SearchRequest) -> Response:

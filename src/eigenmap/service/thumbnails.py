@@ -91,6 +91,19 @@ def store_encoded(path: Path, ids: Iterable[str | int], pictures: Iterable[bytes
             connection.execute("INSERT OR REPLACE INTO checksums VALUES (?, ?)", (name, zlib.crc32(image)))
 
 
+def forget(path: Path, ids: Iterable[str | int]) -> None:
+    """Delete pictures from the store of an index, if it has one; deleted bytes are overwritten."""
+    if not (path / FILE).is_file():
+        return
+    require_own(path / FILE)
+    names = [(_stored_name(name),) for name in ids]
+    with _complaining(path), closing(sqlite3.connect(path / FILE)) as connection, connection:
+        connection.execute("PRAGMA synchronous = EXTRA")
+        connection.execute("PRAGMA secure_delete = ON")
+        connection.executemany("DELETE FROM thumbnails WHERE id = ?", names)
+        connection.executemany("DELETE FROM checksums WHERE id = ?", names)
+
+
 class StoredPictures:
     """Pictures stored with an index.
 
@@ -137,7 +150,7 @@ class FolderPictures:
 
     def __init__(self, folder: Path, side: int = FOLDER_SIDE) -> None:
         if not folder.is_dir():
-            raise EigenmapError(f"{folder} is not a folder; --images takes the folder that was indexed")
+            raise EigenmapError(f"{folder} is not a folder; give the folder that was indexed as images=")
         self._folder = folder
         self._side = side
         self._remembered: OrderedDict[tuple[str, int, int, int, int], bytes | None] = OrderedDict()

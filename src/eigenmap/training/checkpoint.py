@@ -55,7 +55,7 @@ class Checkpoint:
         ]
         if different:
             raise EigenmapError(
-                f"{path} cannot be resumed: {'; '.join(different)}. Use the old settings, or start over with --force."
+                f"{path} cannot be resumed: {'; '.join(different)}. Use the old settings, or force=True to start over."
             )
 
 
@@ -96,7 +96,9 @@ def load(path: Path) -> Checkpoint:
         raise
     except Exception as error:  # a damaged file can fail anywhere inside the reader
         # torch's own message is omitted: it suggests opening the file in a way that can execute code.
-        raise EigenmapError(f"the checkpoint {path} is damaged ({_reason(error)}); start over with --force.") from error
+        raise EigenmapError(
+            f"the checkpoint {path} is damaged ({_reason(error)}); start over with force=True."
+        ) from error
     return _checked(state, path)
 
 
@@ -111,15 +113,15 @@ def _reason(error: Exception) -> str:
 def _checked(state: Any, path: Path) -> Checkpoint:
     """Return the checkpoint if all of its parts have the types that `save` writes."""
     if not isinstance(state, dict) or "format" not in state:
-        raise EigenmapError(f"the checkpoint {path} is damaged (unexpected content); start over with --force.")
+        raise EigenmapError(f"the checkpoint {path} is damaged (unexpected content); start over with force=True.")
     if type(state["format"]) is not int or state["format"] != CHECKPOINT_FORMAT:
-        raise EigenmapError(f"the checkpoint {path} has another format version; start over with --force.")
+        raise EigenmapError(f"the checkpoint {path} has another format version; start over with force=True.")
     state = {"position": None, "threads": None} | state  # which older versions did not store
     wrong = [name for name, holds in _KINDS.items() if name not in state or not holds(state[name])]
     wrong += [str(name)[:40] for name in state if name != "format" and name not in _KINDS]
     if wrong:
         raise EigenmapError(
-            f"the checkpoint {path} is damaged ({', '.join(wrong)} cannot be used); start over with --force."
+            f"the checkpoint {path} is damaged ({', '.join(wrong)} cannot be used); start over with force=True."
         )
     return Checkpoint(**{name: state[name] for name in _KINDS})
 

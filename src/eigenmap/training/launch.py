@@ -7,6 +7,7 @@ import importlib
 import importlib.util
 import logging
 import os
+import re
 import shutil
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -89,6 +90,20 @@ def machines(config: TrainingConfig) -> tuple[int, int]:
             f"machine with torchrun --nnodes {nodes} --nproc-per-node {devices} (see docs/training-at-scale.md)."
         )
     return nodes, devices
+
+
+def name_lost_process(error: RuntimeError, world_size: int) -> None:
+    """Raise an `EigenmapError` in place of an error that the loss of another process has caused."""
+    if world_size > 1 and re.search(_LOST, str(error), re.IGNORECASE):
+        reason = str(error).strip().splitlines()[0]
+        raise EigenmapError(
+            "another process of the run was lost (killed, out of memory, or its machine went away), and the others "
+            f"cannot go on without it; start the run again with resume=True or --resume ({reason[:200]})"
+        ) from error
+
+
+_LOST = r"connection (reset|closed|refused)|broken pipe|gloo|nccl|socket|timed out"
+"""Words of torch about a process that no longer answers."""
 
 
 def leave() -> None:

@@ -40,7 +40,7 @@ from eigenmap.objectives.moments import average
 from eigenmap.training import health
 from eigenmap.training.accumulate import backward_in_chunks
 from eigenmap.training.config import Setting, TrainingConfig
-from eigenmap.training.launch import start
+from eigenmap.training.launch import name_lost_process, start
 from eigenmap.training.metrics import Record, Window, finite
 from eigenmap.training.optim import build_optimizer, schedule, set_rates
 from eigenmap.training.pace import Pace
@@ -250,6 +250,9 @@ def train(
                     pace.replan(window.seconds())
                     pace.left = fabric.broadcast(pace.left)
                 window.clear()
+    except RuntimeError as error:
+        name_lost_process(error, fabric.world_size)
+        raise
     finally:
         show.stop()
         run.close()

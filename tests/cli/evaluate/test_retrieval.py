@@ -182,7 +182,7 @@ def test_labels_that_make_no_sense_are_told(
         "class.*cat.*bars, disc, stripes",
         refused(*evaluate, photos, "--query", plain, "--query-labels", table, "--quiet"),
     )
-    result = succeed(*evaluate, plain, "--gallery-labels", table)
+    result = succeed(*evaluate, plain, "--gallery-labels", table, "--top", 5)
     assert re.fullmatch(r".*one class.*cat.*\n", result.err)
     assert re.search("labels.*once", refused(*evaluate, plain, "--gallery-labels", table, "--query-labels", table))
 

@@ -137,8 +137,8 @@ def test_mistakes(model_dir: Path, photos: Path, database: str, tmp_path: Path) 
     def index(*arguments: object) -> str:
         return refused("index", model_dir, photos, *arguments)
 
-    assert "index" in index()
-    assert "index" in index("--to", database, "--table", "photos", "--out", tmp_path / "index")
+    assert "--out" in index()
+    assert "--out" in index("--to", database, "--table", "photos", "--out", tmp_path / "index")
     assert re.search("--backend.*--out", index("--to", database, "--table", "photos", "--backend", "faiss"))
     assert "--table photos" in index("--to", database)
     assert re.search(r"mysql://\.\.\. .*database", index("--to", "mysql://x", "--table", "photos"))

@@ -99,7 +99,7 @@ def test_codes_in_one_file(name: str, model_dir: Path, photos: Path, index_dir: 
     with CodeIndex.open(made) as index, CodeIndex.open(index_dir) as other:
         assert index.ids == other.ids
         np.testing.assert_allclose(index.codes(index.ids), other.codes(other.ids), atol=1e-6)
-    kept = "8 features each; 0 added, 15 were there already (--replace replaces them)."
+    kept = "8 features each; 0 added, 15 were already there (--replace replaces them)."
     assert succeed("index", model_dir, codes, "--out", made, "--add").err == f"{made}: 15 items, {kept}\n"
     assert "bars/1.png" in succeed("search", made, photos / "bars" / "1.png", "--top", 1).out
 
@@ -254,7 +254,7 @@ def test_images_are_added_to_an_index(model_dir: Path, array_file: Path, photos:
     index = CodeIndex.open(out)
     assert len(index) == 27
     assert index.metadata(["bars/1.png"]) == [{"label": "bars"}]
-    assert "choose one" in refused("index", model_dir, photos, "--out", out, "--add", "--force")
+    assert "--force" in refused("index", model_dir, photos, "--out", out, "--add", "--force")
     assert "directory" in refused("index", model_dir, photos, "--out", tmp_path / "no", "--add")
 
 
@@ -276,7 +276,8 @@ def test_compact_indexes(model_dir: Path, photos: Path, tmp_path: Path) -> None:
         stored = sum(file.stat().st_size for file in out.glob("features-*.bin"))
         assert stored == 15 * (8 if "int8" in words else words[-1])
     assert re.search(
-        "bytes_per_item.*precision", refused("index", model_dir, photos, "--out", tmp_path / "x", "--precision", "bits")
+        "--bytes-per-item.*precision",
+        refused("index", model_dir, photos, "--out", tmp_path / "x", "--precision", "bits"),
     )
     succeed("index", model_dir, photos, "--out", tmp_path / "fast.index", "--backend", "faiss")
     assert CodeIndex.open(tmp_path / "fast.index").about.approximate is not None

@@ -34,6 +34,7 @@ from eigenmap.cli.options import (
 from eigenmap.cli.outputs import check_files, write_json_output
 from eigenmap.core.errors import EigenmapError
 from eigenmap.core.logging import LogFunction
+from eigenmap.core.words import count
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -327,7 +328,7 @@ def _show(rows: Sequence[ScoreRow], cuts: Sequence[int], queries: int, gallery: 
     for cut in cuts:
         metrics = [f"{name}@{cut}" for name in ("map_over_found", "map_over_relevant", "precision")]
         cells = ([f"{row['dim']:.0f}", *(_cell(row, metric) for metric in metrics)] for row in rows)
-        title = f"first {cut:,} of {gallery:,} images, {queries:,} queries"
+        title = f"first {cut:,} of {count(gallery, 'image')}, {count(queries, 'query', 'queries')}"
         print_result(number_table(title, ["features", *metrics], cells))
 
 

@@ -22,6 +22,7 @@ from eigenmap.cli.options import (
 from eigenmap.cli.outputs import check_files, write_json_output
 from eigenmap.cli.vector_codes import encode_vectors, open_vectors
 from eigenmap.core.errors import EigenmapError
+from eigenmap.core.words import count
 
 if TYPE_CHECKING:
     from eigenmap.data.vectors.vectors import Vectors
@@ -157,4 +158,8 @@ def _codes(model: Eigenmap, vectors: Vectors, dim: int, device: str, quiet: bool
 def _show(rows: list[ScoreRow], queries: int, documents: int) -> None:
     metrics = [name for name in rows[0] if name != "dim"]
     cells = ([f"{row['dim']:.0f}", *(f"{row[name]:.3f}" for name in metrics)] for row in rows)
-    print_result(number_table(f"{queries:,} queries, {documents:,} documents", ["features", *metrics], cells))
+    print_result(
+        number_table(
+            f"{count(queries, 'query', 'queries')}, {count(documents, 'document')}", ["features", *metrics], cells
+        )
+    )

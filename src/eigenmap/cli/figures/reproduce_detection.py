@@ -61,7 +61,7 @@ def table_5_command(
     quiet: QuietOption = False,
 ) -> None:
     """Fine-tune Mask R-CNN from random, supervised and self-supervised weights, as in table 5."""
-    from eigenmap.data.released.coco import read_instances
+    from eigenmap.data.images.released.coco import read_instances
     from eigenmap.reproduce.table_5 import table_5
 
     check_files(json, force=force)

@@ -28,6 +28,7 @@ from eigenmap.cli.fit.options import (
 )
 from eigenmap.cli.options import Device, DeviceOption, QuietOption, argument, check_device, option
 from eigenmap.core.errors import EigenmapError
+from eigenmap.core.words import count
 
 if TYPE_CHECKING:
     from eigenmap.model import Eigenmap
@@ -167,8 +168,8 @@ def _summarise(model: Eigenmap, out: Path) -> None:
     """Report what was made and what to do next."""
     about = model.training
     note(
-        f"{out}: {model.n_components} ordered features from {about['graph']['edges']:,} edges, "
-        f"{about['steps']:,} steps in {duration(about['seconds'])}."
+        f"{out}: {model.n_components} ordered features from {count(about['graph']['edges'], 'edge')}, "
+        f"{count(about['steps'], 'step')} in {duration(about['seconds'])}."
     )
     note(f"Eigenvalues (what the two ends of an edge share of each feature): {leading_eigenvalues(model)} ...")
     note(f"Next: eigenmap embed {shlex.quote(str(out))} NEW_FEATURES.npy --out codes.npy")

@@ -43,6 +43,7 @@ from eigenmap.cli.options import (
     option,
 )
 from eigenmap.core.errors import EigenmapError
+from eigenmap.core.words import count
 
 if TYPE_CHECKING:
     from eigenmap.model import Eigenmap
@@ -202,9 +203,10 @@ def images(
 def _summarise(model: Eigenmap, out: Path, source: Path) -> None:
     """Report what was made and what to do next."""
     about = model.training
+    images = about["images"] + about["held_out_images"]
     note(
-        f"{out}: {model.n_components} ordered features from {about['images'] + about['held_out_images']:,} images, "
-        f"{about['steps']:,} steps in {duration(about['seconds'])}."
+        f"{out}: {model.n_components} ordered features from {count(images, 'image')}, "
+        f"{count(about['steps'], 'step')} in {duration(about['seconds'])}."
     )
     note(f"Eigenvalues (what two views of an image share of each feature): {leading_eigenvalues(model)} ...")
     note(f"Features that keep 95 % of the nearest neighbours: {model.suggest_dim(recall=0.95)}.")

@@ -29,6 +29,7 @@ from eigenmap.cli.fit.options import (
 from eigenmap.cli.options import Device, DeviceOption, JsonOption, QuietOption, argument, check_device, option
 from eigenmap.cli.outputs import check_files, write_json_output
 from eigenmap.core.errors import EigenmapError
+from eigenmap.core.words import count
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -316,7 +317,7 @@ def _summarise(model: Eigenmap, out: Path) -> None:
     }[about["winner"]]
     spaces = " for each of two spaces" if about["two_spaces"] else ""
     note(
-        f"{out}: {model.n_components} ordered features{spaces} from {about['pairs']:,} pairs; the best on "
+        f"{out}: {model.n_components} ordered features{spaces} from {count(about['pairs'], 'pair')}; the best on "
         f"{about['held_out']:,} held-out queries is {what}."
     )
     note(f"{about['keeps']['dim']} features keep {about['keeps']['share']:.0%} of what all find.")

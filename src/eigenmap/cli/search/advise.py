@@ -22,6 +22,7 @@ from eigenmap.cli.options import (
 from eigenmap.cli.outputs import check_files, write_json_output
 from eigenmap.cli.search import database
 from eigenmap.core.errors import EigenmapError
+from eigenmap.core.words import count
 
 if TYPE_CHECKING:
     from eigenmap.search.advisor import Advice
@@ -161,7 +162,9 @@ def _show(advice: Advice) -> None:
 
     from eigenmap.search.advisor import funnel_text
 
-    table = Table(title=f"{advice.items:,} items, {advice.queries} queries, top {advice.top}", title_justify="left")
+    table = Table(
+        title=f"{count(advice.items, 'item')}, {advice.queries} queries, top {advice.top}", title_justify="left"
+    )
     for name, justify in (("search", "left"), ("features:kept", "left"), ("recall", "right"), ("queries/s", "right")):
         table.add_column(name, justify=justify)  # type: ignore[arg-type]
     for row in advice.rows:

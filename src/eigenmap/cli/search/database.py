@@ -14,6 +14,7 @@ from eigenmap.cli.vector_codes import Side, side_of
 from eigenmap.core.addresses import is_database, require_database, require_path
 from eigenmap.core.errors import EigenmapError
 from eigenmap.core.redaction import redacted
+from eigenmap.core.words import count
 
 if TYPE_CHECKING:
     from eigenmap.embedding.blocks import Encoding
@@ -107,7 +108,7 @@ def fill(
     from eigenmap.search.backend import ItemBatch
     from eigenmap.search.postgres import load_table
     from eigenmap.search.postgres.connection import address
-    from eigenmap.search.postgres.models import store_model
+    from eigenmap.search.postgres.models import model_writer
 
     with TemporaryDirectory() as folder:
         kept = Path(folder) / "model"  # RUN may get another model while the images are encoded
@@ -117,16 +118,16 @@ def fill(
         model = None if run is None else side_of(Eigenmap.load(kept), side)
         items = open_items(model, source, how, pictures=False, quiet=quiet, rows=rows)
         batches = (ItemBatch([utf8_name(name) for name in part.ids], part.codes, part.metadata) for part in items)
-        made = load_table(url, table, about, batches, replace=wanted.force)
-        if run is not None:
-            store_model(url, kept)
+        # Together, since codes without their model could not be searched by picture.
+        also = None if run is None else model_writer(kept)
+        made = load_table(url, table, about, batches, replace=wanted.force, also=also)
     if quiet:
         return
     items.log_skipped()
     replaced = " (existing items of the same names were replaced)" if made.changed else ""
     note(
-        f"Table {table} at {address(url)}: {made.items:,} items of {how.dim} features; {made.added:,} new, "
-        f"{made.changed:,} changed{replaced}."
+        f"Table {table} at {address(url)}: {count(made.items, 'item')} of {count(how.dim, 'feature')}; "
+        f"{made.added:,} new, {made.changed:,} changed{replaced}."
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
@@ -31,7 +31,7 @@ from eigenmap.cli.options import (
     option,
 )
 from eigenmap.cli.outputs import check_files, check_index, write_json_output
-from eigenmap.cli.search import database, indexing
+from eigenmap.cli.search import database, deleting, indexing
 from eigenmap.cli.search.items import RowOptions, open_items
 from eigenmap.cli.search.options import (
     FunnelOption,
@@ -82,6 +82,8 @@ Example:
 
 [cyan]  eigenmap index runs/mine MORE/ --out photos.index --add[/cyan]
 
+[cyan]  eigenmap index photos.index --delete holiday/beach.jpg[/cyan]
+
 [cyan]  eigenmap index runs/both documents.npy --side right --out documents.index[/cyan]
 
 [cyan]  eigenmap index vectors.npy --ids names.txt --texts titles.txt --out plain.index[/cyan]
@@ -91,7 +93,11 @@ Example:
 )
 def index(
     run: Annotated[
-        Path, argument("RUN", "The model written by `eigenmap fit`. Or a file of vectors to index as they are.")
+        Path,
+        argument(
+            "RUN",
+            "The model written by `eigenmap fit`. Or a file of vectors to index as they are; with --delete the index.",
+        ),
     ],
     source: Annotated[Path | None, argument("SOURCE", SOURCE_HELP)] = None,
     out: Annotated[
@@ -181,6 +187,7 @@ def index(
         ),
     ] = False,
     replace: Annotated[bool, option("--replace", "With --add: replace images of the same name.", shown=True)] = False,
+    delete: deleting.DeleteOption = None,
     side: SideOption = None,
     batch_size: BatchOption = 256,
     device: DeviceOption = Device.auto,
@@ -200,6 +207,11 @@ def index(
     from eigenmap.model import Eigenmap
     from eigenmap.search import CodeIndex
 
+    if delete:
+        told = deleting.delete_items(run, delete, [source, out, to, table, prefix, dim, precision, backend, side])
+        if not quiet:
+            note(told)
+        return
     if out is not None:
         require_path(out)
     if (out is None) == (to is None):
@@ -341,6 +353,7 @@ def search(
     """
     from eigenmap.fitting.vectors import codes_of
     from eigenmap.model import Eigenmap
+    from eigenmap.search.fields import unknown_fields
     from eigenmap.search.filters import parse
 
     check_files(force, json)
@@ -360,16 +373,24 @@ def search(
             queries = read_images(encoder, images[0] if len(images) == 1 else images, strict=strict, quiet=quiet)
             names, codes = queries.ids, encode_images(encoder, queries, found_in.n_components, place, quiet=quiet)
         results = asked.search(found_in, codes, quiet)
+        unknown = [] if any(results.ids) else unknown_fields(found_in, asked.where or {})
         similarity = asked.similarity(found_in, results.dim)
         titles = titles_of(found_in, results)
     if json is not None:
         write_json_output(json, results_as_json(database.without_password(index), similarity, names, results))
     if not any(results.ids):  # an empty index is an error before this
-        print_result("No item meets the conditions of --where.")
+        print_result(_no_item(unknown))
         return
     show_results(names, results, titles)
     if results.recall != 1 and results.recall is not None and not quiet:
         note(f"This search finds {100 * results.recall:.1f} % of what comparing every item would find.")
+
+
+def _no_item(unknown: Sequence[str]) -> str:
+    """Return the sentence for a search without results."""
+    if unknown:
+        return f"No item has the field {' or '.join(unknown)}, which --where asks for."
+    return "No item meets the conditions of --where."
 
 
 @contextmanager

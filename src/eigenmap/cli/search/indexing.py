@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from eigenmap.cli.search.items import AnyItems, ImageItems, Items
+from eigenmap.core.words import count
 
 if TYPE_CHECKING:
     from eigenmap.search import CodeIndex
@@ -30,7 +31,7 @@ def make_index(about: IndexSpec, source: Path, items: AnyItems, out: Path, run: 
             made.add(batch)
         _note_source(made.directory, source)
         _note_several_labels(made.directory, items)
-    return f"{made.items:,} {items.noun}, {about.n_components} features each."
+    return f"{count(made.items, items.noun)}, {count(about.n_components, 'feature')} each."
 
 
 def add_items(index: CodeIndex, source: Path, items: AnyItems, replace: bool) -> str:
@@ -54,7 +55,7 @@ def add_items(index: CodeIndex, source: Path, items: AnyItems, replace: bool) ->
         stored = store if part.pictures else None
         added = added.and_then(adding.add(index, source, part.ids, part.codes, part.metadata, replace, stored))
     _note_several_labels(directory, items)
-    return f"{len(index):,} {items.noun}, {index.n_components} features each; {_told(added)}."
+    return f"{count(len(index), items.noun)}, {count(index.n_components, 'feature')} each; {_told(added)}."
 
 
 def _stored(items: AnyItems, directory: Directory) -> Iterator[ItemBatch]:

@@ -47,7 +47,7 @@ class ImageItems:
     how: Encoding
     pictures: bool
     quiet: bool
-    noun = "images"
+    noun = "image"
     skipped: list[tuple[str, str]] = field(default_factory=list)
     count: int = 0
     several_labels: bool = False
@@ -101,7 +101,7 @@ class CodeItems:
 
     codes: StoredCodes
     dim: int
-    noun = "items"
+    noun = "item"
     several_labels = False
 
     def __iter__(self) -> Iterator[Items]:
@@ -127,7 +127,7 @@ class VectorItems:
     described: Described
     how: Encoding
     quiet: bool
-    noun = "vectors"
+    noun = "vector"
     several_labels = False
 
     def __iter__(self) -> Iterator[Items]:

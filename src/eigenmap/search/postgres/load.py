@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import NamedTuple
 
@@ -46,7 +46,13 @@ class LoadReport(NamedTuple):
 
 
 def load_table(
-    url: str, table: str, about: IndexSpec, batches: Iterable[ItemBatch], *, replace: bool = False
+    url: str,
+    table: str,
+    about: IndexSpec,
+    batches: Iterable[ItemBatch],
+    *,
+    replace: bool = False,
+    also: Callable[[Connection], object] | None = None,
 ) -> LoadReport:
     """Fill a table with the items of `batches` in one transaction.
 
@@ -61,6 +67,7 @@ def load_table(
         about: description of the codes.
         batches: batches of ids, codes and metadata.
         replace: start with an empty table.
+        also: called last in the same transaction.
 
     """
     wanted = Table(table, about)
@@ -70,9 +77,13 @@ def load_table(
         require_pgvector(connection)
         there = find_table(connection, table)
         if there is None or replace:
-            return _make(connection, wanted, batches, there is not None)
-        _require_same(wanted, there, address(url))
-        return _merge(connection, there, batches)
+            made = _make(connection, wanted, batches, there is not None)
+        else:
+            _require_same(wanted, there, address(url))
+            made = _merge(connection, there, batches)
+        if also is not None:
+            also(connection)
+        return made
 
 
 def _require_same(wanted: Table, there: Table, where: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,12 @@ _TABLE = "eigenmap_models"
 
 def store_model(url: str, run: Path) -> None:
     """Store a model in the table `eigenmap_models`, once."""
+    with closing(Session(url, connect(url))) as session:
+        session.write(model_writer(run))
+
+
+def model_writer(run: Path) -> Callable[[Connection], None]:
+    """Return a function that stores a model in the transaction of its caller."""
     fingerprint = Eigenmap.fingerprint(run)
     files = [path.read_bytes() for path in (run / DESCRIPTION, weights_file(run))]
 
@@ -29,8 +36,7 @@ def store_model(url: str, run: Path) -> None:
             "INSERT INTO eigenmap_models VALUES (%s, %b, %b) ON CONFLICT DO NOTHING", [fingerprint, *files]
         )
 
-    with closing(Session(url, connect(url))) as session:
-        session.write(store)
+    return store
 
 
 def fetch_model(url: str, fingerprint: str | None, to: Path) -> Path:

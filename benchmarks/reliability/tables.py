@@ -1,0 +1,211 @@
+"""The page docs/reliability.md, from the results and from nothing else."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from benchmarks.common.pages import NOT_RUN, table
+from benchmarks.common.plan import Stored
+from benchmarks.reliability.study import KILLED, SERVERS, SLICES, STARVED, slug
+
+Result = dict[str, Any]
+INTRODUCTION = """\
+# Reliability
+
+What happens when processes are killed, disks fill up, files are damaged, clients misbehave and work goes on for long.
+Every experiment has a seed and a number of rounds and can be run again:
+
+    python -m benchmarks reliability missing
+    python -m benchmarks reliability run kills-embed --again
+
+This page is written by `python -m benchmarks reliability page` from the results in `benchmarks/reliability/results/`;
+never edit it. Quick forms of the same experiments are in `tests/robustness/`, `tests/search/`, `tests/embedding/` and
+`tests/end_to_end/`, and power cuts are replayed there from recorded system calls."""
+
+
+def page(stored: Stored) -> str:
+    """The whole page: failures first."""
+    results = {name: found for name in stored.paths if (found := stored.read(name)) is not None}
+    parts = [
+        INTRODUCTION,
+        _failures(results),
+        _kills(results),
+        _disk(results),
+        _damage(results),
+        _requests(results),
+        _steady(results),
+        _together(results),
+        _numbers(results),
+        _attack(results),
+        _made_by(results),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _failures(results: dict[str, Result]) -> str:
+    lines = [
+        f"- `{name}` (commit {found['commit']}): {failure}"
+        for name, found in sorted(results.items())
+        for failure in found["failures"]
+    ]
+    more = sum(found["failed"] - len(found["failures"]) for found in results.values())
+    lines += [f"- {more:,} more of the same experiments"] if more else []
+    rounds = sum(found["rounds"] for found in results.values())
+    if not lines:
+        return f"## Failures\n\nNone in {rounds:,} rounds of {len(results)} experiments."
+    return "## Failures\n\n" + "\n".join(lines)
+
+
+def _kills(results: dict[str, Result]) -> str:
+    rows = [_row(results, f"kills-{slug(name)}", name) for name in KILLED]
+    about = (
+        "SIGKILL at random moments of each command. Afterwards the old or the new content is there, whole; the same "
+        "command (`--resume` for fits) ends with the result of an undisturbed run, to the byte apart from clocks, and "
+        "leaves no hidden file."
+    )
+    return f"## Kills\n\n{about}\n\n" + table(["command", "kills", "good", "failed"], rows)
+
+
+def _disk(results: dict[str, Result]) -> str:
+    rows = [_row(results, f"disk-{slug(name)}", name, "refused in one sentence") for name in STARVED]
+    about = (
+        "The output lies on a file system that is full at evenly spread points of the command, or becomes read-only at "
+        "random moments. The command ends with one sentence (or well, if it needed no more), nothing is torn, and the "
+        "same command completes when there is space again. A load into a database writes nothing to this disk."
+    )
+    return f"## Full and read-only disks\n\n{about}\n\n" + table(
+        ["command", "rounds", "good", "failed", "refused in one sentence"], rows
+    )
+
+
+def _row(results: dict[str, Result], name: str, shown: str, *more: str) -> list[str]:
+    found = results.get(name)
+    if found is None:
+        return [shown, *[NOT_RUN] * (3 + len(more))]
+    counts = found["counts"]
+    return [shown, f"{found['rounds']:,}", f"{counts.get('good', 0):,}", f"{found['failed']:,}"] + [
+        f"{counts.get(each, 0):,}" for each in more
+    ]
+
+
+def _damage(results: dict[str, Result]) -> str:
+    found = [results[f"damage-{number}"] for number in range(SLICES) if f"damage-{number}" in results]
+    about = (
+        "Files of every format we read, damaged blindly (bits, cuts, zeros, noise, pieces doubled or removed) or with "
+        "knowledge of the format, and read in processes of limited memory. A file is refused in one sentence that "
+        "names it, or read; where a checksum is promised, a file that is read gives the same result."
+    )
+    if not found:
+        return f"## Damaged files\n\n{about}\n\nNot run."
+    counts: Counter[str] = Counter()
+    for each in found:
+        counts.update(each["counts"])
+    measured = [each["measured"] for each in found]
+    return (
+        f"## Damaged files\n\n{about}\n\n{sum(each['rounds'] for each in found):,} files of "
+        f"{max(each['subjects'] for each in measured)} kinds: {counts['refused']:,} refused, "
+        f"{counts['the same result']:,} read with the same result, {counts['another result']:,} with another one where "
+        f"no checksum is promised. Failures: {sum(each['failed'] for each in found):,}. The most memory that reading "
+        f"took was {max(each['peak_mb'] for each in measured):,.0f} MB, the slowest file "
+        f"{max(each['slowest_s'] for each in measured):.1f} s."
+    )
+
+
+def _requests(results: dict[str, Result]) -> str:
+    found = [results[f"requests-{number}"] for number in range(SERVERS) if f"requests-{number}" in results]
+    about = (
+        "`eigenmap serve` under concurrent load, while its index is replaced (by one of the same model, and of "
+        "another), items are added, requests are cut off and answers are read slowly; then SIGTERM while that goes on."
+    )
+    if not found:
+        return f"## Requests\n\n{about}\n\nNot run."
+    counts: Counter[str] = Counter()
+    for each in found:
+        counts.update(each["counts"])
+    statuses = ", ".join(
+        f"{count:,} x {name[7:]}" for name, count in sorted(counts.items()) if name.startswith("status")
+    )
+    stops = [seconds for each in found for seconds in each["measured"].get("seconds_to_stop", [])]
+    return (
+        f"## Requests\n\n{about}\n\n{counts['requests']:,} requests and {counts['uploads']:,} uploads in "
+        f"{len(found)} of {SERVERS} parts: {statuses}. Meanwhile the index was replaced {counts['replace']:,} times "
+        f"and changed {counts['add']:,} times, {counts['cut off']:,} requests were cut off, and "
+        f"{counts['read slowly']:,} answers read slowly. Failures (no announced answer): "
+        f"{sum(each['failed'] for each in found):,}. After SIGTERM the server ended within {max(stops):.1f} s."
+    )
+
+
+def _steady(results: dict[str, Result]) -> str:
+    about = (
+        "Training, serving and appending side by side. The slope of anonymous memory is that of Theil and Sen through "
+        "the medians of each minute, with its 95 % interval, after a fifth of the time as warm-up."
+    )
+    found = results.get("steady")
+    if found is None:
+        return f"## Half an hour side by side\n\n{about}\n\nNot run."
+    rows = []
+    for role in ("training", "serving", "appending"):
+        one = found["measured"].get(role)
+        if one is None:
+            rows.append([role, *[NOT_RUN] * 4])
+            continue
+        slope, low, high = one["mb_per_hour"]
+        early, late = one["open_files_early_and_late"]
+        rows.append(
+            [
+                role,
+                f"{one['mb']:,.0f}",
+                f"{slope:.1f} ({low:.1f} to {high:.1f})",
+                f"{one['growth_mb']:.2f}",
+                f"{early:g} / {late:g}",
+            ]
+        )
+    head = ["process", "memory, MB", "MB per hour (interval)", "growth while measured, MB", "open files, early / late"]
+    return f"## {found['protocol']['minutes']:g} minutes side by side\n\n{about}\n\n" + table(head, rows)
+
+
+def _together(results: dict[str, Result]) -> str:
+    lines = []
+    for name, what in (
+        ("together", "Two processes with one output (fit, embed, index, append, export)"),
+        ("lost-rank", "One of two training processes killed; the run ends within a minute and names the cause"),
+    ):
+        lines.append(_line(results.get(name), what))
+    return "## Processes that meet, and one that is lost\n\n" + "\n".join(lines)
+
+
+def _numbers(results: dict[str, Result]) -> str:
+    lines = [
+        _line(results.get("repeat"), "Runs with one seed on this CPU, compared to the bit"),
+        _line(
+            results.get("numbers"),
+            "NaN, overflow, divergence, collapse, repeated and zero eigenvalues, more features than the rank: named",
+        ),
+    ]
+    return "## Numbers\n\n" + "\n".join(lines)
+
+
+def _attack(results: dict[str, Result]) -> str:
+    about = (
+        "Scripts of our own for the seams that an attack once found: threads, links, names, passwords, filters, output."
+    )
+    return "## The attack\n\n" + _line(results.get("attack"), about.rstrip("."))
+
+
+def _line(found: Result | None, what: str) -> str:
+    if found is None:
+        return f"- {what}: not run."
+    counts = ", ".join(f"{name} {count:,}" for name, count in found["counts"].items() if name not in ("good", "bad"))
+    more = f" ({counts})" if counts else ""
+    return f"- {what}: {found['rounds']:,} rounds, {found['failed']:,} failures{more}."
+
+
+def _made_by(results: dict[str, Result]) -> str:
+    commits: dict[str, list[str]] = {}
+    for name, found in sorted(results.items()):
+        commits.setdefault(found["commit"], []).append(name)
+    device = ", ".join(sorted({f"{found['device']}, {found['cores']} cores" for found in results.values()}))
+    seeds = ", ".join(sorted({str(found["protocol"]["seed"]) for found in results.values()}))
+    lines = [f"- {commit}: {', '.join(names)}" for commit, names in commits.items()]
+    return f"## Which code was measured\n\n{device}; seed {seeds}; by commit:\n\n" + "\n".join(lines)

@@ -1,0 +1,71 @@
+"""Held-out pairs of a model of vectors: what codes of each length find, beside PCA and the plain prefix."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from eigenmap.figures import report
+from eigenmap.figures.curves import Curve, Panel, length_curves
+from eigenmap.figures.report import Section
+from eigenmap.model import Eigenmap
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+SERIES = {
+    "ours": ("ours", "ordered code (ours)"),
+    "linear": ("projector", "its linear part"),
+    "pca": ("encoder-pca", "PCA of the vectors"),
+    "prefix": ("pixels", "prefix of the vectors"),
+}
+"""Look and label of each series."""
+
+
+def pair_scores(model: Eigenmap) -> dict[str, dict[int, float]]:
+    """Return nDCG@10 by series and length; empty for a model that has not measured it."""
+    try:
+        told = model.training["vectors"]["scores"]
+        found = {name: {int(d): float(s) for d, s in told[name].items()} for name in SERIES if name in told}
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return {}
+    whole = all(scores and np.isfinite(list(scores.values())).all() for scores in found.values())
+    return found if "ours" in found and whole else {}
+
+
+def pairs_figure(model: Eigenmap) -> Figure | None:
+    """Draw nDCG@10 on held-out pairs by length."""
+    scores = pair_scores(model)
+    if not scores:
+        return None
+    curves = [Curve(SERIES[name][0], SERIES[name][1], values) for name, values in scores.items()]
+    return length_curves([Panel("", "nDCG@10 on held-out pairs", curves)])
+
+
+def pairs_section(model: Eigenmap, figures: Mapping[str, Figure]) -> Section | None:
+    """Describe what was found on held-out pairs."""
+    scores = pair_scores(model)
+    if not scores or "pairs" not in figures:
+        return None
+    about: Mapping[str, Any] = model.training["vectors"]
+    lengths = sorted({dim for values in scores.values() for dim in values})
+    rows = [
+        [SERIES[name][1], *(f"{values[dim]:.3f}" if dim in values else "" for dim in lengths)]
+        for name, values in scores.items()
+    ]
+    words = (
+        "How well partners of held-out pairs are found, by code length. The same pairs chose between the candidates: "
+        "a lead of a few thousandths is none."
+    )
+    kept = about.get("keeps", {})
+    numbers = [("pairs", f"{about.get('pairs', 0):,}"), ("chosen", str(about.get("winner", "")))]
+    if "dim" in kept and "share" in kept:
+        numbers.append((f"keeps {kept['share']:.0%}", f"{kept['dim']} features"))
+    blocks = [
+        report.key_figures(numbers),
+        report.figure(figures["pairs"], words),
+        report.table(["", *map(str, lengths)], rows, "nDCG@10 by number of features", strong=0),
+    ]
+    return Section("Held-out pairs", blocks)

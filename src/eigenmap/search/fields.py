@@ -1,0 +1,29 @@
+"""Metadata fields that a filter names and no item has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from eigenmap.search.index import CodeIndex
+
+_NO_VALUES: tuple[str | float | bool, ...] = ("\x01 no item has this value", -1.7e308, True, False)
+"""Of each type, one that no item has; of the two booleans an item has at most one."""
+
+
+def unknown_fields(index: CodeIndex, where: Mapping[str, Any]) -> list[str]:
+    """Return the fields of a filter that no item has: spelling mistakes, most likely.
+
+    A condition holds only for items that have its field with a value of its type, so whatever differs from an
+    impossible value has the field.
+    """
+    anything = np.ones((1, index.n_components), np.float32)
+
+    def is_known(field: str) -> bool:
+        filters = ({field: {"!=": value}} for value in _NO_VALUES)
+        return any(any(index.search(anything, top=1, dim=1, where=each, exact=True).ids) for each in filters)
+
+    return [field for field in where if not is_known(field)]

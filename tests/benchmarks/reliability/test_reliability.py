@@ -1,0 +1,87 @@
+"""The study of reliability: its page names failures first, and its experiments notice faults."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from benchmarks.common.plan import Stored
+from benchmarks.reliability import tables
+from benchmarks.reliability.checking import Bench
+from benchmarks.reliability.children import Ended
+from benchmarks.reliability.clients import Asker
+from benchmarks.reliability.commands import timeless
+from benchmarks.reliability.outcome import Outcome
+from benchmarks.reliability.steady import judge, slope_of
+
+
+def stored(tmp_path: Path, **results: dict[str, Any]) -> Stored:
+    common = {"commit": "abc", "device": "cpu", "cores": 2, "protocol": {"seed": 0}}
+    for name, result in results.items():
+        (tmp_path / f"{name}.json").write_text(json.dumps(common | result))
+    return Stored(tmp_path)
+
+
+def test_failures_come_first_and_what_was_not_run_is_said(tmp_path: Path) -> None:
+    bad = {"rounds": 2, "counts": {"good": 1, "bad": 1}, "failed": 1, "failures": ["it was torn"]}
+    page = tables.page(stored(tmp_path, **{"kills-embed": bad}))
+    assert page.index("`kills-embed` (commit abc): it was torn") < page.index("## Kills")
+    assert "| embed | 2 | 1 | 1 |" in page and "| fit images | not run |" in page
+    good = {"rounds": 5, "counts": {"good": 5}, "failed": 0, "failures": []}
+    assert "None in 5 rounds of 1 experiments" in tables.page(stored(tmp_path, **{"kills-embed": good}))
+
+
+def test_memory_that_grows_and_files_that_stay_open_are_failures() -> None:
+    seconds = np.arange(0, 1800, 5.0)
+    noise = np.random.default_rng(0).normal(0, 2e5, len(seconds))
+    found = Outcome()
+    judge("steady", np.stack([seconds, 1e8 + noise, np.full(len(seconds), 7)], 1), found)
+    assert found.failures == []
+    judge("leaking", np.stack([seconds, 1e8 + 5e3 * seconds + noise, 7 + seconds // 300], 1), found)
+    assert len(found.failures) == 2 and "18.0 MB an hour" in found.failures[0] and "open files" in found.failures[1]
+    slope, low, high = slope_of(seconds, 1e8 + 5e3 * seconds + noise)
+    assert low < 5e3 < high and slope == pytest.approx(5e3, rel=0.05)
+
+
+class Broken(Bench):
+    """A bench whose content is given, and whose command is never run."""
+
+    def __init__(self, left: dict[str, str], place: Path) -> None:
+        self.before, self.wanted, self.left, self.place = {"a": "old"}, {"a": "new"}, left, place
+        self.words: tuple[object, ...] = ()
+        self.command = type("Command", (), {"repeatable": True, "again": (), "name": "broken"})()
+
+    def content(self) -> dict[str, str]:
+        return self.left
+
+
+@pytest.mark.parametrize(
+    ("left", "hidden", "words"),
+    [({"a": "half"}, False, "neither"), ({"a": "old"}, False, "another result"), ({"a": "new"}, True, "left behind")],
+)
+def test_what_a_fault_may_not_leave_is_named(
+    left: dict[str, str], hidden: bool, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("benchmarks.reliability.checking.eigenmap", lambda *_: Ended(0, ""))
+    if hidden:
+        (tmp_path / ".leftover").touch()
+    assert any(words in fault for fault in Broken(left, tmp_path).faults())
+    assert list(Broken({"a": "new"}, tmp_path / "clean").faults()) == []
+
+
+def test_clocks_are_left_out_and_nothing_else() -> None:
+    about = {"seconds": 1, "training": [{"images_per_second": 2, "loss": 3}], "finished": "now"}
+    assert timeless(about) == {"training": [{"loss": 3}]}
+
+
+def test_requests_repeat_from_their_seed() -> None:
+    def some(seed: int) -> list[Any]:
+        asker = Asker(seed, ["a.png", "b.png"], [b"1", b"2"])
+        return [asker.request() for _ in range(50)] + [asker.upload()]
+
+    assert some(3) == some(3) != some(4)
+    assert {request.operation for request in some(3)} >= {"/api/search", "/api/search/image", "/api/images/{key}"}

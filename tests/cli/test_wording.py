@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import typer
+
+from eigenmap import EigenmapError, fit_images
+from eigenmap.cli import app
+from eigenmap.cli.wording import in_command_words, options_of
+from tests.cli.run import refused, succeed
+from tests.end_to_end.photos import pictures
+
+
+def test_each_door_has_its_own_words(tmp_path: Path, photos: Path, model_dir: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "file").touch()
+    with pytest.raises(EigenmapError, match=r"force=True or resume=True\.$"):
+        fit_images(pictures(20), 4, out=tmp_path / "run")
+    assert refused("fit", "images", photos, "--out", tmp_path / "run").endswith("or use --force or --resume.")
+    said = refused("index", model_dir, photos, "--out", tmp_path / "x", "--precision", "bits")
+    assert said.startswith("--bytes-per-item and precision")
+
+
+def test_words_and_paths_stay_as_they_are() -> None:
+    options = options_of(typer.main.get_command(app).commands["fit"])  # type: ignore[attr-defined]
+    assert options["encoder_weights"] == "--encoder-weights" and options["n_components"] == "--components"
+    for same in ("the force is with you", "/a/batch_size/b and batch_size.npy", "it is 'n_components'", "label=cat"):
+        assert in_command_words(same, options) == same
+    assert in_command_words("give it as out=. Try lr=0.01.", options) == "give it as --out. Try --lr 0.01."
+
+
+def test_flags_do_not_look_as_if_they_took_values() -> None:
+    for verb in (
+        (),
+        ("fit",),
+        ("fit", "images"),
+        ("fit", "vectors"),
+        ("index",),
+        ("serve",),
+        ("evaluate", "retrieval"),
+    ):
+        assert "<bool>" not in succeed(*verb, "--help").out
+    assert re.search(r"--device +<auto\|cpu\|cuda>", succeed("embed", "--help").out)
