@@ -177,8 +177,8 @@ def storage(found: Found) -> Iterator[str]:
         f"{protocol['test']:,} queries look for their partner among {protocol['documents']:,} documents of Debian "
         "(MiniLM); queries are not quantised. Recall: the ten nearest by full vectors of the same kind (codes from "
         "pairs for ours). RaBitQ and turboquant-pro choose features and bits on held-out pairs. CPU seconds: training "
-        "of the quantiser and encoding of the documents; our codes from pairs come on top, see above. The rivals quantise "
-        "the vectors and know no pairs; OPQ on our codes tells what the quantiser alone is worth."
+        "of the quantiser and encoding of the documents; our codes from pairs come on top, see above. The rivals "
+        "quantise the vectors and know no pairs; OPQ on our codes tells what the quantiser alone is worth."
     )
     names = {
         "ours": "**ours**, codes from pairs",
