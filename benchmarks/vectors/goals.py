@@ -20,7 +20,7 @@ MODELS = {"minilm": "MiniLM", "wordllama": "WordLlama"}
 
 
 class Goal(NamedTuple):
-    """A sentence, whether it is true (None: not run), and the figures behind it."""
+    """A sentence, whether it is true (None: not shown yet), and the figures behind it."""
 
     words: str
     met: bool | None
@@ -29,7 +29,8 @@ class Goal(NamedTuple):
     @property
     def line(self) -> str:
         """As the page prints it."""
-        verdict = NOT_RUN if self.met is None else "yes" if self.met else "**missed**"
+        unknown = "open" if self.figures else NOT_RUN
+        verdict = unknown if self.met is None else "yes" if self.met else "**missed**"
         return f"{self.words}: {verdict}{f' ({self.figures})' if self.figures else ''}."
 
 
@@ -197,22 +198,28 @@ def _spaces(found: Found) -> Iterator[Goal]:
         yield Goal(words, ours > deep, f"nDCG@10 {ours:.3f} against {deep:.3f}")
 
 
+def _by_the_clock(met: bool, by_cpu_seconds: bool) -> bool | None:
+    """Met by the clock; open if a busy machine missed it although one core's CPU seconds would do."""
+    return True if met else None if by_cpu_seconds else False
+
+
 def _cost(found: Found) -> Iterator[Goal]:
     words = "A million pairs of 384 numbers, linear, in at most 2 minutes on 2 cores"
     rows = found.rows("cost", "linear")
     if rows:
         row = rows[0]
         figures = (
-            f"{row['cpu_seconds']:.0f} CPU seconds, {row['cpu_seconds'] / 2:.0f} s on two free cores; the clock showed "
-            f"{row['seconds']:.0f} s at a load of {row['load']:.0f}"
+            f"the clock showed {row['seconds']:.0f} s with {row['threads']} of {row['cores']} cores at a load of "
+            f"{row['load']:.0f}; {row['cpu_seconds']:.0f} CPU seconds"
         )
-        yield Goal(words, row["cpu_seconds"] / 2 <= 120, figures)
+        yield Goal(words, _by_the_clock(row["seconds"] <= 120, row["cpu_seconds"] <= 120), figures)
     else:
         yield Goal(words, None)
     words = "Encoding at least 500,000 vectors per second, 64 of 384 features, on 2 cores"
     rows = found.rows("cost", "encode")
     if rows:
-        rate = 2 * rows[0]["per_cpu_second"]
-        yield Goal(words, rate >= 500_000, f"{rate:,.0f} by CPU seconds; the clock showed {rows[0]['per_second']:,.0f}")
+        rate, busy = rows[0]["per_second"], rows[0]["per_cpu_second"]
+        figures = f"the clock showed {rate:,.0f} at a load of {rows[0]['load']:.0f}; {busy:,.0f} per CPU second"
+        yield Goal(words, _by_the_clock(rate >= 500_000, busy >= 500_000), figures)
     else:
         yield Goal(words, None)

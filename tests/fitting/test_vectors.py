@@ -249,7 +249,7 @@ def test_a_neural_head_learns_from_a_second_model() -> None:
     x = np.stack([far * np.cos(angle), far * np.sin(angle)], 1) + 0.05 * rng.normal(size=(3000, 2))
     z = np.stack([np.cos(2 * angle), np.sin(2 * angle), 0.1 * rng.normal(size=3000)], 1)
     linear = fit_vectors(x, second=z, **QUIET)
-    neural = fit_vectors(x, 6, second=z, solver="neural", steps=200, width=64, batch_size=256, **QUIET)
+    neural = fit_vectors(x, 6, second=z, solver="neural", steps=200, width=64, batch_size=256, dropout=0.0, **QUIET)
     assert neural.right is None and neural.training["vectors"]["winner"] == "neural"
     best = [max(scores_of(model)["ours"].values()) for model in (linear, neural)]
     assert best[1] > best[0] + 0.05

@@ -70,6 +70,15 @@ def test_the_page_names_what_was_missed_first(stored: Path) -> None:
     assert "### CISI, MiniLM: 9 queries, 99 documents, human judgements" in page
 
 
+def test_a_time_on_a_busy_machine_leaves_a_goal_open(stored: Path) -> None:
+    row = {"method": "linear", "seconds": 900.0, "cpu_seconds": 100.0, "load": 30.0, "threads": 1, "cores": 2}
+    for cpu, met in ((100.0, None), (200.0, False)):
+        made = {"rows": [{**row, "cpu_seconds": cpu}], "job": {"seed": 0}}
+        harness.write(stored / "cost.json", made)
+        (goal,) = [one for one in goals.goals(Found(stored)) if one.words.startswith("A million pairs")]
+        assert goal.met is met and ("open (the clock showed 900 s" in goal.line) is (met is None)
+
+
 def test_a_page_without_results_says_so(tmp_path: Path) -> None:
     page = tables.page(tmp_path)
     assert "0 of " in page and "not run" in page
