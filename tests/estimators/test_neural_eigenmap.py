@@ -36,6 +36,7 @@ from eigenmap.relations.kernel import rbf
 RNG = np.random.default_rng(0)
 SPREAD = np.array([1.0, 0.5])  # unequal, so that eigenvalues are simple
 X = RNG.normal(size=(120, 2)) * SPREAD
+UNIT = {"length_scale": 1.0}
 NEW = RNG.normal(size=(50, 2)) * SPREAD
 
 
@@ -69,7 +70,7 @@ def test_is_public_and_lazy() -> None:
 
 
 def test_agrees_with_kernel_pca() -> None:
-    model = NeuralEigenmap(5, random_state=0).fit(X)
+    model = NeuralEigenmap(5, kernel_params=UNIT, random_state=0).fit(X)
     mu, functions = kernel_pca(X, NEW, 5)
     np.testing.assert_allclose(model.eigenvalues_, mu, rtol=1e-3)
     assert overlaps(model.transform(NEW), functions).min() > 0.999
@@ -129,7 +130,9 @@ def test_a_function_as_kernel() -> None:
         return rbf(x, y, width)
 
     model = NeuralEigenmap(4, kernel=gauss, kernel_params={"width": 1.0}, random_state=0).fit(X)
-    np.testing.assert_allclose(model.transform(NEW), NeuralEigenmap(4, random_state=0).fit(X).transform(NEW))
+    np.testing.assert_allclose(
+        model.transform(NEW), NeuralEigenmap(4, kernel_params=UNIT, random_state=0).fit(X).transform(NEW)
+    )
 
 
 def test_an_indefinite_kernel_keeps_its_signs() -> None:
@@ -220,15 +223,16 @@ def test_blocks_are_made_in_double_precision_where_single_would_spoil_the_kernel
         return torch.outer(x @ direction, y @ direction)
 
     options: dict[str, Any] = {"batch_size": 32, "objective": "ritz-trace", "max_steps": 2, "random_state": 0}
-    assert NeuralEigenmap(1, **options).fit(few)._solver.dtype == torch.float32
-    assert NeuralEigenmap(1, **options).fit(pixels)._solver.dtype == torch.float64
+    assert NeuralEigenmap(1, kernel_params=UNIT, **options).fit(few)._solver.dtype == torch.float32
+    with pytest.warns(UserWarning, match="length_scale"):
+        assert NeuralEigenmap(1, kernel_params=UNIT, **options).fit(pixels)._solver.dtype == torch.float64
     assert NeuralEigenmap(1, kernel=along, **options).fit(few)._solver.dtype == torch.float64
 
 
 def test_weights_are_the_measure() -> None:
     """Points drawn from N(0, 1) and weighted to N(0, 0.5^2) have the eigenvalues of points drawn there."""
     x = np.random.default_rng(1).normal(size=(800, 1))
-    weighted = NeuralEigenmap(3, random_state=0).fit(x, sample_weight=np.exp(-1.5 * x[:, 0] ** 2))
+    weighted = NeuralEigenmap(3, kernel_params=UNIT, random_state=0).fit(x, sample_weight=np.exp(-1.5 * x[:, 0] ** 2))
     drawn, _ = kernel_pca(0.5 * np.random.default_rng(2).normal(size=(2000, 1)), NEW[:, :1], 3)
     plain, _ = kernel_pca(x, NEW[:, :1], 3)
     np.testing.assert_allclose(weighted.eigenvalues_, drawn, rtol=0.15)
@@ -236,7 +240,7 @@ def test_weights_are_the_measure() -> None:
 
 
 def test_codes_weighted_by_the_root_of_the_eigenvalues_approximate_the_kernel() -> None:
-    codes = NeuralEigenmap(30, t=0.5, random_state=0).fit(X).transform(NEW)
+    codes = NeuralEigenmap(30, t=0.5, kernel_params=UNIT, random_state=0).fit(X).transform(NEW)
     error = np.abs(codes @ codes.T - rbf_kernel(NEW, gamma=0.5))
     assert np.quantile(error, 0.95) < 0.01  # a few of the new points lie far from all others
 
@@ -249,7 +253,7 @@ def test_single_precision_stays_single() -> None:
 
 def test_small_blocks_of_more_data_and_eigenvalues_judged_elsewhere() -> None:
     x = np.random.default_rng(1).normal(size=(3000, 2)) * SPREAD
-    options: dict[str, Any] = {"batch_size": 256, "reference_size": 1000, "random_state": 0}
+    options: dict[str, Any] = {"batch_size": 256, "reference_size": 1000, "kernel_params": UNIT, "random_state": 0}
     model = NeuralEigenmap(5, objective="ritz-trace", max_steps=20, **options).fit(x)
     assert model.n_steps_ == 20
     mu, functions = kernel_pca(x, NEW, 5)
@@ -260,7 +264,7 @@ def test_small_blocks_of_more_data_and_eigenvalues_judged_elsewhere() -> None:
 
 
 def test_batches_as_they_come() -> None:
-    model = NeuralEigenmap(4, batch_size=256, reference_size=1200, random_state=0)
+    model = NeuralEigenmap(4, batch_size=256, reference_size=1200, kernel_params=UNIT, random_state=0)
     x = np.random.default_rng(1).normal(size=(1200, 2)) * SPREAD
     for part in np.split(x, 6):
         model.partial_fit(part)
@@ -284,7 +288,7 @@ def test_parameters_may_be_numbers_of_numpy() -> None:
 
 def test_partial_fit_continues_a_fit_and_counts_weights() -> None:
     weights = np.where(X[:, 0] > 0, 1.0, 0.0)
-    model = NeuralEigenmap(2, random_state=0).fit(X[:60]).partial_fit(X, sample_weight=weights)
+    model = NeuralEigenmap(2, kernel_params=UNIT, random_state=0).fit(X[:60]).partial_fit(X, sample_weight=weights)
     kept = model._solver.reservoir.points
     assert len(kept) == 60 + int(weights.sum())
     expected = clone(model).fit(X[:60]).partial_fit(X, sample_weight=weights).partial_fit(X)
@@ -300,9 +304,9 @@ def test_weights_of_batches_are_the_measure_too(reference_size: int) -> None:
     """A weight of two equals a repeated point: within a batch, across batches, and after a fit."""
     x = np.random.default_rng(1).normal(size=(600, 1))
     weights = np.where(x[:, 0] > 0, 20.0, 1.0)
-    options: dict[str, Any] = {"reference_size": reference_size, "random_state": 0}
-    exact = NeuralEigenmap(2, random_state=0).fit(x, sample_weight=weights)
-    plain = NeuralEigenmap(2, random_state=0).fit(x)
+    options: dict[str, Any] = {"reference_size": reference_size, "kernel_params": UNIT, "random_state": 0}
+    exact = NeuralEigenmap(2, kernel_params=UNIT, random_state=0).fit(x, sample_weight=weights)
+    plain = NeuralEigenmap(2, kernel_params=UNIT, random_state=0).fit(x)
     assert abs(plain.eigenvalues_[0] / exact.eigenvalues_[0] - 1) > 0.15
     mixed = NeuralEigenmap(2, **options).partial_fit(x, sample_weight=weights)
     heavy, light = x[weights == 20], x[weights == 1]
@@ -342,7 +346,9 @@ def test_a_narrow_network_is_not_taken_for_a_kernel_of_low_rank() -> None:
 
 @pytest.mark.parametrize("network", ["separate", "shared"])
 def test_layouts(network: str) -> None:
-    model = NeuralEigenmap(3, network=network, network_params={"width": 24}, max_steps=100, random_state=0).fit(X)
+    model = NeuralEigenmap(
+        3, network=network, kernel_params=UNIT, network_params={"width": 24}, max_steps=100, random_state=0
+    ).fit(X)
     assert model.network_.separate == (network == "separate")  # type: ignore[union-attr]
     mu, functions = kernel_pca(X, NEW, 3)
     np.testing.assert_allclose(model.eigenvalues_, mu, rtol=0.05)
@@ -353,7 +359,7 @@ def test_a_network_of_ones_own() -> None:
     torch.manual_seed(0)
     network = nn.Sequential(nn.Linear(2, 40), nn.Tanh())
     before = network[0].weight.clone()
-    model = NeuralEigenmap(3, network=network, max_steps=50, random_state=0).fit(X)
+    model = NeuralEigenmap(3, network=network, kernel_params=UNIT, max_steps=50, random_state=0).fit(X)
     assert overlaps(model.transform(NEW), kernel_pca(X, NEW, 3)[1]).min() > 0.98
     assert torch.equal(network[0].weight, before)  # a parameter is copied, not trained
     assert model.psi(NEW).shape == (50, 40)
@@ -488,7 +494,7 @@ def test_a_kernel_may_return_whole_numbers() -> None:
 
 def test_constant_features_and_constant_data() -> None:
     padded = np.column_stack([X, np.full(120, 1e6)])
-    model = NeuralEigenmap(3, random_state=0).fit(padded)
+    model = NeuralEigenmap(3, kernel_params=UNIT, random_state=0).fit(padded)
     assert overlaps(model.transform(padded), kernel_pca(X, X, 3)[1]).min() > 0.999
     with pytest.warns(UserWarning, match="rank 1"):
         constant = NeuralEigenmap(2, random_state=0).fit(np.ones((20, 3)))

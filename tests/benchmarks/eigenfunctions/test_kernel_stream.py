@@ -64,4 +64,4 @@ def test_the_measurement_has_both_precisions_and_nystroem(capsys: pytest.Capture
     captured = [row["captured"] for row in result["transform"]]
     assert len(captured) == 4 and all(0 < share < 1 for share in captured)
     assert captured[-1] == max(captured)  # Nystroem in float32; four steps are no training
-    assert "of the card's own" in capsys.readouterr().out
+    assert "of the GPU's own" in capsys.readouterr().out

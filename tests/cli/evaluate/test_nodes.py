@@ -116,7 +116,7 @@ def test_mistakes_are_told(
     assert "labels" in refused("evaluate", "nodes", graph_model, tmp_path / "bare.npz")
     np.savez(tmp_path / "wide.npz", x=arrays["x"][:, :4], edge_index=arrays["edge_index"], y=arrays["y"])
     assert re.search("10 features.*4", refused("evaluate", "nodes", graph_model, tmp_path / "wide.npz", "-q"))
-    assert "folder" in refused("evaluate", "nodes", graph_model, tmp_path / "gone.npz")
+    assert "gone.npz" in refused("evaluate", "nodes", graph_model, tmp_path / "gone.npz")
     (tmp_path / "r.json").write_text("mine")
     assert "exists" in refused(*evaluate, "--json", tmp_path / "r.json")
     result = run(*evaluate, "--probe", "svm")

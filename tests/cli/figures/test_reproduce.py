@@ -43,7 +43,7 @@ def test_a_name_with_a_dot_and_a_name_with_an_ending(tmp_path: Path) -> None:
         (("--components", "40"), "length scale 1"),
         (("--length-scale", "0"), r"length scale.*0\.03.*0"),
         (("--length-scale", "nan"), r"length scale.*0\.03.*nan"),
-        (("--components", "6", "--points", "4"), "n_components = 6.*4"),
+        (("--components", "6", "--points", "4"), "--components = 6.*4"),
     ],
 )
 def test_what_cannot_be_is_said_and_nothing_written(tmp_path: Path, options: tuple[str, ...], sentence: str) -> None:

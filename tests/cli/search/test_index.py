@@ -241,7 +241,7 @@ def test_mistakes_in_stages_and_conditions(index_dir: Path, photos: Path) -> Non
     assert "funnel" in refused("search", index_dir, photo, "--funnel", "8")
     assert re.search("dim.*'all'", refused("search", index_dir, photo, "--dim", "all"))
     assert re.search("'bars'.*condition", refused("search", index_dir, photo, "--where", "bars"))
-    assert "shortlist_dim" in refused("search", index_dir, photo, "--shortlist", 5)
+    assert "--shortlist-dim" in refused("search", index_dir, photo, "--shortlist", 5)
     assert re.search("funnel.*stages", refused("search", index_dir, photo, "--funnel", "2:9,8:3", "--dim", 4))
 
 
