@@ -87,6 +87,7 @@ SLOW_FILES = (
     "test_docs_vectors.py",
     "test_theorems.py",
     "training/test_launch.py",
+    "test_docs_howto.py",
 )
 """Tests that need a browser, a database, Ray or ONNX, that kill processes or race, or that take many seconds.
 

@@ -56,10 +56,10 @@ def publish(folder: Path, name: str, card: str, *, private: bool = False, messag
         raise EigenmapError(f'The name of a model on the hub is "owner/model", not {name!r}.')
     hub = _hub("For uploads")
     with tempfile.TemporaryDirectory() as staging:
-        for file in (DESCRIPTION, WEIGHTS):
-            copyfile(folder / file, Path(staging) / file)
-        (Path(staging) / CARD).write_text(card, encoding="utf-8")
         try:
+            for file in (DESCRIPTION, WEIGHTS):
+                copyfile(folder / file, Path(staging) / file)
+            (Path(staging) / CARD).write_text(card, encoding="utf-8")
             api = hub.HfApi()
             api.create_repo(name, private=private, exist_ok=True)
             done = api.upload_folder(repo_id=name, folder_path=staging, commit_message=message)

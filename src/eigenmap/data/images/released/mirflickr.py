@@ -47,5 +47,5 @@ def _numbers(folder: Path, file: Path) -> list[int]:
     """Return the numbers of the images that have an annotation, counted from 1."""
     words = LAYOUT.text(folder, f"{ANNOTATIONS}/{file.name}").split()
     if not words or not all(re.fullmatch("[1-9][0-9]{0,5}", word) for word in words):
-        raise LAYOUT.damaged(file, "a line is no image number")
+        raise LAYOUT.damaged(file, "a line is not an image number")
     return [int(word) for word in words]
