@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks.vision import sample, sets, transfer, transfer_tables
+from benchmarks.vision import criteria, sample, sets, transfer, transfer_tables
 from benchmarks.vision.jobs import Job
 from benchmarks.vision.sets import DataSet
 from benchmarks.vision.transfer import METRICS, Code, load, score
@@ -92,3 +92,19 @@ def test_a_network_searches_every_set_and_leaves_a_sample(tmp_path: Path, monkey
     mean_squares = np.diag(within)[:-1] / within[-1, -1]
     seen = np.concatenate([parts["pairs"][f"own_{side}"] for side in ("x", "x_plus")]).astype(float)
     assert np.corrcoef(mean_squares, (seen**2).mean(0))[0, 1] > 0.9
+
+    found = criteria.run(tmp_path / "sample", "coco")
+    assert {row["code"] for row in found["rows"]} >= {"encoder PCA, centred", "projector, ridge 1, t 4"}
+    for row in found["rows"]:
+        assert set(row["map"]) == set(transfer.SEARCHED) and all(0 <= value <= 1 for value in row["map"].values())
+        assert row["criteria"]["partner found: InfoNCE"] <= 0 <= row["criteria"]["partner found: MRR"] <= 1
+
+
+def test_criteria_know_a_code_that_finds_the_partner() -> None:
+    x = torch.eye(20)
+    assert criteria.reciprocal_rank(x, x) == 1 and criteria.reciprocal_rank(x, torch.ones(20, 20)) == pytest.approx(
+        0.05
+    )
+    assert criteria.infonce(x, x) > -1e-6 and criteria.infonce(x, torch.ones(20, 20)) == pytest.approx(-np.log(20))
+    rows = torch.nn.functional.normalize(torch.randn(40, 5, generator=torch.Generator().manual_seed(0)), dim=1)
+    assert criteria.shared_with_pixels(rows, rows) == 1
