@@ -51,7 +51,7 @@ def recipe_of_graph(method: str, scale: Scale) -> GraphRecipe:
     if scale == "paper":
         return paper
     if scale == "small":
-        return paper.but(n_components=2048, batch_size=4096, steps=2000)
+        return paper.but(n_components=2048, batch_size=2048, steps=1000)
     return paper.but(width=32, blocks=1, n_components=16, batch_size=64, steps=60)
 
 
