@@ -67,14 +67,16 @@ def table_6(
     """Train each method once and probe its encoder `runs` times, with the paper's probe on the graph's splits."""
     assert graph.y is not None
     splits = _splits(graph, runs)
+    place = "cuda" if device != "cpu" and torch.cuda.is_available() else "cpu"
+    probe = "ridge" if scale == "tiny" else "paper"
     rows: list[NodeProbeRow] = []
     for name, title in TITLES.items():
         say(f"{title} ...")
         codes = _codes(name, scale, graph, seed, device)
-        probe = "ridge" if scale == "tiny" else "paper"
+        found = evaluate_nodes(codes, graph.y, splits, shares=SHARES, dims=[codes.shape[1]], probe=probe, device=place)
         rows += [
             NodeProbeRow(method=title, share=row["share"], accuracy=row["accuracy"], spread=row["spread"])
-            for row in evaluate_nodes(codes, graph.y, splits, shares=SHARES, dims=[codes.shape[1]], probe=probe)
+            for row in found
         ]
     return rows
 
