@@ -67,12 +67,13 @@ def table_6(
     """Train each method once and probe its encoder `runs` times, with the paper's probe on the graph's splits."""
     assert graph.y is not None
     splits = _splits(graph, runs)
-    place = "cuda" if device != "cpu" and torch.cuda.is_available() else "cpu"
+    gpu = "cuda" if device != "cpu" and torch.cuda.is_available() else None
     probe = "ridge" if scale == "tiny" else "paper"
     rows: list[NodeProbeRow] = []
     for name, title in TITLES.items():
         say(f"{title} ...")
         codes = _codes(name, scale, graph, seed, device)
+        place = gpu if isinstance(codes, Tensor) else None  # streamed codes stay where they are computed
         found = evaluate_nodes(codes, graph.y, splits, shares=SHARES, dims=[codes.shape[1]], probe=probe, device=place)
         rows += [
             NodeProbeRow(method=title, share=row["share"], accuracy=row["accuracy"], spread=row["spread"])
