@@ -98,7 +98,7 @@ def detection_jobs(place: Place, stored: Stored) -> Iterator[Job]:
     for method in TITLES:
         name = detection.NAME.format(method=method, seed=0)
         words = (*HERE, "--method", method, "--seed", "0")
-        training = 0.0 if method == "random" else 0.35 * SECONDS
+        training = 0.0 if method == "random" else 0.5 * SECONDS
         seconds = START + 90.0 + (training + 5.0) * place.side_by_side  # fine-tuning waits for the processor
         yield Job(name, "paper.detection", words, seconds, "table-5", ("tiny.npz",), gpu=True, done=stored.has(name))
 

@@ -63,7 +63,7 @@ class Transfer:
 TRANSFERS: dict[Scale, Transfer] = {
     "paper": Transfer(Settings(), Schedule(), tuple(range(640, 801, 32)), precision="16-mixed"),
     "small": Transfer(
-        SMALL, Schedule(steps=800, drops=(560, 720), lr=0.02), epochs=50, generated=(2_000, 500, 128), classes=20
+        SMALL, Schedule(steps=800, drops=(560, 720), lr=0.02), epochs=20, generated=(2_000, 500, 128), classes=20
     ),
     "tiny": Transfer(
         TINY, Schedule(steps=3, batch_size=2, lr=0.01, drops=(2,), warmup=2), epochs=1, generated=(12, 6, 32)
