@@ -58,6 +58,8 @@ def test_a_run_holds_every_share_and_beats_chance(folder: Path, method: str, set
     assert heads == ({"logistic", "few", "mlp"} if "ours" in method else {"mlp" if method == "sign" else method})
     assert {run["share"] for run in result["runs"]} == {0.01, 0.1, 1.0}
     place = "unseen" if setting == "unseen" else "seen"
+    assert ("teacher" in result) == (method == "glnn")
+    assert all(run["head"] == "gcn" and run[place] > 0.2 for run in result.get("teacher", []))
     best = max(run[place] for run in result["runs"] if run["share"] == 1.0)
     assert best > (0.5 if method == "glnn" else 0.6)
     if method == "ours":
@@ -89,6 +91,22 @@ def test_personalised_pagerank_is_the_closed_form() -> None:
     scores = torch.randn(5, 2, generator=torch.Generator().manual_seed(0))
     exact = 0.6 * torch.linalg.solve(torch.eye(5) - 0.4 * S.to_dense(), scores)
     torch.testing.assert_close(appnp.spread(scores, S, 0.6), exact, atol=1e-3, rtol=1e-3)
+
+
+def test_a_repeated_split_is_not_run_twice_with_all_labels(folder: Path) -> None:
+    task = load_task(folder, "actor", "seen", 0, 2)
+    found = [(number, share) for number, _, share, _ in quality.few(task)]
+    assert found == [(0, 0.01), (0, 0.1), (0, 1.0), (1, 0.01), (1, 0.1)]
+    assert len(list(quality.few(load_task(folder, "planetoid_cora", "seen", 0, 2)))) == 6
+
+
+def test_a_sweep_of_one_job(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = EdgeJob("planetoid_cora", "mlp", "unseen", 0)
+    monkeypatch.setattr(edges, "jobs", lambda: iter([job]))
+    words = ["edges", "sweep", "--data", str(folder), "--results", str(tmp_path), "--workers", "1", "--splits", "1"]
+    monkeypatch.setattr("sys.argv", [*words, "--device", "cpu", "--seconds", "300"])
+    edges.main()
+    assert json.loads((tmp_path / f"{job.name}.json").read_text())["job"]["method"] == "mlp"
 
 
 def test_every_job_can_be_run_by_its_words(tmp_path: Path) -> None:
