@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from benchmarks.common.plan import Place
-from benchmarks.graphs import edges, neighbours, quality, study
+from benchmarks.graphs import edges, neighbours, pool, quality, study
 from benchmarks.graphs.edges import EdgeJob
 from benchmarks.graphs.rivals import appnp, gcn, glnn, mlp
 from benchmarks.graphs.rivals.propagation import adjacency, gcn_operator
@@ -100,21 +100,27 @@ def test_a_repeated_split_is_not_run_twice_with_all_labels(folder: Path) -> None
     assert len(list(quality.few(load_task(folder, "planetoid_cora", "seen", 0, 2)))) == 6
 
 
-def test_a_sweep_of_one_job(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    job = EdgeJob("planetoid_cora", "mlp", "unseen", 0)
-    monkeypatch.setattr(edges, "jobs", lambda: iter([job]))
-    words = ["edges", "sweep", "--data", str(folder), "--results", str(tmp_path), "--workers", "1", "--splits", "1"]
-    monkeypatch.setattr("sys.argv", [*words, "--device", "cpu", "--seconds", "300"])
+def test_a_sweep_of_named_jobs(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def one_by_one(tasks: list[pool.Task], run: pool.Run, results: Path, *, seconds: float, workers: int) -> list[str]:
+        for task in tasks:
+            (results / f"{task.name}.json").write_text(json.dumps(run(task.given)))
+        return []
+
+    monkeypatch.setattr(pool, "sweep", one_by_one)
+    words = ["--data", str(folder), "--results", str(tmp_path), "--splits", "1", "--device", "cpu"]
+    monkeypatch.setattr("sys.argv", ["edges", "sweep", *words, "--only", "edges-actor-mlp-unseen-s?"])
     edges.main()
-    assert json.loads((tmp_path / f"{job.name}.json").read_text())["job"]["method"] == "mlp"
+    assert sorted(path.stem for path in tmp_path.glob("*.json")) == [
+        f"edges-actor-mlp-unseen-s{seed}" for seed in "012"
+    ]
 
 
 def test_every_job_can_be_run_by_its_words(tmp_path: Path) -> None:
     jobs = list(study.with_edges("cuda"))
     assert len({job.name for job in jobs}) == len(jobs) > 100
     command = jobs[0].command(Place(tmp_path, tmp_path, "cpu"))
-    assert command[2] == "benchmarks.graphs.edges" and "planetoid_cora" in " ".join(jobs[3].words)
-    assert all(job.seconds > 0 for job in jobs)
+    assert command[2] == "benchmarks.graphs.edges" and jobs[0].name.split("-")[1] in jobs[0].words
+    assert all(job.seconds > 0 and (job.needs or "made-" in job.name) for job in jobs)
 
 
 def test_what_each_criterion_picks(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
