@@ -77,9 +77,14 @@ def run(job: Job, data: Path, *, n_splits: int = 2, device: str = "cpu") -> dict
 
 
 def few(task: Task) -> Iterator[tuple[int, NodeSplit, float, Tensor]]:
-    """Every split with every share of its training labels, in the numbers of the training graph."""
+    """Every split with every share of its training labels, in the numbers of the training graph.
+
+    With all labels, a repeated split would be the same run again.
+    """
     for number, split in enumerate(task.splits):
         for share in SHARES:
+            if share == 1.0 and any(split is earlier for earlier in task.splits[:number]):
+                continue
             yield number, split, share, few_labels(task.seen_y, split.train.cpu(), share, number).to(task.y.device)
 
 

@@ -9,13 +9,11 @@ from pathlib import Path
 from benchmarks import DOCS, ROOT
 from benchmarks.common.pages import renewed
 from benchmarks.common.plan import Job, Place, planned
-from benchmarks.graphs import RESULTS, edges, plan
+from benchmarks.graphs import RESULTS, edges, made, plan
 from benchmarks.graphs.jobs import COST
 from benchmarks.graphs.jobs import Job as Run
 
 SIDE_BY_SIDE = 8
-EDGE_SECONDS = {"ours": 120.0, "ours-hops": 120.0, "sign": 60.0, "appnp": 60.0, "glnn": 90.0, "bgrl": 230.0}
-"""Guesses, on one H200 that eight jobs share; 60 elsewhere."""
 WRITTEN_BY = "written by python -m benchmarks graphs page"
 SPECTRA = ("amazon_computers", "planetoid_cora", "bipartite-ring")
 
@@ -60,9 +58,9 @@ def with_edges(device: str) -> Iterator[Job]:
         values = {"set": run.data, "method": run.method, "setting": run.setting, "seed": run.seed}
         words = [word for name, value in values.items() for word in (f"--{name}", str(value))]
         where = ("run", "--data", "{data}", "--results", "{results}", "--device", "{device}")
-        work = EDGE_SECONDS.get(run.method, 60.0) * plan.SIZE.get(run.data, 0.5)
-        seconds = plan.START + work * (plan.ON_A_CPU if device == "cpu" else 1.0)
-        yield Job(run.name, "graphs.edges", (*where, *words), seconds, "edges", (f"{run.data}.npz",))
+        seconds = plan.START + run.seconds * (plan.ON_A_CPU if device == "cpu" else 1.0)
+        needs = () if run.data in made.RECIPES else (f"{run.data}.npz",)
+        yield Job(run.name, "graphs.edges", (*where, *words), seconds, "edges", needs)
 
 
 def spectra() -> Iterator[Job]:
