@@ -28,7 +28,7 @@ from eigenmap.fitting.problem import Problem
 from eigenmap.model import Eigenmap, NodeEncoderSpec, NodeInput
 from eigenmap.networks import Network, NodeFeatures, NodeNetwork, ResidualMLP, SparseRows
 from eigenmap.objectives import Objective, build
-from eigenmap.recipes.graph import GRAPH, MANY_NODES, NARROW, WIDE, GraphRecipe, get_graph_recipe, objective_options
+from eigenmap.recipes.graph import GRAPH, GraphRecipe, get_graph_recipe, objective_options, usual_width
 from eigenmap.recipes.recipe import identity
 from eigenmap.relations.diffusion import check_walks, diffuse
 from eigenmap.relations.feature_propagation import propagated_features
@@ -130,7 +130,7 @@ def fit_graph(
     words = _mostly_zero(data.x)
     if chosen.feature_dropout is None:
         chosen = chosen.but(feature_dropout=0.5 if words else 0.0)
-    chosen = chosen.but(width=chosen.width or (NARROW if words or len(data) < MANY_NODES else WIDE))
+    chosen = chosen.but(width=chosen.width or usual_width(words, len(data)))
     about, digest = describe(walk), data.digest(walk)
     _report(about, walk.cumulative is not None, options.say)
     task = GraphTask(chosen, walk, data.x, words, about, digest)
