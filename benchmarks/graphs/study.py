@@ -9,7 +9,7 @@ from pathlib import Path
 from benchmarks import DOCS, ROOT
 from benchmarks.common.pages import renewed
 from benchmarks.common.plan import Job, Place, planned
-from benchmarks.graphs import RESULTS, edges, made, plan
+from benchmarks.graphs import RESULTS, edge_tables, edges, made, plan
 from benchmarks.graphs.jobs import COST
 from benchmarks.graphs.jobs import Job as Run
 
@@ -35,6 +35,7 @@ def jobs(place: Place) -> Iterator[Job]:
             waits_for="" if run in finished or plan.can_begin(run, settled) else "its relation",
         )
     yield from (replace(job, done=finished.has(job.name)) for job in with_edges(place.device))
+    yield from (replace(job, done=finished.has(job.name)) for job in edge_costs())
     yield from (replace(job, done=finished.has(job.name)) for job in spectra())
     yield from short_runs(finished)
     words = ("--seconds", "240", "--json", "{results}/graphs-scale.json")
@@ -61,6 +62,25 @@ def with_edges(device: str) -> Iterator[Job]:
         seconds = plan.START + run.seconds * (plan.ON_A_CPU if device == "cpu" else 1.0)
         needs = () if run.data in made.RECIPES else (f"{run.data}.npz",)
         yield Job(run.name, "graphs.edges", (*where, *words), seconds, "edges", needs)
+
+
+def edge_costs() -> Iterator[Job]:
+    """Cost of our default model with edges beside a GCN; one at a time, since it is timed."""
+    for data in edge_tables.COSTS:
+        made_here = data not in edges.ALL_SETS
+        needs = () if made_here else (f"{data}.npz",)
+        words = ("--data", "{data}", "--set", data, "--json", f"{{results}}/edge-cost-{data}.json")
+        further = ("--compile",) if data in ("debian_bookworm", "products") else ()
+        yield Job(
+            f"edge-cost-{data}",
+            "graphs.edge_cost",
+            (*words, *further),
+            40,
+            "edge-cost",
+            needs,
+            gpu=made_here,
+            alone=True,
+        )
 
 
 def spectra() -> Iterator[Job]:

@@ -283,7 +283,7 @@ class Eigenmap:
         # Full-length codes are propagated, since these are stored for a graph.
         own = self.codes_of(rows, Cut(self.n_components, cut.t if how.alignment is None else None), batch_size)
         if stored is None:
-            return how.of_graph(own, edges, missing, cut)
+            return how.of_graph(own, edges, missing, cut, self.device)
         require_same(stored, self.weights_sha256, how, self.n_components)
         return how.of_new_nodes(own, edges, missing, stored, cut)
 

@@ -16,6 +16,15 @@ MANY_NODES = 10_000
 """Number of nodes from which networks on dense features are wide by default (docs/graphs.md has the figures)."""
 
 
+def usual_width(words: bool, nodes: int) -> int:
+    """Return the default width for word-like or other features and a number of nodes.
+
+    >>> usual_width(words=False, nodes=100_000), usual_width(words=True, nodes=100_000)
+    (1024, 256)
+    """
+    return NARROW if words or nodes < MANY_NODES else WIDE
+
+
 @dataclass(frozen=True, kw_only=True)
 class GraphRecipe(BaseRecipe):
     """All settings of a fit on a graph; change some with `recipe.but(width=512, hops=2)`.

@@ -6,7 +6,7 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from eigenmap.cli.console import duration, log_function, note
+from eigenmap.cli.console import duration, log_function, note, progress_bar
 from eigenmap.cli.fit.images import fit
 from eigenmap.cli.fit.options import (
     NETWORK,
@@ -145,21 +145,23 @@ def graph(
     }
     settings = recipe_settings(GraphRecipe, setting, options)
     check_device(device)
-    model = fit_graph(
-        source,
-        recipe=recipe,
-        out=out,
-        resume=resume,
-        force=force,
-        minutes=minutes,
-        seed=seed,
-        threads=threads,
-        device=device.value,
-        tensorboard=tensorboard,
-        progress=not quiet,
-        say=log_function(quiet),
-        **settings,
-    )
+    with progress_bar("reading", quiet) as reading:
+        model = fit_graph(
+            source,
+            recipe=recipe,
+            out=out,
+            resume=resume,
+            force=force,
+            minutes=minutes,
+            seed=seed,
+            threads=threads,
+            device=device.value,
+            tensorboard=tensorboard,
+            progress=not quiet,
+            reading=reading,
+            say=log_function(quiet),
+            **settings,
+        )
     if not quiet:
         _summarise(model, out)
 

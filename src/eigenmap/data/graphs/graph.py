@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from eigenmap.core.errors import EigenmapError
-from eigenmap.data.graphs.adjacency import Adjacency, Directed, SelfLoops, build_adjacency, check_edges
+from eigenmap.data.graphs.adjacency import Adjacency, Directed, SelfLoops, Tick, build_adjacency, check_edges
 from eigenmap.networks.sparse import SparseRows
 
 
@@ -59,14 +59,16 @@ class Graph:
         """Number of features per node."""
         return self.x.shape[1]
 
-    def walk(self, directed: Directed = "symmetrise", self_loops: SelfLoops = "remove") -> Adjacency:
-        """Return the edges as a random walk sees them."""
+    def walk(
+        self, directed: Directed = "symmetrise", self_loops: SelfLoops = "remove", progress: Tick | None = None
+    ) -> Adjacency:
+        """Return the edges as a random walk sees them; `progress` is called as progress(done, total) meanwhile."""
         if self.adjacency is not None:
             if directed != "symmetrise" or self_loops != "remove":
                 raise EigenmapError("The edges of this graph are stored as symmetric and without self-loops.")
             return self.adjacency
         assert self.edge_index is not None
-        return build_adjacency(self.edge_index, len(self), self.edge_weight, directed, self_loops)
+        return build_adjacency(self.edge_index, len(self), self.edge_weight, directed, self_loops, progress)
 
     def digest(self, walk: Adjacency) -> str:
         """Return a digest of some edges and features that distinguishes this graph from others of its size."""
@@ -130,7 +132,7 @@ def check_features(x: Tensor | SparseRows) -> int:
     return n
 
 
-def load_graph(source: object, x: object = None) -> Graph:
+def load_graph(source: object, x: object = None, progress: Tick | None = None) -> Graph:
     """A graph from a file, a folder, or an object of another library.
 
     Args:
@@ -138,6 +140,7 @@ def load_graph(source: object, x: object = None) -> Graph:
             (x, edge_index) or (x, edge_index, edge_weight) of arrays; a PyG `Data`; a scipy sparse adjacency matrix; a
             networkx graph.
         x: the features, where the source has none (networkx, scipy): an array, a tensor or a scipy sparse matrix.
+        progress: called as progress(done, total) while a file or folder is read.
 
     Example:
         >>> graph = load_graph((np.eye(3), [[0, 1], [1, 2]]))
@@ -156,7 +159,7 @@ def load_graph(source: object, x: object = None) -> Graph:
         library, _, name = str(source).partition(":")
         if name and library in ("ogb", "pyg"):
             return graph_sources.load_ogb(name) if library == "ogb" else graph_sources.load_pyg(name)
-        return graph_files.read_graph(Path(source))
+        return graph_files.read_graph(Path(source), progress)
     return graph_sources.from_object(source, x)
 
 
