@@ -38,14 +38,14 @@ TITLES = {
 
 @dataclass(frozen=True)
 class Transfer:
-    """How detection is run at a scale.
+    """Settings of detection at one scale.
 
     Attributes:
-        settings: of the detector.
-        schedule: of fine-tuning.
-        sides: lengths of the shorter side in training; empty leaves pictures as they are.
-        epochs: length of pre-training.
-        generated: training and test pictures, and their side, where the set is generated.
+        settings: settings of the detector.
+        schedule: schedule of fine-tuning.
+        sides: lengths of the shorter side in training; empty for no resizing.
+        epochs: epochs of pre-training.
+        generated: numbers of training and test pictures of a generated set, and their side.
 
     """
 
@@ -66,7 +66,7 @@ TRANSFERS: dict[Scale, Transfer] = {
         TINY, Schedule(steps=3, batch_size=2, lr=0.01, drops=(2,), warmup=2), epochs=1, generated=(12, 6, 32)
     ),
 }
-"""The text says the 1x schedule; the authors' command runs twice as long."""
+"""The paper's text says the 1x schedule; the authors' command takes twice as many steps."""
 
 
 class TransferRow(TypedDict):
@@ -79,7 +79,7 @@ class TransferRow(TypedDict):
 
 
 def transfer_recipe(method: str, scale: Scale) -> Recipe:
-    """Return the settings of pre-training: table 1's for longer, with a ResNet at every scale."""
+    """Return the recipe of pre-training: that of table 1 with more epochs, and a ResNet at every scale."""
     recipe = recipe_of(method, scale)
     if scale == "tiny":
         recipe = recipe.but(encoder="resnet18", stem="medium")
@@ -89,7 +89,7 @@ def transfer_recipe(method: str, scale: Scale) -> Recipe:
 
 
 def detection_sets(scale: Scale, sets: Sets, folder: Path) -> tuple[DetectionSet, DetectionSet]:
-    """Open COCO at the paper's scale; elsewhere make a set of the given images, the same for the same images."""
+    """Open COCO at the paper's scale; at other scales generate a set from the given images, deterministically."""
     transfer = TRANSFERS[scale]
     if scale == "paper":
         train, test = (DetectionSet.open(folder, part, sides=transfer.sides) for part in ("train2017", "val2017"))
@@ -103,7 +103,7 @@ def detection_sets(scale: Scale, sets: Sets, folder: Path) -> tuple[DetectionSet
 
 
 def initial_encoder(method: str, recipe: Recipe, runs: Runs) -> nn.Module:
-    """Return the encoder that a row starts from."""
+    """Return the encoder from which a row is fine-tuned."""
     if method == "supervised":
         return supervised_encoder(recipe, runs.sets.train, runs.seed, runs.device)
     if method == "random":
@@ -120,9 +120,9 @@ def table_5(
     out: Path | None = None,
     recipe: Recipe | None = None,
 ) -> list[TransferRow]:
-    """Fine-tune a detector from each encoder and score it; `out` receives the detections of each as JSON.
+    """Fine-tune a detector from each encoder and score it; detections are written to `out` as JSON.
 
-    `recipe` replaces the settings of pre-training.
+    `recipe` replaces the recipe of pre-training.
     """
     train, test = detection_sets(scale, runs.sets, folder)
     rows = []
@@ -143,7 +143,7 @@ def transferred(
     test: DetectionSet,
     out: Path | None = None,
 ) -> TransferRow:
-    """Fine-tune from one encoder, and score what the detector finds."""
+    """Fine-tune from one encoder, and score the detections."""
     if not isinstance(encoder, ResNet):
         raise EigenmapError(f"Detection needs a ResNet, not {type(encoder).__name__}.")
     transfer = TRANSFERS[scale]
