@@ -3,10 +3,10 @@
     python -m benchmarks.graphs.edges run --data FOLDER --set planetoid_cora --method ours --setting unseen --seed 0
     python -m benchmarks graphs run 'edges-*' --data FOLDER --seconds 560                # all that are missing
 
-The protocol, the splits and the choices on validation labels are those of `quality`. Nodes of the training graph see
-that graph; nodes that were withheld get codes, or scores, from the whole graph with their edges. `ours` is the
-library's default fit, its way to use neighbours chosen without labels; `ours-hops` is trained on propagated features.
-Two heterophilous graphs are among the sets, with their published splits.
+The protocol, the splits and the choices on validation labels are those of `quality`. Nodes of the training graph use
+that graph; withheld nodes get codes, or scores, from the whole graph with their edges. `ours` is the library's default
+fit, which chooses its use of neighbours without labels; `ours-hops` is trained on propagated features. The sets include
+two heterophilous graphs, with their published splits.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from eigenmap.model import Eigenmap
 ALL_SETS: Mapping[str, str] = {**SETS, "actor": "Actor", "squirrel_filtered": "Squirrel"}
 SEEDS = (0, 1, 2)
 HOPS = 2
-"""Steps of SIGN, and of our features where they are propagated."""
+"""Propagation steps of SIGN, and of our propagated features."""
 OURS: Mapping[str, Mapping[str, Any]] = {"ours": {}, "ours-hops": {"feature_hops": HOPS}}
-"""What differs from the library's defaults."""
+"""Settings that differ from the library's defaults."""
 KNOWN = ("mlp", "gcn", "bgrl", "node2vec", "laplacian")
-"""Rivals of `quality`, which has them on the five homophilous sets."""
+"""Rivals of `quality`, whose results cover the five homophilous sets."""
 Runs = list[dict[str, Any]]
 
 
@@ -62,7 +62,7 @@ class EdgeJob:
 
 
 def jobs() -> Iterator[EdgeJob]:
-    """All runs, those that decide first: ours and the new rivals, seed 0, unseen nodes."""
+    """Yield all runs, the decisive ones first: ours and the new rivals, seed 0, unseen nodes."""
     for seed in SEEDS:
         for setting in ("unseen", "seen"):
             for method in (*OURS, *NEW):
@@ -192,7 +192,7 @@ def measure_appnp(task: Task, job: EdgeJob) -> dict[str, Any]:
 
 
 def measure_glnn(task: Task, job: EdgeJob) -> dict[str, Any]:
-    """GLNN: a GCN as teacher, tuned as ever; the student sees features alone."""
+    """GLNN: the teacher is a GCN, tuned as usual; the student sees only features."""
     x, seen_x = quality.rival_features(task), quality.rival_features(task)[task.kept]
     operator = gcn_operator(task.matrix, task.y.device)
     teachers: dict[float, gcn.Settings] = {}

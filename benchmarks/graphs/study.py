@@ -1,4 +1,4 @@
-"""Jobs and pages of the study."""
+"""Jobs and pages of the graph study."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from benchmarks.graphs.jobs import Job as Run
 
 SIDE_BY_SIDE = 8
 EDGE_SECONDS = {"ours": 120.0, "ours-hops": 120.0, "sign": 60.0, "appnp": 60.0, "glnn": 90.0, "bgrl": 230.0}
-"""Guesses, on one H200 that eight jobs share; 60 elsewhere."""
+"""Estimated seconds on one H200 shared by eight jobs; 60 for other jobs."""
 WRITTEN_BY = "written by python -m benchmarks graphs page"
 SPECTRA = ("amazon_computers", "planetoid_cora", "bipartite-ring")
 
@@ -88,7 +88,7 @@ def short_runs(finished: plan.Finished) -> Iterator[Job]:
 
 
 def pages() -> Iterator[tuple[Path, str]]:
-    """docs/graph-benchmarks.md, the tables of docs/graphs.md, and what the README says of graphs."""
+    """docs/graph-benchmarks.md, the tables of docs/graphs.md, and the README's paragraph on graphs."""
     from benchmarks.graphs import defaults, neighbours, spectrum, tables, words
 
     yield DOCS / "graph-benchmarks.md", tables.page(RESULTS)

@@ -1,8 +1,8 @@
-"""Tasks of node classification: a graph without the nodes that are withheld, labels, splits, and the whole graph.
+"""Tasks of node classification: the training graph without withheld nodes, labels, splits, and the whole graph.
 
-Setting "seen": the whole graph is there in training; test nodes differ from training nodes by their labels only.
-Setting "unseen": a fifth of the labelled nodes (of an official split: of its test nodes) is not there, neither features
-nor edges. At test time a method may look at the features of such a node; those that need a graph are given its edges.
+Setting "seen": training uses the whole graph; test nodes differ from training nodes only by their labels. Setting
+"unseen": a fifth of the labelled nodes (of an official split: of its test nodes) is withheld, with features and edges.
+At test time a method may use the features of such a node; methods that need a graph also get its edges.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class Task:
         whole: the adjacency matrix of all nodes.
         matrix: that of the kept nodes, which are numbered 0 ... len(kept) - 1 in it.
         kept: node numbers in the whole graph.
-        unseen: labelled node numbers in the whole graph that were not there in training.
-        splits: of the kept nodes, in the numbers of `matrix`.
+        unseen: labelled node numbers in the whole graph that were withheld from training.
+        splits: splits of the kept nodes, numbered as in `matrix`.
 
     """
 
@@ -62,7 +62,7 @@ class Task:
         return self.y[self.kept]
 
     def graph(self) -> Graph:
-        """The training graph for our own front door."""
+        """Return the training graph as input of `fit_graph`."""
         coo = sparse.triu(self.matrix).tocoo()
         edges = torch.stack([torch.from_numpy(coo.row).long(), torch.from_numpy(coo.col).long()])
         return Graph(self.seen_x.to("cpu"), edges)
@@ -71,7 +71,7 @@ class Task:
 def load_task(
     folder: Path, data: str, setting: Setting, seed: int, n_splits: int, device: torch.device | str = "cpu"
 ) -> Task:
-    """Read a set and make the task of one seed: which nodes are withheld, and its splits."""
+    """Read a set and make the task of one seed, which determines withheld nodes and splits."""
     graph = load_graph(folder / f"{data}.npz")
     assert graph.y is not None and graph.edge_index is not None, "the benchmark needs labels and edges"
     official = _official(graph) if data in (*OFFICIAL, *HETEROPHILOUS) else None

@@ -197,7 +197,7 @@ def test_cost(stored: Stored) -> str:
 
 
 def hours(stored: Stored) -> str:
-    """The arithmetic of table 1 on eight GPUs, from the stored speed of one."""
+    """Estimate the hours of table 1 on eight GPUs from the stored speed of one."""
     speed = stored.read("speed-resnet50-224")
     assert speed is not None
     rate, settings = speed["rows"][0]["images_per_second"], speed["settings"]
@@ -215,7 +215,7 @@ def hours(stored: Stored) -> str:
 
 
 def not_run(stored: Stored) -> list[str]:
-    """Items of which nothing, or not everything, ran here."""
+    """List items that were not run, or not completely."""
     probes = [(item, stored_result(job, stored) is not None) for job, item in every().items()]
     left = {
         item: sum(not done for name, done in probes if name == item) for item in dict.fromkeys(n for n, _ in probes)

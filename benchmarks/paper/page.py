@@ -1,4 +1,4 @@
-"""docs/paper.md: the paper's numbers beside ours, and what was not run."""
+"""Generator of docs/paper.md: the paper's numbers beside ours, and the items that were not run."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ ROWS = (
     ("paper-unordered", "the paper's objective, unordered (its row in the table)", "68.4"),
     ("paper", "the paper's objective, ordered", "67.57"),
 )
-"""Method, its name, and what the paper has for it (ordered: the authors' log)."""
+"""Method, its name, and the paper's number (ordered: from the authors' log)."""
 
 NOTES = """\
 What to mind:
@@ -100,7 +100,7 @@ def percent(results: Sequence[dict[str, Any]], key: str) -> str:
 
 
 def verdict(stored: Stored) -> str:
-    """Which methods are ahead of the paper's objective by the linear probe, and which are not."""
+    """List the methods that are ahead of the paper's objective by the linear probe, and those that are not."""
     known = {name: linear(method, stored) for method, name, _ in ROWS if results_of(method, stored)}
     own = {form: known.pop(form) for form in [name for name in known if name.startswith("the paper's")]}
     best = max(own.values(), default=0.0)
@@ -117,7 +117,7 @@ def linear(method: str, stored: Stored) -> float:
 
 
 def missing(stored: Stored) -> str:
-    """What the table plans and does not have, in a sentence."""
+    """Name the missing runs of the table in a sentence."""
     left = [job for job in table_1.every() if not stored.has(job.name)]
     if not left:
         return ""

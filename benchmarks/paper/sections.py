@@ -56,7 +56,7 @@ def cell(result: Result | None) -> str:
 
 
 def chosen(runs: Sequence[Run], stored: Stored) -> str:
-    """The cell of the strength that held-out neighbours prefer, once all of them ran."""
+    """Return the cell of the strength chosen by held-out neighbours, once all have run."""
     results = [(run, found(run, stored)) for run in runs]
     if any(result is None for _, result in results):
         return NOT_RUN
@@ -67,7 +67,7 @@ def chosen(runs: Sequence[Run], stored: Stored) -> str:
 def side_by_side(
     first: str, values: Mapping[str, Mapping[str, str]], ours: Mapping[str, Mapping[str, str]], methods: Sequence[str]
 ) -> str:
-    """A table with the paper's column and ours for each method."""
+    """Return a table with the paper's column and ours for each method."""
     head = [first, *(f"{METHODS[method].title}, {whose}" for method in methods for whose in ("paper", "ours"))]
     rows = [
         [name, *(text for method in methods for text in (values[name][method], ours[name][method]))] for name in values
