@@ -1,4 +1,4 @@
-"""docs/vector-benchmarks.md, from the results and from nothing else."""
+"""Generator of docs/vector-benchmarks.md, from the results alone."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def verdicts(found: Found) -> Iterator[str]:
 
 
 def curves(found: Found, job: str, methods: Sequence[str]) -> Iterator[str]:
-    """A table of nDCG@10 by length, and what made it."""
+    """Yield a table of nDCG@10 by length, and its provenance."""
     lengths = found.lengths(job)
     there = [method for method in methods if found.rows(job, method)]
     rows = [[NAMES[method], *(_cell(found.values(job, method, length)) for length in lengths)] for method in there]
@@ -120,7 +120,7 @@ def _others(found: Found, job: str) -> str:
 
 
 def _seconds(found: Found, job: str) -> str:
-    """How long fits took."""
+    """Return a sentence on the duration of fits."""
     times = {
         method: mean(row["seconds"] for row in found.rows(job, method))
         for method in found.methods(job)
@@ -146,7 +146,7 @@ def unlabelled(found: Found) -> Iterator[str]:
 
 
 def _plain_word(found: Found) -> Iterator[str]:
-    """Whether anything found more than PCA without labels."""
+    """State whether anything was better than PCA without labels."""
     gains = [
         (gap, method, job, length)
         for method in ("neighbours", "second")

@@ -1,12 +1,13 @@
-"""Codes on what training saw and on what it never saw: train on one set, search it and every other.
+"""Codes of classes and sets seen and not seen in training: train on one set, search it and every other.
 
     python -m benchmarks vision run 'transfer-*' --data FOLDER
     python -m benchmarks.vision.transfer --data FOLDER --set tiny80 --seed 1 --variants
 
-Trained on: CIFAR-10, 80 of the 100 classes of Tiny-ImageNet (`tiny80`; every fifth class is held back), COCO; the
-recipe of each set, 50 epochs. Searched: each of them, the 20 classes held back (`tiny20`), with images resized to what
-the network takes. Gallery: all training images of the set searched; queries: its first 2,000 test images. Alignments,
-PCA and means come from images of the training set alone. One JSON file per training.
+Training sets are CIFAR-10, 80 of the 100 classes of Tiny-ImageNet (`tiny80`; every fifth class is held back) and COCO,
+with the recipe of each set and 50 epochs. Each network searches all of them and the 20 classes held back (`tiny20`),
+with images resized to its input. The gallery is all training images of the searched set; the queries are its first
+2,000 test images. Alignments, PCA and means come only from images of the training set. There is one JSON file per
+training.
 
 HEAD, LIFT and RIDGE of `spectrum.staged` were chosen with the labels of the test queries, on the networks trained on
 CIFAR-10 and COCO with seeds 0 and 1. The kinds of codes to compare were chosen after looking at all networks of these
@@ -49,9 +50,9 @@ from eigenmap.training import start
 EPOCHS, RATE, QUERIES, TOP, DRAWS = 50, 0.75, 2_000, 1_000, 3
 SEARCHED = ("cifar10", "tiny80", "tiny20", "coco")
 TRAINED = {"cifar10": ("cifar10", "scl-wide"), "tiny80": ("tiny", "scl"), "coco": ("coco", "scl")}
-"""Set and method of each training: the method has the views of the set's recipe."""
+"""Set and method of each training; the method uses the views of the set's recipe."""
 VARIANTS = ((4, 2.0), (8, 2.0), (12, 2.0), (6, 1.5), (6, 3.0), (0, 1.0))
-"""Heads and lifts beside those of the default."""
+"""Heads and lifts other than those of the default."""
 METRICS = (f"map_over_found@{TOP}", "map_over_relevant", "precision@10")
 PROTOCOL = (
     "cosine, final epoch; gallery: all training images of the set searched, queries: its first 2,000 test images, "
@@ -60,7 +61,7 @@ PROTOCOL = (
 
 
 def load(data: Path, name: str) -> tuple[Split, Split]:
-    """Gallery and test part of a set; Tiny-ImageNet comes in two, by class."""
+    """Return gallery and test part of a set; Tiny-ImageNet is divided in two by class."""
     if not name.startswith("tiny"):
         return sets.load(data, name)
     train, test = (_of_classes(part, held_back=name == "tiny20") for part in sets.load(data, "tiny"))
@@ -111,7 +112,7 @@ def random_codes(k: int, device: torch.device) -> Iterator[Code]:
 
 @torch.no_grad()
 def score(query: Tensor, gallery: Tensor, relevance: Relevance, block: int = 250) -> dict[str, list[float]]:
-    """Mean and standard error of each metric over queries, for codes cut already."""
+    """Return mean and standard error of each metric over queries, for codes that are already cut."""
     query, gallery = normalize(query, dim=1), normalize(gallery, dim=1)
     parts: list[Tensor] = []
     for first in range(0, len(query), block):
@@ -152,7 +153,7 @@ def search(trained: Trained, codes: list[Code], gallery: Split, test: Split) -> 
 
 
 def trained_problem(job: Job, train: Split, weights: Path | None) -> tuple[Trained, Tensor, dict[str, Any]]:
-    """The trained network of a job, its training rows, and what is worth storing about it."""
+    """Return the trained network of a job, its training rows, and facts to store."""
     recipe = job.recipe()
     rows, held = split_held_out(len(train), fraction=0.1, seed=job.seed, maximum=5_000)
     image = ImageInput(recipe.image_size or train.images.shape[-1], train.images.shape[1])
@@ -191,7 +192,7 @@ def run(
     components: int = 2048,
     others: bool = False,
 ) -> dict[str, Any]:
-    """Train on a set (or take trained weights), and search all of them; with `others` by staged variants too."""
+    """Train on a set (or load weights), and search all sets; with `others`, also by staged variants."""
     on, method = TRAINED[name]
     job = Job(on, method, RATE, EPOCHS, seed, components)
     train, _ = load(data, name)
@@ -232,8 +233,8 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help="folder with <set>.npz")
     parser.add_argument("--set", choices=TRAINED, required=True)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--weights", type=Path, help="a trained network's state, in place of training")
-    parser.add_argument("--variants", action="store_true", help="search by other heads and lifts too")
+    parser.add_argument("--weights", type=Path, help="weights of a trained network, instead of training")
+    parser.add_argument("--variants", action="store_true", help="also search by other heads and lifts")
     parser.add_argument("--results", type=Path, default=RESULTS)
     given = parser.parse_args()
     result = run(given.set, given.seed, given.data, given.weights, others=given.variants)

@@ -1,4 +1,4 @@
-"""docs/transfer.md: codes on what training saw and on what it never saw."""
+"""Generator of docs/transfer.md: codes of classes and sets seen and not seen in training."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def load(results: Path) -> dict[str, list[dict[str, Any]]]:
 
 
 def cell(run: Mapping[str, Any], searched: str, row: str, metric: str, length: int | None) -> Cell:
-    """One figure of one run; `length` None is the full length, which shorter codes have in place of longer ones."""
+    """Return one figure of one run; `length` None, or beyond the code's length, means full length."""
     tables = run["searched"][searched]
     if row == "random":
         draws = [cell(run, searched, f"random features, draw {draw}", metric, length) for draw in range(DRAWS)]
@@ -74,7 +74,7 @@ def holds(cells: Mapping[str, Cell], row: str) -> tuple[bool, bool]:
 
 
 def gain(runs: Mapping[str, Sequence[Mapping[str, Any]]], metric: str, against: str, seen: bool) -> float:
-    """Mean ratio of full-length codes of the default to another row's, where training saw the set, or did not."""
+    """Return the mean ratio of the default's full-length codes to another row's, on sets seen in training or not."""
     ratios = [
         cells[DEFAULT][0] / cells[against][0]
         for trained, searched, length, cells in every_cell(runs, metric)
