@@ -28,7 +28,7 @@ class Graph:
         edge_weight: (E,) positive weights, or None if all are 1.
         y: (n,) int64 class numbers, -1 for none; None without labels.
         splits: "train", "validation" and "test" node numbers, if there are any.
-        adjacency: the walk's own form of the edges, if it was made before.
+        adjacency: the edges as an adjacency, if already built.
 
     """
 
@@ -131,13 +131,13 @@ def check_features(x: Tensor | SparseRows) -> int:
 
 
 def load_graph(source: object, x: object = None) -> Graph:
-    """A graph from a file, a folder, or an object of another library.
+    """Load a graph from a file, a folder, or an object of another library.
 
     Args:
         source: a path to an .npz file or folder; "ogb:NAME" or "pyg:NAME" for a public data set; a `Graph`; a tuple
             (x, edge_index) or (x, edge_index, edge_weight) of arrays; a PyG `Data`; a scipy sparse adjacency matrix; a
             networkx graph.
-        x: the features, where the source has none (networkx, scipy): an array, a tensor or a scipy sparse matrix.
+        x: the features, if the source has none (networkx, scipy): an array, a tensor or a scipy sparse matrix.
 
     Example:
         >>> graph = load_graph((np.eye(3), [[0, 1], [1, 2]]))
