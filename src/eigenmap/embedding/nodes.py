@@ -40,7 +40,7 @@ Tick = Callable[[int, int], object]
 
 @dataclass(frozen=True)
 class GraphRows:
-    """The data from which codes of a graph are computed: model, features, edges, and nodes without features."""
+    """Input for the codes of a graph: model, features, edges, and nodes without features."""
 
     model: Eigenmap
     x: Tensor | SparseRows
