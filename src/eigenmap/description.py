@@ -106,8 +106,8 @@ def read_sealed(directory: Path, format: str, version: int) -> dict[str, Any]:
     found = about.get("version")
     if found != version or isinstance(found, bool | float):
         raise EigenmapError(
-            f"{path} has format version {shortened(found)}, but this version of eigenmap reads {version}: use the "
-            "version that wrote it, or fit the model again."
+            f"{path} has format version {shortened(found)}, but this eigenmap reads version {version}: use the release "
+            "that wrote it, or fit the model again."
         )
     if SEAL in about and about.pop(SEAL) != _digest(about):
         raise EigenmapError(f"{path} is damaged: its digest does not match; restore it, or fit the model again.")
