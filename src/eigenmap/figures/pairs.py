@@ -60,9 +60,9 @@ def pairs_section(model: Eigenmap, figures: Mapping[str, Figure]) -> Section | N
         "so differences of a few thousandths mean nothing."
     )
     kept = about.get("keeps", {})
-    numbers = [("pairs", f"{about.get('pairs', 0):,}"), ("chosen", str(about.get("winner", "")))]
+    numbers = [(f"{about.get('pairs', 0):,}", "training pairs"), (str(about.get("winner", "")), "chosen map")]
     if "dim" in kept and "share" in kept:
-        numbers.append((f"keeps {kept['share']:.0%}", f"{kept['dim']} features"))
+        numbers.append((str(kept["dim"]), f"features keep {kept['share']:.0%} of the score"))
     blocks = [
         report.key_figures(numbers),
         report.figure(figures["pairs"], words),
