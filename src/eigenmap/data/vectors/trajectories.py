@@ -64,7 +64,7 @@ def load_trajectories(source: object, lengths: object = None, name: str = "the v
         name: name in error messages for vectors that do not come from a file.
 
     """
-    if isinstance(source, list | tuple) and source and not np.isscalar(source[0]) and not _is_row(source[0]):
+    if isinstance(source, list | tuple) and source and _is_source(source[0]):
         if lengths is not None:
             raise EigenmapError("trajectories divides a single file of vectors; leave it out if each file is one.")
         found = [load_vectors(one, f"{name}[{k}]") for k, one in enumerate(source)]
@@ -87,9 +87,10 @@ def checked_lag(lag: object, name: str = "lag") -> int:
     return whole_number(lag, name)
 
 
-def _is_row(one: object) -> bool:
-    """Tell whether this is a row of a matrix given as a list of lists."""
-    return isinstance(one, list | tuple) and bool(one) and np.isscalar(one[0]) and not isinstance(one[0], str)
+def _is_source(one: object) -> bool:
+    """Tell whether this is a trajectory of its own, and not a number or a row of a matrix given as a list of lists."""
+    is_row = isinstance(one, list | tuple) and bool(one) and np.isscalar(one[0]) and not isinstance(one[0], str)
+    return isinstance(one, str) or not (np.isscalar(one) or is_row)
 
 
 def _checked_lengths(lengths: object, vectors: Vectors) -> list[int]:
