@@ -39,6 +39,7 @@ def test_what_is_missing_is_named_with_the_layout(tmp_path: Path) -> None:
         ({"images": [{"id": 0, "file_name": "../secret.jpg"}], "annotations": []}, "secret"),
         ({"images": [{"id": 0, "file_name": 7}], "annotations": []}, "file_name"),
         ({"images": [], "annotations": []}, "lists no images"),
+        ({"images": [{"id": 0, "file_name": f"{row}.jpg"} for row in "ab"], "annotations": []}, "same id"),
     ],
 )
 def test_damaged_instances(tmp_path: Path, change: dict[str, object], words: str) -> None:

@@ -45,6 +45,8 @@ def read_instances(folder: Path, part: str) -> dict[str, Any]:
         raise LAYOUT.damaged(file, "categories must be a list of entries with id and name")
     if not all(isinstance(row["id"], int) and isinstance(row["file_name"], str) for row in content["images"]):
         raise LAYOUT.damaged(file, "an image has an id that is not a whole number or a file_name that is not text")
+    if len({row["id"] for row in content["images"]}) < len(content["images"]):
+        raise LAYOUT.damaged(file, "two images have the same id")
     return dict(content)
 
 
