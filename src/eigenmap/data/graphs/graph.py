@@ -134,9 +134,9 @@ def load_graph(source: object, x: object = None) -> Graph:
     """Load a graph from a file, a folder, or an object of another library.
 
     Args:
-        source: a path to an .npz file or folder; "ogb:NAME" or "pyg:NAME" for a public data set; a `Graph`; a tuple
-            (x, edge_index) or (x, edge_index, edge_weight) of arrays; a PyG `Data`; a scipy sparse adjacency matrix; a
-            networkx graph.
+        source: a path to an .npz file or folder, or to an OGB data set as downloaded; "ogb:NAME" or "pyg:NAME" for a
+            public data set; a `Graph`; a tuple (x, edge_index) or (x, edge_index, edge_weight) of arrays; a PyG `Data`;
+            a scipy sparse adjacency matrix; a networkx graph.
         x: the features, if the source has none (networkx, scipy): an array, a tensor or a scipy sparse matrix.
 
     Example:
@@ -146,6 +146,7 @@ def load_graph(source: object, x: object = None) -> Graph:
 
     """
     from eigenmap.data.graphs import files as graph_files
+    from eigenmap.data.graphs import ogb_folder
     from eigenmap.data.graphs import sources as graph_sources
 
     if isinstance(source, (Graph, str, Path)) and x is not None:
@@ -156,6 +157,8 @@ def load_graph(source: object, x: object = None) -> Graph:
         library, _, name = str(source).partition(":")
         if name and library in ("ogb", "pyg"):
             return graph_sources.load_ogb(name) if library == "ogb" else graph_sources.load_pyg(name)
+        if ogb_folder.is_ogb_folder(str(source)):
+            return ogb_folder.read_ogb_folder(Path(source))
         return graph_files.read_graph(Path(source))
     return graph_sources.from_object(source, x)
 
