@@ -1,4 +1,4 @@
-"""What a model of a time series remembers: its lag, and the implied timescales of its modes."""
+"""Lag and implied timescales of a time series, as stored in its model."""
 
 from __future__ import annotations
 
