@@ -68,7 +68,7 @@ def search_routes(service: Service) -> APIRouter:
         query: Asked
         if request.vector is not None:
             if request.model not in (None, explorer.model_name):
-                raise Refused(409, "the vector was made by a different model; encode its source again")
+                raise Refused(409, "the vector was made by another model; encode its source again")
             query = tuple(request.vector)
         else:
             query = explorer.item_id(str(request.id) if request.id is not None else id_of(request.key or ""))
