@@ -34,11 +34,16 @@ def arrays(train: ImageSet, test: ImageSet) -> dict[str, np.ndarray]:
     """Return both parts in the format of the study, with the same classes."""
     parts = {"train": train, "test": test}
     labels = {name: part.labels for name, part in parts.items() if part.labels is not None}
-    names = sorted({name for part in labels.values() for name in part.names})
+    names = sorted({name for part in labels.values() for name in part.names}, key=_place)
     found = {name: part.in_classes(names) for name, part in labels.items()}
     single = all(bool((part.matrix.sum(1) == 1).all()) for part in found.values())
     result = {f"{name}_x": part.pixels.permute(0, 2, 3, 1).contiguous().numpy() for name, part in parts.items()}
     return result | {f"{name}_y": _numbers(part) if single else part.matrix.numpy() for name, part in found.items()}
+
+
+def _place(name: str) -> tuple[int, str]:
+    """Where a class name is sorted: numbers by value, whether they come from folders or from parquet files."""
+    return (int(name), name) if name.isdecimal() else (-1, name)
 
 
 def _numbers(labels: Labels) -> np.ndarray:
