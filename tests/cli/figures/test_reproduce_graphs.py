@@ -13,7 +13,7 @@ def test_table_6(tmp_path: Path) -> None:
     words = ("reproduce", "table-6", "--scale", "tiny", "--device", "cpu", "--runs", 2)
     printed = succeed(*words, "--json", file)
     rows = json.loads(file.read_text())["rows"]
-    assert {row["share"] for row in rows} == {1.0, 0.1, 0.01} and len(rows) == 12
+    assert {row["share"] for row in rows} == {1.0, 0.1, 0.01} and len(rows) == 24
     for row in rows:
         assert f"{100 * row['accuracy']:.1f} ± {100 * row['spread']:.1f}" in printed.out
     assert "the paper's, ordered ..." in printed.err
