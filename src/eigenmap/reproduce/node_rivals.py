@@ -68,7 +68,7 @@ class Symmetric(torch.autograd.Function):
 def graph_convolution(walk: Adjacency, device: torch.device) -> Propagate:
     """Return h -> S h with S = D^-1/2 (A + I) D^-1/2."""
     operator = normalised(walk.edges().to(device), walk.n_nodes).matrix()
-    return lambda h: Symmetric.apply(h, operator)  # type: ignore[no-any-return, no-untyped-call]
+    return lambda h: Symmetric.apply(h, operator)  # type: ignore[no-untyped-call]
 
 
 class NodeClassifier(nn.Module):
@@ -157,7 +157,7 @@ def node2vec_codes(walk: Adjacency, how: Fitting, device: torch.device, seed: in
             loss = -(functional.logsigmoid(near) + functional.logsigmoid(-far)).mean()
             optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
-            optimizer.step()
+            optimizer.step()  # type: ignore[no-untyped-call]
     return centre.weight.detach()
 
 
