@@ -214,12 +214,13 @@ def _loss(objective: Objective, psi: Tensor, share: int) -> Tensor:
 
 
 def kept_bytes(forward: Callable[[], Tensor], module: nn.Module) -> float:
-    """Return the bytes that are kept for the backward pass, each storage once, parameters left out."""
+    """Return the bytes that are kept for the backward pass, each storage once, without parameters and sparse blocks."""
     own = {each.untyped_storage().data_ptr() for each in module.parameters()}
     kept: dict[int, Tensor] = {}
 
     def pack(tensor: Tensor) -> Tensor:
-        kept[tensor.untyped_storage().data_ptr()] = tensor  # held, so that no address is used twice
+        if tensor.layout is torch.strided:
+            kept[tensor.untyped_storage().data_ptr()] = tensor  # held, so that no address is used twice
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):

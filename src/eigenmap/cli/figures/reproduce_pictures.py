@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-from eigenmap.cli.console import print_result, progress_bar
+from eigenmap.cli.console import log_function, print_result, progress_bar
 from eigenmap.cli.figures.reproduce import figure_files, reproduce
 from eigenmap.cli.figures.reproduce_options import (
     DataOption,
+    DryRunOption,
     ModelOption,
     RunsFolderOption,
     ScaleName,
@@ -30,11 +32,31 @@ from eigenmap.cli.options import (
     option,
 )
 
+if TYPE_CHECKING:
+    from eigenmap.data.images.released import Released
+
 OUT = "Output: STEM.svg and STEM.png."
 
 
 def _example(item: str) -> str:
     return f"\nExample:\n\n[cyan]  eigenmap reproduce {item} --scale small --data CIFAR10/[/cyan]\n"
+
+
+def _print_dry_run(
+    item: str,
+    scale: ScaleName,
+    data: Path | None,
+    device: Device,
+    json: Path | None,
+    quiet: bool,
+    searches: Mapping[str, Released] | None = None,
+) -> None:
+    """Say what the one run of a picture would take."""
+    from eigenmap.cli.figures.reproduce_dry_run import print_dry_run
+    from eigenmap.reproduce import recipe_of
+
+    recipes = [recipe_of("ordered", scale.value)]
+    print_dry_run(item, scale, data, recipes, device, 1, json, log_function(quiet), searches=searches)
 
 
 @reproduce.command("figure-grid", epilog=_example("figure-grid"))
@@ -45,6 +67,7 @@ def figure_grid_command(
     model: ModelOption = None,
     search: SearchOption = None,
     runs_folder: RunsFolderOption = None,
+    dry_run: DryRunOption = False,
     seed: SeedOption = 0,
     device: DeviceOption = Device.auto,
     json: JsonOption = None,
@@ -54,11 +77,14 @@ def figure_grid_command(
     """Draw the ten nearest images by the first 4, 8, 16, 32 and 64 features, as in figure 1."""
     from eigenmap.figures.style import save
     from eigenmap.reproduce.pictures import ordered_model, result_grid
-    from eigenmap.reproduce.searches import load_searches, parse_searches
+    from eigenmap.reproduce.searches import check_searches, load_searches
 
     stem, files = figure_files(out)
     check_files(*files, json, force=force)
-    parse_searches(search or [])
+    lists = check_searches(scale.value, search or [])
+    if dry_run:
+        _print_dry_run("figure-grid", scale, data, device, json, quiet, lists)
+        return
     runs = load_runs(scale, data, seed=seed, device=device, quiet=quiet, folder=runs_folder)
     with progress_bar("reading", quiet) as reading:
         searched = load_searches(scale.value, runs.sets, search or [], 10, reading)[0]
@@ -78,6 +104,7 @@ def figure_excite_command(
     data: DataOption = None,
     model: ModelOption = None,
     runs_folder: RunsFolderOption = None,
+    dry_run: DryRunOption = False,
     seed: SeedOption = 0,
     device: DeviceOption = Device.auto,
     json: JsonOption = None,
@@ -90,6 +117,9 @@ def figure_excite_command(
 
     stem, files = figure_files(out)
     check_files(*files, json, force=force)
+    if dry_run:
+        _print_dry_run("figure-excite", scale, data, device, json, quiet)
+        return
     runs = load_runs(scale, data, seed=seed, device=device, quiet=quiet, folder=runs_folder)
     figure, names = exciting_grid(ordered_model(scale.value, runs, model), runs.sets.test)
     save(figure, stem)
@@ -107,6 +137,7 @@ def figure_optimise_command(
         int | None, option("--steps N", "Steps per image [dim](default: 5,000; 100 at tiny scale)[/dim].", HOW, min=1)
     ] = None,
     runs_folder: RunsFolderOption = None,
+    dry_run: DryRunOption = False,
     seed: SeedOption = 0,
     device: DeviceOption = Device.auto,
     json: JsonOption = None,
@@ -119,6 +150,9 @@ def figure_optimise_command(
 
     stem, files = figure_files(out)
     check_files(*files, json, force=force)
+    if dry_run:
+        _print_dry_run("figure-optimise", scale, data, device, json, quiet)
+        return
     runs = load_runs(scale, data, seed=seed, device=device, quiet=quiet, folder=runs_folder)
     trained = ordered_model(scale.value, runs, model)
     count = steps or (100 if scale is ScaleName.tiny else 5000)
