@@ -9,13 +9,11 @@ from pathlib import Path
 from benchmarks import DOCS, ROOT
 from benchmarks.common.pages import renewed
 from benchmarks.common.plan import Job, Place, planned
-from benchmarks.graphs import RESULTS, edges, plan
+from benchmarks.graphs import RESULTS, edge_tables, edges, made, plan
 from benchmarks.graphs.jobs import COST
 from benchmarks.graphs.jobs import Job as Run
 
 SIDE_BY_SIDE = 8
-EDGE_SECONDS = {"ours": 120.0, "ours-hops": 120.0, "sign": 60.0, "appnp": 60.0, "glnn": 90.0, "bgrl": 230.0}
-"""Guesses, on one H200 that eight jobs share; 60 elsewhere."""
 WRITTEN_BY = "written by python -m benchmarks graphs page"
 SPECTRA = ("amazon_computers", "planetoid_cora", "bipartite-ring")
 
@@ -37,6 +35,7 @@ def jobs(place: Place) -> Iterator[Job]:
             waits_for="" if run in finished or plan.can_begin(run, settled) else "its relation",
         )
     yield from (replace(job, done=finished.has(job.name)) for job in with_edges(place.device))
+    yield from (replace(job, done=finished.has(job.name)) for job in edge_costs())
     yield from (replace(job, done=finished.has(job.name)) for job in spectra())
     yield from short_runs(finished)
     words = ("--seconds", "240", "--json", "{results}/graphs-scale.json")
@@ -60,9 +59,28 @@ def with_edges(device: str) -> Iterator[Job]:
         values = {"set": run.data, "method": run.method, "setting": run.setting, "seed": run.seed}
         words = [word for name, value in values.items() for word in (f"--{name}", str(value))]
         where = ("run", "--data", "{data}", "--results", "{results}", "--device", "{device}")
-        work = EDGE_SECONDS.get(run.method, 60.0) * plan.SIZE.get(run.data, 0.5)
-        seconds = plan.START + work * (plan.ON_A_CPU if device == "cpu" else 1.0)
-        yield Job(run.name, "graphs.edges", (*where, *words), seconds, "edges", (f"{run.data}.npz",))
+        seconds = plan.START + run.seconds * (plan.ON_A_CPU if device == "cpu" else 1.0)
+        needs = () if run.data in made.RECIPES else (f"{run.data}.npz",)
+        yield Job(run.name, "graphs.edges", (*where, *words), seconds, "edges", needs)
+
+
+def edge_costs() -> Iterator[Job]:
+    """Cost of our default model with edges beside a GCN; one at a time, since it is timed."""
+    for data in edge_tables.COSTS:
+        made_here = data not in edges.ALL_SETS
+        needs = () if made_here else (f"{data}.npz",)
+        words = ("--data", "{data}", "--set", data, "--json", f"{{results}}/edge-cost-{data}.json")
+        further = ("--compile",) if data in ("debian_bookworm", "products") else ()
+        yield Job(
+            f"edge-cost-{data}",
+            "graphs.edge_cost",
+            (*words, *further),
+            40,
+            "edge-cost",
+            needs,
+            gpu=made_here,
+            alone=True,
+        )
 
 
 def spectra() -> Iterator[Job]:

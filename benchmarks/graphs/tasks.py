@@ -14,6 +14,7 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
+from benchmarks.graphs import made
 from benchmarks.graphs.jobs import OFFICIAL, WITHHELD, Setting
 from benchmarks.graphs.rivals.features import Part, standardised
 from benchmarks.graphs.rivals.propagation import adjacency
@@ -71,8 +72,8 @@ class Task:
 def load_task(
     folder: Path, data: str, setting: Setting, seed: int, n_splits: int, device: torch.device | str = "cpu"
 ) -> Task:
-    """Read a set and make the task of one seed: which nodes are withheld, and its splits."""
-    graph = load_graph(folder / f"{data}.npz")
+    """Read or make a graph and the task of one seed: which nodes are withheld, and its splits."""
+    graph = made.graph(data) if data in made.RECIPES else load_graph(folder / f"{data}.npz")
     assert graph.y is not None and graph.edge_index is not None, "the benchmark needs labels and edges"
     official = _official(graph) if data in (*OFFICIAL, *HETEROPHILOUS) else None
     # Of their fifth of test nodes, half stays in the graph.
@@ -112,7 +113,8 @@ def make_task(
     whole = adjacency(graph.edge_index, n)
     matrix = whole[kept.numpy()][:, kept.numpy()]
     x = graph.x if isinstance(graph.x, SparseRows) else standardised(graph.x.float(), kept)
-    splits = [NodeSplit(*(part.to(device) for part in split)) for split in splits]
+    moved = {id(split): NodeSplit(*(part.to(device) for part in split)) for split in splits}
+    splits = [moved[id(split)] for split in splits]
     return Task(x.to(device), graph.y.to(device), whole, matrix.tocsr(), kept.to(device), unseen.to(device), splits)
 
 

@@ -1,4 +1,4 @@
-"""Jobs and pages of the study."""
+"""Jobs and pages of the vision study."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from pathlib import Path
 
 from benchmarks import DOCS, ROOT
 from benchmarks.common.plan import Job, Place, planned
-from benchmarks.vision import RESULTS, plan
+from benchmarks.vision import RESULTS, plan, transfer
 from benchmarks.vision.jobs import Job as Run
 
 SIDE_BY_SIDE = plan.SIDE_BY_SIDE
 
 
 def timed(name: str, module: str, *words: str, seconds: float, gpu: bool = False, needs: tuple[str, ...] = ()) -> Job:
-    """A job that has the machine to itself and writes one file."""
+    """Return a job that runs alone on the machine and writes one file."""
     words = (*words, "--json", f"{{results}}/{name}.json")
     return Job(name, f"vision.{module}", words, seconds, stage="timed", needs=needs, gpu=gpu, alone=True)
 
@@ -38,24 +38,26 @@ TIMED = (
 """Speed of training, cost of evaluation, and other ways to compare codes."""
 
 
+SECONDS_OF_TRANSFER = {"cifar10": 190.0, "tiny80": 190.0, "coco": 130.0}
 TRANSFER = tuple(
     Job(
-        f"transfer-{name}-s{seed}",
+        transfer.result_name(name, seed, method),
         "vision.transfer",
-        ("--data", "{data}", "--results", "{results}", "--set", name, "--seed", str(seed)),
+        ("--data", "{data}", "--results", "{results}", "--set", name, "--seed", str(seed), "--method", method),
         seconds=seconds,
         stage="transfer",
         needs=("cifar10.npz", "tiny.npz", "coco.npz"),
         gpu=True,
     )
-    for seed in (1, 2, 3)
-    for name, seconds in (("cifar10", 190.0), ("tiny80", 190.0), ("coco", 130.0))
+    for method, seeds in transfer.SEEDS.items()
+    for seed in seeds
+    for name, seconds in SECONDS_OF_TRANSFER.items()
 )
-"""What training never saw: networks of one set that search every other."""
+"""Transfer: networks trained on one set that search every other."""
 
 
 def jobs(place: Place) -> Iterator[Job]:
-    """Every training run of the plan, then what is timed."""
+    """Every training run of the plan, then the timed jobs."""
     finished = plan.Finished(place.results)
     ready = plan.ready(finished)
     finished.assume_rates = True
@@ -84,7 +86,7 @@ def words_of(run: Run) -> tuple[str, ...]:
 
 
 def pages() -> Iterator[tuple[Path, str]]:
-    """docs/benchmarks.md, and what docs/objective-study.md and the README quote."""
+    """docs/benchmarks.md, and the quotations in docs/objective-study.md and the README."""
     from benchmarks.vision import study_page, tables, transfer_tables
 
     yield DOCS / "benchmarks.md", tables.page(RESULTS)

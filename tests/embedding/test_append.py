@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -144,3 +147,14 @@ def test_a_failure_in_the_middle_loses_nothing(tmp_path: Path, monkeypatch: pyte
     with folder_lock(folder, blocking=False):
         pass  # nobody holds it any more
     assert sorted(path.name for path in tmp_path.iterdir()) == ["codes", "run"]
+
+
+def test_a_stream_that_is_killed_again_and_again_loses_nothing(tmp_path: Path) -> None:
+    stored(fitted("S2", tmp_path), tmp_path)
+    kills = os.environ.get("EIGENMAP_APPEND_KILLS", "8")
+    words = [sys.executable, "-m", "tests.embedding.appending", str(tmp_path), kills]
+    variables = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(words, capture_output=True, text=True, env=variables, timeout=300)
+    assert done.returncode == 0, done.stderr
+    killed, _, nodes_there, _ = done.stdout.split()
+    assert int(killed) >= min(3, int(kills)) and nodes_there == "84"

@@ -11,12 +11,13 @@ import scipy.sparse
 import torch
 
 import eigenmap as em
-from eigenmap import Eigenmap, EigenmapError, fit_graph
+from eigenmap import Eigenmap, EigenmapError, fit_graph, load_graph, save_graph
+from eigenmap.data.graphs import adjacency
 from eigenmap.evaluation.probe import fit_ridge
 from eigenmap.fitting import evidence
-from eigenmap.fitting import graph as graph_fit
 from eigenmap.fitting.graph import _standardise, describe
 from eigenmap.networks import ResidualMLP
+from eigenmap.recipes import graph as graph_recipes
 from eigenmap.relations.diffusion import diffuse
 from tests.graphs import blocks
 
@@ -205,7 +206,7 @@ def test_the_network_is_wide_where_dense_features_belong_to_many_nodes(monkeypat
         return model.encoder.width
 
     assert width(GRAPH.x) == 256
-    monkeypatch.setattr(graph_fit, "MANY_NODES", 120)
+    monkeypatch.setattr(graph_recipes, "MANY_NODES", 120)
     assert width(GRAPH.x) == 1024 and width(words) == 256
     assert width(GRAPH.x, 32) == 32
 
@@ -415,3 +416,14 @@ def test_large_numbers_give_the_same_code_dense_and_sparse() -> None:
     x = np.concatenate([GRAPH.x.astype(np.float64), 1.6e9 + np.arange(len(GRAPH.x))[:, None]], 1)
     model = fit((x, GRAPH.edge_index))
     np.testing.assert_allclose(model.encode(scipy.sparse.csr_matrix(x)), model.encode(x), atol=1e-5)
+
+
+def test_reading_is_reported_from_beginning_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(adjacency, "PIECE", 100)
+    path = tmp_path / "graph.npz"
+    np.savez(path, x=GRAPH.x, edge_index=GRAPH.edge_index)
+    for source in (path, save_graph(load_graph(path), tmp_path / "folder")):
+        ticks: list[tuple[int, int]] = []
+        fit(source, steps=2, reading=lambda *given, ticks=ticks: ticks.append(given))
+        done = [each for each, _ in ticks]
+        assert done == sorted(done) and ticks[-1] == (3000, 3000) and done[0] <= 1000 and len(ticks) >= 2

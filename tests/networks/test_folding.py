@@ -47,6 +47,15 @@ def test_folded_layers_are_the_network_in_float64(blocks: int, output: Any, kind
     torch.testing.assert_close(found.double(), features if output == "encoder" else psi, atol=1e-5, rtol=1e-5)
 
 
+def test_a_network_made_in_inference_mode_is_folded_too() -> None:
+    x = torch.randn(4, 12)
+    with torch.inference_mode():
+        network = Network(ResidualMLP(12, width=16, blocks=1), 5).eval()
+        run = Folding().of(network, "encoder", Inference())
+        assert run is not None
+        torch.testing.assert_close(run(x), network(x)[0], atol=1e-5, rtol=1e-5)
+
+
 def test_layers_are_rebuilt_when_weights_change() -> None:
     network, folding, x = trained(), Folding(), torch.randn(4, 12)
     first = folding.of(network, "encoder", Inference())

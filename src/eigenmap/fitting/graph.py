@@ -17,7 +17,7 @@ from torch import Tensor
 from eigenmap.core.arguments import whole_number
 from eigenmap.core.errors import EigenmapError
 from eigenmap.core.logging import LogFunction
-from eigenmap.data.graphs.adjacency import Adjacency
+from eigenmap.data.graphs.adjacency import Adjacency, Tick, part_of
 from eigenmap.data.graphs.graph import load_graph
 from eigenmap.fitting import pipeline
 from eigenmap.fitting.align import sources_of
@@ -28,7 +28,7 @@ from eigenmap.fitting.problem import Problem
 from eigenmap.model import Eigenmap, NodeEncoderSpec, NodeInput
 from eigenmap.networks import Network, NodeFeatures, NodeNetwork, ResidualMLP, SparseRows
 from eigenmap.objectives import Objective, build
-from eigenmap.recipes.graph import GRAPH, MANY_NODES, NARROW, WIDE, GraphRecipe, get_graph_recipe, objective_options
+from eigenmap.recipes.graph import GRAPH, GraphRecipe, get_graph_recipe, objective_options, usual_width
 from eigenmap.recipes.recipe import identity
 from eigenmap.relations.diffusion import check_walks, diffuse
 from eigenmap.relations.feature_propagation import propagated_features
@@ -70,6 +70,7 @@ def fit_graph(
     nodes: int = 1,
     tensorboard: bool = False,
     progress: bool | Progress = True,
+    reading: Tick | None = None,
     say: Callable[[str], None] | None = None,
     **settings: Any,
 ) -> Eigenmap:
@@ -92,6 +93,7 @@ def fit_graph(
         nodes: number of machines; leave out under torchrun.
         tensorboard: write TensorBoard files beside metrics.jsonl.
         progress: True for a progress bar, False for none, or your own `Progress` object.
+        reading: called as `reading(done, total)` while the graph is read, sorted and counted.
         say: called with messages (components, isolated nodes, rank found).
         settings: any setting of the recipe, for example `steps=3000`, `objective="scl"`, `hops=2`, `width=512`.
 
@@ -123,15 +125,16 @@ def fit_graph(
         chosen = chosen.but(teleport=0.0)
     _check_relation(chosen, build(chosen.objective, **objective_options(chosen)))
 
-    data = load_graph(graph, x)
+    read, sort, count = (part_of(reading, part, 3) for part in range(3))
+    data = load_graph(graph, x, read)
     _check_variety(data.x)
-    walk = data.walk(chosen.directed, chosen.self_loops)
+    walk = data.walk(chosen.directed, chosen.self_loops, sort)
     chosen = _fitted(chosen, len(data), n_components is not None, options.say)
     words = _mostly_zero(data.x)
     if chosen.feature_dropout is None:
         chosen = chosen.but(feature_dropout=0.5 if words else 0.0)
-    chosen = chosen.but(width=chosen.width or (NARROW if words or len(data) < MANY_NODES else WIDE))
-    about, digest = describe(walk), data.digest(walk)
+    chosen = chosen.but(width=chosen.width or usual_width(words, len(data)))
+    about, digest = describe(walk, count), data.digest(walk)
     _report(about, walk.cumulative is not None, options.say)
     task = GraphTask(chosen, walk, data.x, words, about, digest)
     if chosen.go_on:
@@ -218,7 +221,7 @@ class GraphTask:
         return propagated_features(self.x, Smoothing.of(walk), self.recipe.feature_hops)
 
     def _judging(self, pairs: GraphPairs, seed: int) -> GraphPairs:
-        """Return the edges on which ways to use neighbours are compared: those of the graph, not of longer walks."""
+        """Return the edges on which uses of neighbours are compared: those of the graph, not of longer walks."""
         if self.edges is None:
             return pairs
         return GraphPairs(self.edges, 2, seed, held_out=hold_out_edges(self.edges, self.recipe.held_out, seed=seed))
@@ -235,7 +238,7 @@ class GraphTask:
 
 
 def wanted_way(recipe: GraphRecipe) -> Propagation | None:
-    """Return the way to use neighbours that a recipe states; None to choose one."""
+    """Return the recipe's way to use neighbours; None if it is to be chosen."""
     if recipe.neighbours == "auto":
         return None
     return Propagation(recipe.neighbours, recipe.restart if recipe.neighbours == "pagerank" else 0.0)
@@ -343,10 +346,10 @@ def _blocks(recipe: GraphRecipe, walk: Adjacency, seed: int, fabric: Fabric) -> 
     return NodeBlocks(walk, recipe.batch_size, seed)
 
 
-def describe(walk: Adjacency) -> dict[str, int]:
+def describe(walk: Adjacency, progress: Tick | None = None) -> dict[str, int]:
     """Count nodes, edges, isolated nodes, connected components (without these) and edges merged or left out."""
     degrees = walk.indptr.diff().cpu()
-    found, label = walk.components()
+    found, label = walk.components(progress=progress)
     alone = torch.bincount(label, minlength=found)[label] == 1
     isolated = int((alone & (degrees == 0)).sum())  # a node with a self-loop is not isolated
     loops = sum(int((rows == columns).sum()) for rows, columns in walk.strips()) if walk.symmetric else 0
@@ -389,7 +392,7 @@ def _fitted(recipe: GraphRecipe, nodes: int, asked: bool, say: LogFunction) -> G
 
 
 def _placed(walk: Adjacency, x: Tensor | SparseRows, device: torch.device) -> tuple[Adjacency, Tensor | SparseRows]:
-    """Move edges and features to the GPU if they fit; edges have priority, what does not fit stays where it is."""
+    """Move edges and features to the GPU if they fit; edges have priority, and whatever does not fit stays in place."""
     if device.type != "cuda":
         return walk.to(device), x
     room = RESIDENT * torch.cuda.mem_get_info(device)[0]

@@ -111,6 +111,11 @@ def _folded_linear(linear: nn.Module, norm: nn.Module) -> tuple[Tensor, Tensor]:
     return linear.weight.detach() * scale[:, None], shift
 
 
+def _version(tensor: Tensor) -> int:
+    """Return a number that grows with every change; tensors made in inference mode have none and count as fixed."""
+    return 0 if tensor.is_inference() else tensor._version
+
+
 class Folding:
     """Cache of the folded layers of a network, rebuilt when its weights change or move."""
 
@@ -122,7 +127,7 @@ class Folding:
         if not isinstance(network.encoder, ResidualMLP) or network.training or type(network) is not Network:
             return None
         state = [*network.parameters(), *network.buffers()]
-        key = (how, tuple((id(tensor), tensor._version, tensor.data_ptr()) for tensor in state))
+        key = (how, tuple((id(tensor), _version(tensor), tensor.data_ptr()) for tensor in state))
         if output not in self._made or self._made[output][0] != key:
             self._made[output] = (key, FoldedMLP(network, output, how))
         return self._made[output][1]

@@ -15,6 +15,7 @@ import torch
 from torch.nn.functional import normalize
 
 from eigenmap.core.errors import EigenmapError
+from eigenmap.relations.device_propagation import on_device
 from eigenmap.relations.neighbourhood import Edges, StoredNodes, filled, missing_nodes, new_nodes, require_known
 from eigenmap.relations.propagation import Matrix, Propagation, Smoothing
 from eigenmap.spectrum import Alignment, unit_rms_rows
@@ -51,14 +52,26 @@ class NeighbourCodes:
             code = self.alignment.apply(unit_rms_rows(rows), cut.dim, cut.t, unit=cut.normalize)
         return np.asarray(code.numpy(), np.float32)
 
-    def of_graph(self, own: Matrix, edges: object, missing: object, cut: Cut) -> Matrix:
-        """Return the codes of all nodes of a graph from their own codes; rows of `missing` nodes are ignored."""
+    def of_graph(
+        self, own: Matrix, edges: object, missing: object, cut: Cut, device: torch.device | None = None
+    ) -> Matrix:
+        """Return the codes of all nodes of a graph from their own codes; rows of `missing` nodes are ignored.
+
+        On a GPU with room for the graph, codes are averaged there.
+        """
         mask = missing_nodes(missing, len(own))
         smooth = Smoothing.of(Edges.of(edges, len(own)).walk(len(own)))
         own = np.where(mask[:, None], np.float32(0), own)
-        y = filled(smooth, own, mask) if self.propagation.way == "none" else self.propagation.apply(smooth, own)
+        y = filled(smooth, own, mask) if self.propagation.way == "none" else self._propagated(smooth, own, device)
         require_known(y, mask)
         return self.ordered(y, cut)
+
+    def _propagated(self, smooth: Smoothing, own: Matrix, device: torch.device | None) -> Matrix:
+        if device is not None and device.type == "cuda":
+            found = on_device(self.propagation, smooth, own, device)
+            if found is not None:
+                return found
+        return self.propagation.apply(smooth, own)
 
     def of_new_nodes(self, own: Matrix, edges: object, missing: object, stored: StoredNodes, cut: Cut) -> Matrix:
         """Return the codes of new nodes from their own codes and stored neighbours; only the neighbours are read."""

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from benchmarks.common.plan import Place
-from benchmarks.graphs import edges, neighbours, quality, study
+from benchmarks.graphs import edges, neighbours, pool, quality, study
 from benchmarks.graphs.edges import EdgeJob
 from benchmarks.graphs.rivals import appnp, gcn, glnn, mlp
 from benchmarks.graphs.rivals.propagation import adjacency, gcn_operator
@@ -58,6 +58,8 @@ def test_a_run_holds_every_share_and_beats_chance(folder: Path, method: str, set
     assert heads == ({"logistic", "few", "mlp"} if "ours" in method else {"mlp" if method == "sign" else method})
     assert {run["share"] for run in result["runs"]} == {0.01, 0.1, 1.0}
     place = "unseen" if setting == "unseen" else "seen"
+    assert ("teacher" in result) == (method == "glnn")
+    assert all(run["head"] == "gcn" and run[place] > 0.2 for run in result.get("teacher", []))
     best = max(run[place] for run in result["runs"] if run["share"] == 1.0)
     assert best > (0.5 if method == "glnn" else 0.6)
     if method == "ours":
@@ -91,12 +93,34 @@ def test_personalised_pagerank_is_the_closed_form() -> None:
     torch.testing.assert_close(appnp.spread(scores, S, 0.6), exact, atol=1e-3, rtol=1e-3)
 
 
+def test_a_repeated_split_is_not_run_twice_with_all_labels(folder: Path) -> None:
+    task = load_task(folder, "actor", "seen", 0, 2)
+    found = [(number, share) for number, _, share, _ in quality.few(task)]
+    assert found == [(0, 0.01), (0, 0.1), (0, 1.0), (1, 0.01), (1, 0.1)]
+    assert len(list(quality.few(load_task(folder, "planetoid_cora", "seen", 0, 2)))) == 6
+
+
+def test_a_sweep_of_named_jobs(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def one_by_one(tasks: list[pool.Task], run: pool.Run, results: Path, *, seconds: float, workers: int) -> list[str]:
+        for task in tasks:
+            (results / f"{task.name}.json").write_text(json.dumps(run(task.given)))
+        return []
+
+    monkeypatch.setattr(pool, "sweep", one_by_one)
+    words = ["--data", str(folder), "--results", str(tmp_path), "--splits", "1", "--device", "cpu"]
+    monkeypatch.setattr("sys.argv", ["edges", "sweep", *words, "--only", "edges-actor-mlp-unseen-s?"])
+    edges.main()
+    assert sorted(path.stem for path in tmp_path.glob("*.json")) == [
+        f"edges-actor-mlp-unseen-s{seed}" for seed in "012"
+    ]
+
+
 def test_every_job_can_be_run_by_its_words(tmp_path: Path) -> None:
     jobs = list(study.with_edges("cuda"))
     assert len({job.name for job in jobs}) == len(jobs) > 100
     command = jobs[0].command(Place(tmp_path, tmp_path, "cpu"))
-    assert command[2] == "benchmarks.graphs.edges" and "planetoid_cora" in " ".join(jobs[3].words)
-    assert all(job.seconds > 0 for job in jobs)
+    assert command[2] == "benchmarks.graphs.edges" and jobs[0].name.split("-")[1] in jobs[0].words
+    assert all(job.seconds > 0 and (job.needs or "made-" in job.name) for job in jobs)
 
 
 def test_what_each_criterion_picks(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from eigenmap import Eigenmap
+from eigenmap.data.graphs import adjacency
 from tests.cli.run import refused, succeed
 from tests.graphs import blocks
 
@@ -116,3 +117,13 @@ def test_the_codes_of_nodes_are_not_made_on_a_cluster(run_dir: Path, graph_file:
     out = tmp_path / "codes.npy"
     assert re.search("--engine ray.*images", refused("embed", run_dir, graph_file, "--out", out, "--engine", "ray"))
     assert not out.exists()
+
+
+def test_on_a_terminal_reading_has_a_bar(graph_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("COLUMNS", "160")
+    monkeypatch.setattr(adjacency, "PIECE", 100)
+    result = succeed(
+        "fit", "graph", graph_file, "--out", tmp_path / "run", "-k", 5, "--steps", 3, *SMALL, terminal=True
+    )
+    assert "reading" in result.err and result.err.index("reading") < result.err.index("training")

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from eigenmap import EigenmapError
 from eigenmap.data import Adjacency, build_adjacency
+from eigenmap.data.graphs import adjacency
 
 PATH = torch.tensor([[0, 1], [1, 2]])
 
@@ -134,3 +135,32 @@ def test_components_are_those_of_networkx_however_thin_the_strips(
     found, label = a.components(entries)
     parts = {frozenset((label == number).nonzero().flatten().tolist()) for number in range(found)}
     assert parts == {frozenset(part) for part in nx.connected_components(known)}
+
+
+@pytest.mark.parametrize("directed", ["symmetrise", "bipartite"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_large_list_is_sorted_in_parts_with_the_same_result(
+    directed: Any, weighted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    generator = torch.Generator().manual_seed(0)
+    edges = torch.randint(30, (2, 400), generator=generator)
+    edges[0, :60] = 7  # a row that is longer than a part
+    weights = torch.randint(1, 9, (400,), generator=generator).double() if weighted else None
+    whole = build_adjacency(edges, 33, weights, directed)
+    ticks: list[tuple[int, int]] = []
+    monkeypatch.setattr(adjacency, "PIECE", 50)
+    parts = build_adjacency(edges, 33, weights, directed, progress=lambda *given: ticks.append(given))
+    assert torch.equal(parts.indptr, whole.indptr) and torch.equal(parts.indices, whole.indices)
+    assert (parts.merged, parts.loops) == (whole.merged, whole.loops)
+    if weighted:
+        assert parts.cumulative is not None and whole.cumulative is not None
+        torch.testing.assert_close(parts.cumulative, whole.cumulative, atol=1e-9, rtol=0)
+    assert len(ticks) > 5 and ticks == sorted(ticks) and ticks[-1][0] == ticks[-1][1]
+
+
+def test_counting_components_and_checking_mirrors_report_how_far_they_are() -> None:
+    walk = build_adjacency(torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]]), 4)
+    ticks: list[tuple[int, int]] = []
+    walk.components(entries=3, progress=lambda *given: ticks.append(given))
+    assert ticks[0][0] < 8 and ticks[-1] == (8, 8)
+    assert walk.mirrored(lambda *given: ticks.append(given)) and ticks[-1] == (8, 8)

@@ -44,13 +44,18 @@ def table_5_command(
         Path | None,
         option(
             "--detection DIR",
-            "COCO 2017 at the paper's scale; elsewhere where the generated set goes [dim](default: a temporary "
+            "COCO 2017 at the paper's scale; at other scales, folder for the generated set [dim](default: a temporary "
             "folder)[/dim].",
             WHAT,
         ),
     ] = None,
     detections: Annotated[
-        Path | None, option("--detections FOLDER", "Also write what each detector finds, as COCO's results.", OUTPUT)
+        Path | None,
+        option(
+            "--detections FOLDER",
+            "Also write the detections of each detector, in the format of COCO's results.",
+            OUTPUT,
+        ),
     ] = None,
     runs_folder: RunsFolderOption = None,
     dry_run: DryRunOption = False,
@@ -71,7 +76,7 @@ def table_5_command(
         raise EigenmapError("table-5 on several processes or at the paper's scale needs --detection DIR.")
     if scale is ScaleName.paper and detection is not None:
         for part in ("train2017", "val2017"):
-            read_instances(detection, part)  # refused before anything is trained
+            read_instances(detection, part)  # fails before anything is trained
     if dry_run:
         from eigenmap.cli.figures.reproduce_dry_run import print_dry_run
         from eigenmap.reproduce.dry_run_more import detection_row

@@ -1,4 +1,4 @@
-"""`--dry-run` of the items that train networks: what they would take."""
+"""`--dry-run` of the items that train networks: their estimated cost."""
 
 from __future__ import annotations
 
@@ -77,4 +77,4 @@ def print_rows(rows: Sequence[DryRow], devices: int, unit: str = "images") -> No
     print_result(f"Together {hours(rows):.3g} hours on {words} like this one, without reading and evaluation.")
     fewer = [row["measured_images"] for row in rows if row["measured_images"] < row["images_per_device"]]
     if fewer:
-        print_result(f"A step of {fewer[0]} {unit} was measured, and scaled to the {unit} of a device.")
+        print_result(f"A step of {fewer[0]} {unit} was measured and scaled to the {unit} per device.")

@@ -10,7 +10,7 @@ entry of that node's row is its partner. With weights, each draw is a binary sea
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -22,6 +22,11 @@ from eigenmap.core.errors import EigenmapError
 
 Directed = Literal["symmetrise", "bipartite"]
 SelfLoops = Literal["remove", "keep"]
+Tick = Callable[[int, int], object]
+Pair = tuple[Tensor, Tensor]
+
+PIECE = 1 << 24
+"""Number of entries that are sorted at a time."""
 
 
 @dataclass(frozen=True)
@@ -125,11 +130,11 @@ class Adjacency:
         rows = torch.repeat_interleave(torch.arange(self.n_nodes, device=self.device), self.indptr.diff())
         return torch.stack([rows, self.indices.long()])
 
-    def mirrored(self) -> bool:
+    def mirrored(self, progress: Tick | None = None) -> bool:
         """Test by random numbers whether each entry (r, c) has its (c, r): sum a_r b_c = sum a_c b_r modulo 2^64."""
         a, b = torch.randint(-(2**62), 2**62, (2, self.n_nodes), generator=torch.Generator().manual_seed(0))
         there = back = 0
-        for rows, columns in self.strips():
+        for rows, columns in ticked(self.strips(), self.n_entries, progress):
             there += int((a[rows] * b[columns]).sum())
             back += int((a[columns] * b[rows]).sum())
         return (there - back) % 2**64 == 0
@@ -144,7 +149,7 @@ class Adjacency:
             yield rows, self.indices[int(indptr[first]) : int(indptr[last])].cpu().long()
             first = last
 
-    def components(self, entries: int = 1 << 22) -> tuple[int, Tensor]:
+    def components(self, entries: int = 1 << 22, progress: Tick | None = None) -> tuple[int, Tensor]:
         """Return the number of connected components, ignoring directions, and the component of each node.
 
         Works in strips and drops edges inside components already found, so memory is that of the nodes.
@@ -153,7 +158,7 @@ class Adjacency:
         from scipy.sparse.csgraph import connected_components
 
         found, label = self.n_nodes, torch.arange(self.n_nodes)
-        for rows, columns in self.strips(entries):
+        for rows, columns in ticked(self.strips(entries), self.n_entries, progress):
             a, b = label[rows], label[columns]
             apart = a != b
             ends = a[apart].numpy(), b[apart].numpy()
@@ -163,18 +168,41 @@ class Adjacency:
         return int(found), label
 
 
+def ticked(strips: Iterable[Pair], total: int, progress: Tick | None) -> Iterator[Pair]:
+    """Yield strips of entries and report, after each, how many of all entries were in those so far."""
+    done = 0
+    for rows, columns in strips:
+        yield rows, columns
+        done += len(rows)
+        if progress is not None:
+            progress(done, total)
+
+
+def part_of(progress: Tick | None, part: int, parts: int) -> Tick | None:
+    """Return the progress of one of several equal parts of a whole, in thousandths; parts may be left out.
+
+    >>> part_of(print, 1, 3)(1, 2)
+    1500 3000
+    """
+    if progress is None:
+        return None
+    return lambda done, total: progress(1000 * part + 1000 * min(done, total) // max(total, 1), 1000 * parts)
+
+
 def build_adjacency(
     edge_index: Tensor,
     n_nodes: int,
     weights: Tensor | None = None,
     directed: Directed = "symmetrise",
     self_loops: SelfLoops = "remove",
+    progress: Tick | None = None,
 ) -> Adjacency:
     """Build the adjacency of a list of edges (2, E), on the device of the list.
 
     Repeated edges count once; their weights add up. "symmetrise" takes the union of both directions ((W + W^T) / 2 with
     weights), so it does not matter whether a list of undirected edges has one direction or both. "bipartite" keeps
-    directions and has a row for each *target*, listing what points to it. A self-loop counts once.
+    directions and has a row for each *target*, listing what points to it. A self-loop counts once. `progress` is called
+    as progress(done, total) while the edges of a large graph are sorted.
 
     Example:
         >>> build_adjacency(torch.tensor([[0, 1], [1, 2]]), 3).indptr
@@ -193,8 +221,7 @@ def build_adjacency(
         if loops:
             source, target, weights = source[keep], target[keep], None if weights is None else weights[keep]
     if directed == "symmetrise":
-        once, _ = _coalesce(source, target, None, n_nodes)
-        merged = len(source) - len(once)
+        merged = len(source) - sum(len(keys) for keys, _ in _sorted_entries(source, target, None, n_nodes, None))
         source, target = torch.cat([source, target]), torch.cat([target, source])
         weights = None if weights is None else torch.cat([weights, weights]) / 2
     elif directed == "bipartite":
@@ -203,18 +230,21 @@ def build_adjacency(
     else:
         raise EigenmapError(f'directed must be "symmetrise" or "bipartite", not {directed!r}.')
     entries = len(source)
-    keys, sums = _coalesce(source, target, weights, n_nodes)
-    if len(keys) == 0:
+    small = torch.int32 if n_nodes < 2**31 else torch.int64
+    counts = torch.zeros(n_nodes, dtype=torch.int64, device=source.device)
+    columns, sums = [], []
+    for keys, summed in _sorted_entries(source, target, weights, n_nodes, progress):
+        rows = torch.div(keys, n_nodes, rounding_mode="floor")
+        columns.append((keys - rows * n_nodes).to(small))
+        counts += torch.bincount(rows, minlength=n_nodes)
+        sums += [] if summed is None else [summed]
+    if sum(map(len, columns)) == 0:
         raise EigenmapError("The graph has no edges (self-loops aside), so there is nothing to learn from.")
     if merged < 0:
-        merged = entries - len(keys)
-    rows = torch.div(keys, n_nodes, rounding_mode="floor")
-    small = torch.int32 if n_nodes < 2**31 else torch.int64
-    indices = (keys - rows * n_nodes).to(small)
-    counts = torch.bincount(rows, minlength=n_nodes)
+        merged = entries - sum(map(len, columns))
     indptr = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
-    cumulative = None if sums is None else sums.cumsum(0)
-    return Adjacency(indptr, indices, cumulative, directed == "symmetrise", merged, loops)
+    cumulative = torch.cat(sums).cumsum(0) if sums else None
+    return Adjacency(indptr, torch.cat(columns), cumulative, directed == "symmetrise", merged, loops)
 
 
 def check_edges(edge_index: Tensor, n_nodes: int, weights: Tensor | None) -> None:
@@ -239,6 +269,27 @@ def check_edges(edge_index: Tensor, n_nodes: int, weights: Tensor | None) -> Non
             )
         if weights.is_complex() or not bool((weights.isfinite() & (weights > 0)).all()):
             raise EigenmapError("Edge weights must be finite numbers above 0; leave out edges of weight 0.")
+
+
+def _sorted_entries(
+    rows: Tensor, columns: Tensor, weights: Tensor | None, n_nodes: int, progress: Tick | None
+) -> Iterator[tuple[Tensor, Tensor | None]]:
+    """Yield the keys of all entries, sorted and each once, and the sums of their weights, a range of rows at a time.
+
+    Sorting a part at a time needs less memory, and can report how far it is.
+    """
+    if len(rows) <= PIECE:
+        yield _coalesce(rows, columns, weights, n_nodes)
+        return
+    ends = torch.bincount(rows, minlength=n_nodes).cumsum(0)
+    wanted = torch.arange(PIECE, len(rows) + PIECE, PIECE, device=ends.device).clamp_(max=len(rows))
+    first, done = 0, 0
+    for last in sorted({*(torch.searchsorted(ends, wanted) + 1).tolist()}):
+        inside = torch.nonzero((rows >= first) & (rows < last))[:, 0]
+        yield _coalesce(rows[inside], columns[inside], None if weights is None else weights[inside], n_nodes)
+        first, done = last, done + len(inside)
+        if progress is not None:
+            progress(done, len(rows))
 
 
 def _coalesce(rows: Tensor, columns: Tensor, weights: Tensor | None, n_nodes: int) -> tuple[Tensor, Tensor | None]:

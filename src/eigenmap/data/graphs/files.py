@@ -34,7 +34,7 @@ from torch import Tensor
 from eigenmap.core.errors import EigenmapError
 from eigenmap.core.files import atomic_write
 from eigenmap.core.folders import staged_folder
-from eigenmap.data.graphs.adjacency import Adjacency
+from eigenmap.data.graphs.adjacency import Adjacency, Tick
 from eigenmap.data.graphs.graph import (
     Graph,
     Nodes,
@@ -54,7 +54,7 @@ SPLITS = {"train": "train_idx", "validation": "val_idx", "test": "test_idx"}
 EDGE_ARRAYS = ("edge_index", "edge_weight", "indptr", "indices", "weights")
 FEATURE_ARRAYS = ("x", "x_indptr", "x_indices", "x_data", "x_shape")
 MISSING = "missing_idx"
-"""Nodes whose features are unknown, as numbers or as a mask; what `x` has for them is ignored."""
+"""Nodes whose features are unknown, as numbers or as a mask; their rows of `x` are ignored."""
 ARRAYS = (*EDGE_ARRAYS, *FEATURE_ARRAYS, "y", MISSING, *SPLITS.values())
 """All array names of a graph file."""
 
@@ -159,7 +159,7 @@ def save_graph(graph: Graph, path: str | Path) -> Path:
 
 
 def edges_of(graph: Graph) -> tuple[Tensor, Tensor | None]:
-    """Return the list of edges and their weights, converting the walk's own form if necessary."""
+    """Return the list of edges and their weights, converting the adjacency if necessary."""
     if graph.edge_index is not None:
         return graph.edge_index, graph.edge_weight
     walk = graph.walk()
@@ -182,16 +182,18 @@ def _require_graph(path: Path) -> None:
         raise EigenmapError(f"{path} contains something other than a graph; choose another name.")
 
 
-def read_graph(path: Path) -> Graph:
+def read_graph(path: Path, progress: Tick | None = None) -> Graph:
     """Read a graph in our own format."""
-    with _about(path), _arrays(path) as (names, array):
+    with _about(path), _arrays(path) as (names, read):
+        array = read if path.is_dir() else _counted(read, len(names), progress)
         x, y, splits = _node_arrays(path, names, array)
         adjacency, edge_index, edge_weight = None, None, None
         if {"indptr", "indices"} <= names:
             weights = as_tensor(array("weights"), "weights") if "weights" in names else None
-            adjacency = _stored_adjacency(path, _list(path, "indptr", array), _list(path, "indices", array), weights)
+            numbers = _list(path, "indptr", array), _list(path, "indices", array)
+            adjacency = _stored_adjacency(path, *numbers, weights, progress)
         elif "edge_index" not in names:
-            raise EigenmapError(f"{path} has no edge_index: the format of graph files is in docs/graphs.md.")
+            raise EigenmapError(f"{path} has no edge_index; docs/graphs.md describes the format of graph files.")
         else:
             edge_index = as_tensor(array("edge_index"), "edge_index")
             edge_weight = as_tensor(array("edge_weight"), "edge_weight") if "edge_weight" in names else None
@@ -209,7 +211,7 @@ def _arrays(path: Path) -> Iterator[tuple[set[str], Callable[[str], Any]]]:
     if not path.exists():
         raise EigenmapError(f"{path} does not exist.")
     if not _is_zip(path):
-        raise EigenmapError(f"{path} is not a graph, which is an .npz file with edge_index and x.")
+        raise EigenmapError(f"{path} is not a graph file: give an .npz file with edge_index and x.")
     with open_npz(path) as arrays:
         yield set(arrays.names), arrays.__getitem__
 
@@ -287,7 +289,23 @@ def _npy_rows(path: Path) -> Tensor | SparseRows:
     return as_features(open_npy(path, "c"))
 
 
-def _stored_adjacency(path: Path, indptr: Tensor, indices: Tensor, cumulative: Tensor | None) -> Adjacency:
+def _counted(read: Callable[[str], Any], total: int, progress: Tick | None) -> Callable[[str], Any]:
+    """Report the number of arrays read."""
+    done = 0
+
+    def array(name: str) -> Any:
+        nonlocal done
+        found, done = read(name), done + 1
+        if progress is not None:
+            progress(min(done, total), total)
+        return found
+
+    return array
+
+
+def _stored_adjacency(
+    path: Path, indptr: Tensor, indices: Tensor, cumulative: Tensor | None, progress: Tick | None
+) -> Adjacency:
     walk = Adjacency(indptr.long(), indices, cumulative)
     fits = bool(len(indptr) and (indptr.diff() >= 0).all()) and int(indptr[0]) == 0 and int(indptr[-1]) == len(indices)
     if not fits or (cumulative is not None and cumulative.shape != indices.shape):
@@ -300,7 +318,7 @@ def _stored_adjacency(path: Path, indptr: Tensor, indices: Tensor, cumulative: T
         raise EigenmapError(f"{path} is damaged: it contains a node outside 0 ... {walk.n_nodes - 1}.")
     if any(bool((rows == columns).any()) for rows, columns in walk.strips()):
         raise EigenmapError(f"{path} contains self-loops, which a graph in a folder must not have.")
-    if not walk.mirrored():
+    if not walk.mirrored(progress):
         raise EigenmapError(f"{path} is damaged: edges in indptr and indices must exist in both directions.")
     if cumulative is not None and not _increases(cumulative):
         raise EigenmapError(f"weights in {path} must be the running sum of positive weights, as save_graph writes it.")

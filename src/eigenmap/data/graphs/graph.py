@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from eigenmap.core.errors import EigenmapError
-from eigenmap.data.graphs.adjacency import Adjacency, Directed, SelfLoops, build_adjacency, check_edges
+from eigenmap.data.graphs.adjacency import Adjacency, Directed, SelfLoops, Tick, build_adjacency, check_edges
 from eigenmap.networks.sparse import SparseRows
 
 
@@ -28,7 +28,7 @@ class Graph:
         edge_weight: (E,) positive weights, or None if all are 1.
         y: (n,) int64 class numbers, -1 for none; None without labels.
         splits: "train", "validation" and "test" node numbers, if there are any.
-        adjacency: the walk's own form of the edges, if it was made before.
+        adjacency: the edges as an adjacency, if already built.
 
     """
 
@@ -59,14 +59,16 @@ class Graph:
         """Number of features per node."""
         return self.x.shape[1]
 
-    def walk(self, directed: Directed = "symmetrise", self_loops: SelfLoops = "remove") -> Adjacency:
-        """Return the edges as a random walk sees them."""
+    def walk(
+        self, directed: Directed = "symmetrise", self_loops: SelfLoops = "remove", progress: Tick | None = None
+    ) -> Adjacency:
+        """Return the edges as a random walk sees them; `progress` is called as progress(done, total) meanwhile."""
         if self.adjacency is not None:
             if directed != "symmetrise" or self_loops != "remove":
                 raise EigenmapError("The edges of this graph are stored as symmetric and without self-loops.")
             return self.adjacency
         assert self.edge_index is not None
-        return build_adjacency(self.edge_index, len(self), self.edge_weight, directed, self_loops)
+        return build_adjacency(self.edge_index, len(self), self.edge_weight, directed, self_loops, progress)
 
     def digest(self, walk: Adjacency) -> str:
         """Return a digest of some edges and features that distinguishes this graph from others of its size."""
@@ -130,14 +132,15 @@ def check_features(x: Tensor | SparseRows) -> int:
     return n
 
 
-def load_graph(source: object, x: object = None) -> Graph:
-    """A graph from a file, a folder, or an object of another library.
+def load_graph(source: object, x: object = None, progress: Tick | None = None) -> Graph:
+    """Load a graph from a file, a folder, or an object of another library.
 
     Args:
-        source: a path to an .npz file or folder; "ogb:NAME" or "pyg:NAME" for a public data set; a `Graph`; a tuple
-            (x, edge_index) or (x, edge_index, edge_weight) of arrays; a PyG `Data`; a scipy sparse adjacency matrix; a
-            networkx graph.
-        x: the features, where the source has none (networkx, scipy): an array, a tensor or a scipy sparse matrix.
+        source: a path to an .npz file or folder, or to an OGB data set as downloaded; "ogb:NAME" or "pyg:NAME" for a
+            public data set; a `Graph`; a tuple (x, edge_index) or (x, edge_index, edge_weight) of arrays; a PyG `Data`;
+            a scipy sparse adjacency matrix; a networkx graph.
+        x: the features, if the source has none (networkx, scipy): an array, a tensor or a scipy sparse matrix.
+        progress: called as progress(done, total) while a file or folder is read.
 
     Example:
         >>> graph = load_graph((np.eye(3), [[0, 1], [1, 2]]))
@@ -146,6 +149,7 @@ def load_graph(source: object, x: object = None) -> Graph:
 
     """
     from eigenmap.data.graphs import files as graph_files
+    from eigenmap.data.graphs import ogb_folder
     from eigenmap.data.graphs import sources as graph_sources
 
     if isinstance(source, (Graph, str, Path)) and x is not None:
@@ -156,7 +160,9 @@ def load_graph(source: object, x: object = None) -> Graph:
         library, _, name = str(source).partition(":")
         if name and library in ("ogb", "pyg"):
             return graph_sources.load_ogb(name) if library == "ogb" else graph_sources.load_pyg(name)
-        return graph_files.read_graph(Path(source))
+        if ogb_folder.is_ogb_folder(str(source)):
+            return ogb_folder.read_ogb_folder(Path(source))
+        return graph_files.read_graph(Path(source), progress)
     return graph_sources.from_object(source, x)
 
 
