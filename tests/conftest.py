@@ -75,6 +75,8 @@ SLOW_FILES = (
     "objectives/test_two_processes.py",
     "relations/test_graph_two_processes.py",
     "reproduce/test_table_1.py",
+    "reproduce/test_dry_run_more.py",
+    "reproduce/test_node_rivals.py",
     "reproduce/test_table_6.py",
     "search/test_forking.py",
     "search/test_kills.py",

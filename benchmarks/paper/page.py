@@ -9,7 +9,8 @@ from typing import Any
 
 from benchmarks.common.pages import NOT_RUN, figure, table
 from benchmarks.common.plan import Stored
-from benchmarks.paper import more_sections, sections, table_1
+from benchmarks.paper import more_sections, sections, table_1, verdicts
+from benchmarks.paper.verdicts import results_of
 from benchmarks.vision import RESULTS as VISION
 
 HEAD = """\
@@ -51,9 +52,8 @@ Notes:
   temperatures and one rate, SGD 0.3, the middle of that study's grid: a search may well improve them.
 - SwAV has two views and no smaller crops. MoCo v2 is symmetric, and its teacher sees the batch in shuffled groups.
   Predictors of BYOL and SimSiam see both views in one batch.
-- SimSiam was run before its objective standardised the projector's output, as the published network does: its features
-  collapsed to an effective rank of {simsiam_rank}. The published form is not run yet.
-- {verdict} In the paper's own table it is ahead of all.
+- SimSiam was first run before its objective standardised the projector's output, as the published network does: its
+  features collapsed to an effective rank of {simsiam_rank}. {simsiam}
 - Our default is SCL with alignment, which does not change the encoder: its row is SCL's.
 {missing}"""
 
@@ -77,17 +77,6 @@ SECTIONS = (
 )
 
 
-def results_of(method: str, stored: Stored) -> list[dict[str, Any]]:
-    """The finished runs of a method, of either study."""
-    if method in table_1.SHARED:
-        names = [job.name for job in table_1.SHARED[method]]
-    else:
-        seeds = table_1.METHODS[method].seeds if method in table_1.METHODS else (0,)
-        names = [table_1.Job(method, seed).name for seed in seeds]
-    found = [stored.read(name) for name in names]
-    return [result for result in found if result is not None and "collapsed" not in result]
-
-
 def row(method: str, name: str, published: str, stored: Stored) -> list[str]:
     """One line of the table."""
     results = results_of(method, stored)
@@ -97,18 +86,6 @@ def row(method: str, name: str, published: str, stored: Stored) -> list[str]:
 
 def percent(results: Sequence[dict[str, Any]], key: str) -> str:
     return figure([100 * result[key] for result in results], 1) if results else NOT_RUN
-
-
-def verdict(stored: Stored) -> str:
-    """List the methods that are ahead of the paper's objective by the linear probe, and those that are not."""
-    known = {name: linear(method, stored) for method, name, _ in ROWS if results_of(method, stored)}
-    own = {form: known.pop(form) for form in [name for name in known if name.startswith("the paper's")]}
-    best = max(own.values(), default=0.0)
-    ahead, behind = ([name for name, value in known.items() if (value > best) is wins] for wins in (True, False))
-    return (
-        f"By the linear probe, ahead of the better form of the paper's objective: {', '.join(ahead) or 'none'}; "
-        f"behind it: {', '.join(behind) or 'none'}."
-    )
 
 
 def linear(method: str, stored: Stored) -> float:
@@ -136,8 +113,11 @@ def page(folder: Path) -> str:
     rank = f"{plain[0]['history'][-1]['effective_rank']:.1f}" if plain else NOT_RUN
     head = ("method", "paper, ImageNet", "linear", "kNN", "seeds")
     lines = table(head, [row(*each, stored) for each in ROWS])
-    notes = NOTES.format(simsiam_rank=rank, verdict=verdict(stored), missing=missing(stored)).rstrip()
-    parts = [HEAD, TABLE_1, lines, notes]
+    simsiam = (
+        "The row above it is the published form." if results_of("simsiam", stored) else "The published form is not run."
+    )
+    notes = NOTES.format(simsiam_rank=rank, simsiam=simsiam, missing=missing(stored)).rstrip()
+    parts = [HEAD, TABLE_1, lines, notes, verdicts.section(stored)]
     parts += [section(stored) for section in (sections.table_2, sections.table_3, sections.table_4)]
     parts += [section(stored) for section in SECTIONS]
     table_1_left = [job for job in table_1.every() if not stored.has(job.name)]

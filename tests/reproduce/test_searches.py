@@ -6,7 +6,7 @@ import pytest
 
 from eigenmap.core.errors import EigenmapError
 from eigenmap.reproduce import load_sets
-from eigenmap.reproduce.searches import load_search, load_searches, own_search, parse_searches
+from eigenmap.reproduce.searches import check_searches, load_search, load_searches, own_search, parse_searches
 from tests.data.images.released.miniatures import write_coco, write_voc
 
 
@@ -28,7 +28,10 @@ def test_own_images_or_those_asked_for(tmp_path: Path) -> None:
     (voc,) = load_searches("tiny", sets, [f"voc2012={tmp_path}"], 10)
     assert voc.name == "voc2012" and voc.top == 100 and len(voc.queries) == 2
     with pytest.raises(EigenmapError, match=r"--search coco=DIR"):
-        load_searches("paper", sets, [], 10)
+        check_searches("paper", [])
+    assert check_searches("tiny", []) == {}
+    (checked,) = check_searches("paper", [f"voc2012={tmp_path}"]).values()
+    assert (len(checked.gallery), len(checked.queries)) == (3, 2)
 
 
 @pytest.mark.parametrize(

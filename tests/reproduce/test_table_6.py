@@ -16,9 +16,9 @@ from eigenmap.reproduce.table_6 import generated_graph, load_labelled_graph, rec
 def test_methods_are_trained_and_probed(monkeypatch: pytest.MonkeyPatch) -> None:
     graph, said = generated_graph(), []
     rows = table_6("tiny", graph, runs=2, device="cpu", say=said.append)
-    assert len(rows) == 4 * 3 and said[0] == "raw features ..."
+    assert len(rows) == 8 * 3 and said[0] == "MLP ..." and said[4] == "raw features ..."
     best = {row["method"]: row["accuracy"] for row in rows if row["share"] == 1.0}
-    assert len(best) == 4 and min(best.values()) > 0.4  # four blocks: chance is a quarter
+    assert len(best) == 8 and min(best.values()) > 0.3  # four blocks: chance is a quarter
     monkeypatch.setattr(sys.modules["eigenmap.reproduce.table_6"], "HELD_BYTES", 0)  # streamed, the same
     nodes = torch.arange(240)
     split = {"train": nodes[:80], "validation": nodes[80:160], "test": nodes[160:]}

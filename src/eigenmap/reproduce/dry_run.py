@@ -208,12 +208,13 @@ def _loss(objective: Objective, psi: Tensor, share: int) -> Tensor:
 
 
 def kept_bytes(forward: Callable[[], Tensor], module: nn.Module) -> float:
-    """Return the bytes kept for the backward pass, each storage counted once, without parameters."""
+    """Return the bytes kept for the backward pass, each storage counted once, without parameters or sparse blocks."""
     own = {each.untyped_storage().data_ptr() for each in module.parameters()}
     kept: dict[int, Tensor] = {}
 
     def pack(tensor: Tensor) -> Tensor:
-        kept[tensor.untyped_storage().data_ptr()] = tensor  # kept alive, so that no address is reused
+        if tensor.layout is torch.strided:
+            kept[tensor.untyped_storage().data_ptr()] = tensor  # kept alive, so that no address is reused
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):

@@ -60,14 +60,14 @@ ITEMS = (
         "table-5",
         "detection and segmentation: Mask R-CNN C4 from five initial weights",
         "ImageNet folders and COCO 2017; 90,000 steps per initial weights: days on 8 GPUs, estimated",
-        "CIFAR-10; 2,000 steps on a generated set per initial weights: about 20 minutes on an H200, estimated",
+        "CIFAR-10; 800 steps on a generated set per initial weights: about 10 minutes on an H200, estimated",
         "AP 39.9, masks 34.9 (Barlow Twins 39.2, 34.3; supervised 38.2, 33.3)",
     ),
     Item(
         "table-6",
-        "node classification: the paper's two forms, our default, raw features (its rivals: docs/graph-benchmarks.md)",
+        "node classification: MLP, Laplacian eigenmap, node2vec, GCN; raw features, the paper's two forms, our default",
         "ogb:ogbn-products; 444,020 steps: an estimated several days on a GPU",
-        "a graph with labels, such as Amazon Computers; 2,000 steps: minutes on a GPU",
+        "a graph with labels, such as Amazon Computers; 1,000 steps: minutes on a GPU",
         "78.33 / 75.78 / 68.04 with 100 / 10 / 1 % of the labels (GCN 75.72 / 73.14 / 67.61)",
     ),
     Item(

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from eigenmap.core.errors import EigenmapError
 from eigenmap.data import ImageSet, load_images
-from eigenmap.data.images.released import RELEASED, Listing, read_released
+from eigenmap.data.images.released import RELEASED, Listing, Released, read_released
 from eigenmap.reproduce.methods import Scale, recipe_of
 from eigenmap.reproduce.sets import Sets
 
@@ -55,6 +55,16 @@ def parse_searches(given: list[str]) -> dict[str, Path]:
     return found
 
 
+def check_searches(scale: Scale, given: list[str]) -> dict[str, Released]:
+    """Read the lists of the sets that were asked for, before images are read; the paper's scale needs at least one."""
+    folders = parse_searches(given)
+    if scale == "paper" and not folders:
+        raise EigenmapError(
+            "--scale paper searches released sets: give --search coco=DIR, or another of " + ", ".join(RELEASED) + "."
+        )
+    return {name: read_released(name, folder) for name, folder in folders.items()}
+
+
 def load_search(name: str, folder: Path, scale: Scale, progress: Callable[[int, int], object] | None = None) -> Search:
     """Read a released set at the image size of a scale."""
     lists = read_released(name, folder)
@@ -70,12 +80,8 @@ def load_search(name: str, folder: Path, scale: Scale, progress: Callable[[int, 
 def load_searches(
     scale: Scale, sets: Sets, given: list[str], top: int, progress: Callable[[int, int], object] | None = None
 ) -> list[Search]:
-    """Read the requested sets; the paper's scale needs at least one released set."""
+    """Read the requested sets; without any, the test images are searched for in the training images."""
     folders = parse_searches(given)
-    if scale == "paper" and not folders:
-        raise EigenmapError(
-            "--scale paper searches released sets: give --search coco=DIR, or another of " + ", ".join(RELEASED) + "."
-        )
     if not folders:
         return [own_search(sets, top)]
     return [load_search(name, folder, scale, progress) for name, folder in folders.items()]

@@ -17,7 +17,8 @@ from eigenmap.reproduce.methods import Scale, recipe_of
 LAYOUTS: dict[Scale, tuple[str, str]] = {"paper": ("train", "val"), "small": ("train", "test")}
 """Folders with one folder of images per class, by scale."""
 EXPECTED = {
-    "paper": "ImageNet as released: train/ and val/ with a folder of images per class (train/n01440764/*.JPEG)",
+    "paper": "ImageNet as released: train/ and val/ with a folder of images per class (train/n01440764/*.JPEG; the "
+    "validation images come in one folder and have to be sorted by class)",
     "small": "CIFAR-10: train/ and test/ with a folder of images per class, or cifar10.npz with train_x, train_y, "
     "test_x and test_y",
 }

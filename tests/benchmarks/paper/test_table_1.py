@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 
 from benchmarks.common.plan import Place, Stored
-from benchmarks.paper import page, study, table_1
+from benchmarks.paper import page, study, table_1, verdicts
 from benchmarks.vision import RESULTS as VISION
 from eigenmap.objectives import build
 from eigenmap.recipes import Recipe
 from eigenmap.reproduce import recipe_of
+from eigenmap.reproduce.table_6 import RIVALS
+from eigenmap.reproduce.table_6 import TITLES as CODES
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +88,24 @@ def test_shared_runs_are_those_of_the_vision_study() -> None:
 
 
 def test_the_verdict_follows_the_figures(tmp_path: Path) -> None:
-    (tmp_path / f"{table_1.Job('byol', 0).name}.json").write_text(json.dumps({"linear_ridge_test": 0.1, "knn_test": 0}))
-    (tmp_path / f"{table_1.Job('swav', 0).name}.json").write_text(json.dumps({"linear_ridge_test": 0.9, "knn_test": 0}))
-    ahead, behind = page.verdict(Stored(VISION, tmp_path)).split("; behind it: ")
-    assert "SwAV" in ahead and "SCL" in ahead and behind == "BYOL."
+    for method, linear in (("byol", 0.1), ("swav", 0.9), ("moco", 0.7185)):
+        result = {"linear_ridge_test": linear, "knn_test": 0}
+        (tmp_path / f"{table_1.Job(method, 0).name}.json").write_text(json.dumps(result))
+    text = verdicts.section(Stored(VISION, tmp_path))
+    ordered = next(line for line in text.splitlines() if line.startswith("- The ordered form"))
+    ahead, level, behind = ordered.split("; ")
+    assert ahead.endswith("ahead of BYOL") and level == "level with MoCo v2" and "SwAV" in behind and "SCL" in behind
+    default = next(line for line in text.splitlines() if line.startswith("- Our default"))
+    assert "behind SwAV" in default and default.count("SCL") == 1  # not compared with its own network
+    rows = [
+        {"method": name, "share": share, "accuracy": 0.5 if name == "GCN" else 0.25}
+        for name in (*RIVALS.values(), *CODES.values())
+        for share in (1.0, 0.1, 0.01)
+    ]
+    (tmp_path / "table-6-planetoid_cora-s0.json").write_text(json.dumps({"rows": rows}))
+    for method, AP in (("random", 0.1), ("unordered", 0.3), ("scl", 0.05)):
+        (tmp_path / f"table-5-tiny-{method}-s0.json").write_text(json.dumps({"box": {"AP": AP}}))
+    text = verdicts.section(Stored(VISION, tmp_path))
+    assert "| Cora, 100%: GCN | -25.0 | -25.0 | -25.0 |" in text and "| Cora, 1%: MLP | +0.0 | +0.0 | +0.0 |" in text
+    assert "- the paper's, unordered: ahead of random weights." in text
+    assert "- SCL, our default: behind random weights." in text

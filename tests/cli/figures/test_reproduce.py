@@ -30,6 +30,14 @@ def test_the_figure_of_the_gaussian_kernel(tmp_path: Path) -> None:
     assert "rbf.png exists" in refused(*words)
 
 
+def test_the_tiny_scale_takes_fewer_positions_and_steps(tmp_path: Path) -> None:
+    numbers = tmp_path / "rbf.json"
+    succeed("reproduce", "figure-rbf", "--scale", "tiny", "--out", tmp_path / "rbf", "--json", numbers, "--quiet")
+    found = json.loads(numbers.read_text())
+    assert (found["scale"], found["points"], found["paper"]["steps"]) == ("tiny", 128, 200)
+    assert min(found["alignment"][:5]) > 0.9 and found["paper"]["alignment"][0] > 0.9
+
+
 def test_a_name_with_a_dot_and_a_name_with_an_ending(tmp_path: Path) -> None:
     words = ("reproduce", "figure-rbf", "--components", 2, "--points", 64, "--quiet", "--paper-steps", 2, "--out")
     succeed(*words, tmp_path / "rbf-0.3")

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.run import refused, succeed
+from tests.data.images.released.miniatures import write_voc
 
 TINY = ("--scale", "tiny", "--device", "cpu")
 
@@ -47,3 +48,24 @@ def test_a_dry_run_says_memory_steps_and_hours(tmp_path: Path) -> None:
     row = content["rows"][-1]
     assert f"{row['steps']:,} x {row['step_seconds']:.3g}" in printed and "GiB" in printed
     assert "needs --data DIR with ImageNet" in refused("reproduce", "table-2", "--scale", "paper", "--dry-run")
+
+
+@pytest.mark.parametrize(
+    ("item", "runs"),
+    [("tables-7-8", 2), ("figure-retrieval", 3), ("figure-grid", 1), ("figure-excite", 1), ("table-5", 5)],
+)
+def test_every_item_that_trains_has_a_dry_run(item: str, runs: int, tmp_path: Path) -> None:
+    file = tmp_path / "dry.json"
+    write_voc(tmp_path)
+    search = ("--search", f"voc2012={tmp_path}") if item in ("tables-7-8", "figure-retrieval", "figure-grid") else ()
+    printed = succeed("reproduce", item, *TINY, "--dry-run", "--json", file, "--quiet", *search).out
+    content = json.loads(file.read_text())
+    assert len(content["rows"]) == runs and f"Together {content['hours']:.3g} hours on 1 device like this" in printed
+    assert not search or "voc2012: 2 queries, 3 images" in printed
+
+
+def test_a_set_to_search_is_missed_before_images_are_read(tmp_path: Path) -> None:
+    words = ("--scale", "paper", "--data", tmp_path / "nothing", "--search", f"coco={tmp_path}")
+    for item in ("tables-7-8", "figure-retrieval", "figure-grid"):
+        assert "instances_train2017.json" in refused("reproduce", item, *words)
+    assert "--search coco=DIR" in refused("reproduce", "figure-grid", "--scale", "paper")

@@ -10,6 +10,7 @@ import typer
 
 from eigenmap.cli.app import LEARN, Kinds, app
 from eigenmap.cli.console import log_function, print_result
+from eigenmap.cli.figures.reproduce_options import ScaleName
 from eigenmap.cli.options import HOW, OUTPUT, WHAT, ForceOption, JsonOption, QuietOption, option
 from eigenmap.cli.outputs import check_files, write_json_output
 
@@ -25,6 +26,8 @@ GRID = 2048
 """Number of evenly spaced positions at which functions are compared."""
 PAPER_ALPHA, PAPER_WIDTH, PAPER_STEPS = 5.0, 256, 600
 """Settings for the paper's objective: alpha, in units of the largest eigenvalue, network width, training steps."""
+TINY = (128, 200)
+"""Largest numbers of positions and steps at tiny scale."""
 NODES, FINEST = 500, 0.03
 """Quadrature nodes for the true functions, and the smallest length scale that they resolve."""
 
@@ -61,6 +64,15 @@ Example:
 """,
 )
 def figure_rbf(
+    scale: Annotated[
+        ScaleName,
+        option(
+            "--scale",
+            "paper and small: as published; tiny: at most 128 positions and 200 steps.",
+            WHAT,
+            shown=True,
+        ),
+    ] = ScaleName.small,
     out: Annotated[Path, option("--out -o STEM", "Output: STEM.svg and STEM.png.", OUTPUT, shown=True)] = Path(
         "figures/rbf"
     ),
@@ -90,6 +102,8 @@ def figure_rbf(
     stem, files = figure_files(out)
     check_files(force, *files, json)
     say = log_function(quiet)
+    if scale is ScaleName.tiny:
+        points, paper_steps = min(points, TINY[0]), min(paper_steps, TINY[1])
     say(f"Learning {components} functions from {points:,} points ...")
     found = learn_rbf(length_scale, components, points, seed)
     k = min(paper_components, len(found.eigenvalues))
@@ -97,7 +111,7 @@ def figure_rbf(
     paper = learn_rbf_as_published(length_scale, k, points, seed, paper_steps, say)
     save(eigenfunction_figure(found, paper), stem)
     if json is not None:
-        settings = {"length_scale": length_scale, "points": points, "seed": seed}
+        settings = {"scale": scale.value, "length_scale": length_scale, "points": points, "seed": seed}
         published = {"alpha": PAPER_ALPHA, "width": PAPER_WIDTH, "steps": paper_steps}
         write_json_output(json, figure_summary(found) | settings | {"paper": figure_summary(paper) | published})
     for name, each in (("ours", found), ("the paper's objective", paper)):

@@ -6,10 +6,11 @@ import tempfile
 from pathlib import Path
 from typing import Annotated, Literal
 
-from eigenmap.cli.console import number_table, print_result
+from eigenmap.cli.console import log_function, number_table, print_result
 from eigenmap.cli.figures.reproduce import reproduce
 from eigenmap.cli.figures.reproduce_options import (
     DataOption,
+    DryRunOption,
     MachinesOption,
     ProcessesOption,
     RunsFolderOption,
@@ -57,6 +58,7 @@ def table_5_command(
         ),
     ] = None,
     runs_folder: RunsFolderOption = None,
+    dry_run: DryRunOption = False,
     devices: ProcessesOption = 1,
     nodes: MachinesOption = 1,
     seed: SeedOption = 0,
@@ -73,7 +75,21 @@ def table_5_command(
     if detection is None and (devices * nodes > 1 or scale is ScaleName.paper):
         raise EigenmapError("table-5 on several processes or at the paper's scale needs --detection DIR.")
     if scale is ScaleName.paper and detection is not None:
-        read_instances(detection, "val2017")  # fails before anything is trained
+        for part in ("train2017", "val2017"):
+            read_instances(detection, part)  # fails before anything is trained
+    if dry_run:
+        from eigenmap.cli.figures.reproduce_dry_run import print_dry_run
+        from eigenmap.reproduce.dry_run_more import detection_row
+        from eigenmap.reproduce.table_5 import transfer_recipe
+
+        # An encoder trained on labels sees the same images as SCL.
+        recipes = [transfer_recipe(method, scale.value) for method in ("scl", "barlow-twins", "unordered", "scl")]
+        all_devices, say = devices * nodes, log_function(quiet)
+        print_dry_run(
+            *("table-5", scale, data, recipes, device, all_devices, json, say),
+            more=lambda seconds: [detection_row(scale.value, all_devices, device.value, seconds / 3)],
+        )
+        return
     runs = load_runs(
         scale, data, seed=seed, device=device, quiet=quiet, devices=devices, nodes=nodes, folder=runs_folder
     )

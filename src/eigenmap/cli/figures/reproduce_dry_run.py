@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,9 @@ from eigenmap.cli.options import Device, check_device
 from eigenmap.core.logging import LogFunction
 
 if TYPE_CHECKING:
+    from eigenmap.data.images.released import Released
     from eigenmap.recipes import Recipe
+    from eigenmap.reproduce.dry_run import DryRow
 
 
 def print_dry_run(
@@ -24,15 +26,41 @@ def print_dry_run(
     devices: int,
     json: Path | None,
     say: LogFunction,
+    searches: Mapping[str, Released] | None = None,
+    more: Callable[[float], list[DryRow]] | None = None,
 ) -> None:
-    """Check the data, measure for a minute, and print memory, steps and hours with their arithmetic."""
-    from eigenmap.reproduce.dry_run import MINUTE, dry_run, find_data
+    """Check the data, measure for a minute, and print memory, steps and hours with their arithmetic.
+
+    `more` measures further rows of an item in the given seconds.
+    """
+    from eigenmap.reproduce.dry_run import dry_run, find_data
 
     check_device(device)
     found = find_data(scale.value, data)
     print_result(f"Data: {found.in_words()}.")
-    seconds = MINUTE if scale is not ScaleName.tiny else 2.0
+    for name, lists in (searches or {}).items():
+        print_result(f"Search: {name}: {len(lists.queries):,} queries, {len(lists.gallery):,} images with labels.")
+    seconds = seconds_of(scale)
     rows = dry_run(recipes, found.train, devices, device.value, seconds, say)
+    rows += more(seconds) if more is not None else []
+    print_rows(rows, devices)
+    write_item(json, item, scale, {"devices": devices, "data": found.counts, "hours": hours(rows), "rows": rows})
+
+
+def seconds_of(scale: ScaleName) -> float:
+    """Return how long a dry run measures."""
+    from eigenmap.reproduce.dry_run import MINUTE
+
+    return MINUTE if scale is not ScaleName.tiny else 2.0
+
+
+def hours(rows: Sequence[DryRow]) -> float:
+    """Return the hours of all runs."""
+    return sum(row["hours"] for row in rows)
+
+
+def print_rows(rows: Sequence[DryRow], devices: int, unit: str = "images") -> None:
+    """Print memory, steps and hours of every run, and their sum."""
     cells = (
         [
             row["run"],
@@ -43,10 +71,10 @@ def print_dry_run(
         ]
         for row in rows
     )
-    columns = ("run", "images per device", "memory", "steps x seconds / 3,600", "hours")
-    print_result(number_table(f"{devices} devices", columns, cells, texts=1))
-    total = sum(row["hours"] for row in rows)
-    print_result(f"Together {total:.3g} hours on {devices} devices like this one, without reading and evaluation.")
-    if any(row["measured_images"] < row["images_per_device"] for row in rows):
-        print_result(f"A step of {rows[0]['measured_images']} images was measured and scaled to the images per device.")
-    write_item(json, item, scale, {"devices": devices, "data": found.counts, "hours": total, "rows": rows})
+    columns = ("run", f"{unit} per device", "memory", "steps x seconds / 3,600", "hours")
+    words = "1 device" if devices == 1 else f"{devices} devices"
+    print_result(number_table(words, columns, cells, texts=1))
+    print_result(f"Together {hours(rows):.3g} hours on {words} like this one, without reading and evaluation.")
+    fewer = [row["measured_images"] for row in rows if row["measured_images"] < row["images_per_device"]]
+    if fewer:
+        print_result(f"A step of {fewer[0]} {unit} was measured and scaled to the {unit} per device.")

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from eigenmap.cli.console import log_function, number_table, print_result
 from eigenmap.cli.figures.reproduce import reproduce
-from eigenmap.cli.figures.reproduce_options import ScaleName, SeedOption
+from eigenmap.cli.figures.reproduce_options import DryRunOption, ScaleName, SeedOption, write_item
 from eigenmap.cli.options import (
     HOW,
     WHAT,
@@ -47,6 +47,7 @@ def table_6_command(
     scale: GraphScaleOption = ScaleName.small,
     data: GraphOption = None,
     runs: RunsOption = 10,
+    dry_run: DryRunOption = False,
     seed: SeedOption = 0,
     device: DeviceOption = Device.auto,
     json: JsonOption = None,
@@ -59,6 +60,14 @@ def table_6_command(
     check_files(force, json)
     check_device(device)
     graph = load_labelled_graph(scale.value, data)
+    if dry_run:
+        from eigenmap.cli.figures.reproduce_dry_run import hours, print_rows, seconds_of
+        from eigenmap.reproduce.dry_run_more import graph_rows
+
+        dry = graph_rows(scale.value, graph, device.value, seconds_of(scale) / 3)
+        print_rows(dry, 1, "nodes")
+        write_item(json, "table-6", scale, {"nodes": len(graph), "hours": hours(dry), "rows": dry})
+        return
     rows = table_6(scale.value, graph, runs=runs, seed=seed, device=device.value, say=log_function(quiet))
     if json is not None:
         write_json_output(json, {"item": "table-6", "scale": scale.value, "seed": seed, "runs": runs, "rows": rows})

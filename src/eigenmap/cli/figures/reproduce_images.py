@@ -103,6 +103,7 @@ def figure_retrieval_command(
         int, option("--top M", "Number of results that count when searching for test images.", HOW, shown=True, min=1)
     ] = 1000,
     runs_folder: RunsFolderOption = None,
+    dry_run: DryRunOption = False,
     devices: ProcessesOption = 1,
     nodes: MachinesOption = 1,
     seed: SeedOption = 0,
@@ -118,12 +119,19 @@ def figure_retrieval_command(
     from eigenmap.core.processes import is_first_process
     from eigenmap.figures.curves import Curve, Panel, length_curves
     from eigenmap.figures.style import save
-    from eigenmap.reproduce.retrieval import retrieval_scores
-    from eigenmap.reproduce.searches import load_searches, parse_searches
+    from eigenmap.reproduce.retrieval import COMPARED, retrieval_recipe, retrieval_scores
+    from eigenmap.reproduce.searches import check_searches, load_searches
 
     stem, files = figure_files(out)
     check_files(*files, json, force=force)
-    parse_searches(search or [])
+    lists = check_searches(scale.value, search or [])
+    if dry_run:
+        from eigenmap.cli.figures.reproduce_dry_run import print_dry_run
+
+        recipes = [retrieval_recipe(method, scale.value, small_k) for method in COMPARED]
+        say = log_function(quiet)
+        print_dry_run("figure-retrieval", scale, data, recipes, device, devices * nodes, json, say, searches=lists)
+        return
     runs = load_runs(
         scale, data, seed=seed, device=device, quiet=quiet, devices=devices, nodes=nodes, folder=runs_folder
     )

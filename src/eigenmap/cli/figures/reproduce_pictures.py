@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
-from eigenmap.cli.console import print_result, progress_bar
+from eigenmap.cli.console import log_function, print_result, progress_bar
 from eigenmap.cli.figures.reproduce import figure_files, reproduce
 from eigenmap.cli.figures.reproduce_options import (
     DataOption,
+    DryRunOption,
     ModelOption,
     RunsFolderOption,
     ScaleName,
@@ -34,6 +35,7 @@ from eigenmap.cli.options import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from eigenmap.data.images.released import Released
     from eigenmap.reproduce.runs import Runs
 
 OUT = "Output: STEM.svg and STEM.png."
@@ -59,17 +61,26 @@ def _write_picture(
     scale: ScaleName,
     data: Path | None,
     runs_folder: Path | None,
+    dry_run: bool,
     seed: int,
     device: Device,
     json: Path | None,
     force: bool,
     quiet: bool,
+    searches: Mapping[str, Released] | None = None,
 ) -> None:
-    """Read the images, draw, and write the figure and its content."""
+    """Read the images, draw, and write the figure and its content; in a dry run, say what training would take."""
     from eigenmap.figures.style import save
 
     stem, files = figure_files(out)
     check_files(*files, json, force=force)
+    if dry_run:
+        from eigenmap.cli.figures.reproduce_dry_run import print_dry_run
+        from eigenmap.reproduce import recipe_of
+
+        recipes = [recipe_of("ordered", scale.value)]
+        print_dry_run(item, scale, data, recipes, device, 1, json, log_function(quiet), searches=searches)
+        return
     runs = load_runs(scale, data, seed=seed, device=device, quiet=quiet, folder=runs_folder)
     picture = draw(runs)
     save(picture.figure, stem)
@@ -86,6 +97,7 @@ def figure_grid_command(
     model: ModelOption = None,
     search: SearchOption = None,
     runs_folder: RunsFolderOption = None,
+    dry_run: DryRunOption = False,
     seed: SeedOption = 0,
     device: DeviceOption = Device.auto,
     json: JsonOption = None,
@@ -94,9 +106,9 @@ def figure_grid_command(
 ) -> None:
     """Draw the ten nearest images by the first 4, 8, 16, 32 and 64 features, as in figure 1."""
     from eigenmap.reproduce.pictures import ordered_model, result_grid
-    from eigenmap.reproduce.searches import load_searches, parse_searches
+    from eigenmap.reproduce.searches import check_searches, load_searches
 
-    parse_searches(search or [])
+    lists = check_searches(scale.value, search or [])
 
     def draw(runs: Runs) -> Picture:
         with progress_bar("reading", quiet) as reading:
@@ -115,11 +127,13 @@ def figure_grid_command(
         scale=scale,
         data=data,
         runs_folder=runs_folder,
+        dry_run=dry_run,
         seed=seed,
         device=device,
         json=json,
         force=force,
         quiet=quiet,
+        searches=lists,
     )
 
 
@@ -130,6 +144,7 @@ def figure_excite_command(
     data: DataOption = None,
     model: ModelOption = None,
     runs_folder: RunsFolderOption = None,
+    dry_run: DryRunOption = False,
     seed: SeedOption = 0,
     device: DeviceOption = Device.auto,
     json: JsonOption = None,
@@ -150,6 +165,7 @@ def figure_excite_command(
         scale=scale,
         data=data,
         runs_folder=runs_folder,
+        dry_run=dry_run,
         seed=seed,
         device=device,
         json=json,
@@ -168,6 +184,7 @@ def figure_optimise_command(
         int | None, option("--steps N", "Steps per image [dim](default: 5,000; 100 at tiny scale)[/dim].", HOW, min=1)
     ] = None,
     runs_folder: RunsFolderOption = None,
+    dry_run: DryRunOption = False,
     seed: SeedOption = 0,
     device: DeviceOption = Device.auto,
     json: JsonOption = None,
@@ -192,6 +209,7 @@ def figure_optimise_command(
         scale=scale,
         data=data,
         runs_folder=runs_folder,
+        dry_run=dry_run,
         seed=seed,
         device=device,
         json=json,

@@ -114,6 +114,7 @@ def tables_7_8_command(
     search: SearchOption = None,
     top: Annotated[int, option("--top M", "Number of results that count.", HOW, shown=True, min=1)] = 1000,
     runs_folder: RunsFolderOption = None,
+    dry_run: DryRunOption = False,
     devices: ProcessesOption = 1,
     nodes: MachinesOption = 1,
     seed: SeedOption = 0,
@@ -123,11 +124,20 @@ def tables_7_8_command(
     quiet: QuietOption = False,
 ) -> None:
     """Compare codes of 4 to 32 features: the paper's ordered form, and SCL with PCA, as in tables 7 and 8."""
-    from eigenmap.reproduce.searches import load_searches, parse_searches
+    from eigenmap.reproduce.retrieval import retrieval_recipe
+    from eigenmap.reproduce.searches import check_searches, load_searches
     from eigenmap.reproduce.tables_7_8 import tables_7_8
 
     check_files(json, force=force)
-    parse_searches(search or [])
+    lists = check_searches(scale.value, search or [])
+    if dry_run:
+        from eigenmap.cli.figures.reproduce_dry_run import print_dry_run
+
+        recipes = [retrieval_recipe(method, scale.value) for method in ("ordered", "scl")]
+        print_dry_run(
+            "tables-7-8", scale, data, recipes, device, devices * nodes, json, log_function(quiet), searches=lists
+        )
+        return
     runs = load_runs(
         scale, data, seed=seed, device=device, quiet=quiet, devices=devices, nodes=nodes, folder=runs_folder
     )

@@ -92,10 +92,13 @@ def write_ogb(folder: Path) -> None:
         "split/sales_ranking/train": [[0], [1]],
         "split/sales_ranking/valid": [[2]],
         "split/sales_ranking/test": [[4]],
+        "mapping/labelidx2productcategory": [["label idx", "product category"], [0, "Books"], [1, "Music"]],
+        "mapping/nodeidx2asin": [["node idx", "asin"], [0, "B00"], [1, "B01"]],
     }
     for name, rows in tables.items():
         file = folder / f"{name}.csv.gz"
         file.parent.mkdir(parents=True, exist_ok=True)
         with gzip.open(file, "wt") as lines:
             lines.writelines(",".join(map(str, row)) + "\n" for row in rows)
+    (folder / "mapping" / "README.md").write_text("Numbers of nodes and classes.\n")
     (folder / "RELEASE_v1.txt").write_text("")

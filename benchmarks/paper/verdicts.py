@@ -1,0 +1,160 @@
+"""The section of docs/paper.md that says who is ahead, with the same data, encoder, views and length of training."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import mean
+from typing import Any
+
+from benchmarks.common.pages import NONE, NOT_RUN, table
+from benchmarks.common.plan import Stored
+from benchmarks.graphs.jobs import SETS
+from benchmarks.paper import detection, more_sections, nodes, table_1
+from eigenmap.reproduce.table_5 import TITLES
+from eigenmap.reproduce.table_6 import RIVALS
+from eigenmap.reproduce.table_6 import TITLES as CODES
+
+ORDERED, UNORDERED, DEFAULT = "ordered", "unordered", "our default"
+BASELINES = {
+    "simclr": "SimCLR",
+    "swav": "SwAV",
+    "moco": "MoCo v2",
+    "byol": "BYOL",
+    "simsiam": "SimSiam",
+    "scl": "SCL",
+    "barlow-twins": "Barlow Twins",
+}
+FORMS = {"paper": ORDERED, "paper-unordered": UNORDERED, "scl": DEFAULT}
+POINTS, MAP = 0.5, 0.005
+"""Smaller differences, in percentage points and in mAP, count as level: about twice the spread of seeds."""
+
+HEAD = """\
+## Ahead or not
+
+The paper's ordered form, its unordered form and our default (SCL, then alignment) against each baseline, as
+differences: above 0, the form of the column is ahead. The data, encoder, views, batch and length of training are the
+same; rates were searched for SimCLR, SCL, Barlow Twins and the paper's forms and not for the others. Differences below
+{points:g} points or {map:g} of mAP are called level. The rules of our code were settled while looking at these sets;
+our rows have at most three seeds."""
+
+
+def results_of(method: str, stored: Stored) -> list[dict[str, Any]]:
+    """The finished runs of a method, of either study."""
+    if method in table_1.SHARED:
+        names = [job.name for job in table_1.SHARED[method]]
+    else:
+        seeds = table_1.METHODS[method].seeds if method in table_1.METHODS else (0,)
+        names = [table_1.Job(method, seed).name for seed in seeds]
+    found = [stored.read(name) for name in names]
+    return [result for result in found if result is not None and "collapsed" not in result]
+
+
+def differences(own: Mapping[str, float], others: Mapping[str, float], digits: int) -> list[list[str]]:
+    """A line per baseline: by how much each form is ahead of it."""
+    lines = []
+    for name, value in others.items():
+        cells = [f"{form - value:+.{digits}f}" for form in own.values()]
+        lines.append([name, *cells])
+    return lines
+
+
+def in_words(form: str, value: float, others: Mapping[str, float], level: float) -> str:
+    """Say of which baselines a form is ahead, with which it is level, and behind which it is."""
+    told = []
+    for word, fits in (
+        ("ahead of", lambda gap: gap >= level),
+        ("level with", lambda gap: abs(gap) < level),
+        ("behind", lambda gap: gap <= -level),
+    ):
+        names = [name for name, other in others.items() if fits(value - other)]
+        told += [f"{word} {', '.join(names)}"] if names else []
+    return f"- {form}: {'; '.join(told) or NOT_RUN}."
+
+
+def section(stored: Stored) -> str:
+    """The whole section."""
+    parts = [HEAD.format(points=POINTS, map=MAP), *linear_probe(stored), *short_codes(stored)]
+    parts += [*graphs(stored), *transfer(stored)]
+    return "\n\n".join(parts)
+
+
+def linear_probe(stored: Stored) -> list[str]:
+    """Table 1: percentage points of the linear probe."""
+
+    def linear(method: str) -> float | None:
+        results = results_of(method, stored)
+        return 100 * mean(result["linear_ridge_test"] for result in results) if results else None
+
+    others = {name: value for method, name in BASELINES.items() if (value := linear(method)) is not None}
+    own = {form: value for method, form in FORMS.items() if (value := linear(method)) is not None}
+    lines = differences(own, others, 1)
+    for line in lines:
+        if line[0] == "SCL" and DEFAULT in own:
+            line[1 + list(own).index(DEFAULT)] = f"{NONE} (its network)"
+    words = [
+        in_words(f"The {form} form" if form != DEFAULT else "Our default, whose network is SCL's", value, rest, POINTS)
+        for form, value in own.items()
+        if (rest := {name: other for name, other in others.items() if form != DEFAULT or name != "SCL"})
+    ]
+    return ["Linear probe on CIFAR-10 (table 1), percentage points:", table(("against", *own), lines), "\n".join(words)]
+
+
+def short_codes(stored: Stored) -> list[str]:
+    """Codes of 16 features on each set: mAP over found."""
+    head: tuple[str, ...] = ("against, at 16 features", f"the paper's {ORDERED} form", DEFAULT)
+    rows, words = [], []
+    for title, (data, metric) in more_sections.SEARCHED.items():
+        scored = more_sections.short_rows(data, metric, stored, (16,))
+        known = {row[0]: float(row[1].split()[0]) for row in scored if row[1] != NOT_RUN}
+        own = {name: known[key] for name, key in ((ORDERED, "the paper's, ordered"), (DEFAULT, "SCL, our code"))}
+        others = {
+            name.replace(", ", " with "): value
+            for name, value in known.items()
+            if name.startswith("SCL") and name != "SCL, our code"
+        }
+        unordered = more_sections.curve(
+            more_sections.results_of(data, "paper-unordered", 0.3, stored), "projector random features", metric, (16,)
+        )[0]
+        if unordered != NOT_RUN:
+            others["the unordered form with random features"] = float(unordered.split()[0])
+        rows += [[f"{title}: {line[0]}", *line[1:]] for line in differences(own, others, 3)]
+        words += [in_words(f"{title}, {form}", value, others, MAP) for form, value in own.items()]
+    return ["Retrieval with 16 features (tables 7 and 8, retrieval figure), mAP:", table(head, rows), "\n".join(words)]
+
+
+def graphs(stored: Stored) -> list[str]:
+    """Table 6: percentage points with all labels and with 1 % of them."""
+    rows = []
+    for graph, title in SETS.items():
+        result = stored.read(nodes.NAME.format(graph=graph, seed=0))
+        if result is None:
+            continue
+        for share in (1.0, 0.01):
+            found = {row["method"]: 100 * row["accuracy"] for row in result["rows"] if row["share"] == share}
+            own = {form: found[CODES[form]] for form in ("ordered", "unordered", "default")}
+            rivals = {name: found[name] for name in (*RIVALS.values(), CODES["features"]) if name in found}
+            rows += [[f"{title}, {share:.0%}: {line[0]}", *line[1:]] for line in differences(own, rivals, 1)]
+    if not rows:
+        return []
+    head = ("against, by share of the labels", ORDERED, UNORDERED, DEFAULT)
+    return ["Nodes of graphs (table 6), linear probes of the encoder, percentage points:", table(head, rows)]
+
+
+def transfer(stored: Stored) -> list[str]:
+    """Table 5: points of average precision of boxes."""
+    found = {
+        method: 100 * result.get("pycocotools", result)["box"]["AP"]
+        for method in TITLES
+        if (result := stored.read(detection.NAME.format(method=method, seed=0))) is not None
+    }
+    forms = [method for method in ("unordered", "scl") if method in found]
+    others = {TITLES[name]: found[name] for name in ("random", "supervised", "barlow-twins") if name in found}
+    if not forms or not others:
+        return []
+    own = {TITLES[method]: found[method] for method in forms}
+    words: Sequence[str] = [in_words(form, value, others, POINTS) for form, value in own.items()]
+    return [
+        "Detection on the generated set (table 5), points of AP of boxes, one seed:",
+        table(("against", *own), differences(own, others, 1)),
+        "\n".join(words),
+    ]
