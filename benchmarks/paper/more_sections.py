@@ -109,13 +109,17 @@ def table_6(stored: Stored) -> str:
         [
             method,
             *(
-                " / ".join(f"{100 * row['accuracy']:.1f}" for row in rows if row["method"] == method) or NOT_RUN
+                " / ".join(_accuracy(row) for row in rows if row["method"] == method) or NOT_RUN
                 for rows in ran.values()
             ),
         ]
         for method in methods
     ]
     return text + table(("method", *ran), lines)
+
+
+def _accuracy(row: dict[str, Any]) -> str:
+    return "collapsed" if row["accuracy"] is None else f"{100 * row['accuracy']:.1f}"
 
 
 def results_of(data: str, method: str, rate: float, stored: Stored) -> list[dict[str, Any]]:

@@ -130,7 +130,7 @@ def graphs(stored: Stored) -> list[str]:
         if result is None:
             continue
         for share in (1.0, 0.01):
-            found = {row["method"]: 100 * row["accuracy"] for row in result["rows"] if row["share"] == share}
+            found = {row["method"]: 100 * (row["accuracy"] or 0.0) for row in result["rows"] if row["share"] == share}
             own = {form: found[CODES[form]] for form in ("ordered", "unordered", "default")}
             rivals = {name: found[name] for name in (*RIVALS.values(), CODES["features"]) if name in found}
             rows += [[f"{title}, {share:.0%}: {line[0]}", *line[1:]] for line in differences(own, rivals, 1)]

@@ -11,6 +11,7 @@ import torch
 from eigenmap.core.errors import EigenmapError
 from eigenmap.recipes.graph import PAPER
 from eigenmap.reproduce.table_6 import generated_graph, load_labelled_graph, recipe_of_graph, table_6
+from eigenmap.training import CollapseError
 
 
 def test_methods_are_trained_and_probed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -25,6 +26,25 @@ def test_methods_are_trained_and_probed(monkeypatch: pytest.MonkeyPatch) -> None
     streamed = table_6("tiny", replace(graph, splits=split), runs=1, device="cpu")
     monkeypatch.undo()
     assert streamed == table_6("tiny", replace(graph, splits=split), runs=1, device="cpu")
+
+
+def test_a_collapse_is_a_row_and_the_others_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = sys.modules["eigenmap.reproduce.table_6"]
+    codes = module._codes
+
+    def collapsing(name: str, *given: object) -> torch.Tensor:
+        if name == "unordered":
+            raise CollapseError("the network collapsed")
+        return torch.eye(240) if name != "features" else codes(name, *given)
+
+    monkeypatch.setattr(module, "_codes", collapsing)
+    monkeypatch.setattr(module, "rival_rows", lambda *given: [])
+    said: list[str] = []
+    rows = table_6("tiny", generated_graph(), runs=1, device="cpu", say=said.append)
+    lost = [row for row in rows if row["collapsed"]]
+    assert len(rows) == 12 and {row["method"] for row in lost} == {"the paper's, unordered"} and len(lost) == 3
+    assert all(row["accuracy"] is None and row["spread"] is None for row in lost)
+    assert "the paper's, unordered: the network collapsed" in said
 
 
 def test_recipes() -> None:

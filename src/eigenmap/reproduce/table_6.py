@@ -28,6 +28,7 @@ from eigenmap.reproduce.node_rivals import (
     node2vec_codes,
     rival_accuracies,
 )
+from eigenmap.training import CollapseError, DivergedError
 from eigenmap.training.config import Accelerator
 
 SHARES = (1.0, 0.1, 0.01)
@@ -55,12 +56,16 @@ FITTINGS: dict[Scale, Fitting] = {
 
 
 class NodeProbeRow(TypedDict):
-    """Accuracy of one method on the test nodes: mean and standard deviation over the runs of its classifier."""
+    """Accuracy of one method on the test nodes: mean and standard deviation over the runs of its classifier.
+
+    Both are None if training collapsed, as `collapsed` describes.
+    """
 
     method: str
     share: float
-    accuracy: float
-    spread: float
+    accuracy: float | None
+    spread: float | None
+    collapsed: str | None
 
 
 def recipe_of_graph(method: str, scale: Scale) -> GraphRecipe:
@@ -92,14 +97,23 @@ def table_6(
     rows = rival_rows(scale, graph, splits, seed, torch.device(gpu or "cpu"), say)
     for name, title in TITLES.items():
         say(f"{title} ...")
-        codes = _codes(name, scale, graph, seed, device)
+        try:
+            codes = _codes(name, scale, graph, seed, device)
+        except (CollapseError, DivergedError) as error:
+            say(f"{title}: {error}")
+            rows += [probe_row(title, share, None, None, str(error)) for share in SHARES]
+            continue
         place = gpu if isinstance(codes, Tensor) else None  # streamed codes stay where they are computed
         found = evaluate_nodes(codes, graph.y, splits, shares=SHARES, dims=[codes.shape[1]], probe=probe, device=place)
-        rows += [
-            NodeProbeRow(method=title, share=row["share"], accuracy=row["accuracy"], spread=row["spread"])
-            for row in found
-        ]
+        rows += [probe_row(title, row["share"], row["accuracy"], row["spread"]) for row in found]
     return rows
+
+
+def probe_row(
+    method: str, share: float, accuracy: float | None, spread: float | None, collapsed: str | None = None
+) -> NodeProbeRow:
+    """Return a row of the table."""
+    return NodeProbeRow(method=method, share=share, accuracy=accuracy, spread=spread, collapsed=collapsed)
 
 
 def rival_rows(
@@ -125,7 +139,7 @@ def rival_rows(
         propagate = graph_convolution(walk, device) if name == "gcn" else None
         for share in SHARES:
             accuracy, spread = rival_accuracies(given, y, splits, share, propagate, how, seed)
-            rows.append(NodeProbeRow(method=title, share=share, accuracy=accuracy, spread=spread))
+            rows.append(probe_row(title, share, accuracy, spread))
     return rows
 
 

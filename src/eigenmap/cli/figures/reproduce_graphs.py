@@ -74,6 +74,8 @@ def table_6_command(
     columns = ["method", *(f"{100 * share:g} % of labels" for share in dict.fromkeys(row["share"] for row in rows))]
     cells: dict[str, list[str]] = {}
     for row in rows:
-        score = f"{100 * row['accuracy']:.1f} ± {100 * row['spread']:.1f}"
+        score = "collapsed"
+        if row["accuracy"] is not None and row["spread"] is not None:
+            score = f"{100 * row['accuracy']:.1f} ± {100 * row['spread']:.1f}"
         cells.setdefault(row["method"], [row["method"]]).append(score)
     print_result(number_table(f"{len(graph):,} nodes, percent of the test nodes", columns, cells.values(), texts=1))
