@@ -37,6 +37,7 @@ PLAIN = ("logistic", "mlp")
 OURS = Row("**ours with edges**", "ours", PLAIN)
 ALONE = Row("**ours, features alone**, logistic probe", "ours", ("logistic",), "alone")
 GCN = Row("GCN, full batch", "glnn", ("gcn",), "teacher")
+APPNP = Row("APPNP", "appnp", ("appnp",))
 NODE2VEC = Row("node2vec + MLP", "node2vec", ("mlp",))
 ROWS = (
     OURS,
@@ -46,7 +47,7 @@ ROWS = (
     Row("**ours, trained on averaged features**", "ours-hops", PLAIN),
     GCN,
     Row("SIGN", "sign", ("mlp",)),
-    Row("APPNP", "appnp", ("appnp",)),
+    APPNP,
     Row("GLNN (no edges at inference)", "glnn", ("glnn",)),
     Row("BGRL", "bgrl", PLAIN),
     NODE2VEC,
@@ -70,7 +71,7 @@ def values(finished: Finished, data: str, row: Row, setting: Setting, share: flo
         some = [run for run in result.get(row.runs, []) if run["share"] == share and run[setting] is not None]
         for head in row.heads:
             mine = [run for run in some if run["head"] == head]
-            if share == 1.0 and data in (*OFFICIAL, *HETEROPHILOUS):
+            if share == 1.0 and data in (*OFFICIAL, *HETEROPHILOUS, *edges.FEW_LABELS):
                 mine = mine[:1]  # one split: its repetition says nothing new
             judged, tested = by_head.setdefault(head, ([], []))
             judged += [run["validation"] for run in mine]
@@ -81,6 +82,8 @@ def values(finished: Finished, data: str, row: Row, setting: Setting, share: flo
 
 def with_edges(finished: Finished) -> Iterator[str]:
     """Tables of accuracy, one for each setting and share."""
+    if not any(name.startswith("edges-") for name in finished.results):
+        return
     yield "## With edges at inference"
     yield (
         "The library's default fit; whether and how its codes use neighbours is chosen without labels. A GCN, SIGN, "
@@ -167,8 +170,30 @@ def _short(finished: Finished) -> str:
     return f"{goal}: {'; '.join(said) or NOT_RUN}."
 
 
+def twenty_labels(finished: Finished) -> Iterator[str]:
+    """The published splits of Cora and Citeseer."""
+    if not any(results(finished, data, "ours", "seen") for data in edges.FEW_LABELS):
+        return
+    yield "## Twenty labels of each class"
+    yield (
+        "Seen nodes, the published splits: 20 training labels of each class, 500 validation and 1,000 test nodes; "
+        "three seeds. The probe for few labels also uses codes without labels; validation nodes choose whether."
+    )
+    logistic, few = (Row("", "ours", (head,)) for head in ("logistic", "few"))
+    rows, shown = [], []
+    for data, name in edges.FEW_LABELS.items():
+        cells = [values(finished, data, row, "seen", 1.0) for row in (logistic, few, ALONE, GCN, APPNP)]
+        rows.append([name, *(figure(cell, 1) if cell else NOT_RUN for cell in cells)])
+        shown += results(finished, data, "ours", "seen")
+    head = ["set", "ours with edges, logistic", "ours with edges, few", "ours, features alone", "GCN", "APPNP"]
+    yield table(head, rows)
+    yield made_by(shown)
+
+
 def own_graphs(finished: Finished) -> Iterator[str]:
     """The rule on graphs that it was not settled on."""
+    if not any(results(finished, data, "ours", "unseen") for data in made.RECIPES):
+        return
     yield "## The choice of neighbours on graphs it was not settled on"
     yield (
         "Synthetic graphs of 4,000 nodes (`benchmarks/graphs/made.py`), unseen nodes, all training labels. Ours by a "
@@ -190,6 +215,8 @@ def own_graphs(finished: Finished) -> Iterator[str]:
 
 def edge_costs(finished: Finished) -> Iterator[str]:
     """Cost with edges, beside a GCN."""
+    if not any(f"edge-cost-{data}" in finished.results for data in COSTS):
+        return
     yield "## Cost with edges"
     yield (
         "The library's default network, from features (and edges) to class scores; `benchmarks/graphs/edge_cost.py` "

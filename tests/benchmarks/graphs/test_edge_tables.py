@@ -40,9 +40,21 @@ def text(folder: Path, part: Any) -> str:
     return "\n\n".join(part(Finished(folder)))
 
 
-def test_without_results_everything_says_so(tmp_path: Path) -> None:
-    for part in (edge_tables.with_edges, edge_tables.own_graphs, edge_tables.edge_costs):
-        assert "not run" in text(tmp_path, part)
+PARTS = (edge_tables.with_edges, edge_tables.own_graphs, edge_tables.twenty_labels, edge_tables.edge_costs)
+
+
+def test_without_results_nothing_is_said_and_with_some_the_others_are_missing(tmp_path: Path) -> None:
+    assert not any(text(tmp_path, part) for part in PARTS)
+    result_of_ours(tmp_path, "planetoid_cora", "unseen", 0.8, 0.7)
+    assert "not run" in text(tmp_path, edge_tables.with_edges) and not text(tmp_path, edge_tables.own_graphs)
+
+
+def test_tables_of_other_graphs_and_of_twenty_labels(tmp_path: Path) -> None:
+    result_of_ours(tmp_path, "made-cycle", "unseen", 0.8, 0.7, way="S2")
+    result_of_ours(tmp_path, "planetoid_cora-official", "seen", 0.81, 0.7)
+    assert "| made-cycle | S2 | 70.0 ± 0.0 | 80.0 ± 0.0 | not run | not run |" in text(tmp_path, edge_tables.own_graphs)
+    found = text(tmp_path, edge_tables.twenty_labels)
+    assert "| Cora, official split | 81.0 ± 0.0 | 50.0 ± 0.0 | 70.0 ± 0.0 | not run | not run |" in found
 
 
 def test_goals_are_computed_from_results(tmp_path: Path) -> None:
