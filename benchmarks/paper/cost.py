@@ -34,7 +34,7 @@ def run(device: str, scale: Scale = "small") -> dict[str, Any]:
         "size": asdict(size),
         "entries": len(neighbours.columns),
         **harness.environment(),
-        "rows": inference_cost(size, place, neighbours, x),
+        "rows": inference_cost(size, place, neighbours, x, repeat=2),
     }
 
 

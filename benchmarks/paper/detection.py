@@ -31,8 +31,8 @@ from eigenmap.reproduce.table_5 import TITLES, TRANSFERS, table_5, transfer_reci
 
 NAME = "table-5-tiny-{method}-s{seed}"
 PROTOCOL = (
-    "pre-training on Tiny-ImageNet-100, 50 epochs; Mask R-CNN C4 fine-tuned on pictures made of its training images, "
-    "scored on pictures made of its test images; AP by our own computation, final step"
+    "pre-training on images of Tiny-ImageNet, 20 epochs; Mask R-CNN C4 fine-tuned on pictures made of the training "
+    "images of its first 20 classes, scored on pictures made of their test images; AP by our own code, final step"
 )
 
 
@@ -73,6 +73,7 @@ def run(data: Path, method: str, seed: int, found: Path, scale: Scale = "small")
         "job": {"method": method, "seed": seed},
         "scale": scale,
         "recipe": None if method == "random" else asdict(recipe),
+        "pretraining": {"images": len(sets.train), "classes": int(sets.classes()[0].max()) + 1},
         "transfer": asdict(TRANSFERS[scale]),
         **harness.environment(),
         **row,

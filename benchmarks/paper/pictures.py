@@ -23,7 +23,7 @@ from eigenmap.reproduce.runs import Runs
 from eigenmap.reproduce.searches import own_search
 
 NAME = "pictures-cifar10"
-STEPS = {"small": 5000, "tiny": 10}
+STEPS = {"small": 1500, "tiny": 10}
 
 
 def run(data: Path, figures: Path, scale: Scale = "small") -> dict[str, Any]:

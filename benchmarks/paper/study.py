@@ -71,7 +71,7 @@ def graph_jobs(place: Place, stored: Stored) -> Iterator[Job]:
     for graph in SETS:
         name = nodes.NAME.format(graph=graph, seed=0)
         words = (*HERE, "--graph", graph, "--seed", "0")
-        seconds = START + 150.0 * place.side_by_side
+        seconds = START + 30.0 + 10.0 * place.side_by_side
         needs = (f"{graph}.npz",)
         yield Job(name, "paper.nodes", words, seconds, "table-6", needs, gpu=True, done=stored.has(name))
 
@@ -98,8 +98,8 @@ def detection_jobs(place: Place, stored: Stored) -> Iterator[Job]:
     for method in TITLES:
         name = detection.NAME.format(method=method, seed=0)
         words = (*HERE, "--method", method, "--seed", "0")
-        training = 0.0 if method == "random" else 1.2 * SECONDS
-        seconds = START + (training + 200.0) * place.side_by_side
+        training = 0.0 if method == "random" else 0.5 * SECONDS
+        seconds = START + 90.0 + (training + 5.0) * place.side_by_side  # fine-tuning waits for the processor
         yield Job(name, "paper.detection", words, seconds, "table-5", ("tiny.npz",), gpu=True, done=stored.has(name))
 
 
@@ -108,10 +108,10 @@ def other_jobs(place: Place, stored: Stored) -> Iterator[Job]:
     from benchmarks.paper import cost, pictures
 
     words = ("--results", "{results}", "--device", "{device}")
-    yield Job(cost.NAME, "paper.cost", words, 90.0, "test-cost", gpu=True, alone=True, done=stored.has(cost.NAME))
+    yield Job(cost.NAME, "paper.cost", words, 60.0, "test-cost", gpu=True, alone=True, done=stored.has(cost.NAME))
     words = (*HERE, "--figures", "{results}/figures")
     yield Job(
-        *(pictures.NAME, "paper.pictures", words, START + (SECONDS + 100.0) * place.side_by_side, "figures", CIFAR),
+        *(pictures.NAME, "paper.pictures", words, START + 30.0 + SECONDS * place.side_by_side, "figures", CIFAR),
         gpu=True,
         done=stored.has(pictures.NAME),
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from benchmarks import DOCS, ROOT
 from benchmarks.common.plan import Job, Place, planned
-from benchmarks.vision import RESULTS, plan
+from benchmarks.vision import RESULTS, plan, transfer
 from benchmarks.vision.jobs import Job as Run
 
 SIDE_BY_SIDE = plan.SIDE_BY_SIDE
@@ -38,18 +38,20 @@ TIMED = (
 """Speed of training, cost of evaluation, and other ways to compare codes."""
 
 
+SECONDS_OF_TRANSFER = {"cifar10": 190.0, "tiny80": 190.0, "coco": 130.0}
 TRANSFER = tuple(
     Job(
-        f"transfer-{name}-s{seed}",
+        transfer.result_name(name, seed, method),
         "vision.transfer",
-        ("--data", "{data}", "--results", "{results}", "--set", name, "--seed", str(seed)),
+        ("--data", "{data}", "--results", "{results}", "--set", name, "--seed", str(seed), "--method", method),
         seconds=seconds,
         stage="transfer",
         needs=("cifar10.npz", "tiny.npz", "coco.npz"),
         gpu=True,
     )
-    for seed in (1, 2, 3)
-    for name, seconds in (("cifar10", 190.0), ("tiny80", 190.0), ("coco", 130.0))
+    for method, seeds in transfer.SEEDS.items()
+    for seed in seeds
+    for name, seconds in SECONDS_OF_TRANSFER.items()
 )
 """What training never saw: networks of one set that search every other."""
 

@@ -2,6 +2,7 @@
 
     python -m benchmarks vision run 'transfer-*' --data FOLDER
     python -m benchmarks.vision.transfer --data FOLDER --set tiny80 --seed 1 --variants
+    python -m benchmarks.vision.transfer --data FOLDER --set coco --seed 3 --method matryoshka-scl
 
 Trained on: CIFAR-10, 80 of the 100 classes of Tiny-ImageNet (`tiny80`; every fifth class is held back), COCO; the
 recipe of each set, 50 epochs. Searched: each of them, the 20 classes held back (`tiny20`), with images resized to what
@@ -32,6 +33,7 @@ from benchmarks.vision import RESULTS, sets
 from benchmarks.vision.jobs import Job
 from benchmarks.vision.measure import Trained
 from benchmarks.vision.retrieval import Checks
+from benchmarks.vision.sample import sample, store
 from benchmarks.vision.sets import Split
 from eigenmap.evaluation.relevance import Relevance
 from eigenmap.evaluation.retrieval import lengths, pca
@@ -46,10 +48,14 @@ from eigenmap.spectrum import Alignment
 from eigenmap.spectrum.staged import staged_alignment
 from eigenmap.training import start
 
-EPOCHS, RATE, QUERIES, TOP, DRAWS = 50, 0.75, 2_000, 1_000, 3
+EPOCHS, QUERIES, TOP, DRAWS = 50, 2_000, 1_000, 3
 SEARCHED = ("cifar10", "tiny80", "tiny20", "coco")
-TRAINED = {"cifar10": ("cifar10", "scl-wide"), "tiny80": ("tiny", "scl"), "coco": ("coco", "scl")}
-"""Set and method of each training: the method has the views of the set's recipe."""
+TRAINED = {"cifar10": ("cifar10", "-wide"), "tiny80": ("tiny", ""), "coco": ("coco", "")}
+"""Set of each training, and the end of its methods' names: those have the views of the set's recipe."""
+DEFAULT = "scl"
+RATES = {DEFAULT: 0.75, "matryoshka-scl": 0.75, "paper": 0.6}
+"""The default and its rivals, each at the rate that was best for it on CIFAR-10 (`docs/benchmarks.md`)."""
+SEEDS = {DEFAULT: (1, 2, 3), "matryoshka-scl": (3,), "paper": (3,)}
 VARIANTS = ((4, 2.0), (8, 2.0), (12, 2.0), (6, 1.5), (6, 3.0), (0, 1.0))
 """Heads and lifts beside those of the default."""
 METRICS = (f"map_over_found@{TOP}", "map_over_relevant", "precision@10")
@@ -100,6 +106,11 @@ def principal_codes(features: Tensor, psi: Tensor) -> Iterator[Code]:
             basis = pca(rows, centred=centred)
             words = "centred" if centred else "uncentred"
             yield Code(f"{source} PCA, {words}", source, basis.mean, basis.components)  # type: ignore[arg-type]
+
+
+def own_order(k: int, device: torch.device) -> Code:
+    """Features of the projector as they come."""
+    return Code("projector, own order", "projector", torch.zeros(k), torch.eye(k, device=device))
 
 
 def random_codes(k: int, device: torch.device) -> Iterator[Code]:
@@ -190,10 +201,15 @@ def run(
     weights: Path | None = None,
     components: int = 2048,
     others: bool = False,
+    method: str = DEFAULT,
+    outputs: Path | None = None,
 ) -> dict[str, Any]:
-    """Train on a set (or take trained weights), and search all of them; with `others` by staged variants too."""
-    on, method = TRAINED[name]
-    job = Job(on, method, RATE, EPOCHS, seed, components)
+    """Train on a set (or take trained weights), and search all of them; with `others` by staged variants too.
+
+    `outputs` is a folder for a sample of the network's outputs.
+    """
+    on, ending = TRAINED[name]
+    job = Job(on, method + ending, RATES[method], EPOCHS, seed, components)
     train, _ = load(data, name)
     trained, rows, about = trained_problem(job, train, weights)
     evidence = trained.evidence
@@ -204,10 +220,14 @@ def run(
     staged = align_outputs(evidence, ("both",), components)["both"]
     seconds["staged"] = time.perf_counter() - began
     source, _ = best_output(landed, 0, print)
+    if outputs is not None:
+        held = torch.ones(len(train), dtype=torch.bool).index_fill_(0, rows.cpu(), False)
+        store(sample(trained, evidence, train.images[held], {other: load(data, other) for other in SEARCHED}), outputs)
     own = trained.outputs(train.images[rows[:10_000]])
     codes = [
         aligned_code("staged", "both", staged),
         *(aligned_code(f"{of} aligned", of, alignment) for of, alignment in landed.items()),
+        own_order(components, own["encoder"].device),
         *principal_codes(own["encoder"], own["projector"]),
         *random_codes(components, own["encoder"].device),
         *(variants(evidence, components) if others else ()),
@@ -216,7 +236,7 @@ def run(
         "benchmark": "transfer",
         "protocol": PROTOCOL,
         "trained_on": name,
-        "method": method,
+        "method": job.method,
         "seed": seed,
         **about,
         "before": source,
@@ -231,13 +251,25 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="folder with <set>.npz")
     parser.add_argument("--set", choices=TRAINED, required=True)
+    parser.add_argument("--method", choices=RATES, default=DEFAULT)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--weights", type=Path, help="a trained network's state, in place of training")
     parser.add_argument("--variants", action="store_true", help="search by other heads and lifts too")
+    parser.add_argument("--outputs", type=Path, help="folder for a sample of the network's outputs (sample.py)")
     parser.add_argument("--results", type=Path, default=RESULTS)
     given = parser.parse_args()
-    result = run(given.set, given.seed, given.data, given.weights, others=given.variants)
-    harness.write(given.results / f"transfer-{given.set}-s{given.seed}.json", result)
+    result = run(
+        *(given.set, given.seed, given.data, given.weights),
+        others=given.variants,
+        method=given.method,
+        outputs=given.outputs,
+    )
+    harness.write(given.results / f"{result_name(given.set, given.seed, given.method)}.json", result)
+
+
+def result_name(name: str, seed: int, method: str = DEFAULT) -> str:
+    """Name of the result of a training on the set `name`."""
+    return f"transfer-{name}-s{seed}" if method == DEFAULT else f"transfer-{name}-{method}-s{seed}"
 
 
 if __name__ == "__main__":

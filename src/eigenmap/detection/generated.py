@@ -41,7 +41,7 @@ def generate_detection_set(
     for number in range(count):
         name = f"{number:06}.png"
         canvas, objects = compose(pictures, y, side, int(rng.integers(1, most + 1)), rng)
-        Image.fromarray(canvas).save(folder / part / name)
+        Image.fromarray(canvas).save(folder / part / name, compress_level=1)
         content["images"].append({"id": number, "file_name": name, "height": side, "width": side})
         for class_number, mask in objects:
             content["annotations"].append(_annotation(len(content["annotations"]) + 1, number, class_number, mask))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypedDict
 
@@ -13,6 +13,7 @@ from torch import nn
 from eigenmap.core.errors import EigenmapError
 from eigenmap.core.files import make_folder, write_json
 from eigenmap.core.processes import is_first_process
+from eigenmap.data import ImageSet
 from eigenmap.detection.average_precision import Precision, average_precision
 from eigenmap.detection.dataset import DetectionSet
 from eigenmap.detection.finetune import Schedule, detections, finetune
@@ -46,6 +47,7 @@ class Transfer:
         sides: lengths of the shorter side in training; empty leaves pictures as they are.
         epochs: length of pre-training.
         generated: training and test pictures, and their side, where the set is generated.
+        classes: number of classes, from the first, whose images become objects of the generated set; 0 means all.
 
     """
 
@@ -54,13 +56,14 @@ class Transfer:
     sides: tuple[int, ...] = ()
     epochs: int = 200
     generated: tuple[int, int, int] = (0, 0, 0)
+    classes: int = 0
     precision: str = "32-true"
 
 
 TRANSFERS: dict[Scale, Transfer] = {
     "paper": Transfer(Settings(), Schedule(), tuple(range(640, 801, 32)), precision="16-mixed"),
     "small": Transfer(
-        SMALL, Schedule(steps=2_000, drops=(1_400, 1_800), lr=0.02), epochs=50, generated=(4_000, 1_000, 128)
+        SMALL, Schedule(steps=800, drops=(560, 720), lr=0.02), epochs=20, generated=(2_000, 500, 128), classes=20
     ),
     "tiny": Transfer(
         TINY, Schedule(steps=3, batch_size=2, lr=0.01, drops=(2,), warmup=2), epochs=1, generated=(12, 6, 32)
@@ -97,9 +100,20 @@ def detection_sets(scale: Scale, sets: Sets, folder: Path) -> tuple[DetectionSet
     train_count, test_count, side = transfer.generated
     for part, images, count, seed in (("train", sets.train, train_count, 0), ("val", sets.test, test_count, 1)):
         if not (folder / "annotations" / f"instances_{part}.json").is_file():
-            generate_detection_set(images, folder, part, count, side, seed)
+            generate_detection_set(of_first_classes(images, transfer.classes), folder, part, count, side, seed)
     train, test = (DetectionSet.open(folder, part) for part in ("train", "val"))
     return train, test
+
+
+def of_first_classes(images: ImageSet, count: int) -> ImageSet:
+    """Return the images of the first `count` classes, labelled with these alone; 0 means all images."""
+    assert images.labels is not None
+    if not count:
+        return images
+    rows = torch.nonzero(images.labels.to_integers() < count).flatten()
+    few = images.subset(rows)
+    assert few.labels is not None
+    return replace(few, labels=few.labels.in_classes(few.labels.names[:count]))
 
 
 def initial_encoder(method: str, recipe: Recipe, runs: Runs) -> nn.Module:

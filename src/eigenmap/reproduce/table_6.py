@@ -51,7 +51,7 @@ def recipe_of_graph(method: str, scale: Scale) -> GraphRecipe:
     if scale == "paper":
         return paper
     if scale == "small":
-        return paper.but(n_components=2048, batch_size=4096, steps=2000)
+        return paper.but(n_components=2048, batch_size=2048, steps=1000)
     return paper.but(width=32, blocks=1, n_components=16, batch_size=64, steps=60)
 
 
@@ -67,14 +67,17 @@ def table_6(
     """Train each method once and probe its encoder `runs` times, with the paper's probe on the graph's splits."""
     assert graph.y is not None
     splits = _splits(graph, runs)
+    gpu = "cuda" if device != "cpu" and torch.cuda.is_available() else None
+    probe = "ridge" if scale == "tiny" else "paper"
     rows: list[NodeProbeRow] = []
     for name, title in TITLES.items():
         say(f"{title} ...")
         codes = _codes(name, scale, graph, seed, device)
-        probe = "ridge" if scale == "tiny" else "paper"
+        place = gpu if isinstance(codes, Tensor) else None  # streamed codes stay where they are computed
+        found = evaluate_nodes(codes, graph.y, splits, shares=SHARES, dims=[codes.shape[1]], probe=probe, device=place)
         rows += [
             NodeProbeRow(method=title, share=row["share"], accuracy=row["accuracy"], spread=row["spread"])
-            for row in evaluate_nodes(codes, graph.y, splits, shares=SHARES, dims=[codes.shape[1]], probe=probe)
+            for row in found
         ]
     return rows
 

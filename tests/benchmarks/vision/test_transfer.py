@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from benchmarks.vision import transfer, transfer_tables
+from benchmarks.vision import criteria, sample, sets, transfer, transfer_tables
+from benchmarks.vision.jobs import Job
+from benchmarks.vision.sets import DataSet
 from benchmarks.vision.transfer import METRICS, Code, load, score
 from eigenmap.evaluation.relevance import Relevance
 from eigenmap.evaluation.retrieval import retrieval
 from eigenmap.networks import code_rows
+from eigenmap.recipes import Recipe
+from tests.end_to_end.photos import pictures
 
 
 @pytest.mark.parametrize("multi_label", [False, True])
@@ -53,3 +58,53 @@ def test_near_is_two_percent_or_two_standard_errors() -> None:
     assert transfer_tables.holds(cells, "a") == (True, True)
     assert transfer_tables.holds(cells, "b") == (False, True)
     assert transfer_tables.holds({**cells, "b": (0.4, 0.05)}, "b") == (False, False)
+
+
+def test_a_network_searches_every_set_and_leaves_a_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    images, labels = pictures(200, 12), np.arange(200) % 10
+    several = np.eye(10, dtype=bool)[labels] | np.eye(10, dtype=bool)[(labels + 1) % 10]
+    for name, y in (("cifar10", labels), ("tiny", labels), ("coco", several)):
+        parts = {"train_x": images[:160], "train_y": y[:160], "test_x": images[160:], "test_y": y[160:]}
+        np.savez(tmp_path / f"{name}.npz", **parts)
+        monkeypatch.setitem(sets.SETS, name, DataSet("laptop", 160, "weak"))
+
+    class Small(Job):
+        def recipe(self) -> Recipe:
+            return super().recipe().but(compile=False, precision="32-true", channels_last=False, views="weak")
+
+    monkeypatch.setattr(transfer, "Job", partial(Small, batch_size=32))
+    monkeypatch.setattr(transfer, "EPOCHS", 1)
+    monkeypatch.setattr(sample, "KEPT", 6)
+    result = transfer.run("coco", 3, tmp_path, components=8, others=True, outputs=tmp_path / "sample")
+    assert set(result["searched"]) == set(transfer.SEARCHED) and result["method"] == "scl"
+    for rows in result["searched"].values():
+        assert {"staged", "projector, own order", "encoder PCA, centred", "staged, head 4, lift 2"} <= set(rows)
+        assert all(0 <= row[metric][0] <= 1 for found in rows.values() for row in found for metric in METRICS)
+    parts = {path.stem: dict(np.load(path)) for path in (tmp_path / "sample").glob("*.npz")}
+    assert set(parts) == {"pairs", "moments", *transfer.SEARCHED}
+    width = int(parts["pairs"]["width"]) + 6
+    assert parts["coco"]["gallery_x"].shape == (160, width) and parts["coco"]["query_y"].shape == (40, 10)
+    assert parts["tiny20"]["gallery_x"].shape == (32, width)
+    assert parts["pairs"]["own_x"].shape == parts["pairs"]["other_x_plus"].shape == (16, width)
+    # Moments of reduced rows are those of the whole rows: the mean square of the pairs' own rows lies near them.
+    within = parts["moments"]["held_within"]
+    assert within.shape == (width + 1, width + 1)
+    mean_squares = np.diag(within)[:-1] / within[-1, -1]
+    seen = np.concatenate([parts["pairs"][f"own_{side}"] for side in ("x", "x_plus")]).astype(float)
+    assert np.corrcoef(mean_squares, (seen**2).mean(0))[0, 1] > 0.9
+
+    found = criteria.run(tmp_path / "sample", "coco")
+    assert {row["code"] for row in found["rows"]} >= {"encoder PCA, centred", "projector, ridge 1, t 4"}
+    for row in found["rows"]:
+        assert set(row["map"]) == set(transfer.SEARCHED) and all(0 <= value <= 1 for value in row["map"].values())
+        assert row["criteria"]["partner found: InfoNCE"] <= 0 <= row["criteria"]["partner found: MRR"] <= 1
+
+
+def test_criteria_know_a_code_that_finds_the_partner() -> None:
+    x = torch.eye(20)
+    assert criteria.reciprocal_rank(x, x) == 1 and criteria.reciprocal_rank(x, torch.ones(20, 20)) == pytest.approx(
+        0.05
+    )
+    assert criteria.infonce(x, x) > -1e-6 and criteria.infonce(x, torch.ones(20, 20)) == pytest.approx(-np.log(20))
+    rows = torch.nn.functional.normalize(torch.randn(40, 5, generator=torch.Generator().manual_seed(0)), dim=1)
+    assert criteria.shared_with_pixels(rows, rows) == 1
