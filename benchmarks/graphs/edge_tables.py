@@ -138,6 +138,7 @@ def _goals(finished: Finished) -> Iterator[str]:
     for data in HETEROPHILOUS:
         yield _not_below(finished, data, edges.ALL_SETS[data])
     goal = "Debian, seen nodes, above node2vec + MLP at every share of labels"
+    yield _gains(finished)
     data = "debian_bookworm"
     ours, rival = ([_mean(finished, data, row, "seen", share) for share in SHARES] for row in (OURS, NODE2VEC))
     line = [(a, b) for a, b in zip(ours, rival, strict=True) if a is not None and b is not None]
@@ -148,6 +149,20 @@ def _goals(finished: Finished) -> Iterator[str]:
         each = ", ".join(f"{100 * share:g} %: {a:.1f} against {b:.1f}" for share, (a, b) in with_share)
         yield f"{goal}: {'yes' if all(a > b for a, b in line) else 'missed'} ({each})."
     yield _short(finished)
+
+
+def _gains(finished: Finished) -> str:
+    """Return the difference that edges make to a logistic probe, on every graph."""
+    logistic, said = Row("", "ours", ("logistic",)), []
+    settings: tuple[Setting, Setting] = ("unseen", "seen")
+    for setting in settings:
+        pairs = {
+            name: [_mean(finished, data, row, setting, 1.0) for row in (logistic, ALONE)]
+            for data, name in edges.ALL_SETS.items()
+        }
+        each = [f"{name} {a - b:+.1f}" for name, (a, b) in pairs.items() if a is not None and b is not None]
+        said.append(f"{setting} nodes {', '.join(each) or NOT_RUN}")
+    return f"What edges add to features alone, logistic probe, all labels, in points: {'; '.join(said)}."
 
 
 def _not_below(finished: Finished, data: str, name: str) -> str:
