@@ -150,6 +150,7 @@ def measure_ours(task: Task, job: EdgeJob) -> dict[str, Any]:
     made: dict[str, Any] = {
         "runs": runs,
         "neighbours": model.training["neighbours"],
+        "steps": model.training["steps"],
         "seconds_training": model.training["seconds"] + model.training["alignment_seconds"],
         "lengths": quality.by_length(task, {"with edges": codes}),
     }

@@ -26,8 +26,8 @@ def usual_width(words: bool, nodes: int) -> int:
 
 
 MOST_PASSES, FEWEST_STEPS = 64, 100
-"""Default maximum number of passes over the edges, and minimum number of steps: longer training of a small graph learns
-its edges by heart (docs/graphs.md has the figures)."""
+"""Default maximum number of passes over the edges, and minimum number of steps. In longer training of a small graph,
+the two ends of held-out edges share less and less of their codes."""
 
 
 def usual_steps(steps: int, edges: int, batch_size: int) -> int:
